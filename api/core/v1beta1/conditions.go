@@ -1,0 +1,76 @@
+package v1beta1
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+)
+
+const messageInitialized = "The condition has not been evaluated yet."
+
+// InitCondition returns a condition of type t that nobody has judged yet: status Unknown, reason ConditionInitialized and
+// both times now.
+func InitCondition(clk clock.PassiveClock, t ConditionType) Condition {
+	now := metav1.NewTime(clk.Now())
+	return Condition{
+		Type:               t,
+		Status:             ConditionUnknown,
+		LastTransitionTime: now,
+		LastUpdateTime:     now,
+		Reason:             ConditionInitialized,
+		Message:            messageInitialized,
+	}
+}
+
+// GetCondition returns a copy of the first condition of type t, or nil if there is none.
+func GetCondition(conditions []Condition, t ConditionType) *Condition {
+	for i := range conditions {
+		if conditions[i].Type == t {
+			return conditions[i].DeepCopy()
+		}
+	}
+	return nil
+}
+
+// GetOrInitCondition returns a copy of the first condition of type t, or a new one as InitCondition makes it.
+func GetOrInitCondition(clk clock.PassiveClock, conditions []Condition, t ConditionType) Condition {
+	if condition := GetCondition(conditions, t); condition != nil {
+		return *condition
+	}
+	return InitCondition(clk, t)
+}
+
+// UpdatedCondition returns cond with the given verdict. LastTransitionTime becomes now only if the status changes,
+// LastUpdateTime only if reason, message or codes change, so that judging the same facts again changes nothing.
+// Codes that are not given are removed.
+func UpdatedCondition(clk clock.PassiveClock, cond Condition, status ConditionStatus, reason, message string, codes ...ErrorCode) Condition {
+	now := metav1.NewTime(clk.Now())
+	updated := *cond.DeepCopy()
+	if cond.Status != status {
+		updated.Status = status
+		updated.LastTransitionTime = now
+	}
+	if cond.Reason != reason || cond.Message != message || !slices.Equal(cond.Codes, codes) {
+		updated.Reason = reason
+		updated.Message = message
+		updated.Codes = slices.Clone(codes)
+		updated.LastUpdateTime = now
+	}
+	return updated
+}
+
+// MergeConditions returns the old conditions with the new ones put in: a new condition takes the place of the old one of
+// its type, or comes last if there is none. The slices that are passed in stay as they are.
+func MergeConditions(old []Condition, updated ...Condition) []Condition {
+	merged := slices.Clone(old)
+	for _, condition := range updated {
+		at := slices.IndexFunc(merged, func(c Condition) bool { return c.Type == condition.Type })
+		if at < 0 {
+			merged = append(merged, condition)
+			continue
+		}
+		merged[at] = condition
+	}
+	return merged
+}

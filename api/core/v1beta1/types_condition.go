@@ -1,0 +1,48 @@
+package v1beta1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ConditionType names what a condition tells about, in CamelCase.
+type ConditionType string
+
+// ConditionStatus is the verdict of a condition.
+type ConditionStatus string
+
+const (
+	// ConditionTrue means that the object is in the condition.
+	ConditionTrue ConditionStatus = "True"
+	// ConditionFalse means that the object is not in the condition.
+	ConditionFalse ConditionStatus = "False"
+	// ConditionUnknown means that nobody has found out yet, or that it cannot be found out.
+	ConditionUnknown ConditionStatus = "Unknown"
+	// ConditionProgressing means that the condition was or will be true or false, and that work on it is going on.
+	ConditionProgressing ConditionStatus = "Progressing"
+)
+
+// ErrorCode classifies an error for programs that read a condition.
+type ErrorCode string
+
+// ErrorConfigurationProblem says that the error stays until somebody mends what he has configured.
+const ErrorConfigurationProblem ErrorCode = "ERR_CONFIGURATION_PROBLEM"
+
+// ConditionInitialized is the reason of a condition that nobody has judged yet; its status is Unknown.
+const ConditionInitialized = "ConditionInitialized"
+
+// Condition is one verdict about an object, with the reason for it.
+type Condition struct {
+	// Type of the condition. At most one condition of a type is in a status.
+	Type ConditionType `json:"type"`
+	// Status of the condition: True, False, Unknown or Progressing.
+	Status ConditionStatus `json:"status"`
+	// LastTransitionTime is when the status changed last.
+	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+	// LastUpdateTime is when the reason, the message or the codes changed last.
+	LastUpdateTime metav1.Time `json:"lastUpdateTime"`
+	// Reason is why the status is as it is: one word in CamelCase.
+	Reason string `json:"reason"`
+	// Message is the reason in a sentence, for people.
+	Message string `json:"message"`
+	// Codes classify the error behind the status, if there is one.
+	// +optional
+	Codes []ErrorCode `json:"codes,omitempty"`
+}

@@ -1,0 +1,24 @@
+package managedresources
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// CheckIfManagedResourcesExist tells whether the cluster holds a ManagedResource of exactly the given class in any
+// namespace. Nil asks for those without a class; they are not the same as those that name the default class.
+func CheckIfManagedResourcesExist(ctx context.Context, c client.Client, class *string) (bool, error) {
+	list := &resourcesv1alpha1.ManagedResourceList{}
+	if err := c.List(ctx, list); err != nil {
+		return false, fmt.Errorf("list managed resources: %w", err)
+	}
+	return slices.ContainsFunc(list.Items, func(mr resourcesv1alpha1.ManagedResource) bool {
+		return ptr.Equal(mr.Spec.Class, class)
+	}), nil
+}

@@ -1,0 +1,37 @@
+package managedresources
+
+// Set by this package on the ManagedResources that it creates.
+const (
+	// LabelKeyOrigin is a label on the ManagedResources of CreateForShoot. Value: who created them, such as
+	// LabelValueGardener. Missing: nothing is known about it.
+	LabelKeyOrigin = "origin"
+	// LabelValueGardener is the value of LabelKeyOrigin on what belongs to Gardener itself.
+	LabelValueGardener = "gardener"
+	// LabelKeyRole is a label on the ManagedResources of CreateForSeed. Value: RoleSeedSystemComponent. Missing: the set is
+	// not part of what makes a seed healthy.
+	LabelKeyRole = "gardener.cloud/role"
+	// RoleSeedSystemComponent is the value of LabelKeyRole on the system components of a seed.
+	RoleSeedSystemComponent = "seed-system-component"
+	// ClassSeed is the class of ManagedResources whose objects go into the seed itself.
+	ClassSeed = "seed"
+	// SecretPrefix starts the names of Secrets, where a prefix is asked for.
+	SecretPrefix = "managedresource-"
+)
+
+// Set by this package in spec.injectLabels, and from there on every object of the set.
+const (
+	// LabelKeyNoCleanup is a label on objects in a shoot. Value: "true". Missing: the object is deleted when the shoot is
+	// cleaned up, before the set that it belongs to.
+	LabelKeyNoCleanup = "shoot.gardener.cloud/no-cleanup"
+)
+
+const shootNamespacePrefix = "shoot-"
+
+// SecretName returns the name of the Secret of a ManagedResource, before it is made unique: the name of the
+// ManagedResource, after SecretPrefix if withPrefix is true.
+func SecretName(name string, withPrefix bool) string {
+	if withPrefix {
+		return SecretPrefix + name
+	}
+	return name
+}

@@ -1,0 +1,99 @@
+package managedresources
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/espalier-dev/espalier/api/references"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// SecretBuilder describes a Secret that a ManagedResource refers to, and brings it into the cluster.
+type SecretBuilder struct {
+	client client.Client
+	secret corev1.Secret
+}
+
+// NewSecret returns a builder that writes with c.
+func NewSecret(c client.Client) *SecretBuilder {
+	return &SecretBuilder{client: c, secret: corev1.Secret{Type: corev1.SecretTypeOpaque}}
+}
+
+// WithNamespacedName sets the namespace and the name.
+func (b *SecretBuilder) WithNamespacedName(namespace, name string) *SecretBuilder {
+	b.secret.Namespace = namespace
+	b.secret.Name = name
+	return b
+}
+
+// WithKeyValues sets the data, in place of what was set before.
+func (b *SecretBuilder) WithKeyValues(data map[string][]byte) *SecretBuilder {
+	b.secret.Data = maps.Clone(data)
+	return b
+}
+
+// WithLabels sets the labels, in place of those set before. A Secret that is unique already stays labelled for the garbage
+// collector.
+func (b *SecretBuilder) WithLabels(labels map[string]string) *SecretBuilder {
+	b.secret.Labels = maps.Clone(labels)
+	if b.secret.Immutable != nil && *b.secret.Immutable {
+		metav1.SetMetaDataLabel(&b.secret.ObjectMeta, resourcesv1alpha1.GarbageCollectableReference, "true")
+	}
+	return b
+}
+
+// AddLabels adds labels to those set before.
+func (b *SecretBuilder) AddLabels(labels map[string]string) *SecretBuilder {
+	b.secret.Labels = merged(b.secret.Labels, labels)
+	return b
+}
+
+// WithAnnotations sets the annotations, in place of those set before.
+func (b *SecretBuilder) WithAnnotations(annotations map[string]string) *SecretBuilder {
+	b.secret.Annotations = maps.Clone(annotations)
+	return b
+}
+
+// Unique makes the Secret immutable and its name depend on its data, as references.MakeUnique does, and returns the new
+// name. Call it once, after name and data are set.
+func (b *SecretBuilder) Unique() (string, *SecretBuilder) {
+	references.MakeSecretUnique(&b.secret)
+	return b.secret.Name, b
+}
+
+// Reconcile creates the Secret, or updates the one in the cluster if it differs: labels and annotations are replaced, type,
+// data and immutability are set. The API server refuses to change the data of an immutable Secret; that happens if only a
+// key of the data of a unique Secret was renamed, as keys do not enter the name.
+func (b *SecretBuilder) Reconcile(ctx context.Context) error {
+	want := b.secret.DeepCopy()
+	live := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
+	_, err := controllerutil.CreateOrUpdate(ctx, b.client, live, func() error {
+		live.Labels = want.Labels
+		live.Annotations = want.Annotations
+		live.Type = want.Type
+		live.Data = want.Data
+		live.Immutable = want.Immutable
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("create or update secret %s: %w", client.ObjectKeyFromObject(want), err)
+	}
+	return nil
+}
+
+// merged returns a new map with the entries of both; those of over win. It is nil if there are none.
+func merged(under, over map[string]string) map[string]string {
+	if len(under)+len(over) == 0 {
+		return nil
+	}
+	all := make(map[string]string, len(under)+len(over))
+	maps.Copy(all, under)
+	maps.Copy(all, over)
+	return all
+}

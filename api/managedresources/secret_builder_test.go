@@ -1,0 +1,105 @@
+package managedresources_test
+
+import (
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/api/managedresources"
+)
+
+func dataSecret(name string, labels map[string]string, immutable *bool) corev1.Secret {
+	return corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels},
+		Type:       "Opaque",
+		Data:       map[string][]byte{"k": []byte("data")},
+		Immutable:  immutable,
+	}
+}
+
+func TestSecretBuilderCreates(t *testing.T) {
+	for name, tc := range map[string]struct {
+		build func(*managedresources.SecretBuilder) *managedresources.SecretBuilder
+		want  corev1.Secret
+	}{
+		"a Secret under the given name": {
+			build: func(b *managedresources.SecretBuilder) *managedresources.SecretBuilder { return b },
+			want:  dataSecret("s", nil, nil),
+		},
+		"a unique Secret": {
+			build: func(b *managedresources.SecretBuilder) *managedresources.SecretBuilder {
+				name, b := b.Unique()
+				NewWithT(t).Expect(name).To(Equal("s-c8549d3f"))
+				return b
+			},
+			want: dataSecret("s-c8549d3f", collectable, new(true)),
+		},
+		"labels that are set again after the Secret was made unique": {
+			build: func(b *managedresources.SecretBuilder) *managedresources.SecretBuilder {
+				_, b = b.WithLabels(map[string]string{"old": "x"}).Unique()
+				return b.WithLabels(map[string]string{"foo": "bar"}).AddLabels(map[string]string{"bar": "baz"})
+			},
+			want: dataSecret("s-c8549d3f", map[string]string{
+				"resources.gardener.cloud/garbage-collectable-reference": "true", "foo": "bar", "bar": "baz",
+			}, new(true)),
+		},
+		"labels that are set again replace those before": {
+			build: func(b *managedresources.SecretBuilder) *managedresources.SecretBuilder {
+				return b.WithLabels(map[string]string{"old": "x"}).WithLabels(map[string]string{"foo": "bar"})
+			},
+			want: dataSecret("s", map[string]string{"foo": "bar"}, nil),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			c := newCluster(t)
+			b := managedresources.NewSecret(c).WithNamespacedName("ns", "s").WithKeyValues(map[string][]byte{"k": []byte("data")})
+			g.Expect(tc.build(b).Reconcile(t.Context())).To(Succeed())
+			g.Expect(c.secrets(t)).To(BeComparableTo(map[string]corev1.Secret{"ns/" + tc.want.Name: tc.want}))
+		})
+	}
+}
+
+func TestSecretBuilderUpdates(t *testing.T) {
+	g := NewWithT(t)
+	live := secretNamed("s", map[string]string{"foreign": "label"})
+	live.Annotations = map[string]string{"foreign": "annotation"}
+	live.Finalizers = []string{"example.com/kept"}
+	live.Data = map[string][]byte{"old": []byte("value")}
+	c := newCluster(t, live)
+
+	b := managedresources.NewSecret(c).WithNamespacedName("ns", "s").
+		WithKeyValues(map[string][]byte{"k": []byte("data")}).
+		WithLabels(map[string]string{"foo": "bar"}).
+		WithAnnotations(map[string]string{"a": "b"})
+	g.Expect(b.Reconcile(t.Context())).To(Succeed())
+
+	want := dataSecret("s", map[string]string{"foo": "bar"}, nil)
+	want.Annotations = map[string]string{"a": "b"}
+	want.Finalizers = []string{"example.com/kept"}
+	g.Expect(c.secrets(t)).To(BeComparableTo(map[string]corev1.Secret{"ns/s": want}))
+	g.Expect(c.newWrites()).To(Equal([]string{"update Secret ns/s"}))
+
+	g.Expect(b.Reconcile(t.Context())).To(Succeed())
+	g.Expect(c.newWrites()).To(BeEmpty(), "nothing has changed")
+}
+
+func TestEdgeCase60RenamedDataKey(t *testing.T) {
+	g := NewWithT(t)
+	c := newCluster(t)
+	unique := func(key string) (string, *managedresources.SecretBuilder) {
+		return managedresources.NewSecret(c).WithNamespacedName("ns", "s").WithKeyValues(map[string][]byte{key: []byte("data")}).Unique()
+	}
+	before, b := unique("before")
+	g.Expect(b.Reconcile(t.Context())).To(Succeed())
+
+	after, b := unique("after")
+	g.Expect(after).To(Equal(before))
+
+	refused := errors.New("field is immutable when `immutable` is set")
+	c.fail["update Secret ns/"+after] = refused
+	g.Expect(b.Reconcile(t.Context())).To(MatchError(refused))
+}

@@ -1,0 +1,89 @@
+package references
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	appsv1beta1 "k8s.io/api/apps/v1beta1"
+	appsv1beta2 "k8s.io/api/apps/v1beta2"
+	batchv1 "k8s.io/api/batch/v1"
+	batchv1beta1 "k8s.io/api/batch/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// InjectAnnotations annotates obj, and every template in it, with the ConfigMaps and Secrets that it uses, so that the
+// garbage collector keeps them. Reference annotations that obj has already are replaced, all others are kept. Each of the
+// additional strings becomes an annotation key without value, unless it is the key of something that obj uses.
+//
+// It handles Pods; Deployments and StatefulSets of apps/v1, v1beta2 and v1beta1; DaemonSets of apps/v1 and v1beta2; Jobs of
+// batch/v1; CronJobs of batch/v1 and v1beta1; ManagedResources. Other types are an error.
+func InjectAnnotations(obj runtime.Object, additional ...string) error {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		inject(usedByPod(&o.Spec), additional, &o.ObjectMeta)
+	case *appsv1.Deployment:
+		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
+	case *appsv1beta2.Deployment:
+		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
+	case *appsv1beta1.Deployment:
+		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
+	case *appsv1.StatefulSet:
+		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
+	case *appsv1beta2.StatefulSet:
+		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
+	case *appsv1beta1.StatefulSet:
+		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
+	case *appsv1.DaemonSet:
+		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
+	case *appsv1beta2.DaemonSet:
+		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
+	case *batchv1.Job:
+		injectIntoTemplate(&o.ObjectMeta, &o.Spec.Template, additional)
+	case *batchv1.CronJob:
+		injectIntoJobTemplate(&o.ObjectMeta, &o.Spec.JobTemplate.ObjectMeta, &o.Spec.JobTemplate.Spec.Template, additional)
+	case *batchv1beta1.CronJob:
+		injectIntoJobTemplate(&o.ObjectMeta, &o.Spec.JobTemplate.ObjectMeta, &o.Spec.JobTemplate.Spec.Template, additional)
+	case *resourcesv1alpha1.ManagedResource:
+		inject(usedBySecretRefs(o.Spec.SecretRefs), additional, &o.ObjectMeta)
+	default:
+		return fmt.Errorf("unhandled object type %T", obj)
+	}
+	return nil
+}
+
+func injectIntoTemplate(own *metav1.ObjectMeta, pod *corev1.PodTemplateSpec, additional []string) {
+	inject(usedByPod(&pod.Spec), additional, own, &pod.ObjectMeta)
+}
+
+func injectIntoJobTemplate(own, job *metav1.ObjectMeta, pod *corev1.PodTemplateSpec, additional []string) {
+	inject(usedByPod(&pod.Spec), additional, own, job, &pod.ObjectMeta)
+}
+
+func inject(u used, additional []string, targets ...*metav1.ObjectMeta) {
+	for _, key := range additional {
+		if _, inUse := u[key]; !inUse {
+			u[key] = ""
+		}
+	}
+	for _, target := range targets {
+		target.Annotations = withReferences(target.Annotations, u)
+	}
+}
+
+// withReferences returns a new map, as an object and its template may share one.
+func withReferences(annotations map[string]string, u used) map[string]string {
+	annotated := make(map[string]string, len(annotations)+len(u))
+	maps.Copy(annotated, annotations)
+	maps.DeleteFunc(annotated, func(key, _ string) bool { return strings.HasPrefix(key, resourcesv1alpha1.ReferencePrefix) })
+	maps.Copy(annotated, u)
+	if len(annotated) == 0 {
+		return nil
+	}
+	return annotated
+}

@@ -1,0 +1,196 @@
+package v1alpha1
+
+import corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+
+// A value is "truthy" if strconv.ParseBool reads it as true: 1, t, T, true, TRUE, True.
+
+// Set by users on ManagedResources.
+const (
+	// DefaultClass is the class of ManagedResources whose spec.class is missing or empty, and of a controller that is
+	// configured with none.
+	DefaultClass = "resources"
+	// AllClasses is set in the configuration of a controller only: it then acts on the ManagedResources of every class.
+	// Missing: the controller acts on those of its own class.
+	AllClasses = "*"
+
+	// GardenerOperation is an annotation that users and other controllers set on a ManagedResource to ask for a run.
+	// Values: the Operation constants; others have no effect. Missing: the set is reconciled when something changes.
+	GardenerOperation = "gardener.cloud/operation"
+	// OperationReconcile asks for one reconciliation. The controller removes the annotation when it starts.
+	OperationReconcile = "reconcile"
+	// OperationRestore asks for a reconciliation. The annotation stays; who has set it removes it.
+	OperationRestore = "restore"
+	// OperationMigrate asks for a reconciliation. The annotation stays; who has set it removes it.
+	OperationMigrate = "migrate"
+	// OperationWaitForState makes the controller leave the ManagedResource alone until the annotation is gone.
+	OperationWaitForState = "wait-for-state"
+)
+
+// Set by users, on ManagedResources or in manifests.
+const (
+	// Ignore is an annotation that users set. On a ManagedResource, truthy: it is left alone as long as it is not deleted.
+	// In a manifest, truthy: the object is created once and never updated afterwards; it is still deleted with its set.
+	// Missing or another value: reconciled as usual.
+	Ignore = "resources.gardener.cloud/ignore"
+)
+
+// Set by users in manifests, from where the controller copies them to the live objects.
+const (
+	// Mode is an annotation that users set in a manifest. Only value: ModeIgnore. Missing or another value: the object is
+	// managed.
+	Mode = "resources.gardener.cloud/mode"
+	// ModeIgnore, as the value of Mode, releases the object: it is neither applied nor deleted and leaves the status.
+	ModeIgnore = "Ignore"
+	// KeepObject is an annotation that is looked for on the live object. Truthy: the controller never deletes the object.
+	// Missing or another value: it is deleted with its set, or when its manifest is gone.
+	KeepObject = "resources.gardener.cloud/keep-object"
+	// DeleteOnInvalidUpdate is an annotation that is looked for on the manifest merged with the live object. Truthy: an
+	// object whose update the API server rejects as invalid is deleted and created anew. Missing or another value: the update
+	// fails until the manifest is mended; immutable ConfigMaps and Secrets are replaced in any case.
+	DeleteOnInvalidUpdate = "resources.gardener.cloud/delete-on-invalid-update"
+	// DeletionPropagationOnInvalidUpdate is an annotation that users set beside DeleteOnInvalidUpdate. Values: Background,
+	// Foreground, Orphan; others are an error. Missing: the API server's default for the kind.
+	DeletionPropagationOnInvalidUpdate = "resources.gardener.cloud/deletion-propagation-on-invalid-update"
+	// PreserveReplicas is an annotation that is looked for in the manifest. Exactly "true": the live number of replicas of a
+	// workload is kept. Missing or another value: the manifest's number is written, unless an autoscaler owns it.
+	PreserveReplicas = "resources.gardener.cloud/preserve-replicas"
+	// PreserveResources is an annotation that is looked for in the manifest. Exactly "true": the live CPU and memory requests
+	// and limits of a workload's containers are kept. Missing or another value: the manifest's are written.
+	PreserveResources = "resources.gardener.cloud/preserve-resources"
+	// FinalizeDeletionAfter is an annotation that is looked for on the live object. Value: a Go duration such as "1h"; when
+	// the object has been in deletion for that long, its finalizers are removed. Missing or zero: they are waited for. A value
+	// that is no duration is reported as long as the object is in deletion.
+	FinalizeDeletionAfter = "resources.gardener.cloud/finalize-deletion-after"
+	// SkipHealthCheck is an annotation that is looked for on the live object. Exactly "true": the object counts as healthy
+	// and rolled out. Missing or another value: it is checked.
+	SkipHealthCheck = "resources.gardener.cloud/skip-health-check"
+)
+
+// Set by the ManagedResource controller on the objects it manages.
+const (
+	// OriginAnnotation names the ManagedResource that the object belongs to. Value: see Origin. Missing: the object belongs
+	// to no set, or its manifest has Ignore; releasing an object removes it.
+	OriginAnnotation = "resources.gardener.cloud/origin"
+	// DescriptionAnnotation tells people that changes are not kept. Value: DescriptionText. Missing: the controller adds it.
+	DescriptionAnnotation = "resources.gardener.cloud/description"
+	// DescriptionText is the value of DescriptionAnnotation. Whoever compares it byte by byte sees the same text as from
+	// Gardener's resource manager, so that taking over its objects changes nothing.
+	DescriptionText = "DO NOT EDIT - This resource is managed by gardener-resource-manager.\n" +
+		"Any modifications are discarded and the resource is returned to the original state."
+	// ManagedBy is a label by which managed objects are selected. Value: as configured, GardenerManagedBy by default.
+	// Missing: the controller adds it, except to objects whose manifest has Ignore.
+	ManagedBy = "resources.gardener.cloud/managed-by"
+	// GardenerManagedBy is the default value of ManagedBy.
+	GardenerManagedBy = "gardener"
+)
+
+// Set by the ManagedResource controller on ManagedResources.
+const (
+	// FinalizerName is the finalizer of the default class, and what the finalizers of all others start with. Missing on a
+	// ManagedResource: no controller has taken charge of it. See FinalizerFor.
+	FinalizerName = "resources.gardener.cloud/gardener-resource-manager"
+)
+
+// Set by programs that create ConfigMaps and Secrets with unique names, for the garbage collector; see api/references.
+const (
+	// GarbageCollectableReference is a label on ConfigMaps and Secrets. Exactly "true": the garbage collector deletes them
+	// when nothing refers to them, and, while it is enabled, the ManagedResource controller does not (there every truthy value
+	// counts). Missing: they are never collected.
+	GarbageCollectableReference = "resources.gardener.cloud/garbage-collectable-reference"
+	// ReferencePrefix starts the keys of annotations on workloads and ManagedResources, "<prefix><kind>-<hash>". Value: the
+	// name of a ConfigMap or Secret in the same namespace, which is thereby in use. Missing: the garbage collector does not
+	// know of the reference. The ManagedResource controller does not keep these annotations on live objects unless they are
+	// in the manifest.
+	ReferencePrefix = "reference.resources.gardener.cloud/"
+)
+
+// Condition types in the status of ManagedResources. Missing: not judged yet.
+const (
+	// ResourcesApplied is set by the ManagedResource controller: True if all objects are applied.
+	ResourcesApplied corev1beta1.ConditionType = "ResourcesApplied"
+	// ResourcesHealthy is set by the health controller: True if all objects are present and healthy. The ManagedResource
+	// controller resets it when the set changes, is ignored or is deleted.
+	ResourcesHealthy corev1beta1.ConditionType = "ResourcesHealthy"
+	// ResourcesProgressing is set by the progress controller: False if all objects are rolled out. The ManagedResource
+	// controller resets it when the set changes, is ignored or is deleted.
+	ResourcesProgressing corev1beta1.ConditionType = "ResourcesProgressing"
+)
+
+// Reasons that the ManagedResource controller sets.
+const (
+	// ConditionApplyProgressing goes with ResourcesApplied=Progressing: the set or its data has changed.
+	ConditionApplyProgressing = "ApplyProgressing"
+	// ConditionApplySucceeded goes with ResourcesApplied=True.
+	ConditionApplySucceeded = "ApplySucceeded"
+	// ConditionApplyFailed goes with ResourcesApplied=False: some objects could not be applied.
+	ConditionApplyFailed = "ApplyFailed"
+	// ConditionDecodingFailed goes with ResourcesApplied=False: some documents could not be decoded, all else is applied.
+	ConditionDecodingFailed = "DecodingFailed"
+	// ConditionCannotReadSecret goes with ResourcesApplied=False: a Secret of the set is missing or cannot be read.
+	ConditionCannotReadSecret = "CannotReadSecret"
+	// ConditionDeletionPending goes with ResourcesApplied=Progressing while objects are being deleted, and, while the set
+	// itself is being deleted, with ResourcesHealthy=False and ResourcesProgressing=True.
+	ConditionDeletionPending = "DeletionPending"
+	// ConditionDeletionFailed goes with ResourcesApplied=False: objects could not be deleted. It is read by clients and kept
+	// when present, but Espalier reports failures of deletion as pending.
+	ConditionDeletionFailed = "DeletionFailed"
+	// ReleaseOfOrphanedResourcesFailed goes with ResourcesApplied=False: objects in mode Ignore could not be released.
+	ReleaseOfOrphanedResourcesFailed = "ReleaseOfOrphanedResourcesFailed"
+	// ConditionManagedResourceIgnored goes with all three types while the ManagedResource has the annotation Ignore.
+	ConditionManagedResourceIgnored = "ManagedResourceIgnored"
+	// ConditionHealthChecksPending goes with Unknown of ResourcesHealthy and ResourcesProgressing: the set has changed since
+	// it was judged.
+	ConditionHealthChecksPending = "ChecksPending"
+)
+
+// Reasons that the health controller sets.
+const (
+	// ConditionResourcesHealthy goes with ResourcesHealthy=True.
+	ConditionResourcesHealthy = "ResourcesHealthy"
+	// ConditionHealthCheckError goes with ResourcesHealthy=False: an object could not be judged.
+	ConditionHealthCheckError = "HealthCheckError"
+	// SuffixMissing after the kind of an object is the reason of ResourcesHealthy=False when that object does not exist.
+	SuffixMissing = "Missing"
+	// SuffixUnhealthy after the kind of an object is the reason of ResourcesHealthy=False when that object is not healthy.
+	SuffixUnhealthy = "Unhealthy"
+)
+
+// Reasons that the progress controller sets.
+const (
+	// ConditionResourcesRolledOut goes with ResourcesProgressing=False.
+	ConditionResourcesRolledOut = "ResourcesRolledOut"
+	// SuffixProgressing after the kind of an object is the reason of ResourcesProgressing=True when that object is not rolled
+	// out yet.
+	SuffixProgressing = "Progressing"
+)
+
+// Messages that never vary, each with the condition and the reason it goes with.
+const (
+	// MessageApplyProgressing goes with ResourcesApplied, ApplyProgressing.
+	MessageApplyProgressing = "The resources are currently being reconciled."
+	// MessageApplySucceeded goes with ResourcesApplied, ApplySucceeded.
+	MessageApplySucceeded = "All resources are applied."
+	// MessageDeletionPending goes with all three types, DeletionPending.
+	MessageDeletionPending = "The resources are currently being deleted."
+	// MessageManagedResourceIgnored goes with all three types, ManagedResourceIgnored.
+	MessageManagedResourceIgnored = "ManagedResource is marked to be ignored."
+	// MessageHealthChecksPending goes with ResourcesHealthy, ChecksPending.
+	MessageHealthChecksPending = "The health checks have not yet been executed for the current set of resources."
+	// MessageProgressingChecksPending goes with ResourcesProgressing, ChecksPending.
+	MessageProgressingChecksPending = "Checks have not yet been executed for the current set of resources."
+	// MessageResourcesHealthy goes with ResourcesHealthy, ResourcesHealthy.
+	MessageResourcesHealthy = "All resources are healthy."
+	// MessageResourcesRolledOut goes with ResourcesProgressing, ResourcesRolledOut.
+	MessageResourcesRolledOut = "All resources have been fully rolled out."
+)
+
+// FinalizerFor returns the finalizer that a controller of the given class sets on its ManagedResources: FinalizerName for
+// the default class, an empty class and AllClasses, and FinalizerName followed by "-" and the class for every other one.
+func FinalizerFor(class string) string {
+	switch class {
+	case "", DefaultClass, AllClasses:
+		return FinalizerName
+	default:
+		return FinalizerName + "-" + class
+	}
+}

@@ -1,0 +1,101 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+)
+
+// ManagedResource is a set of objects that are kept in a cluster as the referenced Secrets describe them.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Namespaced,path=managedresources,singular=managedresource,shortName=mr
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Class",type=string,JSONPath=`.spec.class`,description="The class of the controller that acts on the set."
+// +kubebuilder:printcolumn:name="Applied",type=string,JSONPath=`.status.conditions[?(@.type=="ResourcesApplied")].status`,description="Whether all objects are applied."
+// +kubebuilder:printcolumn:name="Healthy",type=string,JSONPath=`.status.conditions[?(@.type=="ResourcesHealthy")].status`,description="Whether all objects are present and healthy."
+// +kubebuilder:printcolumn:name="Progressing",type=string,JSONPath=`.status.conditions[?(@.type=="ResourcesProgressing")].status`,description="Whether some objects are still being rolled out."
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="When the set was created."
+type ManagedResource struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is what shall be managed, and how.
+	// +optional
+	Spec ManagedResourceSpec `json:"spec,omitempty"`
+	// Status is what the controllers have done and found.
+	// +optional
+	Status ManagedResourceStatus `json:"status,omitempty"`
+}
+
+// ManagedResourceList is a list of ManagedResources.
+//
+// +kubebuilder:object:root=true
+type ManagedResourceList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// Items are the ManagedResources of the list.
+	Items []ManagedResource `json:"items"`
+}
+
+// ManagedResourceSpec is what shall be managed, and how.
+type ManagedResourceSpec struct {
+	// Class says which controller instance acts on the set: the one that is configured with the same class. Missing or empty
+	// means the default class "resources".
+	// +optional
+	Class *string `json:"class,omitempty"`
+	// SecretRefs name the Secrets in the same namespace that hold the objects as YAML or JSON. They are read in this order.
+	// The list may be empty.
+	SecretRefs []corev1.LocalObjectReference `json:"secretRefs"`
+	// InjectLabels are labels that every object of the set gets in addition, also in its pod template.
+	// +optional
+	InjectLabels map[string]string `json:"injectLabels,omitempty"`
+	// ForceOverwriteLabels removes all labels of live objects that their manifests do not have. Default: false.
+	// +optional
+	ForceOverwriteLabels *bool `json:"forceOverwriteLabels,omitempty"`
+	// ForceOverwriteAnnotations removes all annotations of live objects that their manifests do not have. Default: false.
+	// +optional
+	ForceOverwriteAnnotations *bool `json:"forceOverwriteAnnotations,omitempty"`
+	// KeepObjects leaves the objects in the cluster when the set is deleted or passes to another class. Default: false.
+	// +optional
+	KeepObjects *bool `json:"keepObjects,omitempty"`
+	// Equivalences are lists of kinds that stand for the same objects: an object that moves from one kind of a list to
+	// another one is neither deleted nor created anew.
+	// +optional
+	Equivalences [][]metav1.GroupKind `json:"equivalences,omitempty"`
+	// DeletePersistentVolumeClaims deletes the PersistentVolumeClaims of a StatefulSet together with it. Default: false.
+	// +optional
+	DeletePersistentVolumeClaims *bool `json:"deletePersistentVolumeClaims,omitempty"`
+}
+
+// ManagedResourceStatus is what the controllers have done and found.
+type ManagedResourceStatus struct {
+	// Conditions tell whether the objects are applied, healthy and rolled out.
+	// +optional
+	Conditions []corev1beta1.Condition `json:"conditions,omitempty"`
+	// ObservedGeneration is the generation of the spec that was applied last.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Resources are the objects that are managed for the set.
+	// +optional
+	Resources []ObjectReference `json:"resources,omitempty"`
+	// SecretsDataChecksum is the SHA-256 checksum of the data that was applied last, in lower-case hex.
+	// +optional
+	SecretsDataChecksum *string `json:"secretsDataChecksum,omitempty"`
+}
+
+// ObjectReference names a managed object, together with the labels and annotations that were last applied to it. They are
+// needed to see which ones the manifest has dropped since.
+type ObjectReference struct {
+	corev1.ObjectReference `json:",inline"`
+	// Labels are the labels that were applied, among them the injected ones.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+	// Annotations are the annotations of the manifest that was applied.
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Writes everything that is generated: deepcopy functions and CRDs from api/, roles from the RBAC markers beside the code.
+# Called by `make generate`, and by hack/verify-generated.sh in a copy of the tree. Works from any folder.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+header=hack/generated-header.txt
+
+controller_gen() { go tool -modfile=hack/tools/go.mod controller-gen "$@"; }
+
+# roles <binary> <folder>…: roles of one binary, from the markers in the folders whose code runs in it.
+# The roles are cluster roles of the source side, unless a marker names another role by roleName= (the target side).
+roles() {
+  local binary=$1 paths=()
+  shift
+  for folder in "$@"; do
+    paths+=("paths=./$folder/...")
+  done
+  echo "generating roles of $binary"
+  controller_gen "rbac:roleName=espalier-$binary-source,headerFile=$header" "${paths[@]}" "output:rbac:dir=deploy/$binary/rbac"
+}
+
+echo "generating deepcopy functions and CRDs"
+controller_gen object "crd:headerFile=$header" paths=./api/... output:crd:dir=deploy/crds
+
+roles managedresource-controller internal/managedresource

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// somebodyElse is the field manager that spoils the objects of the example.
+	somebodyElse = "somebody-else"
+	repairLimit  = 30 * time.Second
+	// eventLimit is how long we wait for Events, which are written in their own time.
+	eventLimit = 2 * time.Second
+)
+
+// spoiled is one change by somebody else, and how to see that it was repaired.
+type spoiled struct {
+	object   *unstructured.Unstructured
+	what     string
+	spoil    func(context.Context, client.Client, *unstructured.Unstructured) error
+	repaired func(before, now *unstructured.Unstructured) bool
+}
+
+func spoiledObjects() []spoiled {
+	return []spoiled{
+		{
+			object: object("v1", "ConfigMap", exampleNamespace, "harvest", nil),
+			what:   "edited ConfigMap harvest (pears: 0)",
+			spoil: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+				patch := client.RawPatch(types.MergePatchType, []byte(`{"data":{"pears":"0"}}`))
+				return c.Patch(ctx, o, patch, client.FieldOwner(somebodyElse))
+			},
+			repaired: func(_, now *unstructured.Unstructured) bool {
+				pears, _, _ := unstructured.NestedString(now.Object, "data", "pears")
+				return pears == "12"
+			},
+		},
+		{
+			object: object("apps/v1", "Deployment", exampleNamespace, "watering", nil),
+			what:   "deleted Deployment watering",
+			spoil: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+				return c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground))
+			},
+			repaired: func(before, now *unstructured.Unstructured) bool { return before.GetUID() != now.GetUID() },
+		},
+	}
+}
+
+// showDriftRepair spoils two objects, one after the other, and tells how long each stayed that way.
+func showDriftRepair(ctx context.Context, r *report, c client.WithWatch) error {
+	r.step("drift repair: now somebody else changes two of these objects")
+	known, err := events(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, s := range spoiledObjects() {
+		took, err := repair(ctx, r, c, s)
+		if err != nil {
+			return fmt.Errorf("show drift repair: %s: %w", s.what, err)
+		}
+		_, _ = fmt.Fprintf(r, "%s: restored after %d ms", s.what, took.Milliseconds())
+	}
+	// Attribution is shown where there is some; that it exists is for the tests to hold.
+	_ = await(ctx, eventLimit, "Events", func(ctx context.Context) error {
+		now, err := events(ctx, c)
+		if err != nil {
+			return err
+		}
+		fresh := newEvents(known, now)
+		if len(fresh) < len(spoiledObjects()) {
+			return errors.New("not yet")
+		}
+		for _, text := range fresh {
+			_, _ = fmt.Fprintln(r, "Event "+text)
+		}
+		return nil
+	})
+	return ctx.Err()
+}
+
+// repair measures from the answer to the change until a watch shows the object as it was.
+func repair(ctx context.Context, r *report, c client.WithWatch, s spoiled) (time.Duration, error) {
+	if err := c.Get(ctx, client.ObjectKeyFromObject(s.object), s.object); err != nil {
+		return 0, err
+	}
+	before := s.object.DeepCopy()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(before.GroupVersionKind())
+	changes, err := c.Watch(ctx, list, &client.ListOptions{
+		Namespace:     before.GetNamespace(),
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", before.GetName()),
+		Raw:           &metav1.ListOptions{ResourceVersion: before.GetResourceVersion()},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("watch: %w", err)
+	}
+	defer changes.Stop()
+	if err := s.spoil(ctx, c, s.object); err != nil {
+		return 0, err
+	}
+	spoiledAt := r.clock.Now()
+	limit := time.NewTimer(repairLimit)
+	defer limit.Stop()
+	for {
+		select {
+		case change, open := <-changes.ResultChan():
+			if !open {
+				return 0, errors.New("the watch has ended")
+			}
+			now, ok := change.Object.(*unstructured.Unstructured)
+			if ok && change.Type != watch.Deleted && s.repaired(before, now) {
+				return r.clock.Since(spoiledAt), nil
+			}
+		case <-limit.C:
+			return 0, fmt.Errorf("not restored within %s", repairLimit)
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+// events returns the text of every Event about the ManagedResource by a key that changes when it happens again.
+func events(ctx context.Context, c client.Client) (map[string]string, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("v1")
+	list.SetKind("EventList")
+	if err := c.List(ctx, list, client.InNamespace(exampleNamespace)); err != nil {
+		return nil, fmt.Errorf("list Events: %w", err)
+	}
+	texts := map[string]string{}
+	for _, event := range list.Items {
+		kind, _, _ := unstructured.NestedString(event.Object, "involvedObject", "kind")
+		reason, _, _ := unstructured.NestedString(event.Object, "reason")
+		message, _, _ := unstructured.NestedString(event.Object, "message")
+		if kind == "ManagedResource" {
+			texts[string(event.GetUID())+"/"+event.GetResourceVersion()] = reason + ": " + strings.TrimSpace(message)
+		}
+	}
+	return texts, nil
+}
+
+// newEvents returns the texts that are not known.
+func newEvents(known, now map[string]string) []string {
+	var fresh []string
+	for _, key := range slices.Sorted(maps.Keys(now)) {
+		if _, old := known[key]; !old {
+			fresh = append(fresh, now[key])
+		}
+	}
+	return fresh
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// tokenLifetime is longer than anybody leaves such a cluster running: nobody renews the token.
+const tokenLifetime = 365 * 24 * time.Hour
+
+const rbacGroup = "rbac.authorization.k8s.io"
+
+// installCRDs waits until the API server serves them.
+func (s settings) installCRDs(ctx context.Context, c client.Client) error {
+	crds, err := readManifests(filepath.Join(s.root, "deploy", "crds"))
+	if err != nil {
+		return err
+	}
+	if err := apply(ctx, c, crds...); err != nil {
+		return err
+	}
+	for _, crd := range crds {
+		if err := await(ctx, 30*time.Second, describe(crd)+" to be served", func(ctx context.Context) error {
+			if err := c.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
+				return err
+			}
+			if status, _, message := condition(crd, "Established"); status != "True" {
+				return fmt.Errorf("not established: %s", message)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// install prepares what a binary needs: its roles, its ServiceAccount with a token in a kubeconfig, its configuration.
+func (s settings) install(ctx context.Context, admin *rest.Config, c client.Client, b binary, e environment) error {
+	manifests, err := readManifests(s.deployOf(b), filepath.Join(s.deployOf(b), "rbac"))
+	if err != nil {
+		return err
+	}
+	roles := rolesAmong(manifests)
+	bindings, err := bindingsOf(b, roles)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.deployOf(b), err)
+	}
+	objects := append([]*unstructured.Unstructured{
+		object("v1", "Namespace", "", systemNamespace, nil),
+		object("v1", "ServiceAccount", systemNamespace, b.name, nil),
+	}, roles...)
+	if err := apply(ctx, c, append(objects, bindings...)...); err != nil {
+		return err
+	}
+	kubeconfig, err := local.ServiceAccountKubeconfig(ctx, admin, systemNamespace, b.name, tokenLifetime)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.state(b.name), 0o700); err != nil {
+		return fmt.Errorf("create state folder: %w", err)
+	}
+	if err := os.WriteFile(e.kubeconfig, kubeconfig, 0o600); err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	if err := os.WriteFile(s.state(b.name, "config.yaml"), []byte(b.config(e)), 0o600); err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	return nil
+}
+
+// rolesAmong picks the roles. The rules of an aggregated one are the cluster's to write: applying those of the manifest,
+// which are empty, would take all rights away for a moment.
+func rolesAmong(manifests []*unstructured.Unstructured) []*unstructured.Unstructured {
+	var roles []*unstructured.Unstructured
+	for _, o := range manifests {
+		if o.GetKind() != "ClusterRole" && o.GetKind() != "Role" {
+			continue
+		}
+		if _, aggregated := o.Object["aggregationRule"]; aggregated {
+			o = o.DeepCopy()
+			delete(o.Object, "rules")
+		}
+		roles = append(roles, o)
+	}
+	return roles
+}
+
+// bindingsOf gives the binary's ServiceAccount every Role, and its cluster roles, which must be among those that it ships.
+func bindingsOf(b binary, roles []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	var bindings []*unstructured.Unstructured
+	bind := func(kind, namespace, name string) {
+		bindings = append(bindings, object(rbacGroup+"/v1", kind+"Binding", namespace, name, map[string]any{
+			"roleRef":  map[string]any{"apiGroup": rbacGroup, "kind": kind, "name": name},
+			"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": systemNamespace, "name": b.name}},
+		}))
+	}
+	for _, name := range b.clusterRoles {
+		if !slices.ContainsFunc(roles, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ClusterRole" && o.GetName() == name }) {
+			return nil, fmt.Errorf("there is no ClusterRole %q", name)
+		}
+		bind("ClusterRole", "", name)
+	}
+	for _, o := range roles {
+		if o.GetKind() == "Role" {
+			bind("Role", o.GetNamespace(), o.GetName())
+		}
+	}
+	return bindings, nil
+}

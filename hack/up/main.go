@@ -1,0 +1,81 @@
+// Command up is behind `make up` and `make down`: it brings up a control plane and every binary of this repository, shows
+// them at work, and leaves them running in the background; with --down it stops exactly what it started.
+//
+// Everything it keeps is in .local/ of the repository: process records, logs, credentials, rendered configurations.
+// Running it again repairs what has died and replaces the binaries by newly built ones.
+//
+//	ESPALIER_PORT        first of the ports it uses on 127.0.0.1 (default 26443)
+//	ESPALIER_KUBECONFIG  use this cluster instead of starting one
+//	KUBEBUILDER_ASSETS   use these control plane binaries instead of building them
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	log.SetLogger(logr.Discard()) // what is worth saying is said by the steps
+	err := run(ctx, os.Args[1:])
+	cancel()
+	if err != nil {
+		_, _ = fmt.Fprintf(os.Stderr, "\nerror: %s\n", explain(err))
+		os.Exit(1) //nolint:forbidigo // this is a main of its own, without the flags and the log of internal/process
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	root, err := local.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	s, err := readSettings(root, os.Getenv)
+	if err != nil {
+		return err
+	}
+	r := &report{out: os.Stdout, clock: clock.RealClock{}}
+	r.begin = r.clock.Now()
+	switch {
+	case len(args) == 0:
+		if err = up(ctx, s, r); err != nil && ctx.Err() != nil {
+			return ctx.Err() // whatever else was said follows from it
+		}
+		return err
+	case len(args) == 1 && args[0] == "--down":
+		return down(s, r)
+	default:
+		return errors.New("usage: up [--down]")
+	}
+}
+
+// explain adds what to do to what went wrong.
+func explain(err error) string {
+	var taken *local.PortTakenError
+	var unfinished *unfinishedError
+	switch {
+	case errors.As(err, &taken):
+		return fmt.Sprintf("%v\nStop that program, or choose other ports: ESPALIER_PORT=%d make up", err, suggestedPort(taken.Port))
+	case errors.Is(err, context.Canceled):
+		return "interrupted. What was started keeps running: `make up` goes on with it, `make down` stops it."
+	case errors.As(err, &unfinished):
+		return err.Error() + "\nEverything else keeps running, so that you can look at it (logs are in .local/); `make up` tries again, `make down` stops it."
+	default:
+		return err.Error()
+	}
+}
+
+// unfinishedError is one after which processes are left running.
+type unfinishedError struct{ error }
+
+func (e *unfinishedError) Unwrap() error { return e.error }

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/local/child"
+)
+
+// failed ends the context of a run when a process dies; its cause names the process.
+type failed = context.CancelCauseFunc
+
+// up does everything, from building to the walk-through.
+func up(ctx context.Context, s settings, r *report) error {
+	unlock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	present, err := s.build(ctx, r)
+	if err != nil {
+		return err
+	}
+	admin, err := s.startCluster(ctx, r, cancel)
+	if err != nil {
+		return err
+	}
+	if err := s.showBinaries(ctx, r, admin, present, cancel); err != nil {
+		return &unfinishedError{causeOf(ctx, err)}
+	}
+	r.say(s.howToGoOn())
+	return nil
+}
+
+// showBinaries installs and starts our binaries on a cluster that is ready, and shows them at work.
+func (s settings) showBinaries(ctx context.Context, r *report, admin *rest.Config, present map[string]bool, dead failed) error {
+	c, err := client.NewWithWatch(admin, client.Options{})
+	if err != nil {
+		return fmt.Errorf("connect to cluster: %w", err)
+	}
+	r.step("installing the CRDs of deploy/crds")
+	if err := s.installCRDs(ctx, c); err != nil {
+		return err
+	}
+	for index, b := range binaries() {
+		if !present[b.name] {
+			continue
+		}
+		if err := s.startBinary(ctx, r, admin, c, b, index, dead); err != nil {
+			return err
+		}
+	}
+	if !present[walkThroughBinary] {
+		return nil
+	}
+	return s.walkThrough(ctx, r, c)
+}
+
+// causeOf tells why a step has failed: when a process dies, the step of the moment fails with something like "connection
+// refused", some milliseconds before we know of the death.
+func causeOf(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(200 * time.Millisecond):
+		return err
+	}
+}
+
+// build compiles our binaries and returns which there are.
+func (s settings) build(ctx context.Context, r *report) (map[string]bool, error) {
+	present := map[string]bool{}
+	for _, b := range binaries() {
+		if s.exists(b) {
+			present[b.name] = true
+		} else {
+			r.step("there is no cmd/%s yet; going on without it", b.name)
+		}
+	}
+	if len(present) == 0 {
+		return present, nil
+	}
+	r.step("building our binaries into bin/")
+	build := exec.CommandContext(ctx, "make", "--no-print-directory", "build")
+	build.Dir, build.Stdout, build.Stderr = s.root, r, r
+	if err := r.during("building", build.Run); err != nil {
+		return nil, fmt.Errorf("build binaries: make build: %w", err)
+	}
+	return present, nil
+}
+
+// startCluster returns the administrator's access to a cluster that is ready.
+func (s settings) startCluster(ctx context.Context, r *report, dead failed) (*rest.Config, error) {
+	if s.cluster != "" {
+		return s.useCluster(r)
+	}
+	r.step("looking for the control plane's binaries")
+	assets, err := local.Assets(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := link(filepath.Join(assets, "kubectl"), s.bin("kubectl")); err != nil {
+		return nil, err
+	}
+	r.step("starting the control plane (ports %d to %d on 127.0.0.1; logs in .local/controlplane/logs)", s.port, s.port+2)
+	plane, err := local.Start(ctx, local.Options{
+		Dir: s.controlPlane(), Assets: assets, Port: s.port, ControllerManager: true, Scheduler: true, KWOK: true, Detached: true, Log: r,
+	})
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		if err := plane.Wait(ctx); err != nil {
+			dead(err)
+		}
+	}()
+	if err := os.WriteFile(s.kubeconfig(), plane.AdminKubeconfig(), 0o600); err != nil {
+		return nil, fmt.Errorf("write kubeconfig: %w", err)
+	}
+	r.step("control plane ready, with one fake node")
+	return plane.AdminConfig(), nil
+}
+
+func (s settings) useCluster(r *report) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", s.cluster)
+	if err != nil {
+		return nil, fmt.Errorf("read ESPALIER_KUBECONFIG: %w", err)
+	}
+	config.QPS = -1
+	if err := os.WriteFile(s.externalCluster(), []byte(s.cluster), 0o600); err != nil {
+		return nil, fmt.Errorf("remember cluster: %w", err)
+	}
+	r.step("using the cluster at %s (ESPALIER_KUBECONFIG)", config.Host)
+	return config, nil
+}
+
+// startBinary replaces the binary if it runs, since it may have been built anew, and waits until it is ready.
+func (s settings) startBinary(ctx context.Context, r *report, admin *rest.Config, c client.Client, b binary, index int, dead failed) error {
+	e := s.environmentOf(b, index)
+	old, err := child.Find(s.recordOf(b))
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		r.step("stopping the running %s (pid %d)", b.name, old.ID)
+		if err := old.Stop(stopGrace); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(local.CheckPort(e.probePort, b.name), local.CheckPort(e.metricsPort, b.name), local.CheckPort(e.webhookPort, b.name)); err != nil {
+		return err
+	}
+	if err := s.install(ctx, admin, c, b, e); err != nil {
+		return err
+	}
+	p, err := child.Start(child.Spec{
+		Name: b.name, Path: s.bin(b.name), Args: []string{"--config=" + s.state(b.name, "config.yaml")},
+		Dir: s.state(b.name), LogFile: s.logOf(b), RecordFile: s.recordOf(b), Detached: true,
+	})
+	if err != nil {
+		return err
+	}
+	r.step("started %s (pid %d) as ServiceAccount %s/%s", b.name, p.ID, systemNamespace, b.name)
+	go func() {
+		select {
+		case <-p.Done():
+			dead(p.Failure())
+		case <-ctx.Done():
+		}
+	}()
+	err = await(ctx, 60*time.Second, b.name+" to be ready", func(ctx context.Context) error {
+		return get(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", e.probePort))
+	})
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w; the end of %s:\n%s", err, s.logOf(b), child.Tail(s.logOf(b)))
+	}
+	return err
+}
+
+// link makes path a symbolic link to target, whatever it was before.
+func link(target, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return fmt.Errorf("create folder: %w", err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("replace %s: %w", path, err)
+	}
+	return os.Symlink(target, path)
+}

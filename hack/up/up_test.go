@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+func TestReadSettings(t *testing.T) {
+	for name, tc := range map[string]struct {
+		env  map[string]string
+		want settings
+		err  string
+	}{
+		"nothing set":                             {nil, settings{root: "/repo", port: 26443}, ""},
+		"another port":                            {map[string]string{"ESPALIER_PORT": "30000"}, settings{root: "/repo", port: 30000}, ""},
+		"a cluster of one's own":                  {map[string]string{"ESPALIER_KUBECONFIG": "/my/kubeconfig"}, settings{root: "/repo", port: 26443, cluster: "/my/kubeconfig"}, ""},
+		"the shell's kubeconfigs are not ours":    {map[string]string{"KUBECONFIG": "/k", "TARGET_KUBECONFIG": "/t"}, settings{root: "/repo", port: 26443}, ""},
+		"no number":                               {map[string]string{"ESPALIER_PORT": "many"}, settings{}, `ESPALIER_PORT: "many" is not a port from 1 to 65522`},
+		"a port that leaves no room for the rest": {map[string]string{"ESPALIER_PORT": "65530"}, settings{}, `ESPALIER_PORT: "65530" is not a port from 1 to 65522`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			got, err := readSettings("/repo", func(name string) string { return tc.env[name] })
+			g.Expect(got).To(Equal(tc.want))
+			if tc.err == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+			} else {
+				g.Expect(err).To(MatchError(tc.err))
+			}
+		})
+	}
+}
+
+func TestSuggestedPort(t *testing.T) {
+	for taken, want := range map[int]int{26443: 27443, 26455: 27443, 30000: 31443, 60001: 26443} {
+		NewWithT(t).Expect(suggestedPort(taken)).To(Equal(want))
+	}
+}
+
+func TestExplain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a taken port": {
+			fmt.Errorf("start: %w", &local.PortTakenError{Port: 26444, User: "etcd"}),
+			"start: port 26444 on 127.0.0.1 is taken by another program, etcd cannot listen there\nStop that program, or choose other ports: ESPALIER_PORT=27443 make up",
+		},
+		"an interrupt": {
+			context.Canceled, "interrupted. What was started keeps running: `make up` goes on with it, `make down` stops it.",
+		},
+		"a step that fails when things run": {
+			&unfinishedError{errors.New("it broke")},
+			"it broke\nEverything else keeps running, so that you can look at it (logs are in .local/); `make up` tries again, `make down` stops it.",
+		},
+		"anything earlier": {errors.New("it broke"), "it broke"},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(explain(tc.err)).To(Equal(tc.want)) })
+	}
+}
+
+func TestEachBinaryHasPortsOfItsOwn(t *testing.T) {
+	g := NewWithT(t)
+	s := settings{root: "/repo", port: 1000}
+	g.Expect(s.environmentOf(binary{name: "a"}, 0)).To(Equal(environment{kubeconfig: "/repo/.local/a/kubeconfig", probePort: 1010, metricsPort: 1011, webhookPort: 1012}))
+	g.Expect(s.environmentOf(binary{name: "b"}, 1)).To(Equal(environment{kubeconfig: "/repo/.local/b/kubeconfig", probePort: 1013, metricsPort: 1014, webhookPort: 1015}))
+}
+
+func TestResourceManagerConfig(t *testing.T) {
+	g := NewWithT(t)
+	var got map[string]any
+	g.Expect(yaml.Unmarshal([]byte(resourceManagerConfig(environment{kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3}, "controllers: {}\n")), &got)).To(Succeed())
+	g.Expect(got).To(Equal(map[string]any{
+		"apiVersion":             "resourcemanager.config.gardener.cloud/v1alpha1",
+		"kind":                   "ResourceManagerConfiguration",
+		"sourceClientConnection": map[string]any{"kubeconfig": `/a "b"/k`},
+		"leaderElection":         map[string]any{"leaderElect": true, "resourceNamespace": "espalier-system"},
+		"server": map[string]any{
+			"healthProbes": map[string]any{"bindAddress": "127.0.0.1", "port": 1.0},
+			"metrics":      map[string]any{"bindAddress": "127.0.0.1", "port": 2.0},
+			"webhooks":     map[string]any{"bindAddress": "127.0.0.1", "port": 3.0},
+		},
+		"logFormat":   "text",
+		"controllers": map[string]any{},
+	}))
+}
+
+func TestRolesAmong(t *testing.T) {
+	rule := map[string]any{"rules": []any{}}
+	aggregated := map[string]any{"rules": []any{}, "aggregationRule": map[string]any{}}
+	NewWithT(t).Expect(rolesAmong([]*unstructured.Unstructured{
+		object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "plain", rule),
+		object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "sum", aggregated),
+		object("rbac.authorization.k8s.io/v1", "Role", "n", "r", rule),
+		object("apps/v1", "Deployment", "n", "d", nil),
+	})).To(Equal([]*unstructured.Unstructured{
+		object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "plain", rule),
+		object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "sum", map[string]any{"aggregationRule": map[string]any{}}),
+		object("rbac.authorization.k8s.io/v1", "Role", "n", "r", rule),
+	}))
+}
+
+func TestBindingsOf(t *testing.T) {
+	roles := []*unstructured.Unstructured{
+		object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "c", nil),
+		object("rbac.authorization.k8s.io/v1", "ClusterRole", "", "not-asked-for", nil),
+		object("rbac.authorization.k8s.io/v1", "Role", "n", "r", nil),
+	}
+	t.Run("the binary's ServiceAccount gets its cluster roles and every Role", func(t *testing.T) {
+		g := NewWithT(t)
+		got, err := bindingsOf(binary{name: "b", clusterRoles: []string{"c"}}, roles)
+		g.Expect(err).NotTo(HaveOccurred())
+		subjects := []any{map[string]any{"kind": "ServiceAccount", "namespace": "espalier-system", "name": "b"}}
+		g.Expect(got).To(Equal([]*unstructured.Unstructured{
+			{Object: map[string]any{
+				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": "c"},
+				"roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "c"}, "subjects": subjects,
+			}},
+			{Object: map[string]any{
+				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": map[string]any{"namespace": "n", "name": "r"},
+				"roleRef": map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}, "subjects": subjects,
+			}},
+		}))
+	})
+	t.Run("a role that is not shipped is an error, not a binding without effect", func(t *testing.T) {
+		_, err := bindingsOf(binary{name: "b", clusterRoles: []string{"gone"}}, roles)
+		NewWithT(t).Expect(err).To(MatchError(`there is no ClusterRole "gone"`))
+	})
+}
+
+func TestParseManifests(t *testing.T) {
+	g := NewWithT(t)
+	got, err := parseManifests([]byte("# only a comment\n---\napiVersion: v1\nkind: Namespace\n---\n---\nkind: Secret\n"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got).To(Equal([]*unstructured.Unstructured{
+		{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}, {Object: map[string]any{"kind": "Secret"}},
+	}))
+	_, err = parseManifests([]byte("a: b: c"))
+	g.Expect(err).To(HaveOccurred())
+}
+
+// The walk-through changes objects by name, and says so in words.
+func TestTheExampleHoldsWhatTheWalkThroughTouches(t *testing.T) {
+	g := NewWithT(t)
+	objects, err := readManifests(filepath.Join("..", "..", exampleFile))
+	g.Expect(err).NotTo(HaveOccurred())
+	var kinds, managed []string
+	for _, o := range objects {
+		kinds = append(kinds, describe(o))
+		documents, _, err := unstructured.NestedStringMap(o.Object, "stringData")
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, document := range documents {
+			inside, err := parseManifests([]byte(document))
+			g.Expect(err).NotTo(HaveOccurred())
+			for _, i := range inside {
+				managed = append(managed, describe(i))
+			}
+		}
+	}
+	g.Expect(kinds).To(ContainElements("Namespace /orchard", "Secret orchard/first", "ManagedResource orchard/first"))
+	g.Expect(managed).To(ConsistOf(
+		"ConfigMap orchard/harvest", "ConfigMap orchard/notes", "Deployment orchard/watering", "ServiceAccount orchard/watering",
+		"Role orchard/watering", "RoleBinding orchard/watering", "CustomResourceDefinition /trees.orchard.example.com", "Tree orchard/old-pear"))
+	for _, s := range spoiledObjects() {
+		g.Expect(managed).To(ContainElement(describe(s.object)))
+	}
+}
+
+func TestStateOf(t *testing.T) {
+	established := func(status string) map[string]any {
+		return map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": status}}}}
+	}
+	for name, tc := range map[string]struct {
+		object *unstructured.Unstructured
+		want   string
+	}{
+		"a Deployment on its way": {object("apps/v1", "Deployment", "n", "d", map[string]any{
+			"spec": map[string]any{"replicas": int64(2)}, "status": map[string]any{"availableReplicas": int64(1)}}), "1 of 2 available"},
+		"a served CRD":     {object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "c", established("True")), "established"},
+		"a CRD not served": {object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "c", established("False")), "not established"},
+		"anything else":    {object("v1", "ConfigMap", "n", "c", nil), "present"},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(stateOf(tc.object)).To(Equal(tc.want)) })
+	}
+}
+
+func TestNewEvents(t *testing.T) {
+	NewWithT(t).Expect(newEvents(map[string]string{"a/1": "old"}, map[string]string{"a/1": "old", "a/2": "again", "b/3": "new"})).To(Equal([]string{"again", "new"}))
+}
+
+func TestReport(t *testing.T) {
+	g := NewWithT(t)
+	var out bytes.Buffer
+	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	r := &report{out: &out, begin: begin, clock: testingclock.NewFakePassiveClock(begin.Add(1234 * time.Millisecond))}
+	r.step("starting %s", "etcd")
+	r.table([][]string{{"KIND", "NAME"}, {"Deployment", "web"}})
+	g.Expect(r.during("waiting", func() error { return errors.New("no") })).To(MatchError("no"))
+	g.Expect(out.String()).To(Equal("[  1.2 s] starting etcd\n          KIND         NAME\n          Deployment   web\n"))
+}
+
+func TestCauseOf(t *testing.T) {
+	g := NewWithT(t)
+	refused := errors.New("connection refused")
+	g.Expect(causeOf(t.Context(), refused)).To(MatchError(refused))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("etcd has stopped"))
+	g.Expect(causeOf(ctx, refused)).To(MatchError("etcd has stopped"))
+}
+
+func TestOnlyOneRunAtATime(t *testing.T) {
+	g := NewWithT(t)
+	s := settings{root: t.TempDir()}
+	unlock, err := s.lock()
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = s.lock()
+	g.Expect(err).To(MatchError("another make up or make down is running; wait for its end"))
+	unlock()
+	unlock, err = s.lock()
+	g.Expect(err).NotTo(HaveOccurred())
+	unlock()
+}
+
+func TestDownWithNothingToStop(t *testing.T) {
+	g := NewWithT(t)
+	var out bytes.Buffer
+	r := &report{out: &out, clock: testingclock.NewFakePassiveClock(time.Time{})}
+	s := settings{root: t.TempDir()}
+	g.Expect(down(s, r)).To(Succeed())
+	g.Expect(out.String()).To(Equal("Nothing runs.\n"))
+
+	g.Expect(os.MkdirAll(s.state("logs"), 0o700)).To(Succeed())
+	g.Expect(down(s, r)).To(Succeed())
+	g.Expect(s.state()).NotTo(BeADirectory())
+}
+
+func TestAwait(t *testing.T) {
+	g := NewWithT(t)
+	calls := 0
+	g.Expect(await(t.Context(), time.Minute, "it", func(context.Context) error {
+		if calls++; calls < 3 {
+			return errors.New("not yet")
+		}
+		return nil
+	})).To(Succeed())
+	g.Expect(await(t.Context(), time.Millisecond, "it", func(context.Context) error { return errors.New("not yet") })).
+		To(MatchError("wait for it: not within 1ms: not yet"))
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/local/child"
+)
+
+// The example, and whose work it shows.
+const (
+	walkThroughBinary = "managedresource-controller"
+	exampleFile       = "examples/first-managedresource.yaml"
+	exampleNamespace  = "orchard"
+	exampleName       = "first"
+)
+
+// walkThrough applies the example and shows what the controller makes of it.
+func (s settings) walkThrough(ctx context.Context, r *report, c client.WithWatch) error {
+	r.step("applying %s", exampleFile)
+	objects, err := readManifests(filepath.Join(s.root, exampleFile))
+	if err != nil {
+		return err
+	}
+	if err := apply(ctx, c, objects...); err != nil {
+		return err
+	}
+	set, err := applied(ctx, c)
+	if err != nil {
+		log := s.logOf(binary{name: walkThroughBinary})
+		return fmt.Errorf("%w; the end of %s:\n%s", err, log, child.Tail(log))
+	}
+	_, reason, message := condition(set, "ResourcesApplied")
+	r.step("ManagedResource %s/%s: ResourcesApplied is True (%s: %s)", exampleNamespace, exampleName, reason, message)
+	if s.cluster == "" {
+		if err := await(ctx, 30*time.Second, "the Deployment of the example to be available", func(ctx context.Context) error {
+			return deploymentAvailable(ctx, c)
+		}); err != nil {
+			return err
+		}
+	}
+	rows, err := objectTable(ctx, c, set)
+	if err != nil {
+		return err
+	}
+	r.table(rows)
+	return showDriftRepair(ctx, r, c)
+}
+
+// applied waits until the current generation of the example is applied.
+func applied(ctx context.Context, c client.Client) (*unstructured.Unstructured, error) {
+	set := object("resources.gardener.cloud/v1alpha1", "ManagedResource", exampleNamespace, exampleName, nil)
+	return set, await(ctx, 60*time.Second, describe(set)+" to be applied", func(ctx context.Context) error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(set), set); err != nil {
+			return err
+		}
+		observed, _, _ := unstructured.NestedInt64(set.Object, "status", "observedGeneration")
+		status, reason, message := condition(set, "ResourcesApplied")
+		switch {
+		case status == "":
+			return errors.New("it has no condition ResourcesApplied yet")
+		case observed != set.GetGeneration():
+			return fmt.Errorf("generation %d was not observed yet", set.GetGeneration())
+		case status != "True":
+			return fmt.Errorf("ResourcesApplied is %s (%s: %s)", status, reason, message)
+		default:
+			return nil
+		}
+	})
+}
+
+func deploymentAvailable(ctx context.Context, c client.Client) error {
+	d := object("apps/v1", "Deployment", exampleNamespace, "watering", nil)
+	if err := c.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
+		return err
+	}
+	if status, reason, message := condition(d, "Available"); status != "True" {
+		return fmt.Errorf("%s is not available (%s: %s)", describe(d), reason, message)
+	}
+	return nil
+}
+
+// objectTable looks up every object that the ManagedResource says it manages.
+func objectTable(ctx context.Context, c client.Client, set *unstructured.Unstructured) ([][]string, error) {
+	rows := [][]string{{"KIND", "NAMESPACE", "NAME", "STATE"}}
+	references, _, err := unstructured.NestedSlice(set.Object, "status", "resources")
+	if err != nil {
+		return nil, fmt.Errorf("read status of %s: %w", describe(set), err)
+	}
+	for _, entry := range references {
+		fields, _ := entry.(map[string]any)
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": fields["apiVersion"], "kind": fields["kind"]}}
+		namespace, _ := fields["namespace"].(string)
+		name, _ := fields["name"].(string)
+		row := []string{o.GetKind(), namespace, name, "missing"}
+		err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("read %s %s/%s: %w", row[0], namespace, name, err)
+		}
+		if !apierrors.IsNotFound(err) {
+			row[3] = stateOf(o)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// stateOf says in a word or two how an object that exists does.
+func stateOf(o *unstructured.Unstructured) string {
+	switch o.GetKind() {
+	case "Deployment":
+		wanted, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+		available, _, _ := unstructured.NestedInt64(o.Object, "status", "availableReplicas")
+		return fmt.Sprintf("%d of %d available", available, wanted)
+	case "CustomResourceDefinition":
+		if status, _, _ := condition(o, "Established"); status == "True" {
+			return "established"
+		}
+		return "not established"
+	default:
+		return "present"
+	}
+}
+
+// howToGoOn is the last thing that make up says.
+func (s settings) howToGoOn() string {
+	kubectl := "bin/kubectl"
+	if s.cluster != "" {
+		kubectl = "kubectl"
+	}
+	set := " -n " + exampleNamespace + " "
+	lines := [][2]string{
+		{"export KUBECONFIG=" + s.kubeconfig(), ""},
+		{kubectl + " get managedresources --all-namespaces", ""},
+		{kubectl + set + "edit configmap harvest", "is undone at once"},
+		{kubectl + set + "edit secret " + exampleName, "what you change here is carried out"},
+		{kubectl + set + "delete managedresource " + exampleName, "takes its objects along"},
+		{"tail -f .local/" + walkThroughBinary + "/log", "what the controller says"},
+		{"make up", "again, with newly built binaries"},
+		{"make down", "stops everything"},
+	}
+	var text strings.Builder
+	text.WriteString("\nIt keeps running in the background. Go on with it:\n\n")
+	for _, line := range lines {
+		if line[1] != "" {
+			line[0] = fmt.Sprintf("%-56s # %s", line[0], line[1])
+		}
+		text.WriteString("  " + line[0] + "\n")
+	}
+	return text.String()
+}

@@ -1,0 +1,197 @@
+package fields_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/internal/apply/fields"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// entry is a managedFields entry written by an update at noon; modifiers change that.
+func entry(manager, owned string, modifiers ...func(*metav1.ManagedFieldsEntry)) metav1.ManagedFieldsEntry {
+	at := metav1.NewTime(noon)
+	e := metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &at,
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(owned),
+	}
+	for _, modify := range modifiers {
+		modify(&e)
+	}
+	return e
+}
+
+func status(e *metav1.ManagedFieldsEntry)  { e.Subresource = "status" }
+func scale(e *metav1.ManagedFieldsEntry)   { e.Subresource = "scale" }
+func applied(e *metav1.ManagedFieldsEntry) { e.Operation = metav1.ManagedFieldsOperationApply }
+func at(offset time.Duration) func(*metav1.ManagedFieldsEntry) {
+	return func(e *metav1.ManagedFieldsEntry) { moved := metav1.NewTime(noon.Add(offset)); e.Time = &moved }
+}
+
+func TestFingerprintChangesExactlyWhenMoreThanStatusWasWritten(t *testing.T) {
+	base := func() *metav1.ObjectMeta {
+		return &metav1.ObjectMeta{
+			Generation: 1, ResourceVersion: "10", Labels: map[string]string{"a": "1"}, Annotations: map[string]string{"b": "2"},
+			ManagedFields: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:data":{"f:x":{}}}`), entry("kubelet", `{"f:status":{}}`, status)},
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*metav1.ObjectMeta)
+		same   bool
+	}{
+		"nothing changed":                {change: func(*metav1.ObjectMeta) {}, same: true},
+		"a status write":                 {change: func(o *metav1.ObjectMeta) { o.ResourceVersion = "11"; o.ManagedFields[1].Time = nil }, same: true},
+		"a new status writer":            {change: func(o *metav1.ObjectMeta) { o.ManagedFields = append(o.ManagedFields, entry("x", `{}`, status)) }, same: true},
+		"generation":                     {change: func(o *metav1.ObjectMeta) { o.Generation = 2 }},
+		"a label":                        {change: func(o *metav1.ObjectMeta) { o.Labels["a"] = "2" }},
+		"a label moved to an annotation": {change: func(o *metav1.ObjectMeta) { o.Labels, o.Annotations = o.Annotations, o.Labels }},
+		"an annotation removed":          {change: func(o *metav1.ObjectMeta) { o.Annotations = nil }},
+		"the time of an entry": {change: func(o *metav1.ObjectMeta) {
+			o.ManagedFields[0] = entry("espalier", `{"f:data":{"f:x":{}}}`, at(time.Second))
+		}},
+		"the fields of an entry":    {change: func(o *metav1.ObjectMeta) { o.ManagedFields[0] = entry("espalier", `{"f:data":{}}`) }},
+		"the manager of an entry":   {change: func(o *metav1.ObjectMeta) { o.ManagedFields[0].Manager = "kubectl" }},
+		"the operation of an entry": {change: func(o *metav1.ObjectMeta) { o.ManagedFields[0].Operation = metav1.ManagedFieldsOperationApply }},
+		"a writer of another subresource": {change: func(o *metav1.ObjectMeta) {
+			o.ManagedFields = append(o.ManagedFields, entry("hpa", `{"f:spec":{"f:replicas":{}}}`, scale))
+		}},
+		"a reset list": {change: func(o *metav1.ObjectMeta) { o.ManagedFields = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := base()
+			tc.change(changed)
+			NewWithT(t).Expect(fields.Fingerprint(changed) == fields.Fingerprint(base())).To(Equal(tc.same))
+		})
+	}
+}
+
+func TestFingerprintOfUntrackedObjectsFollowsTheResourceVersion(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(fields.Fingerprint(&metav1.ObjectMeta{ResourceVersion: "1"})).NotTo(Equal(fields.Fingerprint(&metav1.ObjectMeta{ResourceVersion: "2"})))
+}
+
+func TestCovers(t *testing.T) {
+	desired := map[string]any{
+		"apiVersion": "v1", "kind": "Service", "status": map[string]any{"x": "ignored"},
+		"metadata": map[string]any{"name": "s", "labels": map[string]any{"app": "a"}, "annotations": map[string]any{}},
+		"spec": map[string]any{
+			"selector": map[string]any{"app": "a"}, "empty": map[string]any{}, "nothing": nil,
+			"ports":      []any{map[string]any{"port": int64(80), "name": "http"}},
+			"finalizers": []any{"a"},
+		},
+	}
+	full := `{"f:metadata":{"f:labels":{".":{},"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{".":{},"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:name":{},"f:port":{},"f:protocol":{}}},"f:finalizers":{".":{},"v:\"a\"":{}}}}`
+	for name, tc := range map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		want    bool
+	}{
+		"every leaf is ours":                          {entries: []metav1.ManagedFieldsEntry{entry("espalier", full)}, want: true},
+		"another manager holds everything":            {entries: []metav1.ManagedFieldsEntry{entry("kubectl", full)}},
+		"our name by another operation":               {entries: []metav1.ManagedFieldsEntry{entry("espalier", full, applied)}},
+		"our name on a subresource":                   {entries: []metav1.ManagedFieldsEntry{entry("espalier", full, scale)}},
+		"no entries":                                  {},
+		"a label was taken over":                      {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{".":{}}},"f:spec":{}}`)}},
+		"metadata is not held at all":                 {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:spec":{}}`)}},
+		"a field of a list item was taken over":       {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{"f:port":{}}},"f:finalizers":{}}}`)}},
+		"a list item with another key":                {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{"k:{\"port\":81}":{}},"f:finalizers":{}}}`)}},
+		"a member of a set was taken over":            {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{},"f:finalizers":{"v:\"b\"":{}}}}`)}},
+		"an atomic list counts as a whole":            {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{},"f:finalizers":{}}}`)}, want: true},
+		"a top-level field was taken over":            {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}}}`)}},
+		"unreadable fields own nothing":               {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:spec":`)}},
+		"fields of the wrong shape own nothing":       {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:spec":[1]}`)}},
+		"an item key that is no JSON matches nothing": {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{"k:{":{}},"f:finalizers":{}}}`)}},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(fields.Covers(tc.entries, desired)).To(Equal(tc.want)) })
+	}
+}
+
+func TestOnlyTolerated(t *testing.T) {
+	desired := map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "a"}, "annotations": map[string]any{"reference.resources.gardener.cloud/secret-1": "x"}}}
+	for name, tc := range map[string]struct {
+		entry     metav1.ManagedFieldsEntry
+		tolerance fields.Tolerance
+		want      bool
+	}{
+		"our own spec":                          {entry: entry("espalier", `{"f:spec":{}}`), want: true},
+		"a foreign status":                      {entry: entry("x", `{"f:status":{},"f:metadata":{"f:annotations":{"f:a":{}}}}`, status), want: true},
+		"foreign finalizers and owners":         {entry: entry("x", `{"f:metadata":{"f:finalizers":{"v:\"a\"":{}},"f:ownerReferences":{}}}`), want: true},
+		"a foreign label":                       {entry: entry("x", `{"f:metadata":{"f:labels":{".":{},"f:mine":{}}}}`), want: true},
+		"a foreign label under force":           {entry: entry("x", `{"f:metadata":{"f:labels":{".":{},"f:mine":{}}}}`), tolerance: fields.Tolerance{ForceLabels: true}},
+		"a shared label under force":            {entry: entry("x", `{"f:metadata":{"f:labels":{".":{},"f:app":{}}}}`), tolerance: fields.Tolerance{ForceLabels: true}, want: true},
+		"a foreign annotation":                  {entry: entry("x", `{"f:metadata":{"f:annotations":{"f:mine":{}}}}`), want: true},
+		"a foreign annotation under force":      {entry: entry("x", `{"f:metadata":{"f:annotations":{"f:mine":{}}}}`), tolerance: fields.Tolerance{ForceAnnotations: true}},
+		"a stale reference annotation":          {entry: entry("x", `{"f:metadata":{"f:annotations":{"f:reference.resources.gardener.cloud/secret-2":{}}}}`)},
+		"a desired reference annotation":        {entry: entry("x", `{"f:metadata":{"f:annotations":{"f:reference.resources.gardener.cloud/secret-1":{}}}}`), want: true},
+		"a foreign part of spec":                {entry: entry("x", `{"f:spec":{"f:replicas":{}}}`)},
+		"replicas through the scale resource":   {entry: entry("x", `{"f:spec":{"f:replicas":{}}}`, scale)},
+		"other metadata":                        {entry: entry("x", `{"f:metadata":{"f:generateName":{}}}`)},
+		"the peer's own objects are not proven": {entry: entry("gardener-resource-manager", `{"f:data":{}}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.tolerance.Desired = desired
+			NewWithT(t).Expect(fields.OnlyTolerated([]metav1.ManagedFieldsEntry{tc.entry}, tc.tolerance)).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestAdditions(t *testing.T) {
+	live := map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"x": "y"}}, "status": map[string]any{"a": "b"},
+		"data": map[string]any{"mine": "1", "added": "2"},
+		"spec": map[string]any{"default": "d", "containers": []any{map[string]any{"name": "c", "image": "i", "tty": true}}, "gone": map[string]any{}},
+	}
+	merged := map[string]any{
+		"data": map[string]any{"mine": "1"},
+		"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}},
+	}
+	for name, tc := range map[string]struct {
+		entry metav1.ManagedFieldsEntry
+		want  []string
+	}{
+		"a foreign key":                      {entry: entry("kubectl", `{"f:data":{"f:added":{},"f:mine":{}}}`), want: []string{"data.added"}},
+		"a foreign field of a list item":     {entry: entry("kubectl", `{"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:tty":{}}}}}`), want: []string{`spec.containers.k:{"name":"c"}.tty`}},
+		"a field that is no longer there":    {entry: entry("kubectl", `{"f:data":{"f:former":{}},"f:spec":{"f:gone":{}}}`)},
+		"defaults written with our own":      {entry: entry("espalier", `{"f:spec":{"f:default":{}}}`)},
+		"defaults written with the peer's":   {entry: entry("gardener-resource-manager", `{"f:spec":{"f:default":{}}}`)},
+		"a foreign write of the whole field": {entry: entry("kubectl", `{"f:spec":{"f:default":{}}}`), want: []string{"spec.default"}},
+		"metadata and status":                {entry: entry("kubectl", `{"f:metadata":{"f:labels":{"f:x":{}}},"f:status":{"f:a":{}}}`)},
+		"the status subresource":             {entry: entry("kubelet", `{"f:data":{"f:added":{}}}`, status)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(fields.Additions([]metav1.ManagedFieldsEntry{tc.entry}, live, merged)).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestAttribute(t *testing.T) {
+	ours := entry("espalier", `{"f:data":{"f:a":{}}}`, at(time.Minute))
+	path := [][]string{{"data", "x"}}
+	for name, tc := range map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		want    string
+	}{
+		"who holds the changed field":                   {entries: []metav1.ManagedFieldsEntry{ours, entry("kubectl-edit", `{"f:data":{"f:x":{}}}`), entry("other", `{"f:data":{"f:y":{}}}`, at(time.Hour))}, want: "kubectl-edit"},
+		"the latest of two holders":                     {entries: []metav1.ManagedFieldsEntry{entry("early", `{"f:data":{"f:x":{}}}`), entry("late", `{"f:data":{"f:x":{}}}`, at(time.Hour))}, want: "late"},
+		"a removed field: who wrote last after us":      {entries: []metav1.ManagedFieldsEntry{ours, entry("old", `{"f:spec":{}}`), entry("new", `{"f:spec":{}}`, at(time.Hour))}, want: "new"},
+		"a removed field and nobody wrote after us":     {entries: []metav1.ManagedFieldsEntry{ours, entry("old", `{"f:spec":{}}`)}},
+		"status writers are not guilty":                 {entries: []metav1.ManagedFieldsEntry{ours, entry("kubelet", `{"f:data":{"f:x":{}}}`, status, at(time.Hour))}},
+		"our name by another operation is somebody":     {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:data":{"f:x":{}}}`, applied)}, want: "espalier"},
+		"a list item is found by its name":              {entries: []metav1.ManagedFieldsEntry{entry("kubectl-patch", `{"f:data":{"k:{\"name\":\"x\"}":{"f:image":{}}}}`)}, want: "kubectl-patch"},
+		"nobody but us":                                 {entries: []metav1.ManagedFieldsEntry{ours}},
+		"a holder of the whole parent":                  {entries: []metav1.ManagedFieldsEntry{entry("kubectl-replace", `{"f:data":{}}`)}, want: "kubectl-replace"},
+		"a holder before our last write is still named": {entries: []metav1.ManagedFieldsEntry{ours, entry("kubectl-edit", `{"f:data":{"f:x":{}}}`)}, want: "kubectl-edit"},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(fields.Attribute(tc.entries, path)).To(Equal(tc.want)) })
+	}
+}
+
+func TestWrittenByUs(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(fields.WrittenByUs([]metav1.ManagedFieldsEntry{entry("espalier", `{}`)})).To(BeTrue())
+	g.Expect(fields.WrittenByUs([]metav1.ManagedFieldsEntry{entry("gardener-resource-manager", `{}`)})).To(BeTrue())
+	g.Expect(fields.WrittenByUs([]metav1.ManagedFieldsEntry{entry("kubectl", `{}`)})).To(BeFalse())
+}

@@ -1,0 +1,75 @@
+package fields
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// statusSubresource is the subresource whose writers never count as drift.
+const statusSubresource = "status"
+
+// Fingerprint condenses what a metadata-only watch shows of an object into one number that changes exactly when
+// somebody wrote more than status: generation, labels, annotations, and every managedFields entry that is not of the
+// status subresource, with its manager, operation and time.
+//
+// An object without such an entry (its list was reset, or its API server does not track fields) cannot be judged that
+// way. Its resourceVersion counts instead, so that every write to it is looked at.
+func Fingerprint(object metav1.Object) uint64 {
+	digest := digester{xxhash.New()}
+	digest.number(object.GetGeneration())
+	digest.stringMap(object.GetLabels())
+	digest.stringMap(object.GetAnnotations())
+	tracked := 0
+	for _, entry := range object.GetManagedFields() {
+		if entry.Subresource == statusSubresource {
+			continue
+		}
+		tracked++
+		digest.text(entry.Manager)
+		digest.text(string(entry.Operation))
+		digest.text(entry.APIVersion)
+		digest.text(entry.Subresource)
+		if entry.Time != nil {
+			digest.number(entry.Time.Unix())
+		}
+		if entry.FieldsV1 != nil {
+			digest.bytes(entry.FieldsV1.GetRawBytes())
+		}
+	}
+	if tracked == 0 {
+		digest.text(object.GetResourceVersion())
+	}
+	return digest.hash.Sum64()
+}
+
+// digester feeds values with their lengths, so that neighbouring values cannot run into each other.
+type digester struct{ hash *xxhash.Digest }
+
+func (d digester) number(n int64) {
+	var buffer [8]byte
+	binary.LittleEndian.PutUint64(buffer[:], uint64(n)) //nolint:gosec // the bits count, not the sign
+	d.write(buffer[:])
+}
+
+func (d digester) text(s string) { d.bytes([]byte(s)) }
+
+func (d digester) bytes(b []byte) {
+	d.number(int64(len(b)))
+	d.write(b)
+}
+
+func (d digester) stringMap(m map[string]string) {
+	d.number(int64(len(m)))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		d.text(key)
+		d.text(m[key])
+	}
+}
+
+func (d digester) write(b []byte) {
+	_, _ = d.hash.Write(b) // a hash never fails to write
+}

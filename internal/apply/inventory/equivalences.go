@@ -1,0 +1,65 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// builtInEquivalences are the kinds that moved from one group to another, each with the groups it was served in.
+func builtInEquivalences() [][]metav1.GroupKind {
+	return [][]metav1.GroupKind{
+		{{Group: "extensions", Kind: "Deployment"}, {Group: "apps", Kind: "Deployment"}},
+		{{Group: "extensions", Kind: "DaemonSet"}, {Group: "apps", Kind: "DaemonSet"}},
+		{{Group: "extensions", Kind: "ReplicaSet"}, {Group: "apps", Kind: "ReplicaSet"}},
+		{{Group: "extensions", Kind: "StatefulSet"}, {Group: "apps", Kind: "StatefulSet"}},
+		{{Group: "extensions", Kind: "Ingress"}, {Group: "networking.k8s.io", Kind: "Ingress"}},
+		{{Group: "extensions", Kind: "NetworkPolicy"}, {Group: "networking.k8s.io", Kind: "NetworkPolicy"}},
+		{{Group: "extensions", Kind: "PodSecurityPolicy"}, {Group: "policy", Kind: "PodSecurityPolicy"}},
+	}
+}
+
+// Equivalences knows which kinds stand for the same objects (spec 2.7). The zero value knows none.
+type Equivalences struct {
+	// others holds the other members of the set of each kind, sorted.
+	others map[metav1.GroupKind][]metav1.GroupKind
+}
+
+// NewEquivalences adds sets to those that every cluster has. Sets that share a member become one.
+func NewEquivalences(additional [][]metav1.GroupKind) Equivalences {
+	members := map[metav1.GroupKind]*[]metav1.GroupKind{}
+	for _, set := range append(builtInEquivalences(), additional...) {
+		united := &[]metav1.GroupKind{}
+		for _, groupKind := range set {
+			joined := &[]metav1.GroupKind{groupKind}
+			if known, found := members[groupKind]; found {
+				joined = known
+			}
+			if joined == united {
+				continue
+			}
+			*united = append(*united, *joined...)
+			for _, member := range *joined {
+				members[member] = united
+			}
+		}
+	}
+	others := make(map[metav1.GroupKind][]metav1.GroupKind, len(members))
+	for groupKind, set := range members {
+		rest := slices.DeleteFunc(slices.Clone(*set), func(other metav1.GroupKind) bool { return other == groupKind })
+		slices.SortFunc(rest, compareGroupKinds)
+		others[groupKind] = rest
+	}
+	return Equivalences{others: others}
+}
+
+// Of returns the other kinds of the set that gk belongs to, sorted by group and kind; nil if it belongs to none. The
+// result must not be changed.
+func (e Equivalences) Of(gk metav1.GroupKind) []metav1.GroupKind {
+	return e.others[gk]
+}
+
+func compareGroupKinds(a, b metav1.GroupKind) int {
+	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind))
+}

@@ -1,0 +1,125 @@
+package inventory
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+func gk(group, kind string) metav1.GroupKind { return metav1.GroupKind{Group: group, Kind: kind} }
+
+func TestEquivalences(t *testing.T) {
+	for name, tc := range map[string]struct {
+		additional [][]metav1.GroupKind
+		of         metav1.GroupKind
+		want       []metav1.GroupKind
+	}{
+		"Deployment":                  {of: gk("extensions", "Deployment"), want: []metav1.GroupKind{gk("apps", "Deployment")}},
+		"DaemonSet":                   {of: gk("apps", "DaemonSet"), want: []metav1.GroupKind{gk("extensions", "DaemonSet")}},
+		"ReplicaSet":                  {of: gk("extensions", "ReplicaSet"), want: []metav1.GroupKind{gk("apps", "ReplicaSet")}},
+		"StatefulSet":                 {of: gk("extensions", "StatefulSet"), want: []metav1.GroupKind{gk("apps", "StatefulSet")}},
+		"Ingress":                     {of: gk("extensions", "Ingress"), want: []metav1.GroupKind{gk("networking.k8s.io", "Ingress")}},
+		"NetworkPolicy":               {of: gk("extensions", "NetworkPolicy"), want: []metav1.GroupKind{gk("networking.k8s.io", "NetworkPolicy")}},
+		"PodSecurityPolicy":           {of: gk("policy", "PodSecurityPolicy"), want: []metav1.GroupKind{gk("extensions", "PodSecurityPolicy")}},
+		"a kind that never moved":     {of: gk("", "ConfigMap")},
+		"a kind of the same name":     {of: gk("example.com", "Deployment")},
+		"a set of its own":            {additional: [][]metav1.GroupKind{{gk("b", "B"), gk("a", "A"), gk("c", "C")}}, of: gk("b", "B"), want: []metav1.GroupKind{gk("a", "A"), gk("c", "C")}},
+		"a set with a known member":   {additional: [][]metav1.GroupKind{{gk("apps", "Deployment"), gk("a", "A")}}, of: gk("a", "A"), want: []metav1.GroupKind{gk("apps", "Deployment"), gk("extensions", "Deployment")}},
+		"a known member at the end":   {additional: [][]metav1.GroupKind{{gk("a", "A"), gk("apps", "Deployment")}}, of: gk("extensions", "Deployment"), want: []metav1.GroupKind{gk("a", "A"), gk("apps", "Deployment")}},
+		"sets that a third one joins": {additional: [][]metav1.GroupKind{{gk("a", "A"), gk("b", "B")}, {gk("c", "C"), gk("d", "D")}, {gk("b", "B"), gk("d", "D")}}, of: gk("a", "A"), want: []metav1.GroupKind{gk("b", "B"), gk("c", "C"), gk("d", "D")}},
+		"a member that occurs twice":  {additional: [][]metav1.GroupKind{{gk("a", "A"), gk("a", "A"), gk("b", "B")}}, of: gk("b", "B"), want: []metav1.GroupKind{gk("a", "A")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(NewEquivalences(tc.additional).Of(tc.of)).To(BeComparableTo(tc.want, cmpEmpty))
+		})
+	}
+}
+
+func TestIndex(t *testing.T) {
+	old := []resourcesv1alpha1.ObjectReference{
+		labelled(ref("extensions/v1beta1", "Deployment", "shop", "web"), "1"),
+		labelled(ref("v1", "ConfigMap", "", "a"), "first"),
+		labelled(ref("v1", "ConfigMap", "default", "a"), "last"),
+		ref("v1", "Secret", "shop", "z"),
+		ref("v1", "Secret", "shop", "b"),
+	}
+	for name, tc := range map[string]struct {
+		lookups  []Key
+		want     []string // the labels of what is found, "-" for nothing
+		obsolete []resourcesv1alpha1.ObjectReference
+	}{
+		"nothing looked up, all obsolete, sorted and each once": {
+			obsolete: []resourcesv1alpha1.ObjectReference{old[2], old[4], old[3], old[0]},
+		},
+		"an exact key, whose last reference counts": {
+			lookups: []Key{KeyOf("", "ConfigMap", "", "a")}, want: []string{"last"},
+			obsolete: []resourcesv1alpha1.ObjectReference{old[4], old[3], old[0]},
+		},
+		"acceptance 64: an object that moves to the successor group keeps its reference": {
+			lookups: []Key{KeyOf("apps", "Deployment", "shop", "web")}, want: []string{"1"},
+			obsolete: []resourcesv1alpha1.ObjectReference{old[2], old[4], old[3]},
+		},
+		"equivalence is of kinds, not of names": {
+			lookups: []Key{KeyOf("apps", "Deployment", "shop", "web2"), KeyOf("apps", "Deployment", "", "web"), KeyOf("apps", "StatefulSet", "shop", "web")}, want: []string{"-", "-", "-"},
+			obsolete: []resourcesv1alpha1.ObjectReference{old[2], old[4], old[3], old[0]},
+		},
+		"looking up twice finds twice": {
+			lookups: []Key{KeyOf("", "Secret", "shop", "b"), KeyOf("", "Secret", "shop", "b")}, want: []string{"", ""},
+			obsolete: []resourcesv1alpha1.ObjectReference{old[2], old[3], old[0]},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			index := NewIndex(old, NewEquivalences(nil))
+			var got []string
+			for _, key := range tc.lookups {
+				reference, found := index.Lookup(key)
+				if found {
+					got = append(got, reference.Labels["l"])
+				} else {
+					g.Expect(reference).To(BeZero())
+					got = append(got, "-")
+				}
+			}
+			g.Expect(got).To(Equal(tc.want))
+			g.Expect(index.Obsolete()).To(Equal(tc.obsolete))
+		})
+	}
+}
+
+func TestIndexInTheMiddleOfAMove(t *testing.T) {
+	g := NewWithT(t)
+	index := NewIndex([]resourcesv1alpha1.ObjectReference{
+		labelled(ref("apps/v1", "Deployment", "shop", "web"), "new"), labelled(ref("extensions/v1beta1", "Deployment", "shop", "web"), "old"),
+	}, NewEquivalences(nil))
+	reference, found := index.Lookup(KeyOf("apps", "Deployment", "shop", "web"))
+	g.Expect(found).To(BeTrue())
+	g.Expect(reference.Labels).To(HaveKeyWithValue("l", "new"))
+	g.Expect(index.Obsolete()).To(BeEmpty(), "both references stand for one live object, which is wanted")
+}
+
+func TestChecksum(t *testing.T) {
+	const value = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`
+	for name, tc := range map[string]struct {
+		values []string
+		want   string
+	}{
+		"edge 43: no object": {want: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+		"one object":         {values: []string{value}, want: "499895ace2e0c9653558b937646a770408fbb5541739310ad6df1c2280e4ba1f"},
+		"edge 41: two objects of one value hash the value twice": {values: []string{"a", "a"}, want: "961b6dd3ede3cb8ecbaacbd68de040cd78eb2ed5889130cceb4c49268ea4d506"},
+		"edge 42: only the concatenation counts":                 {values: []string{"aa"}, want: "961b6dd3ede3cb8ecbaacbd68de040cd78eb2ed5889130cceb4c49268ea4d506"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var checksum Checksum
+			for _, value := range tc.values {
+				checksum.AddObject([]byte(value))
+			}
+			g.Expect(checksum.String()).To(Equal(tc.want))
+			g.Expect(checksum.String()).To(Equal(tc.want), "reading does not change it")
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v2"
+	"sigs.k8s.io/json"
+)
+
+// faultError is an error whose text is ours, hence free of what was read.
+type faultError string
+
+// Error implements error.
+func (f faultError) Error() string { return string(f) }
+
+// fault makes an error of a text of ours.
+func fault(text string) error { return faultError(text) }
+
+// DecodingError is the element of a condition's message for one document that could not be read:
+// `Could not decode resource at index <i> in '<data key>' in secret '<ns>/<name>': <err>.` Errors of this package
+// appear as they are; of any other error only the position and the kind of fault remain, because parsers quote
+// their input, and that is the content of a Secret.
+func DecodingError(index int, dataKey, secretNamespace, secretName string, err error) string {
+	var ours faultError
+	if errors.As(err, &ours) {
+		err = ours
+	} else {
+		err = reduce(err)
+	}
+	return fmt.Sprintf("Could not decode resource at index %d in '%s' in secret '%s/%s': %s.", index, dataKey, secretNamespace, secretName, err.Error())
+}
+
+// reduce finds out which parser an error comes from.
+func reduce(err error) error {
+	if isSyntax, _ := json.SyntaxErrorOffset(err); isSyntax {
+		return jsonFault(err)
+	}
+	return yamlFault(err)
+}
+
+// jsonFault keeps the offset of a JSON error.
+func jsonFault(err error) error {
+	if isSyntax, offset := json.SyntaxErrorOffset(err); isSyntax {
+		return fault(fmt.Sprintf("invalid JSON at byte %d", offset))
+	}
+	return fault("invalid JSON")
+}
+
+// yamlMessage matches an error of the YAML library: a line, if it is known, and what is wrong. The kind of fault is
+// taken up to the first character that could belong to a quotation.
+var yamlMessage = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (?:line (\d+): )?([a-zA-Z][a-zA-Z -]*)`)
+
+// yamlKinds are the beginnings of all messages that the YAML library makes up without foreign text.
+var yamlKinds = []string{
+	"attempted to go past the end of stream", "block", "cannot decode", "control characters", "could not find", "did not find",
+	"document contains excessive aliasing", "exceeded max depth", "expected", "found", "incomplete", "input", "invalid", "map merge requires",
+	"mapping", "unexpected", "unknown anchor", "unknown problem", "while",
+}
+
+// yamlFault keeps line and kind of a YAML error.
+func yamlFault(err error) error {
+	var typeError *yaml.TypeError
+	if errors.As(err, &typeError) {
+		return duplicateFault(typeError)
+	}
+	parts := yamlMessage.FindStringSubmatch(err.Error())
+	if parts == nil {
+		return fault("invalid YAML")
+	}
+	text := "invalid YAML"
+	if parts[1] != "" {
+		text += " at line " + parts[1]
+	}
+	kind := strings.TrimSpace(parts[2])
+	for _, known := range yamlKinds {
+		if strings.HasPrefix(kind, known) {
+			return fault(text + ": " + kind)
+		}
+	}
+	return fault(text)
+}
+
+// duplicateLine matches where a key occurs for the second time.
+var duplicateLine = regexp.MustCompile(`^line (\d+): key .* already set in map$`)
+
+// duplicateFault names the line of the first key that occurs twice. Strict decoding into untyped values has no
+// other errors of this type.
+func duplicateFault(err *yaml.TypeError) error {
+	for _, text := range err.Errors {
+		if parts := duplicateLine.FindStringSubmatch(text); parts != nil {
+			return fault("invalid YAML at line " + parts[1] + ": a key occurs twice")
+		}
+	}
+	return fault("invalid YAML")
+}

@@ -1,0 +1,57 @@
+package manifest
+
+import "encoding/base64"
+
+// FoldStringData moves the stringData of a core/v1 Secret into its data, in place, as the API server does on every
+// write: encoded in base64, winning over an entry of data with the same key. Other objects stay as they are, and so
+// do Secrets whose data or stringData is malformed: the API server refuses them and says why.
+func FoldStringData(object map[string]any) {
+	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
+		return
+	}
+	texts, found := object["stringData"]
+	if !found {
+		return
+	}
+	folded, ok := foldedData(object["data"], texts)
+	if !ok {
+		return
+	}
+	delete(object, "stringData")
+	if len(folded) > 0 {
+		object["data"] = folded
+	}
+}
+
+// foldedData overlays data with the encoded texts.
+func foldedData(data, texts any) (map[string]any, bool) {
+	oldData, ok := optionalMap(data)
+	if !ok {
+		return nil, false
+	}
+	newTexts, ok := optionalMap(texts)
+	if !ok {
+		return nil, false
+	}
+	folded := make(map[string]any, len(oldData)+len(newTexts))
+	for key, value := range oldData {
+		folded[key] = value
+	}
+	for key, value := range newTexts {
+		text, isText := value.(string)
+		if !isText && value != nil {
+			return nil, false
+		}
+		folded[key] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	return folded, true
+}
+
+// optionalMap reads null as no map.
+func optionalMap(value any) (map[string]any, bool) {
+	if value == nil {
+		return nil, true
+	}
+	typed, ok := value.(map[string]any)
+	return typed, ok
+}

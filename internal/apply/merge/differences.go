@@ -1,0 +1,232 @@
+package merge
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/apply/manifest"
+)
+
+// maxDifferences bounds what Differences returns. Who looks at them wants to know whether there are any, and to show a few.
+const maxDifferences = 64
+
+// Differences returns the places where writing merged would change live, as far as merged has a say: at most 64, in a fixed
+// order, none if the write would change nothing.
+//
+// Every value of merged has to be in live. Fields of live that merged lacks are what the API server or somebody else
+// added, and do not count, with two exceptions: labels and annotations of the object are compared exactly, and an item of a
+// list that merged has as well but without that item counts as different.
+//
+// A null in merged counts as missing, 1 equals 1.0. For kinds that the Kubernetes libraries know, values that are not equal as they stand
+// are compared once more after a trip through the Go type, which settles quantities ("1" and "1000m"), ports as number or
+// text, base64 with line breaks, empty lists, and zero values that the API server leaves out. Fields that the library does
+// not know are compared as they stand. The stringData of Secrets counts as data.
+func Differences(live, merged *unstructured.Unstructured) []Path {
+	liveObject, mergedObject := withData(live), withData(merged)
+	raw := comparison{limit: maxDifferences}
+	raw.objects(liveObject, mergedObject, nil, nil)
+	if len(raw.found) == 0 {
+		return nil
+	}
+	liveTyped, known := throughType(liveObject)
+	if !known {
+		return raw.found
+	}
+	mergedTyped, known := throughType(mergedObject)
+	if !known {
+		return raw.found
+	}
+	typed := comparison{limit: maxDifferences}
+	typed.objects(liveObject, mergedObject, liveTyped, mergedTyped)
+	return typed.found
+}
+
+// withData returns an object with stringData in data.
+func withData(obj *unstructured.Unstructured) map[string]any {
+	object := maps.Clone(obj.Object)
+	manifest.FoldStringData(object)
+	return object
+}
+
+// side is a value of one of the objects.
+type side struct {
+	// raw is the value as it came; nil if it is missing.
+	raw any
+	// typed is the same after a trip through the Go type of the kind. It only counts if known is true.
+	typed any
+	known bool
+}
+
+// field returns what is in a field of a map, and nothing for other values.
+func (s side) field(name string) side {
+	raw, _ := s.raw.(map[string]any)
+	typed, isMap := s.typed.(map[string]any)
+	return side{raw: raw[name], typed: typed[name], known: s.known && (isMap || s.typed == nil)}
+}
+
+// item returns an item of a list.
+func (s side) item(index int) side {
+	raw, _ := s.raw.([]any)
+	typed, _ := s.typed.([]any)
+	if len(raw) != len(typed) {
+		return side{raw: raw[index]}
+	}
+	return side{raw: raw[index], typed: typed[index], known: s.known}
+}
+
+// value returns what the API server makes of a value as far as that is known. What the Go type has not kept it does not
+// know, or it is a zero value that it leaves out.
+func (s side) value() any {
+	switch {
+	case !s.known:
+		return s.raw
+	case s.typed != nil:
+		return s.typed
+	case isZero(s.raw):
+		return nil
+	}
+	return s.raw
+}
+
+// comparison collects differences.
+type comparison struct {
+	found []Path
+	limit int
+}
+
+func (c *comparison) add(path Path) {
+	if len(c.found) < c.limit {
+		c.found = append(c.found, path)
+	}
+}
+
+func (c *comparison) full() bool { return len(c.found) >= c.limit }
+
+// objects compares two objects. The typed ones are nil if the kind is not known.
+func (c *comparison) objects(live, merged, liveTyped, mergedTyped map[string]any) {
+	known := liveTyped != nil && mergedTyped != nil
+	liveSide := side{raw: live, typed: liveTyped, known: known}
+	mergedSide := side{raw: merged, typed: mergedTyped, known: known}
+	for _, name := range sortedKeys(merged) {
+		if name == "metadata" {
+			c.metadata(liveSide.field(name), mergedSide.field(name))
+			continue
+		}
+		c.values(Path{name}, liveSide.field(name), mergedSide.field(name))
+	}
+}
+
+// metadata compares labels and annotations exactly, and everything else but managedFields, which nobody can want, as usual.
+func (c *comparison) metadata(live, merged side) {
+	fields, isMap := merged.raw.(map[string]any)
+	if !isMap {
+		c.values(Path{"metadata"}, live, merged)
+		return
+	}
+	for _, name := range sortedKeys(fields) {
+		if name != "managedFields" && name != "labels" && name != "annotations" {
+			c.values(Path{"metadata", name}, live.field(name), merged.field(name))
+		}
+	}
+	for _, name := range []string{"annotations", "labels"} {
+		c.exactly(Path{"metadata", name}, live.field(name), merged.field(name))
+	}
+}
+
+// exactly compares two maps of texts in both directions.
+func (c *comparison) exactly(path Path, live, merged side) {
+	liveFields, liveIsMap := live.raw.(map[string]any)
+	mergedFields, mergedIsMap := merged.raw.(map[string]any)
+	if !liveIsMap && live.raw != nil || !mergedIsMap && merged.raw != nil {
+		c.values(path, live, merged)
+		return
+	}
+	names := map[string]any{}
+	maps.Copy(names, liveFields)
+	maps.Copy(names, mergedFields)
+	for _, name := range sortedKeys(names) {
+		liveValue, isLive := liveFields[name]
+		mergedValue, isMerged := mergedFields[name]
+		if isLive != isMerged || !equalValues(liveValue, mergedValue) {
+			c.add(path.child(name))
+		}
+	}
+}
+
+// values compares two values of any kind. A field that merged sets to null it has no say in.
+func (c *comparison) values(path Path, live, merged side) {
+	if merged.raw == nil || c.full() {
+		return
+	}
+	switch typed := merged.raw.(type) {
+	case map[string]any:
+		if _, liveIsMap := live.raw.(map[string]any); liveIsMap {
+			for _, name := range sortedKeys(typed) {
+				c.values(path.child(name), live.field(name), merged.field(name))
+			}
+			return
+		}
+	case []any:
+		if liveItems, liveIsList := live.raw.([]any); liveIsList {
+			c.lists(path, live, merged, liveItems, typed)
+			return
+		}
+	}
+	if !equalLeaves(live, merged) {
+		c.add(path)
+	}
+}
+
+// lists compares two lists: by a field that tells which items belong together, otherwise by position.
+func (c *comparison) lists(path Path, live, merged side, liveItems, mergedItems []any) {
+	if key := itemKey(liveItems, mergedItems); key != "" {
+		c.keyedLists(path, key, live, merged, liveItems, mergedItems)
+		return
+	}
+	for i := range max(len(liveItems), len(mergedItems)) {
+		itemPath := path.child("[" + strconv.Itoa(i) + "]")
+		if i >= len(liveItems) || i >= len(mergedItems) {
+			c.add(itemPath)
+			continue
+		}
+		c.values(itemPath, live.item(i), merged.item(i))
+	}
+}
+
+// keyedLists compares lists whose items are told apart by a key. The same items in another order are a difference of the
+// list itself.
+func (c *comparison) keyedLists(path Path, key string, live, merged side, liveItems, mergedItems []any) {
+	positions := make(map[string]int, len(liveItems))
+	for i, item := range liveItems {
+		positions[keyValue(item, key)] = i
+	}
+	moved := false
+	for i, item := range mergedItems {
+		value := keyValue(item, key)
+		itemPath := path.child("[" + key + "=" + value + "]")
+		position, found := positions[value]
+		if !found {
+			c.add(itemPath)
+			continue
+		}
+		delete(positions, value)
+		moved = moved || position != i
+		c.values(itemPath, live.item(position), merged.item(i))
+	}
+	for i, item := range liveItems {
+		value := keyValue(item, key)
+		if position, left := positions[value]; left && position == i {
+			c.add(path.child("[" + key + "=" + value + "]"))
+		}
+	}
+	if moved && len(liveItems) == len(mergedItems) && len(positions) == 0 {
+		c.add(path)
+	}
+}
+
+func sortedKeys(values map[string]any) []string {
+	return slices.Sorted(maps.Keys(values))
+}

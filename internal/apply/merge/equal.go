@@ -1,0 +1,120 @@
+package merge
+
+import (
+	"fmt"
+	"slices"
+)
+
+// itemKeys are the fields that tell apart the items of lists of the Kubernetes API, the most telling first.
+func itemKeys() []string {
+	return []string{"name", "key", "containerPort", "port", "mountPath", "devicePath", "ip", "topologyKey", "type", "id"}
+}
+
+// maxKeyLength bounds the values that become part of a path.
+const maxKeyLength = 253
+
+// itemKey returns the first field that is there in every item of both lists, and different in the items of each. It is
+// empty if there is none.
+func itemKey(live, merged []any) string {
+	for _, key := range itemKeys() {
+		if isKey(live, key) && isKey(merged, key) {
+			return key
+		}
+	}
+	return ""
+}
+
+func isKey(items []any, key string) bool {
+	seen := make(map[string]bool, len(items))
+	for _, item := range items {
+		fields, isMap := item.(map[string]any)
+		if !isMap {
+			return false
+		}
+		text, isText := fields[key].(string)
+		_, isNumber := asNumber(fields[key])
+		value := keyValue(item, key)
+		if (!isText || text == "") && !isNumber || len(value) > maxKeyLength || seen[value] {
+			return false
+		}
+		seen[value] = true
+	}
+	return true
+}
+
+// keyValue returns the value of the key of an item as text.
+func keyValue(item any, key string) string {
+	fields, _ := item.(map[string]any)
+	return fmt.Sprint(fields[key])
+}
+
+// equalLeaves compares two values as the API server understands them.
+func equalLeaves(live, merged side) bool {
+	liveValue, mergedValue := live.value(), merged.value()
+	if live.known && isEmptyList(liveValue) && isEmptyList(mergedValue) {
+		return true
+	}
+	return equalValues(liveValue, mergedValue)
+}
+
+// equalValues compares two JSON-compatible values. Null equals missing, and numbers are equal whatever their type.
+func equalValues(a, b any) bool {
+	switch typed := a.(type) {
+	case map[string]any:
+		other, isMap := b.(map[string]any)
+		return isMap && equalMaps(typed, other)
+	case []any:
+		other, isList := b.([]any)
+		return isList && slices.EqualFunc(typed, other, equalValues)
+	}
+	return equalScalars(a, b)
+}
+
+func equalMaps(a, b map[string]any) bool {
+	for name, value := range a {
+		if !equalValues(value, b[name]) {
+			return false
+		}
+	}
+	for name, value := range b {
+		if _, both := a[name]; !both && value != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// equalScalars compares null, text, booleans and numbers. Maps and lists equal nothing here.
+func equalScalars(a, b any) bool {
+	switch typed := a.(type) {
+	case nil:
+		return b == nil
+	case string:
+		other, isText := b.(string)
+		return isText && typed == other
+	case bool:
+		other, isBool := b.(bool)
+		return isBool && typed == other
+	case int64:
+		if other, isWhole := b.(int64); isWhole {
+			return typed == other
+		}
+	}
+	number, isNumber := asNumber(a)
+	other, isOtherNumber := asNumber(b)
+	return isNumber && isOtherNumber && number == other
+}
+
+func isEmptyList(value any) bool {
+	list, isList := value.([]any)
+	return value == nil || isList && len(list) == 0
+}
+
+// isZero tells whether a value is one that Go types leave out.
+func isZero(value any) bool {
+	if truth, isBool := value.(bool); isBool {
+		return !truth
+	}
+	number, isNumber := asNumber(value)
+	return isEmpty(value) || isNumber && number == 0
+}

@@ -1,0 +1,149 @@
+package merge
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// InjectedLabels returns the labels that every object of a set gets: those of the spec, overlaid by the label that marks
+// managed objects, which therefore cannot be overridden.
+func InjectedLabels(spec map[string]string, managedByValue string) map[string]string {
+	labels := make(map[string]string, len(spec)+1)
+	maps.Copy(labels, spec)
+	labels[resourcesv1alpha1.ManagedBy] = managedByValue
+	return labels
+}
+
+// InjectLabels sets labels on an object in place (spec 2.12), over those that it has: on itself, on the pod template of any
+// kind that has one at spec.template, and on the templates of volume claims. Selectors and the templates of a CronJob stay
+// as they are. If it fails, some labels may have been set.
+func InjectLabels(obj *unstructured.Unstructured, labels map[string]string) error {
+	if obj.Object == nil {
+		obj.Object = map[string]any{}
+	}
+	if err := injectLabels(obj.Object, labels); err != nil {
+		return fmt.Errorf("error injecting labels into object %q: %w", describe(obj), err)
+	}
+	return nil
+}
+
+func injectLabels(object map[string]any, labels map[string]string) error {
+	if err := overlayLabels(object, labels); err != nil {
+		return err
+	}
+	spec, isMap := object["spec"].(map[string]any)
+	if !isMap {
+		return nil
+	}
+	if template, found := spec["template"]; found {
+		if err := injectTemplate(template, labels); err != nil {
+			return fmt.Errorf("spec.template: %w", err)
+		}
+	}
+	claims, err := listAt(object, "spec", "volumeClaimTemplates")
+	if err != nil {
+		return err
+	}
+	for i, claim := range claims {
+		if err := injectTemplate(claim, labels); err != nil {
+			return fmt.Errorf("spec.volumeClaimTemplates[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func injectTemplate(template any, labels map[string]string) error {
+	typed, ok := template.(map[string]any)
+	if !ok {
+		return wrongType(template, "an object")
+	}
+	return overlayLabels(typed, labels)
+}
+
+// overlayLabels sets labels in the metadata of an object or template.
+func overlayLabels(object map[string]any, labels map[string]string) error {
+	old, err := textsAt(object, "metadata", "labels")
+	if err != nil || len(labels) == 0 {
+		return err
+	}
+	metadata, err := ensureMap(object, "metadata")
+	if err != nil {
+		return err
+	}
+	metadata["labels"] = untyped(overlay(old, labels))
+	return nil
+}
+
+// mergeMetadata returns live's metadata with merged labels and annotations. The labels of the result have been injected.
+func mergeMetadata(live, result map[string]any, o Options) (map[string]any, error) {
+	metadata, err := mapAt(live, "metadata")
+	if err != nil {
+		return nil, fmt.Errorf("live object: %w", err)
+	}
+	var previous resourcesv1alpha1.ObjectReference
+	if o.Previous != nil {
+		previous = *o.Previous
+	}
+	labels, err := mergeTexts(live, result, "labels", o.ForceLabels, previous.Labels)
+	if err != nil {
+		return nil, err
+	}
+	annotations, err := mergeTexts(live, result, "annotations", o.ForceAnnotations, previous.Annotations)
+	if err != nil {
+		return nil, err
+	}
+	annotations[resourcesv1alpha1.DescriptionAnnotation] = resourcesv1alpha1.DescriptionText
+	annotations[resourcesv1alpha1.OriginAnnotation] = o.Origin
+
+	metadata = copyMap(metadata)
+	delete(metadata, "labels")
+	if len(labels) > 0 {
+		metadata["labels"] = untyped(labels)
+	}
+	metadata["annotations"] = untyped(annotations)
+	return metadata, nil
+}
+
+// mergeTexts merges the labels or annotations of an object.
+func mergeTexts(live, result map[string]any, field string, force bool, previous map[string]string) (map[string]string, error) {
+	desiredTexts, err := textsAt(result, "metadata", field)
+	if err != nil {
+		return nil, err
+	}
+	if force {
+		return overlay(nil, desiredTexts), nil
+	}
+	liveTexts, err := textsAt(live, "metadata", field)
+	if err != nil {
+		return nil, fmt.Errorf("live object: %w", err)
+	}
+	if field == "annotations" {
+		maps.DeleteFunc(liveTexts, func(key, _ string) bool { return strings.HasPrefix(key, resourcesv1alpha1.ReferencePrefix) })
+	}
+	return threeWay(liveTexts, desiredTexts, previous), nil
+}
+
+// threeWay overlays live by desired and drops what the last apply wrote and nobody has changed or wants any more.
+func threeWay(live, desired, previous map[string]string) map[string]string {
+	merged := overlay(live, desired)
+	for key, value := range previous {
+		_, isDesired := desired[key]
+		if liveValue, isLive := live[key]; isLive && liveValue == value && !isDesired {
+			delete(merged, key)
+		}
+	}
+	return merged
+}
+
+// overlay returns a new map with the entries of both, of which those of upper win.
+func overlay(lower, upper map[string]string) map[string]string {
+	merged := make(map[string]string, len(lower)+len(upper)+2)
+	maps.Copy(merged, lower)
+	maps.Copy(merged, upper)
+	return merged
+}

@@ -1,0 +1,35 @@
+package merge
+
+import (
+	apiextensionsscheme "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/scheme"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/scheme"
+)
+
+// throughType returns what is left of an object after a trip through the Go type of its kind. It fails for kinds that the
+// Kubernetes libraries do not have and for objects that do not fit.
+func throughType(object map[string]any) (map[string]any, bool) {
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	typed := newTyped(schema.FromAPIVersionAndKind(apiVersion, kind))
+	if typed == nil {
+		return nil, false
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, typed); err != nil {
+		return nil, false
+	}
+	result, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	return result, err == nil
+}
+
+// newTyped returns an empty object of a kind, nil if the kind is not known.
+func newTyped(gvk schema.GroupVersionKind) runtime.Object {
+	for _, scheme := range []*runtime.Scheme{kubernetesscheme.Scheme, apiextensionsscheme.Scheme, aggregatorscheme.Scheme} {
+		if typed, err := scheme.New(gvk); err == nil {
+			return typed
+		}
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package merge
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The functions of this file read and write JSON-compatible values of which nobody knows the shape. Null counts as
+// missing.
+
+// mapAt returns the map at a path, nil if it or something on the way is missing.
+func mapAt(object map[string]any, path ...string) (map[string]any, error) {
+	current := object
+	for i, field := range path {
+		value := current[field]
+		if value == nil {
+			return nil, nil
+		}
+		next, ok := value.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s: %w", strings.Join(path[:i+1], "."), wrongType(value, "an object"))
+		}
+		current = next
+	}
+	return current, nil
+}
+
+// ensureMap returns the map at a path and makes what is missing on the way.
+func ensureMap(object map[string]any, path ...string) (map[string]any, error) {
+	current := object
+	for i, field := range path {
+		if current[field] == nil {
+			current[field] = map[string]any{}
+		}
+		next, ok := current[field].(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s: %w", strings.Join(path[:i+1], "."), wrongType(current[field], "an object"))
+		}
+		current = next
+	}
+	return current, nil
+}
+
+// listAt returns the list at a path, nil if it is missing.
+func listAt(object map[string]any, path ...string) ([]any, error) {
+	parent, err := mapAt(object, path[:len(path)-1]...)
+	if err != nil {
+		return nil, err
+	}
+	value := parent[path[len(path)-1]]
+	if value == nil {
+		return nil, nil
+	}
+	list, ok := value.([]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", strings.Join(path, "."), wrongType(value, "a list"))
+	}
+	return list, nil
+}
+
+// mapsAt returns the items of the list at a path, all of which have to be maps.
+func mapsAt(object map[string]any, path ...string) ([]map[string]any, error) {
+	list, err := listAt(object, path...)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]map[string]any, 0, len(list))
+	for i, item := range list {
+		typed, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s[%d]: %w", strings.Join(path, "."), i, wrongType(item, "an object"))
+		}
+		items = append(items, typed)
+	}
+	return items, nil
+}
+
+// textsAt returns a copy of the map of texts at a path, nil if it is missing.
+func textsAt(object map[string]any, path ...string) (map[string]string, error) {
+	values, err := mapAt(object, path...)
+	if values == nil || err != nil {
+		return nil, err
+	}
+	texts := make(map[string]string, len(values))
+	for key, value := range values {
+		text, ok := value.(string)
+		if !ok {
+			return nil, fmt.Errorf("%s[%q]: %w", strings.Join(path, "."), key, wrongType(value, "text"))
+		}
+		texts[key] = text
+	}
+	return texts, nil
+}
+
+// textAt returns the text in a field, "" if it is missing.
+func textAt(object map[string]any, field string) (string, error) {
+	value := object[field]
+	if value == nil {
+		return "", nil
+	}
+	text, ok := value.(string)
+	if !ok {
+		return "", fmt.Errorf("%s: %w", field, wrongType(value, "text"))
+	}
+	return text, nil
+}
+
+// numberAt returns the number in a field, 0 if it is missing.
+func numberAt(object map[string]any, field string) (float64, error) {
+	value := object[field]
+	if value == nil {
+		return 0, nil
+	}
+	number, ok := asNumber(value)
+	if !ok {
+		return 0, fmt.Errorf("%s: %w", field, wrongType(value, "a number"))
+	}
+	return number, nil
+}
+
+func asNumber(value any) (float64, bool) {
+	switch typed := value.(type) {
+	case int64:
+		return float64(typed), true
+	case float64:
+		return typed, true
+	case int:
+		return float64(typed), true
+	}
+	return 0, false
+}
+
+// wrongType says what a value is and what it should be, but not the value: it may be secret.
+func wrongType(value any, want string) error {
+	var is string
+	switch value.(type) {
+	case nil:
+		is = "null"
+	case map[string]any:
+		is = "an object"
+	case []any:
+		is = "a list"
+	case string:
+		is = "text"
+	case bool:
+		is = "a boolean"
+	default:
+		is = "a number"
+	}
+	return fmt.Errorf("is %s, but must be %s", is, want)
+}
+
+// isEmpty tells whether a value is missing, null, or a map or list or text without content.
+func isEmpty(value any) bool {
+	switch typed := value.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(typed) == 0
+	case []any:
+		return len(typed) == 0
+	case string:
+		return typed == ""
+	}
+	return false
+}
+
+// untyped is the form of a map of texts inside an object.
+func untyped(texts map[string]string) map[string]any {
+	values := make(map[string]any, len(texts))
+	for key, text := range texts {
+		values[key] = text
+	}
+	return values
+}
+
+// copyMap returns a deep copy, never nil.
+func copyMap(object map[string]any) map[string]any {
+	result := make(map[string]any, len(object))
+	for key, value := range object {
+		result[key] = copyValue(value)
+	}
+	return result
+}
+
+// copyValue copies maps and lists; everything else in an object cannot be changed.
+func copyValue(value any) any {
+	switch typed := value.(type) {
+	case map[string]any:
+		if typed == nil {
+			return nil
+		}
+		return copyMap(typed)
+	case []any:
+		if typed == nil {
+			return nil
+		}
+		result := make([]any, len(typed))
+		for i, item := range typed {
+			result[i] = copyValue(item)
+		}
+		return result
+	}
+	return value
+}

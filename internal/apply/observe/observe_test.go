@@ -1,0 +1,319 @@
+package observe_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+var (
+	configMaps      = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	configMapKind   = schema.GroupKind{Kind: "ConfigMap"}
+	deployments     = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	deploymentKind  = schema.GroupKind{Group: "apps", Kind: "Deployment"}
+	user            = types.NamespacedName{Namespace: "sets", Name: "set"}
+	managedByLabels = map[string]string{"resources.gardener.cloud/managed-by": "gardener"}
+)
+
+// bench is a namespace of a real API server, observed by a Watcher.
+type bench struct {
+	*WithT
+	ctx       context.Context
+	client    kubernetes.Interface
+	namespace string
+	watcher   *observe.Watcher
+
+	mu     sync.Mutex
+	events int
+}
+
+func newBench(t *testing.T, config func(local.Server) *rest.Config) *bench {
+	t.Helper()
+	g := NewWithT(t)
+	servers, err := local.ForTests()
+	g.Expect(err).NotTo(HaveOccurred())
+	admin, err := kubernetes.NewForConfig(servers.Source.Config)
+	g.Expect(err).NotTo(HaveOccurred())
+	namespace, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "observe-"}}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	client, err := metadata.NewForConfig(config(servers.Source))
+	g.Expect(err).NotTo(HaveOccurred())
+	b := &bench{WithT: g, ctx: t.Context(), client: admin, namespace: namespace.Name}
+	b.watcher = observe.New(t.Context(), observe.Options{
+		Client: client, Label: "resources.gardener.cloud/managed-by", Value: "gardener", Clock: clock.RealClock{}, Log: logr.Discard(),
+		OnChange: func(_ schema.GroupKind, namespace, _ string) {
+			if namespace == b.namespace {
+				b.mu.Lock()
+				b.events++
+				b.mu.Unlock()
+			}
+		},
+	})
+	return b
+}
+
+func admin(s local.Server) *rest.Config { return rest.CopyConfig(s.Config) }
+
+func (b *bench) use(needs ...observe.Need) {
+	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
+	defer cancel()
+	b.watcher.Use(ctx, user, needs)
+}
+
+func (b *bench) needConfigMaps() observe.Need {
+	return observe.Need{Resource: configMaps, Kind: configMapKind, Namespaced: true, Namespaces: []string{b.namespace}}
+}
+
+func (b *bench) told() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.events
+}
+
+// configMap creates one as the controller would.
+func (b *bench) configMap(name string) *corev1.ConfigMap {
+	created, err := b.client.CoreV1().ConfigMaps(b.namespace).Create(b.ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: managedByLabels}, Data: map[string]string{"a": "1", "b": "1"},
+	}, metav1.CreateOptions{FieldManager: "espalier"})
+	b.Expect(err).NotTo(HaveOccurred())
+	return created
+}
+
+// patch writes as a foreign field manager and returns what the API server made of it.
+func (b *bench) patch(name, manager string, patch map[string]any) *corev1.ConfigMap {
+	body, err := json.Marshal(patch)
+	b.Expect(err).NotTo(HaveOccurred())
+	patched, err := b.client.CoreV1().ConfigMaps(b.namespace).Patch(b.ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
+	b.Expect(err).NotTo(HaveOccurred())
+	return patched
+}
+
+// sees waits until the watch has caught up with an object and returns what it shows.
+func (b *bench) sees(object metav1.Object) observe.Object {
+	var seen observe.Object
+	b.Eventually(func(g Gomega) {
+		var knowledge observe.Knowledge
+		seen, knowledge = b.watcher.Lookup(configMapKind, b.namespace, object.GetName())
+		g.Expect(knowledge).To(Equal(observe.Present))
+		g.Expect(seen.ResourceVersion).To(Equal(object.GetResourceVersion()))
+	}).WithTimeout(10 * time.Second).WithPolling(5 * time.Millisecond).Should(Succeed())
+	return seen
+}
+
+func data(key string, value any) map[string]any {
+	return map[string]any{"data": map[string]any{key: value}}
+}
+
+// The statements of the design about what a metadata-only watch shows of a kind without generation.
+func TestFingerprintsOnARealAPIServer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		write   func(b *bench) *corev1.ConfigMap
+		changes bool
+	}{
+		"an owned field changed by a foreign patch": {changes: true, write: func(b *bench) *corev1.ConfigMap {
+			return b.patch("c", "kubectl-edit", data("a", "2"))
+		}},
+		"a foreign field added": {changes: true, write: func(b *bench) *corev1.ConfigMap {
+			return b.patch("c", "kubectl-edit", data("x", "2"))
+		}},
+		"an owned field removed": {changes: true, write: func(b *bench) *corev1.ConfigMap {
+			return b.patch("c", "kubectl-edit", data("a", nil))
+		}},
+		"the same value written by a foreign manager": {changes: false, write: func(b *bench) *corev1.ConfigMap {
+			return b.patch("c", "kubectl-edit", data("a", "1"))
+		}},
+		"an annotation added": {changes: true, write: func(b *bench) *corev1.ConfigMap {
+			return b.patch("c", "kubectl-annotate", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"x": "y"}}})
+		}},
+		"managedFields reset": {changes: true, write: func(b *bench) *corev1.ConfigMap {
+			return b.patch("c", "kubectl-edit", map[string]any{"metadata": map[string]any{"managedFields": []any{map[string]any{}}}})
+		}},
+		"a write under our own name by another operation": {changes: true, write: func(b *bench) *corev1.ConfigMap {
+			body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":%q},"data":{"z":"1"}}`, b.namespace)
+			patched, err := b.client.CoreV1().ConfigMaps(b.namespace).Patch(b.ctx, "c", types.ApplyPatchType, []byte(body), metav1.PatchOptions{FieldManager: "espalier"})
+			b.Expect(err).NotTo(HaveOccurred())
+			return patched
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, admin)
+			created := b.configMap("c")
+			b.use(b.needConfigMaps())
+			before := b.sees(created)
+			written := tc.write(b)
+			after := b.sees(written)
+			b.Expect(after.Fingerprint != before.Fingerprint).To(Equal(tc.changes))
+			b.Expect(b.told() > 0).To(Equal(tc.changes))
+		})
+	}
+}
+
+func TestASecondForeignWriteIsSeenThoughItHoldsTheSameFields(t *testing.T) {
+	b := newBench(t, admin)
+	b.use(b.needConfigMaps())
+	b.configMap("c")
+	first := b.sees(b.patch("c", "kubectl-edit", data("a", "2")))
+	time.Sleep(1100 * time.Millisecond) // the times of managedFields have a resolution of one second
+	second := b.sees(b.patch("c", "kubectl-edit", data("a", "3")))
+	b.Expect(second.Fingerprint).NotTo(Equal(first.Fingerprint))
+}
+
+// Within one second the repair makes the difference: it takes the field back, and the next foreign write takes it away.
+func TestAForeignWriteInTheSecondOfARepairIsSeen(t *testing.T) {
+	b := newBench(t, admin)
+	b.use(b.needConfigMaps())
+	created := b.configMap("c")
+	b.patch("c", "kubectl-edit", data("a", "2"))
+	created.ResourceVersion = ""
+	repaired, err := b.client.CoreV1().ConfigMaps(b.namespace).Update(b.ctx, created, metav1.UpdateOptions{FieldManager: "espalier"})
+	b.Expect(err).NotTo(HaveOccurred())
+	after := b.sees(repaired)
+	again := b.sees(b.patch("c", "kubectl-edit", data("a", "2")))
+	b.Expect(again.Fingerprint).NotTo(Equal(after.Fingerprint))
+}
+
+func TestAStatusWriteDoesNotChangeTheFingerprint(t *testing.T) {
+	b := newBench(t, admin)
+	replicas := int32(0)
+	pod := map[string]string{"app": "web"}
+	created, err := b.client.AppsV1().Deployments(b.namespace).Create(b.ctx, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: managedByLabels},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: pod}, Paused: true,
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
+		},
+	}, metav1.CreateOptions{FieldManager: "espalier"})
+	b.Expect(err).NotTo(HaveOccurred())
+	b.use(observe.Need{Resource: deployments, Kind: deploymentKind, Namespaced: true, Namespaces: []string{b.namespace}})
+	before, knowledge := b.watcher.Lookup(deploymentKind, b.namespace, "web")
+	b.Expect(knowledge).To(Equal(observe.Present))
+	patched, err := b.client.AppsV1().Deployments(b.namespace).Patch(b.ctx, "web", types.MergePatchType, []byte(`{"status":{"collisionCount":7}}`),
+		metav1.PatchOptions{FieldManager: "some-controller"}, "status")
+	b.Expect(err).NotTo(HaveOccurred())
+	b.Expect(patched.ResourceVersion).NotTo(Equal(created.ResourceVersion))
+	b.Eventually(func(g Gomega) {
+		after, _ := b.watcher.Lookup(deploymentKind, b.namespace, "web")
+		g.Expect(after.ResourceVersion).NotTo(Equal(before.ResourceVersion))
+		g.Expect(after.Fingerprint).To(Equal(before.Fingerprint))
+	}).WithTimeout(10 * time.Second).Should(Succeed())
+	b.Expect(b.told()).To(BeZero())
+}
+
+func TestAStrippedLabelAndADeletionAreSeenAsAbsence(t *testing.T) {
+	b := newBench(t, admin)
+	b.use(b.needConfigMaps())
+	b.sees(b.configMap("stripped"))
+	b.sees(b.configMap("deleted"))
+	b.patch("stripped", "kubectl-label", map[string]any{"metadata": map[string]any{"labels": map[string]any{"resources.gardener.cloud/managed-by": nil}}})
+	b.Expect(b.client.CoreV1().ConfigMaps(b.namespace).Delete(b.ctx, "deleted", metav1.DeleteOptions{})).To(Succeed())
+	for _, name := range []string{"stripped", "deleted"} {
+		b.Eventually(func() observe.Knowledge {
+			_, knowledge := b.watcher.Lookup(configMapKind, b.namespace, name)
+			return knowledge
+		}).WithTimeout(10 * time.Second).Should(Equal(observe.Absent))
+	}
+}
+
+func TestOurOwnWriteTellsNobody(t *testing.T) {
+	b := newBench(t, admin)
+	b.use(b.needConfigMaps())
+	created := b.configMap("c")
+	b.sees(created)
+	told := b.told()
+	created.Data["a"] = "9"
+	updated, err := b.client.CoreV1().ConfigMaps(b.namespace).Update(b.ctx, created, metav1.UpdateOptions{FieldManager: "espalier"})
+	b.Expect(err).NotTo(HaveOccurred())
+	b.watcher.Record(configMapKind, updated)
+	seen, knowledge := b.watcher.Lookup(configMapKind, b.namespace, "c")
+	b.Expect(knowledge).To(Equal(observe.Present))
+	b.Expect(seen.ResourceVersion).To(Equal(updated.ResourceVersion))
+	// Whatever the next foreign write brings comes after the echo of ours.
+	b.sees(b.patch("c", "kubectl-edit", data("x", "1")))
+	b.Expect(b.told() - told).To(BeNumerically("<=", 2))
+}
+
+// A delayed Record must not bring back an object that the watch has already seen go.
+func TestARecordOfAGoneObjectIsIgnored(t *testing.T) {
+	b := newBench(t, admin)
+	b.use(b.needConfigMaps())
+	created := b.configMap("c")
+	b.sees(created)
+	b.Expect(b.client.CoreV1().ConfigMaps(b.namespace).Delete(b.ctx, "c", metav1.DeleteOptions{})).To(Succeed())
+	b.Eventually(func() observe.Knowledge {
+		_, knowledge := b.watcher.Lookup(configMapKind, b.namespace, "c")
+		return knowledge
+	}).WithTimeout(10 * time.Second).Should(Equal(observe.Absent))
+	b.watcher.Record(configMapKind, created)
+	_, knowledge := b.watcher.Lookup(configMapKind, b.namespace, "c")
+	b.Expect(knowledge).To(Equal(observe.Absent))
+}
+
+func TestANamedNeedSeesAnUnlabelledObject(t *testing.T) {
+	b := newBench(t, admin)
+	_, err := b.client.CoreV1().ConfigMaps(b.namespace).Create(b.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "plain"}}, metav1.CreateOptions{})
+	b.Expect(err).NotTo(HaveOccurred())
+	named := b.needConfigMaps()
+	named.Name = "plain"
+	b.use(b.needConfigMaps(), named)
+	_, knowledge := b.watcher.LookupNamed(configMapKind, b.namespace, "plain")
+	b.Expect(knowledge).To(Equal(observe.Present))
+	_, knowledge = b.watcher.LookupNamed(configMapKind, b.namespace, "other")
+	b.Expect(knowledge).To(Equal(observe.Unwatched))
+}
+
+func TestWatchesStopWhenNobodyNeedsThem(t *testing.T) {
+	b := newBench(t, admin)
+	b.use(b.needConfigMaps())
+	b.Expect(b.watcher.Watches()).To(Equal(1))
+	b.use(b.needConfigMaps())
+	b.Expect(b.watcher.Watches()).To(Equal(1))
+}
+
+// A user who may read ConfigMaps of one namespace only gets the watch of that namespace, and nothing for another.
+func TestTheNarrowestGrantedWatchIsUsed(t *testing.T) {
+	restricted := func(s local.Server) *rest.Config {
+		config, err := s.UserConfig("narrow")
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		return config
+	}
+	b := newBench(t, restricted)
+	grantConfigMaps(b)
+	b.configMap("c")
+	b.use(b.needConfigMaps())
+	_, knowledge := b.watcher.Lookup(configMapKind, b.namespace, "c")
+	b.Expect(knowledge).To(Equal(observe.Present))
+	forbidden := observe.Need{Resource: configMaps, Kind: configMapKind, Namespaced: true, Namespaces: []string{"default"}}
+	b.use(forbidden)
+	_, knowledge = b.watcher.Lookup(configMapKind, "default", "c")
+	b.Expect(knowledge).To(Equal(observe.Unwatched))
+}
+
+func grantConfigMaps(b *bench) {
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}}}
+	_, err := b.client.RbacV1().Roles(b.namespace).Create(b.ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "narrow"}, Rules: rules}, metav1.CreateOptions{})
+	b.Expect(err).NotTo(HaveOccurred())
+	_, err = b.client.RbacV1().RoleBindings(b.namespace).Create(b.ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "narrow"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "narrow"},
+		Subjects: []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "narrow"}},
+	}, metav1.CreateOptions{})
+	b.Expect(err).NotTo(HaveOccurred())
+}

@@ -1,0 +1,221 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/apply/fields"
+)
+
+// metadataOnly asks for an object's metadata as the answer to any request. Servers that cannot do that answer with
+// the whole object, which contains it.
+const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
+	"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+// Mapper finds how a kind is served. Reset forgets what it knows about kinds that were not there.
+type Mapper interface {
+	meta.RESTMapper
+	Reset()
+}
+
+// Resource is a kind as the target serves it.
+type Resource struct {
+	Kind       schema.GroupVersionKind
+	Resource   schema.GroupVersionResource
+	Namespaced bool
+}
+
+// Target reads and writes objects of one cluster.
+type Target struct {
+	client *rest.RESTClient
+	mapper Mapper
+	// slots holds a token per request that may be in flight.
+	slots chan struct{}
+}
+
+// NewTarget returns a Target that keeps at most inFlight requests open.
+func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight int) (*Target, error) {
+	config = metadata.ConfigFor(config)
+	config.GroupVersion = &schema.GroupVersion{}
+	config.APIPath = "/unused" // every request names its absolute path
+	restClient, err := rest.RESTClientForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("create client of target cluster: %w", err)
+	}
+	return &Target{client: restClient, mapper: mapper, slots: make(chan struct{}, inFlight)}, nil
+}
+
+// Resource finds how a kind is served; its error satisfies meta.IsNoMatchError if it is not.
+func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
+	mapping, err := t.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return Resource{}, err //nolint:wrapcheck // callers tell "not served" from other faults, and name the object
+	}
+	return Resource{Kind: kind, Resource: mapping.Resource, Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
+}
+
+// ForgetUnserved makes the next look-up of an unknown kind ask the API server again.
+func (t *Target) ForgetUnserved() { t.mapper.Reset() }
+
+func (r Resource) path(namespace string, name ...string) []string {
+	path := []string{"apis", r.Resource.Group, r.Resource.Version}
+	if r.Resource.Group == "" {
+		path = []string{"api", r.Resource.Version}
+	}
+	if r.Namespaced {
+		path = append(path, "namespaces", namespace)
+	}
+	return append(append(path, r.Resource.Resource), name...)
+}
+
+// acquire waits for a free slot; release must be called if it returns no error.
+func (t *Target) acquire(ctx context.Context) error {
+	select {
+	case t.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for a free request slot: %w", context.Cause(ctx))
+	}
+}
+
+func (t *Target) release() { <-t.slots }
+
+// Get reads a whole object.
+func (t *Target) Get(ctx context.Context, r Resource, namespace, name string) (*unstructured.Unstructured, error) {
+	if err := t.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer t.release()
+	raw, err := t.client.Get().AbsPath(r.path(namespace, name)...).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // API status errors pass as they are, callers name the object
+	}
+	object := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(raw, &object.Object); err != nil {
+		return nil, fmt.Errorf("decode answer: %w", err)
+	}
+	return object, nil
+}
+
+// GetMetadata reads an object's metadata.
+func (t *Target) GetMetadata(ctx context.Context, r Resource, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+	return t.do(ctx, t.client.Get().AbsPath(r.path(namespace, name)...))
+}
+
+// Create writes a new object and returns its metadata.
+func (t *Target) Create(ctx context.Context, r Resource, object *unstructured.Unstructured) (*metav1.PartialObjectMetadata, error) {
+	return t.write(ctx, t.client.Post().AbsPath(r.path(object.GetNamespace())...), object)
+}
+
+// Update replaces an object and returns its metadata.
+func (t *Target) Update(ctx context.Context, r Resource, object *unstructured.Unstructured) (*metav1.PartialObjectMetadata, error) {
+	return t.write(ctx, t.client.Put().AbsPath(r.path(object.GetNamespace(), object.GetName())...), object)
+}
+
+func (t *Target) write(ctx context.Context, request *rest.Request, object *unstructured.Unstructured) (*metav1.PartialObjectMetadata, error) {
+	body, err := json.Marshal(object.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode object: %w", err)
+	}
+	return t.do(ctx, request.SetHeader("Content-Type", runtime.ContentTypeJSON).Param("fieldManager", fields.Manager).Body(body))
+}
+
+// MergePatch patches an object and returns its metadata. Subresource may be empty.
+func (t *Target) MergePatch(ctx context.Context, r Resource, namespace, name string, patch map[string]any) (*metav1.PartialObjectMetadata, error) {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("encode patch: %w", err)
+	}
+	return t.do(ctx, t.client.Patch(types.MergePatchType).AbsPath(r.path(namespace, name)...).Param("fieldManager", fields.Manager).Body(body))
+}
+
+// Finalize empties the finalizers of a namespace through its own subresource.
+func (t *Target) Finalize(ctx context.Context, r Resource, namespace *unstructured.Unstructured) error {
+	_, err := t.write(ctx, t.client.Put().AbsPath(r.path("", namespace.GetName(), "finalize")...), namespace)
+	return err
+}
+
+// Delete requests the deletion of an object and tells whether it is gone already: the answer then does not say since
+// when it is being deleted.
+func (t *Target) Delete(ctx context.Context, r Resource, namespace, name string, options metav1.DeleteOptions) (bool, error) {
+	answer, err := t.remove(ctx, t.client.Delete().AbsPath(r.path(namespace, name)...), options)
+	return err == nil && answer.DeletionTimestamp == nil, err
+}
+
+// DeleteCollection requests the deletion of all objects of a kind in a namespace that a label selector matches.
+func (t *Target) DeleteCollection(ctx context.Context, r Resource, namespace, selector string, options metav1.DeleteOptions) error {
+	_, err := t.remove(ctx, t.client.Delete().AbsPath(r.path(namespace)...).Param("labelSelector", selector), options)
+	return err
+}
+
+func (t *Target) remove(ctx context.Context, request *rest.Request, options metav1.DeleteOptions) (*metav1.PartialObjectMetadata, error) {
+	options.APIVersion, options.Kind = "v1", "DeleteOptions"
+	body, err := json.Marshal(options)
+	if err != nil {
+		return nil, fmt.Errorf("encode delete options: %w", err)
+	}
+	return t.do(ctx, request.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body))
+}
+
+// Count tells how many objects of a kind in a namespace a label selector matches.
+func (t *Target) Count(ctx context.Context, r Resource, namespace, selector string) (int, error) {
+	if err := t.acquire(ctx); err != nil {
+		return 0, err
+	}
+	defer t.release()
+	raw, err := t.client.Get().AbsPath(r.path(namespace)...).Param("labelSelector", selector).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	if err != nil {
+		return 0, err //nolint:wrapcheck // as in Get
+	}
+	var list struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return 0, fmt.Errorf("decode answer: %w", err)
+	}
+	return len(list.Items), nil
+}
+
+// do sends a request and reads the metadata of the object in the answer, if it holds one.
+func (t *Target) do(ctx context.Context, request *rest.Request) (*metav1.PartialObjectMetadata, error) {
+	if err := t.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer t.release()
+	result := request.SetHeader("Accept", metadataOnly).Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err //nolint:wrapcheck // as in Get
+	}
+	answer, err := result.Get()
+	if err == nil {
+		if object, ok := answer.(*metav1.PartialObjectMetadata); ok {
+			return object, nil
+		}
+		return &metav1.PartialObjectMetadata{}, nil // a Status: the object is gone
+	}
+	if !runtime.IsNotRegisteredError(err) {
+		return nil, fmt.Errorf("decode answer: %w", err)
+	}
+	raw, err := result.Raw()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // as in Get
+	}
+	object := &metav1.PartialObjectMetadata{}
+	if err := json.NewDecoder(bytes.NewReader(raw)).Decode(object); err != nil {
+		return nil, fmt.Errorf("decode answer: %w", err)
+	}
+	return object, nil
+}

@@ -1,0 +1,42 @@
+package architecture_test
+
+// layout says what every folder is. A folder that it does not name fails the tests.
+type layout struct {
+	// shared are the library packages, by their folder below internal/. All may import them but api/, and they import
+	// no family.
+	shared []string
+	// families are the concerns, by their folder below internal/; packages inside a family need no entry of their own.
+	families []string
+	// binaries are the folders of cmd/, each with the families that run in its process.
+	binaries map[string][]string
+	// pure are the folders below internal/ of which no file does anything but compute.
+	pure []string
+}
+
+func project() layout {
+	return layout{
+		shared: []string{
+			"apply",
+			"apply/fields",
+			"apply/inventory",
+			"apply/manifest",
+			"apply/merge",
+			"apply/observe",
+			"architecture",
+			"config",
+			"process",
+		},
+		families: []string{
+			"managedresource",
+		},
+		binaries: map[string][]string{
+			"managedresource-controller": {"managedresource"},
+		},
+		pure: []string{
+			"apply/fields",
+			"apply/inventory",
+			"apply/manifest",
+			"apply/merge",
+		},
+	}
+}

@@ -1,0 +1,217 @@
+package architecture_test
+
+import (
+	"fmt"
+	"go/ast"
+	"path"
+	"slices"
+	"strings"
+)
+
+// rule returns one sentence for everything that breaks it, each beginning with the path.
+type rule func(layout, tree) []string
+
+func rules() []rule {
+	return []rule{
+		foldersAreKnown,
+		foldersAreShallow,
+		importsGoDown,
+		apiTypesStayLean,
+		pureFilesDoNoIO,
+		nobodySetsRequeue,
+		generatedFilesSaySo,
+		mainsAreShort,
+	}
+}
+
+func foldersAreKnown(l layout, t tree) []string {
+	var broken []string
+	for _, folder := range goFolders(t) {
+		if first, rest, ok := below("internal", folder); ok && !slices.Contains(l.shared, rest) && !slices.Contains(l.families, first) {
+			broken = append(broken, folder+" is unknown: say in internal/architecture/folders_test.go whether it is shared or a family")
+		}
+		if first, _, ok := below("cmd", folder); ok && l.binaries[first] == nil {
+			broken = append(broken, folder+" is unknown: say in internal/architecture/folders_test.go which families run in it")
+		}
+	}
+	return broken
+}
+
+func foldersAreShallow(_ layout, t tree) []string {
+	var broken []string
+	for _, folder := range goFolders(t) {
+		if strings.Count(folder, "/") > 3 {
+			broken = append(broken, folder+" is more than four folders below the root")
+		}
+	}
+	return broken
+}
+
+// importsGoDown holds the direction cmd → family → shared → api.
+func importsGoDown(l layout, t tree) []string {
+	var broken []string
+	for _, file := range t.goFiles {
+		for _, imported := range file.imports {
+			target, ours := strings.CutPrefix(imported, module+"/")
+			if !ours || target == file.folder() {
+				continue
+			}
+			if why := mayNotImport(l, file, target); why != "" {
+				broken = append(broken, fmt.Sprintf("%s imports %s: %s", file.path, target, why))
+			}
+		}
+	}
+	return broken
+}
+
+// mayNotImport returns why the file may not import a folder of ours, or "".
+func mayNotImport(l layout, file goFile, target string) string {
+	family, _, internal := below("internal", target)
+	family = oneOf(l.families, family)
+	tooling := inside("test", target) || inside("hack", target)
+	own, _, _ := below("internal", file.path)
+	own = oneOf(l.families, own)
+	binary, _, isMain := below("cmd", file.path)
+
+	switch {
+	case inside("cmd", target):
+		return "a main package is nobody's library"
+	case inside("api", file.path) && internal:
+		return "api is public and stands alone"
+	case inside("test", file.path) || inside("hack", file.path):
+		return ""
+	case tooling && (!file.test || inside("hack", target)):
+		return "the product does not use what tests and builds it"
+	case isMain && family != "" && !slices.Contains(l.binaries[binary], family):
+		return "this family does not run in " + binary
+	case isMain && internal && family == "" && !file.test && !wiring(target):
+		return "a main uses process, config and its families, and leaves the rest to them"
+	case inside("internal", file.path) && own == "" && family != "":
+		return "shared packages know no family"
+	case own != "" && family != "" && own != family:
+		return "families never import each other"
+	}
+	return ""
+}
+
+func wiring(target string) bool { return target == "internal/process" || target == "internal/config" }
+
+// oneOf returns the name if the list has it, or "".
+func oneOf(list []string, name string) string {
+	if slices.Contains(list, name) {
+		return name
+	}
+	return ""
+}
+
+// apiTypesStayLean keeps small what a program takes in that imports our API.
+func apiTypesStayLean(_ layout, t tree) []string {
+	types := []string{"k8s.io/apimachinery", "k8s.io/api", "k8s.io/utils/clock"}
+	helpers := append(slices.Clone(types),
+		"k8s.io/utils/ptr",
+		"sigs.k8s.io/controller-runtime/pkg/client",
+		"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil",
+		"sigs.k8s.io/yaml",
+		"github.com/andybalholm/brotli",
+	)
+	var broken []string
+	for _, file := range t.goFiles {
+		if !inside("api", file.path) || file.test {
+			continue
+		}
+		allowed, ours := types, "api/*/v* and the standard library"
+		if isHelper(file.folder()) {
+			allowed, ours = helpers, "api/, the standard library"
+		}
+		for _, imported := range file.imports {
+			target, own := strings.CutPrefix(imported, module+"/")
+			fine := !own && (standard(imported) || insideAny(allowed, imported)) ||
+				own && (isHelper(file.folder()) || !isHelper(target))
+			if !fine {
+				broken = append(broken, fmt.Sprintf("%s imports %s: allowed are %s, %s", file.path, imported, ours, strings.Join(allowed, ", ")))
+			}
+		}
+	}
+	return broken
+}
+
+// isHelper is true for public packages that hold functions and not types of the API.
+func isHelper(folder string) bool { return !strings.HasPrefix(path.Base(folder), "v") }
+
+func standard(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return !strings.Contains(first, ".")
+}
+
+// pureFilesDoNoIO takes the import of context as the sign of what waits or talks to somebody.
+func pureFilesDoNoIO(l layout, t tree) []string {
+	names := []string{"desired.go", "checks.go", "plan.go", "conditions.go"}
+	var broken []string
+	for _, file := range t.goFiles {
+		_, rest, _ := below("internal", file.folder())
+		pure := slices.Contains(names, path.Base(file.path)) || insideAny(l.pure, rest)
+		if pure && !file.test && slices.Contains(file.imports, "context") {
+			broken = append(broken, file.path+" is a pure file and imports context")
+		}
+	}
+	return broken
+}
+
+// nobodySetsRequeue asks for RequeueAfter, an error or a watch: Requeue is deprecated, and no linter of ours finds it.
+func nobodySetsRequeue(_ layout, t tree) []string {
+	var broken []string
+	for _, file := range t.goFiles {
+		ast.Inspect(file.syntax, func(node ast.Node) bool {
+			if setsRequeue(node) {
+				broken = append(broken, fmt.Sprintf("%s:%d sets Requeue", file.path, t.positions.Position(node.Pos()).Line))
+			}
+			return true
+		})
+	}
+	return broken
+}
+
+func setsRequeue(node ast.Node) bool {
+	switch n := node.(type) {
+	case *ast.KeyValueExpr:
+		key, ok := n.Key.(*ast.Ident)
+		return ok && key.Name == "Requeue"
+	case *ast.AssignStmt:
+		return slices.ContainsFunc(n.Lhs, func(left ast.Expr) bool {
+			selector, ok := left.(*ast.SelectorExpr)
+			return ok && selector.Sel.Name == "Requeue"
+		})
+	}
+	return false
+}
+
+func generatedFilesSaySo(_ layout, t tree) []string {
+	var broken []string
+	for _, file := range t.generated {
+		marked := file.marked || strings.HasPrefix(file.firstLine, "# Code generated ") && strings.HasSuffix(file.firstLine, " DO NOT EDIT.")
+		if !marked {
+			broken = append(broken, file.path+" does not begin with: Code generated … DO NOT EDIT.")
+		}
+	}
+	return broken
+}
+
+func mainsAreShort(_ layout, t tree) []string {
+	var broken []string
+	for _, file := range t.goFiles {
+		_, _, isMain := below("cmd", file.path)
+		if isMain && path.Base(file.path) == "main.go" && file.lines > 60 {
+			broken = append(broken, fmt.Sprintf("%s has %d lines: a main has at most 60", file.path, file.lines))
+		}
+	}
+	return broken
+}
+
+func goFolders(t tree) []string {
+	var folders []string
+	for _, file := range t.goFiles {
+		folders = append(folders, file.folder())
+	}
+	slices.Sort(folders)
+	return slices.Compact(folders)
+}

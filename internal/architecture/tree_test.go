@@ -1,0 +1,133 @@
+package architecture_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const module = "github.com/espalier-dev/espalier"
+
+// goFile is one parsed Go file of the product's module.
+type goFile struct {
+	path    string // below the root, with slashes
+	test    bool
+	imports []string
+	syntax  *ast.File
+	lines   int
+}
+
+func (f goFile) folder() string { return path.Dir(f.path) }
+
+// tree is what the rules look at.
+type tree struct {
+	goFiles   []goFile
+	generated []generatedFile
+	positions *token.FileSet
+}
+
+// generatedFile is a file that a generator has written, judged by its name and folder.
+type generatedFile struct {
+	path      string
+	firstLine string
+	// marked is true if a Go file says that it is generated, in the form that Go's own tools know.
+	marked bool
+}
+
+// readTree parses the files below the root of the repository. It leaves out modules of their own, test data, and folders
+// that are hidden or ignored.
+func readTree(root fs.FS) (tree, error) {
+	t := tree{positions: token.NewFileSet()}
+	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if name != "." && foreign(root, name) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		return t.add(root, name)
+	})
+	return t, err
+}
+
+func foreign(root fs.FS, folder string) bool {
+	base := path.Base(folder)
+	if strings.HasPrefix(base, ".") || base == "testdata" || folder == "bin" {
+		return true
+	}
+	_, err := fs.Stat(root, path.Join(folder, "go.mod"))
+	return err == nil
+}
+
+func (t *tree) add(root fs.FS, name string) error {
+	if path.Ext(name) != ".go" && !generatedYAML(name) {
+		return nil
+	}
+	content, err := fs.ReadFile(root, name)
+	if err != nil {
+		return err
+	}
+	if generatedYAML(name) {
+		first, _, _ := strings.Cut(string(content), "\n")
+		t.generated = append(t.generated, generatedFile{path: name, firstLine: first})
+		return nil
+	}
+	syntax, err := parser.ParseFile(t.positions, name, content, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return fmt.Errorf("parse %s: %w", name, err)
+	}
+	imports := make([]string, 0, len(syntax.Imports))
+	for _, spec := range syntax.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return fmt.Errorf("parse imports of %s: %w", name, err)
+		}
+		imports = append(imports, imported)
+	}
+	if strings.HasPrefix(path.Base(name), "zz_generated") {
+		t.generated = append(t.generated, generatedFile{path: name, marked: ast.IsGenerated(syntax)})
+	}
+	t.goFiles = append(t.goFiles, goFile{
+		path:    name,
+		test:    strings.HasSuffix(name, "_test.go"),
+		imports: imports,
+		syntax:  syntax,
+		lines:   strings.Count(string(content), "\n"),
+	})
+	return nil
+}
+
+// generatedYAML is true for CRDs and roles. The lists of what a folder holds, which people write, stand beside them.
+func generatedYAML(name string) bool {
+	folder, file := path.Split(name)
+	if path.Ext(file) != ".yaml" || file == "kustomization.yaml" {
+		return false
+	}
+	parts := strings.Split(strings.TrimSuffix(folder, "/"), "/")
+	return folder == "deploy/crds/" || (len(parts) == 3 && parts[0] == "deploy" && parts[2] == "rbac")
+}
+
+// below returns the path under a top folder such as "internal": its first element and the whole rest.
+func below(top, name string) (first, rest string, ok bool) {
+	rest, ok = strings.CutPrefix(name, top+"/")
+	first, _, _ = strings.Cut(rest, "/")
+	return first, rest, ok
+}
+
+// inside is true if the path is the folder or lies in it.
+func inside(folder, name string) bool {
+	return name == folder || strings.HasPrefix(name, folder+"/")
+}
+
+func insideAny(folders []string, name string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool { return inside(folder, name) })
+}

@@ -1,0 +1,111 @@
+package config
+
+import (
+	"maps"
+	"slices"
+)
+
+// alias is another spelling of a section that a file may use. The canonical spelling wins, field by field.
+type alias struct {
+	section   path // Where both stand.
+	spelling  string
+	canonical string
+}
+
+// resourceManagerAliases are the sections that other releases and documents spell differently.
+func resourceManagerAliases() []alias {
+	return []alias{
+		{section: path{"controllers"}, spelling: "managedResources", canonical: "managedResource"},
+		{section: path{"controllers"}, spelling: "csrApprover", canonical: "kubeletCSRApprover"},
+		{section: path{"controllers"}, spelling: "nodeCriticalComponents", canonical: "node"},
+	}
+}
+
+// resolveAliases rewrites the tree of doc so that it uses canonical names only, and says what it did.
+func resolveAliases(doc *document, aliases []alias) []Warning {
+	var warnings []Warning
+	for _, a := range aliases {
+		if section, ok := mapping(doc.tree, a.section); ok {
+			warnings = append(warnings, doc.resolveSection(section, a)...)
+		}
+	}
+	for _, connection := range []path{{"sourceClientConnection"}, {"targetClientConnection"}} {
+		if section, ok := mapping(doc.tree, connection); ok {
+			warnings = append(warnings, doc.resolveNamespace(section, connection)...)
+		}
+	}
+	return warnings
+}
+
+// resolveSection moves the fields of one alias to the canonical section.
+func (d *document) resolveSection(parent map[string]any, a alias) []Warning {
+	value, used := parent[a.spelling]
+	if !used {
+		return nil
+	}
+	from, to := a.section.child(a.spelling), a.section.child(a.canonical)
+	fields, isMap := value.(map[string]any)
+	canonical, hasCanonical := parent[a.canonical].(map[string]any)
+	if !isMap || !hasCanonical && parent[a.canonical] != nil {
+		// Nothing to merge. Keep what can be reported: a value of a wrong kind must not vanish.
+		if parent[a.canonical] == nil {
+			parent[a.canonical] = value
+			d.moved[to.String()] = from
+		}
+		delete(parent, a.spelling)
+		return []Warning{d.warn(from, "read as "+to.String())}
+	}
+	delete(parent, a.spelling)
+	if !hasCanonical {
+		parent[a.canonical] = fields
+		d.moved[to.String()] = from
+		return []Warning{d.warn(from, "read as "+to.String())}
+	}
+	warnings := []Warning{}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if _, set := canonical[name]; set {
+			warnings = append(warnings, d.warn(from.child(name), "ignored, "+to.child(name).String()+" is set"))
+			continue
+		}
+		canonical[name] = fields[name]
+		d.moved[to.child(name).String()] = from.child(name)
+		warnings = append(warnings, d.warn(from.child(name), "read as "+to.child(name).String()))
+	}
+	return warnings
+}
+
+// resolveNamespace turns the single namespace of older releases into the list of today. An empty list is not a
+// choice of all namespaces that could win against a named one: the narrower reading counts.
+func (d *document) resolveNamespace(connection map[string]any, at path) []Warning {
+	value, used := connection["namespace"]
+	if !used {
+		return nil
+	}
+	from, to := at.child("namespace"), at.child("namespaces")
+	delete(connection, "namespace")
+	if list, isList := connection["namespaces"].([]any); connection["namespaces"] != nil && (!isList || len(list) > 0) {
+		return []Warning{d.warn(from, "ignored, "+to.String()+" is set")}
+	}
+	if value == nil || value == "" {
+		return []Warning{d.warn(from, "empty, all namespaces are watched")}
+	}
+	connection["namespaces"] = []any{value}
+	d.moved[to.item(0).String()] = from
+	return []Warning{d.warn(from, "read as "+to.String())}
+}
+
+func (d *document) warn(at path, message string) Warning {
+	return Warning{Path: at.String(), Line: lineOf(d.node, at), Message: message}
+}
+
+// mapping returns the map that stands at the path.
+func mapping(tree any, at path) (map[string]any, bool) {
+	current, ok := tree.(map[string]any)
+	for _, step := range at {
+		if !ok {
+			return nil, false
+		}
+		current, ok = current[step].(map[string]any)
+	}
+	return current, ok
+}

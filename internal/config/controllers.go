@@ -1,0 +1,114 @@
+package config
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Controllers has one section per controller of the resource-manager family.
+type Controllers struct {
+	// ClusterID is put before the origin annotation of managed objects: empty (default) for none, <cluster> or
+	// <default> to read it from ConfigMap kube-system/cluster-identity, anything else is taken literally.
+	ClusterID *string `json:"clusterID,omitempty"`
+	// ResourceClass is the class of ManagedResources that is served; default resources, "*" serves every class.
+	ResourceClass *string `json:"resourceClass,omitempty"`
+	// CacheSyncTimeout is how long controllers wait for their caches at start; default 2m.
+	CacheSyncTimeout *metav1.Duration `json:"cacheSyncTimeout,omitempty"`
+
+	ManagedResource    ManagedResourceController    `json:"managedResource,omitempty"`
+	Health             HealthController             `json:"health,omitempty"`
+	Secret             SecretController             `json:"secret,omitempty"`
+	GarbageCollector   GarbageCollectorController   `json:"garbageCollector,omitempty"`
+	KubeletCSRApprover KubeletCSRApproverController `json:"kubeletCSRApprover,omitempty"`
+	NetworkPolicy      NetworkPolicyController      `json:"networkPolicy,omitempty"`
+	Node               NodeController               `json:"node,omitempty"`
+	TokenInvalidator   TokenInvalidatorController   `json:"tokenInvalidator,omitempty"`
+	TokenRequestor     TokenRequestorController     `json:"tokenRequestor,omitempty"`
+}
+
+// ManagedResourceController keeps the objects of ManagedResources in sync. It always runs.
+type ManagedResourceController struct {
+	// ConcurrentSyncs is the number of sets worked on at once; at least 1, default 5.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+	// SyncPeriod is how often a set is compared with what the caches know; at least 15s, default 1m.
+	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
+	// AlwaysUpdate writes every object each period, changed or not; default false.
+	AlwaysUpdate *bool `json:"alwaysUpdate,omitempty"`
+	// ManagedByLabelValue is the value of label resources.gardener.cloud/managed-by; not empty, default gardener.
+	ManagedByLabelValue *string `json:"managedByLabelValue,omitempty"`
+}
+
+// HealthController reports health and progress of the objects of ManagedResources. It always runs.
+type HealthController struct {
+	// ConcurrentSyncs is the number of workers of health and of progress, each; at least 1, default 5.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+	// SyncPeriod is how often a set is checked again; at least 15s, default 1m.
+	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
+}
+
+// SecretController keeps finalizers on the Secrets that ManagedResources use. It always runs.
+type SecretController struct {
+	// ConcurrentSyncs is the number of workers; at least 1, default 5.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+}
+
+// GarbageCollectorController deletes immutable ConfigMaps and Secrets that nothing refers to.
+type GarbageCollectorController struct {
+	// Enabled switches the controller on; default false.
+	Enabled bool `json:"enabled,omitempty"`
+	// SyncPeriod is the time between two collections; if enabled at least 15s, default 1h.
+	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
+}
+
+// KubeletCSRApproverController approves the serving certificates of kubelets.
+type KubeletCSRApproverController struct {
+	// Enabled switches the controller on; default false.
+	Enabled bool `json:"enabled,omitempty"`
+	// ConcurrentSyncs is the number of workers; if enabled at least 1, default 1.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+	// MachineNamespace is the source namespace of the Machine objects; empty: Machines are not consulted.
+	MachineNamespace string `json:"machineNamespace,omitempty"`
+}
+
+// NetworkPolicyController derives NetworkPolicies from Services and Ingresses.
+type NetworkPolicyController struct {
+	// Enabled switches the controller on; default false.
+	Enabled bool `json:"enabled,omitempty"`
+	// ConcurrentSyncs is the number of workers; default 5 if enabled.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+	// NamespaceSelectors choose the namespaces whose Services are handled; empty: all.
+	NamespaceSelectors []metav1.LabelSelector `json:"namespaceSelectors,omitempty"`
+	// IngressControllerSelector finds the Pods of the ingress controller; nil: no policies from Ingresses.
+	IngressControllerSelector *IngressControllerSelector `json:"ingressControllerSelector,omitempty"`
+}
+
+// IngressControllerSelector finds the Pods of an ingress controller.
+type IngressControllerSelector struct {
+	// Namespace is where the ingress controller runs.
+	Namespace string `json:"namespace,omitempty"`
+	// PodSelector chooses its Pods.
+	PodSelector metav1.LabelSelector `json:"podSelector,omitempty"`
+}
+
+// NodeController removes the taint for critical components once they are ready on a node.
+type NodeController struct {
+	// Enabled switches the controller on; default false.
+	Enabled bool `json:"enabled,omitempty"`
+	// ConcurrentSyncs is the number of workers; default 5 if enabled.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+	// Backoff is the pause before a node that is not ready is looked at again; default 10s if enabled.
+	Backoff *metav1.Duration `json:"backoff,omitempty"`
+}
+
+// TokenInvalidatorController invalidates static ServiceAccount tokens.
+type TokenInvalidatorController struct {
+	// Enabled switches the controller on; must equal the switch of the webhook of the same name. Default false.
+	Enabled bool `json:"enabled,omitempty"`
+	// ConcurrentSyncs is the number of workers; default 5 if enabled.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+}
+
+// TokenRequestorController requests ServiceAccount tokens and keeps them fresh in Secrets.
+type TokenRequestorController struct {
+	// Enabled switches the controller on; default false.
+	Enabled bool `json:"enabled,omitempty"`
+	// ConcurrentSyncs is the number of workers; if enabled at least 1, default 5.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+}

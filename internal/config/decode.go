@@ -1,0 +1,176 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// decoder fills a typed configuration from a document. Unlike encoding/json it goes on after a mistake, so that a
+// file is mended in one round, and it names every field with its line.
+type decoder struct {
+	doc      *document
+	warnings []Warning
+	errs     []error
+}
+
+// decode fills target, a pointer to a struct, and returns what it did not understand.
+func decode(doc *document, target any) ([]Warning, []error) {
+	d := &decoder{doc: doc}
+	if doc.tree == nil {
+		return nil, nil
+	}
+	d.value(doc.tree, reflect.ValueOf(target).Elem(), nil)
+	return d.warnings, d.errs
+}
+
+// value fills target from what the file says at the path. Null leaves the target unset, except where an absent
+// restriction would widen what the process may do.
+func (d *decoder) value(from any, target reflect.Value, at path) {
+	if from == nil {
+		if isRestriction(at) {
+			d.fail(at, "has no value; remove the key to restrict nothing, or write an empty list to allow nothing")
+		}
+		return
+	}
+	if decodesItself(target) {
+		d.leaf(from, target, at)
+		return
+	}
+	switch target.Kind() {
+	case reflect.Pointer:
+		target.Set(reflect.New(target.Type().Elem()))
+		d.value(from, target.Elem(), at)
+	case reflect.Struct:
+		d.structure(from, target, at)
+	case reflect.Slice:
+		d.list(from, target, at)
+	default:
+		d.leaf(from, target, at)
+	}
+}
+
+func (d *decoder) structure(from any, target reflect.Value, at path) {
+	fields, ok := from.(map[string]any)
+	if !ok {
+		d.fail(at, "must be an object, not "+describe(from))
+		return
+	}
+	known := fieldsByName(target)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		field, ok := known[name]
+		switch {
+		case ok:
+			d.value(fields[name], field, at.child(name))
+		case holdsRestrictions(at):
+			d.fail(at.child(name), "unknown field; this section holds restrictions, and one that is not understood cannot be kept")
+		default:
+			where := d.doc.inFile(at.child(name))
+			d.warnings = append(d.warnings, Warning{Path: where.String(), Line: lineOf(d.doc.node, where), Message: "unknown field, ignored", Mistake: true})
+		}
+	}
+}
+
+func (d *decoder) list(from any, target reflect.Value, at path) {
+	items, ok := from.([]any)
+	if !ok {
+		d.fail(at, "must be a list, not "+describe(from))
+		return
+	}
+	target.Set(reflect.MakeSlice(target.Type(), len(items), len(items)))
+	for i := range items {
+		d.value(items[i], target.Index(i), at.item(i))
+	}
+}
+
+func (d *decoder) leaf(from any, target reflect.Value, at path) {
+	raw, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(raw, target.Addr().Interface())
+	}
+	if err != nil {
+		d.fail(at, "must be "+expected(target)+", not "+describe(from))
+	}
+}
+
+func (d *decoder) fail(at path, message string) {
+	where := d.doc.inFile(at)
+	name := where.String()
+	if name == "" {
+		name = "file"
+	}
+	d.errs = append(d.errs, &FieldError{Path: name, Line: lineOf(d.doc.node, where), Message: message})
+}
+
+// isRestriction tells whether a field narrows what a process may do, so that an empty value must never be taken for
+// "no restriction".
+func isRestriction(at path) bool {
+	return strings.HasPrefix(at.String()+".", "espalier.managedResource.namespaces.")
+}
+
+// holdsRestrictions tells whether a section has such fields, so that a misspelt one must not pass with a warning.
+func holdsRestrictions(at path) bool {
+	return strings.HasPrefix(at.String()+".", "espalier.managedResource.")
+}
+
+func decodesItself(target reflect.Value) bool {
+	_, ok := target.Addr().Interface().(json.Unmarshaler)
+	return ok
+}
+
+// fieldsByName returns the fields of a struct by their JSON names, with those of inlined structs among them.
+func fieldsByName(target reflect.Value) map[string]reflect.Value {
+	fields := map[string]reflect.Value{}
+	for i := range target.NumField() {
+		name, options, _ := strings.Cut(target.Type().Field(i).Tag.Get("json"), ",")
+		switch {
+		case name == "" && strings.Contains(options, "inline"):
+			maps.Copy(fields, fieldsByName(target.Field(i)))
+		case name != "" && name != "-":
+			fields[name] = target.Field(i)
+		}
+	}
+	return fields
+}
+
+// expected says what a field takes, for a person.
+func expected(target reflect.Value) string {
+	if target.Type() == reflect.TypeFor[metav1.Duration]() {
+		return `a duration such as "30s" or "1h"`
+	}
+	switch target.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return fmt.Sprintf("a whole number of at most %d bits", target.Type().Bits())
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Map:
+		return "an object whose values are strings"
+	default:
+		return "a string"
+	}
+}
+
+// describe says what a file holds, for a person: short values literally, others by their kind.
+func describe(from any) string {
+	const longest = 60
+	switch value := from.(type) {
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "a list"
+	case string:
+		if len(value) > longest {
+			return "a long string"
+		}
+		return fmt.Sprintf("%q", value)
+	default:
+		return fmt.Sprint(value)
+	}
+}

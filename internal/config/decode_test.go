@@ -1,0 +1,321 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+func TestDecodingErrorsNameLineAndField(t *testing.T) {
+	for name, tc := range map[string]struct{ file, want string }{
+		"a duration without unit": {
+			file: "controllers:\n  health:\n    syncPeriod: 30",
+			want: `line 6: controllers.health.syncPeriod: must be a duration such as "30s" or "1h", not 30`,
+		},
+		"a word for a number": {
+			file: "controllers:\n  secret: {concurrentSyncs: many}",
+			want: `line 5: controllers.secret.concurrentSyncs: must be a whole number of at most 64 bits, not "many"`,
+		},
+		"a number too large": {
+			file: "sourceClientConnection:\n  burst: 9999999999",
+			want: `line 5: sourceClientConnection.burst: must be a whole number of at most 32 bits, not 9999999999`,
+		},
+		"a number for a word": {
+			file: "controllers: {clusterID: 7}",
+			want: `line 4: controllers.clusterID: must be a string, not 7`,
+		},
+		"a word for a switch": {
+			file: "webhooks: {seccompProfile: {enabled: sometimes}}",
+			want: `line 4: webhooks.seccompProfile.enabled: must be true or false, not "sometimes"`,
+		},
+		"a word for a rate": {
+			file: "sourceClientConnection: {qps: fast}",
+			want: `line 4: sourceClientConnection.qps: must be a number, not "fast"`,
+		},
+		"a list for a section": {
+			file: "controllers: []",
+			want: `line 4: controllers: must be an object, not a list`,
+		},
+		"a section for a list": {
+			file: "sourceClientConnection: {namespaces: {a: b}}",
+			want: `line 4: sourceClientConnection.namespaces: must be a list, not an object`,
+		},
+		"a list in a map of labels": {
+			file: "webhooks: {systemComponentsConfig: {nodeSelector: {a: [b]}}}",
+			want: `line 4: webhooks.systemComponentsConfig.nodeSelector: must be an object whose values are strings, not an object`,
+		},
+		"an item of a list": {
+			file: "controllers:\n  networkPolicy:\n    namespaceSelectors:\n    - matchLabels: {a: b}\n    - matchExpressions:\n      - key: 5",
+			want: `line 9: controllers.networkPolicy.namespaceSelectors[1].matchExpressions[0].key: must be a string, not 5`,
+		},
+		"a long string is not repeated": {
+			file: "logLevel: [" + strings.Repeat("x", 100) + "]\ncontrollers: {health: {syncPeriod: " + strings.Repeat("x", 100) + "}}",
+			want: `[line 5: controllers.health.syncPeriod: must be a duration such as "30s" or "1h", not a long string, line 4: logLevel: must be a string, not a list]`,
+		},
+		"a field under an alias is named as written": {
+			file: "controllers:\n  managedResources:\n    syncPeriod: soon",
+			want: `line 6: controllers.managedResources.syncPeriod: must be a duration such as "30s" or "1h", not "soon"`,
+		},
+		"a field moved to a section that exists": {
+			file: "controllers:\n  managedResource: {}\n  managedResources:\n    syncPeriod: soon",
+			want: `line 7: controllers.managedResources.syncPeriod: must be a duration such as "30s" or "1h", not "soon"`,
+		},
+		"an alias of a wrong kind": {
+			file: "controllers:\n  managedResources: 7",
+			want: `line 5: controllers.managedResources: must be an object, not 7`,
+		},
+		"a single namespace of a wrong kind": {
+			file: "sourceClientConnection: {namespace: 7}",
+			want: `line 4: sourceClientConnection.namespace: must be a string, not 7`,
+		},
+		"several at once": {
+			file: "controllers: {health: {syncPeriod: 1, concurrentSyncs: x}}",
+			want: `[line 4: controllers.health.concurrentSyncs: must be a whole number of at most 64 bits, not "x", line 4: controllers.health.syncPeriod: must be a duration such as "30s" or "1h", not 1]`,
+		},
+		"broken YAML": {
+			file: "controllers: {health: {",
+			want: `parse YAML: yaml: line 4: did not find expected node content`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(decodeError(t, minimal+tc.file)).To(Equal(tc.want)) })
+	}
+}
+
+func TestAScalarFileIsRefused(t *testing.T) {
+	NewWithT(t).Expect(decodeError(t, "just words")).To(HavePrefix(`[file: must be an object, not "just words", `))
+}
+
+func TestAliasesBeyondTheAcceptanceList(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file     string
+		want     func(*ResourceManagerConfiguration)
+		warnings []string
+	}{
+		"csrApprover": {
+			file: "controllers: {csrApprover: {enabled: true, machineNamespace: m}}",
+			want: func(c *ResourceManagerConfiguration) {
+				c.Controllers.KubeletCSRApprover = KubeletCSRApproverController{Enabled: true, ConcurrentSyncs: ptr.To(1), MachineNamespace: "m"}
+			},
+			warnings: []string{"line 4: controllers.csrApprover: read as controllers.kubeletCSRApprover"},
+		},
+		"nodeCriticalComponents": {
+			file: "controllers: {nodeCriticalComponents: {enabled: true, backoff: 1m}}",
+			want: func(c *ResourceManagerConfiguration) {
+				c.Controllers.Node = NodeController{Enabled: true, ConcurrentSyncs: ptr.To(5), Backoff: minutes(1)}
+			},
+			warnings: []string{"line 4: controllers.nodeCriticalComponents: read as controllers.node"},
+		},
+		"an alias beside a section without a value": {
+			file: "controllers:\n  managedResource:\n  managedResources: {concurrentSyncs: 9}",
+			want: func(c *ResourceManagerConfiguration) {
+				c.Controllers.ManagedResource.ConcurrentSyncs = ptr.To(9)
+			},
+			warnings: []string{"line 6: controllers.managedResources: read as controllers.managedResource"},
+		},
+		"an alias without a value": {
+			file:     "controllers: {managedResources: }",
+			want:     func(*ResourceManagerConfiguration) {},
+			warnings: []string{"line 4: controllers.managedResources: read as controllers.managedResource"},
+		},
+		"namespace beside namespaces": {
+			file: "sourceClientConnection: {namespace: a, namespaces: [b, c]}",
+			want: func(c *ResourceManagerConfiguration) {
+				c.SourceClientConnection.Namespaces = []string{"b", "c"}
+			},
+			warnings: []string{"line 4: sourceClientConnection.namespace: ignored, sourceClientConnection.namespaces is set"},
+		},
+		"namespace beside an empty list": {
+			file: "sourceClientConnection: {namespace: a, namespaces: []}",
+			want: func(c *ResourceManagerConfiguration) {
+				c.SourceClientConnection.Namespaces = []string{"a"}
+			},
+			warnings: []string{"line 4: sourceClientConnection.namespace: read as sourceClientConnection.namespaces"},
+		},
+		"an empty namespace": {
+			file:     `sourceClientConnection: {namespace: ""}`,
+			want:     func(*ResourceManagerConfiguration) {},
+			warnings: []string{"line 4: sourceClientConnection.namespace: empty, all namespaces are watched"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			want := defaulted()
+			tc.want(want)
+			g.Expect(load(t, minimal+tc.file)).To(BeComparableTo(want))
+			g.Expect(warnings(t, minimal+tc.file)).To(Equal(tc.warnings))
+		})
+	}
+}
+
+func TestMistakesThatAreOnlyWarnings(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file string
+		want []Warning
+	}{
+		"a field set twice": {
+			file: "logLevel: debug\nlogLevel: info",
+			want: []Warning{{Path: "logLevel", Line: 5, Message: "set twice, the last one counts", Mistake: true}},
+		},
+		"a field set twice in a list": {
+			file: "controllers:\n  networkPolicy:\n    namespaceSelectors:\n    - matchLabels: {a: b, a: b}",
+			want: []Warning{{Path: "controllers.networkPolicy.namespaceSelectors[0].matchLabels.a", Line: 7, Message: "set twice, the last one counts", Mistake: true}},
+		},
+		"a second document": {
+			file: "---\nlogLevel: debug",
+			want: []Warning{{Line: 4, Message: "only the first document of the file is read", Mistake: true}},
+		},
+		"an unknown field under an alias": {
+			file: "controllers:\n  csrApprover: {enable: true}",
+			want: []Warning{
+				{Path: "controllers.csrApprover", Line: 5, Message: "read as controllers.kubeletCSRApprover"},
+				{Path: "controllers.csrApprover.enable", Line: 5, Message: "unknown field, ignored", Mistake: true},
+			},
+		},
+		"a name in other letters": {
+			file: "LogLevel: debug",
+			want: []Warning{{Path: "LogLevel", Line: 4, Message: "unknown field, ignored", Mistake: true}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			_, found, err := ResourceManager([]byte(minimal + tc.file))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(found).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestJSONAndOldYAMLBooleansAreRead(t *testing.T) {
+	g := NewWithT(t)
+	file := "{\n\t\"apiVersion\": \"resourcemanager.config.gardener.cloud/v1alpha1\",\n\t\"kind\": \"ResourceManagerConfiguration\",\n\t\"leaderElection\": {\"resourceNamespace\": \"garden\"}\n}"
+	g.Expect(load(t, file)).To(BeComparableTo(defaulted()))
+	g.Expect(load(t, minimal+"debugging: {enableProfiling: yes}").Debugging.EnableProfiling).To(BeTrue())
+}
+
+func TestEspalierNamespacesAbsentAndEmptyDiffer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file string
+		want *EspalierNamespaces
+	}{
+		"absent restricts nothing":    {file: "{}", want: nil},
+		"an empty section":            {file: "{namespaces: {}}", want: &EspalierNamespaces{ClusterScoped: ptr.To(true)}},
+		"empty lists allow nothing":   {file: "{namespaces: {sets: [], objects: []}}", want: &EspalierNamespaces{Sets: &[]string{}, Objects: &[]string{}, ClusterScoped: ptr.To(true)}},
+		"one list leaves the other":   {file: "{namespaces: {sets: [a]}}", want: &EspalierNamespaces{Sets: &[]string{"a"}, ClusterScoped: ptr.To(true)}},
+		"cluster-scoped objects off":  {file: "{namespaces: {clusterScoped: false}}", want: &EspalierNamespaces{ClusterScoped: ptr.To(false)}},
+		"the whole section has nulls": {file: "", want: nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			c := load(t, minimal+"espalier: {managedResource: "+tc.file+"}")
+			g.Expect(c.Espalier.ManagedResource.Namespaces).To(BeComparableTo(tc.want))
+			g.Expect(mistakes(c)).To(BeEmpty())
+		})
+	}
+}
+
+func TestEspalierRestrictionsThatCannotBeUnderstoodStopTheProcess(t *testing.T) {
+	for name, tc := range map[string]struct{ file, want string }{
+		"a list without value": {
+			file: "namespaces:\n      sets:\n",
+			want: `line 7: espalier.managedResource.namespaces.sets: has no value; remove the key to restrict nothing, or write an empty list to allow nothing`,
+		},
+		"a section without value": {
+			file: "namespaces:\n",
+			want: `line 6: espalier.managedResource.namespaces: has no value; remove the key to restrict nothing, or write an empty list to allow nothing`,
+		},
+		"a misspelt list": {
+			file: "namespaces: {set: []}\n",
+			want: `line 6: espalier.managedResource.namespaces.set: unknown field; this section holds restrictions, and one that is not understood cannot be kept`,
+		},
+		"a misspelt section": {
+			file: "namespace: {sets: []}\n",
+			want: `line 6: espalier.managedResource.namespace: unknown field; this section holds restrictions, and one that is not understood cannot be kept`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(decodeError(t, minimal+"espalier:\n  managedResource:\n    "+tc.file)).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestEspalierValues(t *testing.T) {
+	NewWithT(t).Expect(validate(t, minimal+`espalier:
+  managedResource:
+    auditPeriod: 59s
+    deletionWaveTimeout: 0s
+    maxConcurrentRequests: 0
+    maxDecompressedBytes: 0
+    namespaces: {sets: [a, A_b], objects: [""]}
+`)).To(ConsistOf(
+		`espalier.managedResource.auditPeriod: Invalid value: "59s": must be at least 1m`,
+		`espalier.managedResource.deletionWaveTimeout: Invalid value: "0s": must be greater than zero`,
+		`espalier.managedResource.maxConcurrentRequests: Invalid value: 0: must be at least 1`,
+		`espalier.managedResource.maxDecompressedBytes: Invalid value: 0: must be at least 1`,
+		HavePrefix(`espalier.managedResource.namespaces.sets[1]: Invalid value: "A_b": a lowercase RFC 1123 label`),
+		HavePrefix(`espalier.managedResource.namespaces.objects[0]: Invalid value: "": a lowercase RFC 1123 label`),
+	))
+}
+
+func TestTolerations(t *testing.T) {
+	for name, tc := range map[string]struct {
+		toleration corev1.Toleration
+		want       []string
+	}{
+		"of everything":                   {toleration: corev1.Toleration{Operator: "Exists"}},
+		"of a value":                      {toleration: corev1.Toleration{Key: "a.b/c", Value: "d", Effect: "NoSchedule"}},
+		"for a while":                     {toleration: corev1.Toleration{Key: "a", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: ptr.To[int64](5)}},
+		"with a key that is not one":      {toleration: corev1.Toleration{Key: "a b", Operator: "Exists"}, want: []string{"[0].key"}},
+		"without key and operator":        {toleration: corev1.Toleration{}, want: []string{"[0].operator"}},
+		"seconds without NoExecute":       {toleration: corev1.Toleration{Key: "a", Operator: "Exists", TolerationSeconds: ptr.To[int64](5)}, want: []string{"[0].effect"}},
+		"a value that is no label value":  {toleration: corev1.Toleration{Key: "a", Operator: "Equal", Value: "b c"}, want: []string{"[0].value"}},
+		"a value for Exists":              {toleration: corev1.Toleration{Key: "a", Operator: "Exists", Value: "b"}, want: []string{"[0].value"}},
+		"an operator that does not exist": {toleration: corev1.Toleration{Key: "a", Operator: "Lt"}, want: []string{"[0].operator"}},
+		"an effect that does not exist":   {toleration: corev1.Toleration{Key: "a", Effect: "Never"}, want: []string{"[0].effect"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, err := range validateTolerations([]corev1.Toleration{tc.toleration}, field.NewPath("t")) {
+				got = append(got, strings.TrimPrefix(err.Field, "t"))
+			}
+			NewWithT(t).Expect(got).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestProcessTakesTheCommonPart(t *testing.T) {
+	g := NewWithT(t)
+	c := load(t, everything)
+	p := c.Process()
+	g.Expect(p).To(BeComparableTo(Process{
+		Source: c.SourceClientConnection, Target: c.TargetClientConnection, LeaderElection: c.LeaderElection, Server: c.Server,
+		Debugging: Debugging{EnableProfiling: true, EnableContentionProfiling: true}, LogLevel: "debug", LogFormat: "text", CacheSyncTimeout: minutes(3).Duration,
+	}))
+	p.Target.Kubeconfig = "changed"
+	g.Expect(c.TargetClientConnection.Kubeconfig).To(Equal("/dst"))
+	g.Expect(load(t, minimal).Process().Target).To(BeNil())
+}
+
+func TestDefaultingTwiceChangesNothing(t *testing.T) {
+	once, twice := load(t, everything), load(t, everything)
+	twice.Default()
+	NewWithT(t).Expect(twice).To(BeComparableTo(once))
+}
+
+func TestAnchorsBombIsRefused(t *testing.T) {
+	file := minimal + "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
+	for i := range 9 {
+		previous := "*a" + string(rune('0'+i))
+		file += "a" + string(rune('1'+i)) + ": &a" + string(rune('1'+i)) + " [" + strings.TrimSuffix(strings.Repeat(previous+",", 10), ",") + "]\n"
+	}
+	NewWithT(t).Expect(decodeError(t, file)).To(ContainSubstring("excessive aliasing"))
+}
+
+func TestLabelSelectorsKeepTheirShape(t *testing.T) {
+	c := load(t, minimal+"controllers: {networkPolicy: {namespaceSelectors: [{matchLabels: {a: b}}, {}]}}")
+	NewWithT(t).Expect(c.Controllers.NetworkPolicy.NamespaceSelectors).To(BeComparableTo([]metav1.LabelSelector{{MatchLabels: map[string]string{"a": "b"}}, {}}))
+}

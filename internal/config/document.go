@@ -1,0 +1,130 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+	syaml "sigs.k8s.io/yaml"
+)
+
+// document is a file that could be read as YAML or JSON, but whose meaning nobody has looked at yet.
+type document struct {
+	// tree is what the file says: maps, slices, strings, booleans, json.Number and nil.
+	tree any
+	// node is the same with line numbers. Nil if the line-aware parser disagrees about what YAML is; then messages
+	// name fields only.
+	node *yaml.Node
+	// moved says where a field that is an alias stands in the file, by the path it was moved to.
+	moved map[string]path
+}
+
+// parse reads data as YAML, of which JSON is a part. Values come from the parser that Kubernetes uses everywhere (so
+// that "yes" stays a boolean), lines from a second one.
+func parse(data []byte) (*document, []Warning, error) {
+	asJSON, err := syaml.YAMLToJSON(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("parse YAML: %w", err)
+	}
+	doc := &document{moved: map[string]path{}}
+	decoder := json.NewDecoder(bytes.NewReader(asJSON))
+	decoder.UseNumber()
+	if err := decoder.Decode(&doc.tree); err != nil {
+		return nil, nil, fmt.Errorf("parse YAML: %w", err)
+	}
+	node, warnings := readNodes(data)
+	doc.node = node
+	return doc, warnings, nil
+}
+
+// readNodes returns the first document of data with its line numbers, and warns of keys that are set twice and of
+// further documents. Nobody reads either.
+func readNodes(data []byte) (*yaml.Node, []Warning) {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var first, second yaml.Node
+	if err := decoder.Decode(&first); err != nil || len(first.Content) == 0 {
+		return nil, nil
+	}
+	warnings := duplicates(first.Content[0], nil)
+	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
+		warnings = append(warnings, Warning{Line: second.Line, Message: "only the first document of the file is read", Mistake: true})
+	}
+	return first.Content[0], warnings
+}
+
+// duplicates finds keys that a mapping sets more than once. It does not follow YAML aliases, so that a file cannot
+// make it run longer than the file is.
+func duplicates(node *yaml.Node, at path) []Warning {
+	var found []Warning
+	switch node.Kind {
+	case yaml.MappingNode:
+		seen := map[string]bool{}
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := node.Content[i]
+			if seen[key.Value] {
+				found = append(found, Warning{Path: at.child(key.Value).String(), Line: key.Line, Message: "set twice, the last one counts", Mistake: true})
+			}
+			seen[key.Value] = true
+			found = append(found, duplicates(node.Content[i+1], at.child(key.Value))...)
+		}
+	case yaml.SequenceNode:
+		for i, item := range node.Content {
+			found = append(found, duplicates(item, at.item(i))...)
+		}
+	default: // Scalars and aliases hold no keys.
+	}
+	return found
+}
+
+// line returns the line on which the field stands, or 0 if that is not known.
+func (d *document) line(at path) int {
+	return lineOf(d.node, d.inFile(at))
+}
+
+// inFile returns the path under which a field stands in the file, which differs where the file uses an alias.
+func (d *document) inFile(at path) path {
+	for i := len(at); i > 0; i-- {
+		if original, ok := d.moved[at[:i].String()]; ok {
+			return append(original[:len(original):len(original)], at[i:]...)
+		}
+	}
+	return at
+}
+
+func lineOf(node *yaml.Node, at path) int {
+	line := 0
+	for _, step := range at {
+		if node == nil {
+			return line
+		}
+		key, value := stepInto(node, step)
+		if value == nil {
+			return line
+		}
+		line, node = key.Line, value
+	}
+	return line
+}
+
+// stepInto returns the nodes of one key and its value, or of a list's item (twice). The last of several equal keys
+// counts, as it does for values.
+func stepInto(node *yaml.Node, step string) (key, value *yaml.Node) {
+	switch node.Kind {
+	case yaml.MappingNode:
+		for i := len(node.Content) - 2; i >= 0; i -= 2 {
+			if node.Content[i].Value == step {
+				return node.Content[i], node.Content[i+1]
+			}
+		}
+	case yaml.SequenceNode:
+		if index, err := strconv.Atoi(step[1 : len(step)-1]); err == nil && index < len(node.Content) {
+			return node.Content[index], node.Content[index]
+		}
+	default: // Nothing stands below scalars, and aliases are not followed.
+	}
+	return nil, nil
+}

@@ -1,0 +1,33 @@
+package config
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Espalier holds our own settings, one section per family.
+type Espalier struct {
+	// ManagedResource belongs to managedresource-controller.
+	ManagedResource EspalierManagedResource `json:"managedResource,omitempty"`
+}
+
+// EspalierManagedResource tunes and restricts managedresource-controller.
+type EspalierManagedResource struct {
+	// AuditPeriod is the time between two live readings of everything, jittered; at least 1m, default 1h.
+	AuditPeriod *metav1.Duration `json:"auditPeriod,omitempty"`
+	// DeletionWaveTimeout is how long one wave of a deletion holds back the next; more than 0, default 30s.
+	DeletionWaveTimeout *metav1.Duration `json:"deletionWaveTimeout,omitempty"`
+	// MaxConcurrentRequests bounds the requests in flight to the target over all sets; at least 1, default 32.
+	MaxConcurrentRequests *int `json:"maxConcurrentRequests,omitempty"`
+	// MaxDecompressedBytes bounds what one compressed key of a Secret may unpack to, in bytes; at least 1, default 64 MiB.
+	MaxDecompressedBytes *int64 `json:"maxDecompressedBytes,omitempty"`
+	// Namespaces restricts where sets live and what they touch. Nil: not restricted.
+	Namespaces *EspalierNamespaces `json:"namespaces,omitempty"`
+}
+
+// EspalierNamespaces restricts sets. Nil and empty differ in the lists: nil does not restrict, empty allows none.
+type EspalierNamespaces struct {
+	// Sets lists the source namespaces whose ManagedResources are served.
+	Sets *[]string `json:"sets,omitempty"`
+	// Objects lists the target namespaces that sets may touch.
+	Objects *[]string `json:"objects,omitempty"`
+	// ClusterScoped says whether sets may touch cluster-scoped objects; default true.
+	ClusterScoped *bool `json:"clusterScoped,omitempty"`
+}

@@ -1,0 +1,35 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"sigs.k8s.io/yaml"
+)
+
+// FuzzResourceManager holds that no file crashes the loader, and that what was loaded can be written and loaded again
+// without a change or a warning. The corpus is in testdata/fuzz.
+func FuzzResourceManager(f *testing.F) {
+	f.Fuzz(func(t *testing.T, file []byte) {
+		c, found, err := ResourceManager(file)
+		if err != nil {
+			if c != nil || found != nil {
+				t.Fatalf("an error came with a result: %v, %v", c, found)
+			}
+			return
+		}
+		_ = c.Validate()
+		written, err := yaml.Marshal(c)
+		if err != nil {
+			t.Fatalf("write what was loaded: %v", err)
+		}
+		again, found, err := ResourceManager(written)
+		if err != nil || len(found) > 0 {
+			t.Fatalf("load what was written: %v, %v\n%s", err, found, written)
+		}
+		if diff := cmp.Diff(c, again, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("what was written is read differently:\n%s", diff)
+		}
+	})
+}

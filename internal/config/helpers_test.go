@@ -1,0 +1,57 @@
+package config
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+const header = "apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\n"
+
+// minimal is the smallest valid file; tests append their lines to it.
+const minimal = header + "leaderElection: {resourceNamespace: garden}\n"
+
+// load decodes and defaults a file that must be readable.
+func load(t *testing.T, file string) *ResourceManagerConfiguration {
+	t.Helper()
+	c, _, err := ResourceManager([]byte(file))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// validate returns what is wrong with a readable file, one line per mistake.
+func validate(t *testing.T, file string) []string {
+	t.Helper()
+	return mistakes(load(t, file))
+}
+
+func mistakes(c *ResourceManagerConfiguration) []string {
+	var lines []string
+	for _, err := range c.Validate() {
+		lines = append(lines, err.Error())
+	}
+	return lines
+}
+
+// decodeErrors returns the message of a file that cannot be decoded.
+func decodeError(t *testing.T, file string) string {
+	t.Helper()
+	c, warnings, err := ResourceManager([]byte(file))
+	g := NewWithT(t)
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(c).To(BeNil())
+	g.Expect(warnings).To(BeNil())
+	return err.Error()
+}
+
+// warnings returns what a readable file is warned of, one line each.
+func warnings(t *testing.T, file string) []string {
+	t.Helper()
+	_, found, err := ResourceManager([]byte(file))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	var lines []string
+	for _, w := range found {
+		lines = append(lines, w.String())
+	}
+	return lines
+}

@@ -1,0 +1,232 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+// renewJitter is by how much Kubernetes' leader election stretches its retries: the deadline must leave room for one.
+const renewJitter = 1.2
+
+// The smallest and largest values that are accepted.
+const (
+	minWorkers            = 1
+	minSyncPeriod         = 15 * time.Second
+	minCacheResyncPeriod  = 10 * time.Second
+	minAuditPeriod        = time.Minute
+	minTokenExpirySeconds = 600
+	maxPort               = 65535
+)
+
+// Validate reports every mistake in a defaulted configuration with the path of its field. Nil: there is none.
+func (c *ResourceManagerConfiguration) Validate() field.ErrorList {
+	root := field.NewPath("controllers")
+	errs := validateClientConnection(c.SourceClientConnection, field.NewPath("sourceClientConnection"))
+	if c.TargetClientConnection != nil {
+		errs = append(errs, validateClientConnection(*c.TargetClientConnection, field.NewPath("targetClientConnection"))...)
+	}
+	errs = append(errs, validateLeaderElection(c.LeaderElection, field.NewPath("leaderElection"))...)
+	errs = append(errs, validateServer(c.Server, field.NewPath("server"))...)
+	errs = append(errs, validateOneOf(c.LogLevel, field.NewPath("logLevel"), "debug", "info", "error")...)
+	errs = append(errs, validateOneOf(c.LogFormat, field.NewPath("logFormat"), "json", "text")...)
+	errs = append(errs, validateControllers(c.Controllers, root)...)
+	if c.Controllers.TokenInvalidator.Enabled != c.Webhooks.TokenInvalidator.Enabled {
+		errs = append(errs, field.Forbidden(root.Child("tokenInvalidator"), "controller and webhook for TokenInvalidator must either be both disabled or enabled"))
+	}
+	errs = append(errs, validateWebhooks(c.Webhooks, field.NewPath("webhooks"))...)
+	return append(errs, validateEspalier(c.Espalier, field.NewPath("espalier"))...)
+}
+
+func validateClientConnection(c ClientConnection, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if c.Burst < 0 {
+		errs = append(errs, field.Invalid(at.Child("burst"), c.Burst, "must be at least 0"))
+	}
+	for i, namespace := range c.Namespaces {
+		if namespace == "" {
+			errs = append(errs, field.Required(at.Child("namespaces").Index(i), "an empty name would watch all namespaces; leave the list out for that"))
+		}
+	}
+	return append(errs, validateAtLeast(c.CacheResyncPeriod, minCacheResyncPeriod, at.Child("cacheResyncPeriod"))...)
+}
+
+func validateLeaderElection(c LeaderElection, at *field.Path) field.ErrorList {
+	if !ptr.Deref(c.LeaderElect, true) {
+		return nil
+	}
+	var errs field.ErrorList
+	errs = append(errs, validatePositive(&c.LeaseDuration, at.Child("leaseDuration"))...)
+	errs = append(errs, validatePositive(&c.RenewDeadline, at.Child("renewDeadline"))...)
+	errs = append(errs, validatePositive(&c.RetryPeriod, at.Child("retryPeriod"))...)
+	if c.LeaseDuration.Duration <= c.RenewDeadline.Duration {
+		errs = append(errs, field.Invalid(at.Child("leaseDuration"), c.LeaseDuration.Duration.String(), "must be greater than renewDeadline"))
+	}
+	if shortest := time.Duration(renewJitter * float64(c.RetryPeriod.Duration)); c.RenewDeadline.Duration <= shortest {
+		errs = append(errs, field.Invalid(at.Child("renewDeadline"), c.RenewDeadline.Duration.String(), fmt.Sprintf("must be greater than %v times retryPeriod", renewJitter)))
+	}
+	if c.ResourceLock == "" {
+		errs = append(errs, field.Required(at.Child("resourceLock"), "must name the kind of the lock"))
+	} else {
+		errs = append(errs, validateOneOf(c.ResourceLock, at.Child("resourceLock"), "leases")...)
+	}
+	if c.ResourceName == "" {
+		errs = append(errs, field.Required(at.Child("resourceName"), "must name the lease"))
+	}
+	if c.ResourceNamespace == "" {
+		errs = append(errs, field.Required(at.Child("resourceNamespace"), "must name the namespace of the lease, or leaderElect must be false"))
+	}
+	return errs
+}
+
+func validateServer(c Server, at *field.Path) field.ErrorList {
+	errs := validateEndpoint(c.HealthProbes, at.Child("healthProbes"), "must provide health probes server configuration")
+	return append(errs, validateEndpoint(c.Metrics, at.Child("metrics"), "must provide metrics server configuration")...)
+}
+
+func validateEndpoint(c *Endpoint, at *field.Path, missing string) field.ErrorList {
+	if c == nil {
+		return field.ErrorList{field.Required(at, missing)}
+	}
+	errs := apivalidation.ValidateNonnegativeField(int64(c.Port), at.Child("port"))
+	if c.Port > maxPort {
+		errs = append(errs, field.Invalid(at.Child("port"), c.Port, fmt.Sprintf("must be at most %d", maxPort)))
+	}
+	return errs
+}
+
+// validateControllers reports mistakes of the ManagedResource section under its plural name, as Gardener does.
+func validateControllers(c Controllers, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if c.ClusterID == nil {
+		errs = append(errs, field.Required(at.Child("clusterID"), "cluster id must be non-nil"))
+	}
+	if ptr.Deref(c.ResourceClass, "") == "" {
+		errs = append(errs, field.Required(at.Child("resourceClass"), "must provide a resource class"))
+	}
+	errs = append(errs, validatePositive(c.CacheSyncTimeout, at.Child("cacheSyncTimeout"))...)
+	errs = append(errs, validateWorkers(c.ManagedResource.ConcurrentSyncs, at.Child("managedResources"))...)
+	errs = append(errs, validateSyncPeriod(c.ManagedResource.SyncPeriod, at.Child("managedResources"))...)
+	if ptr.Deref(c.ManagedResource.ManagedByLabelValue, "") == "" {
+		errs = append(errs, field.Required(at.Child("managedResources", "managedByLabelValue"), "must specify value of managed-by label"))
+	}
+	errs = append(errs, validateWorkers(c.Health.ConcurrentSyncs, at.Child("health"))...)
+	errs = append(errs, validateSyncPeriod(c.Health.SyncPeriod, at.Child("health"))...)
+	errs = append(errs, validateWorkers(c.Secret.ConcurrentSyncs, at.Child("secret"))...)
+	if c.GarbageCollector.Enabled {
+		errs = append(errs, validateSyncPeriod(c.GarbageCollector.SyncPeriod, at.Child("garbageCollector"))...)
+	}
+	if c.KubeletCSRApprover.Enabled {
+		errs = append(errs, validateWorkers(c.KubeletCSRApprover.ConcurrentSyncs, at.Child("kubeletCSRApprover"))...)
+	}
+	if c.TokenRequestor.Enabled {
+		errs = append(errs, validateWorkers(c.TokenRequestor.ConcurrentSyncs, at.Child("tokenRequestor"))...)
+	}
+	return append(errs, validateNetworkPolicy(c.NetworkPolicy, at.Child("networkPolicy"))...)
+}
+
+// validateNetworkPolicy refuses selectors that can never work, so that the controller needs no error for them.
+func validateNetworkPolicy(c NetworkPolicyController, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	options := metav1validation.LabelSelectorValidationOptions{}
+	for i := range c.NamespaceSelectors {
+		errs = append(errs, metav1validation.ValidateLabelSelector(&c.NamespaceSelectors[i], options, at.Child("namespaceSelectors").Index(i))...)
+	}
+	if c.IngressControllerSelector != nil {
+		errs = append(errs, metav1validation.ValidateLabelSelector(&c.IngressControllerSelector.PodSelector, options, at.Child("ingressControllerSelector", "podSelector"))...)
+	}
+	return errs
+}
+
+func validateWebhooks(c Webhooks, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	ha, haPath := c.HighAvailabilityConfig, at.Child("highAvailabilityConfig")
+	if seconds := ha.DefaultNotReadyTolerationSeconds; seconds != nil {
+		errs = append(errs, apivalidation.ValidateNonnegativeField(*seconds, haPath.Child("defaultNotReadyTolerationSeconds"))...)
+	}
+	if seconds := ha.DefaultUnreachableTolerationSeconds; seconds != nil {
+		errs = append(errs, apivalidation.ValidateNonnegativeField(*seconds, haPath.Child("defaultUnreachableTolerationSeconds"))...)
+	}
+	errs = append(errs, validateTolerations(c.SystemComponentsConfig.PodTolerations, at.Child("systemComponentsConfig", "podTolerations"))...)
+	if c.PodSchedulerName.Enabled && ptr.Deref(c.PodSchedulerName.SchedulerName, "") == "" {
+		errs = append(errs, field.Required(at.Child("podSchedulerName", "schedulerName"), "must specify schedulerName when webhook is enabled"))
+	}
+	if seconds := ptr.Deref(c.ProjectedTokenMount.ExpirationSeconds, 0); c.ProjectedTokenMount.Enabled && seconds < minTokenExpirySeconds {
+		errs = append(errs, field.Invalid(at.Child("projectedTokenMount", "expirationSeconds"), seconds, fmt.Sprintf("must be at least %d", minTokenExpirySeconds)))
+	}
+	return errs
+}
+
+func validateEspalier(c Espalier, at *field.Path) field.ErrorList {
+	mr, at := c.ManagedResource, at.Child("managedResource")
+	errs := validateAtLeast(mr.AuditPeriod, minAuditPeriod, at.Child("auditPeriod"))
+	errs = append(errs, validatePositive(mr.DeletionWaveTimeout, at.Child("deletionWaveTimeout"))...)
+	if requests := ptr.Deref(mr.MaxConcurrentRequests, 0); requests < 1 {
+		errs = append(errs, field.Invalid(at.Child("maxConcurrentRequests"), requests, "must be at least 1"))
+	}
+	if size := ptr.Deref(mr.MaxDecompressedBytes, 0); size < 1 {
+		errs = append(errs, field.Invalid(at.Child("maxDecompressedBytes"), size, "must be at least 1"))
+	}
+	if mr.Namespaces == nil {
+		return errs
+	}
+	errs = append(errs, validateNamespaces(mr.Namespaces.Sets, at.Child("namespaces", "sets"))...)
+	return append(errs, validateNamespaces(mr.Namespaces.Objects, at.Child("namespaces", "objects"))...)
+}
+
+func validateNamespaces(names *[]string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, name := range ptr.Deref(names, nil) {
+		for _, message := range apivalidation.ValidateNamespaceName(name, false) {
+			errs = append(errs, field.Invalid(at.Index(i), name, message))
+		}
+	}
+	return errs
+}
+
+func validateWorkers(workers *int, section *field.Path) field.ErrorList {
+	if n := ptr.Deref(workers, 0); n < minWorkers {
+		return field.ErrorList{field.Invalid(section.Child("concurrentSyncs"), n, fmt.Sprintf("must be at least %d", minWorkers))}
+	}
+	return nil
+}
+
+func validateSyncPeriod(period *metav1.Duration, section *field.Path) field.ErrorList {
+	return validateAtLeast(period, minSyncPeriod, section.Child("syncPeriod"))
+}
+
+// validateAtLeast takes an unset duration for one of 0.
+func validateAtLeast(d *metav1.Duration, least time.Duration, at *field.Path) field.ErrorList {
+	if got := ptr.Deref(d, metav1.Duration{}).Duration; got < least {
+		return field.ErrorList{field.Invalid(at, got.String(), "must be at least "+shortDuration(least))}
+	}
+	return nil
+}
+
+func validatePositive(d *metav1.Duration, at *field.Path) field.ErrorList {
+	if got := ptr.Deref(d, metav1.Duration{}).Duration; got <= 0 {
+		return field.ErrorList{field.Invalid(at, got.String(), "must be greater than zero")}
+	}
+	return nil
+}
+
+func validateOneOf(value string, at *field.Path, allowed ...string) field.ErrorList {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(at, value, allowed)}
+}
+
+// shortDuration writes whole minutes as people do: 1m, not 1m0s.
+func shortDuration(d time.Duration) string {
+	if d%time.Minute == 0 {
+		return fmt.Sprintf("%dm", d/time.Minute)
+	}
+	return d.String()
+}

@@ -1,0 +1,70 @@
+package config
+
+import corev1 "k8s.io/api/core/v1"
+
+// Webhooks has one section per admission handler; all are off by default.
+type Webhooks struct {
+	CRDDeletionProtection  Switch                        `json:"crdDeletionProtection,omitempty"`
+	EndpointSliceHints     Switch                        `json:"endpointSliceHints,omitempty"`
+	ExtensionValidation    Switch                        `json:"extensionValidation,omitempty"`
+	HighAvailabilityConfig HighAvailabilityConfigWebhook `json:"highAvailabilityConfig,omitempty"`
+	KubernetesServiceHost  KubernetesServiceHostWebhook  `json:"kubernetesServiceHost,omitempty"`
+	PodSchedulerName       PodSchedulerNameWebhook       `json:"podSchedulerName,omitempty"`
+	PodTopologySpread      Switch                        `json:"podTopologySpreadConstraints,omitempty"`
+	ProjectedTokenMount    ProjectedTokenMountWebhook    `json:"projectedTokenMount,omitempty"`
+	SeccompProfile         Switch                        `json:"seccompProfile,omitempty"`
+	SystemComponentsConfig SystemComponentsConfigWebhook `json:"systemComponentsConfig,omitempty"`
+	TokenInvalidator       Switch                        `json:"tokenInvalidator,omitempty"`
+}
+
+// Switch is a section that has nothing but a switch.
+type Switch struct {
+	// Enabled switches the handler on; default false.
+	Enabled bool `json:"enabled,omitempty"`
+}
+
+// HighAvailabilityConfigWebhook sets replicas, spread and tolerations of workloads.
+type HighAvailabilityConfigWebhook struct {
+	// Enabled switches the handler on; default false.
+	Enabled bool `json:"enabled,omitempty"`
+	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are in seconds, at least 0 (checked
+	// even when disabled); nil: no toleration is added.
+	DefaultNotReadyTolerationSeconds    *int64 `json:"defaultNotReadyTolerationSeconds,omitempty"`
+	DefaultUnreachableTolerationSeconds *int64 `json:"defaultUnreachableTolerationSeconds,omitempty"`
+}
+
+// KubernetesServiceHostWebhook sets KUBERNETES_SERVICE_HOST in Pods.
+type KubernetesServiceHostWebhook struct {
+	// Enabled switches the handler on; default false.
+	Enabled bool `json:"enabled,omitempty"`
+	// Host is the fully qualified domain name of the API server.
+	Host string `json:"host,omitempty"`
+}
+
+// PodSchedulerNameWebhook sets the scheduler of Pods.
+type PodSchedulerNameWebhook struct {
+	// Enabled switches the handler on; default false.
+	Enabled bool `json:"enabled,omitempty"`
+	// SchedulerName is set on Pods; if enabled not empty, default default-scheduler.
+	SchedulerName *string `json:"schedulerName,omitempty"`
+}
+
+// ProjectedTokenMountWebhook mounts projected ServiceAccount tokens into Pods.
+type ProjectedTokenMountWebhook struct {
+	// Enabled switches the handler on; default false.
+	Enabled bool `json:"enabled,omitempty"`
+	// ExpirationSeconds is the lifetime of the token; if enabled at least 600, default 43200.
+	ExpirationSeconds *int64 `json:"expirationSeconds,omitempty"`
+}
+
+// SystemComponentsConfigWebhook gives Pods of system components selectors and tolerations.
+type SystemComponentsConfigWebhook struct {
+	// Enabled switches the handler on; default false.
+	Enabled bool `json:"enabled,omitempty"`
+	// NodeSelector is the node selector that Pods get.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// PodNodeSelector is the node selector by which Pods are found.
+	PodNodeSelector map[string]string `json:"podNodeSelector,omitempty"`
+	// PodTolerations are the tolerations that Pods get; checked even when disabled.
+	PodTolerations []corev1.Toleration `json:"podTolerations,omitempty"`
+}

@@ -1,0 +1,213 @@
+package applier
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/apply/merge"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
+)
+
+// attempts is how often an object is read and written again after a conflict before the queue takes over.
+const attempts = 3
+
+// task is an object that needs a request.
+type task struct {
+	item   *item
+	action action
+}
+
+// outcome is what became of the objects of a set.
+type outcome struct {
+	mu       sync.Mutex
+	failures []failure
+	// again is when the set has to be looked at again on its own account; zero if never.
+	again time.Time
+	// newKinds tells that kinds became known which were not served when the set was read.
+	newKinds bool
+	// lost counts objects that other sets hold.
+	lost int
+}
+
+// failure is an object that could not be applied.
+type failure struct {
+	item *item
+	err  error
+}
+
+func (o *outcome) fail(i *item, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failures = append(o.failures, failure{i, err})
+}
+
+// wake asks for another look at the given time.
+func (o *outcome) wake(at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.again.IsZero() || at.Before(o.again) {
+		o.again = at
+	}
+}
+
+// apply brings all objects of the set to what is desired: in waves, the objects of a wave in parallel, going on after
+// failures.
+func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
+	result := &outcome{}
+	tasks := r.plan(p, result)
+	r.Metrics.saved(len(p.set.items) - len(tasks))
+	if len(tasks) == 0 {
+		return result
+	}
+	defer func() { r.Metrics.took(r.Clock.Now().Sub(p.now)) }()
+	if err := r.autoscalers(ctx, tasks); err != nil {
+		tasks = slices.DeleteFunc(tasks, func(t task) bool {
+			if scalable(t.item.kind) {
+				result.fail(t.item, err)
+			}
+			return scalable(t.item.kind)
+		})
+	}
+	waves := inventory.ApplyWaves(tasks, func(t task) string { return t.item.kind.Kind },
+		func(t task) (string, string) { return t.item.key.Namespace, t.item.key.Name })
+	for number, wave := range waves {
+		r.wave(ctx, p, wave, result)
+		r.awaitDefinitions(ctx, p, wave, waves[number+1:], result)
+	}
+	return result
+}
+
+// wave applies objects in parallel. The Target bounds how many requests are in flight over all sets.
+func (r *Reconciler) wave(ctx context.Context, p *pass, wave []task, result *outcome) {
+	var workers sync.WaitGroup
+	slots := make(chan struct{}, r.Parallel)
+	for _, each := range wave {
+		slots <- struct{}{}
+		workers.Go(func() {
+			defer func() { <-slots }()
+			if err := r.applyOne(ctx, p, each, result); err != nil {
+				result.fail(each.item, err)
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// plan finds the objects that need a request. Of an object that the set lists twice, the last entry counts.
+func (r *Reconciler) plan(p *pass, result *outcome) []task {
+	dirty := r.memory.clean(p.name)
+	unchanged := p.unchanged()
+	update := r.AlwaysUpdate && !p.now.Before(p.set.nextUpdate)
+	last := make(map[inventory.Key]*item, len(p.set.items))
+	for _, each := range p.set.items {
+		last[each.key] = each
+	}
+	var tasks []task
+	for _, each := range p.set.items {
+		if last[each.key] != each {
+			continue
+		}
+		if each.known.fight.pausing(p.now) {
+			result.wake(each.known.fight.until)
+			continue
+		}
+		_, soiled := dirty[each.key]
+		seen, knowledge := r.lookup(each)
+		f := facts{
+			item: each, seen: seen, knowledge: knowledge, unchanged: unchanged,
+			update: update, audit: p.audit, dirty: soiled, lookAgain: p.now.Add(-r.SyncPeriod),
+		}
+		if next := decide(f); next != leave {
+			tasks = append(tasks, task{each, next})
+		}
+	}
+	return tasks
+}
+
+func (r *Reconciler) lookup(i *item) (observe.Object, observe.Knowledge) {
+	if i.unlabelled {
+		return r.Watcher.LookupNamed(i.kind.GroupKind(), r.watchNamespace(i), i.key.Name)
+	}
+	return r.Watcher.Lookup(i.kind.GroupKind(), r.watchNamespace(i), i.key.Name)
+}
+
+// watchNamespace is the namespace under which an object is observed: none for cluster-scoped kinds, whose keys say
+// "default" all the same.
+func (r *Reconciler) watchNamespace(i *item) string {
+	resource, err := r.Target.Resource(i.kind)
+	if err == nil && !resource.Namespaced {
+		return ""
+	}
+	return i.key.Namespace
+}
+
+// applyOne does what was planned for one object.
+func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outcome) error {
+	resource, err := r.Target.Resource(t.item.kind)
+	if err != nil {
+		return err //nolint:wrapcheck // conditions name the object
+	}
+	if err := r.guard(p, t.item, resource); err != nil {
+		return err
+	}
+	seen, _ := r.lookup(t.item)
+	if t.action == look || t.action == recall {
+		if claimant := r.claimant(ctx, p, t.item.key, seen.Origin); claimant != "" {
+			return r.lose(p, t.item, claimant, result)
+		}
+	}
+	manifest, err := r.object(ctx, p, t.item)
+	if err != nil {
+		return err
+	}
+	w := &writing{Reconciler: r, pass: p, item: t.item, resource: resource, manifest: manifest, result: result, force: t.action == write}
+	w.options = merge.Options{
+		Origin: p.origin, InjectLabels: p.injected, Previous: p.previous[t.item],
+		ForceLabels: isTrue(p.mr.Spec.ForceOverwriteLabels), ForceAnnotations: isTrue(p.mr.Spec.ForceOverwriteAnnotations),
+	}
+	if scalable(t.item.kind) {
+		scaling := r.Autoscalers.Of(r.equivalents(p, t.item.kind.GroupKind()), t.item.key.Namespace, t.item.key.Name)
+		w.options.PreserveReplicas, w.options.PreserveResources = scaling.Replicas, scaling.Resources
+	}
+	switch t.action {
+	case create:
+		return w.create(ctx, true)
+	case recall:
+		if w.recall(seen) {
+			return nil
+		}
+	}
+	return w.update(ctx)
+}
+
+// scalable tells whether an autoscaler may decide about objects of a kind in place of the manifest.
+func scalable(kind schema.GroupVersionKind) bool {
+	switch kind.Group {
+	case "apps", "extensions":
+		return kind.Kind == "Deployment" || kind.Kind == "StatefulSet" || kind.Kind == "DaemonSet"
+	case "batch":
+		return kind.Kind == "Job" || kind.Kind == "CronJob"
+	}
+	return false
+}
+
+func (r *Reconciler) autoscalers(ctx context.Context, tasks []task) error {
+	if !slices.ContainsFunc(tasks, func(t task) bool { return scalable(t.item.kind) }) {
+		return nil
+	}
+	return r.Autoscalers.Ensure(ctx) //nolint:wrapcheck // its text is the condition's
+}
+
+func (r *Reconciler) equivalents(p *pass, kind schema.GroupKind) []schema.GroupKind {
+	kinds := []schema.GroupKind{kind}
+	for _, each := range inventory.NewEquivalences(p.mr.Spec.Equivalences).Of(metav1.GroupKind{Group: kind.Group, Kind: kind.Kind}) {
+		kinds = append(kinds, schema.GroupKind{Group: each.Group, Kind: each.Kind})
+	}
+	return kinds
+}

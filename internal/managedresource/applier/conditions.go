@@ -1,0 +1,132 @@
+package applier
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/clock"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// claimedPrefix begins the message of a set that is applied but for objects which other sets hold. After a restart it
+// tells such a set from one whose last apply was not completed.
+const claimedPrefix = "held by another ManagedResource: "
+
+// verdict is what a condition says.
+type verdict struct {
+	kind            corev1beta1.ConditionType
+	status          corev1beta1.ConditionStatus
+	reason, message string
+}
+
+// with returns the conditions with the verdicts merged in.
+func with(clk clock.PassiveClock, conditions []corev1beta1.Condition, verdicts ...verdict) []corev1beta1.Condition {
+	updated := make([]corev1beta1.Condition, 0, len(verdicts))
+	for _, each := range verdicts {
+		condition := corev1beta1.GetOrInitCondition(clk, conditions, each.kind)
+		updated = append(updated, corev1beta1.UpdatedCondition(clk, condition, each.status, each.reason, each.message))
+	}
+	return corev1beta1.MergeConditions(conditions, updated...)
+}
+
+func applied(status corev1beta1.ConditionStatus, reason, message string) verdict {
+	return verdict{resourcesv1alpha1.ResourcesApplied, status, reason, message}
+}
+
+// invalidated announces that the set has changed. A message that still explains a fault stays until the outcome of
+// the new attempt is known.
+func invalidated(conditions []corev1beta1.Condition) []verdict {
+	now := applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionApplyProgressing, resourcesv1alpha1.MessageApplyProgressing)
+	if known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied); known != nil {
+		switch known.Reason {
+		case resourcesv1alpha1.ConditionApplyFailed, resourcesv1alpha1.ConditionDeletionFailed, resourcesv1alpha1.ConditionDeletionPending:
+			now.reason, now.message = known.Reason, known.Message
+		}
+	}
+	return []verdict{
+		{resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionUnknown, resourcesv1alpha1.ConditionHealthChecksPending, resourcesv1alpha1.MessageHealthChecksPending},
+		{resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionUnknown, resourcesv1alpha1.ConditionHealthChecksPending, resourcesv1alpha1.MessageProgressingChecksPending},
+		now,
+	}
+}
+
+// ignoring is what an ignored set reports.
+func ignoring() []verdict {
+	reason, message := resourcesv1alpha1.ConditionManagedResourceIgnored, resourcesv1alpha1.MessageManagedResourceIgnored
+	return []verdict{
+		{resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionTrue, reason, message},
+		{resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionFalse, reason, message},
+		{resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionTrue, reason, message},
+	}
+}
+
+// leaving is what a set reports whose objects are being deleted, or kept on purpose.
+func leaving(conditions []corev1beta1.Condition, keep bool) []verdict {
+	reason, message := resourcesv1alpha1.ConditionDeletionPending, resourcesv1alpha1.MessageDeletionPending
+	verdicts := []verdict{
+		{resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, reason, message},
+		{resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionTrue, reason, message},
+	}
+	if keep {
+		return verdicts
+	}
+	if known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied); known != nil {
+		switch known.Reason {
+		case resourcesv1alpha1.ConditionDeletionPending, resourcesv1alpha1.ConditionDeletionFailed:
+			message = known.Message
+		}
+	}
+	return append(verdicts, applied(corev1beta1.ConditionProgressing, reason, message))
+}
+
+// completed tells whether the last apply that changed anything was carried through.
+func completed(conditions []corev1beta1.Condition) bool {
+	known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied)
+	if known == nil {
+		return false
+	}
+	switch known.Reason {
+	case resourcesv1alpha1.ConditionApplySucceeded:
+		return known.Status == corev1beta1.ConditionTrue
+	case resourcesv1alpha1.ConditionDecodingFailed:
+		return true
+	case resourcesv1alpha1.ConditionApplyFailed:
+		return known.Status == corev1beta1.ConditionFalse && strings.HasPrefix(known.Message, claimedPrefix)
+	}
+	return false
+}
+
+// decodingMessage lists the documents that could not be read.
+func decodingMessage(faults []string) string {
+	return fmt.Sprintf("Could not decode all new resources: [%s]", strings.Join(bounded(faults), " "))
+}
+
+// failureMessage lists every object that could not be applied, in the order in which they stand in the set, each with
+// the place of its document.
+func failureMessage(namespace string, failures []failure, items []*item) string {
+	slices.SortStableFunc(failures, func(a, b failure) int { return slices.Index(items, a.item) - slices.Index(items, b.item) })
+	texts := make([]string, 0, len(failures))
+	for _, each := range failures {
+		at := each.item.place
+		texts = append(texts, fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s')", failureText(each), at.index, at.dataKey, namespace, at.secret))
+	}
+	return strings.Join(bounded(texts), "; ")
+}
+
+// maxFailureText bounds what an API server may say about one object.
+const maxFailureText = 1024
+
+func failureText(f failure) string {
+	text := f.err.Error()
+	name := describe(f.item.kind, f.item.key.Namespace, f.item.key.Name)
+	if !strings.Contains(text, name) {
+		text = fmt.Sprintf("error during apply of object %q: %s", name, text)
+	}
+	if len(text) > maxFailureText {
+		text = strings.ToValidUTF8(text[:maxFailureText], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,86 @@
+package applier
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+
+	"time"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// Reasons of the Events that tell about sets. Events for faults carry the reason of the condition instead.
+const (
+	// ReasonDriftRepaired: an object was changed or deleted by somebody else and is as desired again.
+	ReasonDriftRepaired = "DriftRepaired"
+	// ReasonDriftFight: an object had to be repaired so often that repairs pause.
+	ReasonDriftFight = "DriftRepairPaused"
+	// ReasonObjectClaimed: another set holds an object that this one wants too.
+	ReasonObjectClaimed = "ObjectClaimed"
+	// ReasonDeletionRefused: an object that the set gave up is left in the target.
+	ReasonDeletionRefused = "DeletionRefused"
+)
+
+// maxNote is the longest note that the Events API accepts.
+const maxNote = 1024
+
+// Events tells users what happened to a set's objects, once per change.
+type Events struct{ Recorder events.EventRecorder }
+
+func (e *Events) send(mr *resourcesv1alpha1.ManagedResource, kind, reason, action, note string) {
+	if len(note) > maxNote {
+		note = note[:maxNote-len("…")] + "…"
+	}
+	e.Recorder.Eventf(mr, nil, kind, reason, action, "%s", note)
+}
+
+func (e *Events) driftRepaired(mr *resourcesv1alpha1.ManagedResource, i *item, missing bool, manager string) {
+	note := fmt.Sprintf("Restored %s", shown(i.kind, i.key.Namespace, i.key.Name))
+	switch {
+	case missing:
+		note = fmt.Sprintf("Recreated %s, which had been deleted or stripped of its label", shown(i.kind, i.key.Namespace, i.key.Name))
+	case manager != "":
+		note += fmt.Sprintf(", changed by %q", manager)
+	}
+	e.send(mr, corev1.EventTypeNormal, ReasonDriftRepaired, "Repair", note)
+}
+
+func (e *Events) fight(mr *resourcesv1alpha1.ManagedResource, i *item, manager string, pause time.Duration) {
+	if manager == "" {
+		manager = "unknown"
+	}
+	e.send(mr, corev1.EventTypeWarning, ReasonDriftFight, "Repair", fmt.Sprintf("Repairs of %s pause for %s: field manager %q changes it again and again",
+		shown(i.kind, i.key.Namespace, i.key.Name), pause, manager))
+}
+
+func (e *Events) lost(mr *resourcesv1alpha1.ManagedResource, i *item, claimant string) {
+	e.send(mr, corev1.EventTypeWarning, ReasonObjectClaimed, "Apply", fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s') is held by ManagedResource %q, which wants it as well; remove it from one of the two",
+		shown(i.kind, i.key.Namespace, i.key.Name), i.place.index, i.place.dataKey, mr.Namespace, i.place.secret, claimant))
+}
+
+func (e *Events) deletionRefused(mr *resourcesv1alpha1.ManagedResource, ref resourcesv1alpha1.ObjectReference, reason string) {
+	e.send(mr, corev1.EventTypeWarning, ReasonDeletionRefused, "Delete", fmt.Sprintf("Left %s in place: %s", shown(refKind(ref), ref.Namespace, ref.Name), reason))
+}
+
+// failed tells about a fault, once as long as it stays the same.
+func (e *Events) failed(p *pass, reason, message string) {
+	if p.set.told == reason+message {
+		return
+	}
+	p.set.told = reason + message
+	e.send(p.mr, corev1.EventTypeWarning, reason, "Apply", message)
+}
+
+// recovered forgets the fault that was told.
+func (e *Events) recovered(p *pass) { p.set.told = "" }
+
+// shown names an object for a reader of Events.
+func shown(kind schema.GroupVersionKind, namespace, name string) string {
+	if namespace != "" {
+		name = namespace + "/" + name
+	}
+	return fmt.Sprintf("%s %s %s", kind.GroupVersion().String(), kind.Kind, name)
+}

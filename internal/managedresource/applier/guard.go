@@ -1,0 +1,88 @@
+package applier
+
+import (
+	"fmt"
+	"slices"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+)
+
+// Limits say what sets may touch. A nil list does not restrict, an empty one allows nothing.
+type Limits struct {
+	// SetNamespaces are the namespaces of the source in which sets are served.
+	SetNamespaces *[]string
+	// ObjectNamespaces are the namespaces of the target that sets may write into.
+	ObjectNamespaces *[]string
+	// ClusterScoped allows objects without a namespace.
+	ClusterScoped bool
+	// TargetNamespaces restrict what the process can see of the target; empty means all.
+	TargetNamespaces []string
+}
+
+// refuseSet says why sets of a namespace are not served, "" if they are.
+func (l Limits) refuseSet(namespace string) string {
+	if l.SetNamespaces == nil || slices.Contains(*l.SetNamespaces, namespace) {
+		return ""
+	}
+	return fmt.Sprintf("refused: sets may not live in namespace %q (espalier.managedResource.namespaces.sets)", namespace)
+}
+
+// guard refuses objects that a set must not write.
+func (r *Reconciler) guard(p *pass, i *item, resource apply.Resource) error {
+	if r.SameCluster && r.isOwnSource(p, i.key) {
+		return fmt.Errorf("refused: a set must not contain itself or a Secret that it is read from")
+	}
+	if !resource.Namespaced {
+		if !r.Limits.ClusterScoped {
+			return fmt.Errorf("refused: sets may not contain cluster-scoped objects (espalier.managedResource.namespaces.clusterScoped)")
+		}
+		return nil
+	}
+	if allowed := r.Limits.ObjectNamespaces; allowed != nil && !slices.Contains(*allowed, i.key.Namespace) {
+		return fmt.Errorf("refused: sets may not write into namespace %q (espalier.managedResource.namespaces.objects)", i.key.Namespace)
+	}
+	if seen := r.Limits.TargetNamespaces; len(seen) > 0 && !slices.Contains(seen, i.key.Namespace) {
+		return fmt.Errorf("refused: namespace %q is not one of targetClientConnection.namespaces", i.key.Namespace)
+	}
+	return nil
+}
+
+// isOwnSource tells whether an object is the set in work or one of its Secrets.
+func (r *Reconciler) isOwnSource(p *pass, key inventory.Key) bool {
+	if key.Namespace != p.name.Namespace {
+		return false
+	}
+	if key.Group == resourcesv1alpha1.GroupName && key.Kind == "ManagedResource" {
+		return key.Name == p.name.Name
+	}
+	return key.Group == "" && key.Kind == "Secret" &&
+		slices.ContainsFunc(p.set.versions, func(v secretVersion) bool { return v.name == key.Name })
+}
+
+// protected says why an object is never deleted, "" if it may be: the set that is being processed, the Secrets it is
+// read from, the namespace that we run in, and the CustomResourceDefinition of sets.
+func (r *Reconciler) protected(p *pass, key inventory.Key) string {
+	if !r.SameCluster {
+		return ""
+	}
+	switch {
+	case r.isOwnSource(p, key) || key.Group == "" && key.Kind == "Secret" && key.Namespace == p.name.Namespace && references(p.mr, key.Name):
+		return "the set is read from it"
+	case key.Group == "" && key.Kind == "Namespace" && (key.Name == r.OwnNamespace || key.Name == p.name.Namespace):
+		return "the controller or the set lives in it"
+	case key.Group == "apiextensions.k8s.io" && key.Kind == "CustomResourceDefinition" && key.Name == "managedresources."+resourcesv1alpha1.GroupName:
+		return "it defines the kind of the set"
+	}
+	return ""
+}
+
+func references(mr *resourcesv1alpha1.ManagedResource, secret string) bool {
+	for _, ref := range mr.Spec.SecretRefs {
+		if ref.Name == secret {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,273 @@
+package applier
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/apply/manifest"
+	"github.com/espalier-dev/espalier/internal/apply/merge"
+)
+
+// errSecretChanged ends a pass whose Secrets changed under it; the next one starts over.
+var errSecretChanged = errors.New("a Secret of the set changed meanwhile")
+
+// load finds out what the set consists of. Secrets are read only if their version, the set's generation or the kinds
+// that the target serves have changed since the last time.
+func (r *Reconciler) load(ctx context.Context, p *pass) error {
+	versions, err := r.secretVersions(ctx, p.mr)
+	if err != nil {
+		return err
+	}
+	mapped := !slices.ContainsFunc(p.set.items, func(i *item) bool { return !i.mapped })
+	current := p.set.loaded && p.set.generation == p.mr.Generation && slices.Equal(p.set.versions, versions) && mapped
+	reported := !p.set.settled || p.set.reported == referencesDigest(p.mr.Status.Resources)
+	if !current || !reported {
+		if err := r.readSecrets(ctx, p); err != nil {
+			return err
+		}
+		r.decode(p)
+	}
+	for _, each := range p.set.items {
+		if previous, found := p.index.Lookup(each.key); found {
+			p.previous[each] = &previous
+		}
+	}
+	for _, each := range p.set.released {
+		p.index.Lookup(each.key)
+	}
+	return nil
+}
+
+// secretVersions asks the metadata cache, which holds no Secret's content.
+func (r *Reconciler) secretVersions(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) ([]secretVersion, error) {
+	versions := make([]secretVersion, 0, len(mr.Spec.SecretRefs))
+	for _, ref := range mr.Spec.SecretRefs {
+		metadata := &metav1.PartialObjectMetadata{}
+		metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		err := r.SecretVersions.Get(ctx, types.NamespacedName{Namespace: mr.Namespace, Name: ref.Name}, metadata)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("look up secret %s/%s: %w", mr.Namespace, ref.Name, err)
+		}
+		versions = append(versions, secretVersion{ref.Name, metadata.UID, metadata.ResourceVersion})
+	}
+	return versions, nil
+}
+
+// readSecrets reads the content live: the cache may be behind, and it does not hold content.
+func (r *Reconciler) readSecrets(ctx context.Context, p *pass) error {
+	payload := make(map[string]map[string][]byte, len(p.mr.Spec.SecretRefs))
+	versions := make([]secretVersion, 0, len(p.mr.Spec.SecretRefs))
+	for _, ref := range p.mr.Spec.SecretRefs {
+		secret := &corev1.Secret{}
+		if err := r.SourceLive.Get(ctx, types.NamespacedName{Namespace: p.mr.Namespace, Name: ref.Name}, secret); err != nil {
+			return fmt.Errorf("could not read secret '%s/%s': %w", p.mr.Namespace, ref.Name, err)
+		}
+		payload[ref.Name] = secret.Data
+		versions = append(versions, secretVersion{ref.Name, secret.UID, secret.ResourceVersion})
+	}
+	p.payload = payload
+	p.set.versions = versions
+	return nil
+}
+
+// decode turns the payload into items, and carries over what is known of objects that stay.
+func (r *Reconciler) decode(p *pass) {
+	d := &decoding{pass: p, reconciler: r, options: p.options(), old: map[inventory.Key]knowledge{}, same: map[digest]*item{}}
+	for _, each := range p.set.items {
+		d.old[each.key] = each.known
+		if p.set.options == d.options && each.mapped {
+			d.same[each.raw] = each
+		}
+	}
+	for _, ref := range p.mr.Spec.SecretRefs {
+		for _, dataKey := range slices.Sorted(maps.Keys(p.payload[ref.Name])) {
+			d.value(ref.Name, dataKey)
+		}
+	}
+	references := d.references
+	if len(d.faults) > 0 {
+		references = inventory.Union(d.unread(), references)
+	}
+	inventory.SortReferences(references)
+	if references == nil {
+		references = []resourcesv1alpha1.ObjectReference{}
+	}
+	s := p.set
+	s.loaded, s.generation, s.options = true, p.mr.Generation, d.options
+	s.items, s.released, s.faults, s.references, s.checksum = d.items, d.released, d.faults, references, d.checksum.String()
+	s.settled, s.removal = false, removal{}
+	r.memory.want(p.name, wantedKeys(s.items, p.mr.Status.Resources))
+}
+
+func wantedKeys(items []*item, refs []resourcesv1alpha1.ObjectReference) []inventory.Key {
+	keys := make([]inventory.Key, 0, len(items))
+	seen := make(map[inventory.Key]struct{}, len(items))
+	add := func(key inventory.Key) {
+		if _, found := seen[key]; !found {
+			seen[key] = struct{}{}
+			keys = append(keys, key)
+		}
+	}
+	for _, each := range items {
+		add(each.key)
+	}
+	for _, ref := range refs {
+		add(inventory.RefKey(ref))
+	}
+	return keys
+}
+
+// decoding collects what the documents of a set hold.
+type decoding struct {
+	*pass
+	reconciler *Reconciler
+	options    uint64
+	old        map[inventory.Key]knowledge
+	same       map[digest]*item
+
+	items      []*item
+	released   []released
+	references []resourcesv1alpha1.ObjectReference
+	faults     []string
+	checksum   inventory.Checksum
+}
+
+func (d *decoding) value(secret, dataKey string) {
+	value := d.payload[secret][dataKey]
+	documents, fault := manifest.Split(dataKey, value, manifest.Limits{MaxDecompressedBytes: d.reconciler.MaxDecompressedBytes})
+	d.documents[documentKey{secret, dataKey}] = documents
+	for _, document := range documents {
+		d.document(document, value, place{secret, dataKey, document.Index})
+	}
+	if fault != nil {
+		d.fault(place{secret, dataKey, fault.Index}, fault.Err)
+	}
+}
+
+func (d *decoding) fault(at place, err error) {
+	d.faults = append(d.faults, manifest.DecodingError(at.index, at.dataKey, d.mr.Namespace, at.secret, err))
+}
+
+func (d *decoding) document(document manifest.Document, value []byte, at place) {
+	sum := sha256.Sum256(document.Raw)
+	raw := digest(sum[:])
+	if same := d.same[raw]; same != nil {
+		if ref, found := d.status[same.key]; found {
+			next := *same
+			next.place = at
+			d.keep(&next, ref, value)
+			return
+		}
+	}
+	content, err := document.Decode()
+	if err != nil {
+		d.fault(at, err)
+		return
+	}
+	if content == nil {
+		return
+	}
+	object := &unstructured.Unstructured{Object: content}
+	mapped := d.reconciler.place(object)
+	key := inventory.KeyOf(object.GroupVersionKind().Group, object.GetKind(), object.GetNamespace(), object.GetName())
+	if object.GetAnnotations()[resourcesv1alpha1.Mode] == resourcesv1alpha1.ModeIgnore {
+		d.released = append(d.released, released{key, object.GroupVersionKind()})
+		return
+	}
+	manifest.FoldStringData(object.Object)
+	next := &item{
+		key: key, kind: object.GroupVersionKind(), place: at, raw: raw, hash: itemHash(raw, d.options),
+		unlabelled: merge.IsIgnored(object), mapped: mapped, known: d.old[key],
+	}
+	d.objects[next] = object
+	d.keep(next, inventory.Reference(object, d.injected), value)
+}
+
+func (d *decoding) keep(next *item, ref resourcesv1alpha1.ObjectReference, value []byte) {
+	d.items = append(d.items, next)
+	d.references = append(d.references, ref)
+	d.checksum.AddObject(value)
+}
+
+// unread returns the status entries of objects that no document names now. While a document cannot be read, it may be
+// theirs: they stay managed.
+func (d *decoding) unread() []resourcesv1alpha1.ObjectReference {
+	named := map[inventory.Key]struct{}{}
+	for _, each := range d.items {
+		named[each.key] = struct{}{}
+	}
+	for _, each := range d.released {
+		named[each.key] = struct{}{}
+	}
+	var rest []resourcesv1alpha1.ObjectReference
+	for _, ref := range d.mr.Status.Resources {
+		if _, found := named[inventory.RefKey(ref)]; !found {
+			rest = append(rest, ref)
+		}
+	}
+	return rest
+}
+
+// place defaults an object's namespace and tells whether its kind is served.
+func (r *Reconciler) place(object *unstructured.Unstructured) bool {
+	resource, err := r.Target.Resource(object.GroupVersionKind())
+	switch {
+	case err != nil:
+		inventory.DefaultNamespace(object, inventory.Unknown)
+	case resource.Namespaced:
+		inventory.DefaultNamespace(object, inventory.Namespaced)
+	default:
+		inventory.DefaultNamespace(object, inventory.ClusterScoped)
+	}
+	return err == nil
+}
+
+// object returns an item's manifest, and reads the set's Secrets again if this pass has not done so yet.
+func (r *Reconciler) object(ctx context.Context, p *pass, i *item) (*unstructured.Unstructured, error) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if object := p.objects[i]; object != nil {
+		return object, nil
+	}
+	if p.payload == nil {
+		known := p.set.versions
+		if err := r.readSecrets(ctx, p); err != nil {
+			return nil, err
+		}
+		if !slices.Equal(known, p.set.versions) {
+			p.set.loaded = false
+			return nil, errSecretChanged
+		}
+	}
+	at := documentKey{i.place.secret, i.place.dataKey}
+	if p.documents[at] == nil {
+		p.documents[at], _ = manifest.Split(at.dataKey, p.payload[at.secret][at.dataKey], manifest.Limits{MaxDecompressedBytes: r.MaxDecompressedBytes})
+	}
+	for _, document := range p.documents[at] {
+		if document.Index != i.place.index {
+			continue
+		}
+		content, err := document.Decode()
+		if err != nil {
+			return nil, fmt.Errorf("decode document: %w", err)
+		}
+		object := &unstructured.Unstructured{Object: content}
+		r.place(object)
+		manifest.FoldStringData(object.Object)
+		p.objects[i] = object
+		return object, nil
+	}
+	return nil, errSecretChanged
+}

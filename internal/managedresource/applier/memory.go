@@ -1,0 +1,192 @@
+package applier
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+)
+
+// digest identifies the bytes of a document.
+type digest [16]byte
+
+// place is where in a set an object stands.
+type place struct {
+	secret, dataKey string
+	index           int
+}
+
+// item is what is remembered of one desired object. The object itself is not kept: it is read again when it is needed.
+type item struct {
+	key   inventory.Key
+	kind  schema.GroupVersionKind
+	place place
+	raw   digest
+	// hash covers the document and every setting of the set that shapes the result.
+	hash uint64
+	// unlabelled objects (manifest annotation "ignore") are created once and never carry the managed-by label.
+	unlabelled bool
+	// mapped tells that the target served the kind when the document was read, so that its scope is known.
+	mapped bool
+	known  knowledge
+}
+
+// knowledge is what we know of the live object. It is lost with the process and then regained from the watches.
+type knowledge struct {
+	// hash and fingerprint are of our last successful look or write; confirmed tells that there was one.
+	hash        uint64
+	fingerprint uint64
+	confirmed   bool
+	looked      time.Time
+	// claimant is the set that holds the object in our place, "" if nobody does.
+	claimant string
+	fight    fight
+}
+
+// set is what is remembered of one ManagedResource. Only the worker that processes the set touches it.
+type set struct {
+	loaded     bool
+	generation int64
+	versions   []secretVersion
+	options    uint64
+	items      []*item
+	released   []released
+	faults     []string
+	checksum   string
+	// references are the objects to report; nil once reported.
+	references []resourcesv1alpha1.ObjectReference
+	// reported is the digest of status.resources as last written.
+	reported uint64
+	// announced is the content whose references stand in the status since before its first write.
+	announced string
+	settled   bool
+	// version is the resourceVersion of our last write to the set: an older cached copy must not be acted upon.
+	version    string
+	nextAudit  time.Time
+	nextUpdate time.Time
+	removal    removal
+	// told is the fault that the last Event was about.
+	told string
+}
+
+// released is an object that the set no longer manages (mode "Ignore").
+type released struct {
+	key  inventory.Key
+	kind schema.GroupVersionKind
+}
+
+type secretVersion struct {
+	name            string
+	uid             types.UID
+	resourceVersion string
+}
+
+// memory holds what is known of all sets, and which sets want to hear of an object. A restart loses it, which costs
+// one listing per kind and one read per Secret.
+type memory struct {
+	mu     sync.Mutex
+	sets   map[types.NamespacedName]*set
+	wanted map[inventory.Key][]types.NamespacedName
+	keys   map[types.NamespacedName][]inventory.Key
+	// dirty objects must be looked at although nobody wrote to them: an autoscaler came or went.
+	dirty map[types.NamespacedName]map[inventory.Key]struct{}
+}
+
+func newMemory() *memory {
+	return &memory{
+		sets: map[types.NamespacedName]*set{}, wanted: map[inventory.Key][]types.NamespacedName{},
+		keys: map[types.NamespacedName][]inventory.Key{}, dirty: map[types.NamespacedName]map[inventory.Key]struct{}{},
+	}
+}
+
+// of returns what is known of a set; an unknown one starts empty.
+func (m *memory) of(name types.NamespacedName) *set {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.sets[name]
+	if known == nil {
+		known = &set{}
+		m.sets[name] = known
+	}
+	return known
+}
+
+func (m *memory) forget(name types.NamespacedName) {
+	m.want(name, nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sets, name)
+	delete(m.dirty, name)
+}
+
+// want replaces the objects that a set hears of.
+func (m *memory) want(name types.NamespacedName, keys []inventory.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range m.keys[name] {
+		rest := slices.DeleteFunc(slices.Clone(m.wanted[key]), func(other types.NamespacedName) bool { return other == name })
+		if len(rest) == 0 {
+			delete(m.wanted, key)
+			continue
+		}
+		m.wanted[key] = rest
+	}
+	for _, key := range keys {
+		if !slices.Contains(m.wanted[key], name) {
+			m.wanted[key] = append(slices.Clip(m.wanted[key]), name)
+		}
+	}
+	m.keys[name] = keys
+	if len(keys) == 0 {
+		delete(m.keys, name)
+	}
+}
+
+// users lists the sets that want to hear of an object.
+func (m *memory) users(key inventory.Key) []types.NamespacedName {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.wanted[key]
+}
+
+// soil marks an object as dirty in every set that wants it, and lists those sets.
+func (m *memory) soil(key inventory.Key) []types.NamespacedName {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range m.wanted[key] {
+		if m.dirty[name] == nil {
+			m.dirty[name] = map[inventory.Key]struct{}{}
+		}
+		m.dirty[name][key] = struct{}{}
+	}
+	return m.wanted[key]
+}
+
+// clean takes a set's dirty objects.
+func (m *memory) clean(name types.NamespacedName) map[inventory.Key]struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	taken := m.dirty[name]
+	delete(m.dirty, name)
+	return taken
+}
+
+// version returns the resourceVersion of our last write to a set, "" if there was none.
+func (m *memory) version(name types.NamespacedName) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.sets[name]; known != nil {
+		return known.version
+	}
+	return ""
+}
+
+// wrote remembers our own write to a set.
+func (m *memory) wrote(mr *resourcesv1alpha1.ManagedResource) {
+	m.of(types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}).version = mr.ResourceVersion
+}

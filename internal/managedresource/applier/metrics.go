@@ -1,0 +1,101 @@
+package applier
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// knownManagers are the field managers that the drift metric names; all others count as "other", so that the number
+// of time series stays bounded. The Event names every one.
+var knownManagers = []string{
+	"kubectl", "kubectl-client-side-apply", "kubectl-edit", "kubectl-patch", "kubectl-scale", "kubectl-label", "kubectl-annotate", "kubectl-replace",
+	"helm", "Helm", "argocd-controller", "kustomize-controller", "helm-controller", "terraform", "kube-controller-manager", "cluster-autoscaler",
+	"gardener-resource-manager", "gardenlet", "espalier",
+}
+
+// Metrics of the ManagedResource controller.
+type Metrics struct {
+	repairs  *prometheus.CounterVec
+	duration prometheus.Histogram
+	spared   prometheus.Counter
+	claimed  prometheus.Counter
+	objects  *prometheus.GaugeVec
+
+	mu   sync.Mutex
+	sets map[types.NamespacedName]counts
+}
+
+type counts struct{ applied, failed, claimed int }
+
+// NewMetrics registers the metrics; watches tells how many watches on managed objects run.
+func NewMetrics(registry prometheus.Registerer, watches func() int) *Metrics {
+	m := &Metrics{
+		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "espalier_managedresource_drift_repairs_total",
+			Help: "Objects restored after somebody else changed or deleted them, by kind and field manager.",
+		}, []string{"group", "kind", "manager"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "espalier_managedresource_apply_duration_seconds", Help: "Time to bring one set that needed requests to its desired state.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
+		}),
+		spared: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "espalier_managedresource_requests_saved_total", Help: "Comparisons of an object with its desired state that needed no request.",
+		}),
+		claimed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "espalier_managedresource_claims_lost_total", Help: "Objects left to another set that wants them as well.",
+		}),
+		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "espalier_managedresource_objects", Help: "Objects of all sets by state: applied, failed, or claimed by another set.",
+		}, []string{"state"}),
+		sets: map[types.NamespacedName]counts{},
+	}
+	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "espalier_managedresource_watches", Help: "Watches on managed objects.",
+	}, func() float64 { return float64(watches()) })
+	registry.MustRegister(m.repairs, m.duration, m.spared, m.claimed, m.objects, running)
+	return m
+}
+
+func (m *Metrics) drift(kind schema.GroupVersionKind, manager string) {
+	switch {
+	case manager == "":
+		manager = "unknown"
+	case !slices.Contains(knownManagers, manager):
+		manager = "other"
+	}
+	m.repairs.WithLabelValues(kind.Group, kind.Kind, manager).Inc()
+}
+
+func (m *Metrics) saved(comparisons int) { m.spared.Add(float64(comparisons)) }
+
+func (m *Metrics) lost() { m.claimed.Inc() }
+
+func (m *Metrics) took(d time.Duration) { m.duration.Observe(d.Seconds()) }
+
+// concluded updates the number of objects by state with those of one set.
+func (m *Metrics) concluded(set types.NamespacedName, total, failed, claimed int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := counts{total - failed, failed - claimed, claimed}
+	m.add(m.sets[set], -1)
+	m.add(next, 1)
+	m.sets[set] = next
+}
+
+func (m *Metrics) forget(set types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.add(m.sets[set], -1)
+	delete(m.sets, set)
+}
+
+func (m *Metrics) add(c counts, sign float64) {
+	m.objects.WithLabelValues("applied").Add(sign * float64(c.applied))
+	m.objects.WithLabelValues("failed").Add(sign * float64(c.failed))
+	m.objects.WithLabelValues("claimed").Add(sign * float64(c.claimed))
+}

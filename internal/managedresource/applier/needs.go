@@ -1,0 +1,48 @@
+package applier
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
+)
+
+// needs lists what has to be observed for a set: its objects, and those that its status still names.
+func (r *Reconciler) needs(p *pass) []observe.Need {
+	var needs []observe.Need
+	position := map[schema.GroupKind]int{}
+	add := func(kind schema.GroupVersionKind, namespace string) {
+		resource, err := r.Target.Resource(kind)
+		if err != nil {
+			return
+		}
+		at, found := position[kind.GroupKind()]
+		if !found {
+			at = len(needs)
+			position[kind.GroupKind()] = at
+			needs = append(needs, observe.Need{Resource: resource.Resource, Kind: kind.GroupKind(), Namespaced: resource.Namespaced})
+		}
+		if resource.Namespaced && !slices.Contains(needs[at].Namespaces, namespace) {
+			needs[at].Namespaces = append(needs[at].Namespaces, namespace)
+		}
+	}
+	for _, each := range p.set.items {
+		if !each.unlabelled {
+			add(each.kind, each.key.Namespace)
+		}
+	}
+	for _, ref := range p.mr.Status.Resources {
+		add(refKind(ref), inventory.RefKey(ref).Namespace)
+	}
+	for _, each := range p.set.items {
+		if resource, err := r.Target.Resource(each.kind); err == nil && each.unlabelled {
+			namespace := r.watchNamespace(each)
+			needs = append(needs, observe.Need{
+				Resource: resource.Resource, Kind: each.kind.GroupKind(), Namespaced: resource.Namespaced, Namespaces: []string{namespace}, Name: each.key.Name,
+			})
+		}
+	}
+	return needs
+}

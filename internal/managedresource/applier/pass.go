@@ -1,0 +1,123 @@
+package applier
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/apply/manifest"
+	"github.com/espalier-dev/espalier/internal/apply/merge"
+)
+
+// pass is what one reconciliation works with; nothing of it survives.
+type pass struct {
+	mr   *resourcesv1alpha1.ManagedResource
+	name types.NamespacedName
+	set  *set
+	now  time.Time
+	// audit asks to look at every object.
+	audit bool
+
+	origin   string
+	injected map[string]string
+	// previous maps every object of status.resources to its entry.
+	index *inventory.Index
+	// status holds the entries of status.resources by their keys.
+	status map[inventory.Key]resourcesv1alpha1.ObjectReference
+	// previous is what the status said of each item when the pass began; nil for new ones.
+	previous map[*item]*resourcesv1alpha1.ObjectReference
+
+	// payload is the data of the set's Secrets, if they were read in this pass.
+	lock      sync.Mutex // guards what follows while objects are applied in parallel
+	payload   map[string]map[string][]byte
+	documents map[documentKey][]manifest.Document
+	objects   map[*item]*unstructured.Unstructured
+	// stale objects are known from a conflict to differ from what the watch shows.
+	stale map[inventory.Key]struct{}
+}
+
+type documentKey struct{ secret, dataKey string }
+
+func (r *Reconciler) newPass(mr *resourcesv1alpha1.ManagedResource, audit bool) *pass {
+	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
+	p := &pass{
+		mr: mr, name: name, set: r.memory.of(name), now: r.Clock.Now(), audit: audit,
+		origin:    resourcesv1alpha1.Origin{ClusterID: r.ClusterID, Namespace: mr.Namespace, Name: mr.Name}.String(),
+		injected:  merge.InjectedLabels(mr.Spec.InjectLabels, r.ManagedBy),
+		index:     inventory.NewIndex(mr.Status.Resources, inventory.NewEquivalences(mr.Spec.Equivalences)),
+		status:    make(map[inventory.Key]resourcesv1alpha1.ObjectReference, len(mr.Status.Resources)),
+		previous:  map[*item]*resourcesv1alpha1.ObjectReference{},
+		documents: map[documentKey][]manifest.Document{},
+		objects:   map[*item]*unstructured.Unstructured{},
+	}
+	for _, ref := range mr.Status.Resources {
+		p.status[inventory.RefKey(ref)] = ref
+	}
+	return p
+}
+
+// options condenses what shapes every object of the set besides its manifest.
+func (p *pass) options() uint64 {
+	hash := xxhash.New()
+	for _, key := range slices.Sorted(maps.Keys(p.injected)) {
+		_, _ = fmt.Fprintf(hash, "%q=%q,", key, p.injected[key])
+	}
+	_, _ = fmt.Fprintf(hash, "%q %t %t", p.origin, isTrue(p.mr.Spec.ForceOverwriteLabels), isTrue(p.mr.Spec.ForceOverwriteAnnotations))
+	return hash.Sum64()
+}
+
+func isTrue(value *bool) bool { return value != nil && *value }
+
+func itemHash(raw digest, options uint64) uint64 {
+	hash := xxhash.New()
+	_, _ = hash.Write(raw[:])
+	var buffer [8]byte
+	binary.LittleEndian.PutUint64(buffer[:], options)
+	_, _ = hash.Write(buffer[:])
+	return hash.Sum64()
+}
+
+// referencesDigest recognises status.resources without keeping a copy of them.
+func referencesDigest(refs []resourcesv1alpha1.ObjectReference) uint64 {
+	hash := xxhash.New()
+	for _, ref := range refs {
+		_, _ = fmt.Fprintf(hash, "%q %q %q %q", ref.APIVersion, ref.Kind, ref.Namespace, ref.Name)
+		for _, labels := range []map[string]string{ref.Labels, ref.Annotations} {
+			for _, key := range slices.Sorted(maps.Keys(labels)) {
+				_, _ = fmt.Fprintf(hash, " %q=%q", key, labels[key])
+			}
+			_, _ = hash.WriteString(";")
+		}
+	}
+	return hash.Sum64()
+}
+
+// unchanged tells whether the status shows that the set as it is now was completely applied before.
+func (p *pass) unchanged() bool {
+	return p.mr.Status.ObservedGeneration == p.mr.Generation && p.mr.Status.SecretsDataChecksum != nil &&
+		*p.mr.Status.SecretsDataChecksum == p.set.checksum && completed(p.mr.Status.Conditions) &&
+		(p.set.references == nil || inventory.SameReferences(p.set.references, p.mr.Status.Resources))
+}
+
+// refKind reads the kind of a status entry.
+func refKind(ref resourcesv1alpha1.ObjectReference) schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+}
+
+// describe names an object the way conditions do.
+func describe(kind schema.GroupVersionKind, namespace, name string) string {
+	if namespace == "" {
+		namespace = "default"
+	}
+	return fmt.Sprintf("%s/%s/%s/%s", kind.GroupVersion().String(), kind.Kind, namespace, name)
+}

@@ -1,0 +1,113 @@
+package applier
+
+import (
+	"time"
+
+	"github.com/espalier-dev/espalier/internal/apply/observe"
+)
+
+// action is what one pass does with one object.
+type action int
+
+const (
+	// leave: the object is as we left it. No request.
+	leave action = iota
+	// create: the object is not there.
+	create
+	// look: somebody wrote to it, or we do not know it; read it and write only what differs.
+	look
+	// write: what is desired has changed; read it and write in any case.
+	write
+	// recall: after a restart, judge by managedFields whether it is still as an earlier process left it.
+	recall
+)
+
+// facts are all that the decision about one object needs.
+type facts struct {
+	item      *item
+	seen      observe.Object
+	knowledge observe.Knowledge
+	// unchanged tells that the whole set is as the last completed apply left it, as far as its status shows.
+	unchanged bool
+	// update forces a write, audit a look at every object, dirty at this one.
+	update, audit, dirty bool
+	// lookAgain is the time after which an object that nobody watches is looked at again.
+	lookAgain time.Time
+}
+
+// decide says what to do with one object.
+func decide(f facts) action {
+	known := f.item.known
+	same := known.confirmed && known.hash == f.item.hash || !known.confirmed && f.unchanged
+	switch {
+	case f.knowledge == observe.Absent:
+		return create
+	case f.item.unlabelled:
+		return decideUnlabelled(f)
+	case f.update || !same:
+		return write
+	case f.audit || f.dirty:
+		return look
+	case f.knowledge == observe.Unwatched:
+		if known.confirmed && known.looked.After(f.lookAgain) {
+			return leave
+		}
+		return look
+	case !known.confirmed && f.seen.Raw != nil:
+		return recall
+	case !known.confirmed || known.fingerprint != f.seen.Fingerprint:
+		return look
+	}
+	return leave
+}
+
+// decideUnlabelled: an object whose manifest says "ignore" only has to be there.
+func decideUnlabelled(f facts) action {
+	known := f.item.known
+	if known.confirmed && !f.audit && (f.knowledge == observe.Present || known.looked.After(f.lookAgain)) {
+		return leave
+	}
+	return look
+}
+
+const (
+	// fightWindow and fightLimit: more repairs than the limit within the window, of one object against one manager,
+	// are a fight.
+	fightWindow = time.Minute
+	fightLimit  = 3
+	// A fight is interrupted for this long, doubled each time up to the maximum.
+	fightPause    = 10 * time.Second
+	fightPauseMax = 5 * time.Minute
+)
+
+// fight remembers how often an object had to be repaired against the same field manager.
+type fight struct {
+	manager string
+	repairs []time.Time
+	pause   time.Duration
+	until   time.Time
+}
+
+// repaired returns the fight after one more repair, and whether it has to pause now.
+func (f fight) repaired(manager string, now time.Time) (fight, bool) {
+	if f.manager != manager || now.Sub(f.until) > 2*fightPauseMax {
+		f = fight{manager: manager}
+	}
+	recent := []time.Time{now}
+	for _, at := range f.repairs {
+		if now.Sub(at) < fightWindow {
+			recent = append(recent, at)
+		}
+	}
+	f.repairs = recent
+	if len(recent) < fightLimit {
+		return f, false
+	}
+	f.pause = min(max(2*f.pause, fightPause), fightPauseMax)
+	f.until = now.Add(f.pause)
+	f.repairs = nil
+	return f, true
+}
+
+// pausing tells whether repairs are interrupted.
+func (f fight) pausing(now time.Time) bool { return now.Before(f.until) }

@@ -1,0 +1,348 @@
+package applier
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/apply/merge"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
+)
+
+// removal is how far the deletion of a set's objects has come. A restart loses it, which costs a read per object.
+type removal struct {
+	// whole tells that the set itself goes, not only some of its objects.
+	whole bool
+	began time.Time
+	// done holds the objects that are gone, or stay on purpose.
+	done map[inventory.Key]struct{}
+	// waves tells since when each wave, named by its first object, has been worked on.
+	waves map[inventory.Key]time.Time
+	told  bool
+}
+
+// pending is an object whose deletion is not complete.
+type pending struct {
+	ref resourcesv1alpha1.ObjectReference
+	err error
+}
+
+// removing is the work of one pass on objects that have to go.
+type removing struct {
+	*Reconciler
+	pass *pass
+	mu   sync.Mutex
+	// again is when something is due on its own account.
+	again time.Time
+}
+
+// remove deletes objects in reverse waves and returns those that are not gone yet. A wave holds the next ones back
+// until it is gone, but not for ever.
+func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alpha1.ObjectReference) ([]pending, time.Time) {
+	state := &p.set.removal
+	if state.done == nil {
+		state.done, state.waves, state.began = map[inventory.Key]struct{}{}, map[inventory.Key]time.Time{}, p.now
+	}
+	work := &removing{Reconciler: r, pass: p, again: p.now.Add(r.DeletionPoll)}
+	waves := inventory.DeleteWaves(refs, func(ref resourcesv1alpha1.ObjectReference) string { return ref.Kind },
+		func(ref resourcesv1alpha1.ObjectReference) (string, string) { return ref.Namespace, ref.Name })
+	var open []pending
+	for number, wave := range waves {
+		left := work.wave(ctx, wave)
+		open = append(open, left...)
+		if len(left) > 0 && work.held(inventory.RefKey(wave[0])) {
+			for _, later := range waves[number+1:] {
+				for _, ref := range later {
+					if !work.finished(inventory.RefKey(ref)) {
+						open = append(open, pending{ref: ref})
+					}
+				}
+			}
+			break
+		}
+	}
+	return open, work.again
+}
+
+// held tells whether an unfinished wave still holds back the next ones.
+func (w *removing) held(wave inventory.Key) bool {
+	since, found := w.pass.set.removal.waves[wave]
+	if !found {
+		since = w.pass.now
+		w.pass.set.removal.waves[wave] = since
+	}
+	due := since.Add(w.DeletionWaveTimeout)
+	if w.pass.now.Before(due) {
+		w.wake(due)
+		return true
+	}
+	return false
+}
+
+func (w *removing) wake(at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at.Before(w.again) {
+		w.again = at
+	}
+}
+
+func (w *removing) finished(key inventory.Key) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, found := w.pass.set.removal.done[key]
+	return found
+}
+
+func (w *removing) finish(key inventory.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pass.set.removal.done[key] = struct{}{}
+}
+
+func (w *removing) wave(ctx context.Context, refs []resourcesv1alpha1.ObjectReference) []pending {
+	var workers sync.WaitGroup
+	results := make([]*pending, len(refs))
+	slots := make(chan struct{}, w.Parallel)
+	for number, ref := range refs {
+		if w.finished(inventory.RefKey(ref)) {
+			continue
+		}
+		slots <- struct{}{}
+		workers.Go(func() {
+			defer func() { <-slots }()
+			gone, err := w.one(ctx, ref)
+			if gone {
+				w.finish(inventory.RefKey(ref))
+				return
+			}
+			results[number] = &pending{ref, err}
+		})
+	}
+	workers.Wait()
+	var open []pending
+	for _, each := range results {
+		if each != nil {
+			open = append(open, *each)
+		}
+	}
+	return open
+}
+
+// one brings the deletion of an object forward. It returns true when nothing is left to do.
+func (w *removing) one(ctx context.Context, ref resourcesv1alpha1.ObjectReference) (bool, error) {
+	resource, err := w.Target.Resource(refKind(ref))
+	if meta.IsNoMatchError(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err //nolint:wrapcheck // the condition names the object
+	}
+	if reason := w.protected(w.pass, inventory.RefKey(ref)); reason != "" {
+		w.Events.deletionRefused(w.pass.mr, ref, reason)
+		return true, nil
+	}
+	for range attempts {
+		gone, err := w.try(ctx, ref, resource)
+		if !apierrors.IsConflict(err) {
+			return gone, err
+		}
+	}
+	return false, nil
+}
+
+// try looks at the object as the watch knows it, and asks for its deletion under the condition that it is still so:
+// an annotation that protects it cannot be overlooked.
+func (w *removing) try(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (bool, error) {
+	seen, found, err := w.observe(ctx, ref, resource)
+	if err != nil || !found {
+		return !found && err == nil, err
+	}
+	if w.stays(ctx, ref, seen) {
+		return true, nil
+	}
+	if !seen.Deleted.IsZero() {
+		return false, w.finalize(ctx, ref, resource, seen)
+	}
+	if ref.Kind == "StatefulSet" && isTrue(w.pass.mr.Spec.DeletePersistentVolumeClaims) {
+		if err := w.deleteClaims(ctx, ref, resource); err != nil {
+			return false, fmt.Errorf("failed cleaning up PersistentVolumeClaims of StatefulSet: %w", err)
+		}
+	}
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion}}
+	switch resource.Kind.Group {
+	case "apps", "extensions", "batch":
+		foreground := metav1.DeletePropagationForeground
+		options.PropagationPolicy = &foreground
+	}
+	gone, err := w.Target.Delete(ctx, resource, ref.Namespace, ref.Name, options)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if apierrors.IsConflict(err) {
+		w.stale(ref)
+	}
+	return gone && err == nil, err //nolint:wrapcheck // the condition names the object
+}
+
+// stale makes the next look-up of the object a live one.
+func (w *removing) stale(ref resourcesv1alpha1.ObjectReference) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pass.stale == nil {
+		w.pass.stale = map[inventory.Key]struct{}{}
+	}
+	w.pass.stale[inventory.RefKey(ref)] = struct{}{}
+}
+
+// observe returns what is known of an object. That the watch does not show it proves little: it may have lost its
+// label. Then only a read tells.
+func (w *removing) observe(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (observe.Object, bool, error) {
+	w.mu.Lock()
+	_, stale := w.pass.stale[inventory.RefKey(ref)]
+	w.mu.Unlock()
+	if seen, knowledge := w.Watcher.Lookup(resource.Kind.GroupKind(), ref.Namespace, ref.Name); knowledge == observe.Present && !stale {
+		return seen, true, nil
+	}
+	live, err := w.Target.GetMetadata(ctx, resource, ref.Namespace, ref.Name)
+	if apierrors.IsNotFound(err) {
+		return observe.Object{}, false, nil
+	}
+	if err != nil {
+		return observe.Object{}, false, err //nolint:wrapcheck // the condition names the object
+	}
+	return observe.Condense(live), true, nil
+}
+
+// stays tells whether an object must be left in the target.
+func (w *removing) stays(ctx context.Context, ref resourcesv1alpha1.ObjectReference, seen observe.Object) bool {
+	if merge.Truthy(seen.KeepObject) {
+		return true
+	}
+	collectable := ref.APIVersion == "v1" && (ref.Kind == "ConfigMap" || ref.Kind == "Secret") && merge.Truthy(seen.GarbageCollectable)
+	if collectable && w.GarbageCollector {
+		return true
+	}
+	if claimant := w.claimant(ctx, w.pass, inventory.RefKey(ref), seen.Origin); claimant != "" {
+		return true
+	}
+	if seen.Origin != w.pass.origin && !seen.Ours {
+		w.Events.deletionRefused(w.pass.mr, ref, "nothing shows that it was ever written on behalf of this set")
+		return true
+	}
+	return false
+}
+
+// deleteClaims deletes the PersistentVolumeClaims that a StatefulSet's templates made; their end is not awaited.
+func (w *removing) deleteClaims(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) error {
+	live, err := w.Target.Get(ctx, resource, ref.Namespace, ref.Name)
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err //nolint:wrapcheck // the caller names the object
+	}
+	templates, _, _ := unstructured.NestedSlice(live.Object, "spec", "volumeClaimTemplates")
+	labels, _, err := unstructured.NestedStringMap(live.Object, "spec", "selector", "matchLabels")
+	if err != nil {
+		return fmt.Errorf("read its selector: %w", err)
+	}
+	if len(templates) == 0 || len(labels) == 0 {
+		return nil // without matchLabels every claim of the namespace would match
+	}
+	claims, err := w.Target.Resource(schema.GroupVersionKind{Version: "v1", Kind: "PersistentVolumeClaim"})
+	if err != nil {
+		return err //nolint:wrapcheck // the caller names the object
+	}
+	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels})
+	count, err := w.Target.Count(ctx, claims, ref.Namespace, selector)
+	if err != nil || count == 0 {
+		return err //nolint:wrapcheck // the caller names the object
+	}
+	return w.Target.DeleteCollection(ctx, claims, ref.Namespace, selector, metav1.DeleteOptions{}) //nolint:wrapcheck // the caller names the object
+}
+
+// finalize takes the finalizers from an object that was told to go long enough ago, if its annotation allows that.
+func (w *removing) finalize(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) error {
+	if seen.FinalizeAfter == "" {
+		return nil
+	}
+	after, err := time.ParseDuration(seen.FinalizeAfter)
+	if err != nil {
+		return fmt.Errorf("failed parsing duration of %s annotation: %w", resourcesv1alpha1.FinalizeDeletionAfter, err)
+	}
+	due := seen.Deleted.Add(after)
+	if after == 0 {
+		return nil
+	}
+	if w.pass.now.Before(due) {
+		w.wake(due)
+		return nil
+	}
+	if seen.Finalizers {
+		patch := map[string]any{"metadata": map[string]any{"finalizers": nil, "uid": string(seen.UID)}}
+		if _, err := w.Target.MergePatch(ctx, resource, ref.Namespace, ref.Name, patch); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("force finalization: %w", err)
+		}
+	}
+	if resource.Kind.Group == "" && resource.Kind.Kind == "Namespace" {
+		return w.finalizeNamespace(ctx, ref, resource)
+	}
+	return nil
+}
+
+func (w *removing) finalizeNamespace(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) error {
+	live, err := w.Target.Get(ctx, resource, "", ref.Name)
+	if err == nil {
+		unstructured.RemoveNestedField(live.Object, "spec", "finalizers")
+		err = w.Target.Finalize(ctx, resource, live)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("force finalization: %w", err)
+	}
+	return nil
+}
+
+// pendingMessage says what is not gone yet, in a fixed order and of bounded length.
+func pendingMessage(open []pending) string {
+	texts := make([]string, 0, len(open))
+	for _, each := range open {
+		text := fmt.Sprintf("deletion of old resource %q is still pending", describe(refKind(each.ref), each.ref.Namespace, each.ref.Name))
+		if each.err != nil {
+			text += ": " + each.err.Error()
+		}
+		texts = append(texts, text)
+	}
+	slices.Sort(texts)
+	return "Could not clean all old resources" + countedErrors(texts)
+}
+
+// countedErrors lists errors the way Gardener's controllers do.
+func countedErrors(texts []string) string {
+	if len(texts) == 1 {
+		return ": 1 error occurred: " + texts[0]
+	}
+	return fmt.Sprintf(": %d errors occurred: [%s]", len(texts), strings.Join(bounded(texts), ", "))
+}
+
+// maxListed is how many texts a message lists.
+const maxListed = 20
+
+func bounded(texts []string) []string {
+	if len(texts) <= maxListed {
+		return texts
+	}
+	return append(slices.Clone(texts[:maxListed]), fmt.Sprintf("and %d more", len(texts)-maxListed))
+}

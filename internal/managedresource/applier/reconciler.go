@@ -1,0 +1,276 @@
+// Package applier keeps the objects of ManagedResources as their Secrets say: the ManagedResource controller.
+//
+// It watches, in the source cluster, ManagedResources and the metadata of Secrets; in the target cluster, the metadata
+// of every kind that sets contain, as far as objects carry the managed-by label, and autoscalers. It reads Secrets
+// when their version changes and single objects when somebody wrote to them. It writes objects into the target, and
+// finalizers, the operation annotation and the status of ManagedResources into the source.
+//
+// If the process dies half-way, the next one finds in the status every object that may exist, because they were
+// written there before the first of them was touched, and that the last apply was not completed, because only its end
+// records the checksum. It then writes all objects of that set again, which changes nothing where they are right.
+package applier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
+)
+
+// +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;list;watch;patch,roleName=espalier-managedresource-controller-source
+// +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources/status,verbs=update,roleName=espalier-managedresource-controller-source
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch,roleName=espalier-managedresource-controller-source
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-managedresource-controller-source
+// +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=cluster-identity,verbs=get,namespace=kube-system,roleName=espalier-managedresource-controller-cluster-identity
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-managedresource-controller-lease
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-resource-manager,verbs=get;update,namespace=espalier-system,roleName=espalier-managedresource-controller-lease
+// +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=list;watch,roleName=espalier-managedresource-controller-target-base
+// +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=hvpas,verbs=list;watch,roleName=espalier-managedresource-controller-target-base
+
+// Reconciler brings one ManagedResource after the other to its desired state. Its fields are set once, before start.
+type Reconciler struct {
+	// Source reads the source cluster from caches and writes to it; SourceLive reads Secrets, which no cache holds.
+	Source     client.Client
+	SourceLive client.Reader
+	// SecretVersions reads the metadata of Secrets from a cache.
+	SecretVersions client.Reader
+	Target         *apply.Target
+	Watcher        *observe.Watcher
+	// Autoscalers know which replicas and resources others decide about.
+	Autoscalers *observe.Autoscalers
+	Events      *Events
+	Metrics     *Metrics
+	Clock       clock.WithTicker
+
+	// Class is the class of sets to serve; ClusterID, if not empty, goes into every origin.
+	Class     Class
+	ClusterID string
+	// ManagedBy is the value of the managed-by label.
+	ManagedBy string
+	// SameCluster tells that source and target are one cluster; OwnNamespace is where the process runs.
+	SameCluster  bool
+	OwnNamespace string
+	Limits       Limits
+	// GarbageCollector tells that garbage-collectable ConfigMaps and Secrets are somebody else's to delete.
+	GarbageCollector bool
+	// SyncPeriod is how often a set is compared with what the watches know, which costs no request.
+	SyncPeriod time.Duration
+	// AlwaysUpdate writes every object in each SyncPeriod.
+	AlwaysUpdate bool
+	// AuditPeriod is how often, on average, every object of a set is read; zero never.
+	AuditPeriod time.Duration
+	// Jitter spreads audits: it returns a number from 0 up to 1.
+	Jitter func() float64
+	// DeletionPoll is how often pending deletions are looked at when no event tells of them.
+	DeletionPoll time.Duration
+	// DeletionWaveTimeout is how long objects that do not go away hold back the deletion of others.
+	DeletionWaveTimeout time.Duration
+	// Parallel is how many objects of one wave are in work at once.
+	Parallel int
+	// MaxDecompressedBytes bounds what a compressed data value may grow to.
+	MaxDecompressedBytes int64
+
+	memory *memory
+}
+
+const (
+	// deadlineCap bounds reads, deletions and applies of one pass.
+	deadlineCap = 3 * time.Minute
+	// settlePause is how soon a pass is repeated when something it relied on changed under it.
+	settlePause = 10 * time.Millisecond
+)
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	mr, err := r.read(ctx, request.NamespacedName)
+	if apierrors.IsNotFound(err) {
+		r.forget(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	next := r.Class.next(mr)
+	log.FromContext(ctx).V(1).Info("Reconciling", "step", next)
+	switch next {
+	case stepIgnore:
+		r.Watcher.Release(request.NamespacedName)
+		p := r.newPass(mr, false)
+		p.set.loaded, p.set.settled = false, false
+		return ctrl.Result{}, r.report(ctx, p, ignoring()...)
+	case stepRemove:
+		return r.removeSet(ctx, mr)
+	case stepApply:
+		audit, err := r.takeOperation(ctx, mr)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		return r.applySet(ctx, mr, audit)
+	case stepNone:
+		r.forget(request.NamespacedName)
+	case stepWait:
+	}
+	return ctrl.Result{}, nil
+}
+
+func (r *Reconciler) forget(name types.NamespacedName) {
+	r.Watcher.Release(name)
+	r.memory.forget(name)
+	r.Metrics.forget(name)
+}
+
+// read returns the set from the cache, or live if the cache is behind what we wrote ourselves: a status from before
+// that would name the wrong objects.
+func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*resourcesv1alpha1.ManagedResource, error) {
+	mr := &resourcesv1alpha1.ManagedResource{}
+	if err := r.Source.Get(ctx, name, mr); err != nil {
+		return nil, fmt.Errorf("read ManagedResource: %w", err)
+	}
+	if !behind(mr.ResourceVersion, r.memory.version(name)) {
+		return mr, nil
+	}
+	mr = &resourcesv1alpha1.ManagedResource{}
+	if err := r.SourceLive.Get(ctx, name, mr); err != nil {
+		return nil, fmt.Errorf("read ManagedResource: %w", err)
+	}
+	return mr, nil
+}
+
+// takeOperation removes the annotation that asks for a reconciliation, and tells whether it was there.
+func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (bool, error) {
+	if mr.Annotations[resourcesv1alpha1.GardenerOperation] != resourcesv1alpha1.OperationReconcile {
+		return false, nil
+	}
+	before := mr.DeepCopy()
+	delete(mr.Annotations, resourcesv1alpha1.GardenerOperation)
+	if err := r.Source.Patch(ctx, mr, client.MergeFrom(before)); err != nil {
+		return false, fmt.Errorf("remove annotation %s: %w", resourcesv1alpha1.GardenerOperation, err)
+	}
+	r.memory.wrote(mr)
+	return true, nil
+}
+
+// applySet is the normal case: the steps of the specification's section 2.4.
+func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, audit bool) (ctrl.Result, error) {
+	if err := r.hold(ctx, mr); err != nil {
+		return ctrl.Result{}, err
+	}
+	p := r.newPass(mr, audit || r.auditDue(mr))
+	if refusal := r.Limits.refuseSet(mr.Namespace); refusal != "" {
+		r.Events.failed(p, resourcesv1alpha1.ConditionApplyFailed, refusal)
+		return ctrl.Result{RequeueAfter: r.SyncPeriod}, r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, refusal))
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, min(r.SyncPeriod, deadlineCap), errors.New("the time for one reconciliation is over"))
+	defer cancel()
+	if err := r.load(bounded, p); err != nil {
+		return ctrl.Result{}, r.cannotRead(ctx, p, err)
+	}
+	if err := r.announce(ctx, p); err != nil {
+		return ctrl.Result{}, err
+	}
+	r.Watcher.Use(bounded, p.name, r.needs(p))
+	if open, again := r.prune(bounded, p); len(open) > 0 {
+		return r.reportPending(ctx, p, open, again)
+	}
+	if err := r.release(ctx, p); err != nil {
+		r.Events.failed(p, resourcesv1alpha1.ReleaseOfOrphanedResourcesFailed, err.Error())
+		return ctrl.Result{}, errors.Join(err, r.report(ctx, p,
+			applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ReleaseOfOrphanedResourcesFailed, err.Error())))
+	}
+	return r.conclude(ctx, p, r.apply(bounded, p))
+}
+
+// hold adds our finalizer, under the condition that nobody else changed the set meanwhile.
+func (r *Reconciler) hold(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) error {
+	before := mr.DeepCopy()
+	if !controllerutil.AddFinalizer(mr, r.Class.finalizer()) {
+		return nil
+	}
+	if err := r.Source.Patch(ctx, mr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("add finalizer: %w", err)
+	}
+	r.memory.wrote(mr)
+	return nil
+}
+
+// auditDue tells whether all objects of a set are to be read, and sets the time for the next audit. The first one
+// comes after one period on average, since a set begins with reads or writes anyway.
+func (r *Reconciler) auditDue(mr *resourcesv1alpha1.ManagedResource) bool {
+	if r.AuditPeriod <= 0 {
+		return false
+	}
+	s, now := r.memory.of(types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}), r.Clock.Now()
+	if !s.nextAudit.IsZero() && now.Before(s.nextAudit) {
+		return false
+	}
+	due := !s.nextAudit.IsZero()
+	s.nextAudit = now.Add(r.AuditPeriod/2 + time.Duration(float64(r.AuditPeriod)*r.Jitter()))
+	return due
+}
+
+// prune deletes objects that the set no longer contains. While documents are unreadable nothing is obsolete.
+func (r *Reconciler) prune(ctx context.Context, p *pass) ([]pending, time.Time) {
+	if len(p.set.faults) > 0 {
+		return nil, time.Time{}
+	}
+	obsolete := p.index.Obsolete()
+	if len(obsolete) == 0 {
+		p.set.removal = removal{}
+		return nil, time.Time{}
+	}
+	open, again := r.remove(ctx, p, obsolete)
+	if len(open) == 0 {
+		p.set.removal = removal{}
+	}
+	return open, again
+}
+
+// removeSet deletes the set's objects, unless they are to be kept, and then lets go of the set.
+func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
+	p := r.newPass(mr, false)
+	if !p.set.removal.whole {
+		p.set.removal = removal{whole: true}
+	}
+	keep := isTrue(mr.Spec.KeepObjects)
+	if err := r.report(ctx, p, leaving(mr.Status.Conditions, keep)...); err != nil {
+		return ctrl.Result{}, err
+	}
+	if !keep {
+		bounded, cancel := context.WithTimeoutCause(ctx, min(r.SyncPeriod, deadlineCap), errors.New("the time for one reconciliation is over"))
+		defer cancel()
+		p.set.items, p.set.loaded = nil, false
+		r.memory.want(p.name, wantedKeys(nil, mr.Status.Resources))
+		r.Watcher.Use(bounded, p.name, r.needs(p))
+		if open, again := r.remove(bounded, p, mr.Status.Resources); len(open) > 0 {
+			return r.reportPending(ctx, p, open, again)
+		}
+	}
+	before := p.mr.DeepCopy()
+	if controllerutil.RemoveFinalizer(p.mr, r.Class.finalizer()) {
+		err := r.Source.Patch(ctx, p.mr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, fmt.Errorf("remove finalizer: %w", err)
+		}
+	}
+	r.forget(p.name)
+	return ctrl.Result{}, nil
+}
+
+// cannotRead reports a Secret that is missing or unreadable. Nothing was applied or deleted.
+func (r *Reconciler) cannotRead(ctx context.Context, p *pass, err error) error {
+	r.Events.failed(p, resourcesv1alpha1.ConditionCannotReadSecret, err.Error())
+	return errors.Join(err, r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionCannotReadSecret, err.Error())))
+}

@@ -1,0 +1,201 @@
+package applier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+)
+
+// pendingGrace is how long deletions may take before the condition lists them: most are done sooner, and each list is
+// a write.
+const pendingGrace = time.Second
+
+// behind tells whether a cached copy is older than our own last write.
+func behind(cached, written string) bool {
+	if written == "" {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(cached, written)
+	return err == nil && order < 0
+}
+
+// writeStatus writes the changed status, if it differs. A conflict is an error: the set is reconciled again.
+func (r *Reconciler) writeStatus(ctx context.Context, p *pass, change func(*resourcesv1alpha1.ManagedResourceStatus)) error {
+	next := p.mr.DeepCopy()
+	change(&next.Status)
+	if equality.Semantic.DeepEqual(next.Status, p.mr.Status) {
+		return nil
+	}
+	if err := r.Source.Status().Update(ctx, next); err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	p.mr = next
+	r.memory.wrote(next)
+	return nil
+}
+
+// report writes conditions.
+func (r *Reconciler) report(ctx context.Context, p *pass, verdicts ...verdict) error {
+	return r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
+		status.Conditions = with(r.Clock, status.Conditions, verdicts...)
+	})
+}
+
+// announce writes, before the first object of a changed set is touched, that the set is in work and every object that
+// may exist from now on: whoever takes over knows what to clean up.
+func (r *Reconciler) announce(ctx context.Context, p *pass) error {
+	s, status := p.set, p.mr.Status
+	if s.references == nil {
+		return nil
+	}
+	same := inventory.SameReferences(s.references, status.Resources) && status.SecretsDataChecksum != nil && *status.SecretsDataChecksum == s.checksum
+	content := fmt.Sprintf("%d %s %x", s.generation, s.checksum, referencesDigest(s.references))
+	union := inUse(status.Resources, s.references)
+	if same || s.announced == content && inventory.SameReferences(union, status.Resources) {
+		return nil
+	}
+	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
+		status.Conditions = with(r.Clock, status.Conditions, invalidated(status.Conditions)...)
+		status.Resources = union
+	})
+	if err == nil {
+		s.announced = content
+	}
+	return err
+}
+
+// inUse joins the objects that a set had with those that it gets. An object that stays keeps the labels and annotations
+// that it had in its entry as well: only from there is known, after a restart, which of them are ours to remove.
+func inUse(had, gets []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
+	before := make(map[inventory.Key]resourcesv1alpha1.ObjectReference, len(had))
+	for _, ref := range had {
+		before[inventory.RefKey(ref)] = ref
+	}
+	joined := inventory.Union(had, gets)
+	for i, ref := range joined {
+		joined[i].Labels = overlay(before[inventory.RefKey(ref)].Labels, ref.Labels)
+		joined[i].Annotations = overlay(before[inventory.RefKey(ref)].Annotations, ref.Annotations)
+	}
+	return joined
+}
+
+func overlay(below, above map[string]string) map[string]string {
+	if len(below) == 0 {
+		return above
+	}
+	joined := maps.Clone(below)
+	maps.Copy(joined, above)
+	return joined
+}
+
+// stillInUse leaves of the announced objects those that the set wants: the others are gone, although the apply failed.
+func stillInUse(announced, wanted []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
+	keys := make(map[inventory.Key]struct{}, len(wanted))
+	for _, ref := range wanted {
+		keys[inventory.RefKey(ref)] = struct{}{}
+	}
+	return slices.DeleteFunc(slices.Clone(announced), func(ref resourcesv1alpha1.ObjectReference) bool {
+		_, found := keys[inventory.RefKey(ref)]
+		return !found
+	})
+}
+
+// conclude writes what became of the set and says when to look at it again.
+func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ctrl.Result, error) {
+	s := p.set
+	verdict, failure := r.judge(p, result)
+	whole := failure == nil
+	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
+		status.Conditions = with(r.Clock, status.Conditions, verdict)
+		if s.references != nil && !whole {
+			status.Resources = stillInUse(status.Resources, s.references)
+		}
+		if s.references != nil && whole {
+			status.Resources = s.references
+		}
+		if whole {
+			status.SecretsDataChecksum = &s.checksum
+			status.ObservedGeneration = s.generation
+		}
+	})
+	r.Metrics.concluded(p.name, len(s.items), len(result.failures), result.lost)
+	if err != nil {
+		return ctrl.Result{}, errors.Join(failure, err)
+	}
+	if whole {
+		s.settled, s.reported, s.references, s.announced = true, referencesDigest(p.mr.Status.Resources), nil, ""
+		if !p.now.Before(s.nextUpdate) {
+			s.nextUpdate = p.now.Add(r.SyncPeriod)
+		}
+		r.memory.want(p.name, wantedKeys(s.items, p.mr.Status.Resources))
+	}
+	if failure != nil {
+		return ctrl.Result{}, failure
+	}
+	return ctrl.Result{RequeueAfter: r.after(result)}, nil
+}
+
+// judge turns the outcome into the condition, and into an error if trying again soon may help.
+func (r *Reconciler) judge(p *pass, result *outcome) (verdict, error) {
+	if len(result.failures) == 0 {
+		if len(p.set.faults) > 0 {
+			message := decodingMessage(p.set.faults)
+			r.Events.failed(p, resourcesv1alpha1.ConditionDecodingFailed, message)
+			return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionDecodingFailed, message), nil
+		}
+		r.Events.recovered(p)
+		return applied(corev1beta1.ConditionTrue, resourcesv1alpha1.ConditionApplySucceeded, resourcesv1alpha1.MessageApplySucceeded), nil
+	}
+	message := failureMessage(p.name.Namespace, result.failures, p.set.items)
+	claimed := !slices.ContainsFunc(result.failures, func(f failure) bool {
+		var lost *claimedError
+		return !errors.As(f.err, &lost)
+	})
+	if claimed && len(p.set.faults) == 0 {
+		message = claimedPrefix + message
+		return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, message), nil
+	}
+	r.Events.failed(p, resourcesv1alpha1.ConditionApplyFailed, message)
+	return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, message),
+		fmt.Errorf("could not apply all new resources: %s", message)
+}
+
+// after says when the set is looked at again without an event.
+func (r *Reconciler) after(result *outcome) time.Duration {
+	if result.newKinds {
+		return settlePause
+	}
+	after := r.SyncPeriod
+	if !result.again.IsZero() {
+		after = min(after, max(result.again.Sub(r.Clock.Now()), settlePause))
+	}
+	return after
+}
+
+// reportPending lists deletions that take their time.
+func (r *Reconciler) reportPending(ctx context.Context, p *pass, open []pending, again time.Time) (ctrl.Result, error) {
+	since := r.Clock.Now().Sub(p.set.removal.began)
+	failed := slices.ContainsFunc(open, func(each pending) bool { return each.err != nil })
+	if since < pendingGrace && !failed {
+		return ctrl.Result{RequeueAfter: pendingGrace - since}, nil
+	}
+	message := pendingMessage(open)
+	if failed {
+		r.Events.failed(p, resourcesv1alpha1.ConditionDeletionPending, message)
+	}
+	if err := r.report(ctx, p, applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionDeletionPending, message)); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: max(again.Sub(r.Clock.Now()), settlePause)}, nil
+}

@@ -1,0 +1,258 @@
+package applier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/fields"
+	"github.com/espalier-dev/espalier/internal/apply/merge"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
+)
+
+// writing is the work on one object.
+type writing struct {
+	*Reconciler
+	pass     *pass
+	item     *item
+	resource apply.Resource
+	manifest *unstructured.Unstructured
+	options  merge.Options
+	result   *outcome
+	// force writes even if nothing seems to differ: fields that are no longer desired cannot be told from defaults.
+	force bool
+}
+
+// recall accepts an object without reading it if managedFields prove that it is as an earlier process left it.
+func (w *writing) recall(seen observe.Object) bool {
+	desired, err := merge.ForCreate(w.manifest, w.options)
+	if err != nil {
+		return false
+	}
+	for _, each := range []struct{ want, have map[string]string }{
+		{desired.GetLabels(), seen.Raw.Labels}, {desired.GetAnnotations(), seen.Raw.Annotations},
+	} {
+		for key, value := range each.want {
+			if have, found := each.have[key]; !found || have != value {
+				return false
+			}
+		}
+	}
+	tolerance := fields.Tolerance{ForceLabels: w.options.ForceLabels, ForceAnnotations: w.options.ForceAnnotations, Desired: desired.Object}
+	if !fields.Covers(seen.Raw.ManagedFields, desired.Object) || !fields.OnlyTolerated(seen.Raw.ManagedFields, tolerance) {
+		return false
+	}
+	w.confirm(seen.Fingerprint)
+	return true
+}
+
+// create writes an object that is not there; fallback tells whether an existing one may be updated instead.
+func (w *writing) create(ctx context.Context, fallback bool) error {
+	desired, err := w.desired()
+	if err != nil {
+		return err
+	}
+	written, err := w.Target.Create(ctx, w.resource, desired)
+	if apierrors.IsAlreadyExists(err) && fallback {
+		w.force = w.force || w.item.known.hash != w.item.hash
+		return w.update(ctx)
+	}
+	if err != nil {
+		return w.failed(err)
+	}
+	if w.item.known.confirmed && w.item.known.hash == w.item.hash {
+		w.repaired(nil, nil)
+	}
+	w.record(written)
+	return nil
+}
+
+func (w *writing) desired() (*unstructured.Unstructured, error) {
+	if w.item.unlabelled {
+		return merge.ForCreateIgnored(w.manifest), nil
+	}
+	return merge.ForCreate(w.manifest, w.options) //nolint:wrapcheck // its text is the condition's
+}
+
+func (w *writing) describe() string {
+	return describe(w.item.kind, w.item.key.Namespace, w.item.key.Name)
+}
+
+// update reads the object and writes what differs, again if somebody else wrote in between.
+func (w *writing) update(ctx context.Context) error {
+	var err error
+	for range attempts {
+		if err = w.tryUpdate(ctx); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return fmt.Errorf("error during apply of object %q: %w", w.describe(), err)
+}
+
+func (w *writing) tryUpdate(ctx context.Context) error {
+	live, err := w.Target.Get(ctx, w.resource, w.manifest.GetNamespace(), w.item.key.Name)
+	if apierrors.IsNotFound(err) {
+		return w.create(ctx, false)
+	}
+	if err != nil {
+		return fmt.Errorf("error during apply of object %q: %w", w.describe(), err)
+	}
+	if !w.force {
+		if claimant := w.claimant(ctx, w.pass, w.item.key, live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation]); claimant != "" {
+			return w.lose(w.pass, w.item, claimant, w.result)
+		}
+	}
+	merged, changed, err := w.merge(live)
+	if err != nil {
+		return err
+	}
+	if merged == nil {
+		w.confirm(observe.Condense(live).Fingerprint)
+		return nil
+	}
+	written, err := w.Target.Update(ctx, w.resource, merged)
+	switch {
+	case apierrors.IsConflict(err):
+		return err //nolint:wrapcheck // tried again
+	case apierrors.IsInvalid(err) && w.replaceable(merged, err):
+		return w.replace(ctx, live, merged, err)
+	case err != nil:
+		return w.failed(err)
+	}
+	if !w.force && written.ResourceVersion != live.GetResourceVersion() {
+		w.repaired(live, changed)
+	}
+	w.record(written)
+	return nil
+}
+
+// merge returns what has to be written, nil if nothing, and the paths at which live differs from it.
+func (w *writing) merge(live *unstructured.Unstructured) (*unstructured.Unstructured, [][]string, error) {
+	if w.item.unlabelled {
+		merged, changed := merge.MergeIgnored(live)
+		if !changed {
+			merged = nil
+		}
+		return merged, nil, nil
+	}
+	merged, err := merge.Merge(live, w.manifest, w.options)
+	if err != nil {
+		return nil, nil, err //nolint:wrapcheck // its text is the condition's
+	}
+	var changed [][]string
+	for _, path := range merge.Differences(live, merged) {
+		changed = append(changed, path)
+	}
+	for _, path := range fields.Additions(live.GetManagedFields(), live.Object, merged.Object) {
+		changed = append(changed, strings.Split(path, "."))
+	}
+	if !w.force && len(changed) == 0 {
+		return nil, nil, nil
+	}
+	return merged, changed, nil
+}
+
+// failed wraps the error of a write. It may have been carried out all the same, so what we knew no longer counts.
+func (w *writing) failed(err error) error {
+	w.item.known.confirmed = false
+	return fmt.Errorf("error during apply of object %q: %w", w.describe(), err)
+}
+
+const immutableField = "field is immutable when `immutable` is set"
+
+// replaceable tells whether an update that the API server calls invalid may be carried out by deleting the object.
+func (w *writing) replaceable(merged *unstructured.Unstructured, err error) bool {
+	if merge.Truthy(merged.GetAnnotations()[resourcesv1alpha1.DeleteOnInvalidUpdate]) {
+		return true
+	}
+	if kind := w.item.kind; kind.Group != "" || kind.Version != "v1" || kind.Kind != "ConfigMap" && kind.Kind != "Secret" {
+		return false
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Type == metav1.CauseType("FieldValueForbidden") {
+			return strings.Contains(cause.Message, immutableField)
+		}
+	}
+	return false
+}
+
+// replace deletes an object that cannot be updated. The failure that it returns brings the set back, and the object
+// is then created anew.
+func (w *writing) replace(ctx context.Context, live, merged *unstructured.Unstructured, invalid error) error {
+	options, err := replacementOptions(merged.GetAnnotations()[resourcesv1alpha1.DeletionPropagationOnInvalidUpdate])
+	if err != nil {
+		return fmt.Errorf("error deleting object %q after 'invalid' update error: %w", w.describe(), err)
+	}
+	uid := live.GetUID()
+	options.Preconditions = &metav1.Preconditions{UID: &uid}
+	if _, err := w.Target.Delete(ctx, w.resource, live.GetNamespace(), live.GetName(), options); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("error deleting object %q after 'invalid' update error: %w", w.describe(), err)
+	}
+	w.item.known.confirmed = false
+	return &replacedError{fmt.Errorf("deleted object %q because of 'invalid' update error, and 'delete-on-invalid-update' annotation on object or the resource is an immutable ConfigMap/Secret: %w", w.describe(), invalid)}
+}
+
+func replacementOptions(propagation string) (metav1.DeleteOptions, error) {
+	policy := metav1.DeletionPropagation(propagation)
+	switch policy {
+	case "":
+		return metav1.DeleteOptions{}, nil
+	case metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan:
+		return metav1.DeleteOptions{PropagationPolicy: &policy}, nil
+	}
+	return metav1.DeleteOptions{}, fmt.Errorf("annotation %s has value %q, allowed are Background, Foreground and Orphan",
+		resourcesv1alpha1.DeletionPropagationOnInvalidUpdate, propagation)
+}
+
+// replacedError tells that an object was deleted in order to be created anew.
+type replacedError struct{ error }
+
+func (e *replacedError) Unwrap() error { return e.error }
+
+// record remembers what we have written.
+func (w *writing) record(written *metav1.PartialObjectMetadata) {
+	w.Watcher.Record(w.item.kind.GroupKind(), written)
+	w.confirm(fields.Fingerprint(written))
+}
+
+// confirm remembers that the object is as desired.
+func (w *writing) confirm(fingerprint uint64) {
+	known := &w.item.known
+	known.hash, known.fingerprint, known.confirmed, known.looked, known.claimant = w.item.hash, fingerprint, true, w.pass.now, ""
+	w.Watcher.Settle(w.item.kind.GroupKind(), w.watchNamespace(w.item), w.item.key.Name)
+	if !w.item.mapped {
+		w.result.mu.Lock()
+		w.result.newKinds = true
+		w.result.mu.Unlock()
+	}
+}
+
+// repaired tells about a drift that was mended, and interrupts a fight. A nil live object was missing.
+func (w *writing) repaired(live *unstructured.Unstructured, changed [][]string) {
+	manager := ""
+	if live != nil {
+		manager = fields.Attribute(live.GetManagedFields(), changed)
+	}
+	w.Metrics.drift(w.item.kind, manager)
+	w.Events.driftRepaired(w.pass.mr, w.item, live == nil, manager)
+	next, pause := w.item.known.fight.repaired(manager, w.pass.now)
+	w.item.known.fight = next
+	if pause {
+		w.Events.fight(w.pass.mr, w.item, manager, next.pause)
+		w.result.wake(next.until)
+	}
+}

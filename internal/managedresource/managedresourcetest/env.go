@@ -1,0 +1,407 @@
+// Package managedresourcetest runs the ManagedResource controllers against the real API servers of a test run, under
+// their own ServiceAccount and the roles that deploy/ ships. It belongs to tests only.
+package managedresourcetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/managedresource"
+	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// Patience is how long tests wait for something that takes milliseconds on an idle machine.
+const Patience = 30 * time.Second
+
+// Env is a source namespace, a target namespace of the same name, and a running controller that serves only that
+// source namespace.
+type Env struct {
+	*WithT
+	T   *testing.T
+	Ctx context.Context
+	// Namespace exists in source and target.
+	Namespace string
+	// Source and Target are administrators' clients without caches. They are the same in one-cluster set-ups.
+	Source, Target client.Client
+	// Requests counts what the controller sends.
+	Requests *Requests
+	Registry *prometheus.Registry
+	Config   *config.ResourceManagerConfiguration
+
+	connection connection
+	stop       func()
+}
+
+type connection struct{ source, target []byte }
+
+// Options change what is started.
+type Options struct {
+	// TwoClusters makes the target a cluster of its own.
+	TwoClusters bool
+	// Configure changes the defaulted configuration; values below the limits of validation are fine here.
+	Configure func(*config.ResourceManagerConfiguration)
+	// Stopped leaves the controller stopped at first.
+	Stopped bool
+}
+
+// New prepares namespaces and rights, and starts the controller unless told otherwise.
+func New(t *testing.T, options Options) *Env {
+	t.Helper()
+	g := NewWithT(t)
+	servers, err := local.ForTests()
+	g.Expect(err).NotTo(HaveOccurred())
+	needs, err := managedresource.Needs()
+	g.Expect(err).NotTo(HaveOccurred())
+	e := &Env{WithT: g, T: t, Ctx: t.Context(), Requests: &Requests{}}
+	e.Source = newClient(g, servers.Source.Config, needs)
+	e.Target = e.Source
+	if options.TwoClusters {
+		e.Target = newClient(g, servers.Target.Config, needs)
+	}
+	e.createNamespaces(options.TwoClusters)
+	e.connection.source = e.identity(e.Source, servers.Source.Config)
+	if options.TwoClusters {
+		e.connection.target = e.identity(e.Target, servers.Target.Config)
+	}
+	e.Config = e.configuration(options)
+	if !options.Stopped {
+		e.Start()
+	}
+	t.Cleanup(func() { e.Stop() })
+	return e
+}
+
+func newClient(g *WithT, config *rest.Config, needs process.Needs) client.Client {
+	c, err := client.New(config, client.Options{Scheme: needs.Scheme})
+	g.Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+func (e *Env) createNamespaces(two bool) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "mr-"}}
+	e.Expect(e.Source.Create(e.Ctx, namespace)).To(Succeed())
+	e.Namespace = namespace.Name
+	if two {
+		e.Expect(e.Target.Create(e.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace}})).To(Succeed())
+	}
+}
+
+// identity creates the controller's ServiceAccount with the shipped roles and returns a kubeconfig for it.
+func (e *Env) identity(c client.Client, admin *rest.Config) []byte {
+	const name = "managedresource-controller"
+	root, err := local.RepositoryRoot()
+	e.Expect(err).NotTo(HaveOccurred())
+	for _, pattern := range []string{"deploy/crds/*.yaml", "deploy/managedresource-controller/rbac/*.yaml", "deploy/managedresource-controller/*.yaml"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		e.Expect(err).NotTo(HaveOccurred())
+		for _, file := range files {
+			e.install(c, file)
+		}
+	}
+	e.Expect(c.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}})).To(Succeed())
+	for _, role := range []string{"source", "target-base", "target-builtin"} {
+		e.Expect(c.Create(e.Ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: e.Namespace + "-" + role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "espalier-managedresource-controller-" + role},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.Namespace, Name: name}},
+		})).To(Succeed())
+	}
+	e.Expect(c.Create(e.Ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: e.Namespace},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "espalier-managedresource-controller-cluster-identity"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.Namespace, Name: name}},
+	})).To(Succeed())
+	kubeconfig, err := local.ServiceAccountKubeconfig(e.Ctx, admin, e.Namespace, name, time.Hour)
+	e.Expect(err).NotTo(HaveOccurred())
+	return kubeconfig
+}
+
+var installing sync.Mutex
+
+// install creates or updates the objects of a file; several test processes do so at once.
+func (e *Env) install(c client.Client, file string) {
+	installing.Lock()
+	defer installing.Unlock()
+	content, err := os.ReadFile(file)
+	e.Expect(err).NotTo(HaveOccurred())
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		e.Expect(err).NotTo(HaveOccurred())
+		if len(object.Object) == 0 {
+			continue
+		}
+		if object.GetNamespace() != "" {
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.GetNamespace()}}
+			e.Expect(ignoreExisting(c.Create(e.Ctx, namespace))).To(Succeed())
+		}
+		e.Expect(ignoreExisting(c.Create(e.Ctx, object))).To(Succeed())
+		if object.GetKind() == "CustomResourceDefinition" {
+			e.Eventually(func() error { return c.List(e.Ctx, &resourcesv1alpha1.ManagedResourceList{}) }).WithTimeout(Patience).Should(Succeed())
+		}
+	}
+}
+
+func ignoreExisting(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+func (e *Env) configuration(options Options) *config.ResourceManagerConfiguration {
+	dir := e.T.TempDir()
+	text := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
+kind: ResourceManagerConfiguration
+sourceClientConnection: {kubeconfig: %s, namespaces: [%s]}
+leaderElection: {leaderElect: false}
+`, e.write(dir, "source", e.connection.source), e.Namespace)
+	if options.TwoClusters {
+		text += fmt.Sprintf("targetClientConnection: {kubeconfig: %s}\n", e.write(dir, "target", e.connection.target))
+	}
+	cfg, _, err := config.ResourceManager([]byte(text))
+	e.Expect(err).NotTo(HaveOccurred())
+	cfg.Server.Metrics, cfg.Server.HealthProbes = nil, nil
+	cfg.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: 2 * time.Second}
+	if options.Configure != nil {
+		options.Configure(cfg)
+	}
+	return cfg
+}
+
+func (e *Env) write(dir, name string, content []byte) string {
+	file := filepath.Join(dir, name+".kubeconfig")
+	e.Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
+	return file
+}
+
+// Start runs a new controller process, as far as that is possible within a test: nothing is remembered of the last one.
+func (e *Env) Start() {
+	e.T.Helper()
+	ctx, cancel := context.WithCancel(e.Ctx)
+	needs, err := managedresource.Needs()
+	e.Expect(err).NotTo(HaveOccurred())
+	needs.SkipNameValidation = true
+	setup := &process.Setup{Program: process.Program{Name: "managedresource-controller", SharesLease: true}, Config: e.Config.Process(), Log: logr.Discard()}
+	setup.WrapTransport = e.Requests.wrap
+	clusters, err := setup.Connect(ctx, needs)
+	e.Expect(err).NotTo(HaveOccurred())
+	e.Registry = prometheus.NewRegistry()
+	e.Expect(managedresource.Add(ctx, clusters, e.Config, e.Registry)).To(Succeed())
+	done := make(chan error, 1)
+	go func() { done <- clusters.Start(ctx) }()
+	e.stop = func() {
+		cancel()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			e.T.Errorf("controller ended with: %v", err)
+		}
+	}
+}
+
+// Stop ends the controller; a second call does nothing.
+func (e *Env) Stop() {
+	if e.stop != nil {
+		e.stop()
+		e.stop = nil
+	}
+}
+
+// Restart ends the controller, lets something happen meanwhile, and starts a new one.
+func (e *Env) Restart(meanwhile func()) {
+	e.Stop()
+	if meanwhile != nil {
+		meanwhile()
+	}
+	e.Start()
+}
+
+// Set creates a Secret with documents under one key and a ManagedResource that refers to it, both of that name.
+func (e *Env) Set(name string, documents ...string) *resourcesv1alpha1.ManagedResource {
+	e.T.Helper()
+	e.Secret(name, documents...)
+	mr := e.ManagedResource(name, name)
+	e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
+	return mr
+}
+
+// ManagedResource returns a set that is read from the named Secrets, without creating it.
+func (e *Env) ManagedResource(name string, secrets ...string) *resourcesv1alpha1.ManagedResource {
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
+	mr.Spec.SecretRefs = []corev1.LocalObjectReference{}
+	for _, secret := range secrets {
+		mr.Spec.SecretRefs = append(mr.Spec.SecretRefs, corev1.LocalObjectReference{Name: secret})
+	}
+	return mr
+}
+
+// Secret creates or replaces a Secret whose key "objects.yaml" holds the documents.
+func (e *Env) Secret(name string, documents ...string) {
+	e.T.Helper()
+	e.SecretData(name, map[string][]byte{"objects.yaml": []byte(strings.Join(documents, "\n---\n"))})
+}
+
+// SecretData creates or replaces a Secret.
+func (e *Env) SecretData(name string, data map[string][]byte) {
+	e.T.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}, Data: data}
+	if err := e.Source.Create(e.Ctx, secret); apierrors.IsAlreadyExists(err) {
+		e.Expect(e.Source.Update(e.Ctx, secret)).To(Succeed())
+	} else {
+		e.Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+// Get reads a set.
+func (e *Env) Get(name string) *resourcesv1alpha1.ManagedResource {
+	e.T.Helper()
+	mr := &resourcesv1alpha1.ManagedResource{}
+	e.Expect(e.Source.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: name}, mr)).To(Succeed())
+	return mr
+}
+
+// Change updates a set until nobody interferes.
+func (e *Env) Change(name string, change func(*resourcesv1alpha1.ManagedResource)) {
+	e.T.Helper()
+	e.Eventually(func() error {
+		mr := e.Get(name)
+		change(mr)
+		return e.Source.Update(e.Ctx, mr)
+	}).WithTimeout(Patience).Should(Succeed())
+}
+
+// Condition describes a condition as "status/reason", "" if it is absent.
+func Condition(mr *resourcesv1alpha1.ManagedResource, kind string) string {
+	for _, c := range mr.Status.Conditions {
+		if string(c.Type) == kind {
+			return string(c.Status) + "/" + c.Reason
+		}
+	}
+	return ""
+}
+
+// Message returns the message of a condition.
+func Message(mr *resourcesv1alpha1.ManagedResource, kind string) string {
+	for _, c := range mr.Status.Conditions {
+		if string(c.Type) == kind {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// AwaitApplied waits until ResourcesApplied is as given, for the set as it is now.
+func (e *Env) AwaitApplied(name, want string) *resourcesv1alpha1.ManagedResource {
+	e.T.Helper()
+	var mr *resourcesv1alpha1.ManagedResource
+	e.Eventually(func(g Gomega) {
+		mr = &resourcesv1alpha1.ManagedResource{}
+		g.Expect(e.Source.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: name}, mr)).To(Succeed())
+		g.Expect(Condition(mr, "ResourcesApplied")).To(Equal(want), "%s", Message(mr, "ResourcesApplied"))
+		if want == "True/ApplySucceeded" {
+			g.Expect(mr.Status.ObservedGeneration).To(Equal(mr.Generation))
+		}
+	}).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Succeed())
+	return mr
+}
+
+// AwaitGone waits until a set no longer exists.
+func (e *Env) AwaitGone(name string) {
+	e.T.Helper()
+	e.Eventually(func() bool {
+		err := e.Source.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: name}, &resourcesv1alpha1.ManagedResource{})
+		return apierrors.IsNotFound(err)
+	}).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(BeTrue())
+}
+
+// ConfigMap returns a manifest in the env's namespace with one datum.
+func (e *Env) ConfigMap(name, value string, metadata ...string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\n%sdata:\n  key: %q\n", name, e.Namespace, indent(metadata), value)
+}
+
+func indent(lines []string) string {
+	var b strings.Builder
+	for _, line := range lines {
+		for _, each := range strings.Split(line, "\n") {
+			b.WriteString("  " + each + "\n")
+		}
+	}
+	return b.String()
+}
+
+// LiveConfigMap reads a ConfigMap of the target; nil if it does not exist.
+func (e *Env) LiveConfigMap(name string) *corev1.ConfigMap {
+	e.T.Helper()
+	live := &corev1.ConfigMap{}
+	err := e.Target.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: name}, live)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	e.Expect(err).NotTo(HaveOccurred())
+	return live
+}
+
+// AwaitData waits until a ConfigMap holds a value.
+func (e *Env) AwaitData(name, value string) *corev1.ConfigMap {
+	e.T.Helper()
+	var live *corev1.ConfigMap
+	e.Eventually(func() string {
+		if live = e.LiveConfigMap(name); live == nil {
+			return "(absent)"
+		}
+		return live.Data["key"]
+	}).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Equal(value))
+	return live
+}
+
+// Edit changes a ConfigMap of the target as a foreign field manager.
+func (e *Env) Edit(name, patch string) {
+	e.T.Helper()
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
+	e.Expect(e.Target.Patch(e.Ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("kubectl-edit"))).To(Succeed())
+}
+
+// Events lists the Events about a set as "reason: note".
+func (e *Env) Events(name string) []string {
+	e.T.Helper()
+	list := &corev1.EventList{}
+	e.Expect(e.Source.List(e.Ctx, list, client.InNamespace(e.Namespace))).To(Succeed())
+	var found []string
+	for _, event := range list.Items {
+		if event.InvolvedObject.Name == name {
+			found = append(found, event.Reason+": "+event.Message)
+		}
+	}
+	return found
+}
+
+// Yes is a pointer to true.
+func Yes() *bool { return ptr.To(true) }

@@ -1,0 +1,234 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/config"
+)
+
+// accessTimeout bounds all checks of one cluster together, so that a wrong address is told soon.
+const accessTimeout = 15 * time.Second
+
+// Requirement is a kind that a binary cannot work without.
+type Requirement struct {
+	// Kind must be served.
+	Kind schema.GroupVersionKind
+	// Verbs must be allowed, cluster-wide or in each namespace that the connection is restricted to.
+	Verbs []string
+	// Remedy says what to do if the kind is not served, as a command. Empty: kubectl apply -f deploy/crds.
+	Remedy string
+}
+
+// side is one of the two clusters, as messages name it.
+type side struct {
+	name       string // "source" or "target"
+	field      string // where its connection is configured
+	variable   string // which environment variable overrides that
+	connection config.ClientConnection
+}
+
+func sourceSide(cfg config.Process) side {
+	return side{name: "source", field: "sourceClientConnection", variable: "KUBECONFIG", connection: cfg.Source}
+}
+
+func targetSide(connection config.ClientConnection) side {
+	return side{name: "target", field: "targetClientConnection", variable: "TARGET_KUBECONFIG", connection: connection}
+}
+
+// origin says where the credentials of a side come from.
+func (s side) origin() string {
+	if s.connection.Kubeconfig == "" {
+		return fmt.Sprintf("the in-cluster configuration, or name a kubeconfig in %s.kubeconfig or %s", s.field, s.variable)
+	}
+	return fmt.Sprintf("kubeconfig %q (%s.kubeconfig or %s)", s.connection.Kubeconfig, s.field, s.variable)
+}
+
+// explain names the cluster and where its connection is configured.
+func (s side) explain(err error) error {
+	return fmt.Errorf("connect to %s cluster: %w; check %s", s.name, err, s.origin())
+}
+
+// right is one permission. An empty namespace means all.
+type right struct{ verb, group, resource, namespace, name string }
+
+// accessChecker finds out what a side lacks.
+type accessChecker struct {
+	side      side
+	binary    string
+	discovery discovery.DiscoveryInterfaceWithContext
+	reviews   authorizationv1client.SelfSubjectAccessReviewInterface
+}
+
+// checkAccess returns an error of one line that names everything that is missing on a side, with its remedy: an API
+// server that does not answer or does not know us, kinds that are not served, rights that are not granted.
+func checkAccess(ctx context.Context, s side, binary string, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []right) error {
+	checker, err := newAccessChecker(s, binary, cfg, httpClient)
+	if err != nil {
+		return s.explain(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, accessTimeout)
+	defer cancel()
+	if err := checker.reach(ctx, cfg.Host); err != nil {
+		return s.explain(err)
+	}
+	var missing []string
+	for _, requirement := range required {
+		problems, err := checker.requirement(ctx, requirement)
+		if err != nil {
+			return s.explain(err)
+		}
+		missing = append(missing, problems...)
+	}
+	problems, err := checker.deny(ctx, rights)
+	if err != nil {
+		return s.explain(err)
+	}
+	missing = append(missing, problems...)
+	if len(missing) > 0 {
+		return fmt.Errorf("%s cluster at %s: %s", s.name, cfg.Host, strings.Join(missing, "; "))
+	}
+	return nil
+}
+
+func newAccessChecker(s side, binary string, cfg *rest.Config, httpClient *http.Client) (*accessChecker, error) {
+	discoverer, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("create discovery client: %w", err)
+	}
+	authorization, err := authorizationv1client.NewForConfigAndClient(cfg, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("create authorization client: %w", err)
+	}
+	return &accessChecker{side: s, binary: binary, discovery: discoverer, reviews: authorization.SelfSubjectAccessReviews()}, nil
+}
+
+// reach asks for something that every authenticated client may read.
+func (a *accessChecker) reach(ctx context.Context, host string) error {
+	_, err := a.discovery.ServerResourcesForGroupVersionWithContext(ctx, "v1")
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("API server at %s does not accept our credentials", host)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("API server at %s does not let us discover what it serves: %w", host, err)
+	default:
+		return fmt.Errorf("cannot reach API server at %s: %w", host, err)
+	}
+}
+
+func (a *accessChecker) requirement(ctx context.Context, r Requirement) ([]string, error) {
+	resource, err := a.resourceOf(ctx, r.Kind)
+	if err != nil {
+		return nil, err
+	}
+	if resource == nil {
+		remedy := r.Remedy
+		if remedy == "" {
+			remedy = "kubectl apply -f deploy/crds"
+		}
+		return []string{fmt.Sprintf("kind %s (%s) is not served: run %q", r.Kind.Kind, r.Kind.GroupVersion(), remedy)}, nil
+	}
+	namespaces := a.side.connection.Namespaces
+	if len(namespaces) == 0 || !resource.Namespaced {
+		namespaces = []string{""}
+	}
+	var rights []right
+	for _, namespace := range namespaces {
+		for _, verb := range r.Verbs {
+			rights = append(rights, right{verb: verb, group: r.Kind.Group, resource: resource.Name, namespace: namespace})
+		}
+	}
+	return a.deny(ctx, rights)
+}
+
+// resourceOf returns the resource of a kind; nil if it is not served.
+func (a *accessChecker) resourceOf(ctx context.Context, gvk schema.GroupVersionKind) (*metav1.APIResource, error) {
+	list, err := a.discovery.ServerResourcesForGroupVersionWithContext(ctx, gvk.GroupVersion().String())
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("discover %s: %w", gvk.GroupVersion(), err)
+	}
+	for i := range list.APIResources {
+		if r := &list.APIResources[i]; r.Kind == gvk.Kind && !strings.Contains(r.Name, "/") {
+			return r, nil
+		}
+	}
+	return nil, nil
+}
+
+// deny returns one message per resource and namespace with the verbs that are not allowed.
+func (a *accessChecker) deny(ctx context.Context, rights []right) ([]string, error) {
+	denied := map[string][]string{}
+	var order []string
+	for _, r := range rights {
+		allowed, err := a.allowed(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if allowed {
+			continue
+		}
+		object := r.object()
+		if denied[object] == nil {
+			order = append(order, object)
+		}
+		if !slices.Contains(denied[object], r.verb) {
+			denied[object] = append(denied[object], r.verb)
+		}
+	}
+	var messages []string
+	for _, object := range order {
+		messages = append(messages, fmt.Sprintf("not allowed to %s %s: grant it, for example with the roles in deploy/%s", strings.Join(denied[object], ", "), object, a.binary))
+	}
+	return messages, nil
+}
+
+func (r right) object() string {
+	object := schema.GroupResource{Group: r.group, Resource: r.resource}.String()
+	if r.namespace == "" {
+		return object + " in all namespaces"
+	}
+	return fmt.Sprintf("%s in namespace %q", object, r.namespace)
+}
+
+func (a *accessChecker) allowed(ctx context.Context, r right) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: r.verb, Group: r.group, Resource: r.resource, Namespace: r.namespace, Name: r.name,
+		},
+	}}
+	answer, err := a.reviews.Create(ctx, review, metav1.CreateOptions{})
+	if apierrors.IsForbidden(err) {
+		return true, nil // Nobody tells us what we may do; the requests themselves will.
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask whether we may %s %s: %w", r.verb, r.resource, err)
+	}
+	return answer.Status.Allowed, nil
+}
+
+// leaseRights are what leader election needs.
+func leaseRights(namespace, name string) []right {
+	lease := right{group: "coordination.k8s.io", resource: "leases", namespace: namespace}
+	create, get, update := lease, lease, lease
+	create.verb = "create"
+	get.verb, get.name = "get", name
+	update.verb, update.name = "update", name
+	return []right{create, get, update}
+}

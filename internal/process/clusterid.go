@@ -1,0 +1,49 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// errNoIdentity is what makes <default> settle for no ID.
+var errNoIdentity = errors.New("no cluster-identity entry")
+
+// ResolveClusterID returns the cluster ID that controllers.clusterID asks for; empty means none. The special values
+// <cluster> and <default> read ConfigMap kube-system/cluster-identity of the source; hand in a reader without cache
+// (GetAPIReader), because a cache may be restricted to other namespaces. With <default> a missing ConfigMap or entry
+// means no ID; with <cluster> it is an error. An ID with ':' or '/' is an error: origins built from it could not be
+// taken apart again.
+func ResolveClusterID(ctx context.Context, reader client.Reader, value string) (string, error) {
+	id := value
+	if value == "<cluster>" || value == "<default>" {
+		var err error
+		id, err = readIdentity(ctx, reader)
+		if value == "<default>" && (errors.Is(err, errNoIdentity) || apierrors.IsNotFound(err)) {
+			return "", nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("unable to determine cluster id: cannot determine cluster identity from configmap: %w", err)
+		}
+	}
+	if strings.ContainsAny(id, ":/") {
+		return "", fmt.Errorf("unable to determine cluster id: %q must not contain ':' or '/'", id)
+	}
+	return id, nil
+}
+
+func readIdentity(ctx context.Context, reader client.Reader) (string, error) {
+	configMap := &corev1.ConfigMap{}
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "cluster-identity"}, configMap); err != nil {
+		return "", err
+	}
+	if id := configMap.Data["cluster-identity"]; id != "" {
+		return id, nil
+	}
+	return "", errNoIdentity
+}

@@ -1,0 +1,189 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// noMatchAge is how long mappers believe that a kind is not served before they ask again. Mapper.Reset does not wait.
+const noMatchAge = time.Minute
+
+// Clusters are the connections of a process.
+type Clusters struct {
+	// Source is the manager: it runs the controllers, and its client and cache are those of the source cluster.
+	Source manager.Manager
+	// Target is the cluster that is managed. It is Source if the configuration names no target.
+	Target cluster.Cluster
+	// TargetConfig, TargetHTTPClient and TargetMapper are for clients of one's own to the target.
+	TargetConfig     *rest.Config
+	TargetHTTPClient *http.Client
+	// TargetMapper is the mapper that the clients of the target use too.
+	TargetMapper *Mapper
+	// Same says that source and target are one cluster, even if they are reached by two connections.
+	Same bool
+	// OwnNamespace is where this process runs; empty if not known.
+	OwnNamespace string
+}
+
+// Connect reaches the source cluster and, if configured, the target, checks what the binary needs there, and creates
+// the manager with its probes. Errors are one line and say what to do. Nothing runs before Clusters.Start.
+func (s *Setup) Connect(ctx context.Context, needs Needs) (*Clusters, error) {
+	passive := clock.RealClock{}
+	mgr, mapper, err := s.newSource(ctx, needs, passive)
+	if err != nil {
+		return nil, err
+	}
+	clusters := &Clusters{
+		Source:       mgr,
+		OwnNamespace: ownNamespace(os.Getenv, os.ReadFile, s.Config.LeaderElection.ResourceNamespace),
+	}
+	if s.Config.Target == nil {
+		clusters.share(mapper)
+	} else if err := s.addTarget(ctx, clusters, needs, passive); err != nil {
+		return nil, err
+	}
+	if s.Config.Debugging.EnableProfiling && s.Config.Debugging.EnableContentionProfiling {
+		runtime.SetBlockProfileRate(1)
+	}
+	var targetCache syncer
+	if s.Config.Target != nil {
+		targetCache = clusters.Target.GetCache()
+	}
+	if err := addProbes(mgr, mgr.GetCache(), targetCache, s.Config.CacheSyncTimeout, passive); err != nil {
+		return nil, fmt.Errorf("add health checks: %w", err)
+	}
+	return clusters, nil
+}
+
+// Start runs everything that was added to the manager until the context ends.
+func (c *Clusters) Start(ctx context.Context) error {
+	return explainPort(c.Source.Start(ctx))
+}
+
+// share makes the source the target.
+func (c *Clusters) share(mapper *Mapper) {
+	c.Target = c.Source
+	c.TargetConfig = c.Source.GetConfig()
+	c.TargetHTTPClient = c.Source.GetHTTPClient()
+	c.TargetMapper = mapper
+	c.Same = true
+}
+
+// newSource connects to the source cluster and creates the manager.
+func (s *Setup) newSource(ctx context.Context, needs Needs, passive clock.PassiveClock) (manager.Manager, *Mapper, error) {
+	source := sourceSide(s.Config)
+	cfg, httpClient, err := s.reach(source)
+	if err != nil {
+		return nil, nil, err
+	}
+	required := needs.SourceAccess
+	if s.Config.Target == nil {
+		required = append(required[:len(required):len(required)], needs.TargetAccess...)
+	}
+	options := ManagerOptions(s.Program, s.Config, needs, s.Log)
+	var rights []right
+	if options.LeaderElection {
+		rights = leaseRights(options.LeaderElectionNamespace, options.LeaderElectionID)
+	}
+	if err := checkAccess(ctx, source, s.Program.Name, cfg, httpClient, required, rights); err != nil {
+		return nil, nil, err
+	}
+	mapper, err := NewMapper(cfg, httpClient, passive, noMatchAge)
+	if err != nil {
+		return nil, nil, source.explain(err)
+	}
+	options.MapperProvider = provide(mapper)
+	if cfg.RateLimiter != nil {
+		options.LeaderElectionConfig = withoutLimit(cfg)
+	}
+	mgr, err := manager.New(cfg, options)
+	if err != nil {
+		return nil, nil, explainPort(fmt.Errorf("create manager: %w", err))
+	}
+	return mgr, mapper, nil
+}
+
+// addTarget connects to a target cluster of its own and lets the manager run its cache.
+func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, passive clock.PassiveClock) error {
+	target := targetSide(*s.Config.Target)
+	cfg, httpClient, err := s.reach(target)
+	if err != nil {
+		return err
+	}
+	if err := checkAccess(ctx, target, s.Program.Name, cfg, httpClient, needs.TargetAccess, nil); err != nil {
+		return err
+	}
+	mapper, err := NewMapper(cfg, httpClient, passive, noMatchAge)
+	if err != nil {
+		return target.explain(err)
+	}
+	options := TargetOptions(target.connection, needs, s.Log)
+	options.MapperProvider = provide(mapper)
+	options.HTTPClient = httpClient
+	clusters.Target, err = cluster.New(cfg, func(o *cluster.Options) { *o = options })
+	if err != nil {
+		return target.explain(err)
+	}
+	if err := clusters.Source.Add(clusters.Target); err != nil {
+		return fmt.Errorf("add target cluster to manager: %w", err)
+	}
+	clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper = cfg, httpClient, mapper
+	clusters.Same = cfg.Host == clusters.Source.GetConfig().Host ||
+		sameCluster(ctx, clusters.Source.GetAPIReader(), clusters.Target.GetAPIReader())
+	return nil
+}
+
+// reach returns how to talk to one side. It sends no request.
+func (s *Setup) reach(at side) (*rest.Config, *http.Client, error) {
+	cfg, err := restConfig(at.connection, s.Program.UserAgent())
+	if err != nil {
+		return nil, nil, at.explain(err)
+	}
+	if s.WrapTransport != nil {
+		cfg.Wrap(s.WrapTransport)
+	}
+	httpClient, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, nil, at.explain(err)
+	}
+	return cfg, httpClient, nil
+}
+
+// sameCluster compares the identity of both clusters' kube-system namespaces: one cluster may have two addresses. Who
+// may not read it cannot tell, and is taken for another cluster.
+func sameCluster(ctx context.Context, source, target client.Reader) bool {
+	ctx, cancel := context.WithTimeout(ctx, accessTimeout)
+	defer cancel()
+	one, two := metadataOf(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}), metadataOf(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+	key := client.ObjectKey{Name: "kube-system"}
+	if source.Get(ctx, key, one) != nil || target.Get(ctx, key, two) != nil {
+		return false
+	}
+	return one.GetUID() == two.GetUID()
+}
+
+func provide(mapper *Mapper) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+	return func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil }
+}
+
+// explainPort adds what to do about a port that is taken.
+func explainPort(err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w; another process listens there: stop it, or change server.metrics, server.healthProbes or server.webhooks", err)
+	}
+	return err
+}

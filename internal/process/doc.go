@@ -1,0 +1,21 @@
+// Package process is what the mains of all binaries share: the command line, the configuration file, the log, the
+// connections to the source and target clusters, the manager with its probes, and an orderly end.
+//
+// A main calls this package; this package calls no controller and knows none. Nothing in here ends the process: Main
+// returns the exit code.
+//
+//	func main() { os.Exit(process.Main(run)) }
+//
+//	func run(ctx context.Context, args []string, out io.Writer) error {
+//		cfg, setup, err := process.Load(program, args, out, config.ResourceManager)
+//		if err != nil {
+//			return err
+//		}
+//		clusters, err := setup.Connect(ctx, process.Needs{Scheme: scheme})
+//		if err != nil {
+//			return err
+//		}
+//		// Add controllers to clusters.Source.
+//		return clusters.Start(ctx)
+//	}
+package process

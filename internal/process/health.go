@@ -1,0 +1,99 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// How long one probe may take. Kubelets wait a second by default.
+const (
+	syncProbeTimeout      = 500 * time.Millisecond
+	apiServerProbeTimeout = 900 * time.Millisecond
+)
+
+// syncer is a cache that can be asked whether it is filled.
+type syncer interface {
+	WaitForCacheSync(ctx context.Context) bool
+}
+
+// addProbes adds the checks of /healthz and /readyz. Liveness probes ask /healthz/ping only: an outage of the API
+// server must not restart us.
+func addProbes(mgr manager.Manager, source, target syncer, syncDeadline time.Duration, passive clock.PassiveClock) error {
+	apiServer, err := apiServerCheck(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	caches := map[string]syncer{"source": source}
+	if target != nil {
+		caches["target"] = target
+	}
+	errs := []error{
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddHealthzCheck("apiserver-healthz", apiServer),
+	}
+	for side, cache := range caches {
+		check := syncCheck(cache)
+		errs = append(errs,
+			mgr.AddReadyzCheck(side+"-informer-sync", check),
+			mgr.AddHealthzCheck(side+"-informer-sync", tolerate(check, syncDeadline, passive)),
+		)
+	}
+	return errors.Join(errs...)
+}
+
+// syncCheck fails while informers that were started are not filled.
+func syncCheck(cache syncer) healthz.Checker {
+	return func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), syncProbeTimeout)
+		defer cancel()
+		if !cache.WaitForCacheSync(ctx) {
+			return errors.New("informers are not synced")
+		}
+		return nil
+	}
+}
+
+// tolerate fails only after a check has failed for longer than the deadline, counted from its last success or from now.
+func tolerate(check healthz.Checker, deadline time.Duration, passive clock.PassiveClock) healthz.Checker {
+	var mu sync.Mutex // Probes may overlap.
+	lastGood := passive.Now()
+	return func(req *http.Request) error {
+		err := check(req)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			lastGood = passive.Now()
+			return nil
+		}
+		if passive.Since(lastGood) <= deadline {
+			return nil
+		}
+		return fmt.Errorf("for more than %s: %w", deadline, err)
+	}
+}
+
+// apiServerCheck fails unless /healthz of the API server answers 200. It does not wait behind a client-side limit.
+func apiServerCheck(cfg *rest.Config, httpClient *http.Client) (healthz.Checker, error) {
+	client, err := discovery.NewDiscoveryClientForConfigAndClient(withoutLimit(cfg), httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("create client for health checks: %w", err)
+	}
+	return func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), apiServerProbeTimeout)
+		defer cancel()
+		if err := client.RESTClient().Get().AbsPath("/healthz").Do(ctx).Error(); err != nil {
+			return fmt.Errorf("ask /healthz of the API server: %w", err)
+		}
+		return nil
+	}, nil
+}

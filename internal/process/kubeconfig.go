@@ -1,0 +1,111 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/espalier-dev/espalier/internal/config"
+)
+
+// allowedUserFields are what the user of a kubeconfig may have. Nothing among them makes us run a program or act as
+// somebody else, and nothing but the token file is read from elsewhere.
+const allowedUserFields = "client-certificate-data, client-key-data, token, tokenFile, username, password"
+
+// restConfig returns how to reach the API server of a connection: by its kubeconfig, or from inside the cluster.
+func restConfig(connection config.ClientConnection, userAgent string) (*rest.Config, error) {
+	base, err := baseConfig(connection.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	return tuneConfig(base, connection, userAgent), nil
+}
+
+func baseConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		base, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errors.New("no kubeconfig is named and this process does not run in a cluster")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read in-cluster configuration: %w", err)
+		}
+		return base, nil
+	}
+	loaded, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %q: %w", kubeconfig, err)
+	}
+	if err := checkUsers(loaded.AuthInfos); err != nil {
+		return nil, fmt.Errorf("read kubeconfig %q: %w", kubeconfig, err)
+	}
+	if err := clientcmd.ResolveLocalPaths(loaded); err != nil {
+		return nil, fmt.Errorf("read kubeconfig %q: %w", kubeconfig, err)
+	}
+	base, err := clientcmd.NewDefaultClientConfig(*loaded, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %q: %w", kubeconfig, err)
+	}
+	return base, nil
+}
+
+// checkUsers refuses users with fields that are not allowed, and names all of them.
+func checkUsers(users map[string]*clientcmdapi.AuthInfo) error {
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		if forbidden := forbiddenFields(users[name]); len(forbidden) > 0 {
+			return fmt.Errorf("user %q has %s, which is not supported; allowed are only %s", name, strings.Join(forbidden, ", "), allowedUserFields)
+		}
+	}
+	return nil
+}
+
+func forbiddenFields(user *clientcmdapi.AuthInfo) []string {
+	var found []string
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"client-certificate", user.ClientCertificate != ""},
+		{"client-key", user.ClientKey != ""},
+		{"as", user.Impersonate != ""},
+		{"as-uid", user.ImpersonateUID != ""},
+		{"as-groups", len(user.ImpersonateGroups) > 0},
+		{"as-user-extra", len(user.ImpersonateUserExtra) > 0},
+		{"auth-provider", user.AuthProvider != nil},
+		{"exec", user.Exec != nil},
+	} {
+		if field.set {
+			found = append(found, field.name)
+		}
+	}
+	return found
+}
+
+// tuneConfig returns base with the settings of a connection. Without qps and burst nothing limits requests on our side:
+// the API server's priority and fairness does. A limit that is set holds for all clients of the connection together.
+func tuneConfig(base *rest.Config, connection config.ClientConnection, userAgent string) *rest.Config {
+	tuned := rest.CopyConfig(base)
+	tuned.UserAgent = userAgent
+	tuned.AcceptContentTypes = connection.AcceptContentTypes
+	tuned.ContentType = connection.ContentType
+	tuned.QPS, tuned.Burst, tuned.RateLimiter = -1, 0, nil
+	if connection.QPS > 0 {
+		tuned.QPS, tuned.Burst = connection.QPS, int(connection.Burst)
+		tuned.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(connection.QPS, int(connection.Burst))
+	}
+	return tuned
+}
+
+// withoutLimit returns a configuration for requests that must not wait behind others, such as lease renewals.
+func withoutLimit(limited *rest.Config) *rest.Config {
+	free := rest.CopyConfig(limited)
+	free.QPS, free.Burst, free.RateLimiter = -1, 0, nil
+	return free
+}

@@ -1,0 +1,141 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/go-logr/logr"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/espalier-dev/espalier/internal/config"
+)
+
+// Configuration is what the types of all configuration files have in common.
+type Configuration interface {
+	// Process returns the part that every binary needs.
+	Process() config.Process
+	// Validate reports every mistake.
+	Validate() field.ErrorList
+}
+
+// Setup is a process that knows what it shall do and has a log, but no connection yet.
+type Setup struct {
+	// Program is who we are.
+	Program Program
+	// Config is the common part of the configuration, with what the environment overrides.
+	Config config.Process
+	// Log is the process's logger.
+	Log logr.Logger
+	// WrapTransport, if not nil, sees every request to both clusters: tests count requests with it, and cut them off.
+	WrapTransport func(http.RoundTripper) http.RoundTripper
+}
+
+// Load answers --version and --help, reads the configuration file with the decoder of its schema, validates it, starts
+// the log and says there what was started with which flags and what the file is warned of. Every error up to here
+// carries the usage text for Main; errors never hold contents of the file but the values at fault.
+func Load[C Configuration](program Program, args []string, out io.Writer, schema func([]byte) (C, []config.Warning, error)) (C, *Setup, error) {
+	var none C
+	f := newFlags(program)
+	fail := func(err error) (C, *Setup, error) {
+		return none, nil, &usageError{err: err, usage: f.usage(program)}
+	}
+	if err := f.parse(args); err != nil {
+		return fail(err)
+	}
+	if answered, err := answer(f, program, out); err != nil {
+		return none, nil, err
+	} else if answered {
+		return none, nil, errAnswered
+	}
+	c, warnings, err := readConfig(f.config, schema)
+	if err != nil {
+		return fail(err)
+	}
+	if f.strict {
+		if err := refuseMistakes(warnings); err != nil {
+			return fail(err)
+		}
+	}
+	if err := c.Validate().ToAggregate(); err != nil {
+		return fail(fmt.Errorf("error validating config: %w", err))
+	}
+	setup := &Setup{Program: program, Config: withEnvironment(c.Process(), os.Getenv)}
+	setup.Log = newLogger(out, setup.Config.LogLevel, setup.Config.LogFormat)
+	redirectLibraryLogs(setup.Log)
+	logStart(setup.Log, program, f, warnings)
+	return c, setup, nil
+}
+
+// answer prints what --help or --version ask for, and says whether one of them did.
+func answer(f *flags, program Program, out io.Writer) (bool, error) {
+	if f.help {
+		_, err := fmt.Fprint(out, f.usage(program))
+		return true, err
+	}
+	if f.version == "false" {
+		return false, nil
+	}
+	text, err := describeVersion(program, f.version == "raw")
+	if err != nil {
+		return false, err
+	}
+	_, err = fmt.Fprintln(out, text)
+	return true, err
+}
+
+func readConfig[C Configuration](file string, schema func([]byte) (C, []config.Warning, error)) (C, []config.Warning, error) {
+	var none C
+	if file == "" {
+		return none, nil, errors.New("missing config file")
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return none, nil, fmt.Errorf("error reading config file: %w", err)
+	}
+	c, warnings, err := schema(data)
+	if err != nil {
+		return none, nil, fmt.Errorf("error decoding config: %w", err)
+	}
+	return c, warnings, nil
+}
+
+// refuseMistakes is what --strict-config does.
+func refuseMistakes(warnings []config.Warning) error {
+	var errs []error
+	for _, w := range warnings {
+		if w.Mistake {
+			errs = append(errs, errors.New(w.String()))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("error decoding config: --strict-config refuses: %w", utilerrors.NewAggregate(errs))
+}
+
+// withEnvironment lets KUBECONFIG and TARGET_KUBECONFIG override the file. The second does not make up a target.
+func withEnvironment(c config.Process, getenv func(string) string) config.Process {
+	if kubeconfig := getenv("KUBECONFIG"); kubeconfig != "" {
+		c.Source.Kubeconfig = kubeconfig
+	}
+	if kubeconfig := getenv("TARGET_KUBECONFIG"); kubeconfig != "" && c.Target != nil {
+		target := *c.Target
+		target.Kubeconfig = kubeconfig
+		c.Target = &target
+	}
+	return c
+}
+
+func logStart(log logr.Logger, program Program, f *flags, warnings []config.Warning) {
+	log.Info("Starting", "binary", program.Name, "version", Version)
+	for _, flag := range f.values() {
+		log.Info("Flag", "name", flag[0], "value", flag[1])
+	}
+	for _, w := range warnings {
+		log.Info("Configuration warning", "field", w.Path, "line", w.Line, "warning", w.Message)
+	}
+}

@@ -1,0 +1,50 @@
+package process
+
+import (
+	"io"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/zapr"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// newLogger returns a logger of one of the levels debug (which shows V(1)), info and error, that writes JSON lines or
+// text. Goroutines may share the writer.
+func newLogger(out io.Writer, level, format string) logr.Logger {
+	encoding := zap.NewProductionEncoderConfig()
+	encoding.EncodeTime = zapcore.ISO8601TimeEncoder
+	encoding.EncodeDuration = zapcore.StringDurationEncoder
+	encoder := zapcore.NewJSONEncoder(encoding)
+	if format == "text" {
+		encoder = zapcore.NewConsoleEncoder(encoding)
+	}
+	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(out)), zapLevel(level))
+	return zapr.NewLogger(zap.New(core))
+}
+
+func zapLevel(level string) zapcore.Level {
+	switch level {
+	case "debug":
+		return zapcore.DebugLevel
+	case "error":
+		return zapcore.ErrorLevel
+	default:
+		return zapcore.InfoLevel
+	}
+}
+
+// libraryLogs remembers that the loggers of libraries have been set: they are global to the process, and setting them
+// again while they are in use is a race. Only tests, which start several binaries in one process, would do so.
+var libraryLogs sync.Once
+
+// redirectLibraryLogs makes client-go and controller-runtime log where we do.
+func redirectLibraryLogs(log logr.Logger) {
+	libraryLogs.Do(func() {
+		klog.SetLogger(log.WithName("client-go"))
+		ctrllog.SetLogger(log)
+	})
+}

@@ -1,0 +1,83 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// Grace is how long a process may take to stop after SIGINT or SIGTERM.
+const Grace = 5 * time.Second
+
+// shutdownTimeout is the part of Grace that controllers and servers may use. The rest is for giving the lease back.
+const shutdownTimeout = Grace - 500*time.Millisecond
+
+// Run is what a binary does until its context ends. It takes everything that it uses, so that tests start the real thing.
+type Run func(ctx context.Context, args []string, out io.Writer) error
+
+// Main runs a binary and returns its exit code: 0 if it ended without error, else 1, with the error on standard output.
+// SIGINT and SIGTERM end the context; after Grace, or at a second signal, Main returns without waiting any longer.
+func Main(run func(ctx context.Context, args []string, out io.Writer) error) int {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	return supervise(run, os.Args[1:], os.Stdout, signals, Grace)
+}
+
+func supervise(run Run, args []string, out io.Writer, signals <-chan os.Signal, grace time.Duration) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, args, out) }()
+
+	select {
+	case err := <-done:
+		return report(out, err)
+	case <-signals:
+		cancel()
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		if errors.Is(err, context.Canceled) {
+			err = nil // stopped while it was still starting
+		}
+		return report(out, err)
+	case <-signals:
+		return report(out, errors.New("stopped at once by a second signal"))
+	case <-timer.C:
+		return report(out, fmt.Errorf("stop: not finished within %s", grace))
+	}
+}
+
+// report tells the error and returns the exit code that belongs to it. Usage is shown only where it helps: when the
+// command line or the configuration is at fault.
+func report(out io.Writer, err error) int {
+	if err == nil || errors.Is(err, errAnswered) {
+		return 0
+	}
+	fmt.Fprintf(out, "Error: %v\n", err)
+	var misuse *usageError
+	if errors.As(err, &misuse) {
+		fmt.Fprintf(out, "\n%s", misuse.usage)
+	}
+	return 1
+}
+
+// errAnswered ends a run that only had to answer --version or --help.
+var errAnswered = errors.New("answered --version or --help")
+
+// usageError is a mistake of the command line or the configuration.
+type usageError struct {
+	err   error
+	usage string
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }

@@ -1,0 +1,182 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/utils/clock"
+)
+
+// failedGroupAge is how old a discovery may be that missed a group because its server did not answer, before that group
+// is looked for again.
+const failedGroupAge = 5 * time.Second
+
+// Mapper maps kinds to resources by what an API server serves. It asks the server when it is first used, and again when
+// something is not found and the last answer is older than a given age, or after Reset; otherwise it sends no request.
+// "No match" therefore may be outdated by that age. A group whose own server does not answer is never "no match", but
+// an error, so that nobody takes its objects for gone. Safe for concurrent use; callers share one discovery.
+type Mapper struct {
+	client discovery.DiscoveryInterfaceWithContext
+	clock  clock.PassiveClock
+	maxAge time.Duration
+
+	mu    sync.Mutex
+	known *discovered // Guarded by mu; what it points to never changes. Nil: ask the server.
+}
+
+var _ meta.RESTMapper = &Mapper{}
+
+// discovered is what the API server served at a time.
+type discovered struct {
+	mapper meta.RESTMapper
+	at     time.Time
+	// failed are the groups whose server did not answer, with the error.
+	failed map[string]error
+}
+
+// NewMapper returns a mapper for the API server of cfg. It sends no request yet. The last answer counts as long as
+// maxAge even for what it does not hold.
+func NewMapper(cfg *rest.Config, httpClient *http.Client, passive clock.PassiveClock, maxAge time.Duration) (*Mapper, error) {
+	client, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("create discovery client: %w", err)
+	}
+	return &Mapper{client: client, clock: passive, maxAge: maxAge}, nil
+}
+
+// Reset forgets everything: the next lookup asks the server. Call it after a change that you know of, such as a new
+// CustomResourceDefinition.
+func (m *Mapper) Reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known = nil
+}
+
+// KindFor implements meta.RESTMapper.
+func (m *Mapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	return find(m, resource.Group, func(mapper meta.RESTMapper) (schema.GroupVersionKind, error) { return mapper.KindFor(resource) })
+}
+
+// KindsFor implements meta.RESTMapper.
+func (m *Mapper) KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
+	return find(m, resource.Group, func(mapper meta.RESTMapper) ([]schema.GroupVersionKind, error) { return mapper.KindsFor(resource) })
+}
+
+// ResourceFor implements meta.RESTMapper.
+func (m *Mapper) ResourceFor(input schema.GroupVersionResource) (schema.GroupVersionResource, error) {
+	return find(m, input.Group, func(mapper meta.RESTMapper) (schema.GroupVersionResource, error) { return mapper.ResourceFor(input) })
+}
+
+// ResourcesFor implements meta.RESTMapper.
+func (m *Mapper) ResourcesFor(input schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
+	return find(m, input.Group, func(mapper meta.RESTMapper) ([]schema.GroupVersionResource, error) { return mapper.ResourcesFor(input) })
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (m *Mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	return find(m, gk.Group, func(mapper meta.RESTMapper) (*meta.RESTMapping, error) { return mapper.RESTMapping(gk, versions...) })
+}
+
+// RESTMappings implements meta.RESTMapper.
+func (m *Mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
+	return find(m, gk.Group, func(mapper meta.RESTMapper) ([]*meta.RESTMapping, error) { return mapper.RESTMappings(gk, versions...) })
+}
+
+// ResourceSingularizer implements meta.RESTMapper.
+func (m *Mapper) ResourceSingularizer(resource string) (string, error) {
+	return find(m, "", func(mapper meta.RESTMapper) (string, error) { return mapper.ResourceSingularizer(resource) })
+}
+
+// find looks into what is known, and once more after a new discovery if it is not there.
+func find[T any](m *Mapper, group string, look func(meta.RESTMapper) (T, error)) (T, error) {
+	var none T
+	known, err := m.discover(nil, group)
+	if err != nil {
+		return none, err
+	}
+	result, err := look(known.mapper)
+	if !meta.IsNoMatchError(err) {
+		return result, err
+	}
+	known, discoveryErr := m.discover(known, group)
+	if discoveryErr != nil {
+		return none, discoveryErr
+	}
+	result, err = look(known.mapper)
+	if failure := known.failed[group]; meta.IsNoMatchError(err) && failure != nil {
+		return none, failure
+	}
+	return result, err
+}
+
+// discover returns what is known, if it is another answer than the one that was not enough, or too young to be asked
+// for again. Else it asks the server; others who need the answer wait for it.
+func (m *Mapper) discover(notEnough *discovered, group string) (*discovered, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known != nil && (m.known != notEnough || !m.outdated(m.known, group)) {
+		return m.known, nil
+	}
+	fresh, err := m.ask()
+	if err != nil {
+		return nil, err
+	}
+	m.known = fresh
+	return fresh, nil
+}
+
+func (m *Mapper) outdated(known *discovered, group string) bool {
+	maxAge := m.maxAge
+	if known.failed[group] != nil {
+		maxAge = min(maxAge, failedGroupAge)
+	}
+	return m.clock.Since(known.at) >= maxAge
+}
+
+// ask reads everything that the server serves; with aggregated discovery these are two requests. It does not use the
+// client's method of the same name, which repeats everything because one group is silent. The interface of mappers has
+// no context; the client's own timeout bounds the requests.
+func (m *Mapper) ask() (*discovered, error) {
+	at := m.clock.Now()
+	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(context.Background(), m.client)
+	var partial *discovery.ErrGroupDiscoveryFailed
+	if err != nil && !errors.As(err, &partial) {
+		return nil, fmt.Errorf("discover the kinds of the API server: %w", err)
+	}
+	failed := map[string]error{}
+	if partial != nil {
+		for gv, failure := range partial.Groups {
+			failed[gv.Group] = fmt.Errorf("discover the kinds of %s: %w", gv, failure)
+		}
+	}
+	return &discovered{mapper: restmapper.NewDiscoveryRESTMapper(combine(groups, lists)), at: at, failed: failed}, nil
+}
+
+// combine puts resources into their groups and versions.
+func combine(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*restmapper.APIGroupResources {
+	byVersion := make(map[string][]metav1.APIResource, len(lists))
+	for _, list := range lists {
+		byVersion[list.GroupVersion] = list.APIResources
+	}
+	combined := make([]*restmapper.APIGroupResources, 0, len(groups))
+	for _, group := range groups {
+		resources := &restmapper.APIGroupResources{Group: *group, VersionedResources: map[string][]metav1.APIResource{}}
+		for _, version := range group.Versions {
+			if list, ok := byVersion[version.GroupVersion]; ok {
+				resources.VersionedResources[version.Version] = list
+			}
+		}
+		combined = append(combined, resources)
+	}
+	return combined
+}

@@ -1,0 +1,206 @@
+package process
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// discoveryServer serves the kinds that it is told, in the old format of discovery, and counts how often it is asked.
+type discoveryServer struct {
+	mu          sync.Mutex
+	kinds       map[string]string // kind by group version
+	broken      map[string]bool   // group versions whose own server does not answer
+	down        bool
+	discoveries int
+}
+
+func (s *discoveryServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	groupVersion := ""
+	switch {
+	case s.down:
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	case r.URL.Path == "/api":
+		s.discoveries++
+		s.answer(w, metav1.APIVersions{})
+		return
+	case r.URL.Path == "/apis":
+		groups := metav1.APIGroupList{}
+		for name := range s.kinds {
+			gv, _ := schema.ParseGroupVersion(name)
+			version := metav1.GroupVersionForDiscovery{GroupVersion: name, Version: gv.Version}
+			groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version})
+		}
+		s.answer(w, groups)
+		return
+	default:
+		groupVersion = r.URL.Path[len("/apis/"):]
+	}
+	if s.broken[groupVersion] {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	s.answer(w, metav1.APIResourceList{GroupVersion: groupVersion, APIResources: []metav1.APIResource{
+		{Name: "things", SingularName: "thing", Kind: s.kinds[groupVersion], Namespaced: true},
+	}})
+}
+
+func (s *discoveryServer) answer(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(value)
+}
+
+func (s *discoveryServer) change(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+func newTestMapper(t *testing.T) (*discoveryServer, *Mapper, *clocktesting.FakeClock) {
+	t.Helper()
+	served := &discoveryServer{kinds: map[string]string{"a.example.com/v1": "Apple"}, broken: map[string]bool{}}
+	server := httptest.NewServer(served)
+	t.Cleanup(server.Close)
+	passive := clocktesting.NewFakeClock(time.Unix(0, 0))
+	mapper, err := NewMapper(&rest.Config{Host: server.URL, QPS: -1}, server.Client(), passive, time.Minute)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return served, mapper, passive
+}
+
+func apple() schema.GroupKind { return schema.GroupKind{Group: "a.example.com", Kind: "Apple"} }
+func pear() schema.GroupKind  { return schema.GroupKind{Group: "p.example.com", Kind: "Pear"} }
+
+func TestMapperAsksOnceWhenItIsFirstUsed(t *testing.T) {
+	g := NewWithT(t)
+	served, mapper, passive := newTestMapper(t)
+	g.Expect(served.discoveries).To(Equal(0))
+	passive.Step(time.Hour)
+	for range 3 {
+		mapping, err := mapper.RESTMapping(apple(), "v1")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(mapping.Resource).To(Equal(schema.GroupVersionResource{Group: "a.example.com", Version: "v1", Resource: "things"}))
+		g.Expect(mapping.Scope.Name()).To(Equal(meta.RESTScopeNameNamespace))
+		passive.Step(time.Hour)
+	}
+	g.Expect(served.discoveries).To(Equal(1))
+}
+
+func TestMapperServesEveryDirection(t *testing.T) {
+	g := NewWithT(t)
+	_, mapper, _ := newTestMapper(t)
+	gvk := schema.GroupVersionKind{Group: "a.example.com", Version: "v1", Kind: "Apple"}
+	gvr := schema.GroupVersionResource{Group: "a.example.com", Version: "v1", Resource: "things"}
+	g.Expect(mapper.KindFor(gvr)).To(Equal(gvk))
+	g.Expect(mapper.KindsFor(gvr)).To(Equal([]schema.GroupVersionKind{gvk}))
+	g.Expect(mapper.ResourceFor(gvr)).To(Equal(gvr))
+	g.Expect(mapper.ResourcesFor(gvr)).To(Equal([]schema.GroupVersionResource{gvr}))
+	g.Expect(mapper.ResourceSingularizer("things")).To(Equal("thing"))
+	mappings, err := mapper.RESTMappings(apple())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(mappings).To(HaveLen(1))
+	g.Expect(mappings[0].GroupVersionKind).To(Equal(gvk))
+}
+
+func TestMapperRemembersNoMatchForAWhile(t *testing.T) {
+	g := NewWithT(t)
+	served, mapper, passive := newTestMapper(t)
+	_, err := mapper.RESTMapping(pear(), "v1")
+	g.Expect(meta.IsNoMatchError(err)).To(BeTrue())
+	served.change(func() { served.kinds["p.example.com/v1"] = "Pear" })
+
+	passive.Step(59 * time.Second)
+	_, err = mapper.RESTMapping(pear(), "v1")
+	g.Expect(meta.IsNoMatchError(err)).To(BeTrue())
+	g.Expect(served.discoveries).To(Equal(1))
+
+	passive.Step(time.Second)
+	_, err = mapper.RESTMapping(pear(), "v1")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(served.discoveries).To(Equal(2))
+}
+
+func TestMapperResetDoesNotWait(t *testing.T) {
+	g := NewWithT(t)
+	served, mapper, _ := newTestMapper(t)
+	_, err := mapper.RESTMapping(pear(), "v1")
+	g.Expect(meta.IsNoMatchError(err)).To(BeTrue())
+	served.change(func() {
+		served.kinds["p.example.com/v1"] = "Pear"
+		delete(served.kinds, "a.example.com/v1")
+	})
+	mapper.Reset()
+	_, err = mapper.RESTMapping(pear(), "v1")
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = mapper.RESTMapping(apple(), "v1")
+	g.Expect(meta.IsNoMatchError(err)).To(BeTrue(), "what is gone is forgotten too")
+	g.Expect(served.discoveries).To(Equal(2))
+}
+
+func TestMapperDoesNotTakeASilentGroupForGone(t *testing.T) {
+	g := NewWithT(t)
+	served, mapper, passive := newTestMapper(t)
+	served.kinds["p.example.com/v1"] = "Pear"
+	served.broken["p.example.com/v1"] = true
+
+	_, err := mapper.RESTMapping(pear(), "v1")
+	g.Expect(err).To(MatchError(HavePrefix("discover the kinds of p.example.com/v1: ")))
+	g.Expect(meta.IsNoMatchError(err)).To(BeFalse())
+	_, err = mapper.RESTMapping(apple(), "v1")
+	g.Expect(err).NotTo(HaveOccurred(), "other groups are not concerned")
+	_, err = mapper.RESTMapping(schema.GroupKind{Group: "x.example.com", Kind: "X"}, "v1")
+	g.Expect(meta.IsNoMatchError(err)).To(BeTrue())
+
+	served.change(func() { served.broken = nil })
+	passive.Step(4 * time.Second)
+	_, err = mapper.RESTMapping(pear(), "v1")
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(served.discoveries).To(Equal(1))
+	passive.Step(time.Second)
+	_, err = mapper.RESTMapping(pear(), "v1")
+	g.Expect(err).NotTo(HaveOccurred(), "a silent group is looked for again sooner")
+}
+
+func TestMapperDoesNotTakeASilentServerForEmpty(t *testing.T) {
+	g := NewWithT(t)
+	served, mapper, _ := newTestMapper(t)
+	served.down = true
+	_, err := mapper.RESTMapping(apple(), "v1")
+	g.Expect(err).To(MatchError(HavePrefix("discover the kinds of the API server: ")))
+	g.Expect(meta.IsNoMatchError(err)).To(BeFalse())
+	served.change(func() { served.down = false })
+	_, err = mapper.RESTMapping(apple(), "v1")
+	g.Expect(err).NotTo(HaveOccurred(), "a failure is not remembered")
+}
+
+func TestMapperSharesOneDiscovery(t *testing.T) {
+	g := NewWithT(t)
+	served, mapper, passive := newTestMapper(t)
+	lookUp := func() {
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				_, _ = mapper.RESTMapping(pear(), "v1")
+				_, _ = mapper.RESTMapping(apple(), "v1")
+			})
+		}
+		wg.Wait()
+	}
+	lookUp()
+	g.Expect(served.discoveries).To(Equal(1))
+	passive.Step(time.Minute)
+	lookUp()
+	g.Expect(served.discoveries).To(Equal(2))
+}

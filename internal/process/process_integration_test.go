@@ -1,0 +1,275 @@
+package process
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// adminFile writes the administrator's kubeconfig of a server.
+func adminFile(t *testing.T, server local.Server) string {
+	t.Helper()
+	return writeFile(t, "kubeconfig", string(server.Kubeconfig))
+}
+
+// userFile writes a kubeconfig for a server with another user.
+func userFile(t *testing.T, server local.Server, user *clientcmdapi.AuthInfo) string {
+	t.Helper()
+	g := NewWithT(t)
+	loaded, err := clientcmd.Load(server.Kubeconfig)
+	g.Expect(err).NotTo(HaveOccurred())
+	for name := range loaded.AuthInfos {
+		loaded.AuthInfos[name] = user
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	g.Expect(clientcmd.WriteToFile(*loaded, file)).To(Succeed())
+	return file
+}
+
+func TestAcceptance22OnlyOneReplicaWorksAndHandsOverAtOnce(t *testing.T) {
+	s := servers(t)
+	g := NewWithT(t)
+	c := admin(t, s.Source)
+	namespace := newNamespace(t, c)
+	env := "KUBECONFIG=" + adminFile(t, s.Source)
+
+	first := start(t, roleGardener, configIn(namespace, ""), env)
+	first.says(t, `"msg":"Leading"`)
+	second := start(t, roleGardener, configIn(namespace, ""), env)
+	get(t, second.probes+"/readyz", http.StatusOK)
+	g.Consistently(second.out.String).WithTimeout(3*time.Second).ShouldNot(ContainSubstring(`"msg":"Leading"`), "the lease is taken")
+
+	lease := &coordinationv1.Lease{}
+	g.Expect(c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "gardener-resource-manager-gardener"}, lease)).To(Succeed())
+	g.Expect(lease.Spec.LeaseDurationSeconds).To(Equal(ptr.To[int32](60)))
+
+	first.signal(t)
+	code, _ := first.ends(t)
+	g.Expect(code).To(Equal(0))
+	second.says(t, `"msg":"Leading"`) // Within 20 s, a third of the lease's duration.
+}
+
+func TestAcceptance23And17And24EndpointsAndNamespaces(t *testing.T) {
+	s := servers(t)
+	g := NewWithT(t)
+	c := admin(t, s.Source)
+	namespace, other := newNamespace(t, c), newNamespace(t, c)
+	for _, ns := range []string{namespace, other} {
+		g.Expect(c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "seedling"}})).To(Succeed())
+	}
+
+	p := start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+adminFile(t, s.Source), "POD_NAMESPACE=garden")
+	p.says(t, `"msg":"Connected","source":"`+s.Source.Config.Host+`","target":"`+s.Source.Config.Host+`","shared":true,"same":true,"namespace":"garden"`)
+	p.says(t, `"object":"`+namespace+`/seedling"`)
+	g.Expect(p.out.String()).NotTo(ContainSubstring(other + "/seedling"))
+
+	get(t, p.probes+"/healthz", http.StatusOK)
+	get(t, p.probes+"/healthz/ping", http.StatusOK)
+	get(t, p.probes+"/healthz/apiserver-healthz", http.StatusOK)
+	get(t, p.probes+"/healthz/source-informer-sync", http.StatusOK)
+	get(t, p.probes+"/readyz", http.StatusOK)
+	get(t, p.probes+"/readyz/source-informer-sync", http.StatusOK)
+	get(t, p.probes+"/readyz/target-informer-sync", http.StatusNotFound)
+	g.Expect(get(t, p.metrics+"/metrics", http.StatusOK)).To(ContainSubstring("rest_client_requests_total"))
+	get(t, p.metrics+"/debug/pprof/", http.StatusNotFound)
+}
+
+func TestAcceptance23ProfilesAreServedWhenAskedFor(t *testing.T) {
+	s := servers(t)
+	namespace := newNamespace(t, admin(t, s.Source))
+	p := start(t, roleGardener, configIn(namespace, "debugging: {enableProfiling: true}\n"), "KUBECONFIG="+adminFile(t, s.Source))
+	NewWithT(t).Expect(get(t, p.metrics+"/debug/pprof/", http.StatusOK)).To(ContainSubstring("goroutine"))
+	get(t, p.metrics+"/debug/pprof/symbol", http.StatusOK)
+	get(t, p.metrics+"/metrics", http.StatusOK)
+}
+
+func TestAcceptance19TwoClustersFromTheEnvironment(t *testing.T) {
+	s := servers(t)
+	namespace := newNamespace(t, admin(t, s.Source))
+	p := start(t, roleGardener, configIn(namespace, "targetClientConnection: {kubeconfig: /only/the/environment/counts}\n"),
+		"KUBECONFIG="+adminFile(t, s.Source), "TARGET_KUBECONFIG="+adminFile(t, s.Target))
+	p.says(t, `"msg":"Connected","source":"`+s.Source.Config.Host+`","target":"`+s.Target.Config.Host+`","shared":false,"same":false,"namespace":"`+namespace+`"`)
+	p.says(t, `"msg":"Leading"`)
+	get(t, p.probes+"/readyz/target-informer-sync", http.StatusOK)
+	get(t, p.probes+"/readyz", http.StatusOK)
+}
+
+func TestAcceptance19TheTargetVariableAloneMakesNoTarget(t *testing.T) {
+	s := servers(t)
+	namespace := newNamespace(t, admin(t, s.Source))
+	p := start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+adminFile(t, s.Source), "TARGET_KUBECONFIG=/does/not/exist")
+	p.says(t, `"shared":true`)
+}
+
+func TestOneClusterByTwoAddressesIsRecognised(t *testing.T) {
+	s := servers(t)
+	g := NewWithT(t)
+	namespace := newNamespace(t, admin(t, s.Source))
+	loaded, err := clientcmd.Load(s.Source.Kubeconfig)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, cluster := range loaded.Clusters {
+		cluster.Server = strings.Replace(cluster.Server, "127.0.0.1", "localhost", 1)
+		cluster.TLSServerName = "127.0.0.1"
+	}
+	target := filepath.Join(t.TempDir(), "kubeconfig")
+	g.Expect(clientcmd.WriteToFile(*loaded, target)).To(Succeed())
+	p := start(t, roleGardener, configIn(namespace, "targetClientConnection: {}\n"), "KUBECONFIG="+adminFile(t, s.Source), "TARGET_KUBECONFIG="+target)
+	p.says(t, `"shared":false,"same":true`)
+}
+
+func TestAcceptance20ExecIsRefused(t *testing.T) {
+	s := servers(t)
+	g := NewWithT(t)
+	marker := filepath.Join(t.TempDir(), "ran")
+	file := userFile(t, s.Source, &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
+		APIVersion: "client.authentication.k8s.io/v1", Command: "touch", Args: []string{marker}, InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+	}})
+	p := start(t, roleGardener, configIn("garden", ""), "KUBECONFIG="+file)
+	code, last := p.ends(t)
+	g.Expect(code).To(Equal(1))
+	g.Expect(last).To(And(HavePrefix("Error: connect to source cluster: read kubeconfig "), ContainSubstring(" has exec, "+allowed)))
+	g.Expect(marker).NotTo(BeAnExistingFile())
+}
+
+func TestAcceptance20ATokenFileWorksAndMissingRightsAreNamed(t *testing.T) {
+	s := servers(t)
+	g := NewWithT(t)
+	c := admin(t, s.Source)
+	namespace := newNamespace(t, c)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "gardener"}}
+	g.Expect(c.Create(t.Context(), account)).To(Succeed())
+	token := &authenticationv1.TokenRequest{}
+	g.Expect(c.SubResource("token").Create(t.Context(), account, token)).To(Succeed())
+	kubeconfig := userFile(t, s.Source, &clientcmdapi.AuthInfo{TokenFile: writeFile(t, "token", token.Status.Token)})
+
+	p := start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+kubeconfig)
+	code, last := p.ends(t)
+	g.Expect(code).To(Equal(1))
+	g.Expect(last).To(Equal(`Error: source cluster at ` + s.Source.Config.Host + `: ` +
+		`not allowed to list, watch configmaps in namespace "` + namespace + `": grant it, for example with the roles in deploy/gardener; ` +
+		`not allowed to create, get, update leases.coordination.k8s.io in namespace "` + namespace + `": grant it, for example with the roles in deploy/gardener`))
+
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "gardener"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{"gardener-resource-manager-gardener"}, Verbs: []string{"get", "update"}},
+	}}
+	g.Expect(c.Create(t.Context(), role)).To(Succeed())
+	g.Expect(c.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "gardener"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "gardener"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: "gardener"}},
+	})).To(Succeed())
+	start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+kubeconfig).says(t, `"msg":"Leading"`)
+}
+
+func TestWhatStopsAProcessAtStartIsToldInOneLine(t *testing.T) {
+	s := servers(t)
+	namespace := newNamespace(t, admin(t, s.Source))
+	good := adminFile(t, s.Source)
+	closed := "127.0.0.1:" + strconv.Itoa(freePort(t))
+	unreachable := writeFile(t, "kubeconfig", strings.ReplaceAll(kubeconfigWith("{token: abc}"), "127.0.0.1:1", closed))
+	unknownUser := userFile(t, s.Source, &clientcmdapi.AuthInfo{Token: "very-secret"})
+	for name, tc := range map[string]struct {
+		role, config, kubeconfig string
+		want                     string
+	}{
+		"an API server that does not answer": {
+			role: roleGardener, config: configIn(namespace, ""), kubeconfig: unreachable,
+			want: `Error: connect to source cluster: cannot reach API server at https://` + closed + `: Get "https://` + closed + `/api/v1": dial tcp ` + closed +
+				`: connect: connection refused; check kubeconfig "` + unreachable + `" (sourceClientConnection.kubeconfig or KUBECONFIG)`,
+		},
+		"an API server that does not know us": {
+			role: roleGardener, config: configIn(namespace, ""), kubeconfig: unknownUser,
+			want: `Error: connect to source cluster: API server at ` + s.Source.Config.Host + ` does not accept our credentials; check kubeconfig "` + unknownUser + `" (sourceClientConnection.kubeconfig or KUBECONFIG)`,
+		},
+		"no kubeconfig for the target": {
+			role: roleGardener, config: configIn(namespace, "targetClientConnection: {}\n"), kubeconfig: good,
+			want: `Error: connect to target cluster: no kubeconfig is named and this process does not run in a cluster; check the in-cluster configuration, or name a kubeconfig in targetClientConnection.kubeconfig or TARGET_KUBECONFIG`,
+		},
+		"a kind that is not served": {
+			role: roleNeedsBonsai, config: configIn(namespace, ""), kubeconfig: good,
+			want: `Error: source cluster at ` + s.Source.Config.Host + `: kind Bonsai (trees.example.com/v1) is not served: run "kubectl apply -f deploy/crds"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			code, last := start(t, tc.role, tc.config, "KUBECONFIG="+tc.kubeconfig).ends(t)
+			g.Expect(code).To(Equal(1))
+			g.Expect(last).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestATakenPortIsToldWithTheRemedy(t *testing.T) {
+	s := servers(t)
+	g := NewWithT(t)
+	namespace := newNamespace(t, admin(t, s.Source))
+	p := start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+adminFile(t, s.Source))
+	get(t, p.probes+"/readyz", http.StatusOK)
+	taken := strings.TrimPrefix(p.metrics, "http://127.0.0.1:")
+	file := writeFile(t, "config.yaml", configIn(namespace, "server: {healthProbes: {bindAddress: 127.0.0.1, port: "+taken+"}}\n"))
+	second := startFile(t, roleGardener, file, "KUBECONFIG="+adminFile(t, s.Source))
+	code, last := second.ends(t)
+	g.Expect(code).To(Equal(1))
+	g.Expect(last).To(Equal(`Error: create manager: error listening on 127.0.0.1:` + taken + `: listen tcp 127.0.0.1:` + taken +
+		`: bind: address already in use; another process listens there: stop it, or change server.metrics, server.healthProbes or server.webhooks`))
+}
+
+func TestSignalsEndAStubbornProcess(t *testing.T) {
+	g := NewWithT(t)
+	p := start(t, roleStubborn, configIn("garden", ""))
+	p.says(t, `"msg":"Staying"`)
+	p.signal(t)
+	g.Consistently(p.done).WithTimeout(300 * time.Millisecond).ShouldNot(BeClosed())
+	p.signal(t)
+	code, last := p.ends(t)
+	g.Expect(code).To(Equal(1))
+	g.Expect(last).To(Equal("Error: stopped at once by a second signal"))
+}
+
+func TestOneClusterOrTwoClientsReadSecretsLive(t *testing.T) {
+	s := servers(t)
+	g := NewWithT(t)
+	t.Setenv("KUBECONFIG", adminFile(t, s.Source))
+	t.Setenv("TARGET_KUBECONFIG", adminFile(t, s.Target))
+	namespace := newNamespace(t, admin(t, s.Source))
+	clusters := connect(t, configIn(namespace, "targetClientConnection: {}\n"))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- clusters.Start(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+
+	// Nothing was cached, so an object that exists since a moment is found.
+	for _, side := range []struct {
+		writer client.Client
+		reader client.Client
+	}{{admin(t, s.Source), clusters.Source.GetClient()}, {admin(t, s.Target), clusters.Target.GetClient()}} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "process-"}}
+		g.Expect(side.writer.Create(t.Context(), secret)).To(Succeed())
+		t.Cleanup(func() { _ = side.writer.Delete(context.WithoutCancel(t.Context()), secret) })
+		g.Expect(side.reader.Get(t.Context(), client.ObjectKeyFromObject(secret), &corev1.Secret{})).To(Succeed())
+		g.Expect(side.reader.Get(t.Context(), client.ObjectKeyFromObject(secret), ptr.To(metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		}))).To(Succeed())
+	}
+	_, err := clusters.TargetMapper.RESTMapping(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(), "v1")
+	g.Expect(err).NotTo(HaveOccurred())
+}

@@ -1,0 +1,25 @@
+package process
+
+// Program is what a main knows about itself.
+type Program struct {
+	// Name is the binary's name, as in cmd/.
+	Name string
+	// Purpose says what it does, for --help: a sentence without its full stop.
+	Purpose string
+	// SharesLease makes the process use the configured lease name as it is, so that it and a running Gardener resource
+	// manager exclude each other. All others append "-<name>".
+	SharesLease bool
+}
+
+// UserAgent returns how the process names itself to API servers: espalier/<binary>/<version>.
+func (p Program) UserAgent() string {
+	return "espalier/" + p.Name + "/" + Version
+}
+
+// LeaseName returns the name of the lease under which replicas of this binary elect their leader.
+func (p Program) LeaseName(configured string) string {
+	if p.SharesLease {
+		return configured
+	}
+	return configured + "-" + p.Name
+}

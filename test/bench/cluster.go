@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+const (
+	binaryName      = "managedresource-controller"
+	bareName        = "bare-client"
+	systemNamespace = "espalier-system"
+	controllerUser  = "system:serviceaccount:" + systemNamespace + ":" + binaryName
+	bareUser        = "system:serviceaccount:" + systemNamespace + ":" + bareName
+	rbacGroup       = "rbac.authorization.k8s.io"
+	// tokenLifetime is longer than any run.
+	tokenLifetime = 24 * time.Hour
+)
+
+// programs is where everything that is needed to measure lies.
+type programs struct{ root, assets, controller string }
+
+// prepare builds the controller and, unless they are there, the binaries of the control plane.
+func prepare(ctx context.Context, r *report) (programs, error) {
+	root, err := local.RepositoryRoot()
+	if err != nil {
+		return programs{}, err
+	}
+	r.step("looking for the control plane's binaries")
+	assets, err := local.Assets(ctx, r)
+	if err != nil {
+		return programs{}, err
+	}
+	p := programs{root: root, assets: assets, controller: filepath.Join(root, "bin", binaryName)}
+	r.step("building bin/%s", binaryName)
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", p.controller, "./cmd/"+binaryName)
+	build.Dir, build.Stdout, build.Stderr = root, r, r
+	if err := build.Run(); err != nil {
+		return programs{}, fmt.Errorf("build %s: %w", binaryName, err)
+	}
+	return p, nil
+}
+
+func startControlPlane(ctx context.Context, r *report, p programs, dir string) (*local.ControlPlane, error) {
+	return local.Start(ctx, local.Options{
+		Dir: dir, Assets: p.assets, ControllerManager: true, AuditPolicy: auditPolicy(controllerUser, bareUser), Log: r,
+	})
+}
+
+// install gives the cluster the CRDs, the controller's own roles, and the two ServiceAccounts. In the target both may do
+// everything, which is what the controller's documentation starts from.
+func (b *bench) install(ctx context.Context) error {
+	crds, err := readManifests(filepath.Join(b.programs.root, "deploy", "crds"))
+	if err != nil {
+		return err
+	}
+	roles, err := readManifests(filepath.Join(b.programs.root, "deploy", binaryName, "rbac"))
+	if err != nil {
+		return err
+	}
+	objects := append(crds,
+		object("v1", "Namespace", "", systemNamespace, nil),
+		object("v1", "Namespace", "", sourceNamespace, nil),
+		object("v1", "ServiceAccount", systemNamespace, binaryName, nil),
+		object("v1", "ServiceAccount", systemNamespace, bareName, nil),
+		binding("bench-source", "espalier-"+binaryName+"-source", binaryName),
+		binding("bench-target", "cluster-admin", binaryName, bareName),
+	)
+	for _, o := range append(objects, roles...) {
+		if err := b.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("espalier-bench")); err != nil {
+			return fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return await(ctx, 30*time.Second, "ManagedResources to be served", func(ctx context.Context) error {
+		_, err := b.metadata.Resource(managedResources).List(ctx, metav1.ListOptions{Limit: 1})
+		return err
+	})
+}
+
+// createNamespaces makes room for our objects and for those of the bare client.
+func (b *bench) createNamespaces(ctx context.Context) error {
+	return parallel(ctx, 2*b.size.sets, func(ctx context.Context, i int) error {
+		run := oursRun
+		if i >= b.size.sets {
+			run = floorRun
+		}
+		return create(ctx, b.objects, item{namespaces, object("v1", "Namespace", "", namespaceOf(run, i%b.size.sets), nil)})
+	})
+}
+
+func binding(name, role string, serviceAccounts ...string) *unstructured.Unstructured {
+	subjects := make([]any, 0, len(serviceAccounts))
+	for _, s := range serviceAccounts {
+		subjects = append(subjects, map[string]any{"kind": "ServiceAccount", "namespace": systemNamespace, "name": s})
+	}
+	return object(rbacGroup+"/v1", "ClusterRoleBinding", "", name, map[string]any{
+		"roleRef": map[string]any{"apiGroup": rbacGroup, "kind": "ClusterRole", "name": role}, "subjects": subjects,
+	})
+}
+
+// object builds a small manifest.
+func object(apiVersion, kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	for field, value := range content {
+		o.Object[field] = value
+	}
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	return o
+}
+
+// readManifests reads every object of the YAML files of a folder.
+func readManifests(folder string) ([]*unstructured.Unstructured, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, errors.Join(fmt.Errorf("read manifests: there are none in %s", folder), err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read manifests: %w", err)
+		}
+		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+		for {
+			o := &unstructured.Unstructured{}
+			err := documents.Decode(&o.Object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read manifests of %s: %w", file, err)
+			}
+			if kind := o.GetKind(); kind != "" && kind != "Kustomization" {
+				objects = append(objects, o)
+			}
+		}
+	}
+	return objects, nil
+}
+
+// bareConfig is the client configuration of the bare client.
+func bareConfig(ctx context.Context, admin *rest.Config) (*rest.Config, error) {
+	kubeconfig, err := local.ServiceAccountKubeconfig(ctx, admin, systemNamespace, bareName, tokenLifetime)
+	if err != nil {
+		return nil, err
+	}
+	return configOf(kubeconfig)
+}
+
+// await probes until it succeeds. An error says what was waited for and what was wrong last.
+func await(ctx context.Context, limit time.Duration, what string, probe func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ticker := time.NewTicker(probeInterval)
+	defer ticker.Stop()
+	for {
+		err := probe(limited)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-limited.Done():
+			return fmt.Errorf("wait for %s: not within %s: %w", what, limit, err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// pause returns early, with the cause, when the context ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/local/child"
+)
+
+const (
+	// stopGrace is how long the controller may take to end before it is killed.
+	stopGrace = 30 * time.Second
+	// probeInterval is how often we look whether the controller is ready or in sync.
+	probeInterval = 20 * time.Millisecond
+)
+
+// controller is the process that is measured.
+type controller struct {
+	dir, binary string
+	probes      int
+	metrics     int
+	process     *child.Process
+}
+
+// newController writes its kubeconfig and its configuration, which is the default one: leader election with its lease, no
+// client-side limits, one cluster as source and target.
+func newController(ctx context.Context, admin *rest.Config, binary, dir string, profiling bool) (*controller, error) {
+	kubeconfig, err := local.ServiceAccountKubeconfig(ctx, admin, systemNamespace, binaryName, tokenLifetime)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	c := &controller{dir: dir, binary: binary, probes: ports[0], metrics: ports[1]}
+	config := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
+kind: ResourceManagerConfiguration
+sourceClientConnection: {kubeconfig: %q}
+leaderElection: {leaderElect: true, resourceNamespace: %s}
+server:
+  healthProbes: {bindAddress: 127.0.0.1, port: %d}
+  metrics: {bindAddress: 127.0.0.1, port: %d}
+  webhooks: {bindAddress: 127.0.0.1, port: %d}
+debugging: {enableProfiling: %t}
+controllers: {}
+`, c.file("kubeconfig"), systemNamespace, c.probes, c.metrics, ports[2], profiling)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create folder of the controller: %w", err)
+	}
+	if err := errors.Join(
+		os.WriteFile(c.file("kubeconfig"), kubeconfig, 0o600),
+		os.WriteFile(c.file("config.yaml"), []byte(config), 0o600),
+	); err != nil {
+		return nil, fmt.Errorf("write configuration of the controller: %w", err)
+	}
+	return c, nil
+}
+
+func (c *controller) file(name string) string { return filepath.Join(c.dir, name) }
+
+func (c *controller) start() (err error) {
+	c.process, err = child.Start(child.Spec{
+		Name: binaryName, Path: c.binary, Args: []string{"--config=" + c.file("config.yaml")},
+		Dir: c.dir, LogFile: c.file("log"), RecordFile: c.file("record.json"),
+	})
+	return err
+}
+
+func (c *controller) stop() error {
+	if c.process == nil {
+		return nil
+	}
+	defer func() { c.process = nil }()
+	return c.process.Stop(stopGrace)
+}
+
+// ready waits until the controller says so.
+func (c *controller) ready(ctx context.Context) error {
+	return c.explain(await(ctx, time.Minute, binaryName+" to be ready", func(ctx context.Context) error {
+		_, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", c.probes))
+		return err
+	}))
+}
+
+// inSync waits until the controller counts that many objects as applied.
+func (c *controller) inSync(ctx context.Context, objects int) error {
+	return c.explain(await(ctx, 2*time.Minute, "all objects to be in sync", func(ctx context.Context) error {
+		page, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/metrics", c.metrics))
+		if err != nil {
+			return err
+		}
+		applied, err := gauge(string(page), "espalier_managedresource_objects", `state="applied"`)
+		if err == nil && applied != objects {
+			err = fmt.Errorf("%d of %d are", applied, objects)
+		}
+		return err
+	}))
+}
+
+// explain adds the end of the log to an error.
+func (c *controller) explain(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w; the end of the controller's log:\n%s", err, child.Tail(c.file("log")))
+}
+
+// gauge adds up the values of the series of a metric that have the label.
+func gauge(page, name, label string) (int, error) {
+	sum, found := 0.0, false
+	for line := range strings.Lines(page) {
+		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		labels, matches := strings.CutPrefix(series, name+"{")
+		if !matches || !strings.Contains(","+strings.TrimSuffix(labels, "}")+",", ","+label+",") {
+			continue
+		}
+		number, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read metric %s: %w", name, err)
+		}
+		sum, found = sum+number, true
+	}
+	if !found {
+		return 0, fmt.Errorf("there is no metric %s{%s}", name, label)
+	}
+	return int(sum), nil
+}
+
+// get returns the body of an answer 200.
+func get(ctx context.Context, url string) (body []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	return io.ReadAll(response.Body)
+}
+
+// freePorts returns ports on which nobody listens at the moment.
+func freePorts(n int) (ports []int, err error) {
+	for range n {
+		l, listenErr := net.Listen("tcp", "127.0.0.1:0")
+		if listenErr != nil {
+			return nil, errors.Join(fmt.Errorf("find free port: %w", listenErr), err)
+		}
+		defer func() { err = errors.Join(err, l.Close()) }() // only when all of them are found, so that they differ
+		if a, ok := l.Addr().(*net.TCPAddr); ok {
+			ports = append(ports, a.Port)
+		}
+	}
+	return ports, nil
+}
+
+// configOf reads a kubeconfig for a client without a limiter of its own.
+func configOf(kubeconfig []byte) (*rest.Config, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	return config, nil
+}

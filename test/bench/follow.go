@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// event is a change of an object as a watch tells it.
+type event struct {
+	at       time.Time
+	resource schema.GroupVersionResource
+	deleted  bool
+	object   metav1.Object
+}
+
+func (e event) key() key { return key{e.resource, e.object.GetNamespace(), e.object.GetName()} }
+
+// content is nil for objects that are watched as metadata.
+func (e event) content() map[string]any {
+	if u, ok := e.object.(*unstructured.Unstructured); ok {
+		return u.Object
+	}
+	return nil
+}
+
+// subject is what to watch.
+type subject struct {
+	resource schema.GroupVersionResource
+	selector string
+	// full asks for whole objects instead of their metadata.
+	full bool
+}
+
+// follower watches subjects from the moment it was made. Each event bears the time at which it was received, whenever it
+// is looked at.
+type follower struct {
+	events chan event
+	failed chan error
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+}
+
+// follow starts the watches; every change made after it has returned is seen. stop must be called.
+func (b *bench) follow(ctx context.Context, subjects ...subject) (*follower, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &follower{events: make(chan event, 1<<17), failed: make(chan error, len(subjects)), cancel: cancel}
+	for _, s := range subjects {
+		w, err := b.watch(ctx, s)
+		if err != nil {
+			f.stop()
+			return nil, err
+		}
+		f.group.Go(func() {
+			defer w.Stop()
+			f.failed <- b.pump(ctx, w, s.resource, f.events)
+		})
+	}
+	return f, nil
+}
+
+// watch begins at the present state: an empty list tells its resourceVersion.
+func (b *bench) watch(ctx context.Context, s subject) (watch.Interface, error) {
+	o := metav1.ListOptions{LabelSelector: s.selector}
+	begin, err := b.metadata.Resource(s.resource).List(ctx, metav1.ListOptions{LabelSelector: s.selector, Limit: 1})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", s.resource.Resource, err)
+	}
+	o.ResourceVersion = begin.ResourceVersion
+	var w watch.Interface
+	if s.full {
+		w, err = b.objects.Resource(s.resource).Watch(ctx, o)
+	} else {
+		w, err = b.metadata.Resource(s.resource).Watch(ctx, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", s.resource.Resource, err)
+	}
+	return w, nil
+}
+
+// pump returns nil when the context ends.
+func (b *bench) pump(ctx context.Context, w watch.Interface, resource schema.GroupVersionResource, events chan<- event) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, open := <-w.ResultChan():
+			at := b.report.clock.Now()
+			if !open {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return fmt.Errorf("watch %s: it has ended", resource.Resource)
+			}
+			if e.Type == watch.Error {
+				return fmt.Errorf("watch %s: %w", resource.Resource, apierrors.FromObject(e.Object))
+			}
+			if o, ok := e.Object.(metav1.Object); ok {
+				select {
+				case events <- event{at: at, resource: resource, deleted: e.Type == watch.Deleted, object: o}:
+				case <-ctx.Done():
+					return nil
+				}
+			}
+		}
+	}
+}
+
+func (f *follower) stop() {
+	f.cancel()
+	f.group.Wait()
+}
+
+// until hands every event to done until it returns true, and returns the time of that event. what names it in the error
+// when the limit is over.
+func (f *follower) until(ctx context.Context, limit time.Duration, what string, done func(event) bool) (time.Time, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("wait for %s: not within %s", what, limit))
+	defer cancel()
+	for {
+		select {
+		case e := <-f.events:
+			if done(e) {
+				return e.at, nil
+			}
+		case err := <-f.failed:
+			return time.Time{}, errors.Join(fmt.Errorf("wait for %s: a watch has ended", what), err)
+		case <-ctx.Done():
+			return time.Time{}, context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clockTick is the unit of CPU times in /proc/PID/stat, which is the same for every architecture of Linux.
+const clockTick = 10 * time.Millisecond
+
+// describeMachine is one line on what the figures were measured on.
+func describeMachine() string {
+	memory := "unknown memory"
+	if data, err := os.ReadFile("/proc/meminfo"); err == nil {
+		if kib, err := kibibytes(string(data), "MemTotal"); err == nil {
+			memory = fmt.Sprintf("%.0f GiB of memory", float64(kib)/(1<<20))
+		}
+	}
+	return fmt.Sprintf("machine: %d cores, %s, %s/%s, %s", runtime.NumCPU(), memory, runtime.GOOS, runtime.GOARCH, runtime.Version())
+}
+
+// residentMemory is VmRSS in bytes.
+func residentMemory(pid int) (int64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, fmt.Errorf("read resident memory: %w", err)
+	}
+	kib, err := kibibytes(string(data), "VmRSS")
+	return kib << 10, err
+}
+
+// kibibytes reads a line such as "VmRSS:   1234 kB".
+func kibibytes(text, name string) (int64, error) {
+	for line := range strings.Lines(text) {
+		if rest, found := strings.CutPrefix(line, name+":"); found {
+			return strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("there is no %s", name)
+}
+
+// cpuTime is what the process has used so far, in user and in kernel mode.
+func cpuTime(pid int) (time.Duration, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("read CPU time: %w", err)
+	}
+	return parseCPUTime(string(data))
+}
+
+// parseCPUTime reads fields 14 and 15 of /proc/PID/stat. Field 2, the program's name in parentheses, may hold anything.
+func parseCPUTime(stat string) (time.Duration, error) {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	const user, system = 14 - 3, 15 - 3 // fields are counted from 1, and two of them are cut off
+	if len(fields) <= system {
+		return 0, fmt.Errorf("unknown format of /proc/PID/stat: %q", stat)
+	}
+	u, errUser := strconv.ParseInt(fields[user], 10, 64)
+	s, errSystem := strconv.ParseInt(fields[system], 10, 64)
+	return time.Duration(u+s) * clockTick, errors.Join(errUser, errSystem)
+}

@@ -1,0 +1,76 @@
+// Command bench is behind `make bench`: it measures managedresource-controller on a real control plane, beside a bare
+// client that creates and deletes the same objects in the same run, and prints the figures with their targets.
+//
+// For each workload it starts a control plane of its own, so that no figure depends on what was measured before, and
+// measures, in this order: the bare client, converging, the bare client again, rest, drift repair, a change in every set,
+// a restart, the deletion of all sets, the bare client a third time. The floor of creating is the mean of the bare
+// client's runs around converging, that of deleting the mean of those around the deletion; how far they lie apart tells
+// how quiet the machine was. Controller and bare client each have a ServiceAccount that may do everything in the target,
+// JSON as their content type and no client-side limit; the API server's audit log has the requests of both.
+//
+// A target that is missed does not fail the run unless -enforce is given, and then only ratios and counts of requests
+// do: no pipeline depends on how fast its machine is.
+//
+//	KUBEBUILDER_ASSETS   use these control plane binaries instead of building them
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/utils/clock"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, clock.RealClock{})
+	cancel()
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "\nerror: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// run measures every workload and prints the table, also when a workload could not be finished.
+func run(ctx context.Context, args []string, out io.Writer, c clock.PassiveClock) error {
+	o, err := parseOptions(args, out)
+	if err != nil {
+		return err
+	}
+	r := &report{out: out, clock: c, begin: c.Now()}
+	m := describeMachine()
+	r.step("%s", m)
+	programs, err := prepare(ctx, r)
+	if err != nil {
+		return err
+	}
+	all := make([]figures, 0, len(o.workloads))
+	var failures []error
+	for _, s := range o.workloads {
+		f, err := measure(ctx, r, programs, o, s)
+		all = append(all, f)
+		if err != nil {
+			failures = append(failures, fmt.Errorf("measure %s: %w", s, err))
+		}
+		if ctx.Err() != nil {
+			return errors.Join(append(failures, context.Cause(ctx))...)
+		}
+	}
+	rows := rowsOf(all)
+	r.say("")
+	r.say(m)
+	r.table(rows)
+	if o.enforce {
+		failures = append(failures, enforce(rows))
+	}
+	return errors.Join(failures...)
+}

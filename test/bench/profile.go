@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// profile takes a CPU profile of the controller for that long, beside what is measured, and then one of its heap. The
+// returned function waits until they are written. Without a folder for them, nothing is done.
+func (b *bench) profile(ctx context.Context, phase string, length time.Duration) (wait func()) {
+	if b.options.profiles == "" {
+		return func() {}
+	}
+	whole := max(1, int(length.Round(time.Second)/time.Second))
+	done := make(chan error, 1)
+	go func() {
+		address := fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/", b.controller.metrics)
+		// The process may have been started a moment ago.
+		err := await(ctx, 10*time.Second, "profiles to be served", func(ctx context.Context) error {
+			_, err := get(ctx, address)
+			return err
+		})
+		if err == nil {
+			err = b.saveProfile(ctx, fmt.Sprintf("%sprofile?seconds=%d", address, whole), phase, "cpu")
+		}
+		if err == nil {
+			err = b.saveProfile(ctx, address+"heap", phase, "heap")
+		}
+		done <- err
+	}()
+	return func() {
+		if err := <-done; err != nil {
+			b.report.detail("no profile of this phase: %v", err)
+		}
+	}
+}
+
+func (b *bench) saveProfile(ctx context.Context, url, phase, kind string) error {
+	data, err := get(ctx, url)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(b.options.profiles, 0o750); err != nil {
+		return fmt.Errorf("create folder of profiles: %w", err)
+	}
+	file := filepath.Join(b.options.profiles, fmt.Sprintf("%dx%d-%s.%s.pprof", b.size.sets, b.size.objects, phase, kind))
+	return os.WriteFile(file, data, 0o600)
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// mean of nothing is 0.
+func mean(values []time.Duration) time.Duration {
+	if len(values) == 0 {
+		return 0
+	}
+	var sum time.Duration
+	for _, v := range values {
+		sum += v
+	}
+	return sum / time.Duration(len(values))
+}
+
+// median is the lower one of the two in the middle of an even number; of nothing it is 0.
+func median(values []time.Duration) time.Duration {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[(len(sorted)-1)/2]
+}
+
+// spread lists the values and how far they lie apart, in percent of their mean.
+func spread(values []time.Duration) string {
+	if len(values) == 0 {
+		return "none"
+	}
+	texts := make([]string, 0, len(values))
+	for _, v := range values {
+		texts = append(texts, seconds(v))
+	}
+	apart := float64(slices.Max(values)-slices.Min(values)) / float64(mean(values)) * 100
+	return fmt.Sprintf("%s (%.0f %% apart)", strings.Join(texts, ", "), apart)
+}

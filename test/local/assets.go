@@ -1,0 +1,53 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// AssetsVariable names a folder with binaries to use instead of building them.
+const AssetsVariable = "KUBEBUILDER_ASSETS"
+
+// Assets returns the folder of the control plane's binaries: that of KUBEBUILDER_ASSETS, or the one that
+// hack/controlplane.sh builds once per version, which takes some minutes and reports to progress.
+func Assets(ctx context.Context, progress io.Writer) (string, error) {
+	if dir := os.Getenv(AssetsVariable); dir != "" {
+		return dir, nil
+	}
+	root, err := RepositoryRoot()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "bash", filepath.Join(root, "hack", "controlplane.sh"))
+	cmd.Stderr = progress
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("build control plane: hack/controlplane.sh: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// RepositoryRoot returns the folder with the go.mod of this module, which the working folder must be in.
+func RepositoryRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find repository: %w", err)
+	}
+	for {
+		data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(data), "module github.com/espalier-dev/espalier\n") {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("find repository: the working folder is not inside it")
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,191 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Spec says what to start.
+type Spec struct {
+	// Name is what messages call the child; it names the record and the log too.
+	Name string
+	// Path is the program, Args its arguments without the program itself.
+	Path string
+	Args []string
+	// Dir is the working folder; empty means that of this process.
+	Dir string
+	// Env is added to the environment of this process, from which both kubeconfig variables are taken away.
+	Env []string
+	// LogFile receives standard output and standard error; it is appended to.
+	LogFile string
+	// RecordFile receives the Record; it is what Find reads.
+	RecordFile string
+	// Detached lets the child outlive this process. Otherwise it is killed with it, however this process ends
+	// (on Linux; other systems offer no such thing).
+	Detached bool
+}
+
+// Process is a running (or meanwhile ended) child.
+type Process struct {
+	Record
+
+	done    chan struct{}
+	failure error // how it ended; written before done is closed
+}
+
+// pollInterval is how often a process that is not a child of ours is looked at, and how often a killed one is waited for.
+const pollInterval = 50 * time.Millisecond
+
+// Start starts the child and records it. The child is not waited for: a program that stops at once is seen by Done.
+func Start(spec Spec) (*Process, error) {
+	if err := os.MkdirAll(filepath.Dir(spec.LogFile), 0o700); err != nil {
+		return nil, fmt.Errorf("create log folder of %s: %w", spec.Name, err)
+	}
+	log, err := os.OpenFile(spec.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open log of %s: %w", spec.Name, err)
+	}
+	defer func() { _ = log.Close() }() // the child has its own copy of the descriptor
+
+	cmd := exec.Command(spec.Path, spec.Args...)
+	cmd.Dir = spec.Dir
+	cmd.Env = append(Environment(os.Environ()), spec.Env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = Attributes(spec.Detached)
+
+	p := &Process{Record: Record{Name: spec.Name, LogFile: spec.LogFile, file: spec.RecordFile}, done: make(chan struct{})}
+	if err := p.launch(cmd); err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	if err := p.record(); err != nil {
+		return nil, errors.Join(fmt.Errorf("record %s: %w", spec.Name, err), p.Stop(0))
+	}
+	return p, nil
+}
+
+// record writes the record, unless the process has ended already. Just after its start, for some microseconds, the
+// system shows no command line.
+func (p *Process) record() error {
+	deadline := time.After(5 * time.Second)
+	for {
+		var err error
+		if p.Identity, err = identify(p.ID); err == nil {
+			return p.write()
+		}
+		select {
+		case <-p.done:
+			return nil // Failure tells more than this error does
+		case <-deadline:
+			return err
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// launch starts the command and waits for its end in a goroutine that keeps its thread: the kernel delivers the
+// parent-death signal when the thread that started the child ends, not when the process does.
+func (p *Process) launch(cmd *exec.Cmd) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if err == nil {
+			p.ID = cmd.Process.Pid
+		}
+		started <- err
+		if err != nil {
+			return
+		}
+		if err := cmd.Wait(); err != nil {
+			p.failure = err
+		} else {
+			p.failure = errors.New("exit status 0")
+		}
+		close(p.done)
+	}()
+	return <-started
+}
+
+// Find returns the process that a record names, or nil if it does not run any more (or never did).
+func Find(recordFile string) (*Process, error) {
+	record, err := readRecord(recordFile)
+	if err != nil || record == nil || !record.running() {
+		return nil, err
+	}
+	p := &Process{Record: *record, done: make(chan struct{})}
+	go func() {
+		for p.running() {
+			time.Sleep(pollInterval)
+		}
+		p.failure = errors.New("not running any more")
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Failure tells how the process ended, with the last lines of its log; nil while it runs.
+func (p *Process) Failure() error {
+	select {
+	case <-p.done:
+		return fmt.Errorf("%s (pid %d) has stopped: %w; the end of %s:\n%s", p.Name, p.ID, p.failure, p.LogFile, Tail(p.LogFile))
+	default:
+		return nil
+	}
+}
+
+// Stop asks the process to end, kills its whole group after the grace period, and forgets it.
+// A process that has ended is not an error.
+func (p *Process) Stop(grace time.Duration) error {
+	if grace > 0 {
+		p.Signal(syscall.SIGTERM)
+		select {
+		case <-p.done:
+		case <-time.After(grace):
+		}
+	}
+	p.Signal(syscall.SIGKILL)
+	select {
+	case <-p.done:
+	case <-time.After(10 * time.Second):
+		return fmt.Errorf("stop %s: pid %d is still there 10 s after it was killed", p.Name, p.ID)
+	}
+	if err := os.Remove(p.file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove record of %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// Signal sends the signal to the group of the process, if it still is the process that was started.
+func (p *Process) Signal(s syscall.Signal) {
+	select {
+	case <-p.done:
+		return
+	default:
+	}
+	if p.Identity == "" || p.running() { // no identity yet: started a moment ago, and not waited for, so the id is ours
+		_ = syscall.Kill(-p.ID, s) // the only failure is that it has gone, which is what we want
+	}
+}
+
+// Environment returns the environment without the two kubeconfig variables.
+func Environment(env []string) []string {
+	kept := make([]string, 0, len(env))
+	for _, e := range env {
+		name, _, _ := strings.Cut(e, "=")
+		if name != "KUBECONFIG" && name != "TARGET_KUBECONFIG" {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}

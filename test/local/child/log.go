@@ -1,0 +1,52 @@
+package child
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+const (
+	tailBytes = 8 << 10
+	tailLines = 15
+	lineBytes = 400
+)
+
+// Tail returns the last lines of a log, indented and shortened for a message, or why it cannot be read.
+func Tail(file string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return "    " + err.Error()
+	}
+	defer func() { _ = f.Close() }()
+	if info, err := f.Stat(); err == nil && info.Size() > tailBytes {
+		if _, err := f.Seek(-tailBytes, io.SeekEnd); err != nil {
+			return "    " + err.Error()
+		}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, tailBytes))
+	if err != nil {
+		return "    " + err.Error()
+	}
+	return lastLines(data)
+}
+
+func lastLines(data []byte) string {
+	data = bytes.TrimSpace(data)
+	if len(data) == 0 {
+		return "    (the log is empty)"
+	}
+	lines := strings.Split(string(data), "\n")
+	if len(lines) > tailLines {
+		lines = lines[len(lines)-tailLines:]
+	}
+	for i, line := range lines {
+		if len(line) > lineBytes {
+			line = fmt.Sprintf("%s … (%d bytes)", line[:lineBytes], len(line))
+		}
+		lines[i] = "    " + line
+	}
+	return strings.Join(lines, "\n")
+}

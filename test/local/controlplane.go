@@ -1,0 +1,361 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/espalier-dev/espalier/test/local/child"
+)
+
+const (
+	// stopGrace is how long a part may take to end before it is killed.
+	stopGrace = 3 * time.Second
+	// startLimit ends a start that hangs, where the caller's context sets no earlier end.
+	startLimit = 2 * time.Minute
+	// probeInterval between two looks at something that is not ready yet.
+	probeInterval = 50 * time.Millisecond
+)
+
+// ControlPlane is a running control plane. Its methods may be called from several goroutines.
+type ControlPlane struct {
+	options    Options
+	layout     layout
+	ports      Ports
+	kubeconfig []byte
+	config     *rest.Config
+	clients    kubernetes.Interface
+
+	mu      sync.Mutex // guards what follows
+	running map[string]*child.Process
+	block   io.Closer // keeps other launchers off ports that were chosen freely; nil for given ones
+}
+
+// Start starts every part that does not run from Options.Dir yet and waits until the control plane can be used: the API
+// server is ready and, with their part, the ServiceAccount "default" exists and the fake node is ready. The context
+// limits the start only. An error names the part that has stopped, or what was waited for, with the end of its log; what
+// this call has started is stopped again. A port that is taken is a *PortTakenError.
+func Start(ctx context.Context, o Options) (*ControlPlane, error) {
+	o, err := o.prepare()
+	if err != nil {
+		return nil, fmt.Errorf("start control plane: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	c := &ControlPlane{options: o, layout: layout(o.Dir), running: map[string]*child.Process{}}
+	if err := c.adopt(); err != nil {
+		return nil, fmt.Errorf("start control plane: %w", err)
+	}
+	adopted := c.PIDs()
+	err = c.prepare()
+	if err == nil {
+		err = c.start(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start control plane: %w", err), c.stop(func(part string) bool { return adopted[part] == 0 }))
+	}
+	return c, nil
+}
+
+// adopt takes over what runs already from the state folder.
+func (c *ControlPlane) adopt() error {
+	for _, part := range allParts() {
+		p, err := child.Find(c.layout.record(part))
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			c.running[part] = p
+			_, _ = fmt.Fprintf(c.options.Log, "%s runs already (pid %d)\n", part, p.ID)
+		} else if _, err := os.Stat(c.layout.record(part)); err == nil {
+			_, _ = fmt.Fprintf(c.options.Log, "%s has died since it was started; its log ends with:\n%s\n", part, child.Tail(c.layout.log(part)))
+		}
+	}
+	return nil
+}
+
+// prepare chooses the ports and writes every file that the parts read.
+func (c *ControlPlane) prepare() error {
+	for _, dir := range []string{"logs", "pids", "kubeconfigs"} {
+		if err := os.MkdirAll(c.layout.file(dir), 0o700); err != nil {
+			return fmt.Errorf("create state folder: %w", err)
+		}
+	}
+	now := clock.RealClock{}.Now()
+	if err := createPKI(c.layout.pki(""), now); err != nil {
+		return err
+	}
+	if err := c.settlePorts(); err != nil {
+		return err
+	}
+	for user, group := range map[string]string{admin: "system:masters", controllerManager: "", scheduler: "", kwok: "system:masters"} {
+		if err := c.writeKubeconfig(user, group, now); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(
+		os.WriteFile(c.layout.stages(), stages, 0o600),
+		os.WriteFile(c.layout.auditPolicy(), c.options.AuditPolicy, 0o600),
+	); err != nil {
+		return fmt.Errorf("write settings: %w", err)
+	}
+	return c.connect()
+}
+
+func (c *ControlPlane) settlePorts() error {
+	before, err := readPorts(c.layout.ports())
+	if err != nil {
+		return err
+	}
+	wanted := c.options.Port
+	if c.ports = before; len(c.running) > 0 && before != (Ports{}) {
+		if wanted != 0 && wanted != before.APIServer {
+			return fmt.Errorf("it runs on port %d already; stop it before it can move to port %d", before.APIServer, wanted)
+		}
+		return nil
+	}
+	switch {
+	case wanted != 0:
+		c.ports = Ports{APIServer: wanted, Etcd: wanted + 1, EtcdPeer: wanted + 2}
+	case before == Ports{}:
+		if c.ports, c.block, err = reserve(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(c.ports.check(), writePorts(c.layout.ports(), c.ports))
+}
+
+// writeKubeconfig gives a part the user name that Kubernetes has roles for, "system:" and its own name.
+func (c *ControlPlane) writeKubeconfig(user, group string, now time.Time) error {
+	file := c.layout.kubeconfig(user)
+	if _, err := os.Stat(file); err == nil && len(c.running) > 0 {
+		return nil // a running part reads it, and the port has not changed
+	}
+	var groups []string
+	if group != "" {
+		groups = []string{group}
+	}
+	data, err := userKubeconfig(c.layout.pki(""), c.ports.APIServer, "system:"+user, groups, now)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return nil
+}
+
+func (c *ControlPlane) connect() (err error) {
+	if c.kubeconfig, err = os.ReadFile(c.layout.kubeconfig(admin)); err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	if c.config, err = restConfig(c.kubeconfig); err != nil {
+		return err
+	}
+	if c.clients, err = kubernetes.NewForConfig(c.config); err != nil {
+		return fmt.Errorf("create client: %w", err)
+	}
+	return nil
+}
+
+func (c *ControlPlane) start(ctx context.Context) error {
+	for _, part := range []string{etcd, apiServer} {
+		if err := c.launch(part); err != nil {
+			return err
+		}
+	}
+	if err := c.await(ctx, "the API server to be ready", apiServer, c.apiServerReady); err != nil {
+		return err
+	}
+	for _, part := range c.options.parts()[2:] {
+		if err := c.launch(part); err != nil {
+			return err
+		}
+	}
+	if c.options.KWOK {
+		if err := c.await(ctx, "the fake node to be created", apiServer, c.createFakeNode); err != nil {
+			return err
+		}
+	}
+	if c.options.ControllerManager {
+		if err := c.await(ctx, `ServiceAccount "default" to be created`, controllerManager, c.defaultServiceAccountExists); err != nil {
+			return err
+		}
+	}
+	if c.options.KWOK {
+		return c.await(ctx, "the fake node to be ready", kwok, c.fakeNodeReady)
+	}
+	return nil
+}
+
+// launch starts a part unless it runs.
+func (c *ControlPlane) launch(part string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.running[part]; p != nil && p.Failure() == nil {
+		return nil
+	}
+	p, err := child.Start(child.Spec{
+		Name: part, Path: filepath.Join(c.options.Assets, part), Args: commandLine(part, c.layout, c.ports, c.options),
+		Dir: string(c.layout), Env: []string{"KWOK_WORKDIR=" + c.layout.file("kwok")},
+		LogFile: c.layout.log(part), RecordFile: c.layout.record(part), Detached: c.options.Detached,
+	})
+	if err != nil {
+		return err
+	}
+	c.running[part] = p
+	_, _ = fmt.Fprintf(c.options.Log, "%s started (pid %d)\n", part, p.ID)
+	return nil
+}
+
+// await probes until it succeeds; it gives up when a part stops or the context ends, and then shows the log of the part
+// that was expected to do it.
+func (c *ControlPlane) await(ctx context.Context, what, part string, probe func(context.Context) error) error {
+	ticker := time.NewTicker(probeInterval)
+	defer ticker.Stop()
+	for {
+		err := probe(ctx)
+		if err == nil {
+			return nil
+		}
+		if err := c.Failure(); err != nil {
+			return fmt.Errorf("wait for %s: %w", what, err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w (%w); the end of %s:\n%s", what, err, context.Cause(ctx), c.layout.log(part), child.Tail(c.layout.log(part)))
+		case <-ticker.C:
+		}
+	}
+}
+
+// Failure returns what is wrong if a part has stopped that was not asked to, with the end of its log.
+func (c *ControlPlane) Failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var failures []error
+	for _, part := range allParts() {
+		if p := c.running[part]; p != nil {
+			failures = append(failures, p.Failure())
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// Wait blocks until a part stops that was not asked to, and returns its Failure, or nil when the context ends.
+func (c *ControlPlane) Wait(ctx context.Context) error {
+	ticker := time.NewTicker(probeInterval)
+	defer ticker.Stop()
+	for {
+		if err := c.Failure(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// Stop ends every part, and returns when none runs any more. The state folder stays.
+func (c *ControlPlane) Stop() error {
+	return c.stop(func(string) bool { return true })
+}
+
+// stop ends the parts that match, clients before servers.
+func (c *ControlPlane) stop(match func(part string) bool) error {
+	parts := allParts()
+	slices.Reverse(parts)
+	var failures []error
+	for _, part := range parts {
+		if match(part) {
+			failures = append(failures, c.stopPart(part, stopGrace))
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.block != nil && len(c.running) == 0 {
+		_ = c.block.Close() // a listener that nobody was told of
+		c.block = nil
+	}
+	return errors.Join(failures...)
+}
+
+func (c *ControlPlane) stopPart(part string, grace time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.running[part]
+	if p == nil {
+		return nil
+	}
+	delete(c.running, part)
+	return p.Stop(grace)
+}
+
+// StopRecorded ends whatever part of a control plane runs from the state folder, whoever started it, and returns the
+// names of those that ran.
+func StopRecorded(dir string) ([]string, error) {
+	c := &ControlPlane{layout: layout(dir), running: map[string]*child.Process{}}
+	var stopped []string
+	for _, part := range allParts() {
+		p, err := child.Find(c.layout.record(part))
+		if err != nil {
+			return nil, fmt.Errorf("stop control plane: %w", err)
+		}
+		if p != nil {
+			c.running[part] = p
+			stopped = append(stopped, part)
+		}
+	}
+	return stopped, c.Stop()
+}
+
+// StopAPIServer kills the API server in the middle of whatever it does; every other part goes on and tries to reach it.
+func (c *ControlPlane) StopAPIServer() error { return c.stopPart(apiServer, 0) }
+
+// StartAPIServer starts it again, on the same port and the same data, and waits until it is ready.
+func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	if err := c.launch(apiServer); err != nil {
+		return err
+	}
+	return c.await(ctx, "the API server to be ready", apiServer, c.apiServerReady)
+}
+
+// AdminConfig returns a copy of the administrator's client configuration, without client-side rate limit.
+func (c *ControlPlane) AdminConfig() *rest.Config { return rest.CopyConfig(c.config) }
+
+// AdminKubeconfig returns the administrator's kubeconfig, everything inline.
+func (c *ControlPlane) AdminKubeconfig() []byte { return slices.Clone(c.kubeconfig) }
+
+// AdminKubeconfigFile returns the path of the administrator's kubeconfig.
+func (c *ControlPlane) AdminKubeconfigFile() string { return c.layout.kubeconfig(admin) }
+
+// AuditLog returns the path of the audit log; the file exists only with Options.AuditPolicy.
+func (c *ControlPlane) AuditLog() string { return c.layout.auditLog() }
+
+// Ports returns what the control plane listens on.
+func (c *ControlPlane) Ports() Ports { return c.ports }
+
+// PIDs returns the process id of each running part by name.
+func (c *ControlPlane) PIDs() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ids := make(map[string]int, len(c.running))
+	for part, p := range c.running {
+		ids[part] = p.ID
+	}
+	return ids
+}

@@ -1,0 +1,163 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata}]
+`
+
+// assets of the test run. Building them is not what is tested here, and would take longer than a test may.
+func assets(t *testing.T) string {
+	t.Helper()
+	dir, err := Assets(t.Context(), os.Stderr)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return dir
+}
+
+func TestTheWholeControlPlane(t *testing.T) {
+	g := NewWithT(t)
+	ctx := t.Context()
+	var log syncBuffer
+	options := Options{
+		Dir: t.TempDir(), Assets: assets(t), ControllerManager: true, Scheduler: true, KWOK: true,
+		AuditPolicy: []byte(auditPolicy), Log: &log,
+	}
+	begin := time.Now()
+	c, err := Start(ctx, options)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Logf("ready after %s", time.Since(begin).Round(time.Millisecond))
+	t.Cleanup(func() { _ = c.Stop() })
+	clients, err := kubernetes.NewForConfig(c.AdminConfig())
+	g.Expect(err).NotTo(HaveOccurred())
+
+	t.Run("a Deployment becomes available on the fake node, is written to the audit log, and its garbage is collected", func(t *testing.T) {
+		g := NewWithT(t)
+		deployments := clients.AppsV1().Deployments("default")
+		_, err := deployments.Create(ctx, deployment("web", 2), metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Eventually(func() (int32, error) {
+			d, err := deployments.Get(ctx, "web", metav1.GetOptions{})
+			return d.Status.AvailableReplicas, err
+		}, "20s", "50ms").Should(BeEquivalentTo(2))
+		g.Expect(os.ReadFile(c.AuditLog())).To(ContainSubstring(`"requestURI":"/apis/apps/v1/namespaces/default/deployments","verb":"create"`))
+
+		background := metav1.DeletePropagationBackground
+		g.Expect(deployments.Delete(ctx, "web", metav1.DeleteOptions{PropagationPolicy: &background})).To(Succeed())
+		g.Eventually(func() ([]corev1.Pod, error) {
+			pods, err := clients.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+			return pods.Items, err
+		}, "20s", "50ms").Should(BeEmpty())
+	})
+
+	t.Run("a ServiceAccount's kubeconfig is that ServiceAccount", func(t *testing.T) {
+		g := NewWithT(t)
+		kubeconfig, err := ServiceAccountKubeconfig(ctx, c.AdminConfig(), "default", "default", time.Hour)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(userOf(ctx, kubeconfig)).To(Equal("system:serviceaccount:default:default"))
+	})
+
+	t.Run("a second start leaves what runs alone and replaces what has died", func(t *testing.T) {
+		g := NewWithT(t)
+		before := c.PIDs()
+		g.Expect(syscall.Kill(before["kube-scheduler"], syscall.SIGKILL)).To(Succeed())
+		g.Eventually(func() error { return c.Failure() }, "5s").Should(MatchError(ContainSubstring("kube-scheduler (pid %d) has stopped: signal: killed", before["kube-scheduler"])))
+		log.Reset()
+
+		again, err := Start(ctx, options)
+		g.Expect(err).NotTo(HaveOccurred())
+		after := again.PIDs()
+		g.Expect(log.String()).To(And(
+			ContainSubstring("etcd runs already (pid %d)", before["etcd"]),
+			ContainSubstring("kube-scheduler has died since it was started"), ContainSubstring("kube-scheduler started (pid %d)", after["kube-scheduler"])))
+		delete(before, "kube-scheduler")
+		delete(after, "kube-scheduler")
+		g.Expect(after).To(Equal(before))
+		g.Expect(again.Ports()).To(Equal(c.Ports()))
+		c = again
+	})
+
+	t.Run("the API server can be taken away and comes back with what it had", func(t *testing.T) {
+		g := NewWithT(t)
+		g.Expect(c.StopAPIServer()).To(Succeed())
+		_, err := clients.CoreV1().Nodes().Get(ctx, FakeNode, metav1.GetOptions{})
+		g.Expect(err).To(MatchError(ContainSubstring("connection refused")))
+		g.Expect(c.StartAPIServer(ctx)).To(Succeed())
+		g.Expect(clients.CoreV1().Nodes().Get(ctx, FakeNode, metav1.GetOptions{})).To(HaveField("Name", "fake-0"))
+	})
+
+	t.Run("after a stop no process and no port is left", func(t *testing.T) {
+		g := NewWithT(t)
+		ids, ports := c.PIDs(), c.Ports()
+		g.Expect(ids).To(HaveLen(5))
+		begin := time.Now()
+		g.Expect(c.Stop()).To(Succeed())
+		t.Logf("stopped after %s", time.Since(begin).Round(time.Millisecond))
+		for part, id := range ids {
+			g.Expect(syscall.Kill(id, 0)).To(MatchError(syscall.ESRCH), part)
+		}
+		g.Expect(ports.check()).To(Succeed())
+		g.Expect(filepath.Glob(filepath.Join(options.Dir, "pids", "*"))).To(BeEmpty())
+	})
+}
+
+func TestStartNamesThePartThatDies(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	_, err := Start(t.Context(), Options{Dir: dir, Assets: assets(t), APIServerArgs: []string{"--no-such-flag"}})
+	g.Expect(err).To(MatchError(And(
+		ContainSubstring("start control plane: wait for the API server to be ready: kube-apiserver (pid "),
+		ContainSubstring("unknown flag: --no-such-flag"))))
+	g.Expect(filepath.Glob(filepath.Join(dir, "pids", "*"))).To(BeEmpty())
+}
+
+func deployment(name string, replicas int32) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					InitContainers: []corev1.Container{{Name: "first", Image: "first"}},
+					Containers:     []corev1.Container{{Name: "web", Image: "web"}},
+				},
+			},
+		},
+	}
+}
+
+func userOf(ctx context.Context, kubeconfig []byte) (string, error) {
+	config, err := restConfig(kubeconfig)
+	if err != nil {
+		return "", err
+	}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return "", err
+	}
+	review, err := clients.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("ask who I am: %w", err)
+	}
+	return review.Status.UserInfo.Username, nil
+}

@@ -1,0 +1,100 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// renderKubeconfig puts one cluster and one user into a kubeconfig, everything inline.
+func renderKubeconfig(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo, namespace string) ([]byte, error) {
+	const name = "espalier"
+	data, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: cluster},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: user},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name, Namespace: namespace}},
+		CurrentContext: name,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("render kubeconfig: %w", err)
+	}
+	return data, nil
+}
+
+// userKubeconfig issues a client certificate from the PKI folder for the API server at that port.
+func userKubeconfig(pki string, port int, user string, groups []string, now time.Time) ([]byte, error) {
+	ca, err := loadAuthority(pki)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := ca.client(user, groups, now)
+	if err != nil {
+		return nil, err
+	}
+	caPEM, err := os.ReadFile(filepath.Join(pki, caCert))
+	if err != nil {
+		return nil, fmt.Errorf("read certificate authority: %w", err)
+	}
+	return renderKubeconfig(
+		&clientcmdapi.Cluster{Server: "https://" + address(port), CertificateAuthorityData: caPEM},
+		&clientcmdapi.AuthInfo{ClientCertificateData: pair.cert, ClientKeyData: pair.key}, metav1.NamespaceDefault)
+}
+
+// restConfig reads a kubeconfig for a client without a limiter of its own: the API server's priority and fairness does
+// that job better.
+func restConfig(kubeconfig []byte) (*rest.Config, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+// ServiceAccountKubeconfig asks for a token of the ServiceAccount, which must exist, and returns a kubeconfig that holds
+// it. The token is valid for the expiry (at least ten minutes; a server may shorten it), for the API server's own
+// audiences. Nothing else of the administrator's credentials gets into it.
+func ServiceAccountKubeconfig(ctx context.Context, admin *rest.Config, namespace, serviceAccount string, expiry time.Duration) ([]byte, error) {
+	clients, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		return nil, fmt.Errorf("create client: %w", err)
+	}
+	seconds := int64(expiry / time.Second)
+	token, err := clients.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, serviceAccount,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("request token of ServiceAccount %s/%s: %w", namespace, serviceAccount, err)
+	}
+	cluster, err := clusterOf(admin)
+	if err != nil {
+		return nil, err
+	}
+	return renderKubeconfig(cluster, &clientcmdapi.AuthInfo{Token: token.Status.Token}, namespace)
+}
+
+// clusterOf keeps how to reach and trust the server, and nothing that says who asks.
+func clusterOf(config *rest.Config) (*clientcmdapi.Cluster, error) {
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("find server address: %w", err)
+	}
+	ca := config.CAData
+	if len(ca) == 0 && config.CAFile != "" {
+		if ca, err = os.ReadFile(config.CAFile); err != nil {
+			return nil, fmt.Errorf("read certificate authority: %w", err)
+		}
+	}
+	return &clientcmdapi.Cluster{
+		Server: server.String(), TLSServerName: config.ServerName,
+		CertificateAuthorityData: ca, InsecureSkipTLSVerify: config.Insecure,
+	}, nil
+}

@@ -1,0 +1,84 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Options says what to start.
+type Options struct {
+	// Dir keeps certificates, kubeconfigs, logs, process records and etcd's data. It is created if it does not exist.
+	// Parts that run from it already are left alone, so that a second Start repairs what has died.
+	Dir string
+	// Assets is the folder of the binaries; see Assets.
+	Assets string
+	// ControllerManager, Scheduler and KWOK start these parts too. KWOK brings one fake Node, which keeps itself ready
+	// and runs every Pod that is bound to it.
+	ControllerManager, Scheduler, KWOK bool
+	// AuditPolicy is an audit.k8s.io/v1 Policy in YAML; with it, the API server writes ControlPlane.AuditLog, one JSON
+	// event a line, each before the request is answered. Empty means no audit log.
+	AuditPolicy []byte
+	// APIServerArgs are added to the command line of the API server and win over the launcher's own.
+	APIServerArgs []string
+	// Port is the API server's; etcd takes the two after it. 0 means those that Dir was last used with, or free ones.
+	// They cannot change while a part runs from Dir.
+	Port int
+	// Detached lets the control plane outlive this process. Otherwise it ends with it, even if it is killed.
+	Detached bool
+	// Log receives a line for each part that is started or found running; nil means none.
+	Log io.Writer
+}
+
+// prepare checks the options and returns them with absolute paths.
+func (o Options) prepare() (Options, error) {
+	if o.Dir == "" || o.Assets == "" {
+		return o, errors.New("both a state folder and the folder of the binaries are needed")
+	}
+	if o.Port < 0 || o.Port > 65533 {
+		return o, fmt.Errorf("port %d is out of range: 0 to 65533 (etcd takes the two ports after it)", o.Port)
+	}
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	var err error
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
+		return o, fmt.Errorf("find state folder: %w", err)
+	}
+	if o.Assets, err = filepath.Abs(o.Assets); err != nil {
+		return o, fmt.Errorf("find folder of binaries: %w", err)
+	}
+	for _, p := range o.parts() {
+		if _, err := os.Stat(filepath.Join(o.Assets, p)); err != nil {
+			return o, fmt.Errorf("find %s: %w; without KUBEBUILDER_ASSETS, it is built", p, err)
+		}
+	}
+	return o, nil
+}
+
+const (
+	etcd              = "etcd"
+	apiServer         = "kube-apiserver"
+	controllerManager = "kube-controller-manager"
+	scheduler         = "kube-scheduler"
+	kwok              = "kwok"
+)
+
+// allParts in the order in which they are started; stopping goes the other way.
+func allParts() []string { return []string{etcd, apiServer, controllerManager, scheduler, kwok} }
+
+func (o Options) parts() []string {
+	parts := []string{etcd, apiServer}
+	if o.ControllerManager {
+		parts = append(parts, controllerManager)
+	}
+	if o.Scheduler {
+		parts = append(parts, scheduler)
+	}
+	if o.KWOK {
+		parts = append(parts, kwok)
+	}
+	return parts
+}

@@ -1,0 +1,106 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+)
+
+// TestServersVariable names the folder of the two servers that a whole test run shares.
+const TestServersVariable = "ESPALIER_TEST_SERVERS"
+
+// Server is one of the API servers of a test run.
+type Server struct {
+	// Config is the administrator's, without client-side rate limit; copy it before you change it.
+	Config *rest.Config
+	// Kubeconfig is the administrator's, everything inline.
+	Kubeconfig []byte
+
+	layout layout
+}
+
+// Servers are the API servers of a test run: Source has a controller manager (so that garbage is collected and
+// ServiceAccounts appear), Target has none. Suites for one cluster use Source. All tests of the run share them, so each
+// works in namespaces of its own, with names of its own for what has no namespace.
+type Servers struct{ Source, Target Server }
+
+// ForTests connects to the servers of this test run.
+func ForTests() (Servers, error) {
+	dir := os.Getenv(TestServersVariable)
+	if dir == "" {
+		return Servers{}, errors.New("this test needs an API server: run `make test`, or `go run ./test/local/testservers run -- go test ./some/package`")
+	}
+	source, err := openServer(filepath.Join(dir, "source"))
+	if err != nil {
+		return Servers{}, err
+	}
+	target, err := openServer(filepath.Join(dir, "target"))
+	return Servers{Source: source, Target: target}, err
+}
+
+func openServer(dir string) (Server, error) {
+	s := Server{layout: layout(dir)}
+	var err error
+	if s.Kubeconfig, err = os.ReadFile(s.layout.kubeconfig(admin)); err != nil {
+		return Server{}, fmt.Errorf("find test server: %w", err)
+	}
+	s.Config, err = restConfig(s.Kubeconfig)
+	return s, err
+}
+
+// UserConfig returns the configuration of a client that the server knows as that user in those groups.
+func (s Server) UserConfig(user string, groups ...string) (*rest.Config, error) {
+	ports, err := readPorts(s.layout.ports())
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := userKubeconfig(s.layout.pki(""), ports.APIServer, user, groups, clock.RealClock{}.Now())
+	if err != nil {
+		return nil, err
+	}
+	return restConfig(kubeconfig)
+}
+
+// StartTestServers starts the servers that ForTests finds when TestServersVariable names the folder, and returns what
+// stops them.
+func StartTestServers(ctx context.Context, dir, assets string, log io.Writer) (stop func() error, err error) {
+	type result struct {
+		plane *ControlPlane
+		err   error
+	}
+	start := func(o Options) <-chan result {
+		done := make(chan result, 1)
+		go func() {
+			plane, err := Start(ctx, o)
+			done <- result{plane, err}
+		}()
+		return done
+	}
+	source := start(Options{Dir: filepath.Join(dir, "source"), Assets: assets, ControllerManager: true, Log: log})
+	target := start(Options{Dir: filepath.Join(dir, "target"), Assets: assets, Log: log})
+	var planes []*ControlPlane
+	for _, done := range []<-chan result{source, target} {
+		r := <-done
+		err = errors.Join(err, r.err)
+		if r.plane != nil {
+			planes = append(planes, r.plane)
+		}
+	}
+	stop = func() error {
+		var failures []error
+		for _, p := range planes {
+			failures = append(failures, p.Stop())
+		}
+		return errors.Join(failures...)
+	}
+	if err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	return stop, nil
+}

@@ -1,0 +1,104 @@
+// Command testservers starts the two API servers that the tests share (see local.ForTests) for as long as a command runs:
+//
+//	go run ./test/local/testservers run -- go test -race ./...
+//
+// or until it is interrupted:
+//
+//	go run ./test/local/testservers serve
+//
+// It ends with the exit code of the command, and leaves no process behind, however it ends.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/local/child"
+)
+
+const usage = "usage: testservers run -- COMMAND [ARGUMENT...]\n       testservers serve"
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer cancel()
+	ctx = withParent(ctx)
+	err := run(ctx, os.Args[1:], os.Stderr)
+	if err == nil {
+		return
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() > 0 {
+		os.Exit(exit.ExitCode()) // the command has said itself what went wrong
+	}
+	_, _ = fmt.Fprintln(os.Stderr, "error:", err)
+	os.Exit(1)
+}
+
+func run(ctx context.Context, args []string, log io.Writer) (err error) {
+	serve := len(args) == 1 && args[0] == "serve"
+	if !serve && (len(args) < 3 || args[0] != "run" || args[1] != "--") {
+		return errors.New(usage)
+	}
+	assets, err := local.Assets(ctx, log)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "espalier-test-servers-")
+	if err != nil {
+		return fmt.Errorf("create state folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	stop, err := local.StartTestServers(ctx, dir, assets, io.Discard)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	if serve {
+		_, _ = fmt.Fprintf(log, "export %s=%s %s=%s\n", local.TestServersVariable, dir, local.AssetsVariable, assets)
+		<-ctx.Done()
+		return nil
+	}
+	return command(ctx, args[2:], local.TestServersVariable+"="+dir, local.AssetsVariable+"="+assets)
+}
+
+// command runs in a process group of its own, so that stopping it reaches the test binaries that `go test` starts too.
+func command(ctx context.Context, args []string, env ...string) error {
+	runtime.LockOSThread() // or the command could be killed too early; see child.Attributes
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = append(child.Environment(os.Environ()), env...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = child.Attributes(false)
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	err := cmd.Wait()
+	if ctx.Err() != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever of the group did not care for the first signal
+	}
+	return err
+}
+
+// withParent ends the context when the process that started this one has gone: `go run` does not hand a SIGTERM on.
+func withParent(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	parent := os.Getppid()
+	go func() {
+		defer cancel()
+		for os.Getppid() == parent && ctx.Err() == nil {
+			time.Sleep(200 * time.Millisecond)
+		}
+	}()
+	return ctx
+}

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-cp -R go.mod go.sum api internal deploy hack "$copy/"
+cp -R go.mod go.sum api cmd internal deploy hack test "$copy/"
 
 # What nobody generates any more must not survive: start from none.
 generated() { find "$1" \( -name 'zz_generated.*.go' -o -path '*/deploy/crds/*.yaml' -o -path '*/deploy/*/rbac/*.yaml' \) ! -name kustomization.yaml "${@:2}"; }

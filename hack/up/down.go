@@ -28,24 +28,20 @@ func down(s settings, r *report) error {
 	defer unlock()
 	var stopped []string
 	for _, b := range slices.Backward(binaries()) {
-		p, err := child.Find(s.recordOf(b))
-		if err != nil {
-			return err
+		ran, stopErr := s.stop(b)
+		if stopErr != nil {
+			return stopErr
 		}
-		if p == nil {
-			continue
+		if ran {
+			stopped = append(stopped, b.name)
 		}
-		if err := p.Stop(stopGrace); err != nil {
-			return err
-		}
-		stopped = append(stopped, b.name)
 	}
 	parts, err := local.StopRecorded(s.controlPlane())
 	if err != nil {
 		return err
 	}
 	cluster, _ := os.ReadFile(s.externalCluster()) // missing unless a cluster was given
-	if err := os.RemoveAll(s.state()); err != nil {
+	if err = os.RemoveAll(s.state()); err != nil {
 		return fmt.Errorf("remove state: %w", err)
 	}
 	if stopped = append(stopped, parts...); len(stopped) > 0 {
@@ -57,6 +53,15 @@ func down(s settings, r *report) error {
 		r.say(leftInCluster(string(cluster)))
 	}
 	return nil
+}
+
+// stop ends the binary if it runs.
+func (s settings) stop(b binary) (ran bool, err error) {
+	p, err := child.Find(s.recordOf(b))
+	if err != nil || p == nil {
+		return false, err
+	}
+	return true, p.Stop(stopGrace)
 }
 
 // leftInCluster: a cluster that is not ours may hold other ManagedResources, which would go with their CRD.

@@ -48,10 +48,10 @@ func spoiledObjects() []spoiled {
 			},
 		},
 		{
-			object: object("apps/v1", "Deployment", exampleNamespace, "watering", nil),
-			what:   "deleted Deployment watering",
+			object: object("v1", "ConfigMap", exampleNamespace, "notes", nil),
+			what:   "deleted ConfigMap notes",
 			spoil: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
-				return c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground))
+				return c.Delete(ctx, o)
 			},
 			repaired: func(before, now *unstructured.Unstructured) bool { return before.GetUID() != now.GetUID() },
 		},

@@ -60,20 +60,21 @@ func (s settings) install(ctx context.Context, admin *rest.Config, c client.Clie
 		object("v1", "Namespace", "", systemNamespace, nil),
 		object("v1", "ServiceAccount", systemNamespace, b.name, nil),
 	}, roles...)
-	if err := apply(ctx, c, append(objects, bindings...)...); err != nil {
+	err = apply(ctx, c, append(objects, bindings...)...)
+	if err != nil {
 		return err
 	}
 	kubeconfig, err := local.ServiceAccountKubeconfig(ctx, admin, systemNamespace, b.name, tokenLifetime)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.state(b.name), 0o700); err != nil {
+	if err = os.MkdirAll(s.state(b.name), 0o700); err != nil {
 		return fmt.Errorf("create state folder: %w", err)
 	}
-	if err := os.WriteFile(e.kubeconfig, kubeconfig, 0o600); err != nil {
+	if err = os.WriteFile(e.kubeconfig, kubeconfig, 0o600); err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
-	if err := os.WriteFile(s.state(b.name, "config.yaml"), []byte(b.config(e)), 0o600); err != nil {
+	if err = os.WriteFile(s.state(b.name, "config.yaml"), []byte(b.config(e)), 0o600); err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
 	return nil

@@ -9,14 +9,14 @@ import (
 
 // lock keeps two runs from working on the same state. The system releases it when the process ends, however it ends.
 func (s settings) lock() (unlock func(), err error) {
-	if err := os.MkdirAll(s.state(), 0o700); err != nil {
+	if err = os.MkdirAll(s.state(), 0o700); err != nil {
 		return nil, fmt.Errorf("create state folder: %w", err)
 	}
 	file, err := os.OpenFile(s.state("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock state folder: %w", err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, errors.New("another make up or make down is running; wait for its end")

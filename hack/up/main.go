@@ -31,7 +31,7 @@ func main() {
 	cancel()
 	if err != nil {
 		_, _ = fmt.Fprintf(os.Stderr, "\nerror: %s\n", explain(err))
-		os.Exit(1) //nolint:forbidigo // this is a main of its own, without the flags and the log of internal/process
+		os.Exit(1)
 	}
 }
 

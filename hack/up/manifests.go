@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -90,9 +91,7 @@ func describe(o *unstructured.Unstructured) string {
 // object builds a small manifest.
 func object(apiVersion, kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
-	for key, value := range content {
-		o.Object[key] = value
-	}
+	maps.Copy(o.Object, content)
 	o.SetAPIVersion(apiVersion)
 	o.SetKind(kind)
 	o.SetNamespace(namespace)

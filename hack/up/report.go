@@ -36,8 +36,7 @@ func (r *report) say(text string) {
 func (r *report) Write(text []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
-	for _, line := range lines {
+	for line := range strings.SplitSeq(strings.TrimRight(string(text), "\n"), "\n") {
 		if _, err := fmt.Fprintf(r.out, "          %s\n", line); err != nil {
 			return 0, err
 		}

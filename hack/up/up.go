@@ -112,7 +112,8 @@ func (s settings) startCluster(ctx context.Context, r *report, dead failed) (*re
 	if err != nil {
 		return nil, err
 	}
-	if err := link(filepath.Join(assets, "kubectl"), s.bin("kubectl")); err != nil {
+	err = link(filepath.Join(assets, "kubectl"), s.bin("kubectl"))
+	if err != nil {
 		return nil, err
 	}
 	r.step("starting the control plane (ports %d to %d on 127.0.0.1; logs in .local/controlplane/logs)", s.port, s.port+2)
@@ -123,11 +124,11 @@ func (s settings) startCluster(ctx context.Context, r *report, dead failed) (*re
 		return nil, err
 	}
 	go func() {
-		if err := plane.Wait(ctx); err != nil {
-			dead(err)
+		if failure := plane.Wait(ctx); failure != nil {
+			dead(failure)
 		}
 	}()
-	if err := os.WriteFile(s.kubeconfig(), plane.AdminKubeconfig(), 0o600); err != nil {
+	if err = os.WriteFile(s.kubeconfig(), plane.AdminKubeconfig(), 0o600); err != nil {
 		return nil, fmt.Errorf("write kubeconfig: %w", err)
 	}
 	r.step("control plane ready, with one fake node")
@@ -140,7 +141,7 @@ func (s settings) useCluster(r *report) (*rest.Config, error) {
 		return nil, fmt.Errorf("read ESPALIER_KUBECONFIG: %w", err)
 	}
 	config.QPS = -1
-	if err := os.WriteFile(s.externalCluster(), []byte(s.cluster), 0o600); err != nil {
+	if err = os.WriteFile(s.externalCluster(), []byte(s.cluster), 0o600); err != nil {
 		return nil, fmt.Errorf("remember cluster: %w", err)
 	}
 	r.step("using the cluster at %s (ESPALIER_KUBECONFIG)", config.Host)
@@ -150,20 +151,19 @@ func (s settings) useCluster(r *report) (*rest.Config, error) {
 // startBinary replaces the binary if it runs, since it may have been built anew, and waits until it is ready.
 func (s settings) startBinary(ctx context.Context, r *report, admin *rest.Config, c client.Client, b binary, index int, dead failed) error {
 	e := s.environmentOf(b, index)
-	old, err := child.Find(s.recordOf(b))
+	ran, err := s.stop(b)
 	if err != nil {
 		return err
 	}
-	if old != nil {
-		r.step("stopping the running %s (pid %d)", b.name, old.ID)
-		if err := old.Stop(stopGrace); err != nil {
-			return err
-		}
+	if ran {
+		r.step("stopped the %s that ran, since it may have been built anew", b.name)
 	}
-	if err := errors.Join(local.CheckPort(e.probePort, b.name), local.CheckPort(e.metricsPort, b.name), local.CheckPort(e.webhookPort, b.name)); err != nil {
+	err = errors.Join(local.CheckPort(e.probePort, b.name), local.CheckPort(e.metricsPort, b.name), local.CheckPort(e.webhookPort, b.name))
+	if err != nil {
 		return err
 	}
-	if err := s.install(ctx, admin, c, b, e); err != nil {
+	err = s.install(ctx, admin, c, b, e)
+	if err != nil {
 		return err
 	}
 	p, err := child.Start(child.Spec{

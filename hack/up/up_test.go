@@ -188,7 +188,8 @@ func TestStateOf(t *testing.T) {
 		want   string
 	}{
 		"a Deployment on its way": {object("apps/v1", "Deployment", "n", "d", map[string]any{
-			"spec": map[string]any{"replicas": int64(2)}, "status": map[string]any{"availableReplicas": int64(1)}}), "1 of 2 available"},
+			"spec": map[string]any{"replicas": int64(2)}, "status": map[string]any{"availableReplicas": int64(1)},
+		}), "1 of 2 available"},
 		"a served CRD":     {object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "c", established("True")), "established"},
 		"a CRD not served": {object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "c", established("False")), "not established"},
 		"anything else":    {object("v1", "ConfigMap", "n", "c", nil), "present"},
@@ -251,7 +252,8 @@ func TestAwait(t *testing.T) {
 	g := NewWithT(t)
 	calls := 0
 	g.Expect(await(t.Context(), time.Minute, "it", func(context.Context) error {
-		if calls++; calls < 3 {
+		calls++
+		if calls < 3 {
 			return errors.New("not yet")
 		}
 		return nil

@@ -30,7 +30,8 @@ func (s settings) walkThrough(ctx context.Context, r *report, c client.WithWatch
 	if err != nil {
 		return err
 	}
-	if err := apply(ctx, c, objects...); err != nil {
+	err = apply(ctx, c, objects...)
+	if err != nil {
 		return err
 	}
 	set, err := applied(ctx, c)
@@ -41,9 +42,10 @@ func (s settings) walkThrough(ctx context.Context, r *report, c client.WithWatch
 	_, reason, message := condition(set, "ResourcesApplied")
 	r.step("ManagedResource %s/%s: ResourcesApplied is True (%s: %s)", exampleNamespace, exampleName, reason, message)
 	if s.cluster == "" {
-		if err := await(ctx, 30*time.Second, "the Deployment of the example to be available", func(ctx context.Context) error {
+		err = await(ctx, 60*time.Second, "the Deployment of the example to be available", func(ctx context.Context) error {
 			return deploymentAvailable(ctx, c)
-		}); err != nil {
+		})
+		if err != nil {
 			return err
 		}
 	}

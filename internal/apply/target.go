@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,6 +63,9 @@ func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight
 
 // Resource finds how a kind is served; its error satisfies meta.IsNoMatchError if it is not.
 func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
+	if kind.Group == "" && kind.Kind == "List" { // discovery mappers know it, no API server serves it
+		return Resource{}, &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
+	}
 	mapping, err := t.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return Resource{}, err //nolint:wrapcheck // callers tell "not served" from other faults, and name the object
@@ -70,15 +76,30 @@ func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
 // ForgetUnserved makes the next look-up of an unknown kind ask the API server again.
 func (t *Target) ForgetUnserved() { t.mapper.Reset() }
 
+// Addressable tells whether an object of that name can exist. Anything else must not get into a path: an empty name
+// addresses the whole collection, and "../" another one.
+func Addressable(namespace, name string) error {
+	if name == "" {
+		return errors.New("metadata.name is required")
+	}
+	if problems := path.IsValidPathSegmentName(name); len(problems) > 0 {
+		return fmt.Errorf("metadata.name %q is invalid: %s", name, strings.Join(problems, ", "))
+	}
+	if problems := path.IsValidPathSegmentName(namespace); len(problems) > 0 {
+		return fmt.Errorf("metadata.namespace %q is invalid: %s", namespace, strings.Join(problems, ", "))
+	}
+	return nil
+}
+
 func (r Resource) path(namespace string, name ...string) []string {
-	path := []string{"apis", r.Resource.Group, r.Resource.Version}
+	segments := []string{"apis", r.Resource.Group, r.Resource.Version}
 	if r.Resource.Group == "" {
-		path = []string{"api", r.Resource.Version}
+		segments = []string{"api", r.Resource.Version}
 	}
 	if r.Namespaced {
-		path = append(path, "namespaces", namespace)
+		segments = append(segments, "namespaces", namespace)
 	}
-	return append(append(path, r.Resource.Resource), name...)
+	return append(append(segments, r.Resource.Resource), name...)
 }
 
 // acquire waits for a free slot; release must be called if it returns no error.
@@ -99,15 +120,23 @@ func (t *Target) Get(ctx context.Context, r Resource, namespace, name string) (*
 		return nil, err
 	}
 	defer t.release()
-	raw, err := t.client.Get().AbsPath(r.path(namespace, name)...).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	raw, err := body(t.client.Get().AbsPath(r.path(namespace, name)...).SetHeader("Accept", "application/json").Do(ctx))
 	if err != nil {
-		return nil, err //nolint:wrapcheck // API status errors pass as they are, callers name the object
+		return nil, err
 	}
 	object := &unstructured.Unstructured{}
 	if err := utiljson.Unmarshal(raw, &object.Object); err != nil {
 		return nil, fmt.Errorf("decode answer: %w", err)
 	}
 	return object, nil
+}
+
+// body returns the answer as it is. Only Error decodes what the API server says about a failure.
+func body(result rest.Result) ([]byte, error) {
+	if err := result.Error(); err != nil {
+		return nil, err //nolint:wrapcheck // API status errors pass as they are, callers name the object
+	}
+	return result.Raw() //nolint:wrapcheck // there is no error left
 }
 
 // GetMetadata reads an object's metadata.
@@ -176,9 +205,9 @@ func (t *Target) Count(ctx context.Context, r Resource, namespace, selector stri
 		return 0, err
 	}
 	defer t.release()
-	raw, err := t.client.Get().AbsPath(r.path(namespace)...).Param("labelSelector", selector).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	raw, err := body(t.client.Get().AbsPath(r.path(namespace)...).Param("labelSelector", selector).SetHeader("Accept", "application/json").Do(ctx))
 	if err != nil {
-		return 0, err //nolint:wrapcheck // as in Get
+		return 0, err
 	}
 	var list struct {
 		Items []json.RawMessage `json:"items"`

@@ -38,6 +38,8 @@ func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 			"internal/fruit/apple/reconcile.go": source("context", "sigs.k8s.io/controller-runtime"),
 			"internal/fruit/apple/apple_test.go": source(ours+"internal/fruit/apple", ours+"test/local", "context") +
 				"var a = Result{RequeueAfter: 1}",
+			"internal/fruit/fruittest/env.go":      source(ours+"internal/fruit", ours+"test/local"),
+			"internal/fruit/fruit_test.go":         source(ours + "internal/fruit/fruittest"),
 			"internal/apply/apply.go":              source("context", ours+"internal/apply/merge"),
 			"internal/apply/merge/merge_test.go":   source("context"),
 			"api/core/v1/types.go":                 source("k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/runtime", "k8s.io/utils/clock", ours+"api/other/v1", "encoding/json"),
@@ -120,6 +122,14 @@ func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 				"internal/fruit/a_test.go imports hack/up: the product does not use what tests and builds it",
 				"internal/process/a.go imports hack/up: the product does not use what tests and builds it",
 			},
+		},
+		"a product that uses what tests share": {
+			files: map[string]string{"internal/fruit/a.go": source(ours + "internal/fruit/fruittest")},
+			want:  []string{"internal/fruit/a.go imports internal/fruit/fruittest: only tests use it"},
+		},
+		"what tests share, of another family": {
+			files: map[string]string{"internal/fruit/fruittest/env.go": source(ours + "internal/tree")},
+			want:  []string{"internal/fruit/fruittest/env.go imports internal/tree: families never import each other"},
 		},
 		"public packages that need private ones": {
 			files: map[string]string{"api/helper/a_test.go": source(ours + "internal/config")},

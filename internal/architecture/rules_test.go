@@ -82,6 +82,8 @@ func mayNotImport(l layout, file goFile, target string) string {
 		return ""
 	case tooling && (!file.test || inside("hack", target)):
 		return "the product does not use what tests and builds it"
+	case testSupport(target) && !file.test:
+		return "only tests use it"
 	case isMain && family != "" && !slices.Contains(l.binaries[binary], family):
 		return "this family does not run in " + binary
 	case isMain && internal && family == "" && !file.test && !wiring(target):

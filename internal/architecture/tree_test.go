@@ -17,7 +17,7 @@ const module = "github.com/espalier-dev/espalier"
 // goFile is one parsed Go file of the product's module.
 type goFile struct {
 	path    string // below the root, with slashes
-	test    bool
+	test    bool   // a test, or what tests of several packages share
 	imports []string
 	syntax  *ast.File
 	lines   int
@@ -98,7 +98,7 @@ func (t *tree) add(root fs.FS, name string) error {
 	}
 	t.goFiles = append(t.goFiles, goFile{
 		path:    name,
-		test:    strings.HasSuffix(name, "_test.go"),
+		test:    strings.HasSuffix(name, "_test.go") || testSupport(path.Dir(name)),
 		imports: imports,
 		syntax:  syntax,
 		lines:   strings.Count(string(content), "\n"),
@@ -114,6 +114,11 @@ func generatedYAML(name string) bool {
 	}
 	parts := strings.Split(strings.TrimSuffix(folder, "/"), "/")
 	return folder == "deploy/crds/" || (len(parts) == 3 && parts[0] == "deploy" && parts[2] == "rbac")
+}
+
+// testSupport is true for a package whose name says, as httptest does, that only tests use it.
+func testSupport(folder string) bool {
+	return inside("internal", folder) && strings.HasSuffix(path.Base(folder), "test")
 }
 
 // below returns the path under a top folder such as "internal": its first element and the whole rest.

@@ -119,7 +119,7 @@ func holdsRestrictions(at path) bool {
 }
 
 func decodesItself(target reflect.Value) bool {
-	_, ok := target.Addr().Interface().(json.Unmarshaler)
+	_, ok := reflect.TypeAssert[json.Unmarshaler](target.Addr())
 	return ok
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -89,7 +90,7 @@ func (d *document) line(at path) int {
 func (d *document) inFile(at path) path {
 	for i := len(at); i > 0; i-- {
 		if original, ok := d.moved[at[:i].String()]; ok {
-			return append(original[:len(original):len(original)], at[i:]...)
+			return append(slices.Clip(original), at[i:]...)
 		}
 	}
 	return at

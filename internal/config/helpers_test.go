@@ -33,7 +33,7 @@ func mistakes(c *ResourceManagerConfiguration) []string {
 	return lines
 }
 
-// decodeErrors returns the message of a file that cannot be decoded.
+// decodeError returns the message of a file that cannot be decoded.
 func decodeError(t *testing.T, file string) string {
 	t.Helper()
 	c, warnings, err := ResourceManager([]byte(file))

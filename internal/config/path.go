@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -10,7 +11,7 @@ type path []string
 
 // child returns a copy of p that goes one step further.
 func (p path) child(step string) path {
-	return append(p[:len(p):len(p)], step)
+	return append(slices.Clip(p), step)
 }
 
 func (p path) item(index int) path {

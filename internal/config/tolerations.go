@@ -10,7 +10,7 @@ import (
 // validateTolerations holds tolerations to the rules that the API server has for those of a Pod, so that a Pod is not
 // refused for what our webhook gave it.
 func validateTolerations(tolerations []corev1.Toleration, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
+	errs := make(field.ErrorList, 0, len(tolerations))
 	for i := range tolerations {
 		errs = append(errs, validateToleration(tolerations[i], at.Index(i))...)
 	}

@@ -81,22 +81,13 @@ func checkAccess(ctx context.Context, s side, binary string, cfg *rest.Config, h
 	}
 	ctx, cancel := context.WithTimeout(ctx, accessTimeout)
 	defer cancel()
-	if err := checker.reach(ctx, cfg.Host); err != nil {
+	if err = checker.reach(ctx, cfg.Host); err != nil {
 		return s.explain(err)
 	}
-	var missing []string
-	for _, requirement := range required {
-		problems, err := checker.requirement(ctx, requirement)
-		if err != nil {
-			return s.explain(err)
-		}
-		missing = append(missing, problems...)
-	}
-	problems, err := checker.deny(ctx, rights)
+	missing, err := checker.missing(ctx, required, rights)
 	if err != nil {
 		return s.explain(err)
 	}
-	missing = append(missing, problems...)
 	if len(missing) > 0 {
 		return fmt.Errorf("%s cluster at %s: %s", s.name, cfg.Host, strings.Join(missing, "; "))
 	}
@@ -128,6 +119,20 @@ func (a *accessChecker) reach(ctx context.Context, host string) error {
 	default:
 		return fmt.Errorf("cannot reach API server at %s: %w", host, err)
 	}
+}
+
+// missing returns a message for everything that is not there or not allowed.
+func (a *accessChecker) missing(ctx context.Context, required []Requirement, rights []right) ([]string, error) {
+	var missing []string
+	for _, requirement := range required {
+		problems, err := a.requirement(ctx, requirement)
+		if err != nil {
+			return nil, err
+		}
+		missing = append(missing, problems...)
+	}
+	problems, err := a.deny(ctx, rights)
+	return append(missing, problems...), err
 }
 
 func (a *accessChecker) requirement(ctx context.Context, r Requirement) ([]string, error) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -92,14 +93,14 @@ func (s *Setup) newSource(ctx context.Context, needs Needs, passive clock.Passiv
 	}
 	required := needs.SourceAccess
 	if s.Config.Target == nil {
-		required = append(required[:len(required):len(required)], needs.TargetAccess...)
+		required = append(slices.Clip(required), needs.TargetAccess...)
 	}
 	options := ManagerOptions(s.Program, s.Config, needs, s.Log)
 	var rights []right
 	if options.LeaderElection {
 		rights = leaseRights(options.LeaderElectionNamespace, options.LeaderElectionID)
 	}
-	if err := checkAccess(ctx, source, s.Program.Name, cfg, httpClient, required, rights); err != nil {
+	if err = checkAccess(ctx, source, s.Program.Name, cfg, httpClient, required, rights); err != nil {
 		return nil, nil, err
 	}
 	mapper, err := NewMapper(cfg, httpClient, passive, noMatchAge)
@@ -124,7 +125,7 @@ func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, 
 	if err != nil {
 		return err
 	}
-	if err := checkAccess(ctx, target, s.Program.Name, cfg, httpClient, needs.TargetAccess, nil); err != nil {
+	if err = checkAccess(ctx, target, s.Program.Name, cfg, httpClient, needs.TargetAccess, nil); err != nil {
 		return err
 	}
 	mapper, err := NewMapper(cfg, httpClient, passive, noMatchAge)

@@ -51,7 +51,7 @@ func (f *flags) values() [][2]string {
 
 func (f *flags) usage(program Program) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s %s.\n\n", program.Name, program.Purpose)
+	fmt.Fprintf(&text, "%s.\n\n", program.Purpose)
 	fmt.Fprintf(&text, "Usage:\n  %s --config=FILE [--strict-config]\n\nFlags:\n%s", program.Name, f.set.FlagUsages())
 	text.WriteString(`
 Environment:

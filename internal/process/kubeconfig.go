@@ -43,10 +43,10 @@ func baseConfig(kubeconfig string) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig %q: %w", kubeconfig, err)
 	}
-	if err := checkUsers(loaded.AuthInfos); err != nil {
+	if err = checkUsers(loaded.AuthInfos); err != nil {
 		return nil, fmt.Errorf("read kubeconfig %q: %w", kubeconfig, err)
 	}
-	if err := clientcmd.ResolveLocalPaths(loaded); err != nil {
+	if err = clientcmd.ResolveLocalPaths(loaded); err != nil {
 		return nil, fmt.Errorf("read kubeconfig %q: %w", kubeconfig, err)
 	}
 	base, err := clientcmd.NewDefaultClientConfig(*loaded, &clientcmd.ConfigOverrides{}).ClientConfig()

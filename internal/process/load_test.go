@@ -20,7 +20,7 @@ kind: ResourceManagerConfiguration
 leaderElection: {resourceNamespace: garden}
 `
 
-func gardener() Program { return Program{Name: "gardener", Purpose: "tends espaliers"} }
+func gardener() Program { return Program{Name: "gardener", Purpose: "Tends espaliers"} }
 
 func writeFile(t *testing.T, name, content string) string {
 	t.Helper()
@@ -69,7 +69,7 @@ func TestMistakesOnTheCommandLineAndInTheFile(t *testing.T) {
 			g.Expect(code).To(Equal(1))
 			first, rest, _ := strings.Cut(out, "\n")
 			g.Expect(first).To(Equal(tc.want))
-			g.Expect(rest).To(HavePrefix("\ngardener tends espaliers.\n\nUsage:\n  gardener --config=FILE"))
+			g.Expect(rest).To(HavePrefix("\nTends espaliers.\n\nUsage:\n  gardener --config=FILE"))
 		})
 	}
 }
@@ -78,7 +78,7 @@ func TestHelpExplainsItself(t *testing.T) {
 	g := NewWithT(t)
 	code, out := runMain("--help", "--config=/does/not/exist")
 	g.Expect(code).To(Equal(0))
-	g.Expect(out).To(Equal(`gardener tends espaliers.
+	g.Expect(out).To(Equal(`Tends espaliers.
 
 Usage:
   gardener --config=FILE [--strict-config]

@@ -63,8 +63,7 @@ func report(out io.Writer, err error) int {
 		return 0
 	}
 	fmt.Fprintf(out, "Error: %v\n", err)
-	var misuse *usageError
-	if errors.As(err, &misuse) {
+	if misuse, ok := errors.AsType[*usageError](err); ok {
 		fmt.Fprintf(out, "\n%s", misuse.usage)
 	}
 	return 1

@@ -28,7 +28,6 @@ type discoveryServer struct {
 func (s *discoveryServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	groupVersion := ""
 	switch {
 	case s.down:
 		w.WriteHeader(http.StatusInternalServerError)
@@ -46,9 +45,8 @@ func (s *discoveryServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.answer(w, groups)
 		return
-	default:
-		groupVersion = r.URL.Path[len("/apis/"):]
 	}
+	groupVersion := r.URL.Path[len("/apis/"):]
 	if s.broken[groupVersion] {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/pprof" //nolint:gosec // G108: it registers on the default mux, which nothing here serves.
+	"net/http/pprof"
 	"strconv"
 
 	"github.com/go-logr/logr"

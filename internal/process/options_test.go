@@ -97,7 +97,7 @@ func TestManagerOptions(t *testing.T) {
 			"HealthProbeBindAddress":        "127.0.0.1:1",
 			"WebhookServer":                 webhook.NewServer(webhook.Options{Host: "127.0.0.3", Port: 3, CertDir: "/certs"}),
 			"GracefulShutdownTimeout":       ptr.To(4500 * time.Millisecond),
-			"Controller":                    controllerconfig.Controller{RecoverPanic: ptr.To(true), CacheSyncTimeout: time.Minute},
+			"Controller":                    controllerconfig.Controller{RecoverPanic: ptr.To(true), CacheSyncTimeout: time.Minute, SkipNameValidation: ptr.To(false)},
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -121,6 +121,12 @@ func TestManagerOptions(t *testing.T) {
 		"a binary of which every replica works": {
 			change: func(_ *config.Process, n *Needs) { n.EveryReplica = true },
 			want:   func(w map[string]any) { w["LeaderElection"] = false },
+		},
+		"several managers in a test process": {
+			change: func(_ *config.Process, n *Needs) { n.SkipNameValidation = true },
+			want: func(w map[string]any) {
+				w["Controller"] = controllerconfig.Controller{RecoverPanic: ptr.To(true), CacheSyncTimeout: time.Minute, SkipNameValidation: ptr.To(true)}
+			},
 		},
 		"restricted to namespaces, acceptance 17 and 24": {
 			change: func(c *config.Process, _ *Needs) { c.Source.Namespaces = []string{"a", "b"} },

@@ -255,7 +255,10 @@ func TestOneClusterOrTwoClientsReadSecretsLive(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- clusters.Start(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	t.Cleanup(func() {
+		cancel()
+		g.Expect(<-ended).To(Succeed())
+	})
 
 	// Nothing was cached, so an object that exists since a moment is found.
 	for _, side := range []struct {

@@ -4,7 +4,7 @@ package process
 type Program struct {
 	// Name is the binary's name, as in cmd/.
 	Name string
-	// Purpose says what it does, for --help: a sentence without its full stop.
+	// Purpose says what it does, for --help: a sentence that begins with the verb, without its full stop.
 	Purpose string
 	// SharesLease makes the process use the configured lease name as it is, so that it and a running Gardener resource
 	// manager exclude each other. All others append "-<name>".

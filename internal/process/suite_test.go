@@ -57,7 +57,7 @@ func runGardener(ctx context.Context, args []string, out io.Writer) error {
 		select {}
 	}
 	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
+	if err = corev1.AddToScheme(scheme); err != nil {
 		return err
 	}
 	configMaps := Requirement{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Verbs: []string{"list", "watch"}}
@@ -198,7 +198,7 @@ func freePort(t *testing.T) int {
 	var listen net.ListenConfig
 	listener, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
+	defer func() { _ = listener.Close() }()
 	address, ok := listener.Addr().(*net.TCPAddr)
 	NewWithT(t).Expect(ok).To(BeTrue())
 	return address.Port

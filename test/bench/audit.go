@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // auditPolicy records the requests of the ServiceAccounts that are measured, and nobody else's: the log costs time.
@@ -39,6 +40,8 @@ type request struct {
 	ResponseStatus struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
+	Begin time.Time `json:"requestReceivedTimestamp"`
+	End   time.Time `json:"stageTimestamp"`
 }
 
 // auditLog is the API server's log of requests.
@@ -137,6 +140,31 @@ func count(requests []request, match func(request) bool) int {
 		}
 	}
 	return n
+}
+
+// pressure tells how many requests the API server worked on at a time, on average from the first to the last one, and how
+// long it took for one: whether somebody waits for the API server or for himself.
+func pressure(requests []request) string {
+	var begin, end time.Time
+	var busy time.Duration
+	n := 0
+	for _, r := range requests {
+		if !counted(r) {
+			continue
+		}
+		if n == 0 || r.Begin.Before(begin) {
+			begin = r.Begin
+		}
+		if r.End.After(end) {
+			end = r.End
+		}
+		busy += r.End.Sub(r.Begin)
+		n++
+	}
+	if n == 0 || !end.After(begin) {
+		return "none"
+	}
+	return fmt.Sprintf("%d, on average %.1f at a time, each %s", n, float64(busy)/float64(end.Sub(begin)), (busy / time.Duration(n)).Round(100*time.Microsecond))
 }
 
 // counted says whether a request counts at rest: watches and leases are the price of being there.

@@ -48,6 +48,10 @@ func (b *bench) measureFloor(ctx context.Context, round int) (floor, error) {
 		items = append(items, itemsOf(floorRun, set, b.size.objects, dataBefore)...)
 	}
 	var f floor
+	place, err := b.audit.end()
+	if err != nil {
+		return floor{}, err
+	}
 	usage := b.usage()
 	begin := b.report.clock.Now()
 	if err := parallel(ctx, len(items), func(ctx context.Context, i int) error {
@@ -58,11 +62,15 @@ func (b *bench) measureFloor(ctx context.Context, round int) (floor, error) {
 	f.create = b.report.clock.Since(begin)
 	b.report.step("floor %d: a bare client created %d objects in %s (%.0f/s)", round, len(items), seconds(f.create), float64(len(items))/f.create.Seconds())
 	b.report.detail("CPU: %s", b.usage().since(usage))
+	requests, err := b.audit.since(place, bareUser)
+	if err != nil {
+		return floor{}, err
+	}
+	b.report.detail("requests: %s", pressure(requests))
 	if err := b.settle(ctx); err != nil {
 		return floor{}, err
 	}
 	usage = b.usage()
-	var err error
 	if f.remove, err = b.removeFloor(ctx, items); err != nil {
 		return floor{}, err
 	}

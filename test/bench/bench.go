@@ -47,7 +47,7 @@ func measure(ctx context.Context, r *report, p programs, o options, s size) (f f
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	r.say("")
-	r.step("workload %s: starting a control plane", s)
+	r.step("workload %s: starting a control plane (load average of the machine: %s)", s, load())
 	plane, err := startControlPlane(ctx, r, p, filepath.Join(dir, "controlplane"))
 	if err != nil {
 		return f, err

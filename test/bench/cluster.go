@@ -35,7 +35,7 @@ const (
 type programs struct{ root, assets, controller string }
 
 // prepare builds the controller and, unless they are there, the binaries of the control plane.
-func prepare(ctx context.Context, r *report) (programs, error) {
+func prepare(ctx context.Context, r *report, o options) (programs, error) {
 	root, err := local.RepositoryRoot()
 	if err != nil {
 		return programs{}, err
@@ -46,6 +46,10 @@ func prepare(ctx context.Context, r *report) (programs, error) {
 		return programs{}, err
 	}
 	p := programs{root: root, assets: assets, controller: filepath.Join(root, "bin", binaryName)}
+	if o.binary != "" {
+		p.controller = o.binary
+		return p, nil
+	}
 	r.step("building bin/%s", binaryName)
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", p.controller, "./cmd/"+binaryName)
 	build.Dir, build.Stdout, build.Stderr = root, r, r

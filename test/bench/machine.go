@@ -24,6 +24,16 @@ func describeMachine() string {
 	return fmt.Sprintf("machine: %d cores, %s, %s/%s, %s", runtime.NumCPU(), memory, runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
+// load is how many processes wanted to run during the last minute, as the system tells it; ours are among them.
+func load() string {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	load, _, _ := strings.Cut(string(data), " ")
+	return load
+}
+
 // residentMemory is VmRSS in bytes.
 func residentMemory(pid int) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -24,10 +24,13 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 func main() {
+	ctrl.SetLogger(logr.Discard()) // what goes wrong comes back as an error
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, clock.RealClock{})
 	cancel()
@@ -49,7 +52,7 @@ func run(ctx context.Context, args []string, out io.Writer, c clock.PassiveClock
 	r := &report{out: out, clock: c, begin: c.Now()}
 	m := describeMachine()
 	r.step("%s", m)
-	programs, err := prepare(ctx, r)
+	programs, err := prepare(ctx, r, o)
 	if err != nil {
 		return err
 	}
@@ -69,6 +72,11 @@ func run(ctx context.Context, args []string, out io.Writer, c clock.PassiveClock
 	r.say("")
 	r.say(m)
 	r.table(rows)
+	for _, l := range rows {
+		if l.note != "" {
+			r.say(l.workload.String() + ", " + l.note)
+		}
+	}
 	if o.enforce {
 		failures = append(failures, enforce(rows))
 	}

@@ -20,6 +20,8 @@ type options struct {
 	repairs int
 	// profiles is the folder that receives CPU and heap profiles of the controller; empty means none.
 	profiles string
+	// binary is measured instead of one that is built from this tree, if it is set.
+	binary string
 	// enforce makes missed ratios and counts fail the run.
 	enforce bool
 }
@@ -43,6 +45,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.DurationVar(&o.rest, "rest", 2*time.Minute, "length of the window at rest")
 	flags.IntVar(&o.repairs, "repairs", 50, "how many objects to spoil")
 	flags.StringVar(&o.profiles, "pprof", "", "folder for CPU and heap profiles of the controller (taking them costs a little time)")
+	flags.StringVar(&o.binary, "binary", "", "measure this controller instead of building one, for comparisons")
 	flags.BoolVar(&o.enforce, "enforce", false, "fail if a ratio or a number of requests misses its target")
 	short := flags.Bool("smoke", false, "a small workload and short windows instead of the above")
 	if err := flags.Parse(args); err != nil {
@@ -62,12 +65,15 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	if o.rest <= 0 || o.repairs <= 0 {
 		return options{}, errors.New("-rest and -repairs must be more than 0")
 	}
-	if o.profiles != "" {
-		path, err := filepath.Abs(o.profiles)
-		if err != nil {
-			return options{}, fmt.Errorf("-pprof: %w", err)
+	for name, path := range map[string]*string{"-pprof": &o.profiles, "-binary": &o.binary} {
+		if *path == "" {
+			continue
 		}
-		o.profiles = path
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return options{}, fmt.Errorf("%s: %w", name, err)
+		}
+		*path = absolute
 	}
 	return o, nil
 }

@@ -104,6 +104,7 @@ func (b *bench) tellRequests(place int64) error {
 	if err != nil {
 		return err
 	}
+	b.report.detail("requests: %s", pressure(requests))
 	b.report.detail("requests: %s", summary(requests, counted))
 	return nil
 }

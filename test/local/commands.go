@@ -10,13 +10,15 @@ type layout string
 
 func (l layout) pki(file string) string        { return filepath.Join(string(l), "pki", file) }
 func (l layout) kubeconfig(user string) string { return filepath.Join(string(l), "kubeconfigs", user) }
-func (l layout) log(part string) string        { return filepath.Join(string(l), "logs", part+".log") }
-func (l layout) record(part string) string     { return filepath.Join(string(l), "pids", part+".json") }
-func (l layout) file(name string) string       { return filepath.Join(string(l), name) }
-func (l layout) auditLog() string              { return l.log("audit") }
-func (l layout) ports() string                 { return l.file("ports.json") }
-func (l layout) auditPolicy() string           { return l.file("audit-policy.yaml") }
-func (l layout) stages() string                { return l.file("kwok-stages.yaml") }
+
+func (l layout) log(part string) string { return filepath.Join(string(l), "logs", part+".log") }
+
+func (l layout) record(part string) string { return filepath.Join(string(l), "pids", part+".json") }
+func (l layout) file(name string) string   { return filepath.Join(string(l), name) }
+func (l layout) auditLog() string          { return l.log("audit") }
+func (l layout) ports() string             { return l.file("ports.json") }
+func (l layout) auditPolicy() string       { return l.file("audit-policy.yaml") }
+func (l layout) stages() string            { return l.file("kwok-stages.yaml") }
 
 const admin = "admin"
 

@@ -53,7 +53,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	c := &ControlPlane{options: o, layout: layout(o.Dir), running: map[string]*child.Process{}}
-	if err := c.adopt(); err != nil {
+	if err = c.adopt(); err != nil {
 		return nil, fmt.Errorf("start control plane: %w", err)
 	}
 	adopted := c.PIDs()
@@ -228,8 +228,8 @@ func (c *ControlPlane) await(ctx context.Context, what, part string, probe func(
 		if err == nil {
 			return nil
 		}
-		if err := c.Failure(); err != nil {
-			return fmt.Errorf("wait for %s: %w", what, err)
+		if failure := c.Failure(); failure != nil {
+			return fmt.Errorf("wait for %s: %w", what, failure)
 		}
 		select {
 		case <-ctx.Done():

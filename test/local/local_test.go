@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -46,7 +47,10 @@ func TestCheckPortNamesATakenPort(t *testing.T) {
 	g := NewWithT(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	g.Expect(err).NotTo(HaveOccurred())
-	port := l.Addr().(*net.TCPAddr).Port
+	_, text, err := net.SplitHostPort(l.Addr().String())
+	g.Expect(err).NotTo(HaveOccurred())
+	port, err := strconv.Atoi(text)
+	g.Expect(err).NotTo(HaveOccurred())
 
 	err = Ports{APIServer: port, Etcd: port, EtcdPeer: port}.check()
 	var taken *PortTakenError
@@ -64,7 +68,7 @@ func TestReservedBlocksDoNotOverlap(t *testing.T) {
 	for range 50 {
 		ports, lock, err := reserve()
 		g.Expect(err).NotTo(HaveOccurred())
-		defer func() { _ = lock.Close() }()
+		t.Cleanup(func() { _ = lock.Close() })
 		for _, p := range []int{ports.APIServer, ports.Etcd, ports.EtcdPeer} {
 			g.Expect(p).To(And(BeNumerically(">", 20000), BeNumerically("<", 32768)))
 			g.Expect(seen).NotTo(HaveKey(p))

@@ -77,8 +77,9 @@ func StartTestServers(ctx context.Context, dir, assets string, log io.Writer) (s
 	start := func(o Options) <-chan result {
 		done := make(chan result, 1)
 		go func() {
-			plane, err := Start(ctx, o)
-			done <- result{plane, err}
+			var r result
+			r.plane, r.err = Start(ctx, o)
+			done <- r
 		}()
 		return done
 	}
@@ -93,7 +94,7 @@ func StartTestServers(ctx context.Context, dir, assets string, log io.Writer) (s
 		}
 	}
 	stop = func() error {
-		var failures []error
+		failures := make([]error, 0, len(planes))
 		for _, p := range planes {
 			failures = append(failures, p.Stop())
 		}

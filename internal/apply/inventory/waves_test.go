@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -28,8 +29,8 @@ func TestWave(t *testing.T) {
 
 type item struct{ kind, namespace, name, content string }
 
-func (i item) kindOf() string           { return i.kind }
-func (i item) nameOf() (string, string) { return i.namespace, i.name }
+func (i item) kindOf() string                   { return i.kind }
+func (i item) nameOf() (namespace, name string) { return i.namespace, i.name }
 
 func TestWaves(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -58,8 +59,8 @@ func TestWaves(t *testing.T) {
 			g := NewWithT(t)
 			g.Expect(ApplyWaves(tc.items, item.kindOf, item.nameOf)).To(Equal(tc.want))
 			var reversed [][]item
-			for i := len(tc.want) - 1; i >= 0; i-- {
-				reversed = append(reversed, tc.want[i])
+			for _, wave := range slices.Backward(tc.want) {
+				reversed = append(reversed, wave)
 			}
 			g.Expect(DeleteWaves(tc.items, item.kindOf, item.nameOf)).To(Equal(reversed))
 		})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -122,11 +121,9 @@ func TestDecodeErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			start := time.Now()
 			got, err := Document{Raw: []byte(tc.document), JSON: tc.json}.Decode()
 			g.Expect(err).To(MatchError(tc.want))
 			g.Expect(got).To(BeNil())
-			g.Expect(time.Since(start)).To(BeNumerically("<", 20*time.Second), "the time must not explode")
 		})
 	}
 }

@@ -24,8 +24,7 @@ func fault(text string) error { return faultError(text) }
 // appear as they are; of any other error only the position and the kind of fault remain, because parsers quote
 // their input, and that is the content of a Secret.
 func DecodingError(index int, dataKey, secretNamespace, secretName string, err error) string {
-	var ours faultError
-	if errors.As(err, &ours) {
+	if ours, isOurs := errors.AsType[faultError](err); isOurs {
 		err = ours
 	} else {
 		err = reduce(err)
@@ -62,8 +61,7 @@ var yamlKinds = []string{
 
 // yamlFault keeps line and kind of a YAML error.
 func yamlFault(err error) error {
-	var typeError *yaml.TypeError
-	if errors.As(err, &typeError) {
+	if typeError, isTypeError := errors.AsType[*yaml.TypeError](err); isTypeError {
 		return duplicateFault(typeError)
 	}
 	parts := yamlMessage.FindStringSubmatch(err.Error())

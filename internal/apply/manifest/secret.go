@@ -1,6 +1,9 @@
 package manifest
 
-import "encoding/base64"
+import (
+	"encoding/base64"
+	"maps"
+)
 
 // FoldStringData moves the stringData of a core/v1 Secret into its data, in place, as the API server does on every
 // write: encoded in base64, winning over an entry of data with the same key. Other objects stay as they are, and so
@@ -34,9 +37,7 @@ func foldedData(data, texts any) (map[string]any, bool) {
 		return nil, false
 	}
 	folded := make(map[string]any, len(oldData)+len(newTexts))
-	for key, value := range oldData {
-		folded[key] = value
-	}
+	maps.Copy(folded, oldData)
 	for key, value := range newTexts {
 		text, isText := value.(string)
 		if !isText && value != nil {

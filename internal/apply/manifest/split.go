@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -141,7 +142,7 @@ func normalize(value []byte) []byte {
 		value = bytes.ReplaceAll(value, []byte("\r\n"), []byte("\n"))
 	}
 	if len(value) > 0 && value[len(value)-1] != '\n' {
-		value = append(value[:len(value):len(value)], '\n')
+		value = append(slices.Clip(value), '\n')
 	}
 	return value
 }

@@ -36,7 +36,7 @@ func TestSplit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			documents, err := Split("data.yaml", []byte(tc.value), Limits{})
-			g.Expect(err).To(BeNil())
+			g.Expect(err).NotTo(HaveOccurred())
 			var got []string
 			for i, document := range documents {
 				g.Expect(document.Index).To(Equal(i))
@@ -79,7 +79,7 @@ func TestSplitJSON(t *testing.T) {
 			documents, err := Split("data.json", []byte(tc.value), Limits{})
 			g.Expect(documents).To(Equal(tc.want))
 			if tc.err == "" {
-				g.Expect(err).To(BeNil())
+				g.Expect(err).NotTo(HaveOccurred())
 			} else {
 				g.Expect(err).To(MatchError(tc.err))
 			}
@@ -103,7 +103,7 @@ func TestSplitCompressed(t *testing.T) {
 	t.Run("a key that ends in .br holds Brotli", func(t *testing.T) {
 		g := NewWithT(t)
 		documents, err := Split("data.yaml.br", compressed([]byte("a: b\n---\nc: d\n")), Limits{})
-		g.Expect(err).To(BeNil())
+		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(documents).To(Equal([]Document{{Index: 0, Raw: []byte("a: b\n")}, {Index: 1, Raw: []byte("c: d\n")}}))
 	})
 	t.Run("what is not Brotli is told without quoting it", func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestSplitCompressed(t *testing.T) {
 	t.Run("a value may decompress to the limit", func(t *testing.T) {
 		documents, err := Split("x.br", compressed([]byte("a: b\n")), Limits{MaxDecompressedBytes: 5})
 		g := NewWithT(t)
-		g.Expect(err).To(BeNil())
+		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(documents).To(HaveLen(1))
 	})
 	t.Run("a value may not decompress to one byte more", func(t *testing.T) {
@@ -196,7 +196,7 @@ func FuzzSplit(f *testing.F) {
 			g.Expect(value).To(ContainElement(byte('{')))
 		}
 		documents, err := splitYAML(nil, value)
-		g.Expect(err).To(BeNil())
+		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(ourDocuments(documents)).To(Equal(readerDocuments(value)))
 	})
 }

@@ -91,7 +91,7 @@ func ForCreateIgnored(manifest *unstructured.Unstructured) *unstructured.Unstruc
 
 // MergeIgnored returns what a live object has to become whose manifest is ignored, and whether that changes anything: only
 // a description annotation, which would not be true, is removed.
-func MergeIgnored(live *unstructured.Unstructured) (result *unstructured.Unstructured, changed bool) {
+func MergeIgnored(live *unstructured.Unstructured) (result *unstructured.Unstructured, changed bool) { //nolint:revive // Beside Merge and ForCreateIgnored, this is the name that a caller looks for.
 	result = &unstructured.Unstructured{Object: copyMap(live.Object)}
 	annotations, err := mapAt(result.Object, "metadata", "annotations")
 	if err != nil {

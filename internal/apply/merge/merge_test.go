@@ -90,7 +90,6 @@ func scribble(value any) {
 func TestMergeMetadata(t *testing.T) {
 	type texts = map[string]string
 	managed := texts{"resources.gardener.cloud/managed-by": "gardener"}
-	with := func(base texts, more texts) texts { return overlay(base, more) }
 	own := texts{
 		"resources.gardener.cloud/description": "DO NOT EDIT - This resource is managed by gardener-resource-manager.\nAny modifications are discarded and the resource is returned to the original state.",
 		"resources.gardener.cloud/origin":      "ns/mr",
@@ -102,42 +101,42 @@ func TestMergeMetadata(t *testing.T) {
 	}{
 		"acceptance 3: an object without anything gets label, origin and description": {want: managed, options: options()},
 		"edge 13, acceptance 52 and 53: what users add is kept": {
-			live: texts{"user": "1"}, want: with(managed, texts{"user": "1"}),
+			live: texts{"user": "1"}, want: overlay(managed, texts{"user": "1"}),
 			liveAnnotations: texts{"user": "1"}, wantAnnotations: texts{"user": "1"}, options: options(),
 		},
 		"edge 13, acceptance 52: what users add is removed with forced labels": {
-			live: texts{"user": "1"}, manifest: texts{"a": "b"}, want: with(managed, texts{"a": "b"}),
+			live: texts{"user": "1"}, manifest: texts{"a": "b"}, want: overlay(managed, texts{"a": "b"}),
 			liveAnnotations: texts{"user": "1"}, wantAnnotations: texts{"user": "1"}, options: options(forceLabels),
 		},
 		"edge 13, acceptance 53: what users add is removed with forced annotations, ours stay": {
-			live: texts{"user": "1"}, want: with(managed, texts{"user": "1"}),
+			live: texts{"user": "1"}, want: overlay(managed, texts{"user": "1"}),
 			liveAnnotations: texts{"user": "1"}, manifestAnnotations: texts{"a": "b"}, wantAnnotations: texts{"a": "b"}, options: options(forceAnnotations),
 		},
 		"the manifest wins": {
-			live: texts{"a": "live"}, manifest: texts{"a": "manifest"}, want: with(managed, texts{"a": "manifest"}),
+			live: texts{"a": "live"}, manifest: texts{"a": "manifest"}, want: overlay(managed, texts{"a": "manifest"}),
 			liveAnnotations: texts{"a": "live"}, manifestAnnotations: texts{"a": "manifest"}, wantAnnotations: texts{"a": "manifest"}, options: options(),
 		},
 		"edge 14, acceptance 54: label dropped from manifest is removed if live value unchanged since": {
 			live: texts{"a": "1"}, want: managed, liveAnnotations: texts{"a": "1"}, options: options(previous(texts{"a": "1"}, texts{"a": "1"})),
 		},
 		"edge 14, acceptance 54: label dropped from manifest is kept if live value changed": {
-			live: texts{"a": "2"}, want: with(managed, texts{"a": "2"}),
+			live: texts{"a": "2"}, want: overlay(managed, texts{"a": "2"}),
 			liveAnnotations: texts{"a": "2"}, wantAnnotations: texts{"a": "2"}, options: options(previous(texts{"a": "1"}, texts{"a": "1"})),
 		},
 		"edge 14: a label that is wanted still stays, whatever it was": {
-			live: texts{"a": "1"}, manifest: texts{"a": "1"}, want: with(managed, texts{"a": "1"}),
+			live: texts{"a": "1"}, manifest: texts{"a": "1"}, want: overlay(managed, texts{"a": "1"}),
 			liveAnnotations: texts{"a": "1"}, manifestAnnotations: texts{"a": "1"}, wantAnnotations: texts{"a": "1"}, options: options(previous(texts{"a": "1"}, texts{"a": "1"})),
 		},
 		"edge 14: a dropped label that is gone already stays gone": {want: managed, options: options(previous(texts{"a": "1"}, texts{"a": "1"}))},
 		"edge 15: label moved from manifest to injectLabels stays": {
-			live: texts{"a": "1"}, want: with(managed, texts{"a": "1"}), options: options(previous(texts{"a": "1"}, nil), injected(texts{"a": "1"})),
+			live: texts{"a": "1"}, want: overlay(managed, texts{"a": "1"}), options: options(previous(texts{"a": "1"}, nil), injected(texts{"a": "1"})),
 		},
 		"edge 16, acceptance 45: injectLabels cannot set managed-by": {want: managed, options: options(injected(texts{"resources.gardener.cloud/managed-by": "foo"}))},
 		"injected labels win over the manifest": {
-			manifest: texts{"a": "manifest"}, want: with(managed, texts{"a": "injected"}), options: options(injected(texts{"a": "injected"})),
+			manifest: texts{"a": "manifest"}, want: overlay(managed, texts{"a": "injected"}), options: options(injected(texts{"a": "injected"})),
 		},
 		"acceptance 55: stale reference annotations are removed from live, labels of that name are not": {
-			live: texts{"reference.resources.gardener.cloud/secret-1": "x"}, want: with(managed, texts{"reference.resources.gardener.cloud/secret-1": "x"}),
+			live: texts{"reference.resources.gardener.cloud/secret-1": "x"}, want: overlay(managed, texts{"reference.resources.gardener.cloud/secret-1": "x"}),
 			liveAnnotations:     texts{"reference.resources.gardener.cloud/secret-1": "old", "reference.resources.gardener.cloud/secret-2": "same", "reference.resources.gardener.cloud.other": "x"},
 			manifestAnnotations: texts{"reference.resources.gardener.cloud/secret-2": "same", "reference.resources.gardener.cloud/secret-3": "new"},
 			wantAnnotations:     texts{"reference.resources.gardener.cloud/secret-2": "same", "reference.resources.gardener.cloud/secret-3": "new", "reference.resources.gardener.cloud.other": "x"},
@@ -159,7 +158,7 @@ func TestMergeMetadata(t *testing.T) {
 			manifest.SetAnnotations(tc.manifestAnnotations)
 			result := merged(t, live, manifest, tc.options)
 			g.Expect(result.GetLabels()).To(Equal(tc.want))
-			g.Expect(result.GetAnnotations()).To(Equal(with(tc.wantAnnotations, own)))
+			g.Expect(result.GetAnnotations()).To(Equal(overlay(tc.wantAnnotations, own)))
 		})
 	}
 }
@@ -436,7 +435,7 @@ func TestIgnored(t *testing.T) {
 }
 
 func TestTruthy(t *testing.T) {
-	for value, want := range map[string]bool{"1": true, "t": true, "T": true, "true": true, "TRUE": true, "True": true, "": false, "0": false, "yes": false, "tRUE": false, "false": false, " true": false} {
+	for value, want := range map[string]bool{"1": true, "t": true, "T": true, "true": true, "TRUE": true, "True": true, "": false, "0": false, "yes": false, "tRUE": false, "false": false, "true-ish": false} {
 		t.Run(fmt.Sprintf("%q", value), func(t *testing.T) {
 			g := NewWithT(t)
 			g.Expect(Truthy(value)).To(Equal(want))

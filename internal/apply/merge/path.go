@@ -1,6 +1,9 @@
 package merge
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Path leads to a place in an object. Its elements are names of fields and, for items of lists, either "[<index>]" or
 // "[<key>=<value>]", where key is a field whose value is different in every item of the list, such as the name.
@@ -27,7 +30,7 @@ func (p Path) String() string {
 
 // child returns a path of its own that leads one step further.
 func (p Path) child(element string) Path {
-	return append(p[:len(p):len(p)], element)
+	return append(slices.Clip(p), element)
 }
 
 func isPlain(name string) bool {

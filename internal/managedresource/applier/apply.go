@@ -2,10 +2,14 @@ package applier
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -92,11 +96,23 @@ func (r *Reconciler) wave(ctx context.Context, p *pass, wave []task, result *out
 		workers.Go(func() {
 			defer func() { <-slots }()
 			if err := r.applyOne(ctx, p, each, result); err != nil {
+				each.item.known.refused = turnedDown(err) && (each.item.known.refused || p.previous[each.item] == nil)
 				result.fail(each.item, err)
 			}
 		})
 	}
 	workers.Wait()
+}
+
+// turnedDown tells whether an error proves that nothing was written: it came before the request, or the API server
+// answered that it will not.
+func turnedDown(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		var refusal *refusedError
+		return errors.As(err, &refusal) || meta.IsNoMatchError(err)
+	}
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
 // plan finds the objects that need a request. Of an object that the set lists twice, the last entry counts.
@@ -158,8 +174,8 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outc
 	}
 	seen, _ := r.lookup(t.item)
 	if t.action == look || t.action == recall {
-		if claimant := r.claimant(ctx, p, t.item.key, seen.Origin); claimant != "" {
-			return r.lose(p, t.item, claimant, result)
+		if r.claim(ctx, p, t.item.key, seen.Origin) == claimed {
+			return r.lose(p, t.item, seen.Origin, result)
 		}
 	}
 	manifest, err := r.object(ctx, p, t.item)

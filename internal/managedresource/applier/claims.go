@@ -12,30 +12,41 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 )
 
-// claimant names the other set that holds an object with the given origin, "" if none does: then the origin was
-// merely tampered with.
-func (r *Reconciler) claimant(ctx context.Context, p *pass, key inventory.Key, value string) string {
+// claim is what an origin annotation says about who else holds an object.
+type claim int
+
+const (
+	// unclaimed: the origin is ours, missing, or names a set that does not hold the object. It was tampered with.
+	unclaimed claim = iota
+	// claimed: the set that it names holds the object too.
+	claimed
+	// unknown: it names a set that we cannot see. To write is safe, since fights pause; to delete is not.
+	unknown
+)
+
+// claim judges the origin of an object.
+func (r *Reconciler) claim(ctx context.Context, p *pass, key inventory.Key, value string) claim {
 	origin, err := resourcesv1alpha1.ParseOrigin(value)
 	if err != nil || origin.Namespace == p.mr.Namespace && origin.Name == p.mr.Name {
-		return ""
+		return unclaimed
 	}
 	if origin.ClusterID != r.ClusterID {
-		return value // another source cluster, into which we cannot look
+		return unknown
 	}
 	other := &resourcesv1alpha1.ManagedResource{}
 	err = r.Source.Get(ctx, types.NamespacedName{Namespace: origin.Namespace, Name: origin.Name}, other)
 	if apierrors.IsNotFound(err) {
-		return ""
+		return unclaimed
 	}
 	if err != nil {
-		return value // outside the namespaces that we may see
+		return unknown // outside the namespaces that we may see
 	}
 	for _, ref := range other.Status.Resources {
 		if inventory.RefKey(ref) == key {
-			return value
+			return claimed
 		}
 	}
-	return ""
+	return unclaimed
 }
 
 // lose leaves an object to the set that holds it.

@@ -31,20 +31,23 @@ func (l Limits) refuseSet(namespace string) string {
 
 // guard refuses objects that a set must not write.
 func (r *Reconciler) guard(p *pass, i *item, resource apply.Resource) error {
+	if err := apply.Addressable(i.key.Namespace, i.key.Name); err != nil {
+		return refuse("%w", err)
+	}
 	if r.SameCluster && r.isOwnSource(p, i.key) {
-		return fmt.Errorf("refused: a set must not contain itself or a Secret that it is read from")
+		return refuse("refused: a set must not contain itself or a Secret that it is read from")
 	}
 	if !resource.Namespaced {
 		if !r.Limits.ClusterScoped {
-			return fmt.Errorf("refused: sets may not contain cluster-scoped objects (espalier.managedResource.namespaces.clusterScoped)")
+			return refuse("refused: sets may not contain cluster-scoped objects (espalier.managedResource.namespaces.clusterScoped)")
 		}
 		return nil
 	}
 	if allowed := r.Limits.ObjectNamespaces; allowed != nil && !slices.Contains(*allowed, i.key.Namespace) {
-		return fmt.Errorf("refused: sets may not write into namespace %q (espalier.managedResource.namespaces.objects)", i.key.Namespace)
+		return refuse("refused: sets may not write into namespace %q (espalier.managedResource.namespaces.objects)", i.key.Namespace)
 	}
 	if seen := r.Limits.TargetNamespaces; len(seen) > 0 && !slices.Contains(seen, i.key.Namespace) {
-		return fmt.Errorf("refused: namespace %q is not one of targetClientConnection.namespaces", i.key.Namespace)
+		return refuse("refused: namespace %q is not one of targetClientConnection.namespaces", i.key.Namespace)
 	}
 	return nil
 }
@@ -86,3 +89,10 @@ func references(mr *resourcesv1alpha1.ManagedResource, secret string) bool {
 	}
 	return false
 }
+
+// refusedError tells that we do not even try to write an object.
+type refusedError struct{ error }
+
+func (e *refusedError) Unwrap() error { return e.error }
+
+func refuse(format string, args ...any) error { return &refusedError{fmt.Errorf(format, args...)} }

@@ -105,9 +105,10 @@ func (r *Reconciler) decode(p *pass) {
 		references = []resourcesv1alpha1.ObjectReference{}
 	}
 	s := p.set
+	neverWritten := refused(s.items)
 	s.loaded, s.generation, s.options = true, p.mr.Generation, d.options
 	s.items, s.released, s.faults, s.references, s.checksum = d.items, d.released, d.faults, references, d.checksum.String()
-	s.settled, s.removal = false, removal{}
+	s.settled, s.removal = false, removal{done: neverWritten}
 	r.memory.want(p.name, wantedKeys(s.items, p.mr.Status.Resources))
 }
 
@@ -125,6 +126,17 @@ func wantedKeys(items []*item, refs []resourcesv1alpha1.ObjectReference) []inven
 	}
 	for _, ref := range refs {
 		add(inventory.RefKey(ref))
+	}
+	return keys
+}
+
+// refused lists objects that were announced but never written; should the set drop them, there is nothing to delete.
+func refused(items []*item) map[inventory.Key]struct{} {
+	keys := map[inventory.Key]struct{}{}
+	for _, each := range items {
+		if each.known.refused {
+			keys[each.key] = struct{}{}
+		}
 	}
 	return keys
 }

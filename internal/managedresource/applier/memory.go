@@ -43,6 +43,8 @@ type knowledge struct {
 	fingerprint uint64
 	confirmed   bool
 	looked      time.Time
+	// refused tells that the object was announced but never written: every attempt was turned down for good.
+	refused bool
 	// claimant is the set that holds the object in our place, "" if nobody does.
 	claimant string
 	fight    fight

@@ -90,7 +90,7 @@ type fight struct {
 
 // repaired returns the fight after one more repair, and whether it has to pause now.
 func (f fight) repaired(manager string, now time.Time) (fight, bool) {
-	if f.manager != manager || now.Sub(f.until) > 2*fightPauseMax {
+	if f.manager != manager || !f.until.IsZero() && now.Sub(f.until) > 2*fightPauseMax {
 		f = fight{manager: manager}
 	}
 	recent := []time.Time{now}

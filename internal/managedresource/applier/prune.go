@@ -30,7 +30,6 @@ type removal struct {
 	done map[inventory.Key]struct{}
 	// waves tells since when each wave, named by its first object, has been worked on.
 	waves map[inventory.Key]time.Time
-	told  bool
 }
 
 // pending is an object whose deletion is not complete.
@@ -52,8 +51,11 @@ type removing struct {
 // until it is gone, but not for ever.
 func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alpha1.ObjectReference) ([]pending, time.Time) {
 	state := &p.set.removal
+	if state.waves == nil {
+		state.waves, state.began = map[inventory.Key]time.Time{}, p.now
+	}
 	if state.done == nil {
-		state.done, state.waves, state.began = map[inventory.Key]struct{}{}, map[inventory.Key]time.Time{}, p.now
+		state.done = map[inventory.Key]struct{}{}
 	}
 	work := &removing{Reconciler: r, pass: p, again: p.now.Add(r.DeletionPoll)}
 	waves := inventory.DeleteWaves(refs, func(ref resourcesv1alpha1.ObjectReference) string { return ref.Kind },
@@ -150,6 +152,9 @@ func (w *removing) one(ctx context.Context, ref resourcesv1alpha1.ObjectReferenc
 	if err != nil {
 		return false, err //nolint:wrapcheck // the condition names the object
 	}
+	if apply.Addressable(ref.Namespace, ref.Name) != nil {
+		return true, nil // never existed
+	}
 	if reason := w.protected(w.pass, inventory.RefKey(ref)); reason != "" {
 		w.Events.deletionRefused(w.pass.mr, ref, reason)
 		return true, nil
@@ -235,8 +240,13 @@ func (w *removing) stays(ctx context.Context, ref resourcesv1alpha1.ObjectRefere
 	if collectable && w.GarbageCollector {
 		return true
 	}
-	if claimant := w.claimant(ctx, w.pass, inventory.RefKey(ref), seen.Origin); claimant != "" {
+	switch w.claim(ctx, w.pass, inventory.RefKey(ref), seen.Origin) {
+	case claimed:
 		return true
+	case unknown:
+		w.Events.deletionRefused(w.pass.mr, ref, fmt.Sprintf("its origin %q names a set that cannot be seen from here", seen.Origin))
+		return true
+	case unclaimed:
 	}
 	if seen.Origin != w.pass.origin && !seen.Ours {
 		w.Events.deletionRefused(w.pass.mr, ref, "nothing shows that it was ever written on behalf of this set")

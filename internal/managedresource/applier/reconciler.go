@@ -242,7 +242,7 @@ func (r *Reconciler) prune(ctx context.Context, p *pass) ([]pending, time.Time) 
 func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	p := r.newPass(mr, false)
 	if !p.set.removal.whole {
-		p.set.removal = removal{whole: true}
+		p.set.removal = removal{whole: true, done: refused(p.set.items)}
 	}
 	keep := isTrue(mr.Spec.KeepObjects)
 	if err := r.report(ctx, p, leaving(mr.Status.Conditions, keep)...); err != nil {

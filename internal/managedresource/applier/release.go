@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
 )
 
 // release lets go of objects whose manifests say mode "Ignore" and which the set managed before: those that still
@@ -32,7 +33,7 @@ func (r *Reconciler) release(ctx context.Context, p *pass) error {
 
 func (r *Reconciler) releaseOne(ctx context.Context, p *pass, each released) error {
 	resource, err := r.Target.Resource(each.kind)
-	if meta.IsNoMatchError(err) {
+	if meta.IsNoMatchError(err) || apply.Addressable(each.key.Namespace, each.key.Name) != nil {
 		return nil
 	}
 	if err != nil {

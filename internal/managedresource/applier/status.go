@@ -158,11 +158,11 @@ func (r *Reconciler) judge(p *pass, result *outcome) (verdict, error) {
 		return applied(corev1beta1.ConditionTrue, resourcesv1alpha1.ConditionApplySucceeded, resourcesv1alpha1.MessageApplySucceeded), nil
 	}
 	message := failureMessage(p.name.Namespace, result.failures, p.set.items)
-	claimed := !slices.ContainsFunc(result.failures, func(f failure) bool {
+	onlyClaims := !slices.ContainsFunc(result.failures, func(f failure) bool {
 		var lost *claimedError
 		return !errors.As(f.err, &lost)
 	})
-	if claimed && len(p.set.faults) == 0 {
+	if onlyClaims && len(p.set.faults) == 0 {
 		message = claimedPrefix + message
 		return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, message), nil
 	}

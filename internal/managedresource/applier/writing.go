@@ -108,8 +108,9 @@ func (w *writing) tryUpdate(ctx context.Context) error {
 		return fmt.Errorf("error during apply of object %q: %w", w.describe(), err)
 	}
 	if !w.force {
-		if claimant := w.claimant(ctx, w.pass, w.item.key, live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation]); claimant != "" {
-			return w.lose(w.pass, w.item, claimant, w.result)
+		origin := live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation]
+		if w.claim(ctx, w.pass, w.item.key, origin) == claimed {
+			return w.lose(w.pass, w.item, origin, w.result)
 		}
 	}
 	merged, changed, err := w.merge(live)
@@ -231,8 +232,7 @@ func (w *writing) record(written *metav1.PartialObjectMetadata) {
 
 // confirm remembers that the object is as desired.
 func (w *writing) confirm(fingerprint uint64) {
-	known := &w.item.known
-	known.hash, known.fingerprint, known.confirmed, known.looked, known.claimant = w.item.hash, fingerprint, true, w.pass.now, ""
+	w.item.known = knowledge{hash: w.item.hash, fingerprint: fingerprint, confirmed: true, looked: w.pass.now, fight: w.item.known.fight}
 	w.Watcher.Settle(w.item.kind.GroupKind(), w.watchNamespace(w.item), w.item.key.Name)
 	if !w.item.mapped {
 		w.result.mu.Lock()

@@ -182,11 +182,11 @@ func (e *Env) configuration(options Options) *config.ResourceManagerConfiguratio
 	dir := e.T.TempDir()
 	text := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
-sourceClientConnection: {kubeconfig: %s, namespaces: [%s]}
+sourceClientConnection: {kubeconfig: %q, namespaces: [%s]}
 leaderElection: {leaderElect: false}
 `, e.write(dir, "source", e.connection.source), e.Namespace)
 	if options.TwoClusters {
-		text += fmt.Sprintf("targetClientConnection: {kubeconfig: %s}\n", e.write(dir, "target", e.connection.target))
+		text += fmt.Sprintf("targetClientConnection: {kubeconfig: %q}\n", e.write(dir, "target", e.connection.target))
 	}
 	cfg, _, err := config.ResourceManager([]byte(text))
 	e.Expect(err).NotTo(HaveOccurred())
@@ -405,3 +405,17 @@ func (e *Env) Events(name string) []string {
 
 // Yes is a pointer to true.
 func Yes() *bool { return ptr.To(true) }
+
+// Unstructured returns an empty object of the kind of a status entry.
+func Unstructured(ref resourcesv1alpha1.ObjectReference) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion(ref.APIVersion)
+	object.SetKind(ref.Kind)
+	return object
+}
+
+// DeleteSecret removes a Secret of the source.
+func (e *Env) DeleteSecret(name string) {
+	e.T.Helper()
+	e.Expect(e.Source.Delete(e.Ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}})).To(Succeed())
+}

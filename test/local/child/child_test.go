@@ -98,15 +98,15 @@ func TestKubeconfigsOfTheShellAreHiddenFromChildren(t *testing.T) {
 }
 
 func TestLastLines(t *testing.T) {
-	many := make([]string, 20)
+	many := make([]string, 35)
 	for i := range many {
 		many[i] = strings.Repeat("x", i+1)
 	}
 	for name, tc := range map[string]struct{ log, want string }{
-		"an empty log says so":      {"\n", "    (the log is empty)"},
-		"short logs are whole":      {"a\nb\n", "    a\n    b"},
-		"long lines are shortened":  {strings.Repeat("y", 500), "    " + strings.Repeat("y", 400) + " … (500 bytes)"},
-		"only the last fifteen are": {strings.Join(many, "\n"), "    " + strings.Join(many[5:], "\n    ")},
+		"an empty log says so":     {"\n", "    (the log is empty)"},
+		"short logs are whole":     {"a\nb\n", "    a\n    b"},
+		"long lines are shortened": {strings.Repeat("y", 500), "    " + strings.Repeat("y", 400) + " … (500 bytes)"},
+		"only the last thirty are": {strings.Join(many, "\n"), "    " + strings.Join(many[5:], "\n    ")},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(lastLines([]byte(tc.log))).To(Equal(tc.want)) })
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	tailBytes = 8 << 10
-	tailLines = 15
+	tailBytes = 16 << 10
+	tailLines = 30
 	lineBytes = 400
 )
 
@@ -21,12 +21,11 @@ func Tail(file string) string {
 		return "    " + err.Error()
 	}
 	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err == nil && info.Size() > tailBytes {
-		if _, err := f.Seek(-tailBytes, io.SeekEnd); err != nil {
-			return "    " + err.Error()
-		}
+	info, err := f.Stat()
+	if err != nil {
+		return "    " + err.Error()
 	}
-	data, err := io.ReadAll(io.LimitReader(f, tailBytes))
+	data, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-tailBytes), tailBytes))
 	if err != nil {
 		return "    " + err.Error()
 	}

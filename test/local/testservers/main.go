@@ -29,18 +29,23 @@ const usage = "usage: testservers run -- COMMAND [ARGUMENT...]\n       testserve
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer cancel()
-	ctx = withParent(ctx)
-	err := run(ctx, os.Args[1:], os.Stderr)
-	if err == nil {
-		return
-	}
+	err := run(withParent(ctx), os.Args[1:], os.Stderr)
+	cancel()
+	os.Exit(exitCode(err, os.Stderr))
+}
+
+// exitCode is that of the command, which has said itself what went wrong; any other error is told.
+func exitCode(err error, log io.Writer) int {
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() > 0 {
-		os.Exit(exit.ExitCode()) // the command has said itself what went wrong
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit) && exit.ExitCode() > 0:
+		return exit.ExitCode()
+	default:
+		_, _ = fmt.Fprintln(log, "error:", err)
+		return 1
 	}
-	_, _ = fmt.Fprintln(os.Stderr, "error:", err)
-	os.Exit(1)
 }
 
 func run(ctx context.Context, args []string, log io.Writer) (err error) {

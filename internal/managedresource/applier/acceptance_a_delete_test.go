@@ -1,0 +1,304 @@
+package applier_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+)
+
+// Statements 23 to 29 of the specification's section 12, by their numbers: deletion and classes.
+func TestAcceptanceOfDeleting(t *testing.T) {
+	t.Parallel()
+	verify(t, map[string]statement{
+		"23: a deleted set takes its objects with it":                {run: deletedSet, everywhere: true},
+		"24: a foreign finalizer holds a set whose objects are gone": {run: heldSet},
+		"25: a stuck object holds its set":                           {run: stuckObjectHoldsSet},
+		"26: keepObjects":                                            {run: keepObjects},
+		"27: a set of another class is left alone":                   {run: foreignClass},
+		"28: a set that leaves for another class takes its objects":  {run: leavingClass},
+		"29: a set that moves between two instances":                 {run: movingClass, everywhere: true},
+	})
+}
+
+// Statements 30 to 39 of the specification's section 12, by their numbers: what an object's annotations change.
+func TestAcceptanceOfModes(t *testing.T) {
+	t.Parallel()
+	verify(t, map[string]statement{
+		"30: mode Ignore from the start":                                 {run: modeIgnore},
+		"31: a managed object is released":                               {run: release, everywhere: true},
+		"32: a released object of another origin is not touched":         {run: releaseOfAnotherOrigin},
+		"33: delete-on-invalid-update and a label that changes":          {run: validUpdateOfImmutable},
+		"34: delete-on-invalid-update and data that change":              {run: invalidUpdateOfImmutable},
+		"35: an immutable ConfigMap that was replaced by hand":           {run: immutableReplacedByHand},
+		"36: keep-object \"true\"":                                       {run: keepObject("true"), everywhere: true},
+		"37: keep-object \"t\"":                                          {run: keepObject("t")},
+		"38: finalize-deletion-after":                                    {run: finalizeDeletion, everywhere: true},
+		"39: the garbage collector's ConfigMap stays, a Node is deleted": {run: collectable, apart: true, configure: collecting},
+		"39: the same when the set is deleted":                           {run: collectableOfDeletedSet, apart: true, configure: collecting},
+	})
+}
+
+func deletedSet(a *scene) {
+	a.set(a.ConfigMap("c", "1"), a.deployment("web", "web"), fmt.Sprintf("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sa, namespace: %s}", a.Namespace))
+	a.Requests.Reset()
+	a.delete()
+	a.AwaitGone("mr")
+	a.Expect(a.LiveConfigMap("c")).To(BeNil())
+	a.Expect(a.read("apps/v1", "Deployment", a.Namespace, "web").Object).To(BeEmpty())
+	a.Expect(a.read("v1", "ServiceAccount", a.Namespace, "sa").Object).To(BeEmpty())
+	set := "/apis/resources.gardener.cloud/v1alpha1/namespaces/" + a.Namespace + "/managedresources/mr"
+	a.Expect(a.Requests.Writes()).To(Equal([]string{
+		"PUT " + set + "/status",
+		"DELETE /apis/apps/v1/namespaces/" + a.Namespace + "/deployments/web",
+		"DELETE /api/v1/namespaces/" + a.Namespace + "/configmaps/c",
+		"DELETE /api/v1/namespaces/" + a.Namespace + "/serviceaccounts/sa",
+		"PATCH " + set,
+	}))
+}
+
+// deletionPending is what all conditions of a set say that is being deleted.
+func deletionPending() map[string]string {
+	return map[string]string{
+		"ResourcesApplied": "Progressing/DeletionPending", "ResourcesHealthy": "False/DeletionPending", "ResourcesProgressing": "True/DeletionPending",
+	}
+}
+
+func heldSet(a *scene) {
+	a.set(a.ConfigMap("c", "1"))
+	a.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) {
+		mr.Finalizers = append(mr.Finalizers, "example.com/foreign")
+	})
+	a.delete()
+	a.soon(func() []string { return a.Get("mr").Finalizers }).Should(Equal([]string{"example.com/foreign"}))
+	a.Expect(a.LiveConfigMap("c")).To(BeNil())
+	mr := a.Get("mr")
+	a.Expect(describeConditions(mr)).To(Equal(deletionPending()))
+	for _, kind := range []string{"ResourcesApplied", "ResourcesHealthy", "ResourcesProgressing"} {
+		a.Expect(managedresourcetest.Message(mr, kind)).To(Equal("The resources are currently being deleted."))
+	}
+	a.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Finalizers = nil })
+	a.AwaitGone("mr")
+}
+
+func stuckObjectHoldsSet(a *scene) {
+	a.set(a.ConfigMap("c", "1"), a.ConfigMap("d", "1"))
+	a.hold("c")
+	a.delete()
+	a.awaitAbsent("d")
+	a.soon(func() string { return managedresourcetest.Message(a.Get("mr"), "ResourcesApplied") }).Should(Equal(
+		`Could not clean all old resources: 1 error occurred: deletion of old resource "v1/ConfigMap/` + a.Namespace + `/c" is still pending`))
+	a.Expect(a.conditions()).To(Equal(deletionPending()))
+	a.Expect(a.Get("mr").Finalizers).To(Equal([]string{"resources.gardener.cloud/gardener-resource-manager"}))
+	a.free("c")
+	a.AwaitGone("mr")
+	a.Expect(a.LiveConfigMap("c")).To(BeNil())
+}
+
+func keepObjects(a *scene) {
+	a.set(a.ConfigMap("c", "1"))
+	a.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = managedresourcetest.Yes() })
+	before := a.LiveConfigMap("c")
+	a.delete()
+	a.AwaitGone("mr")
+	a.Expect(a.LiveConfigMap("c")).To(BeComparableTo(before))
+}
+
+func foreignClass(a *scene) {
+	a.Secret("mr", a.ConfigMap("c", "1"))
+	mr := a.ManagedResource("mr", "mr")
+	mr.Spec.Class = ptr.To("test")
+	a.Expect(a.Source.Create(a.Ctx, mr)).To(Succeed())
+	a.settled()
+	a.Expect(a.Get("mr")).To(BeComparableTo(mr))
+	a.Expect(a.LiveConfigMap("c")).To(BeNil())
+}
+
+func leavingClass(a *scene) {
+	a.set(a.ConfigMap("c", "1"))
+	a.class("test")
+	a.soon(func() []string { return a.Get("mr").Finalizers }).Should(BeEmpty())
+	a.Expect(a.LiveConfigMap("c")).To(BeNil())
+	a.settled()
+	a.Expect(a.LiveConfigMap("c")).To(BeNil())
+	a.Expect(listed(a.Get("mr"))).To(Equal(a.listedMaps("c")))
+}
+
+func classTest(cfg *config.ResourceManagerConfiguration) {
+	cfg.Controllers.ResourceClass = ptr.To("test")
+}
+
+func movingClass(a *scene) {
+	other := a.StartAnother(classTest)
+	a.set(a.ConfigMap("c", "1"))
+	first := a.LiveConfigMap("c")
+	a.class("test")
+	a.soon(func() []string { return a.Get("mr").Finalizers }).Should(Equal([]string{"resources.gardener.cloud/gardener-resource-manager-test"}))
+	a.AwaitApplied("mr", "True/ApplySucceeded")
+	a.Expect(a.LiveConfigMap("c").UID).NotTo(Equal(first.UID))
+	a.Expect(other.Requests.Writes()).To(ContainElement("POST /api/v1/namespaces/" + a.Namespace + "/configmaps"))
+	other.Requests.Reset()
+	a.Edit("c", `{"data":{"key":"2"}}`)
+	a.AwaitData("c", "1")
+	a.Expect(other.Requests.Writes()).To(Equal([]string{"PUT /api/v1/namespaces/" + a.Namespace + "/configmaps/c"}))
+	a.delete()
+	a.AwaitGone("mr")
+	a.Expect(a.LiveConfigMap("c")).To(BeNil())
+}
+
+const ignoreMode = "annotations: {resources.gardener.cloud/mode: Ignore}"
+
+func modeIgnore(a *scene) {
+	mr := a.set(a.ConfigMap("c", "1", ignoreMode), a.ConfigMap("d", "1"))
+	a.Expect(listed(mr)).To(Equal(a.listedMaps("d")))
+	a.Expect(a.LiveConfigMap("c")).To(BeNil())
+	a.quiet()
+}
+
+func release(a *scene) {
+	a.set(a.ConfigMap("c", "1", "annotations: {note: x}"))
+	before := a.LiveConfigMap("c")
+	mr := a.next(a.ConfigMap("c", "1", ignoreMode))
+	a.Expect(mr.Status.Resources).To(BeEmpty())
+	live := a.LiveConfigMap("c")
+	a.Expect(live.UID).To(Equal(before.UID))
+	a.Expect(live.Annotations).To(Equal(map[string]string{"note": "x"}))
+	a.Expect(live.Labels).To(Equal(map[string]string{"resources.gardener.cloud/managed-by": "gardener"}))
+	a.quiet()
+	a.Edit("c", `{"data":{"key":"2"}}`)
+	a.settled()
+	a.Expect(a.LiveConfigMap("c").Data).To(Equal(map[string]string{"key": "2"}))
+	a.delete()
+	a.AwaitGone("mr")
+	a.Expect(a.LiveConfigMap("c").UID).To(Equal(before.UID))
+}
+
+func releaseOfAnotherOrigin(a *scene) {
+	a.set(a.ConfigMap("c", "1"))
+	a.Restart(func() {
+		a.Edit("c", `{"metadata":{"annotations":{"resources.gardener.cloud/origin":"other/set"}}}`)
+		a.Secret("mr", a.ConfigMap("c", "1", ignoreMode))
+	})
+	before := a.LiveConfigMap("c")
+	a.soon(func() []string { return listed(a.Get("mr")) }).Should(BeEmpty())
+	a.AwaitApplied("mr", "True/ApplySucceeded")
+	a.Expect(a.LiveConfigMap("c")).To(BeComparableTo(before))
+	a.delete()
+	a.AwaitGone("mr")
+	a.Expect(a.LiveConfigMap("c")).To(BeComparableTo(before))
+}
+
+const deleteOnInvalid = `annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}`
+
+func validUpdateOfImmutable(a *scene) {
+	a.set("immutable: true\n" + a.ConfigMap("c", "1", deleteOnInvalid))
+	before := a.LiveConfigMap("c")
+	a.next("immutable: true\n" + a.ConfigMap("c", "1", deleteOnInvalid, "labels: {a: b}"))
+	live := a.LiveConfigMap("c")
+	a.Expect(live.UID).To(Equal(before.UID))
+	a.Expect(live.Labels).To(Equal(map[string]string{"a": "b", "resources.gardener.cloud/managed-by": "gardener"}))
+	a.quiet()
+}
+
+func invalidUpdateOfImmutable(a *scene) {
+	a.set("immutable: true\n" + a.ConfigMap("c", "1", deleteOnInvalid))
+	before := a.LiveConfigMap("c")
+	a.next("immutable: true\n" + a.ConfigMap("c", "2", deleteOnInvalid))
+	live := a.LiveConfigMap("c")
+	a.Expect(live.UID).NotTo(Equal(before.UID))
+	a.Expect(live.Data).To(Equal(map[string]string{"key": "2"}))
+	a.quiet()
+}
+
+func immutableReplacedByHand(a *scene) {
+	a.set("immutable: true\n" + a.ConfigMap("c", "1"))
+	a.Restart(func() {
+		live := a.LiveConfigMap("c")
+		a.Expect(a.Target.Delete(a.Ctx, live)).To(Succeed())
+		a.Expect(a.Target.Create(a.Ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: "c", Labels: live.Labels, Annotations: live.Annotations},
+			Data:       map[string]string{"key": "2"}, Immutable: managedresourcetest.Yes(),
+		})).To(Succeed())
+		a.operation("reconcile")
+	})
+	a.AwaitData("c", "1")
+	a.soon(func() map[string]string { return a.Get("mr").Annotations }).Should(BeEmpty())
+	a.AwaitApplied("mr", "True/ApplySucceeded")
+	a.quiet()
+}
+
+func keepObject(value string) func(a *scene) {
+	return func(a *scene) {
+		annotation := fmt.Sprintf("annotations: {resources.gardener.cloud/keep-object: %q}", value)
+		a.set(a.ConfigMap("c", "1", annotation), a.ConfigMap("d", "1", annotation), a.ConfigMap("e", "1"))
+		c, d := a.LiveConfigMap("c"), a.LiveConfigMap("d")
+		mr := a.next(a.ConfigMap("d", "1", annotation), a.ConfigMap("e", "1"))
+		a.Expect(listed(mr)).To(Equal(a.listedMaps("d", "e")))
+		a.Expect(a.LiveConfigMap("c")).To(BeComparableTo(c))
+		a.quiet()
+		a.delete()
+		a.AwaitGone("mr")
+		a.Expect(a.LiveConfigMap("c")).To(BeComparableTo(c))
+		a.Expect(a.LiveConfigMap("d")).To(BeComparableTo(d))
+		a.Expect(a.LiveConfigMap("e")).To(BeNil())
+	}
+}
+
+func finalizeDeletion(a *scene) {
+	const after = 4 * time.Second
+	a.set(a.ConfigMap("c", "1", "annotations: {resources.gardener.cloud/finalize-deletion-after: "+after.String()+"}"), a.ConfigMap("d", "1"))
+	a.hold("c")
+	a.hold("d")
+	a.Secret("mr")
+	due := a.awaitDeleting("c").DeletionTimestamp.Add(after)
+	a.AwaitApplied("mr", "Progressing/DeletionPending")
+	a.awaitAbsent("c")
+	gone := clock.RealClock{}.Now()
+	a.Expect(gone).To(BeTemporally(">=", due))
+	a.Expect(gone).To(BeTemporally("<", due.Add(after)))
+	a.Expect(a.LiveConfigMap("d").Finalizers).To(Equal([]string{"example.com/stuck"}))
+	a.free("d")
+	a.AwaitApplied("mr", "True/ApplySucceeded")
+}
+
+func collecting(cfg *config.ResourceManagerConfiguration) {
+	cfg.Controllers.GarbageCollector.Enabled = true
+}
+
+// collectables are a ConfigMap and a Node that only the garbage collector's label unites.
+func (a *scene) collectables() []string {
+	a.T.Helper()
+	a.Grant("", "nodes")
+	const label = `labels: {resources.gardener.cloud/garbage-collectable-reference: "true"}`
+	return []string{a.ConfigMap("c", "1", label), fmt.Sprintf("apiVersion: v1\nkind: Node\nmetadata:\n  name: %s\n  %s\n", a.Namespace, label)}
+}
+
+func (a *scene) expectOnlyTheNodeIsGone() {
+	a.T.Helper()
+	a.Expect(a.read("v1", "Node", "", a.Namespace).Object).To(BeEmpty())
+	a.Expect(a.LiveConfigMap("c").DeletionTimestamp).To(BeNil())
+}
+
+func collectable(a *scene) {
+	a.set(append(a.collectables(), a.ConfigMap("d", "1"))...)
+	mr := a.next(a.ConfigMap("d", "1"))
+	a.Expect(listed(mr)).To(Equal(a.listedMaps("d")))
+	a.expectOnlyTheNodeIsGone()
+	a.quiet()
+}
+
+func collectableOfDeletedSet(a *scene) {
+	a.set(a.collectables()...)
+	a.delete()
+	a.AwaitGone("mr")
+	a.expectOnlyTheNodeIsGone()
+}

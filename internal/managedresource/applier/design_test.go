@@ -1,0 +1,454 @@
+package applier_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+)
+
+const (
+	succeeded = "True/ApplySucceeded"
+	applied   = "ResourcesApplied"
+)
+
+// objectRequests lists the requests that read or wrote single objects of a set.
+func objectRequests(e *Env) []string {
+	var found []string
+	for _, each := range e.Requests.Seen() {
+		_, path, _ := strings.Cut(each, " ")
+		for _, kind := range []string{"/configmaps/", "/configmaps", "/services", "/deployments", "/serviceaccounts", "/roles", "/poddisruptionbudgets"} {
+			if strings.Contains(path, "/namespaces/"+e.Namespace+kind) && (kind != "/configmaps" || strings.HasSuffix(path, kind)) {
+				found = append(found, each)
+				break
+			}
+		}
+	}
+	return found
+}
+
+func manifests(e *Env) []string {
+	return []string{
+		e.ConfigMap("one", "1"), e.ConfigMap("two", "2"),
+		fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: %s}\nspec: {clusterIP: None, selector: {app: web}, ports: [{port: 53, protocol: UDP, name: dns}, {port: 80, name: http}]}", e.Namespace),
+		fmt.Sprintf("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: web, namespace: %s}", e.Namespace),
+		fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: web, namespace: %s}\nstringData: {a: b}", e.Namespace),
+		fmt.Sprintf("apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web, namespace: %s}\nspec: {minAvailable: 1, selector: {matchLabels: {app: web}}}", e.Namespace),
+		fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: web, namespace: %s}\nrules: [{apiGroups: [''], resources: [pods], verbs: [get]}]", e.Namespace),
+		fmt.Sprintf("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: %s}\nspec: {replicas: 0, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 1000m}}, ports: [{containerPort: 80}]}]}}}", e.Namespace),
+	}
+}
+
+// Architecture 6.10: a restart needs one listing per kind, and no read per object.
+func TestRestartOfAnUntouchedSetReadsAndWritesNoObject(t *testing.T) {
+	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := New(t, Options{TwoClusters: two})
+			e.Set("mr", manifests(e)...)
+			before := e.AwaitApplied("mr", succeeded)
+			e.Restart(func() { e.Requests.Reset() })
+			awaitReconciled(e, 8)
+			e.Expect(objectRequests(e)).To(BeEmpty())
+			e.Expect(writes(e)).To(BeEmpty())
+			e.Expect(e.Get("mr").Status).To(BeComparableTo(before.Status))
+		})
+	}
+}
+
+// writes leaves out the access reviews that every start makes.
+func writes(e *Env) []string {
+	var found []string
+	for _, each := range e.Requests.Writes() {
+		if !strings.Contains(each, "selfsubjectaccessreviews") {
+			found = append(found, each)
+		}
+	}
+	return found
+}
+
+// awaitReconciled waits until the controller counts that many objects as applied.
+func awaitReconciled(e *Env, objects float64) {
+	e.T.Helper()
+	e.Eventually(func() float64 { return gauge(e, "espalier_managedresource_objects", "applied") }).WithTimeout(Patience).WithPolling(5 * time.Millisecond).Should(Equal(objects))
+}
+
+func gauge(e *Env, name, state string) float64 {
+	families, err := e.Registry.Gather()
+	e.Expect(err).NotTo(HaveOccurred())
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if family.GetName() == name && len(metric.GetLabel()) > 0 && metric.GetLabel()[0].GetValue() == state {
+				return metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return -1
+}
+
+// Architecture 3.2 and 6.10: what others did while no process ran is found from the listing and repaired.
+func TestChangesMadeWhileTheProcessIsDownAreRepaired(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(e *Env)
+		reads  bool
+	}{
+		"an owned value changed":      {change: func(e *Env) { e.Edit("one", `{"data":{"key":"x"}}`) }},
+		"an owned value removed":      {change: func(e *Env) { e.Edit("one", `{"data":{"key":null}}`) }},
+		"a foreign value added":       {change: func(e *Env) { e.Edit("one", `{"data":{"foreign":"x"}}`) }},
+		"the managed-by label gone":   {change: func(e *Env) { e.Edit("one", `{"metadata":{"labels":{"resources.gardener.cloud/managed-by":null}}}`) }},
+		"the managed-by label edited": {change: func(e *Env) { e.Edit("one", `{"metadata":{"labels":{"resources.gardener.cloud/managed-by":"x"}}}`) }},
+		"the origin changed": {change: func(e *Env) {
+			e.Edit("one", `{"metadata":{"annotations":{"resources.gardener.cloud/origin":"no/body"}}}`)
+		}},
+		"the description removed": {change: func(e *Env) {
+			e.Edit("one", `{"metadata":{"annotations":{"resources.gardener.cloud/description":null}}}`)
+		}},
+		"the object deleted": {change: func(e *Env) {
+			e.Expect(e.Target.Delete(e.Ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "one"}})).To(Succeed())
+		}},
+		"managedFields reset and a value changed": {change: func(e *Env) {
+			e.Edit("one", `{"data":{"key":"x"}}`)
+			e.Edit("one", `{"metadata":{"managedFields":[{}]}}`)
+		}},
+		"taken over by a forced apply": {change: func(e *Env) {
+			object := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "one"}, Data: map[string]string{"key": "x"}}
+			e.Expect(e.Target.Patch(e.Ctx, object, client.Apply, client.FieldOwner("espalier"), client.ForceOwnership)).To(Succeed()) //nolint:staticcheck // the typed replacement needs generated types
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := New(t, Options{})
+			e.Set("mr", e.ConfigMap("one", "1"), e.ConfigMap("two", "2"))
+			e.AwaitApplied("mr", succeeded)
+			want := e.LiveConfigMap("one")
+			untouched := e.LiveConfigMap("two").ResourceVersion
+			e.Restart(func() { tc.change(e) })
+			e.Eventually(func(g Gomega) {
+				live := e.LiveConfigMap("one")
+				g.Expect(live).NotTo(BeNil())
+				g.Expect(live.Data).To(Equal(want.Data))
+				g.Expect(live.Labels).To(Equal(want.Labels))
+				g.Expect(live.Annotations).To(Equal(want.Annotations))
+			}).WithTimeout(Patience).Should(Succeed())
+			e.Expect(e.LiveConfigMap("two").ResourceVersion).To(Equal(untouched))
+		})
+	}
+}
+
+func TestAForeignLabelAddedWhileTheProcessIsDownCostsNoRead(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{})
+	e.Set("mr", e.ConfigMap("one", "1"))
+	e.AwaitApplied("mr", succeeded)
+	e.Restart(func() {
+		e.Edit("one", `{"metadata":{"labels":{"mine":"x"},"finalizers":["example.org/keep"]}}`)
+		e.Requests.Reset()
+	})
+	awaitReconciled(e, 1)
+	e.Expect(objectRequests(e)).To(BeEmpty())
+	e.Edit("one", `{"metadata":{"finalizers":null}}`)
+}
+
+var errCut = errors.New("connection cut by the test")
+
+// cutAfter lets through that many requests for which counts is true and fails every request after them.
+func cutAfter(e *Env, n int, counts func(*http.Request) bool) {
+	var left atomic.Int64
+	left.Store(int64(n))
+	e.Requests.Hook(func(r *http.Request) error {
+		if left.Load() < 0 {
+			return errCut
+		}
+		if counts(r) && left.Add(-1) < 0 {
+			return errCut
+		}
+		return nil
+	})
+}
+
+func creates(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/configmaps")
+}
+
+// Architecture 6.11: the process dies in the middle of an apply, and the Secret says something else when the next one starts.
+func TestDieMidApplySecretChangesWhileDownLeavesNoOrphan(t *testing.T) {
+	for n := range 5 {
+		t.Run(fmt.Sprintf("after %d creations", n), func(t *testing.T) {
+			t.Parallel()
+			e := New(t, Options{})
+			cutAfter(e, n, creates)
+			e.Set("mr", e.ConfigMap("a", "1"), e.ConfigMap("b", "1"), e.ConfigMap("c", "1"), e.ConfigMap("d", "1"))
+			e.Eventually(func() int {
+				sent := 0
+				for _, each := range e.Requests.Seen() {
+					if strings.HasPrefix(each, "POST") && strings.HasSuffix(each, "/configmaps") {
+						sent++
+					}
+				}
+				return sent
+			}).WithTimeout(Patience).Should(BeNumerically(">=", n))
+			e.Restart(func() {
+				e.Secret("mr", e.ConfigMap("d", "2"), e.ConfigMap("e", "2"))
+				e.Requests.Hook(nil)
+			})
+			e.AwaitData("e", "2")
+			e.AwaitApplied("mr", succeeded)
+			e.Expect(configMaps(e)).To(Equal(map[string]string{"d": "2", "e": "2"}))
+		})
+	}
+}
+
+// configMaps returns the managed ones of the target by name.
+func configMaps(e *Env) map[string]string {
+	list := &corev1.ConfigMapList{}
+	e.Expect(e.Target.List(e.Ctx, list, client.InNamespace(e.Namespace), client.MatchingLabels{"resources.gardener.cloud/managed-by": "gardener"})).To(Succeed())
+	found := map[string]string{}
+	for _, each := range list.Items {
+		found[each.Name] = each.Data["key"]
+	}
+	return found
+}
+
+// The same name existed before, is announced but never written, and then no longer wanted: it must stay.
+func TestAnAnnouncedObjectThatWasNeverWrittenIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{})
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "foreign"}, Data: map[string]string{"key": "mine"}}
+	e.Expect(e.Target.Create(e.Ctx, foreign)).To(Succeed())
+	cutAfter(e, 0, func(r *http.Request) bool {
+		return strings.Contains(r.URL.Path, "/configmaps") && r.URL.Query().Get("watch") == ""
+	})
+	e.Set("mr", e.ConfigMap("foreign", "1"))
+	e.Eventually(func() int { return len(e.Get("mr").Status.Resources) }).WithTimeout(Patience).Should(Equal(1))
+	e.Restart(func() {
+		e.Secret("mr", e.ConfigMap("other", "1"))
+		e.Requests.Hook(nil)
+	})
+	e.AwaitData("other", "1")
+	e.AwaitApplied("mr", succeeded)
+	e.Expect(e.LiveConfigMap("foreign").Data).To(Equal(map[string]string{"key": "mine"}))
+}
+
+// The labels that a set had before a change are still known after a crash in the middle of it.
+func TestALabelDroppedInAnInterruptedChangeIsRemovedAfterRestart(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{})
+	e.Set("mr", e.ConfigMap("c", "1", "labels: {gone: x, stays: here}"))
+	e.AwaitApplied("mr", succeeded)
+	cutAfter(e, 0, func(r *http.Request) bool {
+		return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/configmaps/c")
+	})
+	e.Secret("mr", e.ConfigMap("c", "2", "labels: {stays: here}"))
+	e.Eventually(func() string { return Condition(e.Get("mr"), applied) }).WithTimeout(Patience).ShouldNot(Equal(succeeded))
+	e.Restart(func() { e.Requests.Hook(nil) })
+	e.AwaitData("c", "2")
+	e.Expect(e.LiveConfigMap("c").Labels).To(Equal(map[string]string{"stays": "here", "resources.gardener.cloud/managed-by": "gardener"}))
+}
+
+// Architecture 6.13.
+func TestTwoSetsThatWantOneObject(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{Configure: func(c *config.ResourceManagerConfiguration) {
+		c.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: 300 * time.Millisecond}
+	}})
+	e.Set("first", e.ConfigMap("shared", "first"), e.ConfigMap("of-first", "1"))
+	e.AwaitApplied("first", succeeded)
+	e.Set("second", e.ConfigMap("shared", "second"))
+	e.AwaitApplied("second", succeeded)
+	e.AwaitData("shared", "second")
+	loser := e.AwaitApplied("first", "False/ApplyFailed")
+	e.Expect(Message(loser, applied)).To(SatisfyAll(
+		ContainSubstring(`"v1/ConfigMap/%s/shared"`, e.Namespace), ContainSubstring("index 0 in 'objects.yaml' in secret '%s/first'", e.Namespace),
+		ContainSubstring(`ManagedResource "%s/second"`, e.Namespace)))
+	e.Eventually(func() []string { return e.Events("first") }).WithTimeout(Patience).Should(ContainElement(HavePrefix("ObjectClaimed: ")))
+
+	t.Log("no loop, and other objects go on")
+	version := e.LiveConfigMap("shared").ResourceVersion
+	e.Requests.Reset()
+	e.Edit("of-first", `{"data":{"key":"x"}}`)
+	e.AwaitData("of-first", "1")
+	time.Sleep(time.Second)
+	e.Expect(e.LiveConfigMap("shared").ResourceVersion).To(Equal(version))
+
+	t.Log("a restart does not turn the roles round")
+	e.Restart(nil)
+	awaitReconciled(e, 2)
+	time.Sleep(time.Second)
+	e.Expect(e.LiveConfigMap("shared").ResourceVersion).To(Equal(version))
+
+	t.Log("a change of desired state takes the object")
+	e.Secret("first", e.ConfigMap("shared", "first again"), e.ConfigMap("of-first", "1"))
+	e.AwaitData("shared", "first again")
+	e.AwaitApplied("first", succeeded)
+	e.AwaitApplied("second", "False/ApplyFailed")
+
+	t.Log("the loser's deletion leaves the object, the winner's gives it back")
+	e.Expect(e.Source.Delete(e.Ctx, e.Get("second"))).To(Succeed())
+	e.AwaitGone("second")
+	e.Expect(e.LiveConfigMap("shared").Data["key"]).To(Equal("first again"))
+}
+
+func TestTheLoserTakesOverWhenTheWinnerLetsGo(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{})
+	e.Set("first", e.ConfigMap("shared", "first"))
+	e.AwaitApplied("first", succeeded)
+	e.Set("second", e.ConfigMap("shared", "second"))
+	e.AwaitApplied("second", succeeded)
+	e.AwaitApplied("first", "False/ApplyFailed")
+	e.Expect(e.Source.Delete(e.Ctx, e.Get("second"))).To(Succeed())
+	e.AwaitGone("second")
+	e.AwaitData("shared", "first")
+	e.AwaitApplied("first", succeeded)
+}
+
+// Architecture 6.14.
+func TestAFightWithAForeignManagerPauses(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{})
+	e.Set("mr", e.ConfigMap("c", "1"), e.ConfigMap("d", "1"))
+	e.AwaitApplied("mr", succeeded)
+	for range 3 {
+		e.Edit("c", `{"data":{"key":"x"}}`)
+		e.AwaitData("c", "1")
+	}
+	e.Eventually(func() []string { return e.Events("mr") }).WithTimeout(Patience).Should(ContainElement(SatisfyAll(HavePrefix("DriftRepairPaused: "), ContainSubstring(`"kubectl-edit"`))))
+	e.Edit("c", `{"data":{"key":"x"}}`)
+	e.Consistently(func() string { return e.LiveConfigMap("c").Data["key"] }).WithTimeout(2 * time.Second).Should(Equal("x"))
+	e.Edit("d", `{"data":{"key":"x"}}`)
+	e.AwaitData("d", "1")
+	e.Secret("mr", e.ConfigMap("c", "2"), e.ConfigMap("d", "1"))
+	e.AwaitData("c", "2")
+}
+
+// Architecture 6.16.
+func TestAStuckWaveHoldsBackTheOthersOnlyForAWhile(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{Configure: func(c *config.ResourceManagerConfiguration) {
+		c.Espalier.ManagedResource.DeletionWaveTimeout = &metav1.Duration{Duration: 3 * time.Second}
+	}})
+	service := fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: stuck, namespace: %s, finalizers: [example.org/stuck]}\nspec: {clusterIP: None, ports: [{port: 80}]}", e.Namespace)
+	e.Set("mr", service, e.ConfigMap("c", "1"))
+	mr := e.AwaitApplied("mr", succeeded)
+	e.Expect(e.Source.Delete(e.Ctx, mr)).To(Succeed())
+	e.Consistently(func() *corev1.ConfigMap { return e.LiveConfigMap("c") }).WithTimeout(2 * time.Second).ShouldNot(BeNil())
+	e.Eventually(func() *corev1.ConfigMap { return e.LiveConfigMap("c") }).WithTimeout(Patience).Should(BeNil())
+	live := &corev1.Service{}
+	e.Expect(e.Target.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: "stuck"}, live)).To(Succeed())
+	controllerutil.RemoveFinalizer(live, "example.org/stuck")
+	e.Expect(e.Target.Update(e.Ctx, live)).To(Succeed())
+	e.AwaitGone("mr")
+}
+
+// Architecture 6.17.
+func TestWhatTheControllerNeedsIsNeverDeletedOrOverwritten(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{})
+	own := fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: mr, namespace: %s}\nstringData: {a: b}", e.Namespace)
+	namespace := fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}", e.Namespace)
+	e.Set("mr", own, namespace, e.ConfigMap("c", "1"))
+	mr := e.AwaitApplied("mr", "False/ApplyFailed")
+	e.Expect(Message(mr, applied)).To(SatisfyAll(ContainSubstring(`"v1/Secret/%s/mr"`, e.Namespace), ContainSubstring("a set must not contain itself or a Secret that it is read from"), ContainSubstring("index 0 in 'objects.yaml'")))
+	e.AwaitData("c", "1")
+	e.Expect(e.Source.Delete(e.Ctx, mr)).To(Succeed())
+	e.AwaitGone("mr")
+	e.Expect(e.LiveConfigMap("c")).To(BeNil())
+	live := &corev1.Namespace{}
+	e.Expect(e.Target.Get(e.Ctx, client.ObjectKey{Name: e.Namespace}, live)).To(Succeed())
+	e.Expect(live.DeletionTimestamp).To(BeNil())
+	e.Expect(e.Source.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: "mr"}, &corev1.Secret{})).To(Succeed())
+	e.Eventually(func() []string { return e.Events("mr") }).WithTimeout(Patience).Should(ContainElement(HavePrefix("DeletionRefused: ")))
+}
+
+// Architecture 6.17, the setting.
+func TestNamespacesThatSetsMayTouchCanBeRestricted(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{Configure: func(c *config.ResourceManagerConfiguration) {
+		c.Espalier.ManagedResource.Namespaces = &config.EspalierNamespaces{Objects: &[]string{}, ClusterScoped: new(bool)}
+	}})
+	e.Set("mr", e.ConfigMap("c", "1"), fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s-x}", e.Namespace))
+	mr := e.AwaitApplied("mr", "False/ApplyFailed")
+	e.Expect(Message(mr, applied)).To(SatisfyAll(ContainSubstring("espalier.managedResource.namespaces.objects"), ContainSubstring("espalier.managedResource.namespaces.clusterScoped")))
+	e.Expect(e.LiveConfigMap("c")).To(BeNil())
+}
+
+func TestSetsOfARefusedNamespaceSaySo(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{Configure: func(c *config.ResourceManagerConfiguration) {
+		c.Espalier.ManagedResource.Namespaces = &config.EspalierNamespaces{Sets: &[]string{"elsewhere"}}
+	}})
+	e.Set("mr", e.ConfigMap("c", "1"))
+	mr := e.AwaitApplied("mr", "False/ApplyFailed")
+	e.Expect(Message(mr, applied)).To(ContainSubstring("espalier.managedResource.namespaces.sets"))
+	e.Expect(e.LiveConfigMap("c")).To(BeNil())
+}
+
+// Architecture 6.18: everything as Gardener's resource manager leaves it.
+func TestTakingOverFromGardenersResourceManagerWritesNothing(t *testing.T) {
+	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := New(t, Options{TwoClusters: two})
+			e.Set("mr", manifests(e)...)
+			e.AwaitApplied("mr", succeeded)
+			e.Restart(func() {
+				asPeer(e)
+				e.Requests.Reset()
+			})
+			before := e.Get("mr")
+			versions := resourceVersions(e)
+			awaitReconciled(e, 8)
+			e.Expect(writes(e)).To(BeEmpty())
+			e.Expect(resourceVersions(e)).To(Equal(versions))
+			e.Expect(e.Get("mr")).To(BeComparableTo(before))
+
+			t.Log("and back: drift is repaired all the same")
+			e.Edit("one", `{"data":{"key":"x"}}`)
+			e.AwaitData("one", "1")
+		})
+	}
+}
+
+// asPeer makes every managed object look as if the peer had written it: as its own Update, and nobody else's.
+func asPeer(e *Env) {
+	for _, object := range managed(e) {
+		entries := object.GetManagedFields()
+		for i := range entries {
+			if entries[i].Manager == "espalier" {
+				entries[i].Manager = "gardener-resource-manager"
+			}
+		}
+		object.SetManagedFields(entries)
+		e.Expect(e.Target.Update(e.Ctx, object, client.FieldOwner("gardener-resource-manager"))).To(Succeed())
+	}
+}
+
+func managed(e *Env) []client.Object {
+	var found []client.Object
+	for _, ref := range e.Get("mr").Status.Resources {
+		object := Unstructured(ref)
+		e.Expect(e.Target.Get(e.Ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)).To(Succeed())
+		found = append(found, object)
+	}
+	return found
+}
+
+func resourceVersions(e *Env) map[string]string {
+	versions := map[string]string{}
+	for _, object := range managed(e) {
+		versions[object.GetObjectKind().GroupVersionKind().Kind+"/"+object.GetName()] = object.GetResourceVersion()
+	}
+	return versions
+}

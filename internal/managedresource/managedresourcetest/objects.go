@@ -1,0 +1,226 @@
+package managedresourcetest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// Fill replaces every "$NS" of a text by the env's namespace, which also serves as a prefix for what has no namespace.
+func (e *Env) Fill(text string) string { return strings.ReplaceAll(text, "$NS", e.Namespace) }
+
+// object returns an empty object of the target. Where the kind is cluster-scoped, clients drop the namespace.
+func (e *Env) object(kind, name string) *unstructured.Unstructured {
+	e.T.Helper()
+	apiVersion, short, found := cutLast(kind)
+	e.Expect(found).To(BeTrue(), "kind %q must be like apps/v1/Deployment", kind)
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion(apiVersion)
+	object.SetKind(short)
+	object.SetNamespace(e.Namespace)
+	object.SetName(name)
+	return object
+}
+
+func cutLast(kind string) (apiVersion, short string, found bool) {
+	at := strings.LastIndex(kind, "/")
+	if at < 0 {
+		return "", "", false
+	}
+	return kind[:at], kind[at+1:], true
+}
+
+// Live reads an object of the target, of a kind like "apps/v1/Deployment"; nil if it does not exist.
+func (e *Env) Live(kind, name string) *unstructured.Unstructured {
+	e.T.Helper()
+	live := e.object(kind, name)
+	err := e.Target.Get(e.Ctx, client.ObjectKeyFromObject(live), live)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	e.Expect(err).NotTo(HaveOccurred())
+	return live
+}
+
+// Await waits until an object of the target is as a check wants it, and returns it.
+func (e *Env) Await(kind, name string, check func(g Gomega, live *unstructured.Unstructured)) *unstructured.Unstructured {
+	e.T.Helper()
+	var live *unstructured.Unstructured
+	e.Eventually(func(g Gomega) {
+		live = e.Live(kind, name)
+		g.Expect(live).NotTo(BeNil())
+		check(g, live)
+	}).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Succeed())
+	return live
+}
+
+// AwaitAbsent waits until an object of the target is gone.
+func (e *Env) AwaitAbsent(kind, name string) {
+	e.T.Helper()
+	e.Eventually(func() *unstructured.Unstructured { return e.Live(kind, name) }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(BeNil())
+}
+
+// Patch changes an object of the target by a merge patch, as a foreign field manager, and returns it.
+func (e *Env) Patch(kind, name, patch string) *unstructured.Unstructured {
+	e.T.Helper()
+	object := e.object(kind, name)
+	e.Expect(e.Target.Patch(e.Ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("kubectl-edit"))).To(Succeed())
+	return object
+}
+
+// PatchStatus changes the status subresource in the same way.
+func (e *Env) PatchStatus(kind, name, patch string) {
+	e.T.Helper()
+	e.Expect(e.Target.Status().Patch(e.Ctx, e.object(kind, name), client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("kubectl-edit"))).To(Succeed())
+}
+
+// Create writes a manifest into the target, not by way of a set.
+func (e *Env) Create(manifest string) *unstructured.Unstructured {
+	e.T.Helper()
+	object := &unstructured.Unstructured{}
+	e.Expect(yaml.Unmarshal([]byte(manifest), &object.Object)).To(Succeed())
+	e.Expect(e.Target.Create(e.Ctx, object, client.FieldOwner("kubectl-create"))).To(Succeed())
+	return object
+}
+
+// Remove deletes an object of the target.
+func (e *Env) Remove(kind, name string) {
+	e.T.Helper()
+	e.Expect(e.Target.Delete(e.Ctx, e.object(kind, name))).To(Succeed())
+}
+
+// Field returns what is at a path of an object, nil if nothing is.
+func Field(object *unstructured.Unstructured, path ...string) any {
+	value, _, _ := unstructured.NestedFieldNoCopy(object.Object, path...)
+	return value
+}
+
+// Look makes the controller read every object of a set and returns what it wrote on that occasion, other than to the
+// set's own annotation.
+func (e *Env) Look(name string) []string {
+	e.T.Helper()
+	e.Requests.Reset()
+	e.ask(name)
+	e.ask(name) // sets are processed one pass after the other: when the second begins, the first is over
+	seen := e.Requests.Seen()
+	for _, ref := range e.Get(name).Status.Resources {
+		e.Expect(seen).To(ContainElement("GET " + e.path(ref)))
+	}
+	own := fmt.Sprintf("PATCH /apis/resources.gardener.cloud/v1alpha1/namespaces/%s/managedresources/%s", e.Namespace, name)
+	var writes []string
+	for _, each := range e.Requests.Writes() {
+		if each != own {
+			writes = append(writes, each)
+		}
+	}
+	return writes
+}
+
+// ask requests a reconciliation and waits until the controller has taken note.
+func (e *Env) ask(name string) {
+	e.T.Helper()
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"gardener.cloud/operation":"reconcile"}}}`))
+	e.Expect(e.Source.Patch(e.Ctx, mr, patch)).To(Succeed())
+	e.Eventually(func() map[string]string { return e.Get(name).Annotations }).WithTimeout(Patience).WithPolling(5 * time.Millisecond).ShouldNot(HaveKey("gardener.cloud/operation"))
+}
+
+// path is where the target serves an object.
+func (e *Env) path(ref resourcesv1alpha1.ObjectReference) string {
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	mapping, err := e.Target.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	e.Expect(err).NotTo(HaveOccurred())
+	path := "/apis/" + kind.GroupVersion().String()
+	if kind.Group == "" {
+		path = "/api/" + kind.Version
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		path += "/namespaces/" + ref.Namespace
+	}
+	return path + "/" + mapping.Resource.Resource + "/" + ref.Name
+}
+
+// Fence returns when whatever was done before it to sets, Secrets and ConfigMaps has reached the controller: it does
+// the same to a set of its own, and waits for the effect.
+func (e *Env) Fence() {
+	e.T.Helper()
+	name := "fence-" + rand.String(8)
+	e.Set(name, e.ConfigMap(name, "created"))
+	e.AwaitApplied(name, "True/ApplySucceeded")
+	for _, value := range []string{"changed", "changed again"} {
+		e.Edit(name, `{"data":{"key":"drifted"}}`)
+		e.AwaitData(name, map[string]string{"changed": "created", "changed again": "changed"}[value])
+		e.Secret(name, e.ConfigMap(name, value))
+		e.AwaitData(name, value)
+	}
+}
+
+// Define creates a CustomResourceDefinition in the target for a namespaced kind whose objects may hold anything, unless
+// it exists, gives the controller the rights for it, and waits until it is served.
+func (e *Env) Define(group, version, kind string) {
+	e.T.Helper()
+	plural := strings.ToLower(kind) + "s"
+	definition := &unstructured.Unstructured{}
+	e.Expect(yaml.Unmarshal(fmt.Appendf(nil, `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[3]s.%[1]s}
+spec:
+  group: %[1]s
+  names: {kind: %[4]s, listKind: %[4]sList, plural: %[3]s, singular: %[5]s}
+  scope: Namespaced
+  versions:
+  - {name: %[2]s, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`, group, version, plural, kind, strings.ToLower(kind)), &definition.Object)).To(Succeed())
+	e.Expect(ignoreExisting(e.Target.Create(e.Ctx, definition))).To(Succeed())
+	e.Grant(group, plural)
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: kind + "List"})
+	e.Eventually(func() error { return e.Target.List(e.Ctx, list, client.InNamespace(e.Namespace)) }).WithTimeout(Patience).Should(Succeed())
+}
+
+// AwaitChange waits until a set that looked as given is applied with other data.
+func (e *Env) AwaitChange(before *resourcesv1alpha1.ManagedResource) *resourcesv1alpha1.ManagedResource {
+	e.T.Helper()
+	var mr *resourcesv1alpha1.ManagedResource
+	e.Eventually(func(g Gomega) {
+		mr = e.Get(before.Name)
+		g.Expect(mr.Status.SecretsDataChecksum).NotTo(Equal(before.Status.SecretsDataChecksum), "%s", Message(mr, "ResourcesApplied"))
+		g.Expect(Condition(mr, "ResourcesApplied")).To(Equal("True/ApplySucceeded"), "%s", Message(mr, "ResourcesApplied"))
+	}).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Succeed())
+	return mr
+}
+
+// Delete requests the deletion of a set.
+func (e *Env) Delete(name string) {
+	e.T.Helper()
+	e.Expect(e.Source.Delete(e.Ctx, e.ManagedResource(name))).To(Succeed())
+}
+
+// Counter reads a counter of the controller.
+func (e *Env) Counter(name string) float64 {
+	e.T.Helper()
+	families, err := e.Registry.Gather()
+	e.Expect(err).NotTo(HaveOccurred())
+	sum := 0.0
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if family.GetName() == name {
+				sum += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}

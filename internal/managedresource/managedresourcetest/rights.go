@@ -1,0 +1,36 @@
+package managedresourcetest
+
+import (
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Grant gives the controller all rights on resources of a group in the target, beyond those that are shipped, and
+// waits until the API server knows. Call it before a set needs them: a refused watch is not tried again soon.
+func (e *Env) Grant(group string, resources ...string) {
+	e.T.Helper()
+	const account = "managedresource-controller"
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: e.Namespace + "-"},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{group}, Resources: resources,
+			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"},
+		}},
+	}
+	e.Expect(e.Target.Create(e.Ctx, role)).To(Succeed())
+	e.Expect(e.Target.Create(e.Ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.Namespace, Name: account}},
+	})).To(Succeed())
+	e.Eventually(func() (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + e.Namespace + ":" + account,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: group, Resource: resources[0], Verb: "delete", Version: "*"},
+		}}
+		err := e.Target.Create(e.Ctx, review)
+		return review.Status.Allowed, err
+	}).WithTimeout(Patience).Should(BeTrue())
+}

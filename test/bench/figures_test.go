@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// goodFigures meet every target of 50×40.
+func goodFigures() figures {
+	return figures{
+		size:     size{50, 40},
+		floors:   []floor{{time.Second, 9 * time.Second}, {3 * time.Second, 2 * time.Second}, {9 * time.Second, 4 * time.Second}},
+		converge: 2500 * time.Millisecond,
+		rest:     restFigures{window: 2 * time.Minute, other: 3, cpu: 100 * time.Millisecond, memory: 50 << 20},
+		repairs:  []time.Duration{20 * time.Millisecond, 30 * time.Millisecond, 800 * time.Millisecond},
+		updates:  []time.Duration{300 * time.Millisecond}, updateTotal: 900 * time.Millisecond,
+		restart: 2 * time.Second, remove: 3 * time.Second,
+	}
+}
+
+func TestTable(t *testing.T) {
+	g := NewWithT(t)
+	var out bytes.Buffer
+	(&report{out: &out}).table(goodFigures().rows())
+	g.Expect(out.String()).To(Equal(`measure                                         workload  Gardener v1.149.3  target             Espalier                         
+-------                                         --------  -----------------  ------             --------                         
+converge ÷ floor                                50×40     2.9                ≤ 1.3              1.25                             PASS
+requests/min at rest, to managed objects        50×40     1,000              0                  0.0 (others 1.5)                 PASS
+CPU per minute at rest                          50×40     1.6 s              ≤ 0.1 s            0.05 s                           PASS
+drift repaired, median / max                    50×40     32 s / 34 s        ≤ 100 ms / 1.00 s  30 ms / 800 ms                   PASS
+one object changed in every set, until applied  50×40     3.3 s              ≤ 1.00 s           900 ms (median of a set 300 ms)  PASS
+delete all sets ÷ floor                         50×40     53 s               ≤ 1.5              1.00                             PASS
+resident memory at rest                         50×40     102 MiB            ≤ 60 MiB           50 MiB                           PASS
+restart until in sync                           50×40     –                  ≤ 3.00 s           2.00 s                           PASS
+reads per object at restart                     50×40     –                  0                  0 (writes 0)                     PASS
+`))
+	g.Expect(goodFigures().rows()[0].note).To(Equal("converge ÷ floor: 2.50 s ÷ mean of 1.00 s, 3.00 s (100 % apart)"))
+	g.Expect(goodFigures().rows()[5].note).To(Equal("delete all sets ÷ floor: 3.00 s ÷ mean of 2.00 s, 4.00 s (67 % apart)"))
+}
+
+func TestEveryTargetCanBeMissed(t *testing.T) {
+	for measure, spoil := range map[string]func(*figures){
+		"converge ÷ floor":                               func(f *figures) { f.converge = 3 * time.Second },
+		"requests/min at rest, to managed objects":       func(f *figures) { f.rest.managed = 1 },
+		"CPU per minute at rest":                         func(f *figures) { f.rest.cpu = 300 * time.Millisecond },
+		"drift repaired, median / max":                   func(f *figures) { f.repairs = append(f.repairs, 2*time.Second) },
+		"one object changed in every set, until applied": func(f *figures) { f.updateTotal = 2 * time.Second },
+		"delete all sets ÷ floor":                        func(f *figures) { f.remove = 5 * time.Second },
+		"resident memory at rest":                        func(f *figures) { f.rest.memory = 61 << 20 },
+		"restart until in sync":                          func(f *figures) { f.restart = 4 * time.Second },
+		"reads per object at restart":                    func(f *figures) { f.restartReads = 1 },
+	} {
+		t.Run(measure, func(t *testing.T) {
+			g := NewWithT(t)
+			f := goodFigures()
+			spoil(&f)
+			for _, r := range f.rows() {
+				want := pass
+				if r.measure == measure {
+					want = miss
+				}
+				g.Expect(r.verdict).To(Equal(want), r.measure)
+			}
+		})
+	}
+}
+
+func TestWhatWasNotMeasuredIsNotAPass(t *testing.T) {
+	g := NewWithT(t)
+	for _, r := range (figures{size: size{100, 100}}).rows() {
+		g.Expect(r.verdict).To(Equal(unmeasured), r.measure)
+		g.Expect(r.ours).To(Equal("–"), r.measure)
+	}
+}
+
+func TestWorkloadsStandBelowEachOther(t *testing.T) {
+	g := NewWithT(t)
+	rows := rowsOf([]figures{goodFigures(), {size: size{100, 100}}})
+	g.Expect(rows).To(HaveLen(18))
+	g.Expect([]size{rows[0].workload, rows[1].workload}).To(Equal([]size{{50, 40}, {100, 100}}))
+	g.Expect([]string{rows[0].measure, rows[1].measure}).To(Equal([]string{"converge ÷ floor", "converge ÷ floor"}))
+	g.Expect([]string{rows[8].target, rows[9].target}).To(Equal([]string{"≤ 1.00 s", "≤ 4.00 s"}))
+}
+
+func TestOnlyPortableFiguresAreEnforced(t *testing.T) {
+	g := NewWithT(t)
+	f := goodFigures()
+	f.restart, f.updateTotal, f.rest.memory, f.rest.cpu = time.Hour, time.Hour, 1<<40, time.Hour
+	g.Expect(enforce(f.rows())).To(Succeed())
+	f.converge = 4 * time.Second
+	g.Expect(enforce(f.rows())).To(MatchError("50×40, converge ÷ floor: 2.00, target ≤ 1.3"))
+	g.Expect(enforce((figures{}).rows())).To(HaveOccurred())
+}

@@ -37,31 +37,26 @@ func resolveAliases(doc *document, aliases []alias) []Warning {
 	return warnings
 }
 
-// resolveSection moves the fields of one alias to the canonical section.
+// resolveSection moves the fields of one alias to the canonical section. A value of a wrong kind is moved too, so that
+// it is reported and not lost.
 func (d *document) resolveSection(parent map[string]any, a alias) []Warning {
 	value, used := parent[a.spelling]
 	if !used {
 		return nil
 	}
-	from, to := a.section.child(a.spelling), a.section.child(a.canonical)
-	fields, isMap := value.(map[string]any)
-	canonical, hasCanonical := parent[a.canonical].(map[string]any)
-	if !isMap || !hasCanonical && parent[a.canonical] != nil {
-		// Nothing to merge. Keep what can be reported: a value of a wrong kind must not vanish.
-		if parent[a.canonical] == nil {
-			parent[a.canonical] = value
-			d.moved[to.String()] = from
-		}
-		delete(parent, a.spelling)
-		return []Warning{d.warn(from, "read as "+to.String())}
-	}
 	delete(parent, a.spelling)
-	if !hasCanonical {
-		parent[a.canonical] = fields
+	from, to := a.section.child(a.spelling), a.section.child(a.canonical)
+	if parent[a.canonical] == nil {
+		parent[a.canonical] = value
 		d.moved[to.String()] = from
 		return []Warning{d.warn(from, "read as "+to.String())}
 	}
-	warnings := []Warning{}
+	fields, isMap := value.(map[string]any)
+	canonical, isCanonicalMap := parent[a.canonical].(map[string]any)
+	if !isMap || !isCanonicalMap {
+		return []Warning{d.warn(from, "ignored, "+to.String()+" is set")}
+	}
+	warnings := make([]Warning, 0, len(fields))
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if _, set := canonical[name]; set {
 			warnings = append(warnings, d.warn(from.child(name), "ignored, "+to.child(name).String()+" is set"))

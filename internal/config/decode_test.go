@@ -70,6 +70,10 @@ func TestDecodingErrorsNameLineAndField(t *testing.T) {
 			file: "controllers:\n  managedResources: 7",
 			want: `line 5: controllers.managedResources: must be an object, not 7`,
 		},
+		"a section of a wrong kind beside its alias": {
+			file: "controllers: {managedResource: 7, managedResources: {concurrentSyncs: 9}}",
+			want: `line 4: controllers.managedResource: must be an object, not 7`,
+		},
 		"a single namespace of a wrong kind": {
 			file: "sourceClientConnection: {namespace: 7}",
 			want: `line 4: sourceClientConnection.namespace: must be a string, not 7`,
@@ -117,6 +121,13 @@ func TestAliasesBeyondTheAcceptanceList(t *testing.T) {
 				c.Controllers.ManagedResource.ConcurrentSyncs = ptr.To(9)
 			},
 			warnings: []string{"line 6: controllers.managedResources: read as controllers.managedResource"},
+		},
+		"an alias of a wrong kind beside a section": {
+			file: "controllers: {managedResource: {concurrentSyncs: 9}, managedResources: 7}",
+			want: func(c *ResourceManagerConfiguration) {
+				c.Controllers.ManagedResource.ConcurrentSyncs = ptr.To(9)
+			},
+			warnings: []string{"line 4: controllers.managedResources: ignored, controllers.managedResource is set"},
 		},
 		"an alias without a value": {
 			file:     "controllers: {managedResources: }",

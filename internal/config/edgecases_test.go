@@ -132,7 +132,11 @@ func TestEdgeCaseLeaderFieldsAreNotValidatedWithoutLeaderElection(t *testing.T) 
 		`leaderElection.leaseDuration: Invalid value: "10s": must be greater than renewDeadline`,
 		`leaderElection.renewDeadline: Invalid value: "10s": must be greater than 1.2 times retryPeriod`,
 	}))
+	g.Expect(validate(t, header+"leaderElection: {resourceNamespace: ns, renewDeadline: 12s, retryPeriod: 10s}")).To(Equal([]string{
+		`leaderElection.renewDeadline: Invalid value: "12s": must be greater than 1.2 times retryPeriod`,
+	}))
 	c := defaulted()
+	c.LeaderElection.LeaderElect = nil // Taken for the default.
 	c.LeaderElection.ResourceLock, c.LeaderElection.ResourceName = "", ""
 	g.Expect(mistakes(c)).To(Equal([]string{
 		`leaderElection.resourceLock: Required value: must name the kind of the lock`,
@@ -159,6 +163,21 @@ func TestAnExplicitlyEmptyResourceClassIsNotDefaulted(t *testing.T) {
 	NewWithT(t).Expect(validate(t, minimal+`controllers: {resourceClass: "", clusterID: ""}`)).To(Equal([]string{
 		`controllers.resourceClass: Required value: must provide a resource class`,
 	}))
+}
+
+func TestTheSmallestValuesAreAccepted(t *testing.T) {
+	NewWithT(t).Expect(validate(t, minimal+`
+sourceClientConnection: {cacheResyncPeriod: 10s, burst: 1}
+server: {healthProbes: {port: 65535}, metrics: {port: 1}}
+controllers:
+  cacheSyncTimeout: 1ns
+  managedResource: {concurrentSyncs: 1, syncPeriod: 15s}
+  health: {concurrentSyncs: 1, syncPeriod: 15s}
+  secret: {concurrentSyncs: 1}
+  garbageCollector: {enabled: true, syncPeriod: 15s}
+webhooks: {projectedTokenMount: {enabled: true, expirationSeconds: 600}, highAvailabilityConfig: {defaultNotReadyTolerationSeconds: 0, defaultUnreachableTolerationSeconds: 0}}
+espalier: {managedResource: {auditPeriod: 1m, deletionWaveTimeout: 1ns, maxConcurrentRequests: 1, maxDecompressedBytes: 1}}
+`)).To(BeEmpty())
 }
 
 func TestSelectorsThatCannotWorkAreRefused(t *testing.T) {

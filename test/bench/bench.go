@@ -12,6 +12,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,7 +36,8 @@ type bench struct {
 	admin      client.Client
 	objects    dynamic.Interface  // the administrator's
 	metadata   metadata.Interface // the administrator's
-	bare       dynamic.Interface  // the bare client's
+	discovery  discovery.DiscoveryInterface
+	bare       dynamic.Interface // the bare client's
 }
 
 // measure returns what could be measured, also with an error. Whatever happens, nothing runs any more afterwards.
@@ -81,6 +83,10 @@ func (b *bench) connect() (err error) {
 		return fmt.Errorf("create client: %w", err)
 	}
 	if b.metadata, err = metadata.NewForConfig(config); err != nil {
+		return fmt.Errorf("create client: %w", err)
+	}
+	config.Timeout = phaseLimit // its own default is shorter than a profile
+	if b.discovery, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
 	return nil

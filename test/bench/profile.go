@@ -5,17 +5,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 )
 
-// profile takes a CPU profile of the controller for that long, beside what is measured, and then one of its heap. The
-// returned function waits until they are written. Without a folder for them, nothing is done.
+// profile takes CPU profiles of the controller and of the API server for that long, beside what is measured, and then one
+// of the controller's heap. The returned function waits until they are written. Without a folder for them, nothing is done.
 func (b *bench) profile(ctx context.Context, phase string, length time.Duration) (wait func()) {
 	if b.options.profiles == "" {
 		return func() {}
 	}
 	whole := max(1, int(length.Round(time.Second)/time.Second))
-	done := make(chan error, 1)
+	done := make(chan error, 2)
+	go func() {
+		done <- b.profileAPIServer(ctx, phase, whole)
+	}()
 	go func() {
 		address := fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/", b.controller.metrics)
 		// The process may have been started a moment ago.
@@ -32,8 +36,10 @@ func (b *bench) profile(ctx context.Context, phase string, length time.Duration)
 		done <- err
 	}()
 	return func() {
-		if err := <-done; err != nil {
-			b.report.detail("no profile of this phase: %v", err)
+		for range cap(done) {
+			if err := <-done; err != nil {
+				b.report.detail("a profile of this phase is missing: %v", err)
+			}
 		}
 	}
 }
@@ -43,6 +49,18 @@ func (b *bench) saveProfile(ctx context.Context, url, phase, kind string) error 
 	if err != nil {
 		return err
 	}
+	return b.writeProfile(data, phase, kind)
+}
+
+func (b *bench) profileAPIServer(ctx context.Context, phase string, seconds int) error {
+	data, err := b.discovery.RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(seconds)).DoRaw(ctx)
+	if err != nil {
+		return fmt.Errorf("profile API server: %w", err)
+	}
+	return b.writeProfile(data, phase, "apiserver")
+}
+
+func (b *bench) writeProfile(data []byte, phase, kind string) error {
 	if err := os.MkdirAll(b.options.profiles, 0o750); err != nil {
 		return fmt.Errorf("create folder of profiles: %w", err)
 	}

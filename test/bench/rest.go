@@ -70,7 +70,7 @@ func (b *bench) atRest(ctx context.Context, f *figures) error {
 		r.perMinute(float64(r.managed)), r.perMinute(float64(r.other)), r.perMinute(r.cpu.Seconds()), float64(r.memory)/(1<<20))
 	b.report.detail("counted: %s", summary(requests, counted))
 	b.report.detail("not counted: %s", summary(requests, func(q request) bool { return !counted(q) }))
-	b.profile(ctx, "rest", time.Second)()
+	b.profile(ctx, "rest", min(time.Minute, b.options.rest))()
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 const auditPolicy = `
@@ -27,6 +28,9 @@ rules: [{level: Metadata}]
 // assets of the test run. Building them is not what is tested here, and would take longer than a test may.
 func assets(t *testing.T) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
 	dir, err := Assets(t.Context(), os.Stderr)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return dir
@@ -71,7 +75,20 @@ func TestTheWholeControlPlane(t *testing.T) {
 		g := NewWithT(t)
 		kubeconfig, err := ServiceAccountKubeconfig(ctx, c.AdminConfig(), "default", "default", time.Hour)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(userOf(ctx, kubeconfig)).To(Equal("system:serviceaccount:default:default"))
+		config, err := restConfig(kubeconfig)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(userOf(ctx, config)).To(Equal("system:serviceaccount:default:default"))
+	})
+
+	t.Run("whoever knows the folder can be administrator, or anybody else", func(t *testing.T) {
+		g := NewWithT(t)
+		server, err := openServer(options.Dir)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(server.Kubeconfig).To(Equal(c.AdminKubeconfig()))
+		g.Expect(userOf(ctx, server.Config)).To(Equal("system:admin"))
+		config, err := server.UserConfig("system:node:n1", "system:nodes")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(userOf(ctx, config)).To(Equal("system:node:n1"))
 	})
 
 	t.Run("a second start leaves what runs alone and replaces what has died", func(t *testing.T) {
@@ -146,11 +163,7 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 	}
 }
 
-func userOf(ctx context.Context, kubeconfig []byte) (string, error) {
-	config, err := restConfig(kubeconfig)
-	if err != nil {
-		return "", err
-	}
+func userOf(ctx context.Context, config *rest.Config) (string, error) {
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return "", err

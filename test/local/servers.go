@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -67,9 +66,9 @@ func (s Server) UserConfig(user string, groups ...string) (*rest.Config, error) 
 	return restConfig(kubeconfig)
 }
 
-// StartTestServers starts the servers that ForTests finds when TestServersVariable names the folder, and returns what
-// stops them.
-func StartTestServers(ctx context.Context, dir, assets string, log io.Writer) (stop func() error, err error) {
+// StartTestServers starts the servers that ForTests finds when TestServersVariable names the folder. The caller stops
+// both; after an error there is nothing to stop.
+func StartTestServers(ctx context.Context, dir, assets string) ([]*ControlPlane, error) {
 	type result struct {
 		plane *ControlPlane
 		err   error
@@ -83,25 +82,22 @@ func StartTestServers(ctx context.Context, dir, assets string, log io.Writer) (s
 		}()
 		return done
 	}
-	source := start(Options{Dir: filepath.Join(dir, "source"), Assets: assets, ControllerManager: true, Log: log})
-	target := start(Options{Dir: filepath.Join(dir, "target"), Assets: assets, Log: log})
+	source := start(Options{Dir: filepath.Join(dir, "source"), Assets: assets, ControllerManager: true})
+	target := start(Options{Dir: filepath.Join(dir, "target"), Assets: assets})
 	var planes []*ControlPlane
+	var failure error
 	for _, done := range []<-chan result{source, target} {
 		r := <-done
-		err = errors.Join(err, r.err)
+		failure = errors.Join(failure, r.err)
 		if r.plane != nil {
 			planes = append(planes, r.plane)
 		}
 	}
-	stop = func() error {
-		failures := make([]error, 0, len(planes))
-		for _, p := range planes {
-			failures = append(failures, p.Stop())
-		}
-		return errors.Join(failures...)
+	if failure == nil {
+		return planes, nil
 	}
-	if err != nil {
-		return nil, errors.Join(err, stop())
+	for _, p := range planes {
+		failure = errors.Join(failure, p.Stop())
 	}
-	return stop, nil
+	return nil, failure
 }

@@ -114,7 +114,7 @@ func TestDecodeErrors(t *testing.T) {
 		"deep nesting in JSON":                            {document: `{"a":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + "}", json: true, want: "invalid JSON at byte 10005"},
 		"nesting that parsers take but we do not":         {document: "a: " + strings.Repeat("[", 1_000) + strings.Repeat("]", 1_000) + "\n", want: "document is nested too deeply"},
 		"the same in JSON":                                {document: `{"a":` + strings.Repeat("[", 1_000) + strings.Repeat("]", 1_000) + "}", json: true, want: "document is nested too deeply"},
-		"1 MiB of one list":                               {document: strings.Repeat("- a\n", 1<<18), want: "document is not an object"},
+		"1 MiB of one list":                               {document: strings.Repeat("- abcdefghijklm\n", 1<<16), want: "document is not an object"},
 		"3 MiB of nothing":                                {document: "a: b" + strings.Repeat("\n", 3<<20), want: "document is larger than 3145728 bytes"},
 		"many opening braces and colons":                  {document: strings.Repeat("{a:", 9_000), want: "invalid YAML: did not find expected"},
 		"a long text that might be a key":                 {document: "a: b\n" + strings.Repeat("x", 1<<20) + "\n", want: "invalid YAML at line 3: could not find expected"},

@@ -21,6 +21,9 @@ import (
 const (
 	// linger is how long a watch outlives its last user, so that a set that is replaced does not cost a new listing.
 	linger = time.Minute
+	// patience is how long after its start a watch is waited for. One that still has not listed its objects then (its
+	// API server fails, say) must not hold up the sets that need it, nor others behind them.
+	patience = 10 * time.Second
 	// retryDenied is when a watch that was refused is tried again: rights and served kinds change rarely.
 	retryDenied = 5 * time.Minute
 )
@@ -58,7 +61,7 @@ type Options struct {
 	Namespaces []string
 	// OnChange is called when more than the status of an observed object changed. It must not block.
 	OnChange func(kind schema.GroupKind, namespace, name string)
-	Clock    clock.WithTicker
+	Clock    clock.WithDelayedExecution
 	Log      logr.Logger
 }
 
@@ -82,7 +85,9 @@ type scope struct {
 type kindWatch struct {
 	store *store
 	stop  context.CancelFunc
-	users int
+	// impatient is closed when nobody waits for the first listing any longer.
+	impatient chan struct{}
+	users     int
 	idle  time.Time
 	// denied is closed when the API server refuses the watch; deniedAt is when.
 	denied   chan struct{}
@@ -96,7 +101,8 @@ func New(lifetime context.Context, options Options) *Watcher {
 }
 
 // Use replaces what user needs, starts and stops watches accordingly, and waits until the needed ones have listed
-// their objects or were refused. It returns early, without an error, when ctx ends: lookups then say Unwatched.
+// their objects or were refused. It returns early, without an error, when ctx ends or a watch takes too long: lookups
+// then say Unwatched.
 func (w *Watcher) Use(ctx context.Context, user types.NamespacedName, needs []Need) {
 	for range 2 { // the second time narrower, where the first was refused
 		if !w.await(ctx, w.assign(user, needs)) {
@@ -116,6 +122,7 @@ func (w *Watcher) await(ctx context.Context, watches []*kindWatch) bool {
 		case <-each.store.synced:
 		case <-each.denied:
 			refused = true
+		case <-each.impatient:
 		case <-ctx.Done():
 			return false
 		case <-w.lifetime.Done():
@@ -215,7 +222,8 @@ func (w *Watcher) ensure(s scope, resource schema.GroupVersionResource, now time
 		return known
 	}
 	ctx, stop := context.WithCancel(w.lifetime)
-	started := &kindWatch{stop: stop, denied: make(chan struct{})}
+	started := &kindWatch{stop: stop, denied: make(chan struct{}), impatient: make(chan struct{})}
+	w.options.Clock.AfterFunc(patience, func() { close(started.impatient) })
 	started.store = newStore(func(namespace, name string) { w.options.OnChange(s.kind, namespace, name) })
 	if known != nil {
 		started.users = known.users

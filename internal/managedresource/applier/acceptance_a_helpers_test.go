@@ -92,7 +92,7 @@ func (a *scene) set(documents ...string) *resourcesv1alpha1.ManagedResource {
 // next replaces the documents of the set "mr", which must change its checksum, and waits until that is applied.
 func (a *scene) next(documents ...string) *resourcesv1alpha1.ManagedResource {
 	a.T.Helper()
-	before := *a.Get("mr").Status.SecretsDataChecksum
+	before := ptr.Deref(a.Get("mr").Status.SecretsDataChecksum, "")
 	a.Secret("mr", documents...)
 	return a.awaitChecksumOtherThan(before)
 }

@@ -64,7 +64,7 @@ func TestAcceptanceB48ContainerResourcesAreTheManifestsUnlessTheyArePreserved(t 
 		e.Patch(deploymentKind, "web", byHand)
 		e.Await(deploymentKind, "web", func(g Gomega, live *unstructured.Unstructured) {
 			g.Expect(containerResources(live)).To(Equal(map[string]any{
-				"requests": map[string]any{"cpu": "200m", "memory": "65Mi", "ephemeral-storage": "1Gi"},
+				"requests": map[string]any{"cpu": "200m", "memory": "65Mi"},
 				"limits":   map[string]any{"cpu": "2", "memory": "129Mi", "ephemeral-storage": "1Gi"},
 			}))
 		})

@@ -25,6 +25,8 @@ const attempts = 3
 type task struct {
 	item   *item
 	action action
+	// same tells that what is desired has not changed: whatever differs is drift.
+	same bool
 }
 
 // outcome is what became of the objects of a set.
@@ -140,7 +142,7 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 			update: update, audit: p.audit, dirty: soiled, lookAgain: p.now.Add(-r.SyncPeriod),
 		}
 		if next := decide(f); next != leave {
-			tasks = append(tasks, task{each, next})
+			tasks = append(tasks, task{each, next, f.same()})
 		}
 	}
 	return tasks
@@ -182,7 +184,7 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outc
 	if err != nil {
 		return err
 	}
-	w := &writing{Reconciler: r, pass: p, item: t.item, resource: resource, manifest: manifest, result: result, force: t.action == write}
+	w := &writing{Reconciler: r, pass: p, item: t.item, resource: resource, manifest: manifest, result: result, same: t.same, force: t.action == write}
 	w.options = merge.Options{
 		Origin: p.origin, InjectLabels: p.injected, Previous: p.previous[t.item],
 		ForceLabels: isTrue(p.mr.Spec.ForceOverwriteLabels), ForceAnnotations: isTrue(p.mr.Spec.ForceOverwriteAnnotations),

@@ -14,13 +14,14 @@ const (
 )
 
 // awaitDefinitions waits, when a wave has written CustomResourceDefinitions whose kinds later waves need, until they
-// are served, so that a set with both applies in one go.
+// are served, so that a set with both applies in one go. It waits for new ones in any case: other sets may need them,
+// and would not be told for as long as the answer "not served" counts.
 func (r *Reconciler) awaitDefinitions(ctx context.Context, p *pass, wave []task, rest [][]task, result *outcome) {
 	for _, each := range wave {
 		if each.item.kind.Kind != "CustomResourceDefinition" || each.action == leave || r.failed(result, each.item) {
 			continue
 		}
-		if manifest, err := r.object(ctx, p, each.item); err == nil && defines(manifest, rest) {
+		if manifest, err := r.object(ctx, p, each.item); err == nil && (each.action == create || defines(manifest, rest)) {
 			r.awaitEstablished(ctx, each.item)
 		}
 	}

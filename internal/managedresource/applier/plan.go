@@ -35,10 +35,15 @@ type facts struct {
 	lookAgain time.Time
 }
 
+// same tells whether what is desired of the object is what was applied last.
+func (f facts) same() bool {
+	known := f.item.known
+	return known.confirmed && known.hash == f.item.hash || !known.confirmed && f.unchanged
+}
+
 // decide says what to do with one object.
 func decide(f facts) action {
-	known := f.item.known
-	same := known.confirmed && known.hash == f.item.hash || !known.confirmed && f.unchanged
+	known, same := f.item.known, f.same()
 	switch {
 	case f.knowledge == observe.Absent:
 		return create

@@ -29,6 +29,8 @@ type writing struct {
 	manifest *unstructured.Unstructured
 	options  merge.Options
 	result   *outcome
+	// same tells that what is desired has not changed since the last apply.
+	same bool
 	// force writes even if nothing seems to differ: fields that are no longer desired cannot be told from defaults.
 	force bool
 }
@@ -64,13 +66,13 @@ func (w *writing) create(ctx context.Context, fallback bool) error {
 	}
 	written, err := w.Target.Create(ctx, w.resource, desired)
 	if apierrors.IsAlreadyExists(err) && fallback {
-		w.force = w.force || w.item.known.hash != w.item.hash
+		w.force = w.force || !w.same
 		return w.update(ctx)
 	}
 	if err != nil {
 		return w.failed(err)
 	}
-	if w.item.known.confirmed && w.item.known.hash == w.item.hash {
+	if w.same {
 		w.repaired(nil, nil)
 	}
 	w.record(written)

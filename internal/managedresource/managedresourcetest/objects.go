@@ -176,7 +176,7 @@ func (e *Env) Define(group, version, kind string) {
 	e.Expect(yaml.Unmarshal(fmt.Appendf(nil, `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: %[3]s.%[1]s}
+metadata: {name: %[3]s.%[1]s, annotations: {api-approved.kubernetes.io: 'unapproved, for tests only'}}
 spec:
   group: %[1]s
   names: {kind: %[4]s, listKind: %[4]sList, plural: %[3]s, singular: %[5]s}

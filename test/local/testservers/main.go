@@ -62,17 +62,30 @@ func run(ctx context.Context, args []string, log io.Writer) (err error) {
 		return fmt.Errorf("create state folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	stop, err := local.StartTestServers(ctx, dir, assets, io.Discard)
+	planes, err := local.StartTestServers(ctx, dir, assets)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for _, p := range planes {
+		defer func() { err = errors.Join(err, p.Stop()) }() //nolint:revive // there are two of them
+		go func() {
+			if failure := p.Wait(ctx); failure != nil {
+				cancel(failure)
+			}
+		}()
+	}
 	if serve {
 		_, _ = fmt.Fprintf(log, "export %s=%s %s=%s\n", local.TestServersVariable, dir, local.AssetsVariable, assets)
 		<-ctx.Done()
-		return nil
+	} else {
+		err = command(ctx, args[2:], local.TestServersVariable+"="+dir, local.AssetsVariable+"="+assets)
 	}
-	return command(ctx, args[2:], local.TestServersVariable+"="+dir, local.AssetsVariable+"="+assets)
+	if failure := context.Cause(ctx); failure != nil && !errors.Is(failure, context.Canceled) {
+		return failure // of a server, from which every failure of the command follows
+	}
+	return err
 }
 
 // command runs in a process group of its own, so that stopping it reaches the test binaries that `go test` starts too.

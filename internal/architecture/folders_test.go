@@ -24,6 +24,7 @@ func project() layout {
 			"apply/observe",
 			"architecture",
 			"config",
+			"health",
 			"process",
 		},
 		families: []string{

@@ -86,7 +86,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	section := cfg.Controllers.ManagedResource
 	r := &applier.Reconciler{
 		Source: clusters.Source.GetClient(), SourceLive: clusters.Source.GetAPIReader(), SecretVersions: clusters.Source.GetCache(),
-		Target: target, Watcher: watcher, Autoscalers: autoscalers, Clock: clock.RealClock{}, Jitter: rand.Float64,
+		Target: target, TargetLive: clusters.Target.GetAPIReader(), Watcher: watcher, Autoscalers: autoscalers, Clock: clock.RealClock{}, Jitter: rand.Float64,
 		Events:  &applier.Events{Recorder: clusters.Source.GetEventRecorder("managedresource-controller")},
 		Metrics: applier.NewMetrics(registry, watcher.Watches),
 		Class:   applier.Class(ptr.Deref(cfg.Controllers.ResourceClass, resourcesv1alpha1.DefaultClass)), ClusterID: clusterID,

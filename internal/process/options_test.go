@@ -118,6 +118,10 @@ func TestManagerOptions(t *testing.T) {
 			change: func(c *config.Process, _ *Needs) { c.LeaderElection.LeaderElect = ptr.To(false) },
 			want:   func(w map[string]any) { w["LeaderElection"] = false },
 		},
+		"with leader election neither on nor off": {
+			change: func(c *config.Process, _ *Needs) { c.LeaderElection.LeaderElect = nil },
+			want:   func(map[string]any) {},
+		},
 		"a binary of which every replica works": {
 			change: func(_ *config.Process, n *Needs) { n.EveryReplica = true },
 			want:   func(w map[string]any) { w["LeaderElection"] = false },

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/local"
@@ -260,7 +262,6 @@ func TestOneClusterOrTwoClientsReadSecretsLive(t *testing.T) {
 		g.Expect(<-ended).To(Succeed())
 	})
 
-	// Nothing was cached, so an object that exists since a moment is found.
 	for _, side := range []struct {
 		writer client.Client
 		reader client.Client
@@ -273,6 +274,11 @@ func TestOneClusterOrTwoClientsReadSecretsLive(t *testing.T) {
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		}))).To(Succeed())
 	}
+	var notCached *cache.ErrResourceNotCached
+	g.Eventually(func() bool {
+		err := clusters.Source.GetClient().Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "x"}, &corev1.ConfigMap{})
+		return errors.As(err, &notCached)
+	}).Should(BeTrue(), "other kinds come from the cache, once that has started")
 	_, err := clusters.TargetMapper.RESTMapping(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(), "v1")
 	g.Expect(err).NotTo(HaveOccurred())
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -238,7 +239,7 @@ func configIn(namespace, more string) string {
 		"sourceClientConnection: {kubeconfig: /only/the/environment/counts, namespaces: [" + namespace + "]}\n" + more
 }
 
-// connect does in this process what a main does before it starts.
+// connect does in this process what a main does before it starts. Nothing is in its caches, and nothing gets there.
 func connect(t *testing.T, configuration string) *Clusters {
 	t.Helper()
 	g := NewWithT(t)
@@ -247,7 +248,8 @@ func connect(t *testing.T, configuration string) *Clusters {
 	g.Expect(err).NotTo(HaveOccurred())
 	scheme := runtime.NewScheme()
 	g.Expect(corev1.AddToScheme(scheme)).To(Succeed())
-	clusters, err := setup.Connect(t.Context(), Needs{Scheme: scheme})
+	onlyLive := cache.Options{ReaderFailOnMissingInformer: true}
+	clusters, err := setup.Connect(t.Context(), Needs{Scheme: scheme, SourceCache: onlyLive, TargetCache: onlyLive})
 	g.Expect(err).NotTo(HaveOccurred())
 	return clusters
 }

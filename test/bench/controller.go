@@ -23,8 +23,9 @@ import (
 const (
 	// stopGrace is how long the controller may take to end before it is killed.
 	stopGrace = 30 * time.Second
-	// probeInterval is how often we look whether the controller is ready or in sync.
-	probeInterval = 20 * time.Millisecond
+	// probeInterval is how often we look whether the controller is ready or in sync. Rendering the metrics costs it about
+	// 3 ms of CPU each time.
+	probeInterval = 50 * time.Millisecond
 )
 
 // controller is the process that is measured.
@@ -132,7 +133,7 @@ func gauge(page, name, label string) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("read metric %s: %w", name, err)
 		}
-		sum, found = sum+number, true
+		sum, found = number, true
 	}
 	if !found {
 		return 0, fmt.Errorf("there is no metric %s{%s}", name, label)

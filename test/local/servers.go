@@ -96,8 +96,14 @@ func StartTestServers(ctx context.Context, dir, assets string) ([]*ControlPlane,
 	if failure == nil {
 		return planes, nil
 	}
+	return nil, errors.Join(failure, StopAll(planes))
+}
+
+// StopAll stops every one of them, whatever happens to the others.
+func StopAll(planes []*ControlPlane) error {
+	failures := make([]error, 0, len(planes))
 	for _, p := range planes {
-		failure = errors.Join(failure, p.Stop())
+		failures = append(failures, p.Stop())
 	}
-	return nil, failure
+	return errors.Join(failures...)
 }

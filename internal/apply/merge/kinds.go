@@ -39,6 +39,10 @@ func (r kindRules) apply(gvk schema.GroupVersionKind) error {
 	case schema.GroupKind{Kind: "ServiceAccount"}:
 		keep(r.live, r.result, "secrets")
 		keep(r.live, r.result, "imagePullSecrets")
+	case schema.GroupKind{Kind: "PersistentVolumeClaim"}:
+		return r.keepBinding("volumeName")
+	case schema.GroupKind{Kind: "PersistentVolume"}:
+		return r.keepBinding("claimRef")
 	}
 	return nil
 }
@@ -78,6 +82,20 @@ func (r kindRules) keepReplicas() error {
 	}
 	if replicas := live["replicas"]; replicas != nil && (r.preserveReplicas || result["replicas"] == nil) {
 		result["replicas"] = replicas
+	}
+	return nil
+}
+
+// keepBinding keeps which volume and claim belong together, unless the manifest says so itself: the controller manager
+// binds them. Taking that away is refused for a claim, and tears a volume from its claim. (The reference does not do
+// that; it adds to the specification's table.)
+func (r kindRules) keepBinding(field string) error {
+	live, result, err := r.specs()
+	if err != nil {
+		return err
+	}
+	if binding := live[field]; binding != nil && result[field] == nil {
+		result[field] = binding
 	}
 	return nil
 }

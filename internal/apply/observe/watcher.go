@@ -88,7 +88,7 @@ type kindWatch struct {
 	// impatient is closed when nobody waits for the first listing any longer.
 	impatient chan struct{}
 	users     int
-	idle  time.Time
+	idle      time.Time
 	// denied is closed when the API server refuses the watch; deniedAt is when.
 	denied   chan struct{}
 	deniedAt time.Time

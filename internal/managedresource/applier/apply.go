@@ -37,8 +37,8 @@ type outcome struct {
 	again time.Time
 	// newKinds tells that kinds became known which were not served when the set was read.
 	newKinds bool
-	// lost counts objects that other sets hold.
-	lost int
+	// lost counts objects that other sets hold, unwatched those that only a read can tell about.
+	lost, unwatched int
 }
 
 // failure is an object that could not be applied.
@@ -137,6 +137,9 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 		}
 		_, soiled := dirty[each.key]
 		seen, knowledge := r.lookup(each)
+		if knowledge == observe.Unwatched {
+			result.unwatched++
+		}
 		f := facts{
 			item: each, seen: seen, knowledge: knowledge, unchanged: unchanged,
 			update: update, audit: p.audit, dirty: soiled, lookAgain: p.now.Add(-r.SyncPeriod),

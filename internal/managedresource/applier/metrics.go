@@ -25,12 +25,14 @@ type Metrics struct {
 	spared   prometheus.Counter
 	claimed  prometheus.Counter
 	objects  *prometheus.GaugeVec
+	// unwatched objects cost a read in each sync period.
+	unwatched prometheus.Gauge
 
 	mu   sync.Mutex
 	sets map[types.NamespacedName]counts
 }
 
-type counts struct{ applied, failed, claimed int }
+type counts struct{ applied, failed, claimed, unwatched int }
 
 // NewMetrics registers the metrics; watches tells how many watches on managed objects run.
 func NewMetrics(registry prometheus.Registerer, watches func() int) *Metrics {
@@ -52,12 +54,15 @@ func NewMetrics(registry prometheus.Registerer, watches func() int) *Metrics {
 		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "espalier_managedresource_objects", Help: "Objects of all sets by state: applied, failed, or claimed by another set.",
 		}, []string{"state"}),
+		unwatched: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "espalier_managedresource_unwatched_objects", Help: "Objects that no granted watch covers: they are read once in each sync period.",
+		}),
 		sets: map[types.NamespacedName]counts{},
 	}
 	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "espalier_managedresource_watches", Help: "Watches on managed objects.",
 	}, func() float64 { return float64(watches()) })
-	registry.MustRegister(m.repairs, m.duration, m.spared, m.claimed, m.objects, running)
+	registry.MustRegister(m.repairs, m.duration, m.spared, m.claimed, m.objects, m.unwatched, running)
 	return m
 }
 
@@ -78,10 +83,9 @@ func (m *Metrics) lost() { m.claimed.Inc() }
 func (m *Metrics) took(d time.Duration) { m.duration.Observe(d.Seconds()) }
 
 // concluded updates the number of objects by state with those of one set.
-func (m *Metrics) concluded(set types.NamespacedName, total, failed, claimed int) {
+func (m *Metrics) concluded(set types.NamespacedName, next counts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	next := counts{total - failed, failed - claimed, claimed}
 	m.add(m.sets[set], -1)
 	m.add(next, 1)
 	m.sets[set] = next
@@ -98,4 +102,5 @@ func (m *Metrics) add(c counts, sign float64) {
 	m.objects.WithLabelValues("applied").Add(sign * float64(c.applied))
 	m.objects.WithLabelValues("failed").Add(sign * float64(c.failed))
 	m.objects.WithLabelValues("claimed").Add(sign * float64(c.claimed))
+	m.unwatched.Add(sign * float64(c.unwatched))
 }

@@ -8,6 +8,12 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/espalier-dev/espalier/internal/health"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,12 +36,16 @@ type removal struct {
 	done map[inventory.Key]struct{}
 	// waves tells since when each wave, named by its first object, has been worked on.
 	waves map[inventory.Key]time.Time
+	// told identifies what the condition says of it.
+	told string
 }
 
 // pending is an object whose deletion is not complete.
 type pending struct {
 	ref resourcesv1alpha1.ObjectReference
 	err error
+	// warnings are the latest Warning Events about it, for kinds whose deletion others have to carry out.
+	warnings []corev1.Event
 }
 
 // removing is the work of one pass on objects that have to go.
@@ -130,7 +140,7 @@ func (w *removing) wave(ctx context.Context, refs []resourcesv1alpha1.ObjectRefe
 				w.finish(inventory.RefKey(ref))
 				return
 			}
-			results[number] = &pending{ref, err}
+			results[number] = &pending{ref: ref, err: err}
 		})
 	}
 	workers.Wait()
@@ -326,17 +336,48 @@ func (w *removing) finalizeNamespace(ctx context.Context, ref resourcesv1alpha1.
 }
 
 // pendingMessage says what is not gone yet, in a fixed order and of bounded length.
-func pendingMessage(open []pending) string {
+func pendingMessage(open []pending, now time.Time) string {
 	texts := make([]string, 0, len(open))
 	for _, each := range open {
 		text := fmt.Sprintf("deletion of old resource %q is still pending", describe(refKind(each.ref), each.ref.Namespace, each.ref.Name))
 		if each.err != nil {
 			text += ": " + each.err.Error()
 		}
+		if block := health.EventsBlock(each.warnings, now); block != "" {
+			text += "\n\n" + block
+		}
 		texts = append(texts, text)
 	}
 	slices.Sort(texts)
 	return "Could not clean all old resources" + countedErrors(texts)
+}
+
+// explain adds the Events that may say why a Service does not go away. They are read live: no cache holds Events.
+func (r *Reconciler) explain(ctx context.Context, open []pending) {
+	for i, each := range open {
+		if refKind(each.ref) != corev1.SchemeGroupVersion.WithKind("Service") || i >= maxListed {
+			continue
+		}
+		about := corev1.ObjectReference{APIVersion: each.ref.APIVersion, Kind: each.ref.Kind, Namespace: each.ref.Namespace, Name: each.ref.Name}
+		events := &corev1.EventList{}
+		err := r.TargetLive.List(ctx, events, client.InNamespace(each.ref.Namespace), client.MatchingFields{"involvedObject.name": each.ref.Name, "involvedObject.kind": "Service"})
+		if err != nil {
+			log.FromContext(ctx).Info("Cannot read Events of a Service", "service", each.ref.Name, "reason", err.Error())
+			continue
+		}
+		open[i].warnings = health.Warnings(events.Items, about)
+	}
+}
+
+// pendingFacts identifies what is pending, without what changes by the mere passing of time.
+func pendingFacts(open []pending) string {
+	plain := slices.Clone(open)
+	events := ""
+	for i := range plain {
+		events += health.EventFacts(plain[i].warnings)
+		plain[i].warnings = nil
+	}
+	return pendingMessage(plain, time.Time{}) + events
 }
 
 // countedErrors lists errors the way Gardener's controllers do.

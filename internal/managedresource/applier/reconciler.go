@@ -38,6 +38,7 @@ import (
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-managedresource-controller-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-resource-manager,verbs=get;update,namespace=espalier-system,roleName=espalier-managedresource-controller-lease
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=list;watch,roleName=espalier-managedresource-controller-target-base
+// +kubebuilder:rbac:groups="",resources=events,verbs=list,roleName=espalier-managedresource-controller-target-base
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=hvpas,verbs=list;watch,roleName=espalier-managedresource-controller-target-base
 
 // Reconciler brings one ManagedResource after the other to its desired state. Its fields are set once, before start.
@@ -48,7 +49,9 @@ type Reconciler struct {
 	// SecretVersions reads the metadata of Secrets from a cache.
 	SecretVersions client.Reader
 	Target         *apply.Target
-	Watcher        *observe.Watcher
+	// TargetLive reads Events of the target, which no cache holds.
+	TargetLive client.Reader
+	Watcher    *observe.Watcher
 	// Autoscalers know which replicas and resources others decide about.
 	Autoscalers *observe.Autoscalers
 	Events      *Events

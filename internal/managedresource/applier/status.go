@@ -129,7 +129,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 			status.ObservedGeneration = s.generation
 		}
 	})
-	r.Metrics.concluded(p.name, len(s.items), len(result.failures), result.lost)
+	r.Metrics.concluded(p.name, counts{applied: len(s.items) - len(result.failures), failed: len(result.failures) - result.lost, claimed: result.lost, unwatched: result.unwatched})
 	if err != nil {
 		return ctrl.Result{}, errors.Join(failure, err)
 	}
@@ -190,12 +190,20 @@ func (r *Reconciler) reportPending(ctx context.Context, p *pass, open []pending,
 	if since < pendingGrace && !failed {
 		return ctrl.Result{RequeueAfter: pendingGrace - since}, nil
 	}
-	message := pendingMessage(open)
+	r.explain(ctx, open)
+	wait := max(again.Sub(r.Clock.Now()), settlePause)
+	known := corev1beta1.GetCondition(p.mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
+	facts := pendingFacts(open)
+	if facts == p.set.removal.told && known != nil && known.Reason == resourcesv1alpha1.ConditionDeletionPending {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	message := pendingMessage(open, r.Clock.Now())
 	if failed {
 		r.Events.failed(p, resourcesv1alpha1.ConditionDeletionPending, message)
 	}
 	if err := r.report(ctx, p, applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionDeletionPending, message)); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: max(again.Sub(r.Clock.Now()), settlePause)}, nil
+	p.set.removal.told = facts
+	return ctrl.Result{RequeueAfter: wait}, nil
 }

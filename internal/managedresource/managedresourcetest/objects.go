@@ -3,6 +3,7 @@ package managedresourcetest
 import (
 	"fmt"
 	"strings"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -17,6 +18,14 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
+
+// Within returns the env for a subtest that fails on its own. It is started and stopped by its parent only.
+func (e *Env) Within(t *testing.T) *Env {
+	t.Helper()
+	sub := *e
+	sub.T, sub.WithT = t, NewWithT(t)
+	return &sub
+}
 
 // Fill replaces every "$NS" of a text by the env's namespace, which also serves as a prefix for what has no namespace.
 func (e *Env) Fill(text string) string { return strings.ReplaceAll(text, "$NS", e.Namespace) }
@@ -168,7 +177,8 @@ func (e *Env) Fence() {
 }
 
 // Define creates a CustomResourceDefinition in the target for a namespaced kind whose objects may hold anything, unless
-// it exists, gives the controller the rights for it, and waits until it is served.
+// it exists, gives the controller the rights for it, and waits until it is served. A controller that runs already may
+// take a minute to notice.
 func (e *Env) Define(group, version, kind string) {
 	e.T.Helper()
 	plural := strings.ToLower(kind) + "s"

@@ -68,8 +68,8 @@ func run(ctx context.Context, args []string, log io.Writer) (err error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer func() { err = errors.Join(err, local.StopAll(planes)) }()
 	for _, p := range planes {
-		defer func() { err = errors.Join(err, p.Stop()) }() //nolint:revive // there are two of them
 		go func() {
 			if failure := p.Wait(ctx); failure != nil {
 				cancel(failure)

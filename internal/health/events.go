@@ -1,0 +1,75 @@
+// Package health says in words how objects fare. All of it is pure: it is handed what was read.
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// maxEvents is how many Events a block lists: the latest ones.
+const maxEvents = 5
+
+// Warnings selects the Warning Events about one object, the latest ones, in the order of their last occurrence.
+func Warnings(events []corev1.Event, about corev1.ObjectReference) []corev1.Event {
+	var found []corev1.Event
+	for _, event := range events {
+		object := event.InvolvedObject
+		if event.Type == corev1.EventTypeWarning && object.APIVersion == about.APIVersion && object.Kind == about.Kind &&
+			object.Namespace == about.Namespace && object.Name == about.Name {
+			found = append(found, event)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
+	if len(found) > maxEvents {
+		found = found[len(found)-maxEvents:]
+	}
+	return found
+}
+
+// EventsBlock shows Events under a line of their own, one a line; "" if there are none. Ages are counted up to now.
+func EventsBlock(events []corev1.Event, now time.Time) string {
+	if len(events) == 0 {
+		return ""
+	}
+	lines := []string{"-> Events:"}
+	for _, event := range events {
+		source := event.Source.Component
+		if source == "" {
+			source = event.ReportingController
+		}
+		lines = append(lines, fmt.Sprintf("* %s reported %s: %s", source, interval(event, now), event.Message))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func interval(event corev1.Event, now time.Time) string {
+	first := event.FirstTimestamp.Time
+	if first.IsZero() {
+		first = event.EventTime.Time
+	}
+	if event.Count > 1 {
+		return fmt.Sprintf("%s ago (x%d over %s)", age(event.LastTimestamp.Time, now), event.Count, age(first, now))
+	}
+	return age(first, now) + " ago"
+}
+
+func age(at, now time.Time) string {
+	if at.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(now.Sub(at))
+}
+
+// EventFacts identifies what a block says, ages aside: while it stays the same, there is nothing new to tell.
+func EventFacts(events []corev1.Event) string {
+	var facts strings.Builder
+	for _, event := range events {
+		_, _ = fmt.Fprintf(&facts, "%s/%d/%s;", event.UID, event.Count, event.Message)
+	}
+	return facts.String()
+}

@@ -1,0 +1,198 @@
+package applier_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+)
+
+// claim is a PersistentVolumeClaim, not in any set.
+func claim(e *Env, name, app string) string {
+	return e.Fill("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: " + name + ", namespace: $NS, labels: {app: " + app + "}}\n" +
+		"spec: {accessModes: [ReadWriteOnce], storageClassName: none, resources: {requests: {storage: 1Gi}}}")
+}
+
+// claimsOf creates a set with a StatefulSet, and claims of which one does not match it.
+func claimsOf(e *Env, deleteThem *bool) *resourcesv1alpha1.ManagedResource {
+	e.Secret("mr", webStatefulSet(e, "", "1Gi"))
+	mr := e.ManagedResource("mr", "mr")
+	mr.Spec.DeletePersistentVolumeClaims = deleteThem
+	e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
+	e.Create(claim(e, "data-web-0", "web"))
+	e.Create(claim(e, "other", "other"))
+	return e.AwaitApplied("mr", "True/ApplySucceeded")
+}
+
+func TestAcceptanceB62ClaimsOfAStatefulSetAreDeletedWithItIfThatIsWanted(t *testing.T) {
+	for name, remove := range map[string]func(e *Env){
+		"when the set drops it":   func(e *Env) { e.Secret("mr", e.ConfigMap("c", "1")) },
+		"when the set is deleted": func(e *Env) { e.Delete("mr") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := inOneCluster(t)
+			claimsOf(e, Yes())
+			remove(e)
+			e.AwaitAbsent(statefulSetKind, "web")
+			e.AwaitAbsent(claimKind, "data-web-0")
+			e.Expect(e.Live(claimKind, "other")).NotTo(BeNil())
+		})
+	}
+}
+
+func TestAcceptanceB62ClaimsStayOtherwise(t *testing.T) {
+	e := inOneCluster(t)
+	claimsOf(e, nil)
+	recording := e.Requests.Record()
+	e.Delete("mr")
+	e.AwaitGone("mr")
+	e.Expect(recording.Order("DELETE")).To(Equal([]string{e.Fill("DELETE /apis/apps/v1/namespaces/$NS/statefulsets/web")}))
+	e.Expect(e.Live(claimKind, "data-web-0").GetDeletionTimestamp()).To(BeNil())
+}
+
+func TestAcceptanceB62ASelectorWithoutLabelsDeletesNoClaim(t *testing.T) {
+	e := inOneCluster(t)
+	e.Secret("mr", strings.Replace(webStatefulSet(e, "", "1Gi"), "selector: {matchLabels: {app: web}}", "selector: {matchExpressions: [{key: app, operator: In, values: [web]}]}", 1))
+	mr := e.ManagedResource("mr", "mr")
+	mr.Spec.DeletePersistentVolumeClaims = Yes()
+	e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
+	e.Create(claim(e, "data-web-0", "web"))
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Delete("mr")
+	e.AwaitGone("mr")
+	e.Expect(e.Live(claimKind, "data-web-0").GetDeletionTimestamp()).To(BeNil())
+}
+
+func TestAcceptanceB63WorkloadsAreDeletedInTheForeground(t *testing.T) {
+	for name, remove := range map[string]func(e *Env){
+		"when the set drops them": func(e *Env) { e.Secret("mr", e.ConfigMap("kept", "1")) },
+		"when the set is deleted": func(e *Env) { e.Delete("mr") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := inOneCluster(t)
+			e.Set("mr", webDeployment(e, "", "replicas: 0, ", ""), webStatefulSet(e, "", "1Gi"), onceJob(e, ""), nightlyCronJob(e), e.ConfigMap("c", "1"),
+				webService(e, "", "clusterIP: None, "), e.Fill(defaulted["DaemonSet"].manifest), e.Fill(defaulted["NetworkPolicy"].manifest))
+			e.AwaitApplied("mr", "True/ApplySucceeded")
+			recording := e.Requests.Record()
+			remove(e)
+			for _, kind := range []string{deploymentKind, statefulSetKind, serviceKind} {
+				e.AwaitAbsent(kind, "web")
+			}
+			e.AwaitAbsent(configMapKind, "c")
+			for path, want := range map[string]any{
+				"/apis/apps/v1/namespaces/$NS/deployments/web":                "Foreground",
+				"/apis/apps/v1/namespaces/$NS/statefulsets/web":               "Foreground",
+				"/apis/apps/v1/namespaces/$NS/daemonsets/d":                   "Foreground",
+				"/apis/batch/v1/namespaces/$NS/jobs/once":                     "Foreground",
+				"/apis/batch/v1/namespaces/$NS/cronjobs/nightly":              "Foreground",
+				"/api/v1/namespaces/$NS/configmaps/c":                         nil,
+				"/api/v1/namespaces/$NS/services/web":                         nil,
+				"/apis/networking.k8s.io/v1/namespaces/$NS/networkpolicies/p": nil,
+			} {
+				sent := recording.Of("DELETE", e.Fill(path))
+				e.Expect(sent).NotTo(BeEmpty(), path)
+				for _, each := range sent {
+					e.Expect(each.Body["propagationPolicy"]).To(BeIdenticalTo(want), path)
+				}
+			}
+		})
+	}
+}
+
+func TestAcceptanceB64AMoveBetweenTheGroupsOfADeploymentKeepsIt(t *testing.T) {
+	inBothSetups(t, func(e *Env) {
+		e.Set("mr", webDeployment(e, "labels: {a: b}, ", "replicas: 0, ", ""))
+		before := e.AwaitApplied("mr", "True/ApplySucceeded")
+		uid := e.Live(deploymentKind, "web").GetUID()
+		e.Stop()
+		// What a controller of the time when the former group was served has left.
+		mr := e.Get("mr")
+		mr.Status.Resources[0].APIVersion = "extensions/v1beta1"
+		e.Expect(e.Source.Status().Update(e.Ctx, mr)).To(Succeed())
+		e.Secret("mr", webDeployment(e, "", "replicas: 0, ", ""))
+		recording := e.Requests.Record()
+		e.Start()
+		after := e.AwaitChange(before)
+		live := e.Live(deploymentKind, "web")
+		e.Expect(live.GetUID()).To(Equal(uid))
+		e.Expect(live.GetLabels()).To(Equal(map[string]string{managedBy: "gardener"})) // the former entry tells that the label was ours
+		e.Expect(recording.Order("DELETE", "POST")).To(BeEmpty())
+		e.Expect(names(after)).To(Equal([]string{"apps/v1/Deployment/web"}))
+	})
+}
+
+// names lists the objects of a set's status.
+func names(mr *resourcesv1alpha1.ManagedResource) []string {
+	var found []string
+	for _, ref := range mr.Status.Resources {
+		found = append(found, ref.APIVersion+"/"+ref.Kind+"/"+ref.Name)
+	}
+	return found
+}
+
+func TestAcceptanceB64EquivalencesOfASetKeepWhatMoves(t *testing.T) {
+	for name, tc := range map[string]struct {
+		equivalences func(e *Env) [][]metav1.GroupKind
+		kept         bool
+	}{
+		"with equivalences": {kept: true, equivalences: func(e *Env) [][]metav1.GroupKind {
+			return [][]metav1.GroupKind{{{Group: e.Fill("old.$NS.test"), Kind: "Gadget"}, {Group: e.Fill("new.$NS.test"), Kind: "Widget"}}}
+		}},
+		"without": {equivalences: func(*Env) [][]metav1.GroupKind { return nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := New(t, Options{Stopped: true, Configure: steady})
+			e.Define(e.Fill("old.$NS.test"), "v1", "Gadget")
+			e.Define(e.Fill("new.$NS.test"), "v1", "Widget")
+			e.Start()
+			e.Secret("mr", e.Fill("apiVersion: old.$NS.test/v1\nkind: Gadget\nmetadata: {name: g, namespace: $NS}"))
+			mr := e.ManagedResource("mr", "mr")
+			mr.Spec.Equivalences = tc.equivalences(e)
+			e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
+			before := e.AwaitApplied("mr", "True/ApplySucceeded")
+			recording := e.Requests.Record()
+			e.Secret("mr", e.Fill("apiVersion: new.$NS.test/v1\nkind: Widget\nmetadata: {name: g, namespace: $NS}"))
+			after := e.AwaitChange(before)
+			e.Expect(names(after)).To(Equal([]string{e.Fill("new.$NS.test/v1/Widget/g")}))
+			want := []string{e.Fill("DELETE /apis/old.$NS.test/v1/namespaces/$NS/gadgets/g")}
+			if tc.kept {
+				want = nil
+			}
+			e.Expect(recording.Order("DELETE")).To(Equal(want))
+			e.Expect(e.Live(e.Fill("old.$NS.test/v1/Gadget"), "g") != nil).To(Equal(tc.kept))
+		})
+	}
+}
+
+func TestAcceptanceB66ASetThatBecomesUnhealthyIsLookedAtAtOnce(t *testing.T) {
+	e := inOneCluster(t)
+	e.Set("mr", e.ConfigMap("c", "1"))
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Expect(e.Look("mr")).To(BeEmpty())
+	turn := func(status corev1beta1.ConditionStatus) {
+		mr := e.Get("mr")
+		for i := range mr.Status.Conditions {
+			if mr.Status.Conditions[i].Type == "ResourcesHealthy" {
+				mr.Status.Conditions[i].Status = status
+			}
+		}
+		e.Expect(e.Source.Status().Update(e.Ctx, mr)).To(Succeed())
+	}
+	const spared = "espalier_managedresource_requests_saved_total" // one per look at a set of one object
+	before := e.Counter(spared)
+	looks := func() float64 { return e.Counter(spared) - before }
+	e.Expect(Condition(e.Get("mr"), "ResourcesHealthy")).To(Equal("Unknown/ChecksPending"))
+	turn("False") // no news: nobody had called the set healthy
+	for _, want := range []float64{1, 2} {
+		turn("True")
+		turn("False")
+		e.Eventually(looks).WithTimeout(Patience).WithPolling(5 * time.Millisecond).Should(Equal(want))
+	}
+}

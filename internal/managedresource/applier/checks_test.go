@@ -1,0 +1,106 @@
+package applier
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+const (
+	ownFinalizer   = "resources.gardener.cloud/gardener-resource-manager"
+	otherFinalizer = "resources.gardener.cloud/gardener-resource-manager-other"
+)
+
+func set1(modify ...func(*resourcesv1alpha1.ManagedResource)) *resourcesv1alpha1.ManagedResource {
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mr", Generation: 1}}
+	for _, each := range modify {
+		each(mr)
+	}
+	return mr
+}
+
+func class(name string) func(*resourcesv1alpha1.ManagedResource) {
+	return func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.Class = &name }
+}
+
+func finalizers(names ...string) func(*resourcesv1alpha1.ManagedResource) {
+	return func(mr *resourcesv1alpha1.ManagedResource) { mr.Finalizers = names }
+}
+
+func annotated(key, value string) func(*resourcesv1alpha1.ManagedResource) {
+	return func(mr *resourcesv1alpha1.ManagedResource) { mr.Annotations = map[string]string{key: value} }
+}
+
+func deleting(mr *resourcesv1alpha1.ManagedResource) { mr.DeletionTimestamp = &metav1.Time{Time: noon} }
+
+func generation(n int64) func(*resourcesv1alpha1.ManagedResource) {
+	return func(mr *resourcesv1alpha1.ManagedResource) { mr.Generation = n }
+}
+
+func healthy(status corev1beta1.ConditionStatus) func(*resourcesv1alpha1.ManagedResource) {
+	return func(mr *resourcesv1alpha1.ManagedResource) {
+		mr.Status.Conditions = []corev1beta1.Condition{{Type: "ResourcesHealthy", Status: status}}
+	}
+}
+
+// Specification 2.2 and 2.3.
+func TestNextStep(t *testing.T) {
+	for name, tc := range map[string]struct {
+		class Class
+		mr    *resourcesv1alpha1.ManagedResource
+		want  step
+	}{
+		"a new set of the default class":                     {class: "resources", mr: set1(), want: stepApply},
+		"an empty class is the default":                      {class: "resources", mr: set1(class("")), want: stepApply},
+		"its own set":                                        {class: "resources", mr: set1(finalizers(ownFinalizer)), want: stepApply},
+		"its own set with a second instance's finalizer":     {class: "resources", mr: set1(finalizers(ownFinalizer, otherFinalizer)), want: stepApply},
+		"handed over to another class":                       {class: "resources", mr: set1(class("other"), finalizers(ownFinalizer)), want: stepRemove},
+		"waits for another instance":                         {class: "resources", mr: set1(finalizers(otherFinalizer)), want: stepNone},
+		"another class":                                      {class: "resources", mr: set1(class("other")), want: stepNone},
+		"a named class":                                      {class: "other", mr: set1(class("other")), want: stepApply},
+		"the all-serving class serves any":                   {class: "*", mr: set1(class("whatever")), want: stepApply},
+		"the all-serving class uses the default's finalizer": {class: "*", mr: set1(class("whatever"), finalizers(ownFinalizer)), want: stepApply},
+		"deleted":                      {class: "resources", mr: set1(deleting, finalizers(ownFinalizer)), want: stepRemove},
+		"deleted before it was served": {class: "resources", mr: set1(deleting), want: stepNone},
+		"deleted while another instance serves it": {class: "resources", mr: set1(deleting, finalizers(otherFinalizer)), want: stepNone},
+		"ignored":                    {class: "resources", mr: set1(annotated("resources.gardener.cloud/ignore", "T")), want: stepIgnore},
+		"an untrue ignore":           {class: "resources", mr: set1(annotated("resources.gardener.cloud/ignore", "yes")), want: stepApply},
+		"ignored is not handed over": {class: "resources", mr: set1(class("other"), finalizers(ownFinalizer), annotated("resources.gardener.cloud/ignore", "true")), want: stepIgnore},
+		"ignored and deleted":        {class: "resources", mr: set1(deleting, finalizers(ownFinalizer), annotated("resources.gardener.cloud/ignore", "true")), want: stepRemove},
+		"ignored, of another class":  {class: "resources", mr: set1(class("other"), annotated("resources.gardener.cloud/ignore", "true")), want: stepNone},
+		"waits for a restored state": {class: "resources", mr: set1(finalizers(ownFinalizer), annotated("gardener.cloud/operation", "wait-for-state")), want: stepWait},
+		"restored":                   {class: "resources", mr: set1(annotated("gardener.cloud/operation", "restore")), want: stepApply},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.class.next(tc.mr)).To(Equal(tc.want)) })
+	}
+}
+
+// Specification 2.1, and the trigger of v1.87 that replaces polling.
+func TestRelevantUpdates(t *testing.T) {
+	for name, tc := range map[string]struct {
+		old, next *resourcesv1alpha1.ManagedResource
+		want      bool
+	}{
+		"nothing but status":           {old: set1(), next: set1(), want: false},
+		"the generation":               {old: set1(), next: set1(generation(2)), want: true},
+		"deletion":                     {old: set1(), next: set1(deleting), want: true},
+		"asked to reconcile":           {old: set1(), next: set1(annotated("gardener.cloud/operation", "reconcile")), want: true},
+		"asked to wait":                {old: set1(), next: set1(annotated("gardener.cloud/operation", "wait-for-state")), want: false},
+		"became unhealthy":             {old: set1(healthy("True")), next: set1(healthy("False")), want: true},
+		"unhealthy for the first time": {old: set1(), next: set1(healthy("False")), want: true},
+		"from unknown to unhealthy":    {old: set1(healthy("Unknown")), next: set1(healthy("False")), want: false},
+		"became healthy":               {old: set1(healthy("False")), next: set1(healthy("True")), want: false},
+		"ignored":                      {old: set1(), next: set1(annotated("resources.gardener.cloud/ignore", "true")), want: true},
+		"no longer ignored":            {old: set1(annotated("resources.gardener.cloud/ignore", "true")), next: set1(), want: true},
+		"changed while ignored":        {old: set1(annotated("resources.gardener.cloud/ignore", "true")), next: set1(annotated("resources.gardener.cloud/ignore", "true"), generation(2)), want: false},
+		"deleted while ignored":        {old: set1(annotated("resources.gardener.cloud/ignore", "true")), next: set1(annotated("resources.gardener.cloud/ignore", "true"), deleting), want: true},
+		"another instance let go":      {old: set1(finalizers(otherFinalizer)), next: set1(), want: true},
+		"another annotation":           {old: set1(), next: set1(annotated("a", "b")), want: false},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(relevant(tc.old, tc.next)).To(Equal(tc.want)) })
+	}
+}

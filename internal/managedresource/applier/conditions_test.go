@@ -1,0 +1,126 @@
+package applier
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+)
+
+// brief shows conditions as "type=status/reason" in their order.
+func brief(conditions []corev1beta1.Condition) string {
+	var parts []string
+	for _, c := range conditions {
+		parts = append(parts, string(c.Type)+"="+string(c.Status)+"/"+c.Reason)
+	}
+	return strings.Join(parts, " ")
+}
+
+func condition(status corev1beta1.ConditionStatus, reason, message string) []corev1beta1.Condition {
+	return []corev1beta1.Condition{{Type: "ResourcesApplied", Status: status, Reason: reason, Message: message}}
+}
+
+func TestVerdicts(t *testing.T) {
+	clk := clocktesting.NewFakePassiveClock(noon)
+	for name, tc := range map[string]struct {
+		known    []corev1beta1.Condition
+		verdicts func([]corev1beta1.Condition) []verdict
+		want     string
+	}{
+		"a new set is announced in the usual order": {verdicts: invalidated, want: "ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending ResourcesApplied=Progressing/ApplyProgressing"},
+		"an announcement keeps an earlier failure":  {known: condition("False", "ApplyFailed", "x"), verdicts: invalidated, want: "ResourcesApplied=Progressing/ApplyFailed ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending"},
+		"an announcement replaces a decoding fault": {known: condition("False", "DecodingFailed", "x"), verdicts: invalidated, want: "ResourcesApplied=Progressing/ApplyProgressing ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending"},
+		"a deletion":                    {verdicts: func(c []corev1beta1.Condition) []verdict { return leaving(c, false) }, want: "ResourcesHealthy=False/DeletionPending ResourcesProgressing=True/DeletionPending ResourcesApplied=Progressing/DeletionPending"},
+		"a deletion that keeps objects": {verdicts: func(c []corev1beta1.Condition) []verdict { return leaving(c, true) }, want: "ResourcesHealthy=False/DeletionPending ResourcesProgressing=True/DeletionPending"},
+		"an ignored set":                {verdicts: func([]corev1beta1.Condition) []verdict { return ignoring() }, want: "ResourcesHealthy=True/ManagedResourceIgnored ResourcesProgressing=False/ManagedResourceIgnored ResourcesApplied=True/ManagedResourceIgnored"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			once := with(clk, tc.known, tc.verdicts(tc.known)...)
+			g.Expect(brief(once)).To(Equal(tc.want))
+			later := clocktesting.NewFakePassiveClock(noon.Add(time.Hour))
+			g.Expect(with(later, once, tc.verdicts(once)...)).To(BeComparableTo(once), "the same verdicts change nothing")
+		})
+	}
+}
+
+func TestCompleted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		conditions []corev1beta1.Condition
+		want       bool
+	}{
+		"nothing is known":                     {},
+		"succeeded":                            {conditions: condition("True", "ApplySucceeded", ""), want: true},
+		"under way":                            {conditions: condition("Progressing", "ApplyProgressing", "")},
+		"under way after a failure":            {conditions: condition("Progressing", "ApplyFailed", "held by another ManagedResource: x")},
+		"failed":                               {conditions: condition("False", "ApplyFailed", "error during apply")},
+		"failed, quoting the text of claims":   {conditions: condition("False", "ApplyFailed", "x held by another ManagedResource: x")},
+		"all but what other sets hold":         {conditions: condition("False", "ApplyFailed", "held by another ManagedResource: x"), want: true},
+		"all but what could not be decoded":    {conditions: condition("False", "DecodingFailed", "x"), want: true},
+		"ignored, whatever was before":         {conditions: condition("True", "ManagedResourceIgnored", "")},
+		"deletions were pending":               {conditions: condition("Progressing", "DeletionPending", "")},
+		"a Secret could not be read meanwhile": {conditions: condition("False", "CannotReadSecret", "")},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(completed(tc.conditions)).To(Equal(tc.want)) })
+	}
+}
+
+func entry(name string, labels map[string]string) resourcesv1alpha1.ObjectReference {
+	ref := resourcesv1alpha1.ObjectReference{Labels: labels}
+	ref.APIVersion, ref.Kind, ref.Namespace, ref.Name = "v1", "ConfigMap", "ns", name
+	return ref
+}
+
+func TestInUseKeepsTheLabelsOfBothSides(t *testing.T) {
+	had := []resourcesv1alpha1.ObjectReference{entry("a", map[string]string{"gone": "1", "stays": "old"}), entry("b", nil)}
+	gets := []resourcesv1alpha1.ObjectReference{entry("a", map[string]string{"stays": "new"}), entry("c", nil)}
+	want := []resourcesv1alpha1.ObjectReference{entry("a", map[string]string{"gone": "1", "stays": "new"}), entry("b", nil), entry("c", nil)}
+	g := NewWithT(t)
+	joined := inUse(had, gets)
+	g.Expect(joined).To(BeComparableTo(want))
+	g.Expect(inUse(joined, gets)).To(BeComparableTo(want), "announcing again changes nothing")
+	g.Expect(had[0].Labels).To(Equal(map[string]string{"gone": "1", "stays": "old"}), "the input is not touched")
+	g.Expect(stillInUse(joined, gets)).To(BeComparableTo([]resourcesv1alpha1.ObjectReference{want[0], want[2]}))
+}
+
+func TestMessages(t *testing.T) {
+	configMap := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	items := []*item{
+		{kind: configMap, key: inventory.KeyOf("", "ConfigMap", "ns", "a"), place: place{"s", "objects.yaml", 0}},
+		{kind: configMap, key: inventory.KeyOf("", "ConfigMap", "ns", "b"), place: place{"s", "objects.yaml", 4}},
+	}
+	for name, tc := range map[string]struct{ have, want string }{
+		"failures stand in the order of the set": {
+			have: failureMessage("ns", []failure{{items[1], errors.New("refused")}, {items[0], errors.New(`error during apply of object "v1/ConfigMap/ns/a": boom`)}}, items),
+			want: `error during apply of object "v1/ConfigMap/ns/a": boom (index 0 in 'objects.yaml' in secret 'ns/s'); error during apply of object "v1/ConfigMap/ns/b": refused (index 4 in 'objects.yaml' in secret 'ns/s')`,
+		},
+		"one pending deletion": {
+			have: pendingMessage([]pending{{ref: entry("a", nil)}}, noon),
+			want: `Could not clean all old resources: 1 error occurred: deletion of old resource "v1/ConfigMap/ns/a" is still pending`,
+		},
+		"two pending deletions, sorted, one with an error": {
+			have: pendingMessage([]pending{{ref: entry("b", nil)}, {ref: entry("a", nil), err: errors.New("boom")}}, noon),
+			want: `Could not clean all old resources: 2 errors occurred: [deletion of old resource "v1/ConfigMap/ns/a" is still pending: boom, deletion of old resource "v1/ConfigMap/ns/b" is still pending]`,
+		},
+		"undecodable documents": {
+			have: decodingMessage([]string{"a.", "b."}),
+			want: "Could not decode all new resources: [a. b.]",
+		},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.have).To(Equal(tc.want)) })
+	}
+}
+
+func TestAFailureTextIsBounded(t *testing.T) {
+	i := &item{kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, key: inventory.KeyOf("", "ConfigMap", "ns", "a")}
+	text := failureText(failure{i, errors.New(strings.Repeat("é", 2000))})
+	NewWithT(t).Expect(len(text)).To(BeNumerically("<=", 1024+len("…")))
+}

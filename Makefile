@@ -7,6 +7,7 @@ SHELL := /bin/bash
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
 LDFLAGS  := -X github.com/espalier-dev/espalier/internal/process.Version=$(VERSION)
 PACKAGES ?= ./...
+KILLS    ?= 50
 TOOL     := go tool -modfile=hack/tools/go.mod
 
 ##@ See it work
@@ -49,9 +50,17 @@ test-unit: ## Run the tests of all packages that need no API server
 fuzz: ## Run each fuzz target for FUZZTIME (20s) from its committed corpus
 	@hack/fuzz.sh
 
+.PHONY: kill
+kill: ## Kill the controller 50 times (KILLS=50) at random moments and check what the next one makes of it
+	CRASH_KILLS=$(KILLS) go run ./test/local/testservers run -- go test -count=1 -v -timeout 60m ./test/crash/
+
 .PHONY: bench
 bench: ## Measure against a bare client and print the table with its targets
 	go run ./test/bench
+
+.PHONY: bench-smoke
+bench-smoke: ## Run the benchmark on a small workload, to see that it works
+	go run ./test/bench -smoke
 
 ##@ Check
 

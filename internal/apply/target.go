@@ -184,19 +184,35 @@ func (t *Target) Delete(ctx context.Context, r Resource, namespace, name string,
 	return err == nil && answer.DeletionTimestamp == nil, err
 }
 
-// DeleteCollection requests the deletion of all objects of a kind in a namespace that a label selector matches.
+// DeleteCollection requests the deletion of all objects of a kind in a namespace that a label selector matches. The
+// answer, a list of them, is not looked at: API servers refuse to reduce it to metadata.
 func (t *Target) DeleteCollection(ctx context.Context, r Resource, namespace, selector string, options metav1.DeleteOptions) error {
-	_, err := t.remove(ctx, t.client.Delete().AbsPath(r.path(namespace)...).Param("labelSelector", selector), options)
-	return err
+	request, err := withOptions(t.client.Delete().AbsPath(r.path(namespace)...).Param("labelSelector", selector), options)
+	if err != nil {
+		return err
+	}
+	if err := t.acquire(ctx); err != nil {
+		return err
+	}
+	defer t.release()
+	return request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Error() //nolint:wrapcheck // as in Get
 }
 
 func (t *Target) remove(ctx context.Context, request *rest.Request, options metav1.DeleteOptions) (*metav1.PartialObjectMetadata, error) {
+	request, err := withOptions(request, options)
+	if err != nil {
+		return nil, err
+	}
+	return t.do(ctx, request)
+}
+
+func withOptions(request *rest.Request, options metav1.DeleteOptions) (*rest.Request, error) {
 	options.APIVersion, options.Kind = "v1", "DeleteOptions"
 	body, err := json.Marshal(options)
 	if err != nil {
 		return nil, fmt.Errorf("encode delete options: %w", err)
 	}
-	return t.do(ctx, request.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body))
+	return request.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body), nil
 }
 
 // Count tells how many objects of a kind in a namespace a label selector matches.

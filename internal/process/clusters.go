@@ -100,7 +100,8 @@ func (s *Setup) newSource(ctx context.Context, needs Needs, passive clock.Passiv
 	if options.LeaderElection {
 		rights = leaseRights(options.LeaderElectionNamespace, options.LeaderElectionID)
 	}
-	if err = checkAccess(ctx, source, s.Program.Name, cfg, httpClient, required, rights); err != nil {
+	err = checkAccess(ctx, source, s.Program.Name, cfg, httpClient, required, rights)
+	if err != nil {
 		return nil, nil, err
 	}
 	mapper, err := NewMapper(cfg, httpClient, passive, noMatchAge)
@@ -125,7 +126,8 @@ func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, 
 	if err != nil {
 		return err
 	}
-	if err = checkAccess(ctx, target, s.Program.Name, cfg, httpClient, needs.TargetAccess, nil); err != nil {
+	err = checkAccess(ctx, target, s.Program.Name, cfg, httpClient, needs.TargetAccess, nil)
+	if err != nil {
 		return err
 	}
 	mapper, err := NewMapper(cfg, httpClient, passive, noMatchAge)

@@ -276,7 +276,7 @@ func TestOneClusterOrTwoClientsReadSecretsLive(t *testing.T) {
 	}
 	var notCached *cache.ErrResourceNotCached
 	g.Eventually(func() bool {
-		err := clusters.Source.GetClient().Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "x"}, &corev1.ConfigMap{})
+		err := clusters.Source.GetClient().Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "x"}, &corev1.ConfigMap{})
 		return errors.As(err, &notCached)
 	}).Should(BeTrue(), "other kinds come from the cache, once that has started")
 	_, err := clusters.TargetMapper.RESTMapping(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(), "v1")

@@ -58,7 +58,8 @@ func runGardener(ctx context.Context, args []string, out io.Writer) error {
 		select {}
 	}
 	scheme := runtime.NewScheme()
-	if err = corev1.AddToScheme(scheme); err != nil {
+	err = corev1.AddToScheme(scheme)
+	if err != nil {
 		return err
 	}
 	configMaps := Requirement{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Verbs: []string{"list", "watch"}}

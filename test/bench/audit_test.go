@@ -14,6 +14,7 @@ const auditText = `{"kind":"Event","stage":"ResponseComplete","verb":"create","u
 {"kind":"Event","stage":"ResponseComplete","verb":"create","user":{"username":"you"},"objectRef":{"resource":"configmaps","namespace":"bench-ours-001"},"responseStatus":{"code":201}}
 {"kind":"Event","stage":"ResponseStarted","verb":"watch","user":{"username":"me"},"objectRef":{"resource":"deployments","apiGroup":"apps"},"responseStatus":{"code":200}}
 {"kind":"Event","stage":"ResponseComplete","verb":"watch","user":{"username":"me"},"objectRef":{"resource":"deployments","apiGroup":"apps"},"responseStatus":{"code":200}}
+{"kind":"Event","stage":"ResponseStarted","verb":"watch","user":{"username":"me"},"objectRef":{"resource":"services"},"responseStatus":{"code":200}}
 {"kind":"Event","stage":"ResponseComplete","verb":"list","user":{"username":"me"},"objectRef":{"resource":"deployments","apiGroup":"apps"},"responseStatus":{"code":200}}
 {"kind":"Event","stage":"ResponseComplete","verb":"get","user":{"username":"me"},"objectRef":{"resource":"secrets","namespace":"bench-sets"},"responseStatus":{"code":200}}
 {"kind":"Event","stage":"ResponseComplete","verb":"get","user":{"username":"me"},"objectRef":{"resource":"secrets","namespace":"bench-ours-001"},"responseStatus":{"code":404}}
@@ -31,7 +32,7 @@ func TestAuditCountsRequestsOnceByVerbAndResource(t *testing.T) {
 	g.Expect(summary(requests, managed)).To(Equal("2 create configmaps, 1 get secrets (404), 1 list deployments"))
 	g.Expect(count(requests, managed)).To(Equal(4))
 	g.Expect(summary(requests, other)).To(Equal("1 get (no resource), 1 get secrets of the source, 1 update managedresources/status"))
-	g.Expect(summary(requests, func(q request) bool { return !counted(q) })).To(Equal("1 update leases, 1 watch deployments"))
+	g.Expect(summary(requests, func(q request) bool { return !counted(q) })).To(Equal("1 update leases, 1 watch deployments, 1 watch services"))
 	g.Expect(summary(requests, request.isWrite)).To(Equal("2 create configmaps, 1 update leases, 1 update managedresources/status"))
 	g.Expect(summary(nil, counted)).To(Equal("none"))
 }
@@ -50,7 +51,7 @@ func TestAuditReadsWhatWasLoggedSince(t *testing.T) {
 
 	requests, err := log.since(place, "me")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(summary(requests, request.isManaged)).To(Equal("1 create configmaps, 1 get secrets (404), 1 list deployments, 1 watch deployments"))
+	g.Expect(summary(requests, request.isManaged)).To(Equal("1 create configmaps, 1 get secrets (404), 1 list deployments, 1 watch deployments, 1 watch services"))
 }
 
 func TestAuditPolicyNamesTheUsers(t *testing.T) {

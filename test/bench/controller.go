@@ -133,7 +133,7 @@ func gauge(page, name, label string) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("read metric %s: %w", name, err)
 		}
-		sum, found = number, true
+		sum, found = sum+number, true
 	}
 	if !found {
 		return 0, fmt.Errorf("there is no metric %s{%s}", name, label)

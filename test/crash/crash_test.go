@@ -23,8 +23,8 @@ import (
 const (
 	// patience is how long a new process may take until everything is right, on a machine that does a lot besides.
 	patience = 3 * time.Minute
-	// poll is how often the sets are looked at.
-	poll = 25 * time.Millisecond
+	// poll is how often the sets are looked at. To look is work too, for the API server and for this process.
+	poll = 200 * time.Millisecond
 	// settled is how long nothing may be written until nothing is expected to be written any more.
 	settled = 2 * time.Second
 	// stillness is how long everything must stay as it is in the end: longer than the controller's syncPeriod.
@@ -68,7 +68,7 @@ type scenario struct {
 	bystanders map[key]string
 	revision   int
 
-	// typical is how long the work on one set takes in a phase.
+	// typical is how long the work on one set takes in a phase, as far as is known.
 	typical map[phase]time.Duration
 	report  report
 }
@@ -188,10 +188,12 @@ func (s *scenario) prepare(p phase) {
 func (s *scenario) round(number int, p phase) {
 	s.T.Helper()
 	changes := s.begin(p)
-	delay := time.Duration(s.random.Int64N(int64(s.typical[p]) * int64(len(changes))))
+	delay := time.Duration(s.random.Float64() * float64(s.typical[p]) * float64(len(changes)))
 	what := fmt.Sprintf("round %d, killed %v into %s", number, delay.Round(time.Millisecond), p)
+	begin := time.Now()
 	killed := s.controller.kill(delay)
 	s.write(changes)
+	s.learn(p, len(changes), begin, delay)
 	s.Expect(<-killed).To(Succeed(), what)
 	open := len(s.unfinished())
 	s.report.kills[p]++
@@ -213,6 +215,19 @@ func (s *scenario) round(number int, p phase) {
 	s.converge(what, start)
 	s.T.Logf("%s: %d of %d sets had work left, all had converged %v after the last start", what, open, len(changes), time.Since(start).Round(time.Millisecond))
 	s.check(what)
+}
+
+// learn adjusts what is typical to how busy the machine is: shorter if the work is done before the kill, else longer.
+func (s *scenario) learn(p phase, changes int, begin time.Time, delay time.Duration) {
+	s.T.Helper()
+	for time.Since(begin)+poll < delay {
+		if len(s.unfinished()) == 0 {
+			s.typical[p] = time.Since(begin) / time.Duration(changes)
+			return
+		}
+		time.Sleep(poll)
+	}
+	s.typical[p] += s.typical[p] / 8
 }
 
 // begin decides what a phase does, and returns what does it.

@@ -65,7 +65,7 @@ func TestCheckPortNamesATakenPort(t *testing.T) {
 func TestReservedBlocksDoNotOverlap(t *testing.T) {
 	g := NewWithT(t)
 	seen := map[int]bool{}
-	for range 50 {
+	for range 300 { // enough that two would be equal, were they not held
 		ports, lock, err := reserve()
 		g.Expect(err).NotTo(HaveOccurred())
 		t.Cleanup(func() { _ = lock.Close() })

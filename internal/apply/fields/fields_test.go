@@ -43,9 +43,17 @@ func TestFingerprintChangesExactlyWhenMoreThanStatusWasWritten(t *testing.T) {
 		change func(*metav1.ObjectMeta)
 		same   bool
 	}{
-		"nothing changed":                {change: func(*metav1.ObjectMeta) {}, same: true},
-		"a status write":                 {change: func(o *metav1.ObjectMeta) { o.ResourceVersion = "11"; o.ManagedFields[1].Time = nil }, same: true},
-		"a new status writer":            {change: func(o *metav1.ObjectMeta) { o.ManagedFields = append(o.ManagedFields, entry("x", `{}`, status)) }, same: true},
+		"nothing changed":     {change: func(*metav1.ObjectMeta) {}, same: true},
+		"a status write":      {change: func(o *metav1.ObjectMeta) { o.ResourceVersion = "11"; o.ManagedFields[1].Time = nil }, same: true},
+		"a new status writer": {change: func(o *metav1.ObjectMeta) { o.ManagedFields = append(o.ManagedFields, entry("x", `{}`, status)) }, same: true},
+		"an annotation of a status writer": {change: func(o *metav1.ObjectMeta) {
+			o.Annotations["revision"] = "1"
+			o.ManagedFields[1] = entry("kube-controller-manager", `{"f:metadata":{"f:annotations":{".":{},"f:revision":{}}},"f:status":{}}`, status)
+		}, same: true},
+		"an annotation that a status writer took from us": {change: func(o *metav1.ObjectMeta) {
+			o.Annotations["b"] = "3"
+			o.ManagedFields[1] = entry("kube-controller-manager", `{"f:metadata":{"f:annotations":{"f:b":{}}}}`, status)
+		}},
 		"generation":                     {change: func(o *metav1.ObjectMeta) { o.Generation = 2 }},
 		"a label":                        {change: func(o *metav1.ObjectMeta) { o.Labels["a"] = "2" }},
 		"a label moved to an annotation": {change: func(o *metav1.ObjectMeta) { o.Labels, o.Annotations = o.Annotations, o.Labels }},

@@ -1,9 +1,11 @@
 package fields
 
 import (
+	"bytes"
 	"encoding/binary"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +16,8 @@ const statusSubresource = "status"
 
 // Fingerprint condenses what a metadata-only watch shows of an object into one number that changes exactly when
 // somebody wrote more than status: generation, labels, annotations, and every managedFields entry that is not of the
-// status subresource, with its manager, operation and time.
+// status subresource, with its manager, operation and time. Annotations that a status writer holds do not count (a
+// Deployment's revision, say); should it take one from us, our own entry changes.
 //
 // An object without such an entry (its list was reset, or its API server does not track fields) cannot be judged that
 // way. Its resourceVersion counts instead, so that every write to it is looked at.
@@ -22,7 +25,7 @@ func Fingerprint(object metav1.Object) uint64 {
 	digest := digester{xxhash.New()}
 	digest.number(object.GetGeneration())
 	digest.stringMap(object.GetLabels())
-	digest.stringMap(object.GetAnnotations())
+	digest.stringMap(withoutStatusAnnotations(object))
 	tracked := 0
 	for _, entry := range object.GetManagedFields() {
 		if entry.Subresource == statusSubresource {
@@ -44,6 +47,21 @@ func Fingerprint(object metav1.Object) uint64 {
 		digest.text(object.GetResourceVersion())
 	}
 	return digest.hash.Sum64()
+}
+
+// withoutStatusAnnotations leaves out the annotations that only writers of status hold.
+func withoutStatusAnnotations(object metav1.Object) map[string]string {
+	annotations := object.GetAnnotations()
+	for _, entry := range object.GetManagedFields() {
+		if entry.Subresource != statusSubresource || entry.FieldsV1 == nil || !bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(`"f:annotations"`)) {
+			continue
+		}
+		annotations = maps.Clone(annotations)
+		for element := range parse(entry)["f:metadata"]["f:annotations"] {
+			delete(annotations, strings.TrimPrefix(element, "f:"))
+		}
+	}
+	return annotations
 }
 
 // digester feeds values with their lengths, so that neighbouring values cannot run into each other.

@@ -27,11 +27,14 @@ const (
 // claim judges the origin of an object.
 func (r *Reconciler) claim(ctx context.Context, p *pass, key inventory.Key, value string) claim {
 	origin, err := resourcesv1alpha1.ParseOrigin(value)
-	if err != nil || origin.Namespace == p.mr.Namespace && origin.Name == p.mr.Name {
+	if err != nil {
 		return unclaimed
 	}
 	if origin.ClusterID != r.ClusterID {
-		return unknown
+		return unknown // another source cluster may well have a set of the same name
+	}
+	if origin.Namespace == p.mr.Namespace && origin.Name == p.mr.Name {
+		return unclaimed
 	}
 	other := &resourcesv1alpha1.ManagedResource{}
 	err = r.Source.Get(ctx, types.NamespacedName{Namespace: origin.Namespace, Name: origin.Name}, other)

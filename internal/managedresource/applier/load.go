@@ -30,6 +30,7 @@ func (r *Reconciler) load(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
+	keepNewer(versions, p.set.versions)
 	mapped := !slices.ContainsFunc(p.set.items, func(i *item) bool { return !i.mapped })
 	current := p.set.loaded && p.set.generation == p.mr.Generation && slices.Equal(p.set.versions, versions) && mapped
 	reported := !p.set.settled || p.set.reported == referencesDigest(p.mr.Status.Resources)
@@ -63,6 +64,15 @@ func (r *Reconciler) secretVersions(ctx context.Context, mr *resourcesv1alpha1.M
 		versions = append(versions, secretVersion{ref.Name, metadata.UID, metadata.ResourceVersion})
 	}
 	return versions, nil
+}
+
+// keepNewer replaces versions that a lagging cache shows by those that we have read already.
+func keepNewer(cached, read []secretVersion) {
+	for i := range cached {
+		if i < len(read) && cached[i].name == read[i].name && cached[i].uid == read[i].uid && behind(cached[i].resourceVersion, read[i].resourceVersion) {
+			cached[i] = read[i]
+		}
+	}
 }
 
 // readSecrets reads the content live: the cache may be behind, and it does not hold content.

@@ -60,9 +60,11 @@ func TestFind(t *testing.T) {
 	t.Run("refuses a record that names no process", func(t *testing.T) {
 		g := NewWithT(t)
 		file := filepath.Join(t.TempDir(), "record.json")
-		g.Expect(os.WriteFile(file, []byte(`{"pid":0}`), 0o600)).To(Succeed())
-		_, err := Find(file)
-		g.Expect(err).To(MatchError(ContainSubstring("it names no process")))
+		for _, record := range []string{`{"pid":0,"identity":"x"}`, `{"pid":1,"identity":"x"}`, `{"pid":4711}`} {
+			g.Expect(os.WriteFile(file, []byte(record), 0o600)).To(Succeed())
+			_, err := Find(file)
+			g.Expect(err).To(MatchError(ContainSubstring("it names no process")), record)
+		}
 	})
 }
 

@@ -1,0 +1,546 @@
+package applier_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
+	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+)
+
+func TestEdgeB20ChangedVolumeClaimTemplatesDoNotHinderOtherChanges(t *testing.T) {
+	e := withoutControllers(t)
+	e.Set("mr", webStatefulSet(e, "", "1Gi"))
+	before := e.AwaitApplied("mr", "True/ApplySucceeded")
+	claims := Field(e.Live(statefulSetKind, "web"), "spec", "volumeClaimTemplates")
+	e.Secret("mr", strings.Replace(webStatefulSet(e, "labels: {a: b}, ", "2Gi"), "image: i", "image: j", 1))
+	e.AwaitChange(before)
+	live := e.Live(statefulSetKind, "web")
+	e.Expect(Field(live, "spec", "volumeClaimTemplates")).To(Equal(claims))
+	e.Expect(live.GetLabels()).To(HaveKeyWithValue("a", "b"))
+	e.Expect(live.GetGeneration()).To(Equal(int64(2)))
+}
+
+func TestEdgeB21InjectedLabelsOfAJobMayNotChangeButItsOwnLabelsMay(t *testing.T) {
+	e := inOneCluster(t)
+	e.Set("mr", onceJob(e, ""))
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+	uid := e.Live(jobKind, "once").GetUID()
+	e.Patch(jobKind, "once", `{"metadata":{"labels":{"resources.gardener.cloud/managed-by":"x"}}}`)
+	e.Await(jobKind, "once", func(g Gomega, live *unstructured.Unstructured) {
+		g.Expect(live.GetUID()).To(Equal(uid))
+		g.Expect(live.GetLabels()).To(HaveKeyWithValue(managedBy, "gardener"))
+	})
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+}
+
+func TestEdgeB22AnAutoscalerThatComesLaterIsHeeded(t *testing.T) {
+	for name, kind := range map[string]string{"Deployment": deploymentKind, "StatefulSet": statefulSetKind} {
+		t.Run(name, func(t *testing.T) {
+			e := withoutControllers(t)
+			e.Set("mr", webDeployment(e, "", "replicas: 1, ", ""), strings.Replace(webStatefulSet(e, "", "1Gi"), "replicas: 0", "replicas: 1", 1))
+			e.AwaitApplied("mr", "True/ApplySucceeded")
+			e.Patch(kind, "web", `{"spec":{"replicas":4}}`)
+			awaitReplicas(e, kind, 1)
+			e.Create(autoscaler(e, "apps/v1", name))
+			e.Eventually(func(g Gomega) {
+				e.Patch(kind, "web", `{"spec":{"replicas":4}}`)
+				g.Expect(e.Look("mr")).To(BeEmpty())
+				g.Expect(replicas(e.Live(kind, "web"))).To(Equal(int64(4)))
+			}).WithTimeout(Patience).Should(Succeed())
+		})
+	}
+}
+
+func TestEdgeB23ReplicasThatTheManifestLacksStay(t *testing.T) {
+	inBothSetups(t, func(e *Env) {
+		e.Set("mr", webDeployment(e, "", "", ""))
+		before := e.AwaitApplied("mr", "True/ApplySucceeded")
+		e.Expect(replicas(e.Live(deploymentKind, "web"))).To(Equal(int64(1)))
+		e.Patch(deploymentKind, "web", `{"spec":{"replicas":0}}`)
+		e.Expect(e.Look("mr")).To(BeEmpty())
+		e.Secret("mr", webDeployment(e, "", "minReadySeconds: 1, ", ""))
+		e.AwaitChange(before)
+		e.Expect(replicas(e.Live(deploymentKind, "web"))).To(Equal(int64(0)))
+	})
+}
+
+func TestEdgeB24OnlyTheLiteralTrueKeepsReplicas(t *testing.T) {
+	for _, value := range []string{"True", "1", "yes", "false"} {
+		t.Run(value, func(t *testing.T) {
+			e := withoutControllers(t)
+			e.Set("mr", webDeployment(e, "annotations: {resources.gardener.cloud/preserve-replicas: '"+value+"', resources.gardener.cloud/preserve-resources: '"+value+"'}, ",
+				"replicas: 1, ", "resources: {requests: {cpu: 100m}}, "))
+			e.AwaitApplied("mr", "True/ApplySucceeded")
+			e.Patch(deploymentKind, "web", `{"spec":{"replicas":5,"template":{"spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"200m"}}}]}}}}`)
+			e.Await(deploymentKind, "web", func(g Gomega, live *unstructured.Unstructured) {
+				g.Expect(replicas(live)).To(Equal(int64(1)))
+				g.Expect(containerResources(live)).To(Equal(map[string]any{"requests": map[string]any{"cpu": "100m"}}))
+			})
+		})
+	}
+}
+
+func TestEdgeB29AnIgnoredSetDoesNotFollowItsSecretNotEvenInAnotherProcess(t *testing.T) {
+	e := inOneCluster(t)
+	e.Set("mr", e.ConfigMap("c", "1"))
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+	ignoreSet(e, "true")
+	before := e.AwaitApplied("mr", "True/ManagedResourceIgnored")
+	e.Restart(func() { e.Secret("mr", e.ConfigMap("d", "2")) })
+	e.Fence()
+	e.Expect(e.LiveConfigMap("c").Data).To(Equal(map[string]string{"key": "1"}))
+	e.Expect(e.LiveConfigMap("d")).To(BeNil())
+	e.Expect(e.Get("mr")).To(BeComparableTo(before))
+}
+
+func TestEdgeB30ASetOfAnotherClassIsLeftAlone(t *testing.T) {
+	inBothSetups(t, func(e *Env) {
+		e.Secret("mr", e.ConfigMap("c", "1"))
+		mr := e.ManagedResource("mr", "mr")
+		mr.Spec.Class = ptr.To("seed")
+		e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
+		e.Fence()
+		e.Expect(e.Get("mr")).To(BeComparableTo(mr))
+		e.Expect(e.LiveConfigMap("c")).To(BeNil())
+	})
+}
+
+func TestEdgeB31ASetChangesHands(t *testing.T) {
+	e := inOneCluster(t)
+	other := e.StartAnother(func(c *config.ResourceManagerConfiguration) { c.Controllers.ResourceClass = ptr.To("seed") })
+	e.Set("mr", e.ConfigMap("c", "1"))
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Edit("c", `{"metadata":{"finalizers":["example.test/hold"]}}`)
+	first := e.LiveConfigMap("c").UID
+	e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.Class = ptr.To("seed") })
+	e.Await(configMapKind, "c", func(g Gomega, live *unstructured.Unstructured) { g.Expect(live.GetDeletionTimestamp()).NotTo(BeNil()) })
+	e.Fence()
+	e.Expect(e.Get("mr").Finalizers).To(Equal([]string{"resources.gardener.cloud/gardener-resource-manager"}))
+	e.Expect(objectWrites(other, "configmaps/c")).To(BeEmpty())
+
+	e.Edit("c", `{"metadata":{"finalizers":null}}`)
+	e.Await(configMapKind, "c", func(g Gomega, live *unstructured.Unstructured) { g.Expect(live.GetUID()).NotTo(Equal(first)) })
+	mr := e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Expect(mr.Finalizers).To(Equal([]string{"resources.gardener.cloud/gardener-resource-manager-seed"}))
+}
+
+// objectWrites lists the requests of a controller that changed something whose path ends so.
+func objectWrites(e *Env, suffix string) []string {
+	var found []string
+	for _, each := range e.Requests.Writes() {
+		if strings.HasSuffix(each, "/"+suffix) {
+			found = append(found, each)
+		}
+	}
+	return found
+}
+
+func TestEdgeB32ASetThatIsDeletedBeforeItIsSeenLeavesNothing(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{Stopped: true, Configure: steady})
+	e.Set("mr", e.ConfigMap("c", "1"))
+	e.Delete("mr")
+	e.AwaitGone("mr")
+	e.Start()
+	e.Fence()
+	e.Expect(e.LiveConfigMap("c")).To(BeNil())
+}
+
+func TestEdgeB32ASetThatIsDeletedBeforeItIsServedIsNotServedAnyMore(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{Stopped: true, Configure: steady})
+	e.Secret("mr", e.ConfigMap("c", "1"))
+	mr := e.ManagedResource("mr", "mr")
+	mr.Finalizers = []string{"example.test/hold"}
+	e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
+	e.Delete("mr")
+	before := e.Get("mr")
+	e.Start()
+	e.Fence()
+	e.Expect(e.Get("mr")).To(BeComparableTo(before))
+	e.Expect(e.LiveConfigMap("c")).To(BeNil())
+}
+
+// holdSet puts a foreign finalizer on the set and deletes it, and waits until our finalizer is gone.
+func holdAndDelete(e *Env) *resourcesv1alpha1.ManagedResource {
+	e.T.Helper()
+	e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) {
+		mr.Finalizers = append(mr.Finalizers, "example.test/hold")
+	})
+	e.Delete("mr")
+	e.Eventually(func() []string { return e.Get("mr").Finalizers }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Equal([]string{"example.test/hold"}))
+	return e.Get("mr")
+}
+
+func TestEdgeB33ConditionsOfADeletedSetThatSomebodyHoldsPersist(t *testing.T) {
+	inBothSetups(t, func(e *Env) {
+		e.Set("mr", e.ConfigMap("c", "1"))
+		e.AwaitApplied("mr", "True/ApplySucceeded")
+		before := holdAndDelete(e)
+		e.Expect(conditions(before)).To(Equal(map[string]string{
+			"ResourcesApplied":     "Progressing/DeletionPending: The resources are currently being deleted.",
+			"ResourcesHealthy":     "False/DeletionPending: The resources are currently being deleted.",
+			"ResourcesProgressing": "True/DeletionPending: The resources are currently being deleted.",
+		}))
+		e.Expect(e.LiveConfigMap("c")).To(BeNil())
+		e.Secret("mr", e.ConfigMap("d", "1"))
+		e.Fence()
+		e.Expect(e.Get("mr")).To(BeComparableTo(before))
+		e.Expect(e.LiveConfigMap("d")).To(BeNil())
+	})
+}
+
+func TestEdgeB34KeptObjectsStayAsTheyAre(t *testing.T) {
+	inBothSetups(t, func(e *Env) {
+		e.Set("mr", e.ConfigMap("c", "1"))
+		e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = Yes() })
+		e.AwaitApplied("mr", "True/ApplySucceeded")
+		before := e.LiveConfigMap("c")
+		mr := holdAndDelete(e)
+		e.Expect(conditions(mr)).To(Equal(map[string]string{
+			"ResourcesApplied":     "True/ApplySucceeded: All resources are applied.",
+			"ResourcesHealthy":     "False/DeletionPending: The resources are currently being deleted.",
+			"ResourcesProgressing": "True/DeletionPending: The resources are currently being deleted.",
+		}))
+		e.Expect(e.LiveConfigMap("c")).To(BeComparableTo(before))
+	})
+}
+
+func TestEdgeB35AnIgnoredObjectIsDeletedWhenItIsDropped(t *testing.T) {
+	inBothSetups(t, func(e *Env) {
+		e.Set("mr", e.ConfigMap("c", "1", `annotations: {resources.gardener.cloud/ignore: "true"}`), e.ConfigMap("d", "1"))
+		before := e.AwaitApplied("mr", "True/ApplySucceeded")
+		e.Edit("c", `{"data":{"key":"by hand"}}`)
+		e.Secret("mr", e.ConfigMap("d", "1"))
+		e.AwaitChange(before)
+		e.Expect(e.LiveConfigMap("c")).To(BeNil())
+	})
+}
+
+func TestEdgeB36AnObjectInModeIgnoreIsNotCreated(t *testing.T) {
+	e := inOneCluster(t)
+	e.Create(e.ConfigMap("d", "by hand"))
+	before := e.LiveConfigMap("d")
+	const mode = "annotations: {resources.gardener.cloud/mode: Ignore}"
+	e.Set("mr", e.ConfigMap("c", "1", mode), e.ConfigMap("d", "1", mode))
+	mr := e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Expect(mr.Status.Resources).To(BeEmpty())
+	e.Expect(e.LiveConfigMap("c")).To(BeNil())
+	e.Expect(e.LiveConfigMap("d")).To(BeComparableTo(before))
+}
+
+func TestEdgeB37AnObjectMigratesBetweenSets(t *testing.T) {
+	inBothSetups(t, func(e *Env) {
+		e.Set("a", e.ConfigMap("c", "1"))
+		before := e.AwaitApplied("a", "True/ApplySucceeded")
+		uid := e.LiveConfigMap("c").UID
+		e.Set("b", e.ConfigMap("c", "2"))
+		e.AwaitApplied("b", "True/ApplySucceeded")
+		e.Secret("a", e.ConfigMap("c", "1", "annotations: {resources.gardener.cloud/mode: Ignore}"))
+		e.AwaitChange(before)
+		e.Delete("a")
+		e.AwaitGone("a")
+		live := e.LiveConfigMap("c")
+		e.Expect(live.UID).To(Equal(uid))
+		e.Expect(live.Data).To(Equal(map[string]string{"key": "2"}))
+		e.Expect(live.Annotations).To(And(HaveKeyWithValue("resources.gardener.cloud/origin", e.Namespace+"/b"), HaveKey("resources.gardener.cloud/description")))
+		e.Edit("c", `{"data":{"key":"by hand"}}`)
+		e.AwaitData("c", "2")
+	})
+}
+
+// finalizable is a ConfigMap that is finalized by force after the given time, and held by a foreign finalizer.
+func finalizable(e *Env, after string) {
+	e.Set("mr", e.ConfigMap("c", "1", "annotations: {resources.gardener.cloud/finalize-deletion-after: "+after+"}"), e.ConfigMap("d", "1"))
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Edit("c", `{"metadata":{"finalizers":["example.test/hold"]}}`)
+}
+
+func TestEdgeB38FinalizersAreRemovedWhenTheTimeIsOverNotBefore(t *testing.T) {
+	for name, remove := range map[string]func(e *Env){
+		"38, the set is deleted":       func(e *Env) { e.Delete("mr") },
+		"39, the set drops the object": func(e *Env) { e.Secret("mr", e.ConfigMap("d", "1")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := inOneCluster(t)
+			finalizable(e, "3s")
+			deleted := atomic.Pointer[time.Time]{}
+			early := atomic.Bool{}
+			patches := atomic.Int32{}
+			e.Requests.Hook(func(r *http.Request) error {
+				if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/configmaps/c") {
+					patches.Add(1)
+					at := deleted.Load()
+					early.Store(at == nil || clock.RealClock{}.Now().Before(at.Add(3*time.Second)))
+				}
+				return nil
+			})
+			remove(e)
+			live := e.Await(configMapKind, "c", func(g Gomega, live *unstructured.Unstructured) { g.Expect(live.GetDeletionTimestamp()).NotTo(BeNil()) })
+			e.Expect(live.GetFinalizers()).To(Equal([]string{"example.test/hold"}))
+			deleted.Store(&live.GetDeletionTimestamp().Time)
+			e.AwaitAbsent(configMapKind, "c")
+			e.Expect(patches.Load()).To(Equal(int32(1)))
+			e.Expect(early.Load()).To(BeFalse())
+		})
+	}
+}
+
+func TestEdgeB38ANamespaceIsFinalizedByForceToo(t *testing.T) {
+	e := withoutControllers(t) // nobody else finalizes namespaces there
+	e.Set("mr", e.Fill("apiVersion: v1\nkind: Namespace\nmetadata: {name: $NS-n, finalizers: [example.test/hold], annotations: {resources.gardener.cloud/finalize-deletion-after: 1s}}"))
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Expect(Field(e.Live("v1/Namespace", e.Fill("$NS-n")), "spec", "finalizers")).To(Equal([]any{"kubernetes"}))
+	e.Delete("mr")
+	e.AwaitGone("mr")
+	e.Expect(e.Live("v1/Namespace", e.Fill("$NS-n"))).To(BeNil())
+}
+
+func TestEdgeB38ALongTimeIsWaitedFor(t *testing.T) {
+	e := inOneCluster(t)
+	finalizable(e, "1h")
+	e.Delete("mr")
+	e.Eventually(func() string { return Message(e.Get("mr"), "ResourcesApplied") }).WithTimeout(Patience).Should(
+		Equal(e.Fill(`Could not clean all old resources: 1 error occurred: deletion of old resource "v1/ConfigMap/$NS/c" is still pending`)))
+	e.Fence()
+	e.Expect(e.LiveConfigMap("c").Finalizers).To(Equal([]string{"example.test/hold"}))
+	e.Edit("c", `{"metadata":{"finalizers":null}}`)
+	e.AwaitGone("mr")
+}
+
+func TestEdgeB40AnInvalidDurationIsToldAsLongAsTheObjectExists(t *testing.T) {
+	e := inOneCluster(t)
+	finalizable(e, "soon")
+	e.Secret("mr", e.ConfigMap("d", "2"))
+	e.Eventually(func() string { return Message(e.Get("mr"), "ResourcesApplied") }).WithTimeout(Patience).Should(
+		Equal(e.Fill(`Could not clean all old resources: 1 error occurred: deletion of old resource "v1/ConfigMap/$NS/c" is still pending: ` +
+			`failed parsing duration of resources.gardener.cloud/finalize-deletion-after annotation: time: invalid duration "soon"`)))
+	e.Expect(Condition(e.Get("mr"), "ResourcesApplied")).To(Equal("Progressing/DeletionPending"))
+	e.Expect(e.LiveConfigMap("d").Data).To(Equal(map[string]string{"key": "1"}))
+	e.Edit("c", `{"metadata":{"finalizers":null}}`)
+	e.AwaitData("d", "2")
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+}
+
+func TestEdgeB41AValueCountsOncePerObject(t *testing.T) {
+	e := inOneCluster(t)
+	value := e.ConfigMap("c", "1") + "---\n# nothing\n---\n" + e.ConfigMap("d", "1")
+	e.SecretData("mr", map[string][]byte{"all.yaml": []byte(value)})
+	e.Expect(e.Source.Create(e.Ctx, e.ManagedResource("mr", "mr"))).To(Succeed())
+	mr := e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Expect(*mr.Status.SecretsDataChecksum).To(Equal(checksum(value + value)))
+	e.Expect(names(mr)).To(Equal([]string{"v1/ConfigMap/c", "v1/ConfigMap/d"}))
+}
+
+func checksum(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+func TestEdgeB42ARenamedKeyInvalidatesNothing(t *testing.T) {
+	e := inOneCluster(t)
+	e.Set("mr", e.ConfigMap("c", "1"))
+	before := e.AwaitApplied("mr", "True/ApplySucceeded")
+	live := e.LiveConfigMap("c")
+	e.SecretData("mr", map[string][]byte{"renamed.yaml": []byte(e.ConfigMap("c", "1"))})
+	e.Fence()
+	e.Expect(e.Get("mr").Status).To(BeComparableTo(before.Status))
+	e.Expect(e.LiveConfigMap("c")).To(BeComparableTo(live))
+	e.SecretData("mr", map[string][]byte{"again.yaml": []byte(e.ConfigMap("c", "2"))})
+	e.AwaitChange(before)
+}
+
+func TestEdgeB43ASetWithoutObjectsIsAnnouncedToo(t *testing.T) {
+	e := inOneCluster(t)
+	recording := e.Requests.Record()
+	e.Expect(e.Source.Create(e.Ctx, e.ManagedResource("mr"))).To(Succeed())
+	mr := e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Expect(*mr.Status.SecretsDataChecksum).To(Equal("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"))
+	e.Expect(mr.Status.Resources).To(BeEmpty())
+	var reasons []string
+	for _, each := range recording.Of("PUT", e.Fill("/apis/resources.gardener.cloud/v1alpha1/namespaces/$NS/managedresources/mr/status")) {
+		written := &unstructured.Unstructured{Object: each.Body}
+		list, _ := Field(written, "status", "conditions").([]any)
+		for _, condition := range list {
+			if fields, _ := condition.(map[string]any); fields["type"] == "ResourcesApplied" {
+				reason, _ := fields["reason"].(string)
+				reasons = append(reasons, reason)
+			}
+		}
+	}
+	e.Expect(reasons).To(Equal([]string{"ApplyProgressing", "ApplySucceeded"}))
+}
+
+func TestEdgeB49ASetOfTheSameNameInAnotherClusterKeepsItsObject(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{Configure: func(c *config.ResourceManagerConfiguration) {
+		steady(c)
+		c.Controllers.ClusterID = ptr.To("here")
+	}})
+	e.Set("mr", e.ConfigMap("c", "1"))
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Expect(e.LiveConfigMap("c").Annotations).To(HaveKeyWithValue("resources.gardener.cloud/origin", "here:"+e.Namespace+"/mr"))
+	e.Restart(func() {
+		e.Edit("c", `{"metadata":{"annotations":{"resources.gardener.cloud/origin":"there:`+e.Namespace+`/mr"}}}`)
+		e.Delete("mr")
+	})
+	e.AwaitGone("mr")
+	e.Expect(e.LiveConfigMap("c").DeletionTimestamp).To(BeNil())
+}
+
+func TestEdgeB50PortsWithoutNameHaveTheSameName(t *testing.T) {
+	inBothSetups(t, func(e *Env) {
+		e.Set("mr", webService(e, "", "type: NodePort, ports: [{port: 80}], "))
+		before := e.AwaitApplied("mr", "True/ApplySucceeded")
+		allocated := nodePorts(e.Live(serviceKind, "web"))[80]
+		e.Expect(allocated).NotTo(BeZero())
+		e.Secret("mr", webService(e, "", "type: NodePort, ports: [{port: 81}], "))
+		e.AwaitChange(before)
+		e.Expect(nodePorts(e.Live(serviceKind, "web"))).To(Equal(map[int64]int64{81: allocated}))
+	})
+}
+
+func TestEdgeB51ALoadBalancerBecomesInternal(t *testing.T) {
+	inBothSetups(t, func(e *Env) {
+		e.Set("mr", webService(e, "", "type: LoadBalancer, externalTrafficPolicy: Local, ports: [{port: 80}], "))
+		before := e.AwaitApplied("mr", "True/ApplySucceeded")
+		live := e.Live(serviceKind, "web")
+		e.Secret("mr", webService(e, "", "type: ClusterIP, ports: [{port: 80}], "))
+		e.AwaitChange(before)
+		after := e.Live(serviceKind, "web")
+		e.Expect(after.GetUID()).To(Equal(live.GetUID()))
+		e.Expect(Field(after, "spec", "clusterIP")).To(Equal(Field(live, "spec", "clusterIP")))
+		e.Expect(Field(after, "spec", "type")).To(Equal("ClusterIP"))
+		e.Expect(nodePorts(after)).To(Equal(map[int64]int64{80: 0}))
+		e.Expect(Field(after, "spec", "healthCheckNodePort")).To(BeNil())
+		e.Expect(e.Look("mr")).To(BeEmpty())
+	})
+}
+
+func TestEdgeB52PullSecretsOfAServiceAccountCountAtCreationOnly(t *testing.T) {
+	e := inOneCluster(t)
+	account := func(pull string) string {
+		return e.Fill("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: web, namespace: $NS}\nimagePullSecrets: [{name: " + pull + "}]")
+	}
+	e.Set("mr", account("one"))
+	before := e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Expect(Field(e.Live(accountKind, "web"), "imagePullSecrets")).To(Equal([]any{map[string]any{"name": "one"}}))
+	e.Secret("mr", account("two"))
+	e.AwaitChange(before)
+	e.Expect(Field(e.Live(accountKind, "web"), "imagePullSecrets")).To(Equal([]any{map[string]any{"name": "one"}}))
+	e.Expect(e.Look("mr")).To(BeEmpty())
+}
+
+func TestEdgeB53FinalizersAndOwnersOfAManifestCountAtCreationOnly(t *testing.T) {
+	e := inOneCluster(t)
+	owner := e.Create(e.ConfigMap("owner", "1"))
+	references := func(name string) string {
+		return "ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: " + name + ", uid: " + string(owner.GetUID()) + "}]"
+	}
+	e.Set("mr", e.ConfigMap("c", "1", "finalizers: [example.test/one]", references("owner")))
+	before := e.AwaitApplied("mr", "True/ApplySucceeded")
+	live := e.LiveConfigMap("c")
+	e.Expect(live.Finalizers).To(Equal([]string{"example.test/one"}))
+	e.Expect(live.OwnerReferences).To(HaveLen(1))
+	e.Secret("mr", e.ConfigMap("c", "2", "finalizers: [example.test/two]"))
+	e.AwaitChange(before)
+	after := e.LiveConfigMap("c")
+	e.Expect(after.Data).To(Equal(map[string]string{"key": "2"}))
+	e.Expect(after.Finalizers).To(Equal(live.Finalizers))
+	e.Expect(after.OwnerReferences).To(Equal(live.OwnerReferences))
+	e.Edit("c", `{"metadata":{"finalizers":["example.test/three"],"ownerReferences":null}}`)
+	e.Expect(e.Look("mr")).To(BeEmpty())
+	e.Expect(e.LiveConfigMap("c").Finalizers).To(Equal([]string{"example.test/three"}))
+}
+
+func TestEdgeB58WhatOthersWriteMeanwhileIsNoFault(t *testing.T) {
+	for name, test := range map[string]func(e *Env){
+		"the object exists already, without our label": func(e *Env) {
+			e.Create(e.ConfigMap("c", "by hand", "labels: {mine: yes1}"))
+			e.Set("mr", e.ConfigMap("c", "1"))
+		},
+		"somebody writes between our read and our write": func(e *Env) {
+			e.Set("mr", e.ConfigMap("c", "0", "labels: {mine: yes1}"))
+			before := e.AwaitApplied("mr", "True/ApplySucceeded")
+			once := atomic.Bool{}
+			e.Requests.Hook(func(r *http.Request) error {
+				if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/configmaps/c") && once.CompareAndSwap(false, true) {
+					e.Edit("c", `{"metadata":{"annotations":{"meanwhile":"yes"}}}`)
+				}
+				return nil
+			})
+			e.Secret("mr", e.ConfigMap("c", "1", "labels: {mine: yes1}"))
+			e.AwaitChange(before)
+			e.Expect(e.LiveConfigMap("c").Annotations).To(HaveKeyWithValue("meanwhile", "yes"))
+		},
+		"somebody deletes it between our read and our write": func(e *Env) {
+			e.Set("mr", e.ConfigMap("c", "0", "labels: {mine: yes1}"))
+			before := e.AwaitApplied("mr", "True/ApplySucceeded")
+			once := atomic.Bool{}
+			e.Requests.Hook(func(r *http.Request) error {
+				if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/configmaps/c") && once.CompareAndSwap(false, true) {
+					e.Remove(configMapKind, "c")
+				}
+				return nil
+			})
+			e.Secret("mr", e.ConfigMap("c", "1", "labels: {mine: yes1}"))
+			e.AwaitChange(before)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := inOneCluster(t)
+			test(e)
+			e.AwaitApplied("mr", "True/ApplySucceeded")
+			live := e.LiveConfigMap("c")
+			e.Expect(live.Data).To(Equal(map[string]string{"key": "1"}))
+			e.Expect(live.Labels).To(Equal(map[string]string{"mine": "yes1", managedBy: "gardener"}))
+		})
+	}
+}
+
+func TestEdgeB59ATemplateThatTakesNoLabelsIsAFault(t *testing.T) {
+	for name, tc := range map[string]struct{ template, want string }{
+		"null":           {template: "null", want: "is null"},
+		"text":           {template: "text", want: "is text"},
+		"a list":         {template: "[]", want: "is a list"},
+		"labels as text": {template: "{metadata: {labels: text}}", want: "is text"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := New(t, Options{Stopped: true, Configure: steady})
+			e.Define(e.Fill("$NS.test"), "v1", "Gadget")
+			e.Start()
+			e.Set("mr", e.Fill("apiVersion: $NS.test/v1\nkind: Gadget\nmetadata: {name: g, namespace: $NS}\nspec: {template: "+tc.template+"}"), e.ConfigMap("c", "1"))
+			mr := e.AwaitApplied("mr", "False/ApplyFailed")
+			e.Expect(Message(mr, "ResourcesApplied")).To(And(
+				HavePrefix(e.Fill(`error injecting labels into object "$NS.test/v1/Gadget/$NS/g": spec.template`)), ContainSubstring(tc.want),
+				HaveSuffix(e.Fill(`(index 0 in 'objects.yaml' in secret '$NS/mr')`))))
+			e.AwaitData("c", "1")
+			e.Expect(mr.Status.ObservedGeneration).To(BeZero())
+		})
+	}
+}
+
+func TestEdgeB61ClaimsAreDeletedBeforeTheirStatefulSet(t *testing.T) {
+	inBothSetups(t, func(e *Env) {
+		claimsOf(e, Yes())
+		recording := e.Requests.Record()
+		e.Secret("mr", e.ConfigMap("c", "1"))
+		e.Eventually(func() []string { return recording.Order("DELETE") }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Equal([]string{
+			e.Fill("DELETE /api/v1/namespaces/$NS/persistentvolumeclaims"),
+			e.Fill("DELETE /apis/apps/v1/namespaces/$NS/statefulsets/web"),
+		}))
+	})
+}

@@ -26,7 +26,7 @@ down: ## Stop everything that `make up` started, and remove its state
 build: ## Build every binary into bin/
 	@echo "building $(notdir $(wildcard cmd/*)) $(VERSION) into bin/"
 	@mkdir -p bin
-	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+	go build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 .PHONY: controlplane
 controlplane: ## Build etcd, API server, controller manager, scheduler, kubectl and KWOK into the cache (once per version)

@@ -66,7 +66,7 @@ func (l auditLog) since(place int64, user string) (requests []request, err error
 		return nil, fmt.Errorf("read audit log: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if _, err := file.Seek(place, io.SeekStart); err != nil {
+	if _, err = file.Seek(place, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("read audit log: %w", err)
 	}
 	data, err := io.ReadAll(file)

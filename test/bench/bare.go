@@ -54,7 +54,7 @@ func (b *bench) measureFloor(ctx context.Context, round int) (floor, error) {
 	}
 	usage := b.usage()
 	begin := b.report.clock.Now()
-	if err := parallel(ctx, len(items), func(ctx context.Context, i int) error {
+	if err = parallel(ctx, len(items), func(ctx context.Context, i int) error {
 		return create(ctx, b.bare, items[i])
 	}); err != nil {
 		return floor{}, err
@@ -86,11 +86,11 @@ func (b *bench) removeFloor(ctx context.Context, items []item) (time.Duration, e
 	}
 	defer f.stop()
 	begin := b.report.clock.Now()
-	if err := parallel(ctx, len(items), func(ctx context.Context, i int) error {
+	if err = parallel(ctx, len(items), func(ctx context.Context, i int) error {
 		o := items[i].object
-		err := b.bare.Resource(items[i].resource).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), deleteOptions(items[i].resource))
-		if err != nil {
-			return fmt.Errorf("delete %s: %w", describe(o), err)
+		c := b.bare.Resource(items[i].resource).Namespace(o.GetNamespace())
+		if failure := c.Delete(ctx, o.GetName(), deleteOptions(items[i].resource)); failure != nil {
+			return fmt.Errorf("delete %s: %w", describe(o), failure)
 		}
 		return nil
 	}); err != nil {
@@ -102,8 +102,9 @@ func (b *bench) removeFloor(ctx context.Context, items []item) (time.Duration, e
 
 // subjects are the objects of a run.
 func subjects(run string) []subject {
-	var all []subject
-	for _, resource := range managedKinds() {
+	kinds := managedKinds()
+	all := make([]subject, 0, len(kinds)+1) // whoever waits for sets too adds them
+	for _, resource := range kinds {
 		all = append(all, subject{resource: resource, selector: runLabel + "=" + run})
 	}
 	return all

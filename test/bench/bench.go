@@ -56,10 +56,10 @@ func measure(ctx context.Context, r *report, p programs, o options, s size) (f f
 	}
 	defer func() { err = errors.Join(err, plane.Stop()) }()
 	b := &bench{report: r, programs: p, options: o, size: s, plane: plane, audit: auditLog{plane.AuditLog()}}
-	if err := b.connect(); err != nil {
+	if err = b.connect(); err != nil {
 		return f, err
 	}
-	if err := b.install(ctx); err != nil {
+	if err = b.install(ctx); err != nil {
 		return f, err
 	}
 	if b.controller, err = newController(ctx, plane.AdminConfig(), p.controller, filepath.Join(dir, binaryName), o.profiles != ""); err != nil {
@@ -144,7 +144,7 @@ func (b *bench) startController(ctx context.Context) error {
 			return err
 		}
 		for _, lease := range list.Items {
-			if holder, _, _ := nestedString(lease.Object, "spec", "holderIdentity"); holder != "" {
+			if textOf(lease.Object, "spec", "holderIdentity") != "" {
 				return nil
 			}
 		}
@@ -163,7 +163,8 @@ func (b *bench) settle(ctx context.Context) error {
 			return err
 		}
 		busy := float64(b.usage().since(before).total()) / float64(b.report.clock.Since(at))
-		if calm++; busy > quiet {
+		calm++
+		if busy > quiet {
 			calm = 0
 		}
 		if b.report.clock.Since(begin) > limit {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,7 +52,7 @@ func prepare(ctx context.Context, r *report, o options) (programs, error) {
 		return p, nil
 	}
 	r.step("building bin/%s", binaryName)
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", p.controller, "./cmd/"+binaryName)
+	build := exec.CommandContext(ctx, "go", "build", "-o", p.controller, "./cmd/"+binaryName)
 	build.Dir, build.Stdout, build.Stderr = root, r, r
 	if err := build.Run(); err != nil {
 		return programs{}, fmt.Errorf("build %s: %w", binaryName, err)
@@ -76,7 +77,8 @@ func (b *bench) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	objects := append(crds,
+	objects := crds
+	objects = append(objects,
 		object("v1", "Namespace", "", systemNamespace, nil),
 		object("v1", "Namespace", "", sourceNamespace, nil),
 		object("v1", "ServiceAccount", systemNamespace, binaryName, nil),
@@ -119,9 +121,7 @@ func binding(name, role string, serviceAccounts ...string) *unstructured.Unstruc
 // object builds a small manifest.
 func object(apiVersion, kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
-	for field, value := range content {
-		o.Object[field] = value
-	}
+	maps.Copy(o.Object, content)
 	o.SetAPIVersion(apiVersion)
 	o.SetKind(kind)
 	o.SetNamespace(namespace)

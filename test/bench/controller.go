@@ -159,18 +159,21 @@ func get(ctx context.Context, url string) (body []byte, err error) {
 }
 
 // freePorts returns ports on which nobody listens at the moment.
-func freePorts(n int) (ports []int, err error) {
-	for range n {
-		l, listenErr := net.Listen("tcp", "127.0.0.1:0")
-		if listenErr != nil {
-			return nil, errors.Join(fmt.Errorf("find free port: %w", listenErr), err)
-		}
-		defer func() { err = errors.Join(err, l.Close()) }() // only when all of them are found, so that they differ
-		if a, ok := l.Addr().(*net.TCPAddr); ok {
-			ports = append(ports, a.Port)
-		}
+func freePorts(n int) ([]int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("find free port: %w", err)
 	}
-	return ports, nil
+	defer func() { _ = l.Close() }() // only when all of them are found, so that they differ
+	a, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		return nil, fmt.Errorf("find free port: %s has none", l.Addr())
+	}
+	if n == 1 {
+		return []int{a.Port}, nil
+	}
+	others, err := freePorts(n - 1)
+	return append(others, a.Port), err
 }
 
 // configOf reads a kubeconfig for a client without a limiter of its own.

@@ -85,7 +85,7 @@ func (b *bench) repairEdited(ctx context.Context, w *follower, i item) (time.Dur
 		if e.key() != i.key() {
 			return false
 		}
-		says, _, _ := nestedString(e.content(), "data", dataKey)
+		says := textOf(e.content(), "data", dataKey)
 		restored := spoiled && says == dataBefore
 		spoiled = spoiled || says == spoiledData
 		return restored
@@ -101,7 +101,7 @@ func (b *bench) repairDeleted(ctx context.Context, w *follower, i item) (time.Du
 		return 0, fmt.Errorf("read %s: %w", describe(i.object), err)
 	}
 	background := metav1.DeletePropagationBackground
-	if err := c.Delete(ctx, i.object.GetName(), metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+	if err = c.Delete(ctx, i.object.GetName(), metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
 		return 0, fmt.Errorf("delete %s: %w", describe(i.object), err)
 	}
 	begin := b.report.clock.Now()

@@ -32,9 +32,7 @@ func (f figures) createFloors() (all []time.Duration) {
 	return all
 }
 
-// removeFloor is the mean of the bare client's deletions around the deletion of the sets: the last two.
-func (f figures) removeFloor() time.Duration { return mean(f.removeFloors()) }
-
+// removeFloors are the bare client's deletions around the deletion of the sets: the last two.
 func (f figures) removeFloors() (all []time.Duration) {
 	for _, m := range f.floors[max(0, len(f.floors)-2):] {
 		all = append(all, m.remove)
@@ -108,8 +106,9 @@ func expectations(s size) expected {
 
 // rowsOf puts the workloads below each other, measure by measure.
 func rowsOf(all []figures) []row {
-	var rows []row
-	for line := range (figures{}).rows() {
+	lines := len(figures{}.rows())
+	rows := make([]row, 0, len(all)*lines)
+	for line := range lines {
 		for _, f := range all {
 			rows = append(rows, f.rows()[line])
 		}

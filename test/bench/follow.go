@@ -87,7 +87,7 @@ func (b *bench) watch(ctx context.Context, s subject) (watch.Interface, error) {
 	return w, nil
 }
 
-// pump returns nil when the context ends.
+// pump ends with the watch or with the context; nobody looks at its error any more when that was the reason.
 func (b *bench) pump(ctx context.Context, w watch.Interface, resource schema.GroupVersionResource, events chan<- event) error {
 	for {
 		select {
@@ -96,9 +96,6 @@ func (b *bench) pump(ctx context.Context, w watch.Interface, resource schema.Gro
 		case e, open := <-w.ResultChan():
 			at := b.report.clock.Now()
 			if !open {
-				if ctx.Err() != nil {
-					return nil
-				}
 				return fmt.Errorf("watch %s: it has ended", resource.Resource)
 			}
 			if e.Type == watch.Error {

@@ -48,7 +48,7 @@ func (b *bench) atRest(ctx context.Context, f *figures) error {
 		return err
 	}
 	begin := b.report.clock.Now()
-	if err := pause(ctx, b.options.rest); err != nil {
+	if err = pause(ctx, b.options.rest); err != nil {
 		return err
 	}
 	after, err := cpuTime(id)
@@ -82,7 +82,7 @@ func (b *bench) quiet(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := pause(ctx, quietFor); err != nil {
+		if err = pause(ctx, quietFor); err != nil {
 			return err
 		}
 		requests, err := b.audit.since(place, controllerUser)
@@ -115,16 +115,16 @@ func (b *bench) restart(ctx context.Context, f *figures) error {
 		return err
 	}
 	begin = b.report.clock.Now()
-	if err := b.controller.start(); err != nil {
+	if err = b.controller.start(); err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}
 	profiled := b.profile(ctx, "restart", 3*time.Second)
-	if err := b.controller.inSync(ctx, b.size.total()); err != nil {
+	if err = b.controller.inSync(ctx, b.size.total()); err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}
 	f.restart = b.report.clock.Since(begin)
 	used := b.usage()[binaryName]
-	if err := pause(ctx, 2*time.Second); err != nil { // what it still does belongs to the restart
+	if err = pause(ctx, 2*time.Second); err != nil { // what it still does belongs to the restart
 		return err
 	}
 	profiled()

@@ -17,8 +17,10 @@ import (
 
 var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 
-func nestedString(content map[string]any, fields ...string) (string, bool, error) {
-	return unstructured.NestedString(content, fields...)
+// textOf is "" where there is none.
+func textOf(content map[string]any, fields ...string) string {
+	text, _, _ := unstructured.NestedString(content, fields...)
+	return text
 }
 
 // applied returns the checksum that the set was applied with, or "" while it is not applied.
@@ -31,8 +33,7 @@ func applied(set map[string]any) string {
 	conditions, _, _ := unstructured.NestedSlice(set, "status", "conditions")
 	for _, entry := range conditions {
 		if c, ok := entry.(map[string]any); ok && c["type"] == "ResourcesApplied" && c["status"] == "True" {
-			checksum, _, _ := nestedString(set, "status", "secretsDataChecksum")
-			return checksum
+			return textOf(set, "status", "secretsDataChecksum")
 		}
 	}
 	return ""
@@ -235,7 +236,7 @@ func newUpdateTracker(sets int, before map[string]string) *updateTracker {
 func (t *updateTracker) see(e event) bool {
 	name := e.object.GetName()
 	if e.resource == configMaps {
-		if says, _, _ := nestedString(e.content(), "data", dataKey); says != dataAfter {
+		if textOf(e.content(), "data", dataKey) != dataAfter {
 			return false
 		}
 		name = e.object.GetLabels()["app.kubernetes.io/instance"]
@@ -268,10 +269,7 @@ func (b *bench) remove(ctx context.Context, f *figures) error {
 	profiled := b.profile(ctx, "delete", f.floors[len(f.floors)-1].remove)
 	f.remove, err = b.both(ctx, func(ctx context.Context) error {
 		return parallel(ctx, b.size.sets, func(ctx context.Context, set int) error {
-			if err := b.bare.Resource(managedResources).Namespace(sourceNamespace).Delete(ctx, setName(set), metav1.DeleteOptions{}); err != nil {
-				return fmt.Errorf("delete ManagedResource %s: %w", setName(set), err)
-			}
-			return nil
+			return b.deleteSet(ctx, set)
 		})
 	}, func(ctx context.Context) (time.Time, error) {
 		return w.until(ctx, phaseLimit, "all sets and their objects to be gone", untilGone(b.size.sets+b.size.total()))
@@ -286,10 +284,17 @@ func (b *bench) remove(ctx context.Context, f *figures) error {
 	return b.tellRequests(place)
 }
 
+func (b *bench) deleteSet(ctx context.Context, set int) error {
+	if err := b.bare.Resource(managedResources).Namespace(sourceNamespace).Delete(ctx, setName(set), metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("delete ManagedResource %s: %w", setName(set), err)
+	}
+	return nil
+}
+
 // pick returns n different objects of the sets in an order that looks random and is the same in every run.
 func pick(s size, n int) []item {
 	source := rand.New(rand.NewPCG(uint64(s.sets), uint64(s.objects)))
-	var picked []item
+	picked := make([]item, 0, min(n, s.total()))
 	for _, index := range source.Perm(s.total())[:min(n, s.total())] {
 		picked = append(picked, itemsOf(oursRun, index/s.objects, s.objects, dataBefore)[index%s.objects])
 	}

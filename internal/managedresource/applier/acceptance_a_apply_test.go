@@ -48,7 +48,7 @@ func newSet(a *scene) {
 	document := a.ConfigMap("c", "1", "labels: {a: b}", "annotations: {note: x}")
 	a.set(document)
 	a.step("1: its object exists", func(a *scene) {
-		a.Expect(a.LiveConfigMap("c").Data).To(Equal(map[string]string{"key": "1"}))
+		a.Expect(a.live("c").Data).To(Equal(map[string]string{"key": "1"}))
 		a.Expect(managedresourcetest.Message(a.Get("mr"), "ResourcesApplied")).To(Equal("All resources are applied."))
 		a.Expect(a.conditions()).To(Equal(checksPending("True/ApplySucceeded")))
 	})
@@ -56,7 +56,7 @@ func newSet(a *scene) {
 		a.Expect(a.Get("mr").Finalizers).To(Equal([]string{"resources.gardener.cloud/gardener-resource-manager"}))
 	})
 	a.step("3: the object tells whose it is", func(a *scene) {
-		live := a.LiveConfigMap("c")
+		live := a.live("c")
 		a.Expect(live.Annotations).To(Equal(map[string]string{
 			"note":                            "x",
 			"resources.gardener.cloud/origin": a.Namespace + "/mr",
@@ -82,7 +82,7 @@ func clusterID(cfg *config.ResourceManagerConfiguration) { cfg.Controllers.Clust
 
 func originWithClusterID(a *scene) {
 	a.set(a.ConfigMap("c", "1"))
-	a.Expect(a.LiveConfigMap("c").Annotations).To(HaveKeyWithValue("resources.gardener.cloud/origin", "cid:"+a.Namespace+"/mr"))
+	a.Expect(a.live("c").Annotations).To(HaveKeyWithValue("resources.gardener.cloud/origin", "cid:"+a.Namespace+"/mr"))
 	a.quiet()
 }
 
@@ -119,7 +119,7 @@ func changedData(a *scene) {
 	after := a.next(a.ConfigMap("c", "2"))
 	a.Expect(after.Status.SecretsDataChecksum).NotTo(Equal(before.Status.SecretsDataChecksum))
 	a.Expect(describeConditions(after)).To(Equal(checksPending("True/ApplySucceeded")))
-	a.Expect(a.LiveConfigMap("c").Data).To(Equal(map[string]string{"key": "2"}))
+	a.Expect(a.live("c").Data).To(Equal(map[string]string{"key": "2"}))
 	a.quiet()
 }
 
@@ -145,7 +145,7 @@ func secondSecret(a *scene) {
 	after := a.awaitChecksumOtherThan(*before.Status.SecretsDataChecksum)
 	a.Expect(listed(after)).To(Equal(a.listedMaps("c", "d")))
 	a.Expect(after.Status.ObservedGeneration).To(Equal(after.Generation))
-	a.Expect(a.LiveConfigMap("d").Data).To(Equal(map[string]string{"key": "2"}))
+	a.Expect(a.live("d").Data).To(Equal(map[string]string{"key": "2"}))
 	a.quiet()
 }
 
@@ -162,20 +162,20 @@ func stuckHoldsBack(a *scene) {
 	a.free("c")
 	a.AwaitApplied("mr", "True/ApplySucceeded")
 	a.Expect(a.LiveConfigMap("c")).To(BeNil())
-	a.Expect(a.LiveConfigMap("d").Data).To(Equal(map[string]string{"key": "2"}))
+	a.Expect(a.live("d").Data).To(Equal(map[string]string{"key": "2"}))
 	a.quiet()
 }
 
 func unchangedSecret(a *scene) {
 	a.set(a.ConfigMap("c", "1"))
 	a.judgeHealthy()
-	before, live := a.Get("mr"), a.LiveConfigMap("c")
+	before, live := a.Get("mr"), a.live("c")
 	a.Requests.Reset()
 	a.patch(a.Source, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: "mr"}}, `{"metadata":{"labels":{"a":"b"}}}`)
 	a.soon(a.readsOfSecret).Should(Equal(1))
 	a.Consistently(a.Requests.Writes).WithTimeout(300 * time.Millisecond).Should(BeEmpty())
 	a.Expect(a.Get("mr")).To(BeComparableTo(before))
-	a.Expect(a.LiveConfigMap("c")).To(BeComparableTo(live))
+	a.Expect(a.live("c")).To(BeComparableTo(live))
 }
 
 func invalidBesideValid(a *scene) {
@@ -189,8 +189,8 @@ func invalidBesideValid(a *scene) {
 		"^Could not decode all new resources: "+
 			`\[Could not decode resource at index 1 in 'a.yaml' in secret '%[1]s/mr': [^']+\. `+
 			`Could not decode resource at index 2 in 'a.yaml' in secret '%[1]s/mr': [^']+\.\]$`, a.Namespace))
-	a.Expect(a.LiveConfigMap("c").Data).To(Equal(map[string]string{"key": "1"}))
-	a.Expect(a.LiveConfigMap("d").Data).To(Equal(map[string]string{"key": "2"}))
+	a.Expect(a.live("c").Data).To(Equal(map[string]string{"key": "1"}))
+	a.Expect(a.live("d").Data).To(Equal(map[string]string{"key": "2"}))
 	a.quiet()
 }
 
@@ -201,7 +201,7 @@ func becomesInvalid(a *scene) {
 	a.AwaitData("d", "2")
 	a.Expect(listed(mr)).To(Equal(a.listedMaps("c", "d")))
 	a.settled()
-	a.Expect(a.LiveConfigMap("c").Data).To(Equal(map[string]string{"key": "1"}))
+	a.Expect(a.live("c").Data).To(Equal(map[string]string{"key": "1"}))
 	a.quiet()
 	mr = a.next(a.ConfigMap("d", "2"))
 	a.Expect(listed(mr)).To(Equal(a.listedMaps("d")))

@@ -111,10 +111,10 @@ func stuckObjectHoldsSet(a *scene) {
 func keepObjects(a *scene) {
 	a.set(a.ConfigMap("c", "1"))
 	a.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = managedresourcetest.Yes() })
-	before := a.LiveConfigMap("c")
+	before := a.live("c")
 	a.delete()
 	a.AwaitGone("mr")
-	a.Expect(a.LiveConfigMap("c")).To(BeComparableTo(before))
+	a.Expect(a.live("c")).To(BeComparableTo(before))
 }
 
 func foreignClass(a *scene) {
@@ -144,11 +144,11 @@ func classTest(cfg *config.ResourceManagerConfiguration) {
 func movingClass(a *scene) {
 	other := a.StartAnother(classTest)
 	a.set(a.ConfigMap("c", "1"))
-	first := a.LiveConfigMap("c")
+	first := a.live("c")
 	a.class("test")
 	a.soon(func() []string { return a.Get("mr").Finalizers }).Should(Equal([]string{"resources.gardener.cloud/gardener-resource-manager-test"}))
 	a.AwaitApplied("mr", "True/ApplySucceeded")
-	a.Expect(a.LiveConfigMap("c").UID).NotTo(Equal(first.UID))
+	a.Expect(a.live("c").UID).NotTo(Equal(first.UID))
 	a.Expect(other.Requests.Writes()).To(ContainElement("POST /api/v1/namespaces/" + a.Namespace + "/configmaps"))
 	other.Requests.Reset()
 	a.Edit("c", `{"data":{"key":"2"}}`)
@@ -170,20 +170,20 @@ func modeIgnore(a *scene) {
 
 func release(a *scene) {
 	a.set(a.ConfigMap("c", "1", "annotations: {note: x}"))
-	before := a.LiveConfigMap("c")
+	before := a.live("c")
 	mr := a.next(a.ConfigMap("c", "1", ignoreMode))
 	a.Expect(mr.Status.Resources).To(BeEmpty())
-	live := a.LiveConfigMap("c")
+	live := a.live("c")
 	a.Expect(live.UID).To(Equal(before.UID))
 	a.Expect(live.Annotations).To(Equal(map[string]string{"note": "x"}))
 	a.Expect(live.Labels).To(Equal(map[string]string{"resources.gardener.cloud/managed-by": "gardener"}))
 	a.quiet()
 	a.Edit("c", `{"data":{"key":"2"}}`)
 	a.settled()
-	a.Expect(a.LiveConfigMap("c").Data).To(Equal(map[string]string{"key": "2"}))
+	a.Expect(a.live("c").Data).To(Equal(map[string]string{"key": "2"}))
 	a.delete()
 	a.AwaitGone("mr")
-	a.Expect(a.LiveConfigMap("c").UID).To(Equal(before.UID))
+	a.Expect(a.live("c").UID).To(Equal(before.UID))
 }
 
 func releaseOfAnotherOrigin(a *scene) {
@@ -192,22 +192,22 @@ func releaseOfAnotherOrigin(a *scene) {
 		a.Edit("c", `{"metadata":{"annotations":{"resources.gardener.cloud/origin":"other/set"}}}`)
 		a.Secret("mr", a.ConfigMap("c", "1", ignoreMode))
 	})
-	before := a.LiveConfigMap("c")
+	before := a.live("c")
 	a.soon(func() []string { return listed(a.Get("mr")) }).Should(BeEmpty())
 	a.AwaitApplied("mr", "True/ApplySucceeded")
-	a.Expect(a.LiveConfigMap("c")).To(BeComparableTo(before))
+	a.Expect(a.live("c")).To(BeComparableTo(before))
 	a.delete()
 	a.AwaitGone("mr")
-	a.Expect(a.LiveConfigMap("c")).To(BeComparableTo(before))
+	a.Expect(a.live("c")).To(BeComparableTo(before))
 }
 
 const deleteOnInvalid = `annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}`
 
 func validUpdateOfImmutable(a *scene) {
 	a.set("immutable: true\n" + a.ConfigMap("c", "1", deleteOnInvalid))
-	before := a.LiveConfigMap("c")
+	before := a.live("c")
 	a.next("immutable: true\n" + a.ConfigMap("c", "1", deleteOnInvalid, "labels: {a: b}"))
-	live := a.LiveConfigMap("c")
+	live := a.live("c")
 	a.Expect(live.UID).To(Equal(before.UID))
 	a.Expect(live.Labels).To(Equal(map[string]string{"a": "b", "resources.gardener.cloud/managed-by": "gardener"}))
 	a.quiet()
@@ -215,9 +215,9 @@ func validUpdateOfImmutable(a *scene) {
 
 func invalidUpdateOfImmutable(a *scene) {
 	a.set("immutable: true\n" + a.ConfigMap("c", "1", deleteOnInvalid))
-	before := a.LiveConfigMap("c")
+	before := a.live("c")
 	a.next("immutable: true\n" + a.ConfigMap("c", "2", deleteOnInvalid))
-	live := a.LiveConfigMap("c")
+	live := a.live("c")
 	a.Expect(live.UID).NotTo(Equal(before.UID))
 	a.Expect(live.Data).To(Equal(map[string]string{"key": "2"}))
 	a.quiet()
@@ -226,7 +226,7 @@ func invalidUpdateOfImmutable(a *scene) {
 func immutableReplacedByHand(a *scene) {
 	a.set("immutable: true\n" + a.ConfigMap("c", "1"))
 	a.Restart(func() {
-		live := a.LiveConfigMap("c")
+		live := a.live("c")
 		a.Expect(a.Target.Delete(a.Ctx, live)).To(Succeed())
 		a.Expect(a.Target.Create(a.Ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: "c", Labels: live.Labels, Annotations: live.Annotations},
@@ -244,15 +244,15 @@ func keepObject(value string) func(a *scene) {
 	return func(a *scene) {
 		annotation := fmt.Sprintf("annotations: {resources.gardener.cloud/keep-object: %q}", value)
 		a.set(a.ConfigMap("c", "1", annotation), a.ConfigMap("d", "1", annotation), a.ConfigMap("e", "1"))
-		c, d := a.LiveConfigMap("c"), a.LiveConfigMap("d")
+		c, d := a.live("c"), a.live("d")
 		mr := a.next(a.ConfigMap("d", "1", annotation), a.ConfigMap("e", "1"))
 		a.Expect(listed(mr)).To(Equal(a.listedMaps("d", "e")))
-		a.Expect(a.LiveConfigMap("c")).To(BeComparableTo(c))
+		a.Expect(a.live("c")).To(BeComparableTo(c))
 		a.quiet()
 		a.delete()
 		a.AwaitGone("mr")
-		a.Expect(a.LiveConfigMap("c")).To(BeComparableTo(c))
-		a.Expect(a.LiveConfigMap("d")).To(BeComparableTo(d))
+		a.Expect(a.live("c")).To(BeComparableTo(c))
+		a.Expect(a.live("d")).To(BeComparableTo(d))
 		a.Expect(a.LiveConfigMap("e")).To(BeNil())
 	}
 }
@@ -267,7 +267,7 @@ func finalizeDeletion(a *scene) {
 	a.AwaitApplied("mr", "Progressing/DeletionPending")
 	a.awaitAbsent("c")
 	a.Expect(clock.RealClock{}.Now()).To(BeTemporally(">=", due))
-	a.Expect(a.LiveConfigMap("d").Finalizers).To(Equal([]string{"example.com/stuck"}))
+	a.Expect(a.live("d").Finalizers).To(Equal([]string{"example.com/stuck"}))
 	a.free("d")
 	a.AwaitApplied("mr", "True/ApplySucceeded")
 }
@@ -287,7 +287,7 @@ func (a *scene) collectables() []string {
 func (a *scene) expectOnlyTheNodeIsGone() {
 	a.T.Helper()
 	a.Expect(a.read("v1", "Node", "", a.Namespace).Object).To(BeEmpty())
-	a.Expect(a.LiveConfigMap("c").DeletionTimestamp).To(BeNil())
+	a.Expect(a.live("c").DeletionTimestamp).To(BeNil())
 }
 
 func collectable(a *scene) {

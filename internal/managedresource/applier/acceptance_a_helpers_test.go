@@ -162,7 +162,7 @@ func describeConditions(mr *resourcesv1alpha1.ManagedResource) map[string]string
 	return found
 }
 
-// invalidated is what the health conditions of a changed set say, beside the given state of ResourcesApplied.
+// checksPending is what the health conditions of a changed set say, beside the given state of ResourcesApplied.
 func checksPending(applied string) map[string]string {
 	return map[string]string{"ResourcesApplied": applied, "ResourcesHealthy": "Unknown/ChecksPending", "ResourcesProgressing": "Unknown/ChecksPending"}
 }
@@ -215,6 +215,14 @@ func (a *scene) hold(name string) {
 func (a *scene) free(name string) {
 	a.T.Helper()
 	a.Edit(name, `{"metadata":{"finalizers":null}}`)
+}
+
+// live reads a ConfigMap of the target that must exist.
+func (a *scene) live(name string) *corev1.ConfigMap {
+	a.T.Helper()
+	found := a.LiveConfigMap(name)
+	a.Expect(found).NotTo(BeNil(), "ConfigMap %s does not exist", name)
+	return found
 }
 
 // awaitAbsent waits until a ConfigMap does not exist.

@@ -27,6 +27,8 @@ type task struct {
 	action action
 	// same tells that what is desired has not changed: whatever differs is drift.
 	same bool
+	// seen is what the decision is based on; the watch may have moved on meanwhile.
+	seen observe.Object
 }
 
 // outcome is what became of the objects of a set.
@@ -145,7 +147,7 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 			update: update, audit: p.audit, dirty: soiled, lookAgain: p.now.Add(-r.SyncPeriod),
 		}
 		if next := decide(f); next != leave {
-			tasks = append(tasks, task{each, next, f.same()})
+			tasks = append(tasks, task{each, next, f.same(), seen})
 		}
 	}
 	return tasks
@@ -177,10 +179,9 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outc
 	if err := r.guard(p, t.item, resource); err != nil {
 		return err
 	}
-	seen, _ := r.lookup(t.item)
 	if t.action == look || t.action == recall {
-		if r.claim(ctx, p, t.item.key, seen.Origin) == claimed {
-			return r.lose(p, t.item, seen.Origin, result)
+		if r.claim(ctx, p, t.item.key, t.seen.Origin) == claimed {
+			return r.lose(p, t.item, t.seen.Origin, result)
 		}
 	}
 	manifest, err := r.object(ctx, p, t.item)
@@ -200,7 +201,7 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outc
 	case create:
 		return w.create(ctx, true)
 	case recall:
-		if w.recall(seen) {
+		if w.recall(t.seen) {
 			return nil
 		}
 	}

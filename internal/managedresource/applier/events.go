@@ -30,11 +30,13 @@ const maxNote = 1024
 // Events tells users what happened to a set's objects, once per change.
 type Events struct{ Recorder events.EventRecorder }
 
-func (e *Events) send(mr *resourcesv1alpha1.ManagedResource, kind, reason, action, note string) {
+// send records an Event about a set. Related is the object or document that it is about: Events that differ only in
+// their notes are counted as one, and the later notes are lost.
+func (e *Events) send(mr *resourcesv1alpha1.ManagedResource, related *corev1.ObjectReference, kind, reason, action, note string) {
 	if len(note) > maxNote {
 		note = note[:maxNote-len("…")] + "…"
 	}
-	e.Recorder.Eventf(mr, nil, kind, reason, action, "%s", note)
+	e.Recorder.Eventf(mr, related, kind, reason, action, "%s", note)
 }
 
 func (e *Events) driftRepaired(mr *resourcesv1alpha1.ManagedResource, i *item, missing bool, manager string) {
@@ -45,37 +47,46 @@ func (e *Events) driftRepaired(mr *resourcesv1alpha1.ManagedResource, i *item, m
 	case manager != "":
 		note += fmt.Sprintf(", changed by %q", manager)
 	}
-	e.send(mr, corev1.EventTypeNormal, ReasonDriftRepaired, "Repair", note)
+	e.send(mr, i.reference(), corev1.EventTypeNormal, ReasonDriftRepaired, "Repair", note)
 }
 
 func (e *Events) fight(mr *resourcesv1alpha1.ManagedResource, i *item, manager string, pause time.Duration) {
 	if manager == "" {
 		manager = "unknown"
 	}
-	e.send(mr, corev1.EventTypeWarning, ReasonDriftFight, "Repair", fmt.Sprintf("Repairs of %s pause for %s: field manager %q changes it again and again",
+	e.send(mr, i.reference(), corev1.EventTypeWarning, ReasonDriftFight, "Repair", fmt.Sprintf("Repairs of %s pause for %s: field manager %q changes it again and again",
 		shown(i.kind, i.key.Namespace, i.key.Name), pause, manager))
 }
 
 func (e *Events) lost(mr *resourcesv1alpha1.ManagedResource, i *item, claimant string) {
-	e.send(mr, corev1.EventTypeWarning, ReasonObjectClaimed, "Apply", fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s') is held by ManagedResource %q, which wants it as well; remove it from one of the two",
+	e.send(mr, i.reference(), corev1.EventTypeWarning, ReasonObjectClaimed, "Apply", fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s') is held by ManagedResource %q, which wants it as well; remove it from one of the two",
 		shown(i.kind, i.key.Namespace, i.key.Name), i.place.index, i.place.dataKey, mr.Namespace, i.place.secret, claimant))
 }
 
 func (e *Events) deletionRefused(mr *resourcesv1alpha1.ManagedResource, ref resourcesv1alpha1.ObjectReference, reason string) {
-	e.send(mr, corev1.EventTypeWarning, ReasonDeletionRefused, "Delete", fmt.Sprintf("Left %s in place: %s", shown(refKind(ref), ref.Namespace, ref.Name), reason))
+	e.send(mr, &ref.ObjectReference, corev1.EventTypeWarning, ReasonDeletionRefused, "Delete", fmt.Sprintf("Left %s in place: %s", shown(refKind(ref), ref.Namespace, ref.Name), reason))
 }
 
 // failed tells about a fault, once as long as it stays the same.
-func (e *Events) failed(p *pass, reason, message string) {
+func (e *Events) failed(p *pass, related *corev1.ObjectReference, reason, message string) {
 	if p.set.told == reason+message {
 		return
 	}
 	p.set.told = reason + message
-	e.send(p.mr, corev1.EventTypeWarning, reason, "Apply", message)
+	if related == nil {
+		related = &corev1.ObjectReference{APIVersion: resourcesv1alpha1.SchemeGroupVersion.String(), Kind: "ManagedResource", Namespace: p.mr.Namespace, Name: p.mr.Name}
+	}
+	e.send(p.mr, related, corev1.EventTypeWarning, reason, "Apply", message)
 }
 
 // recovered forgets the fault that was told.
 func (e *Events) recovered(p *pass) { p.set.told = "" }
+
+// reference names the object for the Events API.
+func (i *item) reference() *corev1.ObjectReference {
+	version, kind := i.kind.ToAPIVersionAndKind()
+	return &corev1.ObjectReference{APIVersion: version, Kind: kind, Namespace: i.key.Namespace, Name: i.key.Name}
+}
 
 // shown names an object for a reader of Events.
 func shown(kind schema.GroupVersionKind, namespace, name string) string {

@@ -35,6 +35,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch,roleName=espalier-managedresource-controller-source
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-managedresource-controller-source
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=cluster-identity,verbs=get,namespace=kube-system,roleName=espalier-managedresource-controller-cluster-identity
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-managedresource-controller-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-managedresource-controller-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-resource-manager,verbs=get;update,namespace=espalier-system,roleName=espalier-managedresource-controller-lease
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=list;watch,roleName=espalier-managedresource-controller-target-base
@@ -173,7 +174,7 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	}
 	p := r.newPass(mr, audit || r.auditDue(mr))
 	if refusal := r.Limits.refuseSet(mr.Namespace); refusal != "" {
-		r.Events.failed(p, resourcesv1alpha1.ConditionApplyFailed, refusal)
+		r.Events.failed(p, nil, resourcesv1alpha1.ConditionApplyFailed, refusal)
 		return ctrl.Result{RequeueAfter: r.SyncPeriod}, r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, refusal))
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, min(r.SyncPeriod, deadlineCap), errors.New("the time for one reconciliation is over"))
@@ -189,7 +190,7 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 		return r.reportPending(ctx, p, open, again)
 	}
 	if err := r.release(ctx, p); err != nil {
-		r.Events.failed(p, resourcesv1alpha1.ReleaseOfOrphanedResourcesFailed, err.Error())
+		r.Events.failed(p, nil, resourcesv1alpha1.ReleaseOfOrphanedResourcesFailed, err.Error())
 		return ctrl.Result{}, errors.Join(err, r.report(ctx, p,
 			applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ReleaseOfOrphanedResourcesFailed, err.Error())))
 	}
@@ -274,6 +275,6 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 
 // cannotRead reports a Secret that is missing or unreadable. Nothing was applied or deleted.
 func (r *Reconciler) cannotRead(ctx context.Context, p *pass, err error) error {
-	r.Events.failed(p, resourcesv1alpha1.ConditionCannotReadSecret, err.Error())
+	r.Events.failed(p, nil, resourcesv1alpha1.ConditionCannotReadSecret, err.Error())
 	return errors.Join(err, r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionCannotReadSecret, err.Error())))
 }

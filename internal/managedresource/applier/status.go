@@ -151,7 +151,7 @@ func (r *Reconciler) judge(p *pass, result *outcome) (verdict, error) {
 	if len(result.failures) == 0 {
 		if len(p.set.faults) > 0 {
 			message := decodingMessage(p.set.faults)
-			r.Events.failed(p, resourcesv1alpha1.ConditionDecodingFailed, message)
+			r.Events.failed(p, nil, resourcesv1alpha1.ConditionDecodingFailed, message)
 			return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionDecodingFailed, message), nil
 		}
 		r.Events.recovered(p)
@@ -166,7 +166,7 @@ func (r *Reconciler) judge(p *pass, result *outcome) (verdict, error) {
 		message = claimedPrefix + message
 		return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, message), nil
 	}
-	r.Events.failed(p, resourcesv1alpha1.ConditionApplyFailed, message)
+	r.Events.failed(p, result.failures[0].item.reference(), resourcesv1alpha1.ConditionApplyFailed, message)
 	return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, message),
 		fmt.Errorf("could not apply all new resources: %s", message)
 }
@@ -199,7 +199,7 @@ func (r *Reconciler) reportPending(ctx context.Context, p *pass, open []pending,
 	}
 	message := pendingMessage(open, r.Clock.Now())
 	if failed {
-		r.Events.failed(p, resourcesv1alpha1.ConditionDeletionPending, message)
+		r.Events.failed(p, &open[0].ref.ObjectReference, resourcesv1alpha1.ConditionDeletionPending, message)
 	}
 	if err := r.report(ctx, p, applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionDeletionPending, message)); err != nil {
 		return ctrl.Result{}, err

@@ -63,7 +63,8 @@ func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight
 
 // Resource finds how a kind is served; its error satisfies meta.IsNoMatchError if it is not.
 func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
-	if kind.Group == "" && kind.Kind == "List" { // discovery mappers know it, no API server serves it
+	// Mappers would guess a missing version, and know lists, which no API server serves.
+	if kind.Version == "" || kind.Kind == "" || kind.Group == "" && kind.Kind == "List" {
 		return Resource{}, &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
 	}
 	mapping, err := t.mapper.RESTMapping(kind.GroupKind(), kind.Version)

@@ -54,9 +54,10 @@ func (b *bench) measureFloor(ctx context.Context, round int) (floor, error) {
 	}
 	usage := b.usage()
 	begin := b.report.clock.Now()
-	if err = parallel(ctx, len(items), func(ctx context.Context, i int) error {
+	err = parallel(ctx, len(items), func(ctx context.Context, i int) error {
 		return create(ctx, b.bare, items[i])
-	}); err != nil {
+	})
+	if err != nil {
 		return floor{}, err
 	}
 	f.create = b.report.clock.Since(begin)
@@ -67,7 +68,8 @@ func (b *bench) measureFloor(ctx context.Context, round int) (floor, error) {
 		return floor{}, err
 	}
 	b.report.detail("requests: %s", pressure(requests))
-	if err := b.settle(ctx); err != nil {
+	err = b.settle(ctx)
+	if err != nil {
 		return floor{}, err
 	}
 	usage = b.usage()
@@ -86,14 +88,15 @@ func (b *bench) removeFloor(ctx context.Context, items []item) (time.Duration, e
 	}
 	defer f.stop()
 	begin := b.report.clock.Now()
-	if err = parallel(ctx, len(items), func(ctx context.Context, i int) error {
+	err = parallel(ctx, len(items), func(ctx context.Context, i int) error {
 		o := items[i].object
 		c := b.bare.Resource(items[i].resource).Namespace(o.GetNamespace())
 		if failure := c.Delete(ctx, o.GetName(), deleteOptions(items[i].resource)); failure != nil {
 			return fmt.Errorf("delete %s: %w", describe(o), failure)
 		}
 		return nil
-	}); err != nil {
+	})
+	if err != nil {
 		return 0, err
 	}
 	end, err := f.until(ctx, phaseLimit, "the objects of the bare client to be gone", untilGone(len(items)))

@@ -56,10 +56,12 @@ func measure(ctx context.Context, r *report, p programs, o options, s size) (f f
 	}
 	defer func() { err = errors.Join(err, plane.Stop()) }()
 	b := &bench{report: r, programs: p, options: o, size: s, plane: plane, audit: auditLog{plane.AuditLog()}}
-	if err = b.connect(); err != nil {
+	err = b.connect()
+	if err != nil {
 		return f, err
 	}
-	if err = b.install(ctx); err != nil {
+	err = b.install(ctx)
+	if err != nil {
 		return f, err
 	}
 	if b.controller, err = newController(ctx, plane.AdminConfig(), p.controller, filepath.Join(dir, binaryName), o.profiles != ""); err != nil {

@@ -101,7 +101,8 @@ func (b *bench) repairDeleted(ctx context.Context, w *follower, i item) (time.Du
 		return 0, fmt.Errorf("read %s: %w", describe(i.object), err)
 	}
 	background := metav1.DeletePropagationBackground
-	if err = c.Delete(ctx, i.object.GetName(), metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+	err = c.Delete(ctx, i.object.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
+	if err != nil {
 		return 0, fmt.Errorf("delete %s: %w", describe(i.object), err)
 	}
 	begin := b.report.clock.Now()

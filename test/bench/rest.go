@@ -48,7 +48,8 @@ func (b *bench) atRest(ctx context.Context, f *figures) error {
 		return err
 	}
 	begin := b.report.clock.Now()
-	if err = pause(ctx, b.options.rest); err != nil {
+	err = pause(ctx, b.options.rest)
+	if err != nil {
 		return err
 	}
 	after, err := cpuTime(id)
@@ -82,7 +83,8 @@ func (b *bench) quiet(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err = pause(ctx, quietFor); err != nil {
+		err = pause(ctx, quietFor)
+		if err != nil {
 			return err
 		}
 		requests, err := b.audit.since(place, controllerUser)
@@ -115,16 +117,19 @@ func (b *bench) restart(ctx context.Context, f *figures) error {
 		return err
 	}
 	begin = b.report.clock.Now()
-	if err = b.controller.start(); err != nil {
+	err = b.controller.start()
+	if err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}
 	profiled := b.profile(ctx, "restart", 3*time.Second)
-	if err = b.controller.inSync(ctx, b.size.total()); err != nil {
+	err = b.controller.inSync(ctx, b.size.total())
+	if err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}
 	f.restart = b.report.clock.Since(begin)
 	used := b.usage()[binaryName]
-	if err = pause(ctx, 2*time.Second); err != nil { // what it still does belongs to the restart
+	err = pause(ctx, 2*time.Second) // what it still does belongs to the restart
+	if err != nil {
 		return err
 	}
 	profiled()

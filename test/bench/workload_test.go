@@ -40,8 +40,8 @@ func TestSecretHoldsEveryObjectAsOneDocument(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for _, want := range items {
-		document, err := documents.Read()
-		g.Expect(err).NotTo(HaveOccurred())
+		document, failure := documents.Read()
+		g.Expect(failure).NotTo(HaveOccurred())
 		got := &unstructured.Unstructured{}
 		g.Expect(yaml.Unmarshal(document, &got.Object)).To(Succeed())
 		g.Expect(got.GetKind() + " " + got.GetName()).To(Equal(want.object.GetKind() + " " + want.object.GetName()))

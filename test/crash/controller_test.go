@@ -116,13 +116,17 @@ func (c *controller) complaints() []string {
 func (c *controller) freePorts() (ports [3]int) {
 	c.t.Helper()
 	g := NewWithT(c.t)
+	var listeners [3]net.Listener
 	for i := range ports {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		var err error
+		listeners[i], err = net.Listen("tcp", "127.0.0.1:0")
 		g.Expect(err).NotTo(HaveOccurred())
-		defer func() { _ = listener.Close() }() // only when all are found, so that they differ
-		address, isTCP := listener.Addr().(*net.TCPAddr)
+		address, isTCP := listeners[i].Addr().(*net.TCPAddr)
 		g.Expect(isTCP).To(BeTrue())
 		ports[i] = address.Port
+	}
+	for _, listener := range listeners { // only when all are found, so that they differ
+		g.Expect(listener.Close()).To(Succeed())
 	}
 	return ports
 }

@@ -9,11 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/espalier-dev/espalier/internal/config"
-	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
 func TestAcceptanceB59SecretsOfAServiceAccountStay(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		account := func(metadata string) string {
 			return e.Fill("apiVersion: v1\nkind: ServiceAccount\nmetadata: {" + metadata + "name: web, namespace: $NS}\nsecrets: [{name: manifest}]")
 		}
@@ -25,18 +25,18 @@ func TestAcceptanceB59SecretsOfAServiceAccountStay(t *testing.T) {
 		e.AwaitChange(before)
 		live := e.Live(accountKind, "web")
 		e.Expect(live.GetLabels()).To(HaveKeyWithValue("a", "b"))
-		e.Expect(Field(live, "secrets")).To(Equal([]any{map[string]any{"name": "one"}, map[string]any{"name": "two"}}))
-		e.Expect(Field(live, "imagePullSecrets")).To(Equal([]any{map[string]any{"name": "three"}}))
+		e.Expect(managedresourcetest.Field(live, "secrets")).To(Equal([]any{map[string]any{"name": "one"}, map[string]any{"name": "two"}}))
+		e.Expect(managedresourcetest.Field(live, "imagePullSecrets")).To(Equal([]any{map[string]any{"name": "three"}}))
 		e.Expect(e.Look("mr")).To(BeEmpty())
 	})
 }
 
 func TestAcceptanceB60LabelsThatTheAPIServerAddsToAJobStay(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", onceJob(e, ""))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
 		live := e.Live(jobKind, "once")
-		labels, selector := Field(live, "spec", "template", "metadata", "labels"), Field(live, "spec", "selector")
+		labels, selector := managedresourcetest.Field(live, "spec", "template", "metadata", "labels"), managedresourcetest.Field(live, "spec", "selector")
 		e.Expect(labels).To(And(HaveKeyWithValue("app", "once"), HaveKey("batch.kubernetes.io/controller-uid"), HaveKey("job-name"), HaveKeyWithValue(managedBy, "gardener")))
 		e.Expect(e.Look("mr")).To(BeEmpty())
 		e.Expect(e.Live(jobKind, "once").GetGeneration()).To(Equal(live.GetGeneration()))
@@ -45,14 +45,14 @@ func TestAcceptanceB60LabelsThatTheAPIServerAddsToAJobStay(t *testing.T) {
 		e.AwaitChange(before)
 		live = e.Live(jobKind, "once")
 		e.Expect(live.GetLabels()).To(HaveKeyWithValue("a", "b"))
-		e.Expect(Field(live, "spec", "template", "metadata", "labels")).To(Equal(labels))
-		e.Expect(Field(live, "spec", "selector")).To(Equal(selector))
+		e.Expect(managedresourcetest.Field(live, "spec", "template", "metadata", "labels")).To(Equal(labels))
+		e.Expect(managedresourcetest.Field(live, "spec", "selector")).To(Equal(selector))
 		e.Expect(e.Look("mr")).To(BeEmpty())
 	})
 }
 
 func TestAcceptanceB61VolumeClaimTemplatesOfALiveStatefulSetStay(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", webStatefulSet(e, "", "1Gi"))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
 		live := e.Live(statefulSetKind, "web")
@@ -61,16 +61,17 @@ func TestAcceptanceB61VolumeClaimTemplatesOfALiveStatefulSetStay(t *testing.T) {
 		after := e.Live(statefulSetKind, "web")
 		e.Expect(after.GetUID()).To(Equal(live.GetUID()))
 		e.Expect(after.GetGeneration()).To(Equal(live.GetGeneration()))
-		e.Expect(Field(after, "spec")).To(Equal(Field(live, "spec")))
+		e.Expect(managedresourcetest.Field(after, "spec")).To(Equal(managedresourcetest.Field(live, "spec")))
 		e.Expect(e.Look("mr")).To(BeEmpty())
 	})
 }
 
 func TestAcceptanceB65NothingIsSentAtRest(t *testing.T) {
+	t.Parallel()
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := New(t, Options{TwoClusters: two, Configure: everySecond})
+			e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: two, Configure: everySecond})
 			e.Set("mr", e.ConfigMap("c", "1"), webDeployment(e, "", "replicas: 0, ", ""))
 			e.AwaitApplied("mr", "True/ApplySucceeded")
 			e.Expect(e.Look("mr")).To(BeEmpty())
@@ -89,25 +90,25 @@ func everySecond(c *config.ResourceManagerConfiguration) {
 }
 
 // awaitPasses waits until a set of two objects was looked at so many times without a request.
-func awaitPasses(e *Env, passes float64) {
+func awaitPasses(e *managedresourcetest.Env, passes float64) {
 	e.T.Helper()
 	const spared = "espalier_managedresource_requests_saved_total"
 	before := e.Counter(spared)
-	e.Eventually(func() float64 { return e.Counter(spared) - before }).WithTimeout(Patience).WithPolling(20 * time.Millisecond).Should(BeNumerically(">=", 2*passes))
+	e.Eventually(func() float64 { return e.Counter(spared) - before }).WithTimeout(managedresourcetest.Patience).WithPolling(20 * time.Millisecond).Should(BeNumerically(">=", 2*passes))
 }
 
 func TestAcceptanceB65EveryObjectIsUpdatedEachPeriodIfThatIsConfigured(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{TwoClusters: true, Configure: func(c *config.ResourceManagerConfiguration) {
+	e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Configure: func(c *config.ResourceManagerConfiguration) {
 		everySecond(c)
-		c.Controllers.ManagedResource.AlwaysUpdate = Yes()
+		c.Controllers.ManagedResource.AlwaysUpdate = managedresourcetest.Yes()
 	}})
 	e.Set("mr", e.ConfigMap("c", "1"), webDeployment(e, "", "replicas: 0, ", ""))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 	before := []string{e.LiveConfigMap("c").ResourceVersion, e.Live(deploymentKind, "web").GetResourceVersion()}
 	recording := e.Requests.Record()
 	for _, path := range []string{"/api/v1/namespaces/$NS/configmaps/c", "/apis/apps/v1/namespaces/$NS/deployments/web"} {
-		e.Eventually(func() []Sent { return recording.Of("PUT", e.Fill(path)) }).WithTimeout(Patience).WithPolling(20 * time.Millisecond).Should(HaveLen(3))
+		e.Eventually(func() []managedresourcetest.Sent { return recording.Of("PUT", e.Fill(path)) }).WithTimeout(managedresourcetest.Patience).WithPolling(20 * time.Millisecond).Should(HaveLen(3))
 	}
 	e.Expect([]string{e.LiveConfigMap("c").ResourceVersion, e.Live(deploymentKind, "web").GetResourceVersion()}).To(Equal(before))
 }
@@ -462,10 +463,11 @@ spec: {replicas: 0, selector: {matchLabels: {app: r}}, template: {metadata: {lab
 
 // What the API server adds, or writes in another way, is nobody's change. Items 56 to 61 and 65 rest on this.
 func TestAcceptanceB65DefaultsAreNotTakenForDrift(t *testing.T) {
+	t.Parallel()
 	for setup, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(setup, func(t *testing.T) {
 			t.Parallel()
-			e := New(t, Options{TwoClusters: two, Stopped: true, Configure: steady})
+			e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: two, Stopped: true, Configure: steady})
 			e.Define(e.Fill("$NS-w.example.test"), "v1", "Widget")
 			e.Start()
 			e.Create(e.Fill("{apiVersion: v1, kind: ServiceAccount, metadata: {name: web, namespace: $NS}}"))
@@ -475,8 +477,8 @@ func TestAcceptanceB65DefaultsAreNotTakenForDrift(t *testing.T) {
 			e.Restart(nil)
 			for name := range defaulted {
 				t.Run(name+" after a restart", func(t *testing.T) {
-					e := e.Within(t)
-					e.Expect(e.Look(setName(name))).To(BeEmpty())
+					sub := e.Within(t)
+					sub.Expect(sub.Look(setName(name))).To(BeEmpty())
 				})
 			}
 		})
@@ -485,7 +487,7 @@ func TestAcceptanceB65DefaultsAreNotTakenForDrift(t *testing.T) {
 
 func setName(kind string) string { return strings.ToLower(strings.ReplaceAll(kind, " ", "-")) }
 
-func takesNothingForDrift(e *Env, set string, tc defaultedKind) {
+func takesNothingForDrift(e *managedresourcetest.Env, set string, tc defaultedKind) {
 	kind, name := e.Fill(tc.kind), e.Fill(tc.name)
 	e.Set(set, e.Fill(tc.manifest))
 	e.AwaitApplied(set, "True/ApplySucceeded")

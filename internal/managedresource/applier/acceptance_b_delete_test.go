@@ -10,17 +10,17 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
 // claim is a PersistentVolumeClaim, not in any set.
-func claim(e *Env, name, app string) string {
+func claim(e *managedresourcetest.Env, name, app string) string {
 	return e.Fill("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: " + name + ", namespace: $NS, labels: {app: " + app + "}}\n" +
 		"spec: {accessModes: [ReadWriteOnce], storageClassName: none, resources: {requests: {storage: 1Gi}}}")
 }
 
 // claimsOf creates a set with a StatefulSet, and claims of which one does not match it.
-func claimsOf(e *Env, deleteThem *bool) *resourcesv1alpha1.ManagedResource {
+func claimsOf(e *managedresourcetest.Env, deleteThem *bool) *resourcesv1alpha1.ManagedResource {
 	e.Secret("mr", webStatefulSet(e, "", "1Gi"))
 	mr := e.ManagedResource("mr", "mr")
 	mr.Spec.DeletePersistentVolumeClaims = deleteThem
@@ -31,13 +31,14 @@ func claimsOf(e *Env, deleteThem *bool) *resourcesv1alpha1.ManagedResource {
 }
 
 func TestAcceptanceB62ClaimsOfAStatefulSetAreDeletedWithItIfThatIsWanted(t *testing.T) {
-	for name, remove := range map[string]func(e *Env){
-		"when the set drops it":   func(e *Env) { e.Secret("mr", e.ConfigMap("c", "1")) },
-		"when the set is deleted": func(e *Env) { e.Delete("mr") },
+	t.Parallel()
+	for name, remove := range map[string]func(e *managedresourcetest.Env){
+		"when the set drops it":   func(e *managedresourcetest.Env) { e.Secret("mr", e.ConfigMap("c", "1")) },
+		"when the set is deleted": func(e *managedresourcetest.Env) { e.Delete("mr") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inOneCluster(t)
-			claimsOf(e, Yes())
+			claimsOf(e, managedresourcetest.Yes())
 			remove(e)
 			e.AwaitAbsent(statefulSetKind, "web")
 			e.AwaitAbsent(claimKind, "data-web-0")
@@ -60,7 +61,7 @@ func TestAcceptanceB62ASelectorWithoutLabelsDeletesNoClaim(t *testing.T) {
 	e := inOneCluster(t)
 	e.Secret("mr", strings.Replace(webStatefulSet(e, "", "1Gi"), "selector: {matchLabels: {app: web}}", "selector: {matchExpressions: [{key: app, operator: In, values: [web]}]}", 1))
 	mr := e.ManagedResource("mr", "mr")
-	mr.Spec.DeletePersistentVolumeClaims = Yes()
+	mr.Spec.DeletePersistentVolumeClaims = managedresourcetest.Yes()
 	e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
 	e.Create(claim(e, "data-web-0", "web"))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -70,9 +71,10 @@ func TestAcceptanceB62ASelectorWithoutLabelsDeletesNoClaim(t *testing.T) {
 }
 
 func TestAcceptanceB63WorkloadsAreDeletedInTheForeground(t *testing.T) {
-	for name, remove := range map[string]func(e *Env){
-		"when the set drops them": func(e *Env) { e.Secret("mr", e.ConfigMap("kept", "1")) },
-		"when the set is deleted": func(e *Env) { e.Delete("mr") },
+	t.Parallel()
+	for name, remove := range map[string]func(e *managedresourcetest.Env){
+		"when the set drops them": func(e *managedresourcetest.Env) { e.Secret("mr", e.ConfigMap("kept", "1")) },
+		"when the set is deleted": func(e *managedresourcetest.Env) { e.Delete("mr") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inOneCluster(t)
@@ -107,7 +109,7 @@ func TestAcceptanceB63WorkloadsAreDeletedInTheForeground(t *testing.T) {
 }
 
 func TestAcceptanceB64AMoveBetweenTheGroupsOfADeploymentKeepsIt(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", webDeployment(e, "labels: {a: b}, ", "replicas: 0, ", ""))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
 		uid := e.Live(deploymentKind, "web").GetUID()
@@ -138,18 +140,19 @@ func names(mr *resourcesv1alpha1.ManagedResource) []string {
 }
 
 func TestAcceptanceB64EquivalencesOfASetKeepWhatMoves(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
-		equivalences func(e *Env) [][]metav1.GroupKind
+		equivalences func(e *managedresourcetest.Env) [][]metav1.GroupKind
 		kept         bool
 	}{
-		"with equivalences": {kept: true, equivalences: func(e *Env) [][]metav1.GroupKind {
+		"with equivalences": {kept: true, equivalences: func(e *managedresourcetest.Env) [][]metav1.GroupKind {
 			return [][]metav1.GroupKind{{{Group: e.Fill("old.$NS.test"), Kind: "Gadget"}, {Group: e.Fill("new.$NS.test"), Kind: "Widget"}}}
 		}},
-		"without": {equivalences: func(*Env) [][]metav1.GroupKind { return nil }},
+		"without": {equivalences: func(*managedresourcetest.Env) [][]metav1.GroupKind { return nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := New(t, Options{Stopped: true, Configure: steady})
+			e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: steady})
 			e.Define(e.Fill("old.$NS.test"), "v1", "Gadget")
 			e.Define(e.Fill("new.$NS.test"), "v1", "Widget")
 			e.Start()
@@ -189,11 +192,11 @@ func TestAcceptanceB66ASetThatBecomesUnhealthyIsLookedAtAtOnce(t *testing.T) {
 	const spared = "espalier_managedresource_requests_saved_total" // one per look at a set of one object
 	before := e.Counter(spared)
 	looks := func() float64 { return e.Counter(spared) - before }
-	e.Expect(Condition(e.Get("mr"), "ResourcesHealthy")).To(Equal("Unknown/ChecksPending"))
+	e.Expect(managedresourcetest.Condition(e.Get("mr"), "ResourcesHealthy")).To(Equal("Unknown/ChecksPending"))
 	turn("False") // no news: nobody had called the set healthy
 	for _, want := range []float64{1, 2} {
 		turn("True")
 		turn("False")
-		e.Eventually(looks).WithTimeout(Patience).WithPolling(5 * time.Millisecond).Should(Equal(want))
+		e.Eventually(looks).WithTimeout(managedresourcetest.Patience).WithPolling(5 * time.Millisecond).Should(Equal(want))
 	}
 }

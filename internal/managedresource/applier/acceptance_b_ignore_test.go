@@ -6,11 +6,11 @@ import (
 	. "github.com/onsi/gomega"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
 func TestAcceptanceB40AnIgnoredManifestIsCreatedOnceAndDeletedWithItsSet(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		const ignore = `annotations: {resources.gardener.cloud/ignore: "true", resources.gardener.cloud/description: wrong}`
 		e.Set("mr", e.ConfigMap("c", "1", ignore))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -50,14 +50,14 @@ func TestAcceptanceB40AnIgnoredObjectThatIsDeletedByHandComesBack(t *testing.T) 
 	e.AwaitData("c", "1")
 }
 
-func ignoreSet(e *Env, value string) {
+func ignoreSet(e *managedresourcetest.Env, value string) {
 	e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) {
 		mr.Annotations = map[string]string{"resources.gardener.cloud/ignore": value}
 	})
 }
 
 func TestAcceptanceB41AnIgnoredSetIsLeftAlone(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", e.ConfigMap("c", "1"))
 		e.AwaitApplied("mr", "True/ApplySucceeded")
 		ignoreSet(e, "true")
@@ -88,15 +88,16 @@ func conditions(mr *resourcesv1alpha1.ManagedResource) map[string]string {
 }
 
 func TestAcceptanceB42ASetThatIsNoLongerIgnoredIsBroughtUpToDate(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
-		meanwhile func(e *Env)
+		meanwhile func(e *managedresourcetest.Env)
 		want      string
 	}{
-		"an edit by hand is reverted": {meanwhile: func(e *Env) { e.Edit("c", `{"data":{"key":"by hand"}}`) }, want: "1"},
+		"an edit by hand is reverted": {meanwhile: func(e *managedresourcetest.Env) { e.Edit("c", `{"data":{"key":"by hand"}}`) }, want: "1"},
 		"an edit by hand is reverted by another process": {
-			meanwhile: func(e *Env) { e.Restart(func() { e.Edit("c", `{"data":{"key":"by hand"}}`) }) }, want: "1",
+			meanwhile: func(e *managedresourcetest.Env) { e.Restart(func() { e.Edit("c", `{"data":{"key":"by hand"}}`) }) }, want: "1",
 		},
-		"a change of the Secret is made up for": {meanwhile: func(e *Env) { e.Secret("mr", e.ConfigMap("c", "2")) }, want: "2"},
+		"a change of the Secret is made up for": {meanwhile: func(e *managedresourcetest.Env) { e.Secret("mr", e.ConfigMap("c", "2")) }, want: "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inOneCluster(t)

@@ -12,10 +12,10 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
-	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-func compressed(e *Env, text string) []byte {
+func compressed(e *managedresourcetest.Env, text string) []byte {
 	var out bytes.Buffer
 	writer := brotli.NewWriter(&out)
 	_, err := writer.Write([]byte(text))
@@ -25,7 +25,7 @@ func compressed(e *Env, text string) []byte {
 }
 
 func TestImprovementBCompressedKeysAreRead(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		value := compressed(e, e.ConfigMap("c", "1")+"---\n"+e.ConfigMap("d", "1"))
 		plain := e.ConfigMap("plain", "1")
 		e.SecretData("mr", map[string][]byte{"data.yaml.br": value, "plain.yaml": []byte(plain)})
@@ -43,40 +43,41 @@ func TestImprovementBAKeyThatOnlyLooksCompressedIsAFault(t *testing.T) {
 	e.SecretData("mr", map[string][]byte{"data.yaml.br": []byte(e.ConfigMap("c", "1")), "plain.yaml": []byte(e.ConfigMap("plain", "1"))})
 	e.Expect(e.Source.Create(e.Ctx, e.ManagedResource("mr", "mr"))).To(Succeed())
 	mr := e.AwaitApplied("mr", "False/DecodingFailed")
-	e.Expect(Message(mr, "ResourcesApplied")).To(HavePrefix(e.Fill("Could not decode all new resources: [Could not decode resource at index 0 in 'data.yaml.br' in secret '$NS/mr': ")))
+	e.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).To(HavePrefix(e.Fill("Could not decode all new resources: [Could not decode resource at index 0 in 'data.yaml.br' in secret '$NS/mr': ")))
 	e.AwaitData("plain", "1")
 }
 
 func TestImprovementBTheTimeOfARestartByHandStays(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		kind, object, patch string
-		manifest            func(e *Env, image string) string
+		manifest            func(e *managedresourcetest.Env, image string) string
 		template            []string
 	}{
 		"Deployment": {
 			kind: deploymentKind, object: "web", template: []string{"spec", "template"},
-			manifest: func(e *Env, image string) string {
+			manifest: func(e *managedresourcetest.Env, image string) string {
 				return strings.Replace(webDeployment(e, "", "replicas: 0, ", ""), "image: i", "image: "+image, 1)
 			},
 			patch: `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"noon"}}}}}`,
 		},
 		"StatefulSet": {
 			kind: statefulSetKind, object: "web", template: []string{"spec", "template"},
-			manifest: func(e *Env, image string) string {
+			manifest: func(e *managedresourcetest.Env, image string) string {
 				return strings.Replace(webStatefulSet(e, "", "1Gi"), "image: i", "image: "+image, 1)
 			},
 			patch: `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"noon"}}}}}`,
 		},
 		"DaemonSet": {
 			kind: "apps/v1/DaemonSet", object: "d", template: []string{"spec", "template"},
-			manifest: func(e *Env, image string) string {
+			manifest: func(e *managedresourcetest.Env, image string) string {
 				return e.Fill(strings.Replace(defaulted["DaemonSet"].manifest, `"i:latest"`, image, 1))
 			},
 			patch: `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"noon"}}}}}`,
 		},
 		"CronJob": {
 			kind: "batch/v1/CronJob", object: "nightly", template: []string{"spec", "jobTemplate", "spec", "template"},
-			manifest: func(e *Env, image string) string {
+			manifest: func(e *managedresourcetest.Env, image string) string {
 				return strings.Replace(nightlyCronJob(e), "image: i", "image: "+image, 1)
 			},
 			patch: `{"spec":{"jobTemplate":{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"noon"}}}}}}}`,
@@ -91,8 +92,8 @@ func TestImprovementBTheTimeOfARestartByHandStays(t *testing.T) {
 			e.Secret("mr", tc.manifest(e, "two"))
 			e.AwaitChange(before)
 			live := e.Live(tc.kind, tc.object)
-			e.Expect(Field(live, append(tc.template, "metadata", "annotations")...)).To(Equal(map[string]any{"kubectl.kubernetes.io/restartedAt": "noon"}))
-			containers, _ := Field(live, append(tc.template, "spec", "containers")...).([]any)
+			e.Expect(managedresourcetest.Field(live, append(tc.template, "metadata", "annotations")...)).To(Equal(map[string]any{"kubectl.kubernetes.io/restartedAt": "noon"}))
+			containers, _ := managedresourcetest.Field(live, append(tc.template, "spec", "containers")...).([]any)
 			e.Expect(containers).To(HaveExactElements(HaveKeyWithValue("image", "two")))
 		})
 	}
@@ -100,7 +101,7 @@ func TestImprovementBTheTimeOfARestartByHandStays(t *testing.T) {
 
 func TestImprovementBOneInstanceMayServeAllClasses(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{Configure: func(c *config.ResourceManagerConfiguration) {
+	e := managedresourcetest.New(t, managedresourcetest.Options{Configure: func(c *config.ResourceManagerConfiguration) {
 		steady(c)
 		c.Controllers.ResourceClass = ptr.To("*")
 	}})
@@ -122,7 +123,7 @@ func TestImprovementBOneInstanceMayServeAllClasses(t *testing.T) {
 }
 
 func TestImprovementBASetIsServedAsSoonAsAnotherInstanceLetsGo(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Secret("mr", e.ConfigMap("c", "1"))
 		mr := e.ManagedResource("mr", "mr")
 		mr.Finalizers = []string{"resources.gardener.cloud/gardener-resource-manager-seed", "example.test/hold"}
@@ -138,12 +139,13 @@ func TestImprovementBASetIsServedAsSoonAsAnotherInstanceLetsGo(t *testing.T) {
 }
 
 // unchangeable is a ConfigMap that cannot be updated and is replaced instead.
-func unchangeable(e *Env, value, propagation string) string {
+func unchangeable(e *managedresourcetest.Env, value, propagation string) string {
 	annotations := `annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"` + propagation + "}"
 	return e.ConfigMap("c", value, annotations) + "immutable: true\n"
 }
 
 func TestImprovementBTheDeletionAfterAnInvalidUpdateMayBePropagated(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct{ propagation, want string }{
 		"by default":        {},
 		"in the background": {propagation: "Background", want: "Background"},
@@ -169,7 +171,7 @@ func TestImprovementBTheDeletionAfterAnInvalidUpdateMayBePropagated(t *testing.T
 			e.Expect(sent).To(HaveLen(1))
 			policy, _ := sent[0].Body["propagationPolicy"].(string)
 			e.Expect(policy).To(Equal(tc.want))
-			e.Expect(Field(&unstructured.Unstructured{Object: sent[0].Body}, "preconditions", "uid")).To(BeEquivalentTo(uid))
+			e.Expect(managedresourcetest.Field(&unstructured.Unstructured{Object: sent[0].Body}, "preconditions", "uid")).To(BeEquivalentTo(uid))
 		})
 	}
 }
@@ -182,7 +184,7 @@ func TestImprovementBAnUnknownPropagationIsAFault(t *testing.T) {
 	uid := e.LiveConfigMap("c").UID
 	e.Secret("mr", unchangeable(e, "2", annotation))
 	mr := e.AwaitApplied("mr", "False/ApplyFailed")
-	e.Expect(Message(mr, "ResourcesApplied")).To(Equal(e.Fill(`error deleting object "v1/ConfigMap/$NS/c" after 'invalid' update error: ` +
+	e.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).To(Equal(e.Fill(`error deleting object "v1/ConfigMap/$NS/c" after 'invalid' update error: ` +
 		`annotation resources.gardener.cloud/deletion-propagation-on-invalid-update has value "Sometimes", allowed are Background, Foreground and Orphan ` +
 		`(index 0 in 'objects.yaml' in secret '$NS/mr')`)))
 	live := e.LiveConfigMap("c")

@@ -1,17 +1,18 @@
 package applier_test
 
 import (
+	"maps"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
 // injecting creates a set with labels to inject.
-func injecting(e *Env, labels map[string]string, documents ...string) {
+func injecting(e *managedresourcetest.Env, labels map[string]string, documents ...string) {
 	e.Secret("mr", documents...)
 	mr := e.ManagedResource("mr", "mr")
 	mr.Spec.InjectLabels = labels
@@ -20,14 +21,14 @@ func injecting(e *Env, labels map[string]string, documents ...string) {
 }
 
 func TestAcceptanceB43LabelsAreInjectedIntoADeploymentAndItsPodTemplate(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		injecting(e, map[string]string{"foo": "bar"}, webDeployment(e, "labels: {own: yes1}, ", "replicas: 0, ", ""))
 		live := e.Live(deploymentKind, "web")
 		e.Expect(live.GetLabels()).To(Equal(map[string]string{"own": "yes1", "foo": "bar", "resources.gardener.cloud/managed-by": "gardener"}))
-		e.Expect(Field(live, "spec", "template", "metadata", "labels")).To(Equal(map[string]any{
+		e.Expect(managedresourcetest.Field(live, "spec", "template", "metadata", "labels")).To(Equal(map[string]any{
 			"app": "web", "foo": "bar", "resources.gardener.cloud/managed-by": "gardener",
 		}))
-		e.Expect(Field(live, "spec", "selector")).To(Equal(map[string]any{"matchLabels": map[string]any{"app": "web"}}))
+		e.Expect(managedresourcetest.Field(live, "spec", "selector")).To(Equal(map[string]any{"matchLabels": map[string]any{"app": "web"}}))
 	})
 }
 
@@ -35,12 +36,12 @@ func TestAcceptanceB44LabelsAreInjectedIntoVolumeClaimTemplates(t *testing.T) {
 	e := inOneCluster(t)
 	injecting(e, map[string]string{"foo": "bar"}, webStatefulSet(e, "", "1Gi"))
 	live := e.Live(statefulSetKind, "web")
-	claims, ok := Field(live, "spec", "volumeClaimTemplates").([]any)
+	claims, ok := managedresourcetest.Field(live, "spec", "volumeClaimTemplates").([]any)
 	e.Expect(ok).To(BeTrue())
 	e.Expect(claims).To(HaveLen(1))
 	want := map[string]any{"foo": "bar", "resources.gardener.cloud/managed-by": "gardener"}
-	e.Expect(Field(&unstructured.Unstructured{Object: claims[0].(map[string]any)}, "metadata", "labels")).To(Equal(want))
-	e.Expect(Field(live, "spec", "template", "metadata", "labels")).To(Equal(map[string]any{
+	e.Expect(claims[0]).To(HaveKeyWithValue("metadata", HaveKeyWithValue("labels", want)))
+	e.Expect(managedresourcetest.Field(live, "spec", "template", "metadata", "labels")).To(Equal(map[string]any{
 		"app": "web", "foo": "bar", "resources.gardener.cloud/managed-by": "gardener",
 	}))
 }
@@ -50,7 +51,7 @@ func TestAcceptanceB45TheManagedByLabelCannotBeInjected(t *testing.T) {
 	injecting(e, map[string]string{"resources.gardener.cloud/managed-by": "foo"}, webDeployment(e, "", "replicas: 0, ", ""))
 	live := e.Live(deploymentKind, "web")
 	e.Expect(live.GetLabels()).To(Equal(map[string]string{"resources.gardener.cloud/managed-by": "gardener"}))
-	e.Expect(Field(live, "spec", "template", "metadata", "labels")).To(Equal(map[string]any{"app": "web", "resources.gardener.cloud/managed-by": "gardener"}))
+	e.Expect(managedresourcetest.Field(live, "spec", "template", "metadata", "labels")).To(Equal(map[string]any{"app": "web", "resources.gardener.cloud/managed-by": "gardener"}))
 }
 
 func TestAcceptanceB46TheJobTemplateOfACronJobIsLeftAlone(t *testing.T) {
@@ -58,14 +59,14 @@ func TestAcceptanceB46TheJobTemplateOfACronJobIsLeftAlone(t *testing.T) {
 	injecting(e, map[string]string{"foo": "bar"}, nightlyCronJob(e))
 	live := e.Live("batch/v1/CronJob", "nightly")
 	e.Expect(live.GetLabels()).To(Equal(map[string]string{"foo": "bar", "resources.gardener.cloud/managed-by": "gardener"}))
-	e.Expect(Field(live, "spec", "jobTemplate", "metadata", "labels")).To(Equal(map[string]any{"app": "nightly"}))
-	e.Expect(Field(live, "spec", "jobTemplate", "spec", "template", "metadata", "labels")).To(Equal(map[string]any{"app": "nightly"}))
+	e.Expect(managedresourcetest.Field(live, "spec", "jobTemplate", "metadata", "labels")).To(Equal(map[string]any{"app": "nightly"}))
+	e.Expect(managedresourcetest.Field(live, "spec", "jobTemplate", "spec", "template", "metadata", "labels")).To(Equal(map[string]any{"app": "nightly"}))
 }
 
 const managedBy = "resources.gardener.cloud/managed-by"
 
 func TestAcceptanceB52ALabelOfAUserStaysUnlessLabelsAreForced(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", e.ConfigMap("c", "1"))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
 		e.Edit("c", `{"metadata":{"labels":{"mine":"yes"}}}`)
@@ -74,7 +75,7 @@ func TestAcceptanceB52ALabelOfAUserStaysUnlessLabelsAreForced(t *testing.T) {
 		e.AwaitChange(before)
 		e.Expect(e.LiveConfigMap("c").Labels).To(Equal(map[string]string{"mine": "yes", managedBy: "gardener"}))
 
-		e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.ForceOverwriteLabels = Yes() })
+		e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.ForceOverwriteLabels = managedresourcetest.Yes() })
 		e.AwaitApplied("mr", "True/ApplySucceeded")
 		e.Expect(e.LiveConfigMap("c").Labels).To(Equal(map[string]string{managedBy: "gardener"}))
 		e.Edit("c", `{"metadata":{"labels":{"mine":"again"}}}`)
@@ -85,7 +86,7 @@ func TestAcceptanceB52ALabelOfAUserStaysUnlessLabelsAreForced(t *testing.T) {
 }
 
 func TestAcceptanceB53AnAnnotationOfAUserStaysUnlessAnnotationsAreForced(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		own := map[string]string{
 			"resources.gardener.cloud/origin": e.Namespace + "/mr",
 			"resources.gardener.cloud/description": "DO NOT EDIT - This resource is managed by gardener-resource-manager.\n" +
@@ -93,9 +94,7 @@ func TestAcceptanceB53AnAnnotationOfAUserStaysUnlessAnnotationsAreForced(t *test
 		}
 		with := func(key, value string) map[string]string {
 			joined := map[string]string{key: value}
-			for k, v := range own {
-				joined[k] = v
-			}
+			maps.Copy(joined, own)
 			return joined
 		}
 		e.Set("mr", e.ConfigMap("c", "1"))
@@ -106,7 +105,9 @@ func TestAcceptanceB53AnAnnotationOfAUserStaysUnlessAnnotationsAreForced(t *test
 		e.AwaitChange(before)
 		e.Expect(e.LiveConfigMap("c").Annotations).To(Equal(with("mine", "yes")))
 
-		e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.ForceOverwriteAnnotations = Yes() })
+		e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) {
+			mr.Spec.ForceOverwriteAnnotations = managedresourcetest.Yes()
+		})
 		e.AwaitApplied("mr", "True/ApplySucceeded")
 		e.Expect(e.LiveConfigMap("c").Annotations).To(Equal(own))
 		e.Edit("c", `{"metadata":{"annotations":{"mine":"again"}}}`)
@@ -115,20 +116,23 @@ func TestAcceptanceB53AnAnnotationOfAUserStaysUnlessAnnotationsAreForced(t *test
 }
 
 func TestAcceptanceB54ALabelThatTheManifestDropsIsRemoved(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
-		drop func(e *Env, documents ...string)
+		drop func(e *managedresourcetest.Env, documents ...string)
 		want map[string]string
 	}{
 		"while the controller runs": {
-			drop: func(e *Env, documents ...string) { e.Secret("mr", documents...) },
+			drop: func(e *managedresourcetest.Env, documents ...string) { e.Secret("mr", documents...) },
 			want: map[string]string{managedBy: "gardener"},
 		},
 		"while it is stopped": {
-			drop: func(e *Env, documents ...string) { e.Restart(func() { e.Secret("mr", documents...) }) },
+			drop: func(e *managedresourcetest.Env, documents ...string) {
+				e.Restart(func() { e.Secret("mr", documents...) })
+			},
 			want: map[string]string{managedBy: "gardener"},
 		},
 		"but not if it was changed in the same moment": {
-			drop: func(e *Env, documents ...string) {
+			drop: func(e *managedresourcetest.Env, documents ...string) {
 				e.Restart(func() {
 					e.Edit("c", `{"metadata":{"labels":{"a":"2"},"annotations":{"a":"2"}}}`)
 					e.Secret("mr", documents...)
@@ -164,7 +168,7 @@ func TestAcceptanceB54ALabelThatMovesFromTheManifestToTheSetStays(t *testing.T) 
 }
 
 func TestAcceptanceB55AStaleReferenceAnnotationIsRemoved(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", e.ConfigMap("c", "1", "annotations: {reference.resources.gardener.cloud/secret-11111111: wanted}"))
 		e.AwaitApplied("mr", "True/ApplySucceeded")
 		want := e.LiveConfigMap("c").Annotations

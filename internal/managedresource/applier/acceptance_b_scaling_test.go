@@ -6,17 +6,19 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-func replicas(live *unstructured.Unstructured) any { return Field(live, "spec", "replicas") }
+func replicas(live *unstructured.Unstructured) any {
+	return managedresourcetest.Field(live, "spec", "replicas")
+}
 
 // containerResources returns the resources of the first container of a pod template.
 func containerResources(live *unstructured.Unstructured, template ...string) any {
 	if len(template) == 0 {
 		template = []string{"spec", "template"}
 	}
-	containers, _ := Field(live, append(template, "spec", "containers")...).([]any)
+	containers, _ := managedresourcetest.Field(live, append(template, "spec", "containers")...).([]any)
 	if len(containers) == 0 {
 		return nil
 	}
@@ -24,13 +26,13 @@ func containerResources(live *unstructured.Unstructured, template ...string) any
 	return container["resources"]
 }
 
-func awaitReplicas(e *Env, kind string, want int64) {
+func awaitReplicas(e *managedresourcetest.Env, kind string, want int64) {
 	e.T.Helper()
 	e.Await(kind, "web", func(g Gomega, live *unstructured.Unstructured) { g.Expect(replicas(live)).To(Equal(want)) })
 }
 
 func TestAcceptanceB47ReplicasAreTheManifestsUnlessTheyArePreserved(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", webDeployment(e, "", "replicas: 1, ", ""))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
 		e.Patch(deploymentKind, "web", `{"spec":{"replicas":5}}`)
@@ -44,12 +46,12 @@ func TestAcceptanceB47ReplicasAreTheManifestsUnlessTheyArePreserved(t *testing.T
 		e.AwaitChange(before)
 		live := e.Live(deploymentKind, "web")
 		e.Expect(replicas(live)).To(Equal(int64(5)))
-		e.Expect(Field(live, "spec", "minReadySeconds")).To(Equal(int64(1)))
+		e.Expect(managedresourcetest.Field(live, "spec", "minReadySeconds")).To(Equal(int64(1)))
 	})
 }
 
 func TestAcceptanceB48ContainerResourcesAreTheManifestsUnlessTheyArePreserved(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		const desired = "resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: '1', memory: 128Mi, ephemeral-storage: 1Gi}}, "
 		const byHand = `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"i","resources":{
 			"requests":{"cpu":"200m","memory":"65Mi"},"limits":{"cpu":"2","memory":"129Mi","ephemeral-storage":"2Gi"}}}]}}}}`
@@ -72,13 +74,13 @@ func TestAcceptanceB48ContainerResourcesAreTheManifestsUnlessTheyArePreserved(t 
 	})
 }
 
-func autoscaler(e *Env, apiVersion, kind string) string {
+func autoscaler(e *managedresourcetest.Env, apiVersion, kind string) string {
 	return e.Fill("apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: web, namespace: $NS}\n" +
 		"spec: {maxReplicas: 9, scaleTargetRef: {apiVersion: " + apiVersion + ", kind: " + kind + ", name: web}}")
 }
 
 func TestAcceptanceB49ReplicasStayAsAHorizontalPodAutoscalerWantsThem(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Create(autoscaler(e, "apps/v1", "Deployment"))
 		e.Set("mr", webDeployment(e, "", "replicas: 1, ", ""))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -88,7 +90,7 @@ func TestAcceptanceB49ReplicasStayAsAHorizontalPodAutoscalerWantsThem(t *testing
 		e.AwaitChange(before)
 		live := e.Live(deploymentKind, "web")
 		e.Expect(replicas(live)).To(Equal(int64(5)))
-		e.Expect(Field(live, "spec", "minReadySeconds")).To(Equal(int64(1)))
+		e.Expect(managedresourcetest.Field(live, "spec", "minReadySeconds")).To(Equal(int64(1)))
 
 		e.Remove("autoscaling/v1/HorizontalPodAutoscaler", "web")
 		awaitReplicas(e, deploymentKind, 2)
@@ -96,14 +98,14 @@ func TestAcceptanceB49ReplicasStayAsAHorizontalPodAutoscalerWantsThem(t *testing
 }
 
 // defineAutoscalers makes the target serve kinds of the vertical autoscalers; the env must not run yet.
-func defineAutoscalers(e *Env) {
+func defineAutoscalers(e *managedresourcetest.Env) {
 	e.Define("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler")
 	e.Define("autoscaling.k8s.io", "v1alpha1", "Hvpa")
 }
 
 func TestAcceptanceB49ContainerResourcesAreNotLeftToAVerticalPodAutoscaler(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{TwoClusters: true, Stopped: true, Configure: steady})
+	e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Stopped: true, Configure: steady})
 	defineAutoscalers(e)
 	e.Create(e.Fill("apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: web, namespace: $NS}\nspec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}"))
 	e.Start()
@@ -130,6 +132,7 @@ func TestAcceptanceB50AnAutoscalerMayNameTheFormerGroup(t *testing.T) {
 }
 
 func TestAcceptanceB51AnHvpaKeepsWhatItDeploys(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		spec      string
 		replicas  int64
@@ -142,7 +145,7 @@ func TestAcceptanceB51AnHvpaKeepsWhatItDeploys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := New(t, Options{TwoClusters: true, Stopped: true, Configure: steady})
+			e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Stopped: true, Configure: steady})
 			defineAutoscalers(e)
 			e.Create(e.Fill("apiVersion: autoscaling.k8s.io/v1alpha1\nkind: Hvpa\nmetadata: {name: web, namespace: $NS}\nspec: {" + tc.spec + ", targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}"))
 			e.Start()

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/espalier-dev/espalier/internal/config"
-	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
 // steady leaves a minute between two looks at a set: what happens sooner is due to an event.
@@ -16,29 +16,29 @@ func steady(c *config.ResourceManagerConfiguration) {
 }
 
 // inBothSetups runs a test with source and target in one cluster, and with two clusters.
-func inBothSetups(t *testing.T, test func(e *Env)) {
+func inBothSetups(t *testing.T, test func(e *managedresourcetest.Env)) {
 	t.Helper()
 	t.Parallel()
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(New(t, Options{TwoClusters: two, Configure: steady}))
+			test(managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: two, Configure: steady}))
 		})
 	}
 }
 
 // inOneCluster starts an env whose cluster has the controllers of Kubernetes.
-func inOneCluster(t *testing.T) *Env {
+func inOneCluster(t *testing.T) *managedresourcetest.Env {
 	t.Helper()
 	t.Parallel()
-	return New(t, Options{Configure: steady})
+	return managedresourcetest.New(t, managedresourcetest.Options{Configure: steady})
 }
 
 // withoutControllers starts an env whose target has none of the controllers of Kubernetes, so that nobody else writes.
-func withoutControllers(t *testing.T) *Env {
+func withoutControllers(t *testing.T) *managedresourcetest.Env {
 	t.Helper()
 	t.Parallel()
-	return New(t, Options{TwoClusters: true, Configure: steady})
+	return managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Configure: steady})
 }
 
 const (
@@ -53,31 +53,31 @@ const (
 
 // webDeployment is a Deployment called web; its parts go into metadata, spec and the container, each with a comma at
 // its end.
-func webDeployment(e *Env, metadata, spec, container string) string {
+func webDeployment(e *managedresourcetest.Env, metadata, spec, container string) string {
 	return e.Fill("apiVersion: apps/v1\nkind: Deployment\nmetadata: {" + metadata + "name: web, namespace: $NS}\nspec: {" + spec +
 		"selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{" + container + "name: c, image: i}]}}}")
 }
 
 // webStatefulSet is a StatefulSet called web without Pods, with one claim template.
-func webStatefulSet(e *Env, metadata, size string) string {
+func webStatefulSet(e *managedresourcetest.Env, metadata, size string) string {
 	return e.Fill("apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {" + metadata + "name: web, namespace: $NS}\nspec: {replicas: 0, serviceName: web, " +
 		"selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}, " +
 		"volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: " + size + "}}}}]}")
 }
 
 // nightlyCronJob is a CronJob called nightly.
-func nightlyCronJob(e *Env) string {
+func nightlyCronJob(e *managedresourcetest.Env) string {
 	return e.Fill("apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly, namespace: $NS}\nspec: {schedule: '0 3 * * *', " +
 		"jobTemplate: {metadata: {labels: {app: nightly}}, spec: {template: {metadata: {labels: {app: nightly}}, spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}")
 }
 
 // onceJob is a Job called once that makes no Pods.
-func onceJob(e *Env, metadata string) string {
+func onceJob(e *managedresourcetest.Env, metadata string) string {
 	return e.Fill("apiVersion: batch/v1\nkind: Job\nmetadata: {" + metadata + "name: once, namespace: $NS}\nspec: {suspend: true, " +
 		"template: {metadata: {labels: {app: once}}, spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}")
 }
 
 // webService is a Service called web; its parts go into metadata and spec, each with a comma at its end.
-func webService(e *Env, metadata, spec string) string {
+func webService(e *managedresourcetest.Env, metadata, spec string) string {
 	return e.Fill("apiVersion: v1\nkind: Service\nmetadata: {" + metadata + "name: web, namespace: $NS}\nspec: {" + spec + "selector: {app: web}}")
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,6 +41,8 @@ type outcome struct {
 	again time.Time
 	// newKinds tells that kinds became known which were not served when the set was read.
 	newKinds bool
+	// done counts the writes by what they did.
+	created, updated, repaired int
 	// lost counts objects that other sets hold, unwatched those that only a read can tell about.
 	lost, unwatched int
 }
@@ -53,6 +57,13 @@ func (o *outcome) fail(i *item, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.failures = append(o.failures, failure{i, err})
+}
+
+// count adds to one of the counters.
+func (o *outcome) count(counter *int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	*counter++
 }
 
 // wake asks for another look at the given time.
@@ -73,7 +84,12 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 	if len(tasks) == 0 {
 		return result
 	}
-	defer func() { r.Metrics.took(r.Clock.Now().Sub(p.now)) }()
+	defer func() {
+		r.Metrics.took(r.Clock.Now().Sub(p.now))
+		if result.created+result.updated+result.repaired > 0 {
+			log.FromContext(ctx).Info("Wrote objects", "created", result.created, "updated", result.updated, "repaired", result.repaired)
+		}
+	}()
 	if err := r.autoscalers(ctx, tasks); err != nil {
 		tasks = slices.DeleteFunc(tasks, func(t task) bool {
 			if scalable(t.item.kind) {
@@ -133,10 +149,6 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 		if last[each.key] != each {
 			continue
 		}
-		if each.known.fight.pausing(p.now) {
-			result.wake(each.known.fight.until)
-			continue
-		}
 		_, soiled := dirty[each.key]
 		seen, knowledge := r.lookup(each)
 		if knowledge == observe.Unwatched {
@@ -146,7 +158,12 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 			item: each, seen: seen, knowledge: knowledge, unchanged: unchanged,
 			update: update, audit: p.audit, dirty: soiled, lookAgain: p.now.Add(-r.SyncPeriod),
 		}
-		if next := decide(f); next != leave {
+		next := decide(f)
+		if f.same() && each.known.fight.pausing(p.now) {
+			result.wake(each.known.fight.until)
+			continue
+		}
+		if next != leave {
 			tasks = append(tasks, task{each, next, f.same(), seen})
 		}
 	}

@@ -16,18 +16,18 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
-	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
 func TestEdgeB20ChangedVolumeClaimTemplatesDoNotHinderOtherChanges(t *testing.T) {
 	e := withoutControllers(t)
 	e.Set("mr", webStatefulSet(e, "", "1Gi"))
 	before := e.AwaitApplied("mr", "True/ApplySucceeded")
-	claims := Field(e.Live(statefulSetKind, "web"), "spec", "volumeClaimTemplates")
+	claims := managedresourcetest.Field(e.Live(statefulSetKind, "web"), "spec", "volumeClaimTemplates")
 	e.Secret("mr", strings.Replace(webStatefulSet(e, "labels: {a: b}, ", "2Gi"), "image: i", "image: j", 1))
 	e.AwaitChange(before)
 	live := e.Live(statefulSetKind, "web")
-	e.Expect(Field(live, "spec", "volumeClaimTemplates")).To(Equal(claims))
+	e.Expect(managedresourcetest.Field(live, "spec", "volumeClaimTemplates")).To(Equal(claims))
 	e.Expect(live.GetLabels()).To(HaveKeyWithValue("a", "b"))
 	e.Expect(live.GetGeneration()).To(Equal(int64(2)))
 }
@@ -46,6 +46,7 @@ func TestEdgeB21InjectedLabelsOfAJobMayNotChangeButItsOwnLabelsMay(t *testing.T)
 }
 
 func TestEdgeB22AnAutoscalerThatComesLaterIsHeeded(t *testing.T) {
+	t.Parallel()
 	for name, kind := range map[string]string{"Deployment": deploymentKind, "StatefulSet": statefulSetKind} {
 		t.Run(name, func(t *testing.T) {
 			e := withoutControllers(t)
@@ -58,13 +59,13 @@ func TestEdgeB22AnAutoscalerThatComesLaterIsHeeded(t *testing.T) {
 				e.Patch(kind, "web", `{"spec":{"replicas":4}}`)
 				g.Expect(e.Look("mr")).To(BeEmpty())
 				g.Expect(replicas(e.Live(kind, "web"))).To(Equal(int64(4)))
-			}).WithTimeout(Patience).Should(Succeed())
+			}).WithTimeout(managedresourcetest.Patience).Should(Succeed())
 		})
 	}
 }
 
 func TestEdgeB23ReplicasThatTheManifestLacksStay(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", webDeployment(e, "", "", ""))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
 		e.Expect(replicas(e.Live(deploymentKind, "web"))).To(Equal(int64(1)))
@@ -77,6 +78,7 @@ func TestEdgeB23ReplicasThatTheManifestLacksStay(t *testing.T) {
 }
 
 func TestEdgeB24OnlyTheLiteralTrueKeepsReplicas(t *testing.T) {
+	t.Parallel()
 	for _, value := range []string{"True", "1", "yes", "false"} {
 		t.Run(value, func(t *testing.T) {
 			e := withoutControllers(t)
@@ -106,7 +108,7 @@ func TestEdgeB29AnIgnoredSetDoesNotFollowItsSecretNotEvenInAnotherProcess(t *tes
 }
 
 func TestEdgeB30ASetOfAnotherClassIsLeftAlone(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Secret("mr", e.ConfigMap("c", "1"))
 		mr := e.ManagedResource("mr", "mr")
 		mr.Spec.Class = ptr.To("seed")
@@ -137,7 +139,7 @@ func TestEdgeB31ASetChangesHands(t *testing.T) {
 }
 
 // objectWrites lists the requests of a controller that changed something whose path ends so.
-func objectWrites(e *Env, suffix string) []string {
+func objectWrites(e *managedresourcetest.Env, suffix string) []string {
 	var found []string
 	for _, each := range e.Requests.Writes() {
 		if strings.HasSuffix(each, "/"+suffix) {
@@ -149,7 +151,7 @@ func objectWrites(e *Env, suffix string) []string {
 
 func TestEdgeB32ASetThatIsDeletedBeforeItIsSeenLeavesNothing(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{Stopped: true, Configure: steady})
+	e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: steady})
 	e.Set("mr", e.ConfigMap("c", "1"))
 	e.Delete("mr")
 	e.AwaitGone("mr")
@@ -160,7 +162,7 @@ func TestEdgeB32ASetThatIsDeletedBeforeItIsSeenLeavesNothing(t *testing.T) {
 
 func TestEdgeB32ASetThatIsDeletedBeforeItIsServedIsNotServedAnyMore(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{Stopped: true, Configure: steady})
+	e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: steady})
 	e.Secret("mr", e.ConfigMap("c", "1"))
 	mr := e.ManagedResource("mr", "mr")
 	mr.Finalizers = []string{"example.test/hold"}
@@ -174,18 +176,18 @@ func TestEdgeB32ASetThatIsDeletedBeforeItIsServedIsNotServedAnyMore(t *testing.T
 }
 
 // holdSet puts a foreign finalizer on the set and deletes it, and waits until our finalizer is gone.
-func holdAndDelete(e *Env) *resourcesv1alpha1.ManagedResource {
+func holdAndDelete(e *managedresourcetest.Env) *resourcesv1alpha1.ManagedResource {
 	e.T.Helper()
 	e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) {
 		mr.Finalizers = append(mr.Finalizers, "example.test/hold")
 	})
 	e.Delete("mr")
-	e.Eventually(func() []string { return e.Get("mr").Finalizers }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Equal([]string{"example.test/hold"}))
+	e.Eventually(func() []string { return e.Get("mr").Finalizers }).WithTimeout(managedresourcetest.Patience).WithPolling(10 * time.Millisecond).Should(Equal([]string{"example.test/hold"}))
 	return e.Get("mr")
 }
 
 func TestEdgeB33ConditionsOfADeletedSetThatSomebodyHoldsPersist(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", e.ConfigMap("c", "1"))
 		e.AwaitApplied("mr", "True/ApplySucceeded")
 		before := holdAndDelete(e)
@@ -203,9 +205,9 @@ func TestEdgeB33ConditionsOfADeletedSetThatSomebodyHoldsPersist(t *testing.T) {
 }
 
 func TestEdgeB34KeptObjectsStayAsTheyAre(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", e.ConfigMap("c", "1"))
-		e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = Yes() })
+		e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = managedresourcetest.Yes() })
 		e.AwaitApplied("mr", "True/ApplySucceeded")
 		before := e.LiveConfigMap("c")
 		mr := holdAndDelete(e)
@@ -219,7 +221,7 @@ func TestEdgeB34KeptObjectsStayAsTheyAre(t *testing.T) {
 }
 
 func TestEdgeB35AnIgnoredObjectIsDeletedWhenItIsDropped(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", e.ConfigMap("c", "1", `annotations: {resources.gardener.cloud/ignore: "true"}`), e.ConfigMap("d", "1"))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
 		e.Edit("c", `{"data":{"key":"by hand"}}`)
@@ -242,14 +244,16 @@ func TestEdgeB36AnObjectInModeIgnoreIsNotCreated(t *testing.T) {
 }
 
 func TestEdgeB37AnObjectMigratesBetweenSets(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("a", e.ConfigMap("c", "1"))
 		before := e.AwaitApplied("a", "True/ApplySucceeded")
 		uid := e.LiveConfigMap("c").UID
 		e.Set("b", e.ConfigMap("c", "2"))
 		e.AwaitApplied("b", "True/ApplySucceeded")
+		recording := e.Requests.Record()
 		e.Secret("a", e.ConfigMap("c", "1", "annotations: {resources.gardener.cloud/mode: Ignore}"))
 		e.AwaitChange(before)
+		e.Expect(recording.Of("PATCH", e.Fill("/api/v1/namespaces/$NS/configmaps/c"))).To(BeEmpty())
 		e.Delete("a")
 		e.AwaitGone("a")
 		live := e.LiveConfigMap("c")
@@ -262,16 +266,17 @@ func TestEdgeB37AnObjectMigratesBetweenSets(t *testing.T) {
 }
 
 // finalizable is a ConfigMap that is finalized by force after the given time, and held by a foreign finalizer.
-func finalizable(e *Env, after string) {
+func finalizable(e *managedresourcetest.Env, after string) {
 	e.Set("mr", e.ConfigMap("c", "1", "annotations: {resources.gardener.cloud/finalize-deletion-after: "+after+"}"), e.ConfigMap("d", "1"))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 	e.Edit("c", `{"metadata":{"finalizers":["example.test/hold"]}}`)
 }
 
 func TestEdgeB38FinalizersAreRemovedWhenTheTimeIsOverNotBefore(t *testing.T) {
-	for name, remove := range map[string]func(e *Env){
-		"38, the set is deleted":       func(e *Env) { e.Delete("mr") },
-		"39, the set drops the object": func(e *Env) { e.Secret("mr", e.ConfigMap("d", "1")) },
+	t.Parallel()
+	for name, remove := range map[string]func(e *managedresourcetest.Env){
+		"38, the set is deleted":       func(e *managedresourcetest.Env) { e.Delete("mr") },
+		"39, the set drops the object": func(e *managedresourcetest.Env) { e.Secret("mr", e.ConfigMap("d", "1")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inOneCluster(t)
@@ -302,7 +307,7 @@ func TestEdgeB38ANamespaceIsFinalizedByForceToo(t *testing.T) {
 	e := withoutControllers(t) // nobody else finalizes namespaces there
 	e.Set("mr", e.Fill("apiVersion: v1\nkind: Namespace\nmetadata: {name: $NS-n, finalizers: [example.test/hold], annotations: {resources.gardener.cloud/finalize-deletion-after: 1s}}"))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
-	e.Expect(Field(e.Live("v1/Namespace", e.Fill("$NS-n")), "spec", "finalizers")).To(Equal([]any{"kubernetes"}))
+	e.Expect(managedresourcetest.Field(e.Live("v1/Namespace", e.Fill("$NS-n")), "spec", "finalizers")).To(Equal([]any{"kubernetes"}))
 	e.Delete("mr")
 	e.AwaitGone("mr")
 	e.Expect(e.Live("v1/Namespace", e.Fill("$NS-n"))).To(BeNil())
@@ -312,7 +317,7 @@ func TestEdgeB38ALongTimeIsWaitedFor(t *testing.T) {
 	e := inOneCluster(t)
 	finalizable(e, "1h")
 	e.Delete("mr")
-	e.Eventually(func() string { return Message(e.Get("mr"), "ResourcesApplied") }).WithTimeout(Patience).Should(
+	e.Eventually(func() string { return managedresourcetest.Message(e.Get("mr"), "ResourcesApplied") }).WithTimeout(managedresourcetest.Patience).Should(
 		Equal(e.Fill(`Could not clean all old resources: 1 error occurred: deletion of old resource "v1/ConfigMap/$NS/c" is still pending`)))
 	e.Fence()
 	e.Expect(e.LiveConfigMap("c").Finalizers).To(Equal([]string{"example.test/hold"}))
@@ -324,10 +329,10 @@ func TestEdgeB40AnInvalidDurationIsToldAsLongAsTheObjectExists(t *testing.T) {
 	e := inOneCluster(t)
 	finalizable(e, "soon")
 	e.Secret("mr", e.ConfigMap("d", "2"))
-	e.Eventually(func() string { return Message(e.Get("mr"), "ResourcesApplied") }).WithTimeout(Patience).Should(
+	e.Eventually(func() string { return managedresourcetest.Message(e.Get("mr"), "ResourcesApplied") }).WithTimeout(managedresourcetest.Patience).Should(
 		Equal(e.Fill(`Could not clean all old resources: 1 error occurred: deletion of old resource "v1/ConfigMap/$NS/c" is still pending: ` +
 			`failed parsing duration of resources.gardener.cloud/finalize-deletion-after annotation: time: invalid duration "soon"`)))
-	e.Expect(Condition(e.Get("mr"), "ResourcesApplied")).To(Equal("Progressing/DeletionPending"))
+	e.Expect(managedresourcetest.Condition(e.Get("mr"), "ResourcesApplied")).To(Equal("Progressing/DeletionPending"))
 	e.Expect(e.LiveConfigMap("d").Data).To(Equal(map[string]string{"key": "1"}))
 	e.Edit("c", `{"metadata":{"finalizers":null}}`)
 	e.AwaitData("d", "2")
@@ -369,10 +374,15 @@ func TestEdgeB43ASetWithoutObjectsIsAnnouncedToo(t *testing.T) {
 	mr := e.AwaitApplied("mr", "True/ApplySucceeded")
 	e.Expect(*mr.Status.SecretsDataChecksum).To(Equal("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"))
 	e.Expect(mr.Status.Resources).To(BeEmpty())
+	e.Expect(appliedReasons(e, recording)).To(Equal([]string{"ApplyProgressing", "ApplySucceeded"}))
+}
+
+// appliedReasons lists the reasons that ResourcesApplied was given, in order.
+func appliedReasons(e *managedresourcetest.Env, recording *managedresourcetest.Recording) []string {
 	var reasons []string
 	for _, each := range recording.Of("PUT", e.Fill("/apis/resources.gardener.cloud/v1alpha1/namespaces/$NS/managedresources/mr/status")) {
 		written := &unstructured.Unstructured{Object: each.Body}
-		list, _ := Field(written, "status", "conditions").([]any)
+		list, _ := managedresourcetest.Field(written, "status", "conditions").([]any)
 		for _, condition := range list {
 			if fields, _ := condition.(map[string]any); fields["type"] == "ResourcesApplied" {
 				reason, _ := fields["reason"].(string)
@@ -380,12 +390,12 @@ func TestEdgeB43ASetWithoutObjectsIsAnnouncedToo(t *testing.T) {
 			}
 		}
 	}
-	e.Expect(reasons).To(Equal([]string{"ApplyProgressing", "ApplySucceeded"}))
+	return reasons
 }
 
 func TestEdgeB49ASetOfTheSameNameInAnotherClusterKeepsItsObject(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{Configure: func(c *config.ResourceManagerConfiguration) {
+	e := managedresourcetest.New(t, managedresourcetest.Options{Configure: func(c *config.ResourceManagerConfiguration) {
 		steady(c)
 		c.Controllers.ClusterID = ptr.To("here")
 	}})
@@ -401,19 +411,23 @@ func TestEdgeB49ASetOfTheSameNameInAnotherClusterKeepsItsObject(t *testing.T) {
 }
 
 func TestEdgeB50PortsWithoutNameHaveTheSameName(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", webService(e, "", "type: NodePort, ports: [{port: 80}], "))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
 		allocated := nodePorts(e.Live(serviceKind, "web"))[80]
 		e.Expect(allocated).NotTo(BeZero())
+		recording := e.Requests.Record()
 		e.Secret("mr", webService(e, "", "type: NodePort, ports: [{port: 81}], "))
 		e.AwaitChange(before)
+		sent := recording.Of("PUT", e.Fill("/api/v1/namespaces/$NS/services/web")) // newer API servers would keep the port themselves
+		e.Expect(sent).To(HaveLen(1))
+		e.Expect(sent[0].Body["spec"]).To(HaveKeyWithValue("ports", HaveExactElements(HaveKeyWithValue("nodePort", BeNumerically("==", allocated)))))
 		e.Expect(nodePorts(e.Live(serviceKind, "web"))).To(Equal(map[int64]int64{81: allocated}))
 	})
 }
 
 func TestEdgeB51ALoadBalancerBecomesInternal(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
+	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", webService(e, "", "type: LoadBalancer, externalTrafficPolicy: Local, ports: [{port: 80}], "))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
 		live := e.Live(serviceKind, "web")
@@ -421,10 +435,10 @@ func TestEdgeB51ALoadBalancerBecomesInternal(t *testing.T) {
 		e.AwaitChange(before)
 		after := e.Live(serviceKind, "web")
 		e.Expect(after.GetUID()).To(Equal(live.GetUID()))
-		e.Expect(Field(after, "spec", "clusterIP")).To(Equal(Field(live, "spec", "clusterIP")))
-		e.Expect(Field(after, "spec", "type")).To(Equal("ClusterIP"))
+		e.Expect(managedresourcetest.Field(after, "spec", "clusterIP")).To(Equal(managedresourcetest.Field(live, "spec", "clusterIP")))
+		e.Expect(managedresourcetest.Field(after, "spec", "type")).To(Equal("ClusterIP"))
 		e.Expect(nodePorts(after)).To(Equal(map[int64]int64{80: 0}))
-		e.Expect(Field(after, "spec", "healthCheckNodePort")).To(BeNil())
+		e.Expect(managedresourcetest.Field(after, "spec", "healthCheckNodePort")).To(BeNil())
 		e.Expect(e.Look("mr")).To(BeEmpty())
 	})
 }
@@ -436,10 +450,10 @@ func TestEdgeB52PullSecretsOfAServiceAccountCountAtCreationOnly(t *testing.T) {
 	}
 	e.Set("mr", account("one"))
 	before := e.AwaitApplied("mr", "True/ApplySucceeded")
-	e.Expect(Field(e.Live(accountKind, "web"), "imagePullSecrets")).To(Equal([]any{map[string]any{"name": "one"}}))
+	e.Expect(managedresourcetest.Field(e.Live(accountKind, "web"), "imagePullSecrets")).To(Equal([]any{map[string]any{"name": "one"}}))
 	e.Secret("mr", account("two"))
 	e.AwaitChange(before)
-	e.Expect(Field(e.Live(accountKind, "web"), "imagePullSecrets")).To(Equal([]any{map[string]any{"name": "one"}}))
+	e.Expect(managedresourcetest.Field(e.Live(accountKind, "web"), "imagePullSecrets")).To(Equal([]any{map[string]any{"name": "one"}}))
 	e.Expect(e.Look("mr")).To(BeEmpty())
 }
 
@@ -466,16 +480,20 @@ func TestEdgeB53FinalizersAndOwnersOfAManifestCountAtCreationOnly(t *testing.T) 
 }
 
 func TestEdgeB58WhatOthersWriteMeanwhileIsNoFault(t *testing.T) {
-	for name, test := range map[string]func(e *Env){
-		"the object exists already, without our label": func(e *Env) {
+	t.Parallel()
+	for name, test := range map[string]func(e *managedresourcetest.Env){
+		"the object exists already, without our label": func(e *managedresourcetest.Env) {
 			e.Create(e.ConfigMap("c", "by hand", "labels: {mine: yes1}"))
+			recording := e.Requests.Record()
 			e.Set("mr", e.ConfigMap("c", "1"))
+			e.AwaitApplied("mr", "True/ApplySucceeded")
+			e.Expect(appliedReasons(e, recording)).To(Equal([]string{"ApplyProgressing", "ApplySucceeded"}))
 		},
-		"somebody writes between our read and our write": func(e *Env) {
+		"somebody writes between our read and our write": func(e *managedresourcetest.Env) {
 			e.Set("mr", e.ConfigMap("c", "0", "labels: {mine: yes1}"))
 			before := e.AwaitApplied("mr", "True/ApplySucceeded")
 			once := atomic.Bool{}
-			e.Requests.Hook(func(r *http.Request) error {
+			recording := e.Requests.Record(func(r *http.Request) error {
 				if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/configmaps/c") && once.CompareAndSwap(false, true) {
 					e.Edit("c", `{"metadata":{"annotations":{"meanwhile":"yes"}}}`)
 				}
@@ -483,9 +501,10 @@ func TestEdgeB58WhatOthersWriteMeanwhileIsNoFault(t *testing.T) {
 			})
 			e.Secret("mr", e.ConfigMap("c", "1", "labels: {mine: yes1}"))
 			e.AwaitChange(before)
+			e.Expect(appliedReasons(e, recording)).To(Equal([]string{"ApplyProgressing", "ApplySucceeded"}))
 			e.Expect(e.LiveConfigMap("c").Annotations).To(HaveKeyWithValue("meanwhile", "yes"))
 		},
-		"somebody deletes it between our read and our write": func(e *Env) {
+		"somebody deletes it between our read and our write": func(e *managedresourcetest.Env) {
 			e.Set("mr", e.ConfigMap("c", "0", "labels: {mine: yes1}"))
 			before := e.AwaitApplied("mr", "True/ApplySucceeded")
 			once := atomic.Bool{}
@@ -510,7 +529,31 @@ func TestEdgeB58WhatOthersWriteMeanwhileIsNoFault(t *testing.T) {
 	}
 }
 
+func TestEdgeB58TheEndOfTheProcessIsNoFault(t *testing.T) {
+	e := inOneCluster(t)
+	e.Set("mr", e.ConfigMap("c", "1"))
+	before := e.AwaitApplied("mr", "True/ApplySucceeded")
+	reached := make(chan struct{})
+	recording := e.Requests.Record(func(r *http.Request) error {
+		if r.Method != http.MethodPut || !strings.HasSuffix(r.URL.Path, "/configmaps/c") {
+			return nil
+		}
+		close(reached)
+		<-r.Context().Done()
+		return r.Context().Err()
+	})
+	e.Secret("mr", e.ConfigMap("c", "2"))
+	<-reached
+	e.Stop()
+	e.Expect(appliedReasons(e, recording)).To(Equal([]string{"ApplyProgressing"}))
+	e.Requests.Hook(nil)
+	e.Start()
+	e.AwaitChange(before)
+	e.Expect(e.Events("mr")).NotTo(ContainElement(ContainSubstring("context canceled")))
+}
+
 func TestEdgeB59ATemplateThatTakesNoLabelsIsAFault(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct{ template, want string }{
 		"null":           {template: "null", want: "is null"},
 		"text":           {template: "text", want: "is text"},
@@ -519,12 +562,12 @@ func TestEdgeB59ATemplateThatTakesNoLabelsIsAFault(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := New(t, Options{Stopped: true, Configure: steady})
+			e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: steady})
 			e.Define(e.Fill("$NS.test"), "v1", "Gadget")
 			e.Start()
 			e.Set("mr", e.Fill("apiVersion: $NS.test/v1\nkind: Gadget\nmetadata: {name: g, namespace: $NS}\nspec: {template: "+tc.template+"}"), e.ConfigMap("c", "1"))
 			mr := e.AwaitApplied("mr", "False/ApplyFailed")
-			e.Expect(Message(mr, "ResourcesApplied")).To(And(
+			e.Expect(managedresourcetest.Message(mr, "ResourcesApplied")).To(And(
 				HavePrefix(e.Fill(`error injecting labels into object "$NS.test/v1/Gadget/$NS/g": spec.template`)), ContainSubstring(tc.want),
 				HaveSuffix(e.Fill(`(index 0 in 'objects.yaml' in secret '$NS/mr')`))))
 			e.AwaitData("c", "1")
@@ -534,11 +577,11 @@ func TestEdgeB59ATemplateThatTakesNoLabelsIsAFault(t *testing.T) {
 }
 
 func TestEdgeB61ClaimsAreDeletedBeforeTheirStatefulSet(t *testing.T) {
-	inBothSetups(t, func(e *Env) {
-		claimsOf(e, Yes())
+	inBothSetups(t, func(e *managedresourcetest.Env) {
+		claimsOf(e, managedresourcetest.Yes())
 		recording := e.Requests.Record()
 		e.Secret("mr", e.ConfigMap("c", "1"))
-		e.Eventually(func() []string { return recording.Order("DELETE") }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Equal([]string{
+		e.Eventually(func() []string { return recording.Order("DELETE") }).WithTimeout(managedresourcetest.Patience).WithPolling(10 * time.Millisecond).Should(Equal([]string{
 			e.Fill("DELETE /api/v1/namespaces/$NS/persistentvolumeclaims"),
 			e.Fill("DELETE /apis/apps/v1/namespaces/$NS/statefulsets/web"),
 		}))

@@ -55,6 +55,8 @@ type removing struct {
 	mu   sync.Mutex
 	// again is when something is due on its own account.
 	again time.Time
+	// asked counts the deletions that were requested.
+	asked int
 }
 
 // remove deletes objects in reverse waves and returns those that are not gone yet. A wave holds the next ones back
@@ -84,6 +86,9 @@ func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alph
 			}
 			break
 		}
+	}
+	if work.asked > 0 {
+		log.FromContext(ctx).Info("Deleted objects", "count", work.asked, "pending", len(open))
 	}
 	return open, work.again
 }
@@ -203,6 +208,11 @@ func (w *removing) try(ctx context.Context, ref resourcesv1alpha1.ObjectReferenc
 		options.PropagationPolicy = &foreground
 	}
 	gone, err := w.Target.Delete(ctx, resource, ref.Namespace, ref.Name, options)
+	if err == nil {
+		w.mu.Lock()
+		w.asked++
+		w.mu.Unlock()
+	}
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}

@@ -275,6 +275,9 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 
 // cannotRead reports a Secret that is missing or unreadable. Nothing was applied or deleted.
 func (r *Reconciler) cannotRead(ctx context.Context, p *pass, err error) error {
+	if ctx.Err() != nil { // the process ends
+		return err
+	}
 	r.Events.failed(p, nil, resourcesv1alpha1.ConditionCannotReadSecret, err.Error())
 	return errors.Join(err, r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionCannotReadSecret, err.Error())))
 }

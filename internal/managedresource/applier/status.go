@@ -113,6 +113,9 @@ func stillInUse(announced, wanted []resourcesv1alpha1.ObjectReference) []resourc
 
 // conclude writes what became of the set and says when to look at it again.
 func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ctrl.Result, error) {
+	if ctx.Err() != nil { // the process ends: what was cut off says nothing about the set
+		return ctrl.Result{}, fmt.Errorf("stop: %w", context.Cause(ctx))
+	}
 	s := p.set
 	verdict, failure := r.judge(p, result)
 	whole := failure == nil

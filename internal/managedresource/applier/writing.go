@@ -74,6 +74,8 @@ func (w *writing) create(ctx context.Context, fallback bool) error {
 	}
 	if w.same {
 		w.repaired(nil, nil)
+	} else {
+		w.result.count(&w.result.created)
 	}
 	w.record(written)
 	return nil
@@ -132,7 +134,11 @@ func (w *writing) tryUpdate(ctx context.Context) error {
 	case err != nil:
 		return w.failed(err)
 	}
-	if !w.force && written.ResourceVersion != live.GetResourceVersion() {
+	switch {
+	case written.ResourceVersion == live.GetResourceVersion():
+	case w.force:
+		w.result.count(&w.result.updated)
+	default:
 		w.repaired(live, changed)
 	}
 	w.record(written)
@@ -249,6 +255,7 @@ func (w *writing) repaired(live *unstructured.Unstructured, changed [][]string) 
 	if live != nil {
 		manager = fields.Attribute(live.GetManagedFields(), changed)
 	}
+	w.result.count(&w.result.repaired)
 	w.Metrics.drift(w.item.kind, manager)
 	w.Events.driftRepaired(w.pass.mr, w.item, live == nil, manager)
 	next, pause := w.item.known.fight.repaired(manager, w.pass.now)

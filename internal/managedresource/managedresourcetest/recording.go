@@ -23,10 +23,20 @@ type Recording struct {
 	sent []Sent
 }
 
-// Record begins a Recording. It takes the place of any hook.
-func (r *Requests) Record() *Recording {
+// Record begins a Recording. It takes the place of any hook; also is called after each request was noted.
+func (r *Requests) Record(also ...func(*http.Request) error) *Recording {
 	recording := &Recording{}
-	r.Hook(recording.note)
+	r.Hook(func(request *http.Request) error {
+		if err := recording.note(request); err != nil {
+			return err
+		}
+		for _, hook := range also {
+			if err := hook(request); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	return recording
 }
 

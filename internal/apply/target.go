@@ -8,6 +8,10 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation/path"
@@ -19,6 +23,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"github.com/espalier-dev/espalier/internal/apply/fields"
 )
@@ -47,10 +52,25 @@ type Target struct {
 	mapper Mapper
 	// slots holds a token per request that may be in flight.
 	slots chan struct{}
+	clock clock.PassiveClock
+
+	// resources remembers how kinds are served: looking that up takes long compared with everything else that is done
+	// for an object at rest.
+	mu        sync.RWMutex
+	resources map[schema.GroupVersionKind]served
 }
 
+// served is how a kind was served at a time.
+type served struct {
+	Resource
+	at time.Time
+}
+
+// servedFor is how long a kind is believed to be served as it was.
+const servedFor = time.Minute
+
 // NewTarget returns a Target that keeps at most inFlight requests open.
-func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight int) (*Target, error) {
+func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight int, passive clock.PassiveClock) (*Target, error) {
 	config = metadata.ConfigFor(config)
 	config.GroupVersion = &schema.GroupVersion{}
 	config.APIPath = "/unused" // every request names its absolute path
@@ -58,24 +78,48 @@ func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight
 	if err != nil {
 		return nil, fmt.Errorf("create client of target cluster: %w", err)
 	}
-	return &Target{client: restClient, mapper: mapper, slots: make(chan struct{}, inFlight)}, nil
+	return &Target{
+		client: restClient, mapper: mapper, slots: make(chan struct{}, inFlight), clock: passive,
+		resources: map[schema.GroupVersionKind]served{},
+	}, nil
 }
 
 // Resource finds how a kind is served; its error satisfies meta.IsNoMatchError if it is not.
 func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
-	// Mappers would guess a missing version, and know lists, which no API server serves.
-	if kind.Version == "" || kind.Kind == "" || kind.Group == "" && kind.Kind == "List" {
+	// Mappers would guess a missing version, know lists, which no API server serves, and take "secret" for "Secret".
+	if kind.Version == "" || kind.Group == "" && kind.Kind == "List" || !unicode.IsUpper(firstRune(kind.Kind)) {
 		return Resource{}, &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
+	}
+	now := t.clock.Now()
+	t.mu.RLock()
+	known, found := t.resources[kind]
+	t.mu.RUnlock()
+	if found && now.Sub(known.at) < servedFor {
+		return known.Resource, nil
 	}
 	mapping, err := t.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return Resource{}, err //nolint:wrapcheck // callers tell "not served" from other faults, and name the object
 	}
-	return Resource{Kind: kind, Resource: mapping.Resource, Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
+	resource := Resource{Kind: kind, Resource: mapping.Resource, Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}
+	t.mu.Lock()
+	t.resources[kind] = served{resource, now}
+	t.mu.Unlock()
+	return resource, nil
+}
+
+func firstRune(s string) rune {
+	r, _ := utf8.DecodeRuneInString(s)
+	return r
 }
 
 // ForgetUnserved makes the next look-up of an unknown kind ask the API server again.
-func (t *Target) ForgetUnserved() { t.mapper.Reset() }
+func (t *Target) ForgetUnserved() {
+	t.mapper.Reset()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.resources)
+}
 
 // Addressable tells whether an object of that name can exist. Anything else must not get into a path: an empty name
 // addresses the whole collection, and "../" another one.

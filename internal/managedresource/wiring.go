@@ -74,7 +74,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 		return err //nolint:wrapcheck // its text is the specification's
 	}
 	own := cfg.Espalier.ManagedResource
-	target, err := apply.NewTarget(clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper, ptr.Deref(own.MaxConcurrentRequests, 0))
+	target, err := apply.NewTarget(clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper, ptr.Deref(own.MaxConcurrentRequests, 0), clock.RealClock{})
 	if err != nil {
 		return fmt.Errorf("connect to target cluster: %w", err)
 	}

@@ -21,6 +21,9 @@ import (
 // is looked for again.
 const failedGroupAge = 5 * time.Second
 
+// discoveryTimeout bounds one discovery.
+const discoveryTimeout = 30 * time.Second
+
 // Mapper maps kinds to resources by what an API server serves. It asks the server when it is first used, and again when
 // something is not found and the last answer is older than a given age, or after Reset; otherwise it sends no request.
 // "No match" therefore may be outdated by that age. A group whose own server does not answer is never "no match", but
@@ -145,10 +148,12 @@ func (m *Mapper) outdated(known *discovered, group string) bool {
 
 // ask reads everything that the server serves; with aggregated discovery these are two requests. It does not use the
 // client's method of the same name, which repeats everything because one group is silent. The interface of mappers has
-// no context; the client's own timeout bounds the requests.
+// no context, and a server that never answers must not hold up everybody who waits for the lock.
 func (m *Mapper) ask() (*discovered, error) {
 	at := m.clock.Now()
-	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(context.Background(), m.client)
+	ctx, cancel := context.WithTimeout(context.Background(), discoveryTimeout)
+	defer cancel()
+	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, m.client)
 	var partial *discovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &partial) {
 		return nil, fmt.Errorf("discover the kinds of the API server: %w", err)

@@ -14,8 +14,9 @@ import (
 // Manager is the field manager under which Espalier writes managed objects.
 const Manager = "espalier"
 
-// PeerManager is the field manager of Gardener's own resource manager. What it holds counts as written by us when
-// a set is taken over: both write the whole desired object, and both record the checksum only afterwards.
+// PeerManager is the field manager of Gardener's own resource manager. It writes whole objects as we
+// do, so what it holds and a manifest lacks is a default and nobody's addition. It is no proof that an object is in
+// sync, though: after a take-over every object is read once.
 const PeerManager = "gardener-resource-manager"
 
 // tree is a parsed FieldsV1: path element to children; an element without children is owned as a whole.

@@ -46,7 +46,7 @@ type AutoscalerOptions struct {
 	Namespaces []string
 	// OnChange is called with the object that an added, changed or removed autoscaler points at.
 	OnChange func(kind schema.GroupKind, namespace, name string)
-	Clock    clock.PassiveClock
+	Clock    clock.WithDelayedExecution
 	Log      logr.Logger
 }
 
@@ -71,11 +71,11 @@ func (a *Autoscalers) Ensure(ctx context.Context) error {
 		select {
 		case <-each.synced:
 		case <-each.denied:
-			if !apierrors.IsNotFound(each.reason) {
-				return fmt.Errorf("failed to compute all HPA and HVPA target ref object keys: %w", each.reason)
-			}
+		case <-each.impatient:
 		case <-ctx.Done():
-			return fmt.Errorf("failed to compute all HPA and HVPA target ref object keys: %w", context.Cause(ctx))
+		}
+		if err := each.ready(); err != nil {
+			return fmt.Errorf("failed to compute all HPA and HVPA target ref object keys: %w", err)
 		}
 	}
 	return nil
@@ -120,9 +120,10 @@ func (a *Autoscalers) ensure(resources []schema.GroupVersionResource) []*scaling
 func (a *Autoscalers) start(s autoscalerScope) *scalingStore {
 	ctx, stop := context.WithCancel(a.lifetime)
 	started := &scalingStore{
-		options: &a.options, stop: stop, synced: make(chan struct{}), denied: make(chan struct{}),
+		options: &a.options, stop: stop, synced: make(chan struct{}), denied: make(chan struct{}), impatient: make(chan struct{}),
 		targets: map[types.NamespacedName]scaled{},
 	}
+	a.options.Clock.AfterFunc(patience, func() { close(started.impatient) })
 	a.started[s] = started
 	client := a.options.Client.Resource(s.resource).Namespace(s.namespace)
 	source := &cache.ListWatch{
@@ -161,6 +162,8 @@ type scalingStore struct {
 	stop    context.CancelFunc
 	synced  chan struct{}
 	once    sync.Once
+	// impatient is closed when nobody waits for the first listing any longer.
+	impatient chan struct{}
 
 	denied   chan struct{}
 	denial   sync.Once
@@ -169,9 +172,39 @@ type scalingStore struct {
 
 	mu      sync.RWMutex
 	targets map[types.NamespacedName]scaled
+	// fault is the last error of the API server, until autoscalers are known.
+	fault error
+}
+
+// ready says why autoscalers are not known, if they are not.
+func (s *scalingStore) ready() error {
+	select {
+	case <-s.denied:
+		if apierrors.IsNotFound(s.reason) {
+			return nil
+		}
+		return s.reason
+	default:
+	}
+	select {
+	case <-s.synced:
+		return nil
+	default:
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.fault != nil {
+		return s.fault
+	}
+	return errors.New("the API server has not listed them yet")
 }
 
 func (s *scalingStore) check(err error) {
+	if err != nil {
+		s.mu.Lock()
+		s.fault = err
+		s.mu.Unlock()
+	}
 	if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
 		return
 	}

@@ -242,6 +242,12 @@ func (s *store) settle(key types.NamespacedName) {
 	}
 }
 
+func (s *store) settleAll() {
+	for _, key := range s.keys() {
+		s.settle(key)
+	}
+}
+
 func (s *store) keys() []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

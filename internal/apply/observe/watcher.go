@@ -24,6 +24,8 @@ const (
 	// patience is how long after its start a watch is waited for. One that still has not listed its objects then (its
 	// API server fails, say) must not hold up the sets that need it, nor others behind them.
 	patience = 10 * time.Second
+	// rawAge is how long the metadata of the first listing is kept for sets that have not judged it yet.
+	rawAge = 10 * time.Minute
 	// retryDenied is when a watch that was refused is tried again: rights and served kinds change rarely.
 	retryDenied = 5 * time.Minute
 )
@@ -224,6 +226,7 @@ func (w *Watcher) ensure(s scope, resource schema.GroupVersionResource, now time
 	ctx, stop := context.WithCancel(w.lifetime)
 	started := &kindWatch{stop: stop, denied: make(chan struct{}), impatient: make(chan struct{})}
 	w.options.Clock.AfterFunc(patience, func() { close(started.impatient) })
+	w.options.Clock.AfterFunc(rawAge, func() { started.store.settleAll() })
 	started.store = newStore(func(namespace, name string) { w.options.OnChange(s.kind, namespace, name) })
 	if known != nil {
 		started.users = known.users

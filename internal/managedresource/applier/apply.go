@@ -3,6 +3,7 @@ package applier
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -84,6 +85,9 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 	if len(tasks) == 0 {
 		return result
 	}
+	if p.index == nil {
+		p.compare(p.before)
+	}
 	defer func() {
 		r.Metrics.took(r.Clock.Now().Sub(p.now))
 		if result.created+result.updated+result.repaired > 0 {
@@ -115,6 +119,7 @@ func (r *Reconciler) wave(ctx context.Context, p *pass, wave []task, result *out
 		slots <- struct{}{}
 		workers.Go(func() {
 			defer func() { <-slots }()
+			defer contain(func(err error) { result.fail(each.item, err) })
 			if err := r.applyOne(ctx, p, each, result); err != nil {
 				each.item.known.refused = turnedDown(err) && (each.item.known.refused || p.previous[each.item] == nil)
 				result.fail(each.item, err)
@@ -122,6 +127,14 @@ func (r *Reconciler) wave(ctx context.Context, p *pass, wave []task, result *out
 		})
 	}
 	workers.Wait()
+}
+
+// contain turns a panic in a goroutine of ours into an error about the object in work: it must not take all other sets
+// down with it.
+func contain(report func(error)) {
+	if cause := recover(); cause != nil {
+		report(fmt.Errorf("panic: %v", cause))
+	}
 }
 
 // turnedDown tells whether an error proves that nothing was written: it came before the request, or the API server
@@ -159,6 +172,9 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 			update: update, audit: p.audit, dirty: soiled, lookAgain: p.now.Add(-r.SyncPeriod),
 		}
 		next := decide(f)
+		if next == leave && seen.Raw != nil {
+			r.Watcher.Settle(each.kind.GroupKind(), r.watchNamespace(each), each.key.Name)
+		}
 		if f.same() && each.known.fight.pausing(p.now) {
 			result.wake(each.known.fight.until)
 			continue
@@ -193,19 +209,19 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outc
 	if err != nil {
 		return err //nolint:wrapcheck // conditions name the object
 	}
-	if err := r.guard(p, t.item, resource); err != nil {
+	if err := r.guard(p, t.item.key, resource); err != nil {
 		return err
 	}
-	if t.action == look || t.action == recall {
-		if r.claim(ctx, p, t.item.key, t.seen.Origin) == claimed {
-			return r.lose(p, t.item, t.seen.Origin, result)
-		}
+	// Only a change of what is desired may take an object from another set.
+	yields := t.same || !t.item.known.confirmed && p.recorded()
+	if yields && r.claim(ctx, r.Source, p, t.item.key, t.seen.Origin) == claimed {
+		return r.lose(p, t.item, t.seen.Origin, result)
 	}
 	manifest, err := r.object(ctx, p, t.item)
 	if err != nil {
 		return err
 	}
-	w := &writing{Reconciler: r, pass: p, item: t.item, resource: resource, manifest: manifest, result: result, same: t.same, force: t.action == write}
+	w := &writing{Reconciler: r, pass: p, item: t.item, resource: resource, manifest: manifest, result: result, same: t.same, yields: yields, force: t.action == write}
 	w.options = merge.Options{
 		Origin: p.origin, InjectLabels: p.injected, Previous: p.previous[t.item],
 		ForceLabels: isTrue(p.mr.Spec.ForceOverwriteLabels), ForceAnnotations: isTrue(p.mr.Spec.ForceOverwriteAnnotations),

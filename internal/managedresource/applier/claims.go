@@ -3,6 +3,9 @@ package applier
 import (
 	"context"
 	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 
@@ -25,7 +28,10 @@ const (
 )
 
 // claim judges the origin of an object.
-func (r *Reconciler) claim(ctx context.Context, p *pass, key inventory.Key, value string) claim {
+//
+// Where a wrong answer would delete the object, the reader must be a live one: a cache may not show yet that a set has
+// taken it.
+func (r *Reconciler) claim(ctx context.Context, reader client.Reader, p *pass, key inventory.Key, value string) claim {
 	origin, err := resourcesv1alpha1.ParseOrigin(value)
 	if err != nil {
 		return unclaimed
@@ -36,8 +42,11 @@ func (r *Reconciler) claim(ctx context.Context, p *pass, key inventory.Key, valu
 	if origin.Namespace == p.mr.Namespace && origin.Name == p.mr.Name {
 		return unclaimed
 	}
+	if slices.Contains(r.memory.users(key), types.NamespacedName{Namespace: origin.Namespace, Name: origin.Name}) {
+		return claimed
+	}
 	other := &resourcesv1alpha1.ManagedResource{}
-	err = r.Source.Get(ctx, types.NamespacedName{Namespace: origin.Namespace, Name: origin.Name}, other)
+	err = reader.Get(ctx, types.NamespacedName{Namespace: origin.Namespace, Name: origin.Name}, other)
 	if apierrors.IsNotFound(err) {
 		return unclaimed
 	}

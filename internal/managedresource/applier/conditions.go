@@ -32,6 +32,12 @@ func with(clk clock.PassiveClock, conditions []corev1beta1.Condition, verdicts .
 	return corev1beta1.MergeConditions(conditions, updated...)
 }
 
+// says tells whether the conditions show a verdict already.
+func says(conditions []corev1beta1.Condition, v verdict) bool {
+	known := corev1beta1.GetCondition(conditions, v.kind)
+	return known != nil && known.Status == v.status && known.Reason == v.reason && known.Message == v.message
+}
+
 func applied(status corev1beta1.ConditionStatus, reason, message string) verdict {
 	return verdict{resourcesv1alpha1.ResourcesApplied, status, reason, message}
 }

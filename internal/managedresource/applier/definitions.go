@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -58,7 +60,41 @@ func (r *Reconciler) awaitEstablished(ctx context.Context, i *item) {
 		case <-r.Clock.After(definitionPoll):
 		}
 	}
-	r.Target.ForgetUnserved()
+	r.awaitServed(ctx, i, deadline)
+}
+
+// awaitServed waits until discovery knows what an established definition defines: it may lag behind.
+func (r *Reconciler) awaitServed(ctx context.Context, i *item, deadline time.Time) {
+	resource, err := r.Target.Resource(i.kind)
+	if err != nil {
+		return
+	}
+	live, err := r.Target.Get(ctx, resource, "", i.key.Name)
+	for err == nil {
+		r.Target.ForgetUnserved()
+		if _, unserved := r.Target.Resource(definedKind(live)); unserved == nil || !r.Clock.Now().Before(deadline) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.Clock.After(definitionPoll):
+		}
+	}
+}
+
+// definedKind is the first served version of a definition.
+func definedKind(definition *unstructured.Unstructured) schema.GroupVersionKind {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, each := range versions {
+		if version, ok := each.(map[string]any); ok && version["served"] == true {
+			name, _ := version["name"].(string)
+			return schema.GroupVersionKind{Group: group, Version: name, Kind: kind}
+		}
+	}
+	return schema.GroupVersionKind{Group: group, Kind: kind}
 }
 
 func established(definition *unstructured.Unstructured) bool {

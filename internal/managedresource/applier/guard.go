@@ -30,11 +30,11 @@ func (l Limits) refuseSet(namespace string) string {
 }
 
 // guard refuses objects that a set must not write.
-func (r *Reconciler) guard(p *pass, i *item, resource apply.Resource) error {
-	if err := apply.Addressable(i.key.Namespace, i.key.Name); err != nil {
+func (r *Reconciler) guard(p *pass, key inventory.Key, resource apply.Resource) error {
+	if err := apply.Addressable(key.Namespace, key.Name); err != nil {
 		return refuse("%w", err)
 	}
-	if r.SameCluster && r.isOwnSource(p, i.key) {
+	if r.SameCluster && r.isOwnSource(p, key) {
 		return refuse("refused: a set must not contain itself or a Secret that it is read from")
 	}
 	if !resource.Namespaced {
@@ -43,11 +43,11 @@ func (r *Reconciler) guard(p *pass, i *item, resource apply.Resource) error {
 		}
 		return nil
 	}
-	if allowed := r.Limits.ObjectNamespaces; allowed != nil && !slices.Contains(*allowed, i.key.Namespace) {
-		return refuse("refused: sets may not write into namespace %q (espalier.managedResource.namespaces.objects)", i.key.Namespace)
+	if allowed := r.Limits.ObjectNamespaces; allowed != nil && !slices.Contains(*allowed, key.Namespace) {
+		return refuse("refused: sets may not write into namespace %q (espalier.managedResource.namespaces.objects)", key.Namespace)
 	}
-	if seen := r.Limits.TargetNamespaces; len(seen) > 0 && !slices.Contains(seen, i.key.Namespace) {
-		return refuse("refused: namespace %q is not one of targetClientConnection.namespaces", i.key.Namespace)
+	if seen := r.Limits.TargetNamespaces; len(seen) > 0 && !slices.Contains(seen, key.Namespace) {
+		return refuse("refused: namespace %q is not one of targetClientConnection.namespaces", key.Namespace)
 	}
 	return nil
 }
@@ -60,8 +60,7 @@ func (r *Reconciler) isOwnSource(p *pass, key inventory.Key) bool {
 	if key.Group == resourcesv1alpha1.GroupName && key.Kind == "ManagedResource" {
 		return key.Name == p.name.Name
 	}
-	return key.Group == "" && key.Kind == "Secret" &&
-		slices.ContainsFunc(p.set.versions, func(v secretVersion) bool { return v.name == key.Name })
+	return key.Group == "" && key.Kind == "Secret" && references(p.mr, key.Name)
 }
 
 // protected says why an object is never deleted, "" if it may be: the set that is being processed, the Secrets it is
@@ -71,7 +70,7 @@ func (r *Reconciler) protected(p *pass, key inventory.Key) string {
 		return ""
 	}
 	switch {
-	case r.isOwnSource(p, key) || key.Group == "" && key.Kind == "Secret" && key.Namespace == p.name.Namespace && references(p.mr, key.Name):
+	case r.isOwnSource(p, key):
 		return "the set is read from it"
 	case key.Group == "" && key.Kind == "Namespace" && (key.Name == r.OwnNamespace || key.Name == p.name.Namespace):
 		return "the controller or the set lives in it"

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 )
+
+// compressedSuffix marks data keys whose values are compressed.
+const compressedSuffix = ".br"
+
+func documentDigest(document manifest.Document) digest {
+	sum := sha256.Sum256(document.Raw)
+	return digest(sum[:16])
+}
 
 // errSecretChanged ends a pass whose Secrets changed under it; the next one starts over.
 var errSecretChanged = errors.New("a Secret of the set changed meanwhile")
@@ -35,18 +44,12 @@ func (r *Reconciler) load(ctx context.Context, p *pass) error {
 	current := p.set.loaded && p.set.generation == p.mr.Generation && slices.Equal(p.set.versions, versions) && mapped
 	reported := !p.set.settled || p.set.reported == referencesDigest(p.mr.Status.Resources)
 	if !current || !reported {
-		if err := r.readSecrets(ctx, p); err != nil {
+		payload, read, err := r.readSecrets(ctx, p.mr)
+		if err != nil {
 			return err
 		}
+		p.payload, p.set.versions = payload, read
 		r.decode(p)
-	}
-	for _, each := range p.set.items {
-		if previous, found := p.index.Lookup(each.key); found {
-			p.previous[each] = &previous
-		}
-	}
-	for _, each := range p.set.released {
-		p.index.Lookup(each.key)
 	}
 	return nil
 }
@@ -76,28 +79,31 @@ func keepNewer(cached, read []secretVersion) {
 }
 
 // readSecrets reads the content live: the cache may be behind, and it does not hold content.
-func (r *Reconciler) readSecrets(ctx context.Context, p *pass) error {
-	payload := make(map[string]map[string][]byte, len(p.mr.Spec.SecretRefs))
-	versions := make([]secretVersion, 0, len(p.mr.Spec.SecretRefs))
-	for _, ref := range p.mr.Spec.SecretRefs {
+func (r *Reconciler) readSecrets(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (map[string]map[string][]byte, []secretVersion, error) {
+	payload := make(map[string]map[string][]byte, len(mr.Spec.SecretRefs))
+	versions := make([]secretVersion, 0, len(mr.Spec.SecretRefs))
+	for _, ref := range mr.Spec.SecretRefs {
 		secret := &corev1.Secret{}
-		if err := r.SourceLive.Get(ctx, types.NamespacedName{Namespace: p.mr.Namespace, Name: ref.Name}, secret); err != nil {
-			return fmt.Errorf("could not read secret '%s/%s': %w", p.mr.Namespace, ref.Name, err)
+		if err := r.SourceLive.Get(ctx, types.NamespacedName{Namespace: mr.Namespace, Name: ref.Name}, secret); err != nil {
+			return nil, nil, fmt.Errorf("could not read secret '%s/%s': %w", mr.Namespace, ref.Name, err)
 		}
 		payload[ref.Name] = secret.Data
 		versions = append(versions, secretVersion{ref.Name, secret.UID, secret.ResourceVersion})
 	}
-	p.payload = payload
-	p.set.versions = versions
-	return nil
+	return payload, versions, nil
 }
 
 // decode turns the payload into items, and carries over what is known of objects that stay.
 func (r *Reconciler) decode(p *pass) {
-	d := &decoding{pass: p, reconciler: r, options: p.options(), old: map[inventory.Key]knowledge{}, same: map[digest]*item{}}
+	d := &decoding{
+		pass: p, reconciler: r, options: p.options(), old: map[inventory.Key]knowledge{}, same: map[digest]*item{},
+		status: statusByKey(p.mr.Status.Resources), budget: r.MaxDecompressedBytes,
+	}
+	// Only a settled status holds the references as they are, without what an unfinished change adds to them.
+	settled := p.set.settled && p.set.reported == referencesDigest(p.mr.Status.Resources)
 	for _, each := range p.set.items {
 		d.old[each.key] = each.known
-		if p.set.options == d.options && each.mapped {
+		if settled && p.set.options == d.options && each.mapped {
 			d.same[each.raw] = each
 		}
 	}
@@ -158,6 +164,10 @@ type decoding struct {
 	options    uint64
 	old        map[inventory.Key]knowledge
 	same       map[digest]*item
+	// status holds the entries of status.resources by their keys.
+	status map[inventory.Key]resourcesv1alpha1.ObjectReference
+	// budget is how many bytes the compressed values of the set may still unpack to, all together.
+	budget int64
 
 	items      []*item
 	released   []released
@@ -168,8 +178,12 @@ type decoding struct {
 
 func (d *decoding) value(secret, dataKey string) {
 	value := d.payload[secret][dataKey]
-	documents, fault := manifest.Split(dataKey, value, manifest.Limits{MaxDecompressedBytes: d.reconciler.MaxDecompressedBytes})
-	d.documents[documentKey{secret, dataKey}] = documents
+	documents, fault := manifest.Split(dataKey, value, manifest.Limits{MaxDecompressedBytes: max(d.budget, 1)})
+	if strings.HasSuffix(dataKey, compressedSuffix) {
+		for _, document := range documents {
+			d.budget -= int64(len(document.Raw))
+		}
+	}
 	for _, document := range documents {
 		d.document(document, value, place{secret, dataKey, document.Index})
 	}
@@ -183,12 +197,11 @@ func (d *decoding) fault(at place, err error) {
 }
 
 func (d *decoding) document(document manifest.Document, value []byte, at place) {
-	sum := sha256.Sum256(document.Raw)
-	raw := digest(sum[:])
+	raw := documentDigest(document)
 	if same := d.same[raw]; same != nil {
 		if ref, found := d.status[same.key]; found {
 			next := *same
-			next.place = at
+			next.place, next.known = at, d.old[same.key]
 			d.keep(&next, ref, value)
 			return
 		}
@@ -264,14 +277,14 @@ func (r *Reconciler) object(ctx context.Context, p *pass, i *item) (*unstructure
 		return object, nil
 	}
 	if p.payload == nil {
-		known := p.set.versions
-		if err := r.readSecrets(ctx, p); err != nil {
+		payload, versions, err := r.readSecrets(ctx, p.mr)
+		if err != nil {
 			return nil, err
 		}
-		if !slices.Equal(known, p.set.versions) {
-			p.set.loaded = false
+		if !slices.Equal(versions, p.set.versions) {
 			return nil, errSecretChanged
 		}
+		p.payload = payload
 	}
 	at := documentKey{i.place.secret, i.place.dataKey}
 	if p.documents[at] == nil {
@@ -280,6 +293,9 @@ func (r *Reconciler) object(ctx context.Context, p *pass, i *item) (*unstructure
 	for _, document := range p.documents[at] {
 		if document.Index != i.place.index {
 			continue
+		}
+		if documentDigest(document) != i.raw {
+			return nil, errSecretChanged
 		}
 		content, err := document.Decode()
 		if err != nil {

@@ -71,7 +71,9 @@ type set struct {
 	version    string
 	nextAudit  time.Time
 	nextUpdate time.Time
-	removal    removal
+	// auditOwed tells that a look at every object was asked for and has not been carried out yet.
+	auditOwed bool
+	removal   removal
 	// told is the fault that the last Event was about.
 	told string
 }
@@ -124,6 +126,25 @@ func (m *memory) forget(name types.NamespacedName) {
 	defer m.mu.Unlock()
 	delete(m.sets, name)
 	delete(m.dirty, name)
+}
+
+// retire forgets what a set consists of, but not which of its versions we wrote: a lagging cache may still show it as
+// ours.
+func (m *memory) retire(name types.NamespacedName) {
+	m.want(name, nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.sets[name]; known != nil {
+		m.sets[name] = &set{version: known.version}
+	}
+	delete(m.dirty, name)
+}
+
+// knows tells whether anything is remembered of a set.
+func (m *memory) knows(name types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sets[name] != nil
 }
 
 // want replaces the objects that a set hears of.

@@ -9,6 +9,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 )
 
+// maxNamed is how many objects of a set, created once and not labelled, have watches of their own; more are looked at
+// in each sync period.
+const maxNamed = 20
+
 // needs lists what has to be observed for a set: its objects, and those that its status still names.
 func (r *Reconciler) needs(p *pass) []observe.Need {
 	var needs []observe.Need
@@ -36,8 +40,10 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 	for _, ref := range p.mr.Status.Resources {
 		add(refKind(ref), inventory.RefKey(ref).Namespace)
 	}
+	named := 0
 	for _, each := range p.set.items {
-		if resource, err := r.Target.Resource(each.kind); err == nil && each.unlabelled {
+		if resource, err := r.Target.Resource(each.kind); err == nil && each.unlabelled && named < maxNamed {
+			named++
 			namespace := r.watchNamespace(each)
 			needs = append(needs, observe.Need{
 				Resource: resource.Resource, Kind: each.kind.GroupKind(), Namespaced: resource.Namespaced, Namespaces: []string{namespace}, Name: each.key.Name,

@@ -30,10 +30,10 @@ type pass struct {
 
 	origin   string
 	injected map[string]string
-	// previous maps every object of status.resources to its entry.
+	// before is what the status named when the pass began, before anything was announced.
+	before []resourcesv1alpha1.ObjectReference
+	// index finds those entries; nil until compare.
 	index *inventory.Index
-	// status holds the entries of status.resources by their keys.
-	status map[inventory.Key]resourcesv1alpha1.ObjectReference
 	// previous is what the status said of each item when the pass began; nil for new ones.
 	previous map[*item]*resourcesv1alpha1.ObjectReference
 
@@ -50,20 +50,36 @@ type documentKey struct{ secret, dataKey string }
 
 func (r *Reconciler) newPass(mr *resourcesv1alpha1.ManagedResource, audit bool) *pass {
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
-	p := &pass{
-		mr: mr, name: name, set: r.memory.of(name), now: r.Clock.Now(), audit: audit,
+	return &pass{
+		mr: mr, before: mr.Status.Resources, name: name, set: r.memory.of(name), now: r.Clock.Now(), audit: audit,
 		origin:    resourcesv1alpha1.Origin{ClusterID: r.ClusterID, Namespace: mr.Namespace, Name: mr.Name}.String(),
 		injected:  merge.InjectedLabels(mr.Spec.InjectLabels, r.ManagedBy),
-		index:     inventory.NewIndex(mr.Status.Resources, inventory.NewEquivalences(mr.Spec.Equivalences)),
-		status:    make(map[inventory.Key]resourcesv1alpha1.ObjectReference, len(mr.Status.Resources)),
-		previous:  map[*item]*resourcesv1alpha1.ObjectReference{},
 		documents: map[documentKey][]manifest.Document{},
 		objects:   map[*item]*unstructured.Unstructured{},
 	}
-	for _, ref := range mr.Status.Resources {
-		p.status[inventory.RefKey(ref)] = ref
+}
+
+// compare sets out what the status says beside what the set consists of now. A set at rest does without.
+func (p *pass) compare(before []resourcesv1alpha1.ObjectReference) {
+	p.index = inventory.NewIndex(before, inventory.NewEquivalences(p.mr.Spec.Equivalences))
+	p.previous = make(map[*item]*resourcesv1alpha1.ObjectReference, len(p.set.items))
+	for _, each := range p.set.items {
+		if previous, found := p.index.Lookup(each.key); found {
+			p.previous[each] = &previous
+		}
 	}
-	return p
+	for _, each := range p.set.released {
+		p.index.Lookup(each.key)
+	}
+}
+
+// statusByKey indexes the entries of status.resources.
+func statusByKey(refs []resourcesv1alpha1.ObjectReference) map[inventory.Key]resourcesv1alpha1.ObjectReference {
+	entries := make(map[inventory.Key]resourcesv1alpha1.ObjectReference, len(refs))
+	for _, ref := range refs {
+		entries[inventory.RefKey(ref)] = ref
+	}
+	return entries
 }
 
 // options condenses what shapes every object of the set besides its manifest.
@@ -90,22 +106,35 @@ func itemHash(raw digest, options uint64) uint64 {
 // referencesDigest recognises status.resources without keeping a copy of them.
 func referencesDigest(refs []resourcesv1alpha1.ObjectReference) uint64 {
 	hash := xxhash.New()
+	write := func(text string) {
+		_, _ = hash.WriteString(text)
+		_, _ = hash.WriteString("\x00")
+	}
 	for _, ref := range refs {
-		_, _ = fmt.Fprintf(hash, "%q %q %q %q", ref.APIVersion, ref.Kind, ref.Namespace, ref.Name)
+		write(ref.APIVersion)
+		write(ref.Kind)
+		write(ref.Namespace)
+		write(ref.Name)
 		for _, labels := range []map[string]string{ref.Labels, ref.Annotations} {
 			for _, key := range slices.Sorted(maps.Keys(labels)) {
-				_, _ = fmt.Fprintf(hash, " %q=%q", key, labels[key])
+				write(key)
+				write(labels[key])
 			}
-			_, _ = hash.WriteString(";")
+			write("")
 		}
 	}
 	return hash.Sum64()
 }
 
+// recorded tells whether the status was last completed with the content that the set has now.
+func (p *pass) recorded() bool {
+	return p.mr.Status.ObservedGeneration == p.mr.Generation && p.mr.Status.SecretsDataChecksum != nil &&
+		*p.mr.Status.SecretsDataChecksum == p.set.checksum
+}
+
 // unchanged tells whether the status shows that the set as it is now was completely applied before.
 func (p *pass) unchanged() bool {
-	return p.mr.Status.ObservedGeneration == p.mr.Generation && p.mr.Status.SecretsDataChecksum != nil &&
-		*p.mr.Status.SecretsDataChecksum == p.set.checksum && completed(p.mr.Status.Conditions) &&
+	return p.recorded() && completed(p.mr.Status.Conditions) &&
 		(p.set.references == nil || inventory.SameReferences(p.set.references, p.mr.Status.Resources))
 }
 

@@ -69,7 +69,7 @@ func decide(f facts) action {
 // decideUnlabelled: an object whose manifest says "ignore" only has to be there.
 func decideUnlabelled(f facts) action {
 	known := f.item.known
-	if known.confirmed && !f.audit && (f.knowledge == observe.Present || known.looked.After(f.lookAgain)) {
+	if known.confirmed && known.hash == f.item.hash && !f.audit && (f.knowledge == observe.Present || known.looked.After(f.lookAgain)) {
 		return leave
 	}
 	return look

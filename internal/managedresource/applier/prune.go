@@ -2,6 +2,7 @@ package applier
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,6 +141,7 @@ func (w *removing) wave(ctx context.Context, refs []resourcesv1alpha1.ObjectRefe
 		slots <- struct{}{}
 		workers.Go(func() {
 			defer func() { <-slots }()
+			defer contain(func(err error) { results[number] = &pending{ref: ref, err: err} })
 			gone, err := w.one(ctx, ref)
 			if gone {
 				w.finish(inventory.RefKey(ref))
@@ -190,14 +192,19 @@ func (w *removing) try(ctx context.Context, ref resourcesv1alpha1.ObjectReferenc
 	if err != nil || !found {
 		return !found && err == nil, err
 	}
-	if w.stays(ctx, ref, seen) {
+	if w.stays(ctx, ref, resource, seen) {
 		return true, nil
 	}
 	if !seen.Deleted.IsZero() {
 		return false, w.finalize(ctx, ref, resource, seen)
 	}
-	if ref.Kind == "StatefulSet" && isTrue(w.pass.mr.Spec.DeletePersistentVolumeClaims) {
-		if err := w.deleteClaims(ctx, ref, resource); err != nil {
+	if statefulSet := resource.Kind.Kind == "StatefulSet" && (resource.Kind.Group == "apps" || resource.Kind.Group == "extensions"); statefulSet && isTrue(w.pass.mr.Spec.DeletePersistentVolumeClaims) {
+		err := w.deleteClaims(ctx, ref, resource, seen)
+		if apierrors.IsConflict(err) {
+			w.stale(ref)
+			return false, err //nolint:wrapcheck // tried again
+		}
+		if err != nil {
 			return false, fmt.Errorf("failed cleaning up PersistentVolumeClaims of StatefulSet: %w", err)
 		}
 	}
@@ -252,7 +259,7 @@ func (w *removing) observe(ctx context.Context, ref resourcesv1alpha1.ObjectRefe
 }
 
 // stays tells whether an object must be left in the target.
-func (w *removing) stays(ctx context.Context, ref resourcesv1alpha1.ObjectReference, seen observe.Object) bool {
+func (w *removing) stays(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) bool {
 	if merge.Truthy(seen.KeepObject) {
 		return true
 	}
@@ -260,7 +267,7 @@ func (w *removing) stays(ctx context.Context, ref resourcesv1alpha1.ObjectRefere
 	if collectable && w.GarbageCollector {
 		return true
 	}
-	switch w.claim(ctx, w.pass, inventory.RefKey(ref), seen.Origin) {
+	switch w.claim(ctx, w.SourceLive, w.pass, inventory.RefKey(ref), seen.Origin) {
 	case claimed:
 		return true
 	case unknown:
@@ -268,7 +275,8 @@ func (w *removing) stays(ctx context.Context, ref resourcesv1alpha1.ObjectRefere
 		return true
 	case unclaimed:
 	}
-	if seen.Origin != w.pass.origin && !seen.Ours {
+	lostOrigin := seen.Origin == "" && seen.Ours && w.guard(w.pass, inventory.RefKey(ref), resource) == nil
+	if seen.Origin != w.pass.origin && !lostOrigin {
 		w.Events.deletionRefused(w.pass.mr, ref, "nothing shows that it was ever written on behalf of this set")
 		return true
 	}
@@ -276,13 +284,16 @@ func (w *removing) stays(ctx context.Context, ref resourcesv1alpha1.ObjectRefere
 }
 
 // deleteClaims deletes the PersistentVolumeClaims that a StatefulSet's templates made; their end is not awaited.
-func (w *removing) deleteClaims(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) error {
+func (w *removing) deleteClaims(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) error {
 	live, err := w.Target.Get(ctx, resource, ref.Namespace, ref.Name)
 	if err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return err //nolint:wrapcheck // the caller names the object
+	}
+	if live.GetUID() != seen.UID || live.GetResourceVersion() != seen.ResourceVersion {
+		return apierrors.NewConflict(resource.Resource.GroupResource(), ref.Name, errors.New("it has changed meanwhile")) // it may be protected now
 	}
 	templates, _, _ := unstructured.NestedSlice(live.Object, "spec", "volumeClaimTemplates")
 	labels, _, err := unstructured.NestedStringMap(live.Object, "spec", "selector", "matchLabels")

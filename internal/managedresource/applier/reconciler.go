@@ -33,6 +33,8 @@ import (
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;list;watch;patch,roleName=espalier-managedresource-controller-source
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources/status,verbs=update,roleName=espalier-managedresource-controller-source
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch,roleName=espalier-managedresource-controller-source
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get,roleName=espalier-managedresource-controller-source
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get,roleName=espalier-managedresource-controller-target-base
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-managedresource-controller-source
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=cluster-identity,verbs=get,namespace=kube-system,roleName=espalier-managedresource-controller-cluster-identity
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-managedresource-controller-lease
@@ -101,7 +103,7 @@ const (
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	mr, err := r.read(ctx, request.NamespacedName)
 	if apierrors.IsNotFound(err) {
-		r.forget(request.NamespacedName)
+		r.retire(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -124,15 +126,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		return r.applySet(ctx, mr, audit)
 	case stepNone:
-		r.forget(request.NamespacedName)
+		r.retire(request.NamespacedName)
 	case stepWait:
 	}
 	return ctrl.Result{}, nil
 }
 
-func (r *Reconciler) forget(name types.NamespacedName) {
+// retire gives up a set that is gone or not ours.
+func (r *Reconciler) retire(name types.NamespacedName) {
 	r.Watcher.Release(name)
-	r.memory.forget(name)
+	r.memory.retire(name)
 	r.Metrics.forget(name)
 }
 
@@ -140,7 +143,11 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 // that would name the wrong objects.
 func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*resourcesv1alpha1.ManagedResource, error) {
 	mr := &resourcesv1alpha1.ManagedResource{}
-	if err := r.Source.Get(ctx, name, mr); err != nil {
+	err := r.Source.Get(ctx, name, mr)
+	if apierrors.IsNotFound(err) {
+		r.memory.forget(name)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read ManagedResource: %w", err)
 	}
 	if !behind(mr.ResourceVersion, r.memory.version(name)) {
@@ -164,6 +171,7 @@ func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.Ma
 		return false, fmt.Errorf("remove annotation %s: %w", resourcesv1alpha1.GardenerOperation, err)
 	}
 	r.memory.wrote(mr)
+	r.memory.of(client.ObjectKeyFromObject(mr)).auditOwed = true
 	return true, nil
 }
 
@@ -172,7 +180,8 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	if err := r.hold(ctx, mr); err != nil {
 		return ctrl.Result{}, err
 	}
-	p := r.newPass(mr, audit || r.auditDue(mr))
+	p := r.newPass(mr, audit || r.auditDue(mr) || r.memory.of(client.ObjectKeyFromObject(mr)).auditOwed)
+	p.set.auditOwed = p.audit
 	if refusal := r.Limits.refuseSet(mr.Namespace); refusal != "" {
 		r.Events.failed(p, nil, resourcesv1alpha1.ConditionApplyFailed, refusal)
 		return ctrl.Result{RequeueAfter: r.SyncPeriod}, r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, refusal))
@@ -227,9 +236,10 @@ func (r *Reconciler) auditDue(mr *resourcesv1alpha1.ManagedResource) bool {
 
 // prune deletes objects that the set no longer contains. While documents are unreadable nothing is obsolete.
 func (r *Reconciler) prune(ctx context.Context, p *pass) ([]pending, time.Time) {
-	if len(p.set.faults) > 0 {
-		return nil, time.Time{}
+	if len(p.set.faults) > 0 || p.set.settled {
+		return nil, time.Time{} // a settled set's status names exactly what it contains
 	}
+	p.compare(p.before)
 	obsolete := p.index.Obsolete()
 	if len(obsolete) == 0 {
 		p.set.removal = removal{}
@@ -268,8 +278,9 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 		if client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, fmt.Errorf("remove finalizer: %w", err)
 		}
+		r.memory.wrote(p.mr)
 	}
-	r.forget(p.name)
+	r.retire(p.name)
 	return ctrl.Result{}, nil
 }
 

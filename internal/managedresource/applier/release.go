@@ -16,8 +16,12 @@ import (
 // bear its origin lose origin and description, all others are left alone.
 func (r *Reconciler) release(ctx context.Context, p *pass) error {
 	var texts []string
+	if len(p.set.released) == 0 {
+		return nil
+	}
+	before := statusByKey(p.before)
 	for _, each := range p.set.released {
-		if _, managed := p.status[each.key]; !managed {
+		if _, managed := before[each.key]; !managed {
 			continue
 		}
 		if err := r.releaseOne(ctx, p, each); err != nil {

@@ -144,7 +144,9 @@ func (r *Reconciler) setEvents() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return r.passes(nil, e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool { return r.passes(e.ObjectOld, e.ObjectNew) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return r.passes(nil, e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			return r.memory.knows(client.ObjectKeyFromObject(e.Object)) || r.passes(nil, e.Object)
+		},
 	}
 }
 
@@ -167,7 +169,9 @@ func relevant(old, next *resourcesv1alpha1.ManagedResource) bool {
 	case resourcesv1alpha1.OperationReconcile, resourcesv1alpha1.OperationRestore, resourcesv1alpha1.OperationMigrate:
 		return true
 	}
-	return old.Generation != next.Generation || wasIgnored != isIgnored ||
+	waited := old.Annotations[resourcesv1alpha1.GardenerOperation] == resourcesv1alpha1.OperationWaitForState &&
+		next.Annotations[resourcesv1alpha1.GardenerOperation] != resourcesv1alpha1.OperationWaitForState
+	return waited || old.Generation != next.Generation || wasIgnored != isIgnored ||
 		(old.DeletionTimestamp == nil) != (next.DeletionTimestamp == nil) ||
 		turnedUnhealthy(old, next) || letGo(old, next)
 }

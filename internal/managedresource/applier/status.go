@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -71,8 +72,14 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	})
 	if err == nil {
 		s.announced = content
+		return nil
 	}
-	return err
+	if apierrors.IsConflict(err) {
+		return err
+	}
+	message := fmt.Sprintf("could not record what the set consists of: %v", err)
+	r.Events.failed(p, nil, resourcesv1alpha1.ConditionApplyFailed, message)
+	return errors.Join(err, r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, message)))
 }
 
 // inUse joins the objects that a set had with those that it gets. An object that stays keeps the labels and annotations
@@ -117,8 +124,20 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		return ctrl.Result{}, fmt.Errorf("stop: %w", context.Cause(ctx))
 	}
 	s := p.set
+	if slices.ContainsFunc(result.failures, func(f failure) bool { return errors.Is(f.err, errSecretChanged) }) {
+		s.loaded = false
+		return ctrl.Result{RequeueAfter: settlePause}, nil
+	}
+	s.auditOwed = false
+	if !p.now.Before(s.nextUpdate) {
+		s.nextUpdate = p.now.Add(r.SyncPeriod)
+	}
 	verdict, failure := r.judge(p, result)
 	whole := failure == nil
+	r.Metrics.concluded(p.name, counts{applied: len(s.items) - len(result.failures), failed: len(result.failures) - result.lost, claimed: result.lost, unwatched: result.unwatched})
+	if s.settled && whole && p.recorded() && says(p.mr.Status.Conditions, verdict) {
+		return ctrl.Result{RequeueAfter: r.after(result)}, nil
+	}
 	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
 		status.Conditions = with(r.Clock, status.Conditions, verdict)
 		if s.references != nil && !whole {
@@ -132,15 +151,11 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 			status.ObservedGeneration = s.generation
 		}
 	})
-	r.Metrics.concluded(p.name, counts{applied: len(s.items) - len(result.failures), failed: len(result.failures) - result.lost, claimed: result.lost, unwatched: result.unwatched})
 	if err != nil {
 		return ctrl.Result{}, errors.Join(failure, err)
 	}
 	if whole {
 		s.settled, s.reported, s.references, s.announced = true, referencesDigest(p.mr.Status.Resources), nil, ""
-		if !p.now.Before(s.nextUpdate) {
-			s.nextUpdate = p.now.Add(r.SyncPeriod)
-		}
 		r.memory.want(p.name, wantedKeys(s.items, p.mr.Status.Resources))
 	}
 	if failure != nil {

@@ -31,6 +31,8 @@ type writing struct {
 	result   *outcome
 	// same tells that what is desired has not changed since the last apply.
 	same bool
+	// yields tells that the object is left to another set that holds it.
+	yields bool
 	// force writes even if nothing seems to differ: fields that are no longer desired cannot be told from defaults.
 	force bool
 }
@@ -111,9 +113,9 @@ func (w *writing) tryUpdate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("error during apply of object %q: %w", w.describe(), err)
 	}
-	if !w.force {
+	if w.yields {
 		origin := live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation]
-		if w.claim(ctx, w.pass, w.item.key, origin) == claimed {
+		if w.claim(ctx, w.Source, w.pass, w.item.key, origin) == claimed {
 			return w.lose(w.pass, w.item, origin, w.result)
 		}
 	}
@@ -165,7 +167,8 @@ func (w *writing) merge(live *unstructured.Unstructured) (*unstructured.Unstruct
 	for _, path := range fields.Additions(live.GetManagedFields(), live.Object, merged.Object) {
 		changed = append(changed, strings.Split(path, "."))
 	}
-	if !w.force && len(changed) == 0 {
+	// Without a trace of ours nobody can tell which fields others added.
+	if !w.force && len(changed) == 0 && fields.WrittenByUs(live.GetManagedFields()) {
 		return nil, nil, nil
 	}
 	return merged, changed, nil

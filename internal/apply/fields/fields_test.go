@@ -203,3 +203,13 @@ func TestWrittenByUs(t *testing.T) {
 	g.Expect(fields.WrittenByUs([]metav1.ManagedFieldsEntry{entry("gardener-resource-manager", `{}`)})).To(BeTrue())
 	g.Expect(fields.WrittenByUs([]metav1.ManagedFieldsEntry{entry("kubectl", `{}`)})).To(BeFalse())
 }
+
+func TestSoleListsWhatOnlyWeHold(t *testing.T) {
+	entries := []metav1.ManagedFieldsEntry{
+		entry("espalier", `{"f:metadata":{"f:labels":{".":{},"f:mine":{},"f:shared":{}},"f:annotations":{"f:note":{}}}}`),
+		entry("kubectl", `{"f:metadata":{"f:labels":{"f:shared":{},"f:theirs":{}}}}`),
+	}
+	g := NewWithT(t)
+	g.Expect(fields.Sole(entries, "labels")).To(Equal([]string{"mine"}))
+	g.Expect(fields.Sole(entries, "annotations")).To(Equal([]string{"note"}))
+}

@@ -132,14 +132,14 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	if !p.now.Before(s.nextUpdate) {
 		s.nextUpdate = p.now.Add(r.SyncPeriod)
 	}
-	verdict, failure := r.judge(p, result)
+	judgement, failure := r.judge(p, result)
 	whole := failure == nil
 	r.Metrics.concluded(p.name, counts{applied: len(s.items) - len(result.failures), failed: len(result.failures) - result.lost, claimed: result.lost, unwatched: result.unwatched})
-	if s.settled && whole && p.recorded() && says(p.mr.Status.Conditions, verdict) {
+	if s.settled && whole && p.recorded() && says(p.mr.Status.Conditions, judgement) {
 		return ctrl.Result{RequeueAfter: r.after(result)}, nil
 	}
 	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
-		status.Conditions = with(r.Clock, status.Conditions, verdict)
+		status.Conditions = with(r.Clock, status.Conditions, judgement)
 		if s.references != nil && !whole {
 			status.Resources = stillInUse(status.Resources, s.references)
 		}

@@ -156,7 +156,9 @@ func (w *writing) merge(live *unstructured.Unstructured) (*unstructured.Unstruct
 		}
 		return merged, nil, nil
 	}
-	merged, err := merge.Merge(live, w.manifest, w.options)
+	options := w.options
+	options.Previous = written(live, options.Previous)
+	merged, err := merge.Merge(live, w.manifest, options)
 	if err != nil {
 		return nil, nil, err //nolint:wrapcheck // its text is the condition's
 	}
@@ -172,6 +174,25 @@ func (w *writing) merge(live *unstructured.Unstructured) (*unstructured.Unstruct
 		return nil, nil, nil
 	}
 	return merged, changed, nil
+}
+
+// written corrects what the status says of an object by what managedFields prove. The status holds one value for each
+// label and annotation: if a process dies while it changes one, that may not be the one that it wrote last.
+func written(live *unstructured.Unstructured, previous *resourcesv1alpha1.ObjectReference) *resourcesv1alpha1.ObjectReference {
+	if previous == nil {
+		return nil // it was not this set that wrote them
+	}
+	corrected := previous.DeepCopy()
+	correct := func(part string, recorded, values map[string]string) {
+		for _, key := range fields.Sole(live.GetManagedFields(), part) {
+			if _, found := recorded[key]; found { // others that are ours are defaults of the server
+				recorded[key] = values[key]
+			}
+		}
+	}
+	correct("labels", corrected.Labels, live.GetLabels())
+	correct("annotations", corrected.Annotations, live.GetAnnotations())
+	return corrected
 }
 
 // failed wraps the error of a write. It may have been carried out all the same, so what we knew no longer counts.

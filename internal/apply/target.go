@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -121,16 +121,19 @@ func (t *Target) ForgetUnserved() {
 	clear(t.resources)
 }
 
+// CanExist tells whether an object of that name can exist.
+func CanExist(namespace, name string) bool { return Addressable(namespace, name) == nil }
+
 // Addressable tells whether an object of that name can exist. Anything else must not get into a path: an empty name
 // addresses the whole collection, and "../" another one.
 func Addressable(namespace, name string) error {
 	if name == "" {
 		return errors.New("metadata.name is required")
 	}
-	if problems := path.IsValidPathSegmentName(name); len(problems) > 0 {
+	if problems := content.IsPathSegmentName(name); len(problems) > 0 {
 		return fmt.Errorf("metadata.name %q is invalid: %s", name, strings.Join(problems, ", "))
 	}
-	if problems := path.IsValidPathSegmentName(namespace); len(problems) > 0 {
+	if problems := content.IsPathSegmentName(namespace); len(problems) > 0 {
 		return fmt.Errorf("metadata.namespace %q is invalid: %s", namespace, strings.Join(problems, ", "))
 	}
 	return nil

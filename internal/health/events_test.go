@@ -1,7 +1,7 @@
 package health_test
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -57,7 +57,7 @@ func TestEventsBlock(t *testing.T) {
 func TestWarningsAreTheLatestAboutTheObject(t *testing.T) {
 	var events []corev1.Event
 	for i := range 7 {
-		events = append(events, warning(fmt.Sprint(i), last(time.Duration(i)*time.Second)))
+		events = append(events, warning(strconv.Itoa(i), last(time.Duration(i)*time.Second)))
 	}
 	other := func(change func(*corev1.Event)) corev1.Event { return warning("other", change) }
 	events = append(events,

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -69,18 +72,19 @@ func (b *bench) follow(ctx context.Context, subjects ...subject) (*follower, err
 
 // watch begins at the present state: an empty list tells its resourceVersion.
 func (b *bench) watch(ctx context.Context, s subject) (watch.Interface, error) {
-	o := metav1.ListOptions{LabelSelector: s.selector}
 	begin, err := b.metadata.Resource(s.resource).List(ctx, metav1.ListOptions{LabelSelector: s.selector, Limit: 1})
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", s.resource.Resource, err)
 	}
-	o.ResourceVersion = begin.ResourceVersion
-	var w watch.Interface
-	if s.full {
-		w, err = b.objects.Resource(s.resource).Watch(ctx, o)
-	} else {
-		w, err = b.metadata.Resource(s.resource).Watch(ctx, o)
-	}
+	source := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, more metav1.ListOptions) (watch.Interface, error) {
+		more.LabelSelector = s.selector
+		if s.full {
+			return b.objects.Resource(s.resource).Watch(ctx, more)
+		}
+		return b.metadata.Resource(s.resource).Watch(ctx, more)
+	}}
+	// An API server ends watches that cannot keep up; they go on where they were.
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, begin.ResourceVersion, source)
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", s.resource.Resource, err)
 	}

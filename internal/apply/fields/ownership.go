@@ -95,12 +95,7 @@ func covers(owned tree, value any) bool {
 		if len(owned) == 0 {
 			return true
 		}
-		for key, item := range typed {
-			child, found := owned["f:"+key]
-			if !found && !empty(item) || found && !covers(child, item) {
-				return false
-			}
-		}
+		return coversFields(owned, typed)
 	case []any:
 		if len(owned) == 0 {
 			return true
@@ -109,6 +104,16 @@ func covers(owned tree, value any) bool {
 			if !coversItem(owned, item) {
 				return false
 			}
+		}
+	}
+	return true
+}
+
+func coversFields(owned tree, fields map[string]any) bool {
+	for key, item := range fields {
+		child, found := owned["f:"+key]
+		if !found && !empty(item) || found && !covers(child, item) {
+			return false
 		}
 	}
 	return true

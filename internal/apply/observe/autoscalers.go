@@ -103,7 +103,7 @@ func (a *Autoscalers) ensure(resources []schema.GroupVersionResource) []*scaling
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	var watches []*scalingStore
+	watches := make([]*scalingStore, 0, len(resources)*len(namespaces))
 	for _, resource := range resources {
 		for _, namespace := range namespaces {
 			s := autoscalerScope{resource, namespace}

@@ -119,8 +119,7 @@ func (r *Reconciler) wave(ctx context.Context, p *pass, wave []task, result *out
 		slots <- struct{}{}
 		workers.Go(func() {
 			defer func() { <-slots }()
-			defer contain(func(err error) { result.fail(each.item, err) })
-			if err := r.applyOne(ctx, p, each, result); err != nil {
+			if err := contained(func() error { return r.applyOne(ctx, p, each, result) }); err != nil {
 				each.item.known.refused = turnedDown(err) && (each.item.known.refused || p.previous[each.item] == nil)
 				result.fail(each.item, err)
 			}
@@ -129,12 +128,15 @@ func (r *Reconciler) wave(ctx context.Context, p *pass, wave []task, result *out
 	workers.Wait()
 }
 
-// contain turns a panic in a goroutine of ours into an error about the object in work: it must not take all other sets
-// down with it.
-func contain(report func(error)) {
-	if cause := recover(); cause != nil {
-		report(fmt.Errorf("panic: %v", cause))
-	}
+// contained runs work and turns a panic into an error about the object in work: in a goroutine of ours it would take all
+// other sets down with it.
+func contained(work func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v", cause)
+		}
+	}()
+	return work()
 }
 
 // turnedDown tells whether an error proves that nothing was written: it came before the request, or the API server
@@ -173,7 +175,7 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 		}
 		next := decide(f)
 		if next == leave && seen.Raw != nil {
-			r.Watcher.Settle(each.kind.GroupKind(), r.watchNamespace(each), each.key.Name)
+			r.Watcher.Settle(each.kind.GroupKind(), each.namespace, each.key.Name)
 		}
 		if f.same() && each.known.fight.pausing(p.now) {
 			result.wake(each.known.fight.until)
@@ -188,19 +190,9 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 
 func (r *Reconciler) lookup(i *item) (observe.Object, observe.Knowledge) {
 	if i.unlabelled {
-		return r.Watcher.LookupNamed(i.kind.GroupKind(), r.watchNamespace(i), i.key.Name)
+		return r.Watcher.LookupNamed(i.kind.GroupKind(), i.namespace, i.key.Name)
 	}
-	return r.Watcher.Lookup(i.kind.GroupKind(), r.watchNamespace(i), i.key.Name)
-}
-
-// watchNamespace is the namespace under which an object is observed: none for cluster-scoped kinds, whose keys say
-// "default" all the same.
-func (r *Reconciler) watchNamespace(i *item) string {
-	resource, err := r.Target.Resource(i.kind)
-	if err == nil && !resource.Namespaced {
-		return ""
-	}
-	return i.key.Namespace
+	return r.Watcher.Lookup(i.kind.GroupKind(), i.namespace, i.key.Name)
 }
 
 // applyOne does what was planned for one object.
@@ -209,8 +201,8 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outc
 	if err != nil {
 		return err //nolint:wrapcheck // conditions name the object
 	}
-	if err := r.guard(p, t.item.key, resource); err != nil {
-		return err
+	if refusal := r.guard(p, t.item.key, resource); refusal != nil {
+		return refusal
 	}
 	// Only a change of what is desired may take an object from another set.
 	yields := t.same || !t.item.known.confirmed && p.recorded()
@@ -230,13 +222,11 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outc
 		scaling := r.Autoscalers.Of(r.equivalents(p, t.item.kind.GroupKind()), t.item.key.Namespace, t.item.key.Name)
 		w.options.PreserveReplicas, w.options.PreserveResources = scaling.Replicas, scaling.Resources
 	}
-	switch t.action {
-	case create:
+	if t.action == create {
 		return w.create(ctx, true)
-	case recall:
-		if w.recall(t.seen) {
-			return nil
-		}
+	}
+	if t.action == recall && w.recall(t.seen) {
+		return nil
 	}
 	return w.update(ctx)
 }
@@ -260,8 +250,9 @@ func (r *Reconciler) autoscalers(ctx context.Context, tasks []task) error {
 }
 
 func (r *Reconciler) equivalents(p *pass, kind schema.GroupKind) []schema.GroupKind {
-	kinds := []schema.GroupKind{kind}
-	for _, each := range inventory.NewEquivalences(p.mr.Spec.Equivalences).Of(metav1.GroupKind{Group: kind.Group, Kind: kind.Kind}) {
+	others := inventory.NewEquivalences(p.mr.Spec.Equivalences).Of(metav1.GroupKind{Group: kind.Group, Kind: kind.Kind})
+	kinds := append(make([]schema.GroupKind, 0, 1+len(others)), kind)
+	for _, each := range others {
 		kinds = append(kinds, schema.GroupKind{Group: each.Group, Kind: each.Kind})
 	}
 	return kinds

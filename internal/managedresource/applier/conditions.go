@@ -72,10 +72,9 @@ func ignoring() []verdict {
 // leaving is what a set reports whose objects are being deleted, or kept on purpose.
 func leaving(conditions []corev1beta1.Condition, keep bool) []verdict {
 	reason, message := resourcesv1alpha1.ConditionDeletionPending, resourcesv1alpha1.MessageDeletionPending
-	verdicts := []verdict{
-		{resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, reason, message},
-		{resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionTrue, reason, message},
-	}
+	verdicts := append(make([]verdict, 0, 3),
+		verdict{resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, reason, message},
+		verdict{resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionTrue, reason, message})
 	if keep {
 		return verdicts
 	}

@@ -89,7 +89,8 @@ func definedKind(definition *unstructured.Unstructured) schema.GroupVersionKind 
 	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	for _, each := range versions {
-		if version, ok := each.(map[string]any); ok && version["served"] == true {
+		version, _ := each.(map[string]any)
+		if served, _ := version["served"].(bool); served {
 			name, _ := version["name"].(string)
 			return schema.GroupVersionKind{Group: group, Version: name, Kind: kind}
 		}

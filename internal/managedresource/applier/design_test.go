@@ -53,6 +53,7 @@ func manifests(e *Env) []string {
 
 // Architecture 6.10: a restart needs one listing per kind, and no read per object.
 func TestRestartOfAnUntouchedSetReadsAndWritesNoObject(t *testing.T) {
+	t.Parallel()
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,6 +101,7 @@ func gauge(e *Env, name, state string) float64 {
 
 // Architecture 3.2 and 6.10: what others did while no process ran is found from the listing and repaired.
 func TestChangesMadeWhileTheProcessIsDownAreRepaired(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(e *Env)
 		reads  bool
@@ -184,6 +186,7 @@ func creates(r *http.Request) bool {
 
 // Architecture 6.11: the process dies in the middle of an apply, and the Secret says something else when the next one starts.
 func TestDieMidApplySecretChangesWhileDownLeavesNoOrphan(t *testing.T) {
+	t.Parallel()
 	for n := range 5 {
 		t.Run(fmt.Sprintf("after %d creations", n), func(t *testing.T) {
 			t.Parallel()
@@ -397,6 +400,7 @@ func TestSetsOfARefusedNamespaceSaySo(t *testing.T) {
 
 // Architecture 6.18: everything as Gardener's resource manager leaves it.
 func TestTakingOverFromGardenersResourceManagerWritesNothing(t *testing.T) {
+	t.Parallel()
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

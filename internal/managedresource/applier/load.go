@@ -124,7 +124,7 @@ func (r *Reconciler) decode(p *pass) {
 	neverWritten := refused(s.items)
 	s.loaded, s.generation, s.options = true, p.mr.Generation, d.options
 	s.items, s.released, s.faults, s.references, s.checksum = d.items, d.released, d.faults, references, d.checksum.String()
-	s.settled, s.removal = false, removal{done: neverWritten}
+	s.settled, s.watched, s.removal = false, false, removal{done: neverWritten}
 	r.memory.want(p.name, wantedKeys(s.items, p.mr.Status.Resources))
 }
 
@@ -223,7 +223,7 @@ func (d *decoding) document(document manifest.Document, value []byte, at place) 
 	}
 	manifest.FoldStringData(object.Object)
 	next := &item{
-		key: key, kind: object.GroupVersionKind(), place: at, raw: raw, hash: itemHash(raw, d.options),
+		key: key, kind: object.GroupVersionKind(), place: at, namespace: object.GetNamespace(), raw: raw, hash: itemHash(raw, d.options),
 		unlabelled: merge.IsIgnored(object), mapped: mapped, known: d.old[key],
 	}
 	d.objects[next] = object

@@ -26,7 +26,9 @@ type item struct {
 	key   inventory.Key
 	kind  schema.GroupVersionKind
 	place place
-	raw   digest
+	// namespace is where the object is observed: none for cluster-scoped kinds, whose keys say "default" all the same.
+	namespace string
+	raw       digest
 	// hash covers the document and every setting of the set that shapes the result.
 	hash uint64
 	// unlabelled objects (manifest annotation "ignore") are created once and never carry the managed-by label.
@@ -67,6 +69,8 @@ type set struct {
 	// announced is the content whose references stand in the status since before its first write.
 	announced string
 	settled   bool
+	// watched tells that watches covered every object when the set was looked at last; they stay as long as it does.
+	watched bool
 	// version is the resourceVersion of our last write to the set: an older cached copy must not be acted upon.
 	version    string
 	nextAudit  time.Time

@@ -44,9 +44,8 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 	for _, each := range p.set.items {
 		if resource, err := r.Target.Resource(each.kind); err == nil && each.unlabelled && named < maxNamed {
 			named++
-			namespace := r.watchNamespace(each)
 			needs = append(needs, observe.Need{
-				Resource: resource.Resource, Kind: each.kind.GroupKind(), Namespaced: resource.Namespaced, Namespaces: []string{namespace}, Name: each.key.Name,
+				Resource: resource.Resource, Kind: each.kind.GroupKind(), Namespaced: resource.Namespaced, Namespaces: []string{each.namespace}, Name: each.key.Name,
 			})
 		}
 	}

@@ -141,8 +141,11 @@ func (w *removing) wave(ctx context.Context, refs []resourcesv1alpha1.ObjectRefe
 		slots <- struct{}{}
 		workers.Go(func() {
 			defer func() { <-slots }()
-			defer contain(func(err error) { results[number] = &pending{ref: ref, err: err} })
-			gone, err := w.one(ctx, ref)
+			gone := false
+			err := contained(func() (err error) {
+				gone, err = w.one(ctx, ref)
+				return err
+			})
 			if gone {
 				w.finish(inventory.RefKey(ref))
 				return
@@ -169,8 +172,8 @@ func (w *removing) one(ctx context.Context, ref resourcesv1alpha1.ObjectReferenc
 	if err != nil {
 		return false, err //nolint:wrapcheck // the condition names the object
 	}
-	if apply.Addressable(ref.Namespace, ref.Name) != nil {
-		return true, nil // never existed
+	if !apply.CanExist(ref.Namespace, ref.Name) {
+		return true, nil
 	}
 	if reason := w.protected(w.pass, inventory.RefKey(ref)); reason != "" {
 		w.Events.deletionRefused(w.pass.mr, ref, reason)
@@ -199,10 +202,10 @@ func (w *removing) try(ctx context.Context, ref resourcesv1alpha1.ObjectReferenc
 		return false, w.finalize(ctx, ref, resource, seen)
 	}
 	if statefulSet := resource.Kind.Kind == "StatefulSet" && (resource.Kind.Group == "apps" || resource.Kind.Group == "extensions"); statefulSet && isTrue(w.pass.mr.Spec.DeletePersistentVolumeClaims) {
-		err := w.deleteClaims(ctx, ref, resource, seen)
+		err = w.deleteClaims(ctx, ref, resource, seen)
 		if apierrors.IsConflict(err) {
 			w.stale(ref)
-			return false, err //nolint:wrapcheck // tried again
+			return false, err
 		}
 		if err != nil {
 			return false, fmt.Errorf("failed cleaning up PersistentVolumeClaims of StatefulSet: %w", err)
@@ -393,12 +396,12 @@ func (r *Reconciler) explain(ctx context.Context, open []pending) {
 // pendingFacts identifies what is pending, without what changes by the mere passing of time.
 func pendingFacts(open []pending) string {
 	plain := slices.Clone(open)
-	events := ""
+	var events strings.Builder
 	for i := range plain {
-		events += health.EventFacts(plain[i].warnings)
+		_, _ = events.WriteString(health.EventFacts(plain[i].warnings))
 		plain[i].warnings = nil
 	}
-	return pendingMessage(plain, time.Time{}) + events
+	return pendingMessage(plain, time.Time{}) + events.String()
 }
 
 // countedErrors lists errors the way Gardener's controllers do.

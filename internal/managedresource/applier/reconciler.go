@@ -115,7 +115,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case stepIgnore:
 		r.Watcher.Release(request.NamespacedName)
 		p := r.newPass(mr, false)
-		p.set.loaded, p.set.settled = false, false
+		p.set.loaded, p.set.settled, p.set.watched = false, false, false
 		return ctrl.Result{}, r.report(ctx, p, ignoring()...)
 	case stepRemove:
 		return r.removeSet(ctx, mr)
@@ -194,7 +194,9 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	if err := r.announce(ctx, p); err != nil {
 		return ctrl.Result{}, err
 	}
-	r.Watcher.Use(bounded, p.name, r.needs(p))
+	if !p.set.settled || !p.set.watched {
+		r.Watcher.Use(bounded, p.name, r.needs(p))
+	}
 	if open, again := r.prune(bounded, p); len(open) > 0 {
 		return r.reportPending(ctx, p, open, again)
 	}

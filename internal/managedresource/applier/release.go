@@ -32,12 +32,12 @@ func (r *Reconciler) release(ctx context.Context, p *pass) error {
 		return nil
 	}
 	slices.Sort(texts)
-	return fmt.Errorf("Could not release all orphaned resources%s", countedErrors(texts)) //nolint:revive,staticcheck // the wire format of the condition
+	return fmt.Errorf("Could not release all orphaned resources%s", countedErrors(texts)) //nolint:staticcheck // the wire format of the condition
 }
 
 func (r *Reconciler) releaseOne(ctx context.Context, p *pass, each released) error {
 	resource, err := r.Target.Resource(each.kind)
-	if meta.IsNoMatchError(err) || apply.Addressable(each.key.Namespace, each.key.Name) != nil {
+	if meta.IsNoMatchError(err) || !apply.CanExist(each.key.Namespace, each.key.Name) {
 		return nil
 	}
 	if err != nil {

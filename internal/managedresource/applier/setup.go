@@ -2,6 +2,7 @@ package applier
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -31,10 +32,10 @@ const ControllerName = "managedresource"
 // secretIndex finds sets by the names of their Secrets.
 const secretIndex = "spec.secretRefs.name"
 
-// retryMax bounds the pause between attempts at a set that fails.
+// The pause between attempts at a set that fails grows from the one to the other.
 const (
-	retryMin = 5 * time.Millisecond
-	retryMax = time.Minute
+	shortestPause = 5 * time.Millisecond
+	longestPause  = time.Minute
 )
 
 // Changes carries what the watches of the target tell to the controller. It is made before both, since each needs it.
@@ -54,9 +55,8 @@ func (c *Changes) Object(kind schema.GroupKind, namespace, name string) {
 // Scaled is to be called when an autoscaler that points at an object changed: nobody wrote to the object, and yet it
 // must be looked at. The autoscaler may name it by an older group.
 func (c *Changes) Scaled(kind schema.GroupKind, namespace, name string) {
-	kinds := []metav1.GroupKind{{Group: kind.Group, Kind: kind.Kind}}
-	kinds = append(kinds, inventory.NewEquivalences(nil).Of(kinds[0])...)
-	for _, each := range kinds {
+	own := metav1.GroupKind{Group: kind.Group, Kind: kind.Kind}
+	for _, each := range slices.Concat([]metav1.GroupKind{own}, inventory.NewEquivalences(nil).Of(own)) {
 		c.wake(c.memory.soil(inventory.KeyOf(each.Group, each.Kind, namespace, name)))
 	}
 }
@@ -92,7 +92,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 							WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			CacheSyncTimeout:        cacheSyncTimeout,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryMin, retryMax),
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
 		}).
 		Complete(r)
 }

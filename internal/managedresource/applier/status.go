@@ -128,7 +128,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		s.loaded = false
 		return ctrl.Result{RequeueAfter: settlePause}, nil
 	}
-	s.auditOwed = false
+	s.auditOwed, s.watched = false, result.unwatched == 0
 	if !p.now.Before(s.nextUpdate) {
 		s.nextUpdate = p.now.Add(r.SyncPeriod)
 	}

@@ -265,7 +265,7 @@ func (w *writing) record(written *metav1.PartialObjectMetadata) {
 // confirm remembers that the object is as desired.
 func (w *writing) confirm(fingerprint uint64) {
 	w.item.known = knowledge{hash: w.item.hash, fingerprint: fingerprint, confirmed: true, looked: w.pass.now, fight: w.item.known.fight}
-	w.Watcher.Settle(w.item.kind.GroupKind(), w.watchNamespace(w.item), w.item.key.Name)
+	w.Watcher.Settle(w.item.kind.GroupKind(), w.item.namespace, w.item.key.Name)
 	if !w.item.mapped {
 		w.result.mu.Lock()
 		w.result.newKinds = true

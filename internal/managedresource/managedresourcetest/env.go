@@ -43,7 +43,7 @@ const Patience = 30 * time.Second
 type Env struct {
 	*WithT
 	T   *testing.T
-	Ctx context.Context
+	Ctx context.Context //nolint:containedctx // it is the test's, which an Env lives as long as
 	// Namespace exists in source and target.
 	Namespace string
 	// Source and Target are administrators' clients without caches. They are the same in one-cluster set-ups.
@@ -117,8 +117,8 @@ func (e *Env) identity(c client.Client, admin *rest.Config) []byte {
 	root, err := local.RepositoryRoot()
 	e.Expect(err).NotTo(HaveOccurred())
 	for _, pattern := range []string{"deploy/crds/*.yaml", "deploy/managedresource-controller/rbac/*.yaml", "deploy/managedresource-controller/*.yaml"} {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
-		e.Expect(err).NotTo(HaveOccurred())
+		files, globErr := filepath.Glob(filepath.Join(root, pattern))
+		e.Expect(globErr).NotTo(HaveOccurred())
 		for _, file := range files {
 			e.install(c, file)
 		}
@@ -350,7 +350,7 @@ func (e *Env) ConfigMap(name, value string, metadata ...string) string {
 func indent(lines []string) string {
 	var b strings.Builder
 	for _, line := range lines {
-		for _, each := range strings.Split(line, "\n") {
+		for each := range strings.SplitSeq(line, "\n") {
 			b.WriteString("  " + each + "\n")
 		}
 	}

@@ -44,6 +44,7 @@ func defaulted() *ResourceManagerConfiguration {
 		},
 		Espalier: Espalier{ManagedResource: EspalierManagedResource{
 			AuditPeriod: minutes(60), DeletionWaveTimeout: ptr.To(seconds(30)), MaxConcurrentRequests: ptr.To(32), MaxDecompressedBytes: ptr.To[int64](67108864),
+			Kstatus: ptr.To(false), GarbageCollectionReportOnly: ptr.To(false),
 		}},
 	}
 }

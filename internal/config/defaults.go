@@ -112,6 +112,8 @@ func defaultEspalier(c *Espalier) {
 	setIfNil(&c.ManagedResource.DeletionWaveTimeout, duration(30*time.Second))
 	setIfNil(&c.ManagedResource.MaxConcurrentRequests, 32)
 	setIfNil(&c.ManagedResource.MaxDecompressedBytes, 64<<20)
+	setIfNil(&c.ManagedResource.Kstatus, false)
+	setIfNil(&c.ManagedResource.GarbageCollectionReportOnly, false)
 	if c.ManagedResource.Namespaces != nil {
 		setIfNil(&c.ManagedResource.Namespaces.ClusterScoped, true)
 	}

@@ -18,6 +18,11 @@ type EspalierManagedResource struct {
 	MaxConcurrentRequests *int `json:"maxConcurrentRequests,omitempty"`
 	// MaxDecompressedBytes bounds what one compressed key of a Secret may unpack to, in bytes; at least 1, default 64 MiB.
 	MaxDecompressedBytes *int64 `json:"maxDecompressedBytes,omitempty"`
+	// Kstatus judges objects whose kind has no rule of its own by their status conditions and observed generation. A set
+	// decides otherwise for its own objects with the annotation espalier.dev/kstatus. Default false.
+	Kstatus *bool `json:"kstatus,omitempty"`
+	// GarbageCollectionReportOnly makes the garbage collector tell what it would delete, and delete nothing. Default false.
+	GarbageCollectionReportOnly *bool `json:"garbageCollectionReportOnly,omitempty"`
 	// Namespaces restricts where sets live and what they touch. Nil: not restricted.
 	Namespaces *EspalierNamespaces `json:"namespaces,omitempty"`
 }

@@ -104,6 +104,16 @@ const (
 	ReferencePrefix = "reference.resources.gardener.cloud/"
 )
 
+// Set by users of Espalier on ManagedResources. Gardener's own resource manager does not know them.
+const (
+	// Plan, truthy: the controller computes what it would do to the target, publishes that in a ConfigMap that the
+	// ManagedResource owns, and touches nothing. Missing or false: it acts.
+	Plan = "espalier.dev/plan"
+	// Kstatus, "true" or "false": whether objects of kinds without a health rule are judged by their status conditions and
+	// observed generation. Missing or malformed: as the process is configured.
+	Kstatus = "espalier.dev/kstatus"
+)
+
 // Condition types in the status of ManagedResources. Missing: not judged yet.
 const (
 	// ResourcesApplied is set by the ManagedResource controller: True if all objects are applied.

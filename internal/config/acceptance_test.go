@@ -115,6 +115,8 @@ espalier:
     deletionWaveTimeout: 1m
     maxConcurrentRequests: 8
     maxDecompressedBytes: 1024
+    kstatus: true
+    garbageCollectionReportOnly: true
     namespaces: {sets: [garden], objects: [], clusterScoped: false}
 `
 

@@ -8,6 +8,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.
 LDFLAGS  := -X github.com/espalier-dev/espalier/internal/process.Version=$(VERSION)
 PACKAGES ?= ./...
 KILLS    ?= 50
+SOAK     ?= 1h
 TOOL     := go tool -modfile=hack/tools/go.mod
 
 ##@ See it work
@@ -50,17 +51,34 @@ test-unit: ## Run the tests of all packages that need no API server
 fuzz: ## Run each fuzz target for FUZZTIME (20s) from its committed corpus
 	@hack/fuzz.sh
 
+.PHONY: crash
+crash: ## Cut the controller off at every request of every scenario, and let it meet every fault (CRASH_SAMPLE=100 tries some)
+	CRASH_SAMPLE=$${CRASH_SAMPLE:-0} CRASH_RANDOM=$${CRASH_RANDOM:-100} CRASH_FAULTS=$${CRASH_FAULTS:-all} go run ./test/local/testservers run -- \
+	  bash -c 'go test -count=1 -v -timeout 120m ./test/crash/points && go test -count=1 -v -timeout 120m ./test/crash/faults'
+
 .PHONY: kill
 kill: ## Kill the controller 50 times (KILLS=50) at random moments and check what the next one makes of it
-	CRASH_KILLS=$(KILLS) go run ./test/local/testservers run -- go test -count=1 -v -timeout 60m ./test/crash/
+	CRASH_KILLS=$(KILLS) go run ./test/local/testservers run -- go test -count=1 -v -timeout 60m ./test/crash/kill
 
 .PHONY: bench
 bench: ## Measure against a bare client and print the table with its targets
 	go run ./test/bench
 
 .PHONY: bench-smoke
-bench-smoke: ## Run the benchmark on a small workload, to see that it works
+bench-smoke: ## Run every benchmark on a small workload, to see that it works
 	go run ./test/bench -smoke
+
+.PHONY: bench-latency
+bench-latency: ## Measure how long conditions take to follow a Deployment's status
+	go run ./test/bench -latency
+
+.PHONY: bench-scale
+bench-scale: ## Measure 10,000 and 50,000 objects, two clusters, and 80,000 foreign Secrets (takes most of an hour)
+	go run ./test/bench -scale
+
+.PHONY: soak
+soak: ## Change everything for SOAK (1h) and fail if the controller grows
+	go run ./test/bench -soak $(SOAK) -enforce
 
 ##@ Check
 
@@ -89,6 +107,18 @@ verify-generated: ## Check that generated files are current (changes nothing)
 tidy-check: ## Check that the module files are tidy (changes nothing)
 	go mod tidy -diff
 	cd hack/tools && go mod tidy -diff
+
+.PHONY: alerts-check
+alerts-check: ## Check alerts and dashboard: promtool with unit tests, structure, documentation
+	@hack/alerts-check.sh
+
+.PHONY: alerts-update
+alerts-update: ## Write the PrometheusRule from the rule file of the alerts
+	go test -C hack/prometheus -tags remove_all_sd -run TestPrometheusRule -update .
+
+.PHONY: dashboard-check
+dashboard-check: ## Check that every query of the dashboard has data from `make up` (started and stopped if it does not run)
+	@hack/dashboard-check.sh
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities in what the binaries link

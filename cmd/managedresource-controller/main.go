@@ -11,18 +11,24 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource"
+	"github.com/espalier-dev/espalier/internal/managedresource/diff"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-func main() { os.Exit(process.Main(run)) }
+func main() { os.Exit(process.Main(run, program().Subcommands...)) }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
-	program := process.Program{
+func program() process.Program {
+	p := process.Program{
 		Name:        "managedresource-controller",
 		Purpose:     "Keeps the objects of ManagedResources applied in a target cluster",
 		SharesLease: true,
 	}
-	cfg, setup, err := process.Load(program, args, out, config.ResourceManager)
+	p.Subcommands = []process.Subcommand{diff.Command(p, os.Stdin)}
+	return p
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	cfg, setup, err := process.Load(program(), args, out, config.ResourceManager)
 	if err != nil {
 		return err
 	}

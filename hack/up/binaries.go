@@ -32,11 +32,19 @@ func binaries() []binary {
 		clusterRoles: []string{
 			"espalier-managedresource-controller-source",
 			"espalier-managedresource-controller-target-base",
+			"espalier-managedresource-controller-target-garbagecollector",
 			"espalier-managedresource-controller-target-restricted",
 		},
-		config: func(e environment) string { return resourceManagerConfig(e, "controllers: {}\n") },
+		config: func(e environment) string { return resourceManagerConfig(e, managedResourceSections) },
 	}}
 }
+
+// managedResourceSections enable the garbage collector too, but only to report: the cluster may not be ours.
+const managedResourceSections = `controllers:
+  garbageCollector: {enabled: true}
+espalier:
+  managedResource: {garbageCollectionReportOnly: true}
+`
 
 // resourceManagerConfig renders the file that every binary of the resource manager family reads; sections is the part that
 // says what this one shall do.

@@ -15,6 +15,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -96,6 +97,15 @@ func TestResourceManagerConfig(t *testing.T) {
 		"logFormat":   "text",
 		"controllers": map[string]any{},
 	}))
+}
+
+// The cluster may be somebody's own, given in ESPALIER_KUBECONFIG.
+func TestNothingIsCollectedAsGarbage(t *testing.T) {
+	g := NewWithT(t)
+	cfg, _, err := config.ResourceManager([]byte(binaries()[0].config(environment{kubeconfig: "/k", probePort: 1, metricsPort: 2, webhookPort: 3})))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(cfg.Controllers.GarbageCollector.Enabled).To(BeTrue())
+	g.Expect(cfg.Espalier.ManagedResource.GarbageCollectionReportOnly).To(HaveValue(BeTrue()))
 }
 
 func TestRolesAmong(t *testing.T) {

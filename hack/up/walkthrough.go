@@ -42,10 +42,7 @@ func (s settings) walkThrough(ctx context.Context, r *report, c client.WithWatch
 	_, reason, message := condition(set, "ResourcesApplied")
 	r.step("ManagedResource %s/%s: ResourcesApplied is True (%s: %s)", exampleNamespace, exampleName, reason, message)
 	if s.cluster == "" {
-		err = await(ctx, 60*time.Second, "the Deployment of the example to be available", func(ctx context.Context) error {
-			return deploymentAvailable(ctx, c)
-		})
-		if err != nil {
+		if err := s.showConditions(ctx, r, c); err != nil {
 			return err
 		}
 	}
@@ -54,7 +51,30 @@ func (s settings) walkThrough(ctx context.Context, r *report, c client.WithWatch
 		return err
 	}
 	r.table(rows)
-	return showDriftRepair(ctx, r, c)
+	if err := showDriftRepair(ctx, r, c); err != nil {
+		return err
+	}
+	return s.showPlan(ctx, r)
+}
+
+// showConditions waits until the set is healthy and rolled out, which is the case when its Deployment is.
+func (s settings) showConditions(ctx context.Context, r *report, c client.Client) error {
+	set := object("resources.gardener.cloud/v1alpha1", "ManagedResource", exampleNamespace, exampleName, nil)
+	return await(ctx, 60*time.Second, describe(set)+" to be healthy and rolled out", func(ctx context.Context) error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(set), set); err != nil {
+			return err
+		}
+		for _, want := range [][2]string{{"ResourcesHealthy", "True"}, {"ResourcesProgressing", "False"}} {
+			if status, reason, message := condition(set, want[0]); status != want[1] {
+				return fmt.Errorf("%s is %s (%s: %s)", want[0], status, reason, message)
+			}
+		}
+		for _, kind := range []string{"ResourcesHealthy", "ResourcesProgressing"} {
+			status, reason, message := condition(set, kind)
+			r.step("ManagedResource %s/%s: %s is %s (%s: %s)", exampleNamespace, exampleName, kind, status, reason, message)
+		}
+		return nil
+	})
 }
 
 // applied waits until the current generation of the example is applied.
@@ -77,17 +97,6 @@ func applied(ctx context.Context, c client.Client) (*unstructured.Unstructured, 
 			return nil
 		}
 	})
-}
-
-func deploymentAvailable(ctx context.Context, c client.Client) error {
-	d := object("apps/v1", "Deployment", exampleNamespace, "watering", nil)
-	if err := c.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
-		return err
-	}
-	if status, reason, message := condition(d, "Available"); status != "True" {
-		return fmt.Errorf("%s is not available (%s: %s)", describe(d), reason, message)
-	}
-	return nil
 }
 
 // objectTable looks up every object that the ManagedResource says it manages.

@@ -38,6 +38,7 @@ func project() layout {
 			"apply/inventory",
 			"apply/manifest",
 			"apply/merge",
+			"managedresource/plan",
 		},
 	}
 }

@@ -38,18 +38,20 @@ type Clusters struct {
 	Same bool
 	// OwnNamespace is where this process runs; empty if not known.
 	OwnNamespace string
+	// Clock is what all controllers of the process go by.
+	Clock clock.WithTickerAndDelayedExecution
 }
 
 // Connect reaches the source cluster and, if configured, the target, checks what the binary needs there, and creates
 // the manager with its probes. Errors are one line and say what to do. Nothing runs before Clusters.Start.
 func (s *Setup) Connect(ctx context.Context, needs Needs) (*Clusters, error) {
-	passive := clock.RealClock{}
+	passive := s.clock()
 	mgr, mapper, err := s.newSource(ctx, needs, passive)
 	if err != nil {
 		return nil, err
 	}
 	clusters := &Clusters{
-		Source:       mgr,
+		Source: mgr, Clock: passive,
 		OwnNamespace: ownNamespace(os.Getenv, os.ReadFile, s.Config.LeaderElection.ResourceNamespace),
 	}
 	if s.Config.Target == nil {

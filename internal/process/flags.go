@@ -53,6 +53,7 @@ func (f *flags) usage(program Program) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s.\n\n", program.Purpose)
 	fmt.Fprintf(&text, "Usage:\n  %s --config=FILE [--strict-config]\n\nFlags:\n%s", program.Name, f.set.FlagUsages())
+	text.WriteString(listSubcommands(program))
 	text.WriteString(`
 Environment:
   KUBECONFIG          path of a kubeconfig file; used instead of sourceClientConnection.kubeconfig

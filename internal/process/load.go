@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
 
 	"github.com/espalier-dev/espalier/internal/config"
 )
@@ -32,6 +33,15 @@ type Setup struct {
 	Log logr.Logger
 	// WrapTransport, if not nil, sees every request to both clusters: tests count requests with it, and cut them off.
 	WrapTransport func(http.RoundTripper) http.RoundTripper
+	// Clock is the process's; nil stands for the real one. Tests let it jump.
+	Clock clock.WithTickerAndDelayedExecution
+}
+
+func (s *Setup) clock() clock.WithTickerAndDelayedExecution {
+	if s.Clock == nil {
+		return clock.RealClock{}
+	}
+	return s.Clock
 }
 
 // Load answers --version and --help, reads the configuration file with the decoder of its schema, validates it, starts

@@ -22,11 +22,17 @@ type Run func(ctx context.Context, args []string, out io.Writer) error
 
 // Main runs a binary and returns its exit code: 0 if it ended without error, else 1, with the error on standard output.
 // SIGINT and SIGTERM end the context; after Grace, or at a second signal, Main returns without waiting any longer.
-func Main(run func(ctx context.Context, args []string, out io.Writer) error) int {
+//
+// If the first argument names a subcommand, that is run instead, with the arguments that follow.
+func Main(run func(ctx context.Context, args []string, out io.Writer) error, subcommands ...Subcommand) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	return supervise(run, os.Args[1:], os.Stdout, signals, Grace)
+	args := os.Args[1:]
+	if chosen, rest := choose(subcommands, args); chosen != nil {
+		return chosen.supervise(rest, os.Stdout, os.Stderr, signals)
+	}
+	return supervise(run, args, os.Stdout, signals, Grace)
 }
 
 func supervise(run Run, args []string, out io.Writer, signals <-chan os.Signal, grace time.Duration) int {

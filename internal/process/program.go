@@ -9,6 +9,8 @@ type Program struct {
 	// SharesLease makes the process use the configured lease name as it is, so that it and a running Gardener resource
 	// manager exclude each other. All others append "-<name>".
 	SharesLease bool
+	// Subcommands are what else the binary can do; --help lists them.
+	Subcommands []Subcommand
 }
 
 // UserAgent returns how the process names itself to API servers: espalier/<binary>/<version>.

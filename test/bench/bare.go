@@ -48,14 +48,14 @@ func (b *bench) measureFloor(ctx context.Context, round int) (floor, error) {
 		items = append(items, itemsOf(floorRun, set, b.size.objects, dataBefore)...)
 	}
 	var f floor
-	place, err := b.audit.end()
+	place, err := b.mark()
 	if err != nil {
 		return floor{}, err
 	}
 	usage := b.usage()
 	begin := b.report.clock.Now()
 	err = parallel(ctx, len(items), func(ctx context.Context, i int) error {
-		return create(ctx, b.bare, items[i])
+		return create(ctx, b.target.bare, items[i])
 	})
 	if err != nil {
 		return floor{}, err
@@ -63,7 +63,7 @@ func (b *bench) measureFloor(ctx context.Context, round int) (floor, error) {
 	f.create = b.report.clock.Since(begin)
 	b.report.step("floor %d: a bare client created %d objects in %s (%.0f/s)", round, len(items), seconds(f.create), float64(len(items))/f.create.Seconds())
 	b.report.detail("CPU: %s", b.usage().since(usage))
-	requests, err := b.audit.since(place, bareUser)
+	requests, err := b.requests(place, bareUser)
 	if err != nil {
 		return floor{}, err
 	}
@@ -90,7 +90,7 @@ func (b *bench) removeFloor(ctx context.Context, items []item) (time.Duration, e
 	begin := b.report.clock.Now()
 	err = parallel(ctx, len(items), func(ctx context.Context, i int) error {
 		o := items[i].object
-		c := b.bare.Resource(items[i].resource).Namespace(o.GetNamespace())
+		c := b.target.bare.Resource(items[i].resource).Namespace(o.GetNamespace())
 		if failure := c.Delete(ctx, o.GetName(), deleteOptions(items[i].resource)); failure != nil {
 			return fmt.Errorf("delete %s: %w", describe(o), failure)
 		}

@@ -12,10 +12,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -23,112 +20,149 @@ import (
 // phaseLimit ends a phase that does not come to its end.
 const phaseLimit = 15 * time.Minute
 
-// bench measures one workload on a control plane of its own.
-type bench struct {
+// runner is what everything that is measured needs.
+type runner struct {
 	report   *report
 	programs programs
-	options  options
-	size     size
-
-	plane      *local.ControlPlane
-	controller *controller
-	audit      auditLog
-	admin      client.Client
-	objects    dynamic.Interface  // the administrator's
-	metadata   metadata.Interface // the administrator's
-	discovery  discovery.DiscoveryInterface
-	bare       dynamic.Interface // the bare client's
+	// profiles is the folder that receives profiles; empty means none.
+	profiles string
 }
 
-// measure returns what could be measured, also with an error. Whatever happens, nothing runs any more afterwards.
-func measure(ctx context.Context, r *report, p programs, o options, s size) (f figures, err error) {
-	f = figures{size: s}
-	dir, err := os.MkdirTemp("", "espalier-bench-")
-	if err != nil {
-		return f, fmt.Errorf("create state folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r.say("")
-	r.step("workload %s: starting a control plane (load average of the machine: %s)", s, load())
-	plane, err := startControlPlane(ctx, r, p, filepath.Join(dir, "controlplane"))
-	if err != nil {
-		return f, err
-	}
-	defer func() { err = errors.Join(err, plane.Stop()) }()
-	b := &bench{report: r, programs: p, options: o, size: s, plane: plane, audit: auditLog{plane.AuditLog()}}
-	err = b.connect()
-	if err != nil {
-		return f, err
-	}
-	err = b.install(ctx)
-	if err != nil {
-		return f, err
-	}
-	if b.controller, err = newController(ctx, plane.AdminConfig(), p.controller, filepath.Join(dir, binaryName), o.profiles != ""); err != nil {
-		return f, err
-	}
-	defer func() { err = errors.Join(err, b.controller.stop()) }()
-	err = b.controller.explain(b.phases(ctx, &f))
-	if err != nil {
-		err = errors.Join(err, plane.Failure())
-	}
-	r.step("workload %s: done, stopping everything", s)
-	return f, err
+// setup says what a bench starts.
+type setup struct {
+	// twoClusters makes the target another API server than the source.
+	twoClusters bool
+	// controllerManager and fakeNode start these parts of the control plane: without the first nothing is collected
+	// after a foreground deletion, with the second Pods run.
+	controllerManager, fakeNode bool
+	// unaudited saves the log of the requests, which grows with them.
+	unaudited bool
+	// controllers is the section of that name in the controller's configuration, in YAML's flow style; empty means the
+	// defaults.
+	controllers string
+	// profiling lets the controller serve profiles.
+	profiling bool
 }
 
-func (b *bench) connect() (err error) {
-	config := b.plane.AdminConfig()
-	if b.admin, err = client.New(config, client.Options{}); err != nil {
-		return fmt.Errorf("create client: %w", err)
-	}
-	if b.objects, err = dynamic.NewForConfig(config); err != nil {
-		return fmt.Errorf("create client: %w", err)
-	}
-	if b.metadata, err = metadata.NewForConfig(config); err != nil {
-		return fmt.Errorf("create client: %w", err)
-	}
-	config.Timeout = phaseLimit // its own default is shorter than a profile
-	if b.discovery, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
-		return fmt.Errorf("create client: %w", err)
-	}
-	return nil
+// bench is the clusters and the controller that one thing is measured on.
+type bench struct {
+	runner
+	workload // the sets that are worked with
+
+	dir            string
+	source, target *cluster // the same one, unless there are two
+	controller     *controller
 }
 
-// phases are in the order in which they are measured; each starts where the one before has ended.
-func (b *bench) phases(ctx context.Context, f *figures) error {
-	config, err := bareConfig(ctx, b.plane.AdminConfig())
-	if err != nil {
-		return err
-	}
-	if b.bare, err = dynamic.NewForConfig(config); err != nil {
-		return fmt.Errorf("create client: %w", err)
-	}
-	b.report.step("creating %d namespaces and starting the controller", 2*b.size.sets)
-	if err := b.createNamespaces(ctx); err != nil {
-		return err
-	}
-	if err := b.startController(ctx); err != nil {
-		return err
-	}
-	for _, phase := range []func(context.Context, *figures) error{
-		b.floor(1), b.converge, b.floor(2), b.atRest, b.drift, b.update, b.restart, b.remove, b.floor(3),
-	} {
-		if err := phase(ctx, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *bench) floor(round int) func(context.Context, *figures) error {
-	return func(ctx context.Context, f *figures) error {
-		measured, err := b.measureFloor(ctx, round)
+// open starts the clusters and prepares the controller; close must be called. After an error nothing runs any more.
+func open(ctx context.Context, r runner, s setup, w workload) (b *bench, err error) {
+	b = &bench{runner: r, workload: w}
+	defer func() {
 		if err != nil {
-			return fmt.Errorf("measure bare client: %w", err)
+			err = errors.Join(err, b.close())
 		}
-		f.floors = append(f.floors, measured)
+	}()
+	if b.dir, err = os.MkdirTemp("", "espalier-bench-"); err != nil {
+		return nil, fmt.Errorf("create state folder: %w", err)
+	}
+	source := s
+	if s.twoClusters { // nothing in the source needs them then
+		source.controllerManager, source.fakeNode = false, false
+	}
+	if b.source, err = startCluster(ctx, r, source, filepath.Join(b.dir, "controlplane")); err != nil {
+		return b, err
+	}
+	b.target = b.source
+	if s.twoClusters {
+		if b.target, err = startCluster(ctx, r, s, filepath.Join(b.dir, "target")); err != nil {
+			return b, err
+		}
+	}
+	if err = b.install(ctx); err != nil {
+		return b, err
+	}
+	for _, c := range b.clusters() {
+		if err = c.connectBareClient(ctx); err != nil {
+			return b, err
+		}
+	}
+	b.controller, err = newController(ctx, b, s)
+	return b, err
+}
+
+// close stops everything, whatever has failed, and removes what was written.
+func (b *bench) close() error {
+	var failures []error
+	if b.controller != nil {
+		failures = append(failures, b.controller.stop())
+	}
+	for _, c := range b.clusters() {
+		failures = append(failures, c.plane.Stop())
+	}
+	if b.dir != "" {
+		failures = append(failures, os.RemoveAll(b.dir))
+	}
+	return errors.Join(failures...)
+}
+
+// do runs what is measured. An error says what the controller and the control plane have to say about it.
+func (b *bench) do(ctx context.Context, work func(context.Context) error) error {
+	err := b.controller.explain(work(ctx))
+	if err == nil {
 		return nil
 	}
+	for _, c := range b.clusters() {
+		err = errors.Join(err, c.plane.Failure())
+	}
+	return err
+}
+
+// clusters lists each one once, as far as they were started.
+func (b *bench) clusters() []*cluster {
+	var all []*cluster
+	if b.source != nil {
+		all = append(all, b.source)
+	}
+	if b.target != nil && b.target != b.source {
+		all = append(all, b.target)
+	}
+	return all
+}
+
+// home is the cluster in which objects of sets, or sets, are.
+func (b *bench) home(resource schema.GroupVersionResource) *cluster {
+	if resource == managedResources {
+		return b.source
+	}
+	return b.target
+}
+
+// mark is the place behind everything that each cluster's audit log holds.
+type mark []int64
+
+func (b *bench) mark() (mark, error) {
+	var m mark
+	for _, c := range b.clusters() {
+		end, err := c.audit.end()
+		if err != nil {
+			return nil, err
+		}
+		m = append(m, end)
+	}
+	return m, nil
+}
+
+// requests returns those of the user to all clusters since then.
+func (b *bench) requests(since mark, user string) ([]request, error) {
+	var all []request
+	for i, c := range b.clusters() {
+		some, err := c.audit.since(since[i], user)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
 }
 
 // startController waits until it leads, since it is ready before that.
@@ -139,8 +173,8 @@ func (b *bench) startController(ctx context.Context) error {
 	if err := b.controller.ready(ctx); err != nil {
 		return err
 	}
-	leases := b.objects.Resource(leases).Namespace(systemNamespace)
-	return b.controller.explain(await(ctx, time.Minute, "the controller to lead", func(ctx context.Context) error {
+	leases := b.source.objects.Resource(leases).Namespace(systemNamespace)
+	return await(ctx, time.Minute, "the controller to lead", func(ctx context.Context) error {
 		list, err := leases.List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -151,17 +185,19 @@ func (b *bench) startController(ctx context.Context) error {
 			}
 		}
 		return errors.New("nobody holds a lease")
-	}))
+	})
 }
 
 // settle waits until the control plane has nothing left to do from the phase before: its controllers go on for a while
-// with what was created or deleted. On a machine that never gets quiet it goes on after a minute.
+// with what was created or deleted. It must be calm for two moments. On a machine that never gets quiet it goes on after
+// sixty of them.
 func (b *bench) settle(ctx context.Context) error {
-	const window, quiet, limit = time.Second, 0.25, time.Minute
+	const quiet = 0.25
+	limit := 60 * b.calm
 	begin := b.report.clock.Now()
 	for calm := 0; calm < 2; {
 		before, at := b.usage(), b.report.clock.Now()
-		if err := pause(ctx, window); err != nil {
+		if err := pause(ctx, b.calm); err != nil {
 			return err
 		}
 		busy := float64(b.usage().since(before).total()) / float64(b.report.clock.Since(at))
@@ -180,13 +216,18 @@ func (b *bench) settle(ctx context.Context) error {
 // usage is the CPU time that each process has used.
 type usage map[string]time.Duration
 
-// usage of the control plane and of the controller, as far as they run.
+// usage of the control planes and of the controller, as far as they run.
 func (b *bench) usage() usage {
-	u := usage{}
-	ids := b.plane.PIDs()
+	ids := b.source.plane.PIDs()
+	if b.target != b.source {
+		for name, id := range b.target.plane.PIDs() {
+			ids["target's "+name] = id
+		}
+	}
 	if c := b.controller; c != nil && c.process != nil {
 		ids[binaryName] = c.process.ID
 	}
+	u := usage{}
 	for name, id := range ids {
 		if used, err := cpuTime(id); err == nil {
 			u[name] = used
@@ -216,4 +257,13 @@ func (u usage) String() string {
 		parts = append(parts, fmt.Sprintf("%s %s", name, seconds(u[name])))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// controlPlane says what a cluster of this setup consists of.
+func (s setup) controlPlane(dir, assets string, r *report) local.Options {
+	o := local.Options{Dir: dir, Assets: assets, ControllerManager: s.controllerManager, Scheduler: s.fakeNode, KWOK: s.fakeNode, Log: r}
+	if !s.unaudited {
+		o.AuditPolicy = auditPolicy(controllerUser, bareUser)
+	}
+	return o
 }

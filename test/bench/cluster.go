@@ -15,6 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,6 +37,59 @@ const (
 
 // programs is where everything that is needed to measure lies.
 type programs struct{ root, assets, controller string }
+
+// cluster is an API server and the clients that the bench has of it.
+type cluster struct {
+	plane     *local.ControlPlane
+	audit     auditLog
+	admin     client.Client
+	objects   dynamic.Interface  // the administrator's
+	metadata  metadata.Interface // the administrator's
+	discovery discovery.DiscoveryInterface
+	bare      dynamic.Interface // the bare client's
+}
+
+// startCluster starts a control plane; after an error there is nothing to stop.
+func startCluster(ctx context.Context, r runner, s setup, dir string) (*cluster, error) {
+	plane, err := local.Start(ctx, s.controlPlane(dir, r.programs.assets, r.report))
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{plane: plane, audit: auditLog{plane.AuditLog()}}
+	if err := c.connect(); err != nil {
+		return nil, errors.Join(err, plane.Stop())
+	}
+	return c, nil
+}
+
+func (c *cluster) connect() (err error) {
+	config := c.plane.AdminConfig()
+	if c.admin, err = client.New(config, client.Options{}); err != nil {
+		return fmt.Errorf("create client: %w", err)
+	}
+	if c.objects, err = dynamic.NewForConfig(config); err != nil {
+		return fmt.Errorf("create client: %w", err)
+	}
+	if c.metadata, err = metadata.NewForConfig(config); err != nil {
+		return fmt.Errorf("create client: %w", err)
+	}
+	config.Timeout = phaseLimit // its own default is shorter than a profile
+	if c.discovery, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
+		return fmt.Errorf("create client: %w", err)
+	}
+	return nil
+}
+
+func (c *cluster) connectBareClient(ctx context.Context) error {
+	config, err := bareConfig(ctx, c.plane.AdminConfig())
+	if err != nil {
+		return err
+	}
+	if c.bare, err = dynamic.NewForConfig(config); err != nil {
+		return fmt.Errorf("create client: %w", err)
+	}
+	return nil
+}
 
 // prepare builds the controller and, unless they are there, the binaries of the control plane.
 func prepare(ctx context.Context, r *report, o options) (programs, error) {
@@ -60,14 +116,8 @@ func prepare(ctx context.Context, r *report, o options) (programs, error) {
 	return p, nil
 }
 
-func startControlPlane(ctx context.Context, r *report, p programs, dir string) (*local.ControlPlane, error) {
-	return local.Start(ctx, local.Options{
-		Dir: dir, Assets: p.assets, ControllerManager: true, AuditPolicy: auditPolicy(controllerUser, bareUser), Log: r,
-	})
-}
-
-// install gives the cluster the CRDs, the controller's own roles, and the two ServiceAccounts. In the target both may do
-// everything, which is what the controller's documentation starts from.
+// install gives the source the CRDs and the controller's own role, and each cluster the two ServiceAccounts. In the target
+// the controller may do everything, which is what its documentation starts from; the bare client may everywhere.
 func (b *bench) install(ctx context.Context) error {
 	crds, err := readManifests(filepath.Join(b.programs.root, "deploy", "crds"))
 	if err != nil {
@@ -77,24 +127,49 @@ func (b *bench) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	objects := crds
-	objects = append(objects,
+	for _, c := range b.clusters() {
+		if err := c.apply(ctx, accounts()...); err != nil {
+			return err
+		}
+	}
+	var bindings []*unstructured.Unstructured
+	for _, o := range roles {
+		if o.GetKind() == "Role" {
+			bindings = append(bindings, binding("Role", o.GetNamespace(), o.GetName(), binaryName))
+		}
+	}
+	err = errors.Join(
+		b.source.apply(ctx, append(crds, roles...)...),
+		b.source.apply(ctx, object("v1", "Namespace", "", sourceNamespace, nil), binding("ClusterRole", "", "espalier-"+binaryName+"-source", binaryName)),
+		b.source.apply(ctx, bindings...),
+		b.target.apply(ctx, binding("ClusterRole", "", "cluster-admin", binaryName)),
+	)
+	if err != nil {
+		return err
+	}
+	return await(ctx, 30*time.Second, "ManagedResources to be served", func(ctx context.Context) error {
+		_, err := b.source.metadata.Resource(managedResources).List(ctx, metav1.ListOptions{Limit: 1})
+		return err
+	})
+}
+
+// accounts are the ServiceAccounts of both clusters.
+func accounts() []*unstructured.Unstructured {
+	return []*unstructured.Unstructured{
 		object("v1", "Namespace", "", systemNamespace, nil),
-		object("v1", "Namespace", "", sourceNamespace, nil),
 		object("v1", "ServiceAccount", systemNamespace, binaryName, nil),
 		object("v1", "ServiceAccount", systemNamespace, bareName, nil),
-		binding("bench-source", "espalier-"+binaryName+"-source", binaryName),
-		binding("bench-target", "cluster-admin", binaryName, bareName),
-	)
-	for _, o := range append(objects, roles...) {
-		if err := b.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("espalier-bench")); err != nil {
+		binding("ClusterRole", "", "cluster-admin", bareName),
+	}
+}
+
+func (c *cluster) apply(ctx context.Context, objects ...*unstructured.Unstructured) error {
+	for _, o := range objects {
+		if err := c.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("espalier-bench")); err != nil {
 			return fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
-	return await(ctx, 30*time.Second, "ManagedResources to be served", func(ctx context.Context) error {
-		_, err := b.metadata.Resource(managedResources).List(ctx, metav1.ListOptions{Limit: 1})
-		return err
-	})
+	return nil
 }
 
 // createNamespaces makes room for our objects and for those of the bare client.
@@ -104,17 +179,15 @@ func (b *bench) createNamespaces(ctx context.Context) error {
 		if i >= b.size.sets {
 			run = floorRun
 		}
-		return create(ctx, b.objects, item{namespaces, object("v1", "Namespace", "", namespaceOf(run, i%b.size.sets), nil)})
+		return create(ctx, b.target.objects, item{namespaces, object("v1", "Namespace", "", namespaceOf(run, i%b.size.sets), nil)})
 	})
 }
 
-func binding(name, role string, serviceAccounts ...string) *unstructured.Unstructured {
-	subjects := make([]any, 0, len(serviceAccounts))
-	for _, s := range serviceAccounts {
-		subjects = append(subjects, map[string]any{"kind": "ServiceAccount", "namespace": systemNamespace, "name": s})
-	}
-	return object(rbacGroup+"/v1", "ClusterRoleBinding", "", name, map[string]any{
-		"roleRef": map[string]any{"apiGroup": rbacGroup, "kind": "ClusterRole", "name": role}, "subjects": subjects,
+// binding gives a ServiceAccount a role, in one namespace or, with a ClusterRole, everywhere.
+func binding(kind, namespace, role, serviceAccount string) *unstructured.Unstructured {
+	return object(rbacGroup+"/v1", kind+"Binding", namespace, "bench:"+role+":"+serviceAccount, map[string]any{
+		"roleRef":  map[string]any{"apiGroup": rbacGroup, "kind": kind, "name": role},
+		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": systemNamespace, "name": serviceAccount}},
 	})
 }
 
@@ -168,6 +241,9 @@ func bareConfig(ctx context.Context, admin *rest.Config) (*rest.Config, error) {
 	return configOf(kubeconfig)
 }
 
+// endedError is what a probe returns when there is nothing left to wait for.
+type endedError struct{ error }
+
 // await probes until it succeeds. An error says what was waited for and what was wrong last.
 func await(ctx context.Context, limit time.Duration, what string, probe func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
@@ -178,6 +254,9 @@ func await(ctx context.Context, limit time.Duration, what string, probe func(con
 		err := probe(limited)
 		if err == nil {
 			return nil
+		}
+		if ended := (endedError{}); errors.As(err, &ended) {
+			return fmt.Errorf("wait for %s: %w", what, err)
 		}
 		select {
 		case <-ctx.Done():

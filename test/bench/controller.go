@@ -36,39 +36,52 @@ type controller struct {
 	process     *child.Process
 }
 
-// newController writes its kubeconfig and its configuration, which is the default one: leader election with its lease, no
-// client-side limits, one cluster as source and target.
-func newController(ctx context.Context, admin *rest.Config, binary, dir string, profiling bool) (*controller, error) {
-	kubeconfig, err := local.ServiceAccountKubeconfig(ctx, admin, systemNamespace, binaryName, tokenLifetime)
-	if err != nil {
-		return nil, err
-	}
+// newController writes its kubeconfigs and its configuration, which is the default one but for what the setup says: leader
+// election with its lease, no client-side limits.
+func newController(ctx context.Context, b *bench, s setup) (*controller, error) {
 	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
 	}
-	c := &controller{dir: dir, binary: binary, probes: ports[0], metrics: ports[1]}
+	c := &controller{dir: filepath.Join(b.dir, binaryName), binary: b.programs.controller, probes: ports[0], metrics: ports[1]}
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create folder of the controller: %w", err)
+	}
+	connections, err := c.connections(ctx, b)
+	if err != nil {
+		return nil, err
+	}
 	config := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
-sourceClientConnection: {kubeconfig: %q}
-leaderElection: {leaderElect: true, resourceNamespace: %s}
+%sleaderElection: {leaderElect: true, resourceNamespace: %s}
 server:
   healthProbes: {bindAddress: 127.0.0.1, port: %d}
   metrics: {bindAddress: 127.0.0.1, port: %d}
   webhooks: {bindAddress: 127.0.0.1, port: %d}
 debugging: {enableProfiling: %t}
-controllers: {}
-`, c.file("kubeconfig"), systemNamespace, c.probes, c.metrics, ports[2], profiling)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create folder of the controller: %w", err)
-	}
-	if err := errors.Join(
-		os.WriteFile(c.file("kubeconfig"), kubeconfig, 0o600),
-		os.WriteFile(c.file("config.yaml"), []byte(config), 0o600),
-	); err != nil {
+controllers: {%s}
+`, connections, systemNamespace, c.probes, c.metrics, ports[2], s.profiling, s.controllers)
+	if err := os.WriteFile(c.file("config.yaml"), []byte(config), 0o600); err != nil {
 		return nil, fmt.Errorf("write configuration of the controller: %w", err)
 	}
 	return c, nil
+}
+
+// connections writes a kubeconfig for each cluster and returns the lines of the configuration that name them.
+func (c *controller) connections(ctx context.Context, b *bench) (lines string, err error) {
+	sections := []string{"source", "target"}
+	for i, cluster := range b.clusters() {
+		kubeconfig, err := local.ServiceAccountKubeconfig(ctx, cluster.plane.AdminConfig(), systemNamespace, binaryName, tokenLifetime)
+		if err != nil {
+			return "", err
+		}
+		file := c.file(sections[i] + ".kubeconfig")
+		if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
+			return "", fmt.Errorf("write kubeconfig of the controller: %w", err)
+		}
+		lines += fmt.Sprintf("%sClientConnection: {kubeconfig: %q}\n", sections[i], file)
+	}
+	return lines, nil
 }
 
 func (c *controller) file(name string) string { return filepath.Join(c.dir, name) }
@@ -91,25 +104,49 @@ func (c *controller) stop() error {
 
 // ready waits until the controller says so.
 func (c *controller) ready(ctx context.Context) error {
-	return c.explain(await(ctx, time.Minute, binaryName+" to be ready", func(ctx context.Context) error {
+	return await(ctx, 2*time.Minute, binaryName+" to be ready", func(ctx context.Context) error {
 		_, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", c.probes))
-		return err
-	}))
+		return c.orEnded(err)
+	})
 }
 
 // inSync waits until the controller counts that many objects as applied.
 func (c *controller) inSync(ctx context.Context, objects int) error {
-	return c.explain(await(ctx, 2*time.Minute, "all objects to be in sync", func(ctx context.Context) error {
-		page, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/metrics", c.metrics))
+	return await(ctx, 2*time.Minute, "all objects to be in sync", func(ctx context.Context) error {
+		page, err := c.page(ctx)
 		if err != nil {
-			return err
+			return c.orEnded(err)
 		}
-		applied, err := gauge(string(page), "espalier_managedresource_objects", `state="applied"`)
+		applied, err := gauge(page, "espalier_managedresource_objects", `state="applied"`)
 		if err == nil && applied != objects {
 			err = fmt.Errorf("%d of %d are", applied, objects)
 		}
+		return c.orEnded(err)
+	})
+}
+
+// page is what it serves as its metrics at this moment.
+func (c *controller) page(ctx context.Context) (string, error) {
+	page, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/metrics", c.metrics))
+	return string(page), err
+}
+
+// orEnded replaces an error of a probe if the reason is that the process has ended.
+func (c *controller) orEnded(err error) error {
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-c.process.Done():
+		return endedError{errors.New("it has ended")}
+	default:
 		return err
-	}))
+	}
+}
+
+// profiles is where it serves them, if it was told to.
+func (c *controller) profiles() string {
+	return fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/", c.metrics)
 }
 
 // explain adds the end of the log to an error.
@@ -139,6 +176,22 @@ func gauge(page, name, label string) (int, error) {
 		return 0, fmt.Errorf("there is no metric %s{%s}", name, label)
 	}
 	return int(sum), nil
+}
+
+// value is that of a metric without labels.
+func value(page, name string) (float64, error) {
+	for line := range strings.Lines(page) {
+		series, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if series != name {
+			continue
+		}
+		number, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read metric %s: %w", name, err)
+		}
+		return number, nil
+	}
+	return 0, fmt.Errorf("there is no metric %s", name)
 }
 
 // get returns the body of an answer 200.

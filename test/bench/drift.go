@@ -32,8 +32,8 @@ func (b *bench) drift(ctx context.Context, f *figures) error {
 		return err
 	}
 	defer w.stop()
-	edited, deleted := spoilable(b.size, b.options.repairs)
-	place, err := b.audit.end()
+	edited, deleted := spoilable(b.size, b.repairs)
+	place, err := b.mark()
 	if err != nil {
 		return err
 	}
@@ -60,12 +60,15 @@ func (b *bench) drift(ctx context.Context, f *figures) error {
 
 // spoilable returns different objects to edit and to delete, half of the number of each.
 func spoilable(s size, repairs int) (edited, deleted []item) {
-	for _, i := range pick(s, s.total()) {
+	half := (repairs + 1) / 2
+	for i := range shuffled(s) {
 		switch {
-		case len(edited) < (repairs+1)/2 && i.resource == configMaps:
+		case len(edited) < half && i.resource == configMaps:
 			edited = append(edited, i)
-		case len(deleted) < (repairs+1)/2:
+		case len(deleted) < half:
 			deleted = append(deleted, i)
+		case len(edited) == half:
+			return edited, deleted
 		}
 	}
 	return edited, deleted
@@ -74,7 +77,7 @@ func spoilable(s size, repairs int) (edited, deleted []item) {
 // repairEdited measures from the answer to the edit until a watch shows the data as before.
 func (b *bench) repairEdited(ctx context.Context, w *follower, i item) (time.Duration, error) {
 	patch := fmt.Sprintf(`{"data":{%q:%q}}`, dataKey, spoiledData)
-	_, err := b.objects.Resource(i.resource).Namespace(i.object.GetNamespace()).Patch(ctx, i.object.GetName(),
+	_, err := b.target.objects.Resource(i.resource).Namespace(i.object.GetNamespace()).Patch(ctx, i.object.GetName(),
 		types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: somebodyElse})
 	if err != nil {
 		return 0, fmt.Errorf("edit %s: %w", describe(i.object), err)
@@ -95,7 +98,7 @@ func (b *bench) repairEdited(ctx context.Context, w *follower, i item) (time.Dur
 
 // repairDeleted measures from the answer to the deletion until a watch shows another object of that name.
 func (b *bench) repairDeleted(ctx context.Context, w *follower, i item) (time.Duration, error) {
-	c := b.objects.Resource(i.resource).Namespace(i.object.GetNamespace())
+	c := b.target.objects.Resource(i.resource).Namespace(i.object.GetNamespace())
 	before, err := c.Get(ctx, i.object.GetName(), metav1.GetOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", describe(i.object), err)

@@ -72,16 +72,17 @@ func (b *bench) follow(ctx context.Context, subjects ...subject) (*follower, err
 
 // watch begins at the present state: an empty list tells its resourceVersion.
 func (b *bench) watch(ctx context.Context, s subject) (watch.Interface, error) {
-	begin, err := b.metadata.Resource(s.resource).List(ctx, metav1.ListOptions{LabelSelector: s.selector, Limit: 1})
+	c := b.home(s.resource)
+	begin, err := c.metadata.Resource(s.resource).List(ctx, metav1.ListOptions{LabelSelector: s.selector, Limit: 1})
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", s.resource.Resource, err)
 	}
 	source := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, more metav1.ListOptions) (watch.Interface, error) {
 		more.LabelSelector = s.selector
 		if s.full {
-			return b.objects.Resource(s.resource).Watch(ctx, more)
+			return c.objects.Resource(s.resource).Watch(ctx, more)
 		}
-		return b.metadata.Resource(s.resource).Watch(ctx, more)
+		return c.metadata.Resource(s.resource).Watch(ctx, more)
 	}}
 	// An API server ends watches that cannot keep up; they go on where they were.
 	w, err := watchtools.NewRetryWatcherWithContext(ctx, begin.ResourceVersion, source)
@@ -119,6 +120,18 @@ func (b *bench) pump(ctx context.Context, w watch.Interface, resource schema.Gro
 func (f *follower) stop() {
 	f.cancel()
 	f.group.Wait()
+}
+
+// drain hands over every event that was received so far.
+func (f *follower) drain(see func(event) bool) {
+	for {
+		select {
+		case e := <-f.events:
+			see(e)
+		default:
+			return
+		}
+	}
 }
 
 // until hands every event to done until it returns true, and returns the time of that event. what names it in the error

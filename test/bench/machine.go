@@ -34,13 +34,13 @@ func load() string {
 	return load
 }
 
-// residentMemory is VmRSS in bytes.
-func residentMemory(pid int) (int64, error) {
+// memoryOf is what the system counts of the process's memory, in bytes: VmRSS is resident now, VmHWM at most so far.
+func memoryOf(pid int, what string) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read resident memory: %w", err)
 	}
-	kib, err := kibibytes(string(data), "VmRSS")
+	kib, err := kibibytes(string(data), what)
 	return kib << 10, err
 }
 

@@ -24,7 +24,7 @@ func TestKibibytes(t *testing.T) {
 
 func TestOwnProcessCanBeMeasured(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(residentMemory(os.Getpid())).To(BeNumerically(">", 1<<20))
+	g.Expect(memoryOf(os.Getpid(), "VmRSS")).To(BeNumerically(">", 1<<20))
 	_, err := cpuTime(os.Getpid())
 	g.Expect(err).NotTo(HaveOccurred())
 }

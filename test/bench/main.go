@@ -1,15 +1,20 @@
-// Command bench is behind `make bench`: it measures managedresource-controller on a real control plane, beside a bare
-// client that creates and deletes the same objects in the same run, and prints the figures with their targets.
+// Command bench is behind `make bench` and its kin: it measures managedresource-controller on a real control plane and
+// prints the figures with their targets. Each job has clusters of its own, so that no figure depends on what was measured
+// before; nothing outlives it, also when it is interrupted.
 //
-// For each workload it starts a control plane of its own, so that no figure depends on what was measured before, and
-// measures, in this order: the bare client, converging, the bare client again, rest, drift repair, a change in every set,
-// a restart, the deletion of all sets, the bare client a third time. The floor of creating is the mean of the bare
-// client's runs around converging, that of deleting the mean of those around the deletion; how far they lie apart tells
-// how quiet the machine was. Controller and bare client each have a ServiceAccount that may do everything in the target,
-// JSON as their content type and no client-side limit; the API server's audit log has the requests of both.
+// A workload is measured beside a bare client that creates and deletes the same objects in the same run, in this order:
+// the bare client, converging, the bare client again, rest, drift repair, a change in every set, a restart, the deletion
+// of all sets, the bare client a third time. The floor of creating is the mean of the bare client's runs around
+// converging, that of deleting the mean of those around the deletion; how far they lie apart tells how quiet the machine
+// was. Controller and bare client each have a ServiceAccount that may do everything in the target, JSON as their content
+// type and no client-side limit; the API server's audit log has the requests of both. -scale takes large workloads and
+// one across two clusters.
 //
-// A target that is missed does not fail the run unless -enforce is given, and then only ratios and counts of requests
-// do: no pipeline depends on how fast its machine is.
+// Other jobs measure the latency of conditions (-latency), start-up and memory beside very many foreign Secrets
+// (-secrets), and growth over hours of continuous change (-soak).
+//
+// A target that is missed does not fail the run unless -enforce is given, and then only ratios, counts of requests and
+// bounds of growth do: no pipeline depends on how fast its machine is.
 //
 //	KUBEBUILDER_ASSETS   use these control plane binaries instead of building them
 package main
@@ -45,7 +50,7 @@ func main() {
 	}
 }
 
-// run measures every workload and prints the table, also when a workload could not be finished.
+// run does every job and prints the table, also when a job could not be finished.
 func run(ctx context.Context, args []string, out io.Writer, c clock.PassiveClock) error {
 	o, err := parseOptions(args, out)
 	if err != nil {
@@ -58,27 +63,22 @@ func run(ctx context.Context, args []string, out io.Writer, c clock.PassiveClock
 	if err != nil {
 		return err
 	}
-	all := make([]figures, 0, len(o.workloads))
+	var rows []row
 	var failures []error
-	for _, s := range o.workloads {
-		f, err := measure(ctx, r, programs, o, s)
-		all = append(all, f)
+	for _, j := range o.jobs {
+		some, err := j.run(ctx, runner{report: r, programs: programs, profiles: o.profiles})
+		rows = append(rows, some...)
 		if err != nil {
-			failures = append(failures, fmt.Errorf("measure %s: %w", s, err))
+			failures = append(failures, err)
 		}
 		if ctx.Err() != nil {
-			return errors.Join(append(failures, context.Cause(ctx))...)
+			failures = append(failures, context.Cause(ctx))
+			break
 		}
 	}
-	rows := rowsOf(all)
 	r.say("")
 	r.say(m)
 	r.table(rows)
-	for _, l := range rows {
-		if l.note != "" {
-			r.say(l.workload.String() + ", " + l.note)
-		}
-	}
 	if o.enforce {
 		failures = append(failures, enforce(rows))
 	}

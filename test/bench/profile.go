@@ -6,13 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // profile takes CPU profiles of the controller and of the API server for that long, beside what is measured, and then one
 // of the controller's heap. The returned function waits until they are written. Without a folder for them, nothing is done.
 func (b *bench) profile(ctx context.Context, phase string, length time.Duration) (wait func()) {
-	if b.options.profiles == "" {
+	if b.profiles == "" {
 		return func() {}
 	}
 	whole := max(1, int(length.Round(time.Second)/time.Second))
@@ -21,7 +22,7 @@ func (b *bench) profile(ctx context.Context, phase string, length time.Duration)
 		done <- b.profileAPIServer(ctx, phase, whole)
 	}()
 	go func() {
-		address := fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/", b.controller.metrics)
+		address := b.controller.profiles()
 		// The process may have been started a moment ago.
 		err := await(ctx, 10*time.Second, "profiles to be served", func(ctx context.Context) error {
 			_, err := get(ctx, address)
@@ -53,7 +54,7 @@ func (b *bench) saveProfile(ctx context.Context, url, phase, kind string) error 
 }
 
 func (b *bench) profileAPIServer(ctx context.Context, phase string, seconds int) error {
-	data, err := b.discovery.RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(seconds)).DoRaw(ctx)
+	data, err := b.target.discovery.RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(seconds)).DoRaw(ctx)
 	if err != nil {
 		return fmt.Errorf("profile API server: %w", err)
 	}
@@ -61,9 +62,25 @@ func (b *bench) profileAPIServer(ctx context.Context, phase string, seconds int)
 }
 
 func (b *bench) writeProfile(data []byte, phase, kind string) error {
-	if err := os.MkdirAll(b.options.profiles, 0o750); err != nil {
+	if err := os.MkdirAll(b.profiles, 0o750); err != nil {
 		return fmt.Errorf("create folder of profiles: %w", err)
 	}
-	file := filepath.Join(b.options.profiles, fmt.Sprintf("%dx%d-%s.%s.pprof", b.size.sets, b.size.objects, phase, kind))
+	file := filepath.Join(b.profiles, fmt.Sprintf("%s-%s.%s.pprof", fileName(b.workload.String()), phase, kind))
 	return os.WriteFile(file, data, 0o600)
+}
+
+// fileName keeps of a text what is fit for the name of a file.
+func fileName(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '×':
+			return 'x'
+		case r >= '0' && r <= '9', r >= 'a' && r <= 'z':
+			return r
+		case r == ' ':
+			return '-'
+		default:
+			return -1
+		}
+	}, text)
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -36,15 +38,38 @@ func (r *report) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// table prints the rows below each other, grouped by measure as they come.
+// table prints the rows below each other, grouped by measure as they come, and their notes below. The column of Gardener
+// is there if a row has a figure for it.
 func (r *report) table(rows []row) {
+	header := row{measure: "measure", workload: "workload", target: "target", ours: "Espalier"}
+	if slices.ContainsFunc(rows, func(l row) bool { return l.gardener != "" }) {
+		header.gardener = "Gardener v1.149.3"
+	}
 	w := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "measure\tworkload\tGardener v1.149.3\ttarget\tEspalier\t")
-	_, _ = fmt.Fprintln(w, "-------\t--------\t-----------------\t------\t--------\t")
-	for _, l := range rows {
-		_, _ = fmt.Fprintln(w, strings.Join([]string{l.measure, l.workload.String(), l.gardener, l.target, l.ours, l.verdict.String()}, "\t"))
+	line := func(cells ...string) { _, _ = fmt.Fprintln(w, strings.Join(cells, "\t")) }
+	for i, l := range append([]row{header, header.underlined()}, rows...) {
+		verdict := l.verdict.String()
+		if i < 2 {
+			verdict = ""
+		}
+		if header.gardener == "" {
+			line(l.measure, l.workload, l.target, l.ours, verdict)
+		} else {
+			line(l.measure, l.workload, cmp.Or(l.gardener, "–"), l.target, l.ours, verdict)
+		}
 	}
 	_ = w.Flush() // a terminal that has gone is no reason to stop
+	for _, l := range rows {
+		if l.note != "" {
+			r.say(l.workload + ", " + l.note)
+		}
+	}
+}
+
+// underlined is the line below a header.
+func (l row) underlined() row {
+	dashes := func(text string) string { return strings.Repeat("-", len(text)) }
+	return row{measure: dashes(l.measure), workload: dashes(l.workload), gardener: dashes(l.gardener), target: dashes(l.target), ours: dashes(l.ours)}
 }
 
 // seconds is how durations are printed everywhere.
@@ -53,4 +78,9 @@ func seconds(d time.Duration) string {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	}
 	return fmt.Sprintf("%.2f s", d.Seconds())
+}
+
+// milliseconds is how latencies are printed.
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.0f ms", float64(d)/float64(time.Millisecond))
 }

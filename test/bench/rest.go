@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// quietFor is how long the controller must not have asked for anything before the window at rest begins; quietLimit is
-// how long we wait for that.
+// quietFor is for how many calm moments the controller must not have asked for anything before the window at rest
+// begins; quietLimit is how long we wait for that.
 const (
-	quietFor   = 5 * time.Second
+	quietFor   = 5
 	quietLimit = 2 * time.Minute
 )
 
@@ -37,8 +37,8 @@ func (b *bench) atRest(ctx context.Context, f *figures) error {
 	if err := b.quiet(ctx); err != nil {
 		return err
 	}
-	b.report.step("at rest: a window of %s begins", b.options.rest)
-	place, err := b.audit.end()
+	b.report.step("at rest: a window of %s begins", b.rest)
+	place, err := b.mark()
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (b *bench) atRest(ctx context.Context, f *figures) error {
 		return err
 	}
 	begin := b.report.clock.Now()
-	err = pause(ctx, b.options.rest)
+	err = pause(ctx, b.rest)
 	if err != nil {
 		return err
 	}
@@ -57,11 +57,11 @@ func (b *bench) atRest(ctx context.Context, f *figures) error {
 		return err
 	}
 	r := restFigures{window: b.report.clock.Since(begin), cpu: after - before}
-	requests, err := b.audit.since(place, controllerUser)
+	requests, err := b.requests(place, controllerUser)
 	if err != nil {
 		return err
 	}
-	if r.memory, err = residentMemory(id); err != nil {
+	if r.memory, err = memoryOf(id, "VmRSS"); err != nil {
 		return err
 	}
 	r.managed = count(requests, func(q request) bool { return counted(q) && q.isManaged() })
@@ -71,7 +71,7 @@ func (b *bench) atRest(ctx context.Context, f *figures) error {
 		r.perMinute(float64(r.managed)), r.perMinute(float64(r.other)), r.perMinute(r.cpu.Seconds()), float64(r.memory)/(1<<20))
 	b.report.detail("counted: %s", summary(requests, counted))
 	b.report.detail("not counted: %s", summary(requests, func(q request) bool { return !counted(q) }))
-	b.profile(ctx, "rest", min(time.Minute, b.options.rest))()
+	b.profile(ctx, "rest", min(time.Minute, b.rest))()
 	return nil
 }
 
@@ -79,15 +79,15 @@ func (b *bench) atRest(ctx context.Context, f *figures) error {
 func (b *bench) quiet(ctx context.Context) error {
 	begin := b.report.clock.Now()
 	for {
-		place, err := b.audit.end()
+		place, err := b.mark()
 		if err != nil {
 			return err
 		}
-		err = pause(ctx, quietFor)
+		err = pause(ctx, quietFor*b.calm)
 		if err != nil {
 			return err
 		}
-		requests, err := b.audit.since(place, controllerUser)
+		requests, err := b.requests(place, controllerUser)
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (b *bench) quiet(ctx context.Context) error {
 			return nil
 		}
 		if b.report.clock.Since(begin) > quietLimit {
-			b.report.detail("not quiet after %s: %s within %s", quietLimit, summary(requests, counted), quietFor)
+			b.report.detail("not quiet after %s: %s within %s", quietLimit, summary(requests, counted), quietFor*b.calm)
 			return nil
 		}
 	}
@@ -112,7 +112,7 @@ func (b *bench) restart(ctx context.Context, f *figures) error {
 		return fmt.Errorf("restart: %w", err)
 	}
 	stopped := b.report.clock.Since(begin)
-	place, err := b.audit.end()
+	place, err := b.mark()
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (b *bench) restart(ctx context.Context, f *figures) error {
 		return err
 	}
 	profiled()
-	requests, err := b.audit.since(place, controllerUser)
+	requests, err := b.requests(place, controllerUser)
 	if err != nil {
 		return err
 	}

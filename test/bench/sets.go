@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"time"
 
@@ -67,7 +68,7 @@ func (b *bench) converge(ctx context.Context, f *figures) error {
 		return err
 	}
 	defer w.stop()
-	place, err := b.audit.end()
+	place, err := b.mark()
 	if err != nil {
 		return err
 	}
@@ -100,8 +101,8 @@ func (b *bench) converge(ctx context.Context, f *figures) error {
 }
 
 // tellRequests prints what the controller has asked for since then.
-func (b *bench) tellRequests(place int64) error {
-	requests, err := b.audit.since(place, controllerUser)
+func (b *bench) tellRequests(place mark) error {
+	requests, err := b.requests(place, controllerUser)
 	if err != nil {
 		return err
 	}
@@ -126,10 +127,10 @@ func (b *bench) secretsData(data string) ([][]byte, error) {
 func (b *bench) createSets(ctx context.Context, data [][]byte) error {
 	return parallel(ctx, b.size.sets, func(ctx context.Context, set int) error {
 		secret, managedResource := setOf(set, data[set])
-		if err := create(ctx, b.bare, item{secrets, secret}); err != nil {
+		if err := create(ctx, b.source.bare, item{secrets, secret}); err != nil {
 			return err
 		}
-		return create(ctx, b.bare, item{managedResources, managedResource})
+		return create(ctx, b.source.bare, item{managedResources, managedResource})
 	})
 }
 
@@ -137,7 +138,7 @@ func (b *bench) createSets(ctx context.Context, data [][]byte) error {
 func (b *bench) requireObjects(ctx context.Context) error {
 	found := 0
 	for _, resource := range managedKinds() {
-		list, err := b.metadata.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: runLabel + "=" + oursRun})
+		list, err := b.target.metadata.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: runLabel + "=" + oursRun})
 		if err != nil {
 			return fmt.Errorf("list %s: %w", resource.Resource, err)
 		}
@@ -169,7 +170,7 @@ func (b *bench) update(ctx context.Context, f *figures) error {
 		return err
 	}
 	defer w.stop()
-	place, err := b.audit.end()
+	place, err := b.mark()
 	if err != nil {
 		return err
 	}
@@ -199,7 +200,7 @@ func (b *bench) update(ctx context.Context, f *figures) error {
 }
 
 func (b *bench) checksums(ctx context.Context) (map[string]string, error) {
-	list, err := b.objects.Resource(managedResources).List(ctx, metav1.ListOptions{})
+	list, err := b.source.objects.Resource(managedResources).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list ManagedResources: %w", err)
 	}
@@ -212,7 +213,7 @@ func (b *bench) checksums(ctx context.Context) (map[string]string, error) {
 
 func (b *bench) patchSecret(ctx context.Context, set int, data []byte) error {
 	patch := fmt.Sprintf(`{"data":{%q:%q}}`, manifestKey, base64.StdEncoding.EncodeToString(data))
-	_, err := b.bare.Resource(secrets).Namespace(sourceNamespace).Patch(ctx, setName(set), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := b.source.bare.Resource(secrets).Namespace(sourceNamespace).Patch(ctx, setName(set), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("change Secret %s: %w", setName(set), err)
 	}
@@ -261,7 +262,7 @@ func (b *bench) remove(ctx context.Context, f *figures) error {
 		return err
 	}
 	defer w.stop()
-	place, err := b.audit.end()
+	place, err := b.mark()
 	if err != nil {
 		return err
 	}
@@ -285,18 +286,19 @@ func (b *bench) remove(ctx context.Context, f *figures) error {
 }
 
 func (b *bench) deleteSet(ctx context.Context, set int) error {
-	if err := b.bare.Resource(managedResources).Namespace(sourceNamespace).Delete(ctx, setName(set), metav1.DeleteOptions{}); err != nil {
+	if err := b.source.bare.Resource(managedResources).Namespace(sourceNamespace).Delete(ctx, setName(set), metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("delete ManagedResource %s: %w", setName(set), err)
 	}
 	return nil
 }
 
-// pick returns n different objects of the sets in an order that looks random and is the same in every run.
-func pick(s size, n int) []item {
-	source := rand.New(rand.NewPCG(uint64(s.sets), uint64(s.objects)))
-	picked := make([]item, 0, min(n, s.total()))
-	for _, index := range source.Perm(s.total())[:min(n, s.total())] {
-		picked = append(picked, itemsOf(oursRun, index/s.objects, s.objects, dataBefore)[index%s.objects])
+// shuffled goes through all objects of the sets in an order that looks random and is the same in every run.
+func shuffled(s size) iter.Seq[item] {
+	return func(yield func(item) bool) {
+		for _, index := range rand.New(rand.NewPCG(uint64(s.sets), uint64(s.objects))).Perm(s.total()) {
+			if !yield(itemOf(oursRun, index/s.objects, index%s.objects, dataBefore)) {
+				return
+			}
+		}
 	}
-	return picked
 }

@@ -40,3 +40,13 @@ func spread(values []time.Duration) string {
 	apart := float64(slices.Max(values)-slices.Min(values)) / float64(mean(values)) * 100
 	return fmt.Sprintf("%s (%.0f %% apart)", strings.Join(texts, ", "), apart)
 }
+
+// percentile is the smallest value that at least so many percent of the values do not exceed; of nothing it is 0.
+func percentile(values []time.Duration, percent int) time.Duration {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	rank := (len(sorted)*percent + 99) / 100
+	return sorted[max(1, rank)-1]
+}

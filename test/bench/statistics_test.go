@@ -19,3 +19,17 @@ func TestStatistics(t *testing.T) {
 	g.Expect(spread([]time.Duration{900 * time.Millisecond, 1100 * time.Millisecond})).To(Equal("900 ms, 1.10 s (20 % apart)"))
 	g.Expect(spread(nil)).To(Equal("none"))
 }
+
+func TestPercentileIsTheNearestRank(t *testing.T) {
+	g := NewWithT(t)
+	var hundred []time.Duration
+	for i := range 100 {
+		hundred = append(hundred, time.Duration(100-i))
+	}
+	g.Expect(percentile(hundred, 95)).To(Equal(time.Duration(95)))
+	g.Expect(percentile(hundred, 100)).To(Equal(time.Duration(100)))
+	g.Expect(percentile(hundred, 0)).To(Equal(time.Duration(1)))
+	g.Expect(percentile([]time.Duration{3, 1, 2}, 95)).To(Equal(time.Duration(3)))
+	g.Expect(percentile([]time.Duration{7}, 95)).To(Equal(time.Duration(7)))
+	g.Expect(percentile(nil, 95)).To(BeZero())
+}

@@ -26,6 +26,10 @@ const (
 
 var (
 	managedResources = schema.GroupVersionResource{Group: "resources.gardener.cloud", Version: "v1alpha1", Resource: "managedresources"}
+	serviceAccounts  = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
+	deployments      = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	replicaSets      = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}
+	pods             = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	namespaces       = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	configMaps       = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	secrets          = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
@@ -34,8 +38,8 @@ var (
 // managedKinds are the resources of the objects of every set.
 func managedKinds() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
-		{Group: "apps", Version: "v1", Resource: "deployments"},
-		{Version: "v1", Resource: "serviceaccounts"},
+		deployments,
+		serviceAccounts,
 		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
 		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
 		{Version: "v1", Resource: "services"},
@@ -67,17 +71,22 @@ func setName(set int) string { return fmt.Sprintf("set-%03d", set) }
 func itemsOf(run string, set, objects int, data string) []item {
 	items := make([]item, 0, objects)
 	for place := range objects {
-		says := dataBefore
-		if place == changingConfigMap {
-			says = data
-		}
-		i := template(place%objectsPerTemplate, fmt.Sprintf("part-%03d", place), says)
-		i.object.SetNamespace(namespaceOf(run, set))
-		i.object.SetName(fmt.Sprintf("part-%03d", place))
-		i.object.SetLabels(map[string]string{runLabel: run, "app.kubernetes.io/name": "part", "app.kubernetes.io/instance": setName(set)})
-		items = append(items, i)
+		items = append(items, itemOf(run, set, place, data))
 	}
 	return items
+}
+
+// itemOf returns the object at that place of a set.
+func itemOf(run string, set, place int, data string) item {
+	says := dataBefore
+	if place == changingConfigMap {
+		says = data
+	}
+	i := template(place%objectsPerTemplate, fmt.Sprintf("part-%03d", place), says)
+	i.object.SetNamespace(namespaceOf(run, set))
+	i.object.SetName(fmt.Sprintf("part-%03d", place))
+	i.object.SetLabels(map[string]string{runLabel: run, "app.kubernetes.io/name": "part", "app.kubernetes.io/instance": setName(set)})
+	return i
 }
 
 // template is one of the ten objects of which a set is made.

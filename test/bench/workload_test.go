@@ -90,3 +90,11 @@ func TestForegroundDeletionIsForWorkloadsOnly(t *testing.T) {
 	g.Expect(string(*deleteOptions(managedKinds()[0]).PropagationPolicy)).To(Equal("Foreground"))
 	g.Expect(deleteOptions(configMaps).PropagationPolicy).To(BeNil())
 }
+
+func TestWorkloadsHaveNames(t *testing.T) {
+	g := NewWithT(t)
+	w := workload{size: size{1000, 10}}
+	g.Expect([]string{w.String(), fileName(w.String())}).To(Equal([]string{"1000×10", "1000x10"}))
+	w.twoClusters = true
+	g.Expect([]string{w.String(), fileName(w.String())}).To(Equal([]string{"1000×10, 2 clusters", "1000x10-2-clusters"}))
+}

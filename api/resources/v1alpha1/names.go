@@ -107,11 +107,22 @@ const (
 // Set by users of Espalier on ManagedResources. Gardener's own resource manager does not know them.
 const (
 	// Plan, truthy: the controller computes what it would do to the target, publishes that in a ConfigMap that the
-	// ManagedResource owns, and touches nothing. Missing or false: it acts.
+	// ManagedResource owns, and touches nothing. Any value that is neither true nor false counts as true, with a Warning
+	// Event. Missing or false: it acts.
 	Plan = "espalier.dev/plan"
 	// Kstatus, "true" or "false": whether objects of kinds without a health rule are judged by their status conditions and
 	// observed generation. Missing or malformed: as the process is configured.
 	Kstatus = "espalier.dev/kstatus"
+)
+
+// Set by the ManagedResource controller where it publishes a plan.
+const (
+	// PlanOf is a label on the ConfigMap that holds a plan. Value: the name of the ManagedResource, shortened by a digest if
+	// it has more than 63 characters. Missing: the ConfigMap is somebody else's, and left alone.
+	PlanOf = "espalier.dev/plan-of"
+	// Planned is an annotation on a ManagedResource. Value: the name of the ConfigMap that holds its plan. Missing: there is
+	// none to be removed when the ManagedResource is applied.
+	Planned = "espalier.dev/planned"
 )
 
 // Condition types in the status of ManagedResources. Missing: not judged yet.

@@ -40,6 +40,9 @@ func TestNames(t *testing.T) {
 		"resources.gardener.cloud/gardener-resource-manager":     resourcesv1alpha1.FinalizerName,
 		"resources.gardener.cloud/garbage-collectable-reference": resourcesv1alpha1.GarbageCollectableReference,
 		"reference.resources.gardener.cloud/":                    resourcesv1alpha1.ReferencePrefix,
+		"espalier.dev/plan":                                      resourcesv1alpha1.Plan,
+		"espalier.dev/plan-of":                                   resourcesv1alpha1.PlanOf,
+		"espalier.dev/planned":                                   resourcesv1alpha1.Planned,
 	} {
 		NewWithT(t).Expect(got).To(Equal(want))
 	}

@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"maps"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -28,7 +30,8 @@ func NewIndex(refs []resourcesv1alpha1.ObjectReference, e Equivalences) *Index {
 //
 // It marks what it finds as kept, and the references of all equivalent kinds with it. They stand for the same live
 // object: a status that was written in the middle of a move from one group to the other names both, and taking the
-// old one for obsolete would delete the object that the new one wants.
+// old one for obsolete would delete the object that the new one wants. For the same reason the result has the labels and
+// annotations of all of them: only the old one may tell that a label which is to go was ours.
 func (i *Index) Lookup(k Key) (prev resourcesv1alpha1.ObjectReference, found bool) {
 	prev, found = i.references[k]
 	i.kept[k] = true
@@ -41,9 +44,21 @@ func (i *Index) Lookup(k Key) (prev resourcesv1alpha1.ObjectReference, found boo
 		i.kept[key] = true
 		if !found {
 			prev, found = reference, true
+			continue
 		}
+		prev.Labels, prev.Annotations = joined(prev.Labels, reference.Labels), joined(prev.Annotations, reference.Annotations)
 	}
 	return prev, found
+}
+
+// joined adds to one map what only the other one has.
+func joined(one, other map[string]string) map[string]string {
+	if len(other) == 0 {
+		return one
+	}
+	all := maps.Clone(other)
+	maps.Copy(all, one)
+	return all
 }
 
 // Obsolete returns the references that were never looked up, sorted by key.

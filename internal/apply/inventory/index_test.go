@@ -101,6 +101,19 @@ func TestIndexInTheMiddleOfAMove(t *testing.T) {
 	g.Expect(index.Obsolete()).To(BeEmpty(), "both references stand for one live object, which is wanted")
 }
 
+func TestIndexInTheMiddleOfAMoveKnowsALabelThatIsToGo(t *testing.T) {
+	g := NewWithT(t)
+	old := labelled(ref("extensions/v1beta1", "Deployment", "shop", "web"), "old")
+	old.Labels["gone"], old.Annotations = "1", map[string]string{"gone": "2"}
+	refs := []resourcesv1alpha1.ObjectReference{labelled(ref("apps/v1", "Deployment", "shop", "web"), "new"), old}
+	reference, found := NewIndex(refs, NewEquivalences(nil)).Lookup(KeyOf("apps", "Deployment", "shop", "web"))
+	g.Expect(found).To(BeTrue())
+	g.Expect(reference.APIVersion).To(Equal("apps/v1"))
+	g.Expect(reference.Labels).To(Equal(map[string]string{"l": "new", "gone": "1"}))
+	g.Expect(reference.Annotations).To(Equal(map[string]string{"gone": "2"}))
+	g.Expect(refs[0].Labels).To(Equal(map[string]string{"l": "new"}), "what was handed in stays as it is")
+}
+
 func TestChecksum(t *testing.T) {
 	const value = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`
 	for name, tc := range map[string]struct {

@@ -2,17 +2,21 @@ package observe
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 	"unique"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/fields"
+	"github.com/espalier-dev/espalier/internal/health"
 )
 
 // Object is what is kept of an observed object.
@@ -36,6 +40,18 @@ type Object struct {
 	// Raw is the metadata of an object seen in the first listing after start, until Settle: it shows whether the
 	// object is still as an earlier process left it. Nil otherwise.
 	Raw *metav1.ObjectMeta
+	// Verdict is what is wrong with an object that is watched whole; nil if nothing is.
+	Verdict *health.Verdict
+	// Unjudged tells that the Verdict is not known: the object is watched by its metadata only, or has not been seen
+	// since we wrote it.
+	Unjudged bool
+}
+
+// sighting is a whole object reduced to what the store needs of it.
+type sighting struct {
+	metav1.PartialObjectMetadata
+	verdict *health.Verdict
+	rollout *health.Rollout
 }
 
 // Condense reduces an object's metadata to what is kept.
@@ -69,9 +85,25 @@ func (o Object) newerThan(resourceVersion string) bool {
 	return err == nil && order > 0
 }
 
-// store receives what a reflector sees. Locked by mu; onChange is called without the lock.
+// sameVerdict tells whether two observations agree about the object's health.
+func (o Object) sameVerdict(other Object) bool {
+	if o.Unjudged || other.Unjudged {
+		return o.Unjudged == other.Unjudged
+	}
+	if o.Verdict == nil || other.Verdict == nil {
+		return o.Verdict == other.Verdict
+	}
+	return *o.Verdict == *other.Verdict
+}
+
+// store receives what a reflector sees. Locked by mu; the callbacks are called without the lock.
 type store struct {
-	onChange func(namespace, name string)
+	// onChange tells that more than status changed, onVerdict that the object fares differently, came or went.
+	onChange, onVerdict func(namespace, name string)
+	// judge is nil in a store of metadata.
+	judge func(object runtime.Object) *health.Verdict
+	// pods counts the pods of Deployments; nil in stores of other kinds.
+	pods *Pods
 
 	mu      sync.RWMutex
 	objects map[types.NamespacedName]Object
@@ -79,24 +111,71 @@ type store struct {
 	seen   string
 	synced chan struct{}
 	once   sync.Once
+	// heir tells that the objects are those of a store before this one, so that the first listing may bring news.
+	heir bool
 }
 
-func newStore(onChange func(namespace, name string)) *store {
-	return &store{onChange: onChange, objects: map[types.NamespacedName]Object{}, synced: make(chan struct{})}
+func newStore(onChange, onVerdict func(namespace, name string)) *store {
+	return &store{onChange: onChange, onVerdict: onVerdict, objects: map[types.NamespacedName]Object{}, synced: make(chan struct{})}
+}
+
+// inherit begins with what another store held, so that nothing is missed that changes between that one and this.
+func (s *store) inherit(other *store) {
+	other.mu.RLock()
+	defer other.mu.RUnlock()
+	s.objects, s.heir = maps.Clone(other.objects), true
 }
 
 func keyOf(object metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: unique.Make(object.GetNamespace()).Value(), Name: object.GetName()}
 }
 
-// Transformer keeps the metadata of a listing small while the reflector still collects it.
+// Transformer keeps a listing small while the reflector still collects it.
 func (s *store) Transformer() cache.TransformFunc {
 	return func(item any) (any, error) {
 		if object, ok := item.(*metav1.PartialObjectMetadata); ok {
 			object.OwnerReferences = nil
+			return object, nil
 		}
-		return item, nil
+		return s.reduce(item)
 	}
+}
+
+// reduce makes of a whole object what the store needs of it.
+func (s *store) reduce(item any) (metav1.Object, error) {
+	switch object := item.(type) {
+	case *sighting:
+		return object, nil
+	case *metav1.PartialObjectMetadata:
+		return object, nil
+	}
+	whole, isObject := item.(metav1.Object)
+	judged, isRuntime := item.(runtime.Object)
+	if !isObject || !isRuntime || s.judge == nil {
+		return nil, fmt.Errorf("observe object: unexpected type %T", item)
+	}
+	seen := &sighting{verdict: s.judge(judged)}
+	seen.ObjectMeta = metav1.ObjectMeta{
+		Namespace: whole.GetNamespace(), Name: whole.GetName(), UID: whole.GetUID(), ResourceVersion: whole.GetResourceVersion(),
+		Generation: whole.GetGeneration(), DeletionTimestamp: whole.GetDeletionTimestamp(), Labels: whole.GetLabels(),
+		Annotations: whole.GetAnnotations(), Finalizers: whole.GetFinalizers(), ManagedFields: whole.GetManagedFields(),
+	}
+	if deployment, ok := item.(*appsv1.Deployment); ok {
+		if rollout, counted := health.RolloutOf(deployment); counted {
+			seen.rollout = &rollout
+		}
+	}
+	return seen, nil
+}
+
+// condense is Condense, with the verdict on a whole object.
+func condense(object metav1.Object) Object {
+	condensed := Condense(object)
+	seen, whole := object.(*sighting)
+	if condensed.Unjudged = !whole; whole {
+		condensed.Verdict = seen.verdict
+	}
+	return condensed
 }
 
 // Add is called by the reflector.
@@ -104,12 +183,26 @@ func (s *store) Add(item any) error { return s.Update(item) }
 
 // Update is called by the reflector.
 func (s *store) Update(item any) error {
-	object, ok := item.(metav1.Object)
-	if !ok {
-		return fmt.Errorf("observe object: unexpected type %T", item)
+	object, err := s.reduce(item)
+	if err != nil {
+		return err
 	}
-	s.record(keyOf(object), Condense(object))
+	key := keyOf(object)
+	s.count(key, object)
+	s.record(key, condense(object))
 	return nil
+}
+
+// count has the pods of a Deployment counted.
+func (s *store) count(key types.NamespacedName, object metav1.Object) {
+	if s.pods == nil {
+		return
+	}
+	if seen, ok := object.(*sighting); ok && seen.rollout != nil {
+		s.pods.track(key, *seen.rollout)
+		return
+	}
+	s.pods.forget(key)
 }
 
 // record keeps a newer observation. An older one than we have is an echo from before our own write.
@@ -126,6 +219,9 @@ func (s *store) record(key types.NamespacedName, object Object) {
 	if !found || !known.same(object) {
 		s.onChange(key.Namespace, key.Name)
 	}
+	if !found || !known.sameVerdict(object) {
+		s.onVerdict(key.Namespace, key.Name)
+	}
 }
 
 // note keeps the result of our own write and tells nobody. A watch that is past that write knows better: the object
@@ -133,9 +229,11 @@ func (s *store) record(key types.NamespacedName, object Object) {
 func (s *store) note(key types.NamespacedName, object Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if object.newerThan(s.seen) {
-		s.objects[key] = object
+	if !object.newerThan(s.seen) {
+		return
 	}
+	object.Unjudged = true
+	s.objects[key] = object
 }
 
 // Bookmark is called by the reflector.
@@ -167,9 +265,18 @@ func (s *store) Delete(item any) error {
 	}
 	s.mu.Unlock()
 	if found {
-		s.onChange(key.Namespace, key.Name)
+		s.gone(key)
 	}
 	return nil
+}
+
+// gone tells that an object is no longer there.
+func (s *store) gone(key types.NamespacedName) {
+	if s.pods != nil {
+		s.pods.forget(key)
+	}
+	s.onChange(key.Namespace, key.Name)
+	s.onVerdict(key.Namespace, key.Name)
 }
 
 // Replace is called by the reflector with a complete listing.
@@ -178,49 +285,67 @@ func (s *store) Replace(items []any, resourceVersion string) error {
 	s.once.Do(func() { first = true })
 	next := make(map[types.NamespacedName]Object, len(items))
 	for _, item := range items {
-		object, ok := item.(metav1.Object)
-		if !ok {
-			return fmt.Errorf("observe listing: unexpected type %T", item)
+		object, err := s.reduce(item)
+		if err != nil {
+			return err
 		}
-		condensed := Condense(object)
+		condensed, key := condense(object), keyOf(object)
 		if first {
 			condensed.Raw = &metav1.ObjectMeta{Labels: object.GetLabels(), Annotations: object.GetAnnotations(), ManagedFields: object.GetManagedFields()}
 		}
-		next[keyOf(object)] = condensed
+		next[key] = condensed
+		s.count(key, object)
 	}
-	changed := s.swap(next, resourceVersion)
+	news := s.swap(next, resourceVersion)
 	if first {
 		close(s.synced)
+	}
+	if first && !s.heir {
 		return nil
 	}
-	for _, key := range changed {
+	for _, key := range news.gone {
+		s.gone(key)
+	}
+	for _, key := range news.changed {
 		s.onChange(key.Namespace, key.Name)
+	}
+	for _, key := range news.judged {
+		s.onVerdict(key.Namespace, key.Name)
 	}
 	return nil
 }
 
-// swap puts a listing in place, but keeps what we wrote ourselves after the listing was made, and returns what differs.
-func (s *store) swap(next map[types.NamespacedName]Object, listed string) []types.NamespacedName {
+// news is what a listing shows that was not known before.
+type news struct{ gone, changed, judged []types.NamespacedName }
+
+// swap puts a listing in place, but keeps what we wrote ourselves after the listing was made.
+func (s *store) swap(next map[types.NamespacedName]Object, listed string) news {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var changed []types.NamespacedName
+	var found news
 	for key, known := range s.objects {
-		object, found := next[key]
+		object, present := next[key]
 		switch {
 		case known.newerThan(listed):
 			next[key] = known
-		case !found || !known.same(object):
-			changed = append(changed, key)
+			continue
+		case !present:
+			found.gone = append(found.gone, key)
+			continue
+		case !known.same(object):
+			found.changed = append(found.changed, key)
+		}
+		if !known.sameVerdict(object) {
+			found.judged = append(found.judged, key)
 		}
 	}
 	for key := range next {
-		if _, found := s.objects[key]; !found {
-			changed = append(changed, key)
+		if _, known := s.objects[key]; !known {
+			found.changed, found.judged = append(found.changed, key), append(found.judged, key)
 		}
 	}
-	s.objects = next
-	s.seen = listed
-	return changed
+	s.objects, s.seen = next, listed
+	return found
 }
 
 // Resync is called by the reflector; there is nothing to repeat.

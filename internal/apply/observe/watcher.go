@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+
+	"github.com/espalier-dev/espalier/internal/health"
 )
 
 const (
@@ -52,6 +55,8 @@ type Need struct {
 	Namespaces []string
 	// Name restricts the watch to one object, labelled or not; Namespaces then holds its namespace.
 	Name string
+	// Whole asks to judge the objects by their status, although their kind has no rule of its own.
+	Whole bool
 }
 
 // Options configure a Watcher.
@@ -63,8 +68,15 @@ type Options struct {
 	Namespaces []string
 	// OnChange is called when more than the status of an observed object changed. It must not block.
 	OnChange func(kind schema.GroupKind, namespace, name string)
-	Clock    clock.WithDelayedExecution
-	Log      logr.Logger
+	// OnVerdict is called when an observed object came, went, or fares differently, and when the pods of a Deployment
+	// changed in number. It must not block. Nil: nobody asks for verdicts.
+	OnVerdict func(kind schema.GroupKind, namespace, name string)
+	// Whole watches the kinds that are judged by their status; nil judges none.
+	Whole *Whole
+	// Pods counts the pods of Deployments; nil counts none.
+	Pods  *Pods
+	Clock clock.WithDelayedExecution
+	Log   logr.Logger
 }
 
 // Watcher runs watches for whoever needs them. All its methods may be called concurrently.
@@ -86,6 +98,8 @@ type scope struct {
 
 type kindWatch struct {
 	store *store
+	// whole tells that whole objects are watched.
+	whole bool
 	stop  context.CancelFunc
 	// impatient is closed when nobody waits for the first listing any longer.
 	impatient chan struct{}
@@ -99,6 +113,9 @@ type kindWatch struct {
 
 // New returns a Watcher whose watches end with lifetime.
 func New(lifetime context.Context, options Options) *Watcher {
+	if options.OnVerdict == nil {
+		options.OnVerdict = func(schema.GroupKind, string, string) {}
+	}
 	return &Watcher{options: options, lifetime: lifetime, watches: map[scope]*kindWatch{}, users: map[types.NamespacedName][]scope{}}
 }
 
@@ -147,7 +164,7 @@ func (w *Watcher) assign(user types.NamespacedName, needs []Need) []*kindWatch {
 				continue
 			}
 			scopes = append(scopes, each)
-			pending = append(pending, w.ensure(each, need.Resource, now))
+			pending = append(pending, w.ensure(each, need, now))
 		}
 	}
 	for _, each := range scopes {
@@ -218,25 +235,64 @@ func (k *kindWatch) deny(now time.Time) {
 }
 
 // ensure returns the running watch of a scope, or starts it. The caller holds the lock.
-func (w *Watcher) ensure(s scope, resource schema.GroupVersionResource, now time.Time) *kindWatch {
+func (w *Watcher) ensure(s scope, need Need, now time.Time) *kindWatch {
 	known := w.watches[s]
-	if known != nil && (!known.refused() || now.Sub(known.deniedAt) <= retryDenied) {
+	whole := w.options.Whole != nil && (need.Whole || health.HasRule(s.kind))
+	if known != nil && (whole && !known.whole && !known.refused() || known.refused() && now.Sub(known.deniedAt) > retryDenied) {
+		known.stop()
+	} else if known != nil {
 		return known
 	}
 	ctx, stop := context.WithCancel(w.lifetime)
-	started := &kindWatch{stop: stop, denied: make(chan struct{}), impatient: make(chan struct{})}
+	started := &kindWatch{stop: stop, denied: make(chan struct{}), impatient: make(chan struct{}), whole: whole}
 	w.options.Clock.AfterFunc(patience, func() { close(started.impatient) })
 	w.options.Clock.AfterFunc(rawAge, func() { started.store.settleAll() })
-	started.store = newStore(func(namespace, name string) { w.options.OnChange(s.kind, namespace, name) })
+	started.store = newStore(
+		func(namespace, name string) { w.options.OnChange(s.kind, namespace, name) },
+		func(namespace, name string) { w.options.OnVerdict(s.kind, namespace, name) },
+	)
+	if whole {
+		started.store.judge = judge(health.HasRule(s.kind))
+	}
+	if whole && s.kind == deploymentKind && w.options.Pods != nil {
+		started.store.pods = w.options.Pods
+		w.options.Pods.start()
+	}
 	if known != nil {
-		started.users = known.users
+		started.users, started.idle = known.users, known.idle
+		started.store.inherit(known.store)
 	}
 	w.watches[s] = started
+	resource := need.Resource
 	log := w.options.Log.WithValues("resource", resource.String(), "namespace", s.namespace, "name", s.name)
-	reflector := cache.NewReflectorWithOptions(w.listWatch(s, resource, started), &metav1.PartialObjectMetadata{}, started.store,
+	reflector := cache.NewReflectorWithOptions(w.listWatch(s, resource, started), expected(whole), started.store,
 		cache.ReflectorOptions{Name: "managed " + resource.String(), Logger: &log})
 	go reflector.RunWithContext(logr.NewContext(ctx, log))
 	return started
+}
+
+// judge returns how objects are judged: by the rules of their kind, or by what their status says in general.
+func judge(hasRule bool) func(runtime.Object) *health.Verdict {
+	return func(object runtime.Object) *health.Verdict {
+		var verdict health.Verdict
+		if hasRule {
+			verdict = health.Judge(object)
+		} else if custom, ok := object.(*unstructured.Unstructured); ok {
+			verdict = health.JudgeByStatus(custom)
+		}
+		if verdict.Unhealthy == "" && verdict.Failed == "" && verdict.Progressing == "" {
+			return nil
+		}
+		return &verdict
+	}
+}
+
+// expected is the type that a reflector insists on: whole objects may be of many.
+func expected(whole bool) any {
+	if whole {
+		return nil
+	}
+	return &metav1.PartialObjectMetadata{}
 }
 
 // sweep stops watches that nobody has needed for a while. The caller holds the lock.
@@ -250,9 +306,9 @@ func (w *Watcher) sweep(now time.Time) {
 }
 
 func (w *Watcher) listWatch(s scope, resource schema.GroupVersionResource, state *kindWatch) cache.ListerWatcher {
-	var client metadata.ResourceInterface = w.options.Client.Resource(resource)
-	if s.namespace != "" {
-		client = w.options.Client.Resource(resource).Namespace(s.namespace)
+	var client collection = metadataCollection{w.options.Client.Resource(resource).Namespace(s.namespace)}
+	if state.whole {
+		client = w.options.Whole.of(resource, s.kind, s.namespace)
 	}
 	narrow := func(options *metav1.ListOptions) {
 		if s.name != "" {
@@ -277,6 +333,18 @@ func (w *Watcher) listWatch(s scope, resource schema.GroupVersionResource, state
 	}, w.options.Client)
 }
 
+type metadataCollection struct{ resources metadata.ResourceInterface }
+
+// List implements collection.
+func (c metadataCollection) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return c.resources.List(ctx, options) //nolint:wrapcheck // the reflector logs it
+}
+
+// Watch implements collection.
+func (c metadataCollection) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return c.resources.Watch(ctx, options) //nolint:wrapcheck // the reflector logs it
+}
+
 // check ends a watch that the API server refuses for good, instead of asking again and again. Whoever used it is
 // told, since what it knew about its objects holds no longer.
 func (w *Watcher) check(s scope, state *kindWatch, err error) {
@@ -287,6 +355,7 @@ func (w *Watcher) check(s scope, state *kindWatch, err error) {
 	state.deny(w.options.Clock.Now())
 	for _, key := range state.store.keys() {
 		w.options.OnChange(s.kind, key.Namespace, key.Name)
+		w.options.OnVerdict(s.kind, key.Namespace, key.Name)
 	}
 }
 

@@ -50,7 +50,7 @@ func newSet(a *scene) {
 	a.step("1: its object exists", func(a *scene) {
 		a.Expect(a.live("c").Data).To(Equal(map[string]string{"key": "1"}))
 		a.Expect(managedresourcetest.Message(a.Get("mr"), "ResourcesApplied")).To(Equal("All resources are applied."))
-		a.Expect(a.conditions()).To(Equal(checksPending("True/ApplySucceeded")))
+		a.Expect(a.conditions()).To(Equal(wellAndApplied()))
 	})
 	a.step("2: it has the finalizer", func(a *scene) {
 		a.Expect(a.Get("mr").Finalizers).To(Equal([]string{"resources.gardener.cloud/gardener-resource-manager"}))
@@ -103,7 +103,6 @@ func typelessManifest(a *scene) {
 
 func secondTypelessManifest(a *scene) {
 	a.set(a.ConfigMap("c", "1"))
-	a.judgeHealthy()
 	a.Secret("mr", a.ConfigMap("c", "1"), "metadata: {name: typeless}")
 	a.AwaitApplied("mr", "False/ApplyFailed")
 	a.Expect(a.conditions()).To(Equal(checksPending("False/ApplyFailed")))
@@ -112,26 +111,22 @@ func secondTypelessManifest(a *scene) {
 
 func changedData(a *scene) {
 	before := a.set(a.ConfigMap("c", "1"))
-	a.judgeHealthy()
-	a.Expect(a.conditions()).To(Equal(map[string]string{
-		"ResourcesApplied": "True/ApplySucceeded", "ResourcesHealthy": "True/ResourcesHealthy", "ResourcesProgressing": "False/ResourcesRolledOut",
-	}))
+	a.Expect(a.conditions()).To(Equal(wellAndApplied()))
 	after := a.next(a.ConfigMap("c", "2"))
 	a.Expect(after.Status.SecretsDataChecksum).NotTo(Equal(before.Status.SecretsDataChecksum))
-	a.Expect(describeConditions(after)).To(Equal(checksPending("True/ApplySucceeded")))
+	a.Expect(describeConditions(after)).To(Equal(wellAndApplied()))
 	a.Expect(a.live("c").Data).To(Equal(map[string]string{"key": "2"}))
 	a.quiet()
 }
 
 func newKey(a *scene) {
 	mr := a.set(a.ConfigMap("c", "1"))
-	a.judgeHealthy()
 	a.SecretData("mr", map[string][]byte{
 		"objects.yaml": []byte(a.ConfigMap("c", "1")),
 		"x.yaml":       fmt.Appendf(nil, "apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: %s}\nstringData: {a: b}\n", a.Namespace),
 	})
 	after := a.awaitChecksumOtherThan(*mr.Status.SecretsDataChecksum)
-	a.Expect(describeConditions(after)).To(Equal(checksPending("True/ApplySucceeded")))
+	a.Expect(describeConditions(after)).To(Equal(wellAndApplied()))
 	a.Expect(a.read("v1", "Secret", a.Namespace, "x").Object).To(HaveKeyWithValue("data", map[string]any{"a": "Yg=="}))
 	a.quiet()
 }
@@ -151,7 +146,6 @@ func secondSecret(a *scene) {
 
 func stuckHoldsBack(a *scene) {
 	a.set(a.ConfigMap("c", "1"))
-	a.judgeHealthy()
 	a.hold("c")
 	a.Secret("mr", a.ConfigMap("d", "2"))
 	mr := a.AwaitApplied("mr", "Progressing/DeletionPending")
@@ -168,7 +162,6 @@ func stuckHoldsBack(a *scene) {
 
 func unchangedSecret(a *scene) {
 	a.set(a.ConfigMap("c", "1"))
-	a.judgeHealthy()
 	before, live := a.Get("mr"), a.live("c")
 	a.Requests.Reset()
 	a.patch(a.Source, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: "mr"}}, `{"metadata":{"labels":{"a":"b"}}}`)

@@ -60,7 +60,7 @@ func deletedSet(a *scene) {
 	a.Expect(a.read("rbac.authorization.k8s.io/v1", "Role", a.Namespace, "r").Object).To(BeEmpty())
 	a.Expect(a.read("v1", "ServiceAccount", a.Namespace, "sa").Object).To(BeEmpty())
 	set := "/apis/resources.gardener.cloud/v1alpha1/namespaces/" + a.Namespace + "/managedresources/mr"
-	isStatus := func(request string) bool { return request == "PUT "+set+"/status" }
+	isStatus := func(request string) bool { return request == "PATCH "+set+"/status" }
 	writes := slices.Compact(slices.DeleteFunc(a.Requests.Writes(), isStatus)) // a late event may let go of the set once more
 	a.Expect(writes).To(Equal([]string{
 		"DELETE /apis/rbac.authorization.k8s.io/v1/namespaces/" + a.Namespace + "/roles/r",

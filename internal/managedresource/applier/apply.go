@@ -14,8 +14,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
@@ -213,15 +215,8 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outc
 	if err != nil {
 		return err
 	}
-	w := &writing{Reconciler: r, pass: p, item: t.item, resource: resource, manifest: manifest, result: result, same: t.same, yields: yields, force: t.action == write}
-	w.options = merge.Options{
-		Origin: p.origin, InjectLabels: p.injected, Previous: p.previous[t.item],
-		ForceLabels: isTrue(p.mr.Spec.ForceOverwriteLabels), ForceAnnotations: isTrue(p.mr.Spec.ForceOverwriteAnnotations),
-	}
-	if scalable(t.item.kind) {
-		scaling := r.Autoscalers.Of(r.equivalents(p, t.item.kind.GroupKind()), t.item.key.Namespace, t.item.key.Name)
-		w.options.PreserveReplicas, w.options.PreserveResources = scaling.Replicas, scaling.Resources
-	}
+	w := r.prepare(p, t.item, resource, manifest)
+	w.result, w.same, w.yields, w.force = result, t.same, yields, t.action == write
 	if t.action == create {
 		return w.create(ctx, true)
 	}
@@ -229,6 +224,20 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outc
 		return nil
 	}
 	return w.update(ctx)
+}
+
+// prepare sets out how an object is merged.
+func (r *Reconciler) prepare(p *pass, i *item, resource apply.Resource, manifest *unstructured.Unstructured) *writing {
+	w := &writing{Reconciler: r, pass: p, item: i, resource: resource, manifest: manifest}
+	w.options = merge.Options{
+		Origin: p.origin, InjectLabels: p.injected, Previous: p.previous[i],
+		ForceLabels: isTrue(p.mr.Spec.ForceOverwriteLabels), ForceAnnotations: isTrue(p.mr.Spec.ForceOverwriteAnnotations),
+	}
+	if scalable(i.kind) {
+		scaling := r.Autoscalers.Of(r.equivalents(p, i.kind.GroupKind()), i.key.Namespace, i.key.Name)
+		w.options.PreserveReplicas, w.options.PreserveResources = scaling.Replicas, scaling.Resources
+	}
+	return w
 }
 
 // scalable tells whether an autoscaler may decide about objects of a kind in place of the manifest.

@@ -6,6 +6,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
+	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
 // step is what a reconciliation does with a set.
@@ -18,6 +19,8 @@ const (
 	stepWait
 	// stepIgnore reports that the set is ignored.
 	stepIgnore
+	// stepPlan publishes what would be done, and does nothing of it.
+	stepPlan
 	// stepApply brings the target to what the set says.
 	stepApply
 	// stepRemove deletes the set's objects, because the set is deleted or handed over to another class.
@@ -60,6 +63,12 @@ func ignored(mr *resourcesv1alpha1.ManagedResource) bool {
 	return merge.Truthy(mr.Annotations[resourcesv1alpha1.Ignore])
 }
 
+// planned tells whether the set is to be planned only.
+func planned(mr *resourcesv1alpha1.ManagedResource) bool {
+	only, _ := plan.Asked(mr)
+	return only
+}
+
 // next decides what to do with a set, in the order that the specification gives (2.3). A set that waits for another
 // instance to let go needs no step: the update that removes the foreign finalizer brings it back.
 func (c Class) next(mr *resourcesv1alpha1.ManagedResource) step {
@@ -72,6 +81,8 @@ func (c Class) next(mr *resourcesv1alpha1.ManagedResource) step {
 		return stepIgnore
 	case deleting && !c.holds(mr), !active:
 		return stepNone
+	case planned(mr) && !deleting:
+		return stepPlan
 	case deleting || !responsible:
 		return stepRemove
 	}

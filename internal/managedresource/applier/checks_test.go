@@ -67,13 +67,25 @@ func TestNextStep(t *testing.T) {
 		"deleted":                      {class: "resources", mr: set1(deleting, finalizers(ownFinalizer)), want: stepRemove},
 		"deleted before it was served": {class: "resources", mr: set1(deleting), want: stepNone},
 		"deleted while another instance serves it": {class: "resources", mr: set1(deleting, finalizers(otherFinalizer)), want: stepNone},
-		"ignored":                    {class: "resources", mr: set1(annotated("resources.gardener.cloud/ignore", "T")), want: stepIgnore},
-		"an untrue ignore":           {class: "resources", mr: set1(annotated("resources.gardener.cloud/ignore", "yes")), want: stepApply},
-		"ignored is not handed over": {class: "resources", mr: set1(class("other"), finalizers(ownFinalizer), annotated("resources.gardener.cloud/ignore", "true")), want: stepIgnore},
-		"ignored and deleted":        {class: "resources", mr: set1(deleting, finalizers(ownFinalizer), annotated("resources.gardener.cloud/ignore", "true")), want: stepRemove},
-		"ignored, of another class":  {class: "resources", mr: set1(class("other"), annotated("resources.gardener.cloud/ignore", "true")), want: stepNone},
-		"waits for a restored state": {class: "resources", mr: set1(finalizers(ownFinalizer), annotated("gardener.cloud/operation", "wait-for-state")), want: stepWait},
-		"restored":                   {class: "resources", mr: set1(annotated("gardener.cloud/operation", "restore")), want: stepApply},
+		"ignored":                                  {class: "resources", mr: set1(annotated("resources.gardener.cloud/ignore", "T")), want: stepIgnore},
+		"an untrue ignore":                         {class: "resources", mr: set1(annotated("resources.gardener.cloud/ignore", "yes")), want: stepApply},
+		"ignored is not handed over":               {class: "resources", mr: set1(class("other"), finalizers(ownFinalizer), annotated("resources.gardener.cloud/ignore", "true")), want: stepIgnore},
+		"ignored and deleted":                      {class: "resources", mr: set1(deleting, finalizers(ownFinalizer), annotated("resources.gardener.cloud/ignore", "true")), want: stepRemove},
+		"ignored, of another class":                {class: "resources", mr: set1(class("other"), annotated("resources.gardener.cloud/ignore", "true")), want: stepNone},
+		"waits for a restored state":               {class: "resources", mr: set1(finalizers(ownFinalizer), annotated("gardener.cloud/operation", "wait-for-state")), want: stepWait},
+		"restored":                                 {class: "resources", mr: set1(annotated("gardener.cloud/operation", "restore")), want: stepApply},
+		"planned":                                  {class: "resources", mr: set1(annotated("espalier.dev/plan", "true")), want: stepPlan},
+		"planned after it was applied":             {class: "resources", mr: set1(finalizers(ownFinalizer), annotated("espalier.dev/plan", "1")), want: stepPlan},
+		"planned, as far as one can tell":          {class: "resources", mr: set1(annotated("espalier.dev/plan", "yes")), want: stepPlan},
+		"not planned":                              {class: "resources", mr: set1(annotated("espalier.dev/plan", "false")), want: stepApply},
+		"planned and handed over":                  {class: "resources", mr: set1(class("other"), finalizers(ownFinalizer), annotated("espalier.dev/plan", "true")), want: stepPlan},
+		"planned while another instance serves it": {class: "resources", mr: set1(finalizers(otherFinalizer), annotated("espalier.dev/plan", "true")), want: stepNone},
+		"planned, of another class":                {class: "resources", mr: set1(class("other"), annotated("espalier.dev/plan", "true")), want: stepNone},
+		"planned and deleted":                      {class: "resources", mr: set1(deleting, finalizers(ownFinalizer), annotated("espalier.dev/plan", "true")), want: stepRemove},
+		"planned and deleted before it was served": {class: "resources", mr: set1(deleting, annotated("espalier.dev/plan", "true")), want: stepNone},
+		"planned and ignored": {class: "resources", mr: set1(func(mr *resourcesv1alpha1.ManagedResource) {
+			mr.Annotations = map[string]string{"espalier.dev/plan": "true", "resources.gardener.cloud/ignore": "true"}
+		}), want: stepIgnore},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.class.next(tc.mr)).To(Equal(tc.want)) })
 	}
@@ -99,6 +111,10 @@ func TestRelevantUpdates(t *testing.T) {
 		"changed while ignored":        {old: set1(annotated("resources.gardener.cloud/ignore", "true")), next: set1(annotated("resources.gardener.cloud/ignore", "true"), generation(2)), want: false},
 		"deleted while ignored":        {old: set1(annotated("resources.gardener.cloud/ignore", "true")), next: set1(annotated("resources.gardener.cloud/ignore", "true"), deleting), want: true},
 		"another instance let go":      {old: set1(finalizers(otherFinalizer)), next: set1(), want: true},
+		"planned":                      {old: set1(), next: set1(annotated("espalier.dev/plan", "")), want: true},
+		"planned in other words":       {old: set1(annotated("espalier.dev/plan", "true")), next: set1(annotated("espalier.dev/plan", "false")), want: true},
+		"no longer planned":            {old: set1(annotated("espalier.dev/plan", "true")), next: set1(), want: true},
+		"still planned":                {old: set1(annotated("espalier.dev/plan", "true")), next: set1(annotated("espalier.dev/plan", "true")), want: false},
 		"another annotation":           {old: set1(), next: set1(annotated("a", "b")), want: false},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(relevant(tc.old, tc.next)).To(Equal(tc.want)) })

@@ -51,6 +51,14 @@ func manifests(e *Env) []string {
 	}
 }
 
+// awaitRollout waits until the Deployment among the manifests is rolled out. In the second cluster nobody does that.
+func awaitRollout(e *Env, two bool) {
+	if !two {
+		e.AwaitCondition("mr", "ResourcesProgressing", "False/ResourcesRolledOut")
+		e.AwaitCondition("mr", "ResourcesHealthy", "True/ResourcesHealthy")
+	}
+}
+
 // Architecture 6.10: a restart needs one listing per kind, and no read per object.
 func TestRestartOfAnUntouchedSetReadsAndWritesNoObject(t *testing.T) {
 	t.Parallel()
@@ -59,7 +67,9 @@ func TestRestartOfAnUntouchedSetReadsAndWritesNoObject(t *testing.T) {
 			t.Parallel()
 			e := New(t, Options{TwoClusters: two})
 			e.Set("mr", manifests(e)...)
-			before := e.AwaitApplied("mr", succeeded)
+			e.AwaitApplied("mr", succeeded)
+			awaitRollout(e, two)
+			before := e.Get("mr")
 			e.Restart(func() { e.Requests.Reset() })
 			awaitReconciled(e, 8)
 			e.Expect(objectRequests(e)).To(BeEmpty())
@@ -407,6 +417,7 @@ func TestTakingOverFromGardenersResourceManagerWritesNothing(t *testing.T) {
 			e := New(t, Options{TwoClusters: two})
 			e.Set("mr", manifests(e)...)
 			e.AwaitApplied("mr", succeeded)
+			awaitRollout(e, two)
 			e.Restart(func() {
 				asPeer(e)
 				e.Requests.Reset()

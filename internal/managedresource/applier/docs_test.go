@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/espalier-dev/espalier/internal/managedresource/applier"
+	"github.com/espalier-dev/espalier/internal/managedresource/garbagecollector"
+	"github.com/espalier-dev/espalier/internal/managedresource/health"
 )
 
 // documentedMetric is a metric as the documentation or the code describes it.
@@ -32,7 +34,9 @@ var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "([^"]*)",
 func registeredMetrics(t *testing.T) map[string]documentedMetric {
 	t.Helper()
 	registry := &recordingRegisterer{Registerer: prometheus.NewPedanticRegistry()}
-	applier.NewMetrics(registry, func() int { return 0 })
+	applier.NewMetrics(registry, func() int { return 0 }, func() int { return 0 })
+	garbagecollector.NewMetrics(registry)
+	health.NewMetrics(registry, nil, nil)
 	metrics := map[string]documentedMetric{}
 	for _, each := range registry.collectors {
 		descriptions := make(chan *prometheus.Desc, 10)

@@ -21,6 +21,12 @@ const (
 	ReasonObjectClaimed = "ObjectClaimed"
 	// ReasonDeletionRefused: an object that the set gave up is left in the target.
 	ReasonDeletionRefused = "DeletionRefused"
+	// ReasonPlanned: what would be done with the set was published, or has changed since.
+	ReasonPlanned = "Planned"
+	// ReasonPlanNotPublished: a plan was made, but could not be written down.
+	ReasonPlanNotPublished = "PlanNotPublished"
+	// ReasonPlanAnnotationMalformed: the annotation that asks for a plan says neither yes nor no.
+	ReasonPlanAnnotationMalformed = "PlanAnnotationMalformed"
 )
 
 // maxNote is the longest note that the Events API accepts.
@@ -64,6 +70,21 @@ func (e *Events) lost(mr *resourcesv1alpha1.ManagedResource, i *item, claimant s
 
 func (e *Events) deletionRefused(mr *resourcesv1alpha1.ManagedResource, ref resourcesv1alpha1.ObjectReference, reason string) {
 	e.send(mr, &ref.ObjectReference, corev1.EventTypeWarning, ReasonDeletionRefused, "Delete", fmt.Sprintf("Left %s in place: %s", shown(refKind(ref), ref.Namespace, ref.Name), reason))
+}
+
+// planned tells that another plan can be read. Its version in the reference keeps it apart from earlier ones.
+func (e *Events) planned(mr *resourcesv1alpha1.ManagedResource, configMap *corev1.ConfigMap, announcement string) {
+	related := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: configMap.Namespace, Name: configMap.Name, ResourceVersion: configMap.ResourceVersion}
+	e.send(mr, related, corev1.EventTypeNormal, ReasonPlanned, "Plan", announcement)
+}
+
+// planFault tells what is wrong with a plan, once as long as it stays the same.
+func (e *Events) planFault(mr *resourcesv1alpha1.ManagedResource, s *set, reason, message string) {
+	if s.planTold == reason+message {
+		return
+	}
+	s.planTold = reason + message
+	e.send(mr, nil, corev1.EventTypeWarning, reason, "Plan", message)
 }
 
 // failed tells about a fault, once as long as it stays the same.

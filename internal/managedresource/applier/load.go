@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
+	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
 )
 
 // compressedSuffix marks data keys whose values are compressed.
@@ -35,13 +34,9 @@ var errSecretChanged = errors.New("a Secret of the set changed meanwhile")
 // load finds out what the set consists of. Secrets are read only if their version, the set's generation or the kinds
 // that the target serves have changed since the last time.
 func (r *Reconciler) load(ctx context.Context, p *pass) error {
-	versions, err := r.secretVersions(ctx, p.mr)
-	if err != nil {
-		return err
-	}
-	keepNewer(versions, p.set.versions)
+	r.SecretVersions.Use(p.name, SecretNames(p.mr)) // before they are read, so that no later change is missed
 	mapped := !slices.ContainsFunc(p.set.items, func(i *item) bool { return !i.mapped })
-	current := p.set.loaded && p.set.generation == p.mr.Generation && slices.Equal(p.set.versions, versions) && mapped
+	current := p.set.loaded && p.set.generation == p.mr.Generation && r.secretsCurrent(p) && mapped
 	reported := !p.set.settled || p.set.reported == referencesDigest(p.mr.Status.Resources)
 	if !current || !reported {
 		payload, read, err := r.readSecrets(ctx, p.mr)
@@ -54,31 +49,27 @@ func (r *Reconciler) load(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// secretVersions asks the metadata cache, which holds no Secret's content.
-func (r *Reconciler) secretVersions(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) ([]secretVersion, error) {
-	versions := make([]secretVersion, 0, len(mr.Spec.SecretRefs))
-	for _, ref := range mr.Spec.SecretRefs {
-		metadata := &metav1.PartialObjectMetadata{}
-		metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-		err := r.SecretVersions.Get(ctx, types.NamespacedName{Namespace: mr.Namespace, Name: ref.Name}, metadata)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("look up secret %s/%s: %w", mr.Namespace, ref.Name, err)
-		}
-		versions = append(versions, secretVersion{ref.Name, metadata.UID, metadata.ResourceVersion})
-	}
-	return versions, nil
+// secretsCurrent tells whether the set's Secrets are still as they were read, as far as the watch has told.
+func (r *Reconciler) secretsCurrent(p *pass) bool {
+	return len(p.set.versions) == len(p.mr.Spec.SecretRefs) && !slices.ContainsFunc(p.set.versions, func(read secretVersion) bool {
+		told, knowledge := r.SecretVersions.Lookup(types.NamespacedName{Namespace: p.mr.Namespace, Name: read.name})
+		return !read.current(told, knowledge)
+	})
 }
 
-// keepNewer replaces versions that a lagging cache shows by those that we have read already.
-func keepNewer(cached, read []secretVersion) {
-	for i := range cached {
-		if i < len(read) && cached[i].name == read[i].name && cached[i].uid == read[i].uid && behind(cached[i].resourceVersion, read[i].resourceVersion) {
-			cached[i] = read[i]
-		}
+// current tells whether nothing newer was told of a Secret than what was read of it. The watch may be behind.
+func (v secretVersion) current(told secretversions.Version, knowledge secretversions.Knowledge) bool {
+	switch knowledge {
+	case secretversions.Absent: // unless that was an earlier Secret of the name
+		return behind(told.ResourceVersion, v.resourceVersion)
+	case secretversions.Present:
+		return told.UID == v.uid && (told.ResourceVersion == v.resourceVersion || behind(told.ResourceVersion, v.resourceVersion))
+	case secretversions.Unknown:
 	}
+	return true
 }
 
-// readSecrets reads the content live: the cache may be behind, and it does not hold content.
+// readSecrets reads the content live: the watch may be behind, and it does not bring content.
 func (r *Reconciler) readSecrets(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (map[string]map[string][]byte, []secretVersion, error) {
 	payload := make(map[string]map[string][]byte, len(mr.Spec.SecretRefs))
 	versions := make([]secretVersion, 0, len(mr.Spec.SecretRefs))

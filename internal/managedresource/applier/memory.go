@@ -71,8 +71,12 @@ type set struct {
 	settled   bool
 	// watched tells that watches covered every object when the set was looked at last; they stay as long as it does.
 	watched bool
+	// kstatus tells that kinds without a health rule are watched whole.
+	kstatus bool
 	// version is the resourceVersion of our last write to the set: an older cached copy must not be acted upon.
-	version    string
+	version string
+	// left is the UID of the set if letting go of it has ended it: a cache may still show it for a while.
+	left       types.UID
 	nextAudit  time.Time
 	nextUpdate time.Time
 	// auditOwed tells that a look at every object was asked for and has not been carried out yet.
@@ -80,6 +84,9 @@ type set struct {
 	removal   removal
 	// told is the fault that the last Event was about.
 	told string
+	// planTold is the last fault of a plan that an Event was about, planAgain the earliest time for the next plan.
+	planTold  string
+	planAgain time.Time
 }
 
 // released is an object that the set no longer manages (mode "Ignore").
@@ -103,12 +110,17 @@ type memory struct {
 	keys   map[types.NamespacedName][]inventory.Key
 	// dirty objects must be looked at although nobody wrote to them: an autoscaler came or went.
 	dirty map[types.NamespacedName]map[inventory.Key]struct{}
+	// concluded sets were applied by this process as they are now: the watches that they need run.
+	concluded map[types.NamespacedName]struct{}
+	// recreated are objects that had been deleted by somebody else, until that is reported.
+	recreated map[types.NamespacedName][]resourcesv1alpha1.ObjectReference
 }
 
 func newMemory() *memory {
 	return &memory{
 		sets: map[types.NamespacedName]*set{}, wanted: map[inventory.Key][]types.NamespacedName{},
 		keys: map[types.NamespacedName][]inventory.Key{}, dirty: map[types.NamespacedName]map[inventory.Key]struct{}{},
+		concluded: map[types.NamespacedName]struct{}{}, recreated: map[types.NamespacedName][]resourcesv1alpha1.ObjectReference{},
 	}
 }
 
@@ -130,6 +142,7 @@ func (m *memory) forget(name types.NamespacedName) {
 	defer m.mu.Unlock()
 	delete(m.sets, name)
 	delete(m.dirty, name)
+	m.reopen(name)
 }
 
 // retire forgets what a set consists of, but not which of its versions we wrote: a lagging cache may still show it as
@@ -139,9 +152,39 @@ func (m *memory) retire(name types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known := m.sets[name]; known != nil {
-		m.sets[name] = &set{version: known.version}
+		m.sets[name] = &set{version: known.version, left: known.left}
 	}
 	delete(m.dirty, name)
+	m.reopen(name)
+}
+
+// conclude notes that a set is applied as it is now, and tells whether that is news.
+func (m *memory) conclude(name types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, known := m.concluded[name]
+	m.concluded[name] = struct{}{}
+	return !known
+}
+
+// resume notes that work on a set goes on.
+func (m *memory) resume(name types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reopen(name)
+}
+
+// reopen is resume for a caller that holds the lock.
+func (m *memory) reopen(name types.NamespacedName) {
+	delete(m.concluded, name)
+	delete(m.recreated, name)
+}
+
+// lost notes that an object had been deleted and is there again.
+func (m *memory) lost(name types.NamespacedName, ref resourcesv1alpha1.ObjectReference) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.recreated[name] = append(m.recreated[name], ref)
 }
 
 // knows tells whether anything is remembered of a set.
@@ -213,7 +256,25 @@ func (m *memory) version(name types.NamespacedName) string {
 	return ""
 }
 
+// ended tells whether a set is one that exists no longer, although a cache may still show it.
+func (m *memory) ended(mr *resourcesv1alpha1.ManagedResource) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.sets[types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}]
+	return known != nil && known.left != "" && known.left == mr.UID
+}
+
 // wrote remembers our own write to a set.
 func (m *memory) wrote(mr *resourcesv1alpha1.ManagedResource) {
-	m.of(types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}).version = mr.ResourceVersion
+	m.advance(types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}, mr.ResourceVersion)
+}
+
+// advance remembers the version that a write to a set made. Two controllers write to it.
+func (m *memory) advance(name types.NamespacedName, version string) {
+	known := m.of(name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !behind(version, known.version) {
+		known.version = version
+	}
 }

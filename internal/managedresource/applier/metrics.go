@@ -34,8 +34,9 @@ type Metrics struct {
 
 type counts struct{ applied, failed, claimed, unwatched int }
 
-// NewMetrics registers the metrics; watches tells how many watches on managed objects run.
-func NewMetrics(registry prometheus.Registerer, watches func() int) *Metrics {
+// NewMetrics registers the metrics; watches tells how many watches on managed objects run, secrets of how many Secrets in
+// the source anything is kept.
+func NewMetrics(registry prometheus.Registerer, watches, secrets func() int) *Metrics {
 	m := &Metrics{
 		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_managedresource_drift_repairs_total",
@@ -62,7 +63,10 @@ func NewMetrics(registry prometheus.Registerer, watches func() int) *Metrics {
 	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "espalier_managedresource_watches", Help: "Watches on managed objects.",
 	}, func() float64 { return float64(watches()) })
-	registry.MustRegister(m.repairs, m.duration, m.spared, m.claimed, m.objects, m.unwatched, running)
+	tracked := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "espalier_managedresource_tracked_secrets", Help: "Secrets of the source whose versions are kept.",
+	}, func() float64 { return float64(secrets()) })
+	registry.MustRegister(m.repairs, m.duration, m.spared, m.claimed, m.objects, m.unwatched, running, tracked)
 	return m
 }
 

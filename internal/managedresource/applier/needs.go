@@ -26,7 +26,7 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 		if !found {
 			at = len(needs)
 			position[kind.GroupKind()] = at
-			needs = append(needs, observe.Need{Resource: resource.Resource, Kind: kind.GroupKind(), Namespaced: resource.Namespaced})
+			needs = append(needs, observe.Need{Resource: resource.Resource, Kind: kind.GroupKind(), Namespaced: resource.Namespaced, Whole: r.whole(p, kind)})
 		}
 		if resource.Namespaced && !slices.Contains(needs[at].Namespaces, namespace) {
 			needs[at].Namespaces = append(needs[at].Namespaces, namespace)
@@ -46,8 +46,14 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 			named++
 			needs = append(needs, observe.Need{
 				Resource: resource.Resource, Kind: each.kind.GroupKind(), Namespaced: resource.Namespaced, Namespaces: []string{each.namespace}, Name: each.key.Name,
+				Whole: r.whole(p, each.kind),
 			})
 		}
 	}
 	return needs
+}
+
+// whole tells whether objects of a kind are judged by their status, although it has no rule of its own.
+func (r *Reconciler) whole(p *pass, kind schema.GroupVersionKind) bool {
+	return p.set.kstatus && !r.Registered(kind)
 }

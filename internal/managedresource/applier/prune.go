@@ -37,6 +37,9 @@ type removal struct {
 	done map[inventory.Key]struct{}
 	// waves tells since when each wave, named by its first object, has been worked on.
 	waves map[inventory.Key]time.Time
+	// asked holds the versions of objects whose deletion was requested and that are not gone: a watch may still show
+	// them as they were.
+	asked map[inventory.Key]string
 	// told identifies what the condition says of it.
 	told string
 }
@@ -69,6 +72,9 @@ func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alph
 	}
 	if state.done == nil {
 		state.done = map[inventory.Key]struct{}{}
+	}
+	if state.asked == nil {
+		state.asked = map[inventory.Key]string{}
 	}
 	work := &removing{Reconciler: r, pass: p, again: p.now.Add(r.DeletionPoll)}
 	waves := inventory.DeleteWaves(refs, func(ref resourcesv1alpha1.ObjectReference) string { return ref.Kind },
@@ -198,6 +204,9 @@ func (w *removing) try(ctx context.Context, ref resourcesv1alpha1.ObjectReferenc
 	if w.stays(ctx, ref, resource, seen) {
 		return true, nil
 	}
+	if w.requested(ref, seen) {
+		return false, nil
+	}
 	if !seen.Deleted.IsZero() {
 		return false, w.finalize(ctx, ref, resource, seen)
 	}
@@ -221,6 +230,7 @@ func (w *removing) try(ctx context.Context, ref resourcesv1alpha1.ObjectReferenc
 	if err == nil {
 		w.mu.Lock()
 		w.asked++
+		w.pass.set.removal.asked[inventory.RefKey(ref)] = seen.ResourceVersion
 		w.mu.Unlock()
 	}
 	if apierrors.IsNotFound(err) {
@@ -230,6 +240,13 @@ func (w *removing) try(ctx context.Context, ref resourcesv1alpha1.ObjectReferenc
 		w.stale(ref)
 	}
 	return gone && err == nil, err //nolint:wrapcheck // the condition names the object
+}
+
+// requested tells whether the deletion of just this version was requested before: the watch has not told of it yet.
+func (w *removing) requested(ref resourcesv1alpha1.ObjectReference, seen observe.Object) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return seen.Deleted.IsZero() && w.pass.set.removal.asked[inventory.RefKey(ref)] == seen.ResourceVersion
 }
 
 // stale makes the next look-up of the object a live one.
@@ -263,27 +280,35 @@ func (w *removing) observe(ctx context.Context, ref resourcesv1alpha1.ObjectRefe
 
 // stays tells whether an object must be left in the target.
 func (w *removing) stays(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) bool {
+	reason, surprising := w.whyKept(ctx, w.pass, ref, resource, seen)
+	if surprising {
+		w.Events.deletionRefused(w.pass.mr, ref, reason)
+	}
+	return reason != ""
+}
+
+// whyKept says why an object that could be deleted is left in the target, "" if it is not, and whether that may surprise
+// whoever gave it up.
+func (r *Reconciler) whyKept(ctx context.Context, p *pass, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) (reason string, surprising bool) {
 	if merge.Truthy(seen.KeepObject) {
-		return true
+		return "it has the annotation " + resourcesv1alpha1.KeepObject, false
 	}
 	collectable := ref.APIVersion == "v1" && (ref.Kind == "ConfigMap" || ref.Kind == "Secret") && merge.Truthy(seen.GarbageCollectable)
-	if collectable && w.GarbageCollector {
-		return true
+	if collectable && r.GarbageCollector {
+		return "it is the garbage collector's to delete", false
 	}
-	switch w.claim(ctx, w.SourceLive, w.pass, inventory.RefKey(ref), seen.Origin) {
+	switch r.claim(ctx, r.SourceLive, p, inventory.RefKey(ref), seen.Origin) {
 	case claimed:
-		return true
+		return fmt.Sprintf("ManagedResource %q holds it", seen.Origin), false
 	case unknown:
-		w.Events.deletionRefused(w.pass.mr, ref, fmt.Sprintf("its origin %q names a set that cannot be seen from here", seen.Origin))
-		return true
+		return fmt.Sprintf("its origin %q names a set that cannot be seen from here", seen.Origin), true
 	case unclaimed:
 	}
-	lostOrigin := seen.Origin == "" && seen.Ours && w.guard(w.pass, inventory.RefKey(ref), resource) == nil
-	if seen.Origin != w.pass.origin && !lostOrigin {
-		w.Events.deletionRefused(w.pass.mr, ref, "nothing shows that it was ever written on behalf of this set")
-		return true
+	lostOrigin := seen.Origin == "" && seen.Ours && r.guard(p, inventory.RefKey(ref), resource) == nil
+	if seen.Origin != p.origin && !lostOrigin {
+		return "nothing shows that it was ever written on behalf of this set", true
 	}
-	return false
+	return "", false
 }
 
 // deleteClaims deletes the PersistentVolumeClaims that a StatefulSet's templates made; their end is not awaited.
@@ -298,24 +323,30 @@ func (w *removing) deleteClaims(ctx context.Context, ref resourcesv1alpha1.Objec
 	if live.GetUID() != seen.UID || live.GetResourceVersion() != seen.ResourceVersion {
 		return apierrors.NewConflict(resource.Resource.GroupResource(), ref.Name, errors.New("it has changed meanwhile")) // it may be protected now
 	}
+	claims, selector, count, err := w.claimsOf(ctx, live)
+	if err != nil || count == 0 {
+		return err
+	}
+	return w.Target.DeleteCollection(ctx, claims, ref.Namespace, selector, metav1.DeleteOptions{}) //nolint:wrapcheck // the caller names the object
+}
+
+// claimsOf finds the PersistentVolumeClaims that a StatefulSet's templates made.
+func (r *Reconciler) claimsOf(ctx context.Context, live *unstructured.Unstructured) (claims apply.Resource, selector string, count int, err error) {
 	templates, _, _ := unstructured.NestedSlice(live.Object, "spec", "volumeClaimTemplates")
 	labels, _, err := unstructured.NestedStringMap(live.Object, "spec", "selector", "matchLabels")
 	if err != nil {
-		return fmt.Errorf("read its selector: %w", err)
+		return apply.Resource{}, "", 0, fmt.Errorf("read its selector: %w", err)
 	}
 	if len(templates) == 0 || len(labels) == 0 {
-		return nil // without matchLabels every claim of the namespace would match
+		return apply.Resource{}, "", 0, nil // without matchLabels every claim of the namespace would match
 	}
-	claims, err := w.Target.Resource(schema.GroupVersionKind{Version: "v1", Kind: "PersistentVolumeClaim"})
+	claims, err = r.Target.Resource(schema.GroupVersionKind{Version: "v1", Kind: "PersistentVolumeClaim"})
 	if err != nil {
-		return err //nolint:wrapcheck // the caller names the object
+		return apply.Resource{}, "", 0, err //nolint:wrapcheck // the caller names the object
 	}
-	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels})
-	count, err := w.Target.Count(ctx, claims, ref.Namespace, selector)
-	if err != nil || count == 0 {
-		return err //nolint:wrapcheck // the caller names the object
-	}
-	return w.Target.DeleteCollection(ctx, claims, ref.Namespace, selector, metav1.DeleteOptions{}) //nolint:wrapcheck // the caller names the object
+	selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels})
+	count, err = r.Target.Count(ctx, claims, live.GetNamespace(), selector)
+	return claims, selector, count, err //nolint:wrapcheck // the caller names the object
 }
 
 // finalize takes the finalizers from an object that was told to go long enough ago, if its annotation allows that.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,10 +29,12 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/managedresource/health"
+	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
 )
 
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;list;watch;patch,roleName=espalier-managedresource-controller-source
-// +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources/status,verbs=update,roleName=espalier-managedresource-controller-source
+// +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources/status,verbs=patch,roleName=espalier-managedresource-controller-source
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch,roleName=espalier-managedresource-controller-source
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get,roleName=espalier-managedresource-controller-source
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get,roleName=espalier-managedresource-controller-target-base
@@ -49,8 +52,8 @@ type Reconciler struct {
 	// Source reads the source cluster from caches and writes to it; SourceLive reads Secrets, which no cache holds.
 	Source     client.Client
 	SourceLive client.Reader
-	// SecretVersions reads the metadata of Secrets from a cache.
-	SecretVersions client.Reader
+	// SecretVersions tells which versions the Secrets of the sets have.
+	SecretVersions *secretversions.Tracker
 	Target         *apply.Target
 	// TargetLive reads Events of the target, which no cache holds.
 	TargetLive client.Reader
@@ -89,6 +92,13 @@ type Reconciler struct {
 	// MaxDecompressedBytes bounds what a compressed data value may grow to.
 	MaxDecompressedBytes int64
 
+	// Kstatus tells whether objects of kinds without a health rule are judged by their status, unless a set says otherwise;
+	// Registered tells which kinds are Kubernetes' own, to which that never applies.
+	Kstatus    bool
+	Registered func(schema.GroupVersionKind) bool
+	// Concluded is called when a set is applied and can be judged, and when an object had to be recreated.
+	Concluded func(types.NamespacedName)
+
 	memory *memory
 }
 
@@ -109,6 +119,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if r.memory.ended(mr) { // without this, all its objects would be looked for once more
+		r.retire(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
 	next := r.Class.next(mr)
 	log.FromContext(ctx).V(1).Info("Reconciling", "step", next)
 	switch next {
@@ -116,7 +130,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.Watcher.Release(request.NamespacedName)
 		p := r.newPass(mr, false)
 		p.set.loaded, p.set.settled, p.set.watched = false, false, false
+		r.memory.resume(p.name)
+		r.unpublish(ctx, mr)
 		return ctrl.Result{}, r.report(ctx, p, ignoring()...)
+	case stepPlan:
+		return r.planSet(ctx, mr)
 	case stepRemove:
 		return r.removeSet(ctx, mr)
 	case stepApply:
@@ -135,6 +153,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // retire gives up a set that is gone or not ours.
 func (r *Reconciler) retire(name types.NamespacedName) {
 	r.Watcher.Release(name)
+	r.SecretVersions.Release(name)
 	r.memory.retire(name)
 	r.Metrics.forget(name)
 }
@@ -177,6 +196,7 @@ func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.Ma
 
 // applySet is the normal case: the steps of the specification's section 2.4.
 func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, audit bool) (ctrl.Result, error) {
+	r.unpublish(ctx, mr)
 	if err := r.hold(ctx, mr); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -194,7 +214,8 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	if err := r.announce(ctx, p); err != nil {
 		return ctrl.Result{}, err
 	}
-	if !p.set.settled || !p.set.watched {
+	if kstatus := health.Kstatus(mr, r.Kstatus); !p.set.settled || !p.set.watched || p.set.kstatus != kstatus {
+		p.set.kstatus = kstatus
 		r.Watcher.Use(bounded, p.name, r.needs(p))
 	}
 	if open, again := r.prune(bounded, p); len(open) > 0 {
@@ -281,6 +302,9 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 			return ctrl.Result{}, fmt.Errorf("remove finalizer: %w", err)
 		}
 		r.memory.wrote(p.mr)
+		if p.mr.DeletionTimestamp != nil && len(p.mr.Finalizers) == 0 { // the answer bears the version of the set as it was
+			p.set.left = p.mr.UID
+		}
 	}
 	r.retire(p.name)
 	return ctrl.Result{}, nil

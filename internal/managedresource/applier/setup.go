@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -78,8 +76,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 	if err != nil {
 		return err //nolint:wrapcheck // the caller names the controller
 	}
-	secrets := &metav1.PartialObjectMetadata{}
-	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	wake := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		changes.queue.Store(&queue)
 		return nil
@@ -87,7 +83,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
 							Named(ControllerName).
 							For(&resourcesv1alpha1.ManagedResource{}, builder.WithPredicates(r.setEvents())).
-							WatchesMetadata(secrets, handler.EnqueueRequestsFromMapFunc(r.setsOf), builder.WithPredicates(realChanges())).
+							WatchesRawSource(r.SecretVersions.Changes(r.setsOf)).
 							WatchesRawSource(wake).
 							WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
@@ -111,9 +107,9 @@ func SecretNames(object client.Object) []string {
 }
 
 // setsOf lists the sets that are read from a Secret and that we may have to act on.
-func (r *Reconciler) setsOf(ctx context.Context, secret client.Object) []reconcile.Request {
+func (r *Reconciler) setsOf(ctx context.Context, secret types.NamespacedName) []reconcile.Request {
 	sets := &resourcesv1alpha1.ManagedResourceList{}
-	err := r.Source.List(ctx, sets, client.InNamespace(secret.GetNamespace()), client.MatchingFields{secretIndex: secret.GetName()}, client.UnsafeDisableDeepCopy)
+	err := r.Source.List(ctx, sets, client.InNamespace(secret.Namespace), client.MatchingFields{secretIndex: secret.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil // only a cache that has not started fails, and then every set is reconciled anyway
 	}
@@ -130,13 +126,6 @@ func (r *Reconciler) setsOf(ctx context.Context, secret client.Object) []reconci
 // concerned is the class filter: the set is ours, or asks for us.
 func (r *Reconciler) concerned(mr *resourcesv1alpha1.ManagedResource) bool {
 	return r.Class.holds(mr) || r.Class.responsible(mr)
-}
-
-// realChanges drops the repetitions that caches send when they resync.
-func realChanges() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
-	}}
 }
 
 // setEvents passes the events of sets that may change what has to be done (specification 2.1).
@@ -171,9 +160,17 @@ func relevant(old, next *resourcesv1alpha1.ManagedResource) bool {
 	}
 	waited := old.Annotations[resourcesv1alpha1.GardenerOperation] == resourcesv1alpha1.OperationWaitForState &&
 		next.Annotations[resourcesv1alpha1.GardenerOperation] != resourcesv1alpha1.OperationWaitForState
-	return waited || old.Generation != next.Generation || wasIgnored != isIgnored ||
+	return waited || replanned(old, next) || old.Generation != next.Generation || wasIgnored != isIgnored ||
 		(old.DeletionTimestamp == nil) != (next.DeletionTimestamp == nil) ||
-		turnedUnhealthy(old, next) || letGo(old, next)
+		turnedUnhealthy(old, next) || letGo(old, next) ||
+		old.Annotations[resourcesv1alpha1.Kstatus] != next.Annotations[resourcesv1alpha1.Kstatus]
+}
+
+// replanned tells whether the annotation that asks for a plan came, went or changed.
+func replanned(old, next *resourcesv1alpha1.ManagedResource) bool {
+	before, had := old.Annotations[resourcesv1alpha1.Plan]
+	after, has := next.Annotations[resourcesv1alpha1.Plan]
+	return had != has || before != after
 }
 
 // letGo tells whether another instance has removed its finalizer: a set that waited for that can now be served.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,6 +15,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
 // pendingGrace is how long deletions may take before the condition lists them: most are done sooner, and each list is
@@ -33,16 +33,15 @@ func behind(cached, written string) bool {
 
 // writeStatus writes the changed status, if it differs. A conflict is an error: the set is reconciled again.
 func (r *Reconciler) writeStatus(ctx context.Context, p *pass, change func(*resourcesv1alpha1.ManagedResourceStatus)) error {
-	next := p.mr.DeepCopy()
-	change(&next.Status)
-	if equality.Semantic.DeepEqual(next.Status, p.mr.Status) {
-		return nil
+	next := p.mr.Status.DeepCopy()
+	change(next)
+	written := *p.mr // the object itself may be the cache's
+	changed, err := status.Write(ctx, r.Source, &written, *next)
+	if err != nil || !changed {
+		return err //nolint:wrapcheck // it says what failed
 	}
-	if err := r.Source.Status().Update(ctx, next); err != nil {
-		return fmt.Errorf("write status: %w", err)
-	}
-	p.mr = next
-	r.memory.wrote(next)
+	p.mr = &written
+	r.memory.wrote(p.mr)
 	return nil
 }
 
@@ -66,6 +65,7 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	if same || s.announced == content && inventory.SameReferences(union, status.Resources) {
 		return nil
 	}
+	r.memory.resume(p.name)
 	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
 		status.Conditions = with(r.Clock, status.Conditions, invalidated(status.Conditions)...)
 		status.Resources = union
@@ -136,6 +136,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	whole := failure == nil
 	r.Metrics.concluded(p.name, counts{applied: len(s.items) - len(result.failures), failed: len(result.failures) - result.lost, claimed: result.lost, unwatched: result.unwatched})
 	if s.settled && whole && p.recorded() && says(p.mr.Status.Conditions, judgement) {
+		r.tell(p, false)
 		return ctrl.Result{RequeueAfter: r.after(result)}, nil
 	}
 	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
@@ -157,11 +158,19 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	if whole {
 		s.settled, s.reported, s.references, s.announced = true, referencesDigest(p.mr.Status.Resources), nil, ""
 		r.memory.want(p.name, wantedKeys(s.items, p.mr.Status.Resources))
+		r.tell(p, true)
 	}
 	if failure != nil {
 		return ctrl.Result{}, failure
 	}
 	return ctrl.Result{RequeueAfter: r.after(result)}, nil
+}
+
+// tell lets the set be judged, if that is the first time or something was written.
+func (r *Reconciler) tell(p *pass, wrote bool) {
+	if r.memory.conclude(p.name) || wrote {
+		r.Concluded(p.name)
+	}
 }
 
 // judge turns the outcome into the condition, and into an error if trying again soon may help.

@@ -76,6 +76,10 @@ func (w *writing) create(ctx context.Context, fallback bool) error {
 	}
 	if w.same {
 		w.repaired(nil, nil)
+		missed := w.item.reference()
+		missed.Namespace = w.item.namespace
+		w.memory.lost(w.pass.name, resourcesv1alpha1.ObjectReference{ObjectReference: *missed})
+		w.Concluded(w.pass.name)
 	} else {
 		w.result.count(&w.result.created)
 	}

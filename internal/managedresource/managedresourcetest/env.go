@@ -124,7 +124,7 @@ func (e *Env) identity(c client.Client, admin *rest.Config) []byte {
 		}
 	}
 	e.Expect(c.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}})).To(Succeed())
-	for _, role := range []string{"source", "target-base", "target-builtin"} {
+	for _, role := range []string{"source", "target-base", "target-builtin", "target-garbagecollector"} {
 		e.Expect(c.Create(e.Ctx, &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: e.Namespace + "-" + role},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "espalier-managedresource-controller-" + role},
@@ -194,6 +194,9 @@ leaderElection: {leaderElect: false}
 	cfg.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: 2 * time.Second}
 	if options.Configure != nil {
 		options.Configure(cfg)
+	}
+	if cfg.Controllers.GarbageCollector.Enabled && cfg.Controllers.GarbageCollector.SyncPeriod == nil {
+		cfg.Controllers.GarbageCollector.SyncPeriod = &metav1.Duration{Duration: time.Hour} // its default was not set while it was off
 	}
 	return cfg
 }
@@ -318,7 +321,8 @@ func Message(mr *resourcesv1alpha1.ManagedResource, kind string) string {
 	return ""
 }
 
-// AwaitApplied waits until ResourcesApplied is as given, for the set as it is now.
+// AwaitApplied waits until ResourcesApplied is as given, for the set as it is now, and a set that is applied has been
+// judged too: then nothing is left to be done.
 func (e *Env) AwaitApplied(name, want string) *resourcesv1alpha1.ManagedResource {
 	e.T.Helper()
 	var mr *resourcesv1alpha1.ManagedResource
@@ -328,9 +332,23 @@ func (e *Env) AwaitApplied(name, want string) *resourcesv1alpha1.ManagedResource
 		g.Expect(Condition(mr, "ResourcesApplied")).To(Equal(want), "%s", Message(mr, "ResourcesApplied"))
 		if want == "True/ApplySucceeded" {
 			g.Expect(mr.Status.ObservedGeneration).To(Equal(mr.Generation))
+			Judged(g, mr)
 		}
 	}).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Succeed())
 	return mr
+}
+
+// AwaitCondition waits until a condition is as given.
+func (e *Env) AwaitCondition(name, kind, want string) {
+	e.T.Helper()
+	e.Eventually(func() string { return Condition(e.Get(name), kind) }).WithTimeout(Patience).WithPolling(5 * time.Millisecond).Should(Equal(want))
+}
+
+// Judged requires that a set has been judged since it was applied.
+func Judged(g Gomega, mr *resourcesv1alpha1.ManagedResource) {
+	for _, kind := range []string{"ResourcesHealthy", "ResourcesProgressing"} {
+		g.Expect(Condition(mr, kind)).NotTo(Or(BeEmpty(), HavePrefix("Unknown/")))
+	}
 }
 
 // AwaitGone waits until a set no longer exists.

@@ -117,7 +117,7 @@ func Field(object *unstructured.Unstructured, path ...string) any {
 }
 
 // Look makes the controller read every object of a set and returns what it wrote on that occasion, other than to the
-// set's own annotation.
+// set's own annotation and status.
 func (e *Env) Look(name string) []string {
 	e.T.Helper()
 	e.Requests.Reset()
@@ -130,7 +130,7 @@ func (e *Env) Look(name string) []string {
 	own := fmt.Sprintf("PATCH /apis/resources.gardener.cloud/v1alpha1/namespaces/%s/managedresources/%s", e.Namespace, name)
 	var writes []string
 	for _, each := range e.Requests.Writes() {
-		if each != own {
+		if each != own && each != own+"/status" {
 			writes = append(writes, each)
 		}
 	}
@@ -209,6 +209,7 @@ func (e *Env) AwaitChange(before *resourcesv1alpha1.ManagedResource) *resourcesv
 		mr = e.Get(before.Name)
 		g.Expect(mr.Status.SecretsDataChecksum).NotTo(Equal(before.Status.SecretsDataChecksum), "%s", Message(mr, "ResourcesApplied"))
 		g.Expect(Condition(mr, "ResourcesApplied")).To(Equal("True/ApplySucceeded"), "%s", Message(mr, "ResourcesApplied"))
+		Judged(g, mr)
 	}).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Succeed())
 	return mr
 }

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/tsdb"
+)
+
+// store holds samples as Prometheus would have scraped them, and answers queries at the time of the last scrape.
+type store struct {
+	db     *tsdb.DB
+	engine *promql.Engine
+	folder string
+	last   time.Time
+}
+
+// targetLabels are what service discovery adds to each sample.
+func targetLabels() map[string]string {
+	return map[string]string{"namespace": "espalier-system", "job": "managedresource-controller", "instance": "local", "pod": "managedresource-controller-0"}
+}
+
+func openStore() (*store, error) {
+	folder, err := os.MkdirTemp("", "espalier-dashboard-")
+	if err != nil {
+		return nil, fmt.Errorf("create folder for samples: %w", err)
+	}
+	db, err := tsdb.Open(folder, nil, nil, tsdb.DefaultOptions(), nil)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open storage: %w", err), os.RemoveAll(folder))
+	}
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 10_000_000, Timeout: time.Minute, Parser: newParser()})
+	return &store{db: db, engine: engine, folder: folder}, nil
+}
+
+func (s *store) close() error {
+	return errors.Join(s.engine.Close(), s.db.Close(), os.RemoveAll(s.folder))
+}
+
+// add parses what a process serves and keeps it under the given time.
+func (s *store) add(ctx context.Context, content []byte, contentType string, at time.Time) error {
+	parsed, err := textparse.New(content, contentType, labels.NewSymbolTable(), textparse.ParserOptions{FallbackContentType: "text/plain"})
+	if err != nil {
+		return err
+	}
+	appender := s.db.Appender(ctx)
+	for {
+		entry, err := parsed.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return errors.Join(err, appender.Rollback())
+		}
+		if entry != textparse.EntrySeries {
+			continue
+		}
+		var series labels.Labels
+		parsed.Labels(&series)
+		builder := labels.NewBuilder(series)
+		for name, value := range targetLabels() {
+			builder.Set(name, value)
+		}
+		_, _, value := parsed.Series()
+		if _, err := appender.Append(0, builder.Labels(), at.UnixMilli(), value); err != nil {
+			return errors.Join(err, appender.Rollback())
+		}
+	}
+	s.last = at
+	return appender.Commit()
+}
+
+// series evaluates the expression and returns the series that have a number, each by its labels. Not a number is what
+// a quantile of nothing is.
+func (s *store) series(ctx context.Context, expr string) ([]labels.Labels, error) {
+	query, err := s.engine.NewInstantQuery(ctx, s.db, nil, expr, s.last)
+	if err != nil {
+		return nil, err
+	}
+	defer query.Close()
+	result := query.Exec(ctx)
+	if result.Err != nil {
+		return nil, result.Err
+	}
+	var found []labels.Labels
+	switch value := result.Value.(type) {
+	case promql.Vector:
+		for _, sample := range value {
+			if !math.IsNaN(sample.F) {
+				found = append(found, sample.Metric)
+			}
+		}
+	case promql.Scalar:
+		found = append(found, labels.EmptyLabels())
+	case parser.Value:
+		return nil, fmt.Errorf("it gives a %s, which no panel shows", value.Type())
+	}
+	return found, nil
+}
+
+// missing returns those of the metrics that have no series.
+func (s *store) missing(ctx context.Context, metrics []string) ([]string, error) {
+	var names []string
+	for _, name := range metrics {
+		found, err := s.series(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,125 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// Whole lists and watches whole objects, for kinds that are judged by more than their metadata. What the store keeps of
+// them is as little as of the others.
+type Whole struct {
+	scheme  *runtime.Scheme
+	typed   rest.Interface
+	dynamic dynamic.Interface
+}
+
+// NewWhole returns a client for the cluster that config and client reach.
+func NewWhole(config *rest.Config, client *http.Client) (*Whole, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("build scheme: %w", err)
+		}
+	}
+	dynamicClient, err := dynamic.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("create dynamic client: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &schema.GroupVersion{}
+	config.APIPath = "/unused" // every request names its absolute path
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	typed, err := rest.RESTClientForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("create typed client: %w", err)
+	}
+	return &Whole{scheme: scheme, typed: typed, dynamic: dynamicClient}, nil
+}
+
+// collection is the objects of one kind, in one namespace or in all.
+type collection interface {
+	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// of returns a kind's objects: typed ones where the type is known, which is cheaper to decode.
+func (w *Whole) of(resource schema.GroupVersionResource, kind schema.GroupKind, namespace string) collection {
+	if w.scheme.Recognizes(kind.WithVersion(resource.Version)) {
+		return typedCollection{w, resource, namespace}
+	}
+	return dynamicCollection{w.dynamic.Resource(resource).Namespace(namespace)}
+}
+
+// Registered tells whether a kind is one of Kubernetes' own.
+func (w *Whole) Registered(kind schema.GroupVersionKind) bool { return w.scheme.Recognizes(kind) }
+
+// Typed returns an object as its Go type if that is known, else as it is. An object that does not fit its type is an
+// error.
+func (w *Whole) Typed(object *unstructured.Unstructured) (runtime.Object, error) {
+	kind := object.GroupVersionKind()
+	if !w.scheme.Recognizes(kind) {
+		return object, nil
+	}
+	typed, err := w.scheme.New(kind)
+	if err != nil {
+		return nil, fmt.Errorf("make %s: %w", kind.Kind, err)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", kind.Kind, err)
+	}
+	return typed, nil
+}
+
+type dynamicCollection struct{ resources dynamic.ResourceInterface }
+
+// List implements collection.
+func (c dynamicCollection) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return c.resources.List(ctx, options) //nolint:wrapcheck // the reflector logs it
+}
+
+// Watch implements collection.
+func (c dynamicCollection) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return c.resources.Watch(ctx, options) //nolint:wrapcheck // the reflector logs it
+}
+
+type typedCollection struct {
+	whole     *Whole
+	resource  schema.GroupVersionResource
+	namespace string
+}
+
+func (c typedCollection) request(options metav1.ListOptions) *rest.Request {
+	path := []string{"apis", c.resource.Group, c.resource.Version}
+	if c.resource.Group == "" {
+		path = []string{"api", c.resource.Version}
+	}
+	if c.namespace != "" {
+		path = append(path, "namespaces", c.namespace)
+	}
+	return c.whole.typed.Get().AbsPath(append(path, c.resource.Resource)...).SpecificallyVersionedParams(&options, clientgoscheme.ParameterCodec, metav1.Unversioned)
+}
+
+// List implements collection.
+func (c typedCollection) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return c.request(options).Do(ctx).Get() //nolint:wrapcheck // the reflector logs it
+}
+
+// Watch implements collection.
+func (c typedCollection) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.Watch = true
+	return c.request(options).Watch(ctx) //nolint:wrapcheck // the reflector logs it
+}

@@ -1,0 +1,174 @@
+package health
+
+import (
+	"cmp"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+)
+
+// newReplicaSetAvailable is the reason of a Deployment's Progressing condition when its rollout is over.
+const newReplicaSetAvailable = "NewReplicaSetAvailable"
+
+func judgeDeployment(d *appsv1.Deployment) Verdict {
+	behind := outdated(d.Status.ObservedGeneration, d.Generation)
+	conditions := d.Status.Conditions
+	return Verdict{
+		Checked: true,
+		Unhealthy: cmp.Or(
+			behind,
+			required(conditions, string(appsv1.DeploymentAvailable), conditionOfDeployment),
+			optional(conditions, string(appsv1.DeploymentProgressing), isTrue, conditionOfDeployment),
+			optional(conditions, string(appsv1.DeploymentReplicaFailure), isFalse, conditionOfDeployment),
+		),
+		Progressing: cmp.Or(behind, rolling(find(conditions, string(appsv1.DeploymentProgressing), conditionOfDeployment))),
+	}
+}
+
+func conditionOfDeployment(c *appsv1.DeploymentCondition) condition {
+	return condition{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+}
+
+// rolling describes the rollout that a Deployment's condition tells of. Should the condition have no message, its status
+// and reason must do.
+func rolling(progress condition) string {
+	switch {
+	case progress.Type == "":
+		return missing(string(appsv1.DeploymentProgressing))
+	case progress.Status == isTrue && progress.Reason == newReplicaSetAvailable:
+		return ""
+	case progress.Message == "":
+		return fmt.Sprintf("condition %q is %s due to %s", progress.Type, progress.Status, progress.Reason)
+	}
+	return progress.Message
+}
+
+func judgeStatefulSet(s *appsv1.StatefulSet) Verdict {
+	behind, desired := outdated(s.Status.ObservedGeneration, s.Generation), ptr.Deref(s.Spec.Replicas, 1)
+	return Verdict{
+		Checked:     true,
+		Unhealthy:   cmp.Or(behind, short("ready", s.Status.ReadyReplicas, desired)),
+		Progressing: cmp.Or(behind, updated(s.Status.UpdatedReplicas, desired)),
+	}
+}
+
+// short explains that there are fewer replicas of a quality than desired; "" if there are enough.
+func short(quality string, replicas, desired int32) string {
+	if replicas >= desired {
+		return ""
+	}
+	return fmt.Sprintf("not enough %s replicas (%d/%d)", quality, replicas, desired)
+}
+
+func judgeDaemonSet(d *appsv1.DaemonSet) Verdict {
+	behind := outdated(d.Status.ObservedGeneration, d.Generation)
+	return Verdict{
+		Checked:     true,
+		Unhealthy:   cmp.Or(behind, pods(d)),
+		Progressing: cmp.Or(behind, updated(d.Status.UpdatedNumberScheduled, d.Status.DesiredNumberScheduled)),
+	}
+}
+
+// pods explains what is wrong with the pods of a DaemonSet: while it rolls out, its strategy says how many may be down.
+func pods(d *appsv1.DaemonSet) string {
+	status := d.Status
+	if status.CurrentNumberScheduled < status.DesiredNumberScheduled {
+		return fmt.Sprintf("not enough scheduled pods (%d/%d)", status.CurrentNumberScheduled, status.DesiredNumberScheduled)
+	}
+	if status.NumberMisscheduled > 0 {
+		return fmt.Sprintf("misscheduled pods found (%d)", status.NumberMisscheduled)
+	}
+	down, scheduled := status.NumberUnavailable, status.CurrentNumberScheduled
+	if status.UpdatedNumberScheduled < status.DesiredNumberScheduled {
+		if allowed := maxUnavailable(d); int(down) > allowed {
+			return fmt.Sprintf("too many unavailable pods found (%d/%d, only max. %d unavailable pods allowed)", down, scheduled, allowed)
+		}
+		return ""
+	}
+	if down > 0 {
+		return fmt.Sprintf("too many unavailable pods found (%d/%d)", down, scheduled)
+	}
+	return ""
+}
+
+// maxUnavailable is how many pods of a DaemonSet may be down while it rolls out: none, unless its strategy says a number or
+// a percentage, which is rounded down. What cannot be understood counts as none.
+func maxUnavailable(d *appsv1.DaemonSet) int {
+	strategy := d.Spec.UpdateStrategy
+	if strategy.Type != appsv1.RollingUpdateDaemonSetStrategyType || strategy.RollingUpdate == nil {
+		return 0
+	}
+	allowed, err := intstr.GetScaledValueFromIntOrPercent(strategy.RollingUpdate.MaxUnavailable, int(d.Status.DesiredNumberScheduled), false)
+	if err != nil {
+		return 0
+	}
+	return allowed
+}
+
+func judgeReplicaSet(r *appsv1.ReplicaSet) Verdict {
+	return Verdict{Checked: true, Unhealthy: cmp.Or(
+		outdated(r.Status.ObservedGeneration, r.Generation),
+		available("ReplicaSet", r.Status.ReadyReplicas, r.Spec.Replicas),
+	)}
+}
+
+func judgeReplicationController(r *corev1.ReplicationController) Verdict {
+	return Verdict{Checked: true, Unhealthy: cmp.Or(
+		outdated(r.Status.ObservedGeneration, r.Generation),
+		available("ReplicationController", r.Status.ReadyReplicas, r.Spec.Replicas),
+	)}
+}
+
+// available demands nothing of a controller that is not told a number of replicas.
+func available(kind string, ready int32, desired *int32) string {
+	if desired == nil || ready >= *desired {
+		return ""
+	}
+	return kind + " does not have minimum availability"
+}
+
+func judgePod(p *corev1.Pod) Verdict {
+	if p.Status.Phase == corev1.PodRunning || p.Status.Phase == corev1.PodSucceeded {
+		return Verdict{Checked: true}
+	}
+	return Verdict{Checked: true, Unhealthy: fmt.Sprintf("pod is in invalid phase %q (expected one of %q)",
+		p.Status.Phase, []corev1.PodPhase{corev1.PodRunning, corev1.PodSucceeded})}
+}
+
+func judgeService(s *corev1.Service) Verdict {
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 {
+		return Verdict{Checked: true, Unhealthy: "service is missing ingress status"}
+	}
+	return Verdict{Checked: true}
+}
+
+func judgeJob(j *batchv1.Job) Verdict {
+	return Verdict{Checked: true, Unhealthy: optional(j.Status.Conditions, string(batchv1.JobFailed), isFalse, conditionOfJob)}
+}
+
+func conditionOfJob(c *batchv1.JobCondition) condition {
+	return condition{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+}
+
+// judgeDefinition judges a CustomResourceDefinition of either version.
+func judgeDefinition[C any](conditions []C, read func(*C) condition) Verdict {
+	return Verdict{Checked: true, Unhealthy: cmp.Or(
+		required(conditions, string(apiextensionsv1.NamesAccepted), read),
+		required(conditions, string(apiextensionsv1.Established), read),
+		optional(conditions, string(apiextensionsv1.Terminating), isFalse, read),
+	)}
+}
+
+func conditionOfDefinition(c *apiextensionsv1.CustomResourceDefinitionCondition) condition {
+	return condition{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+}
+
+func conditionOfOldDefinition(c *apiextensionsv1beta1.CustomResourceDefinitionCondition) condition {
+	return condition{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+}

@@ -1,0 +1,63 @@
+package health
+
+import (
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// rules are the kinds that are judged, and how, when an object of them comes without a Go type. It is never changed.
+var rules = map[schema.GroupKind]func(*unstructured.Unstructured) Verdict{
+	{Group: "apps", Kind: "Deployment"}:                               reading(judgeDeployment),
+	{Group: "apps", Kind: "StatefulSet"}:                              reading(judgeStatefulSet),
+	{Group: "apps", Kind: "DaemonSet"}:                                reading(judgeDaemonSet),
+	{Group: "apps", Kind: "ReplicaSet"}:                               reading(judgeReplicaSet),
+	{Kind: "ReplicationController"}:                                   reading(judgeReplicationController),
+	{Kind: "Pod"}:                                                     reading(judgePod),
+	{Kind: "Service"}:                                                 reading(judgeService),
+	{Group: "batch", Kind: "Job"}:                                     reading(judgeJob),
+	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: reading(judgeDefinitionStatus),
+	{Group: "monitoring.coreos.com", Kind: "Prometheus"}:              reading(judgeMonitoring),
+	{Group: "monitoring.coreos.com", Kind: "Alertmanager"}:            reading(judgeMonitoring),
+	{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}:      reading(judgeVerticalPodAutoscaler),
+	{Group: "cert.gardener.cloud", Kind: "Certificate"}:               reading(judgeCertificate),
+	{Group: "cert.gardener.cloud", Kind: "Issuer"}:                    reading(judgeIssuer),
+}
+
+func judgeUntyped(object *unstructured.Unstructured) Verdict {
+	rule, found := rules[object.GroupVersionKind().GroupKind()]
+	if !found || skippedUntyped(object) {
+		return Verdict{}
+	}
+	return rule(object)
+}
+
+func skippedUntyped(object *unstructured.Unstructured) bool {
+	value, _, _ := unstructured.NestedFieldNoCopy(object.Object, "metadata", "annotations", resourcesv1alpha1.SkipHealthCheck)
+	return value == "true"
+}
+
+// reading turns a rule for a Go type into one for objects without; the versions of a kind share the fields of the type.
+func reading[T any](judge func(*T) Verdict) func(*unstructured.Unstructured) Verdict {
+	return func(object *unstructured.Unstructured) Verdict {
+		typed := new(T)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+			return Verdict{Failed: fmt.Sprintf("read fields: %v", err)}
+		}
+		return judge(typed)
+	}
+}
+
+// definitionStatus is all that is read of a CustomResourceDefinition without type: its schemas are large.
+type definitionStatus struct {
+	Status apiextensionsv1.CustomResourceDefinitionStatus `json:"status"`
+}
+
+func judgeDefinitionStatus(d *definitionStatus) Verdict {
+	return judgeDefinition(d.Status.Conditions, conditionOfDefinition)
+}

@@ -1,0 +1,65 @@
+package applier
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+)
+
+// Ledger lets other controllers of the process know what this one knows of sets. All its methods may be called
+// concurrently.
+type Ledger struct {
+	memory *memory
+	class  Class
+}
+
+// Ledger returns what the controller that uses these Changes knows.
+func (c *Changes) Ledger(class Class) *Ledger { return &Ledger{memory: c.memory, class: class} }
+
+// Users lists the sets that contain an object.
+func (c *Changes) Users(kind schema.GroupKind, namespace, name string) []types.NamespacedName {
+	return c.memory.users(inventory.KeyOf(kind.Group, kind.Kind, namespace, name))
+}
+
+// Concluded tells whether a set's objects are as the set wants them and observed, and at which resourceVersion the set
+// was written last, "" if it never was.
+func (l *Ledger) Concluded(set types.NamespacedName) (resourceVersion string, ok bool) {
+	l.memory.mu.Lock()
+	defer l.memory.mu.Unlock()
+	_, ok = l.memory.concluded[set]
+	if known := l.memory.sets[set]; known != nil {
+		resourceVersion = known.version
+	}
+	return resourceVersion, ok
+}
+
+// Wrote tells that another controller has written to a set.
+func (l *Ledger) Wrote(set types.NamespacedName, resourceVersion string) {
+	l.memory.advance(set, resourceVersion)
+}
+
+// Recreated lists the objects of a set that had been deleted and are there again, as far as that was not reported.
+func (l *Ledger) Recreated(set types.NamespacedName) []resourcesv1alpha1.ObjectReference {
+	l.memory.mu.Lock()
+	defer l.memory.mu.Unlock()
+	return l.memory.recreated[set]
+}
+
+// Reported drops the first objects of that list.
+func (l *Ledger) Reported(set types.NamespacedName, count int) {
+	l.memory.mu.Lock()
+	defer l.memory.mu.Unlock()
+	known := l.memory.recreated[set]
+	if len(known) <= count {
+		delete(l.memory.recreated, set)
+		return
+	}
+	l.memory.recreated[set] = known[count:]
+}
+
+// Responsible tells whether a set asks for this instance's class.
+func (l *Ledger) Responsible(mr *resourcesv1alpha1.ManagedResource) bool {
+	return l.class.responsible(mr)
+}

@@ -1,0 +1,145 @@
+package applier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/managedresource/plan"
+)
+
+// Plans are published beside their sets, in namespaces that nobody knows beforehand, under names that follow from the
+// sets'. ConfigMaps are neither listed nor watched: the one in question is read by its name.
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;update;delete,roleName=espalier-managedresource-controller-source
+
+// planPause is the shortest time between two plans of a set, so that one whose objects change all the time does not keep
+// API servers busy with dry runs.
+const planPause = time.Second
+
+// planSet publishes what would be done with a set. Neither its objects nor its conditions and finalizers are touched.
+func (r *Reconciler) planSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
+	asked, err := r.takeOperation(ctx, mr)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	s := r.memory.of(client.ObjectKeyFromObject(mr))
+	s.loaded, s.settled, s.watched = false, false, false // who applies it next looks at everything
+	if _, malformed := plan.Asked(mr); malformed {
+		r.Events.planFault(mr, s, ReasonPlanAnnotationMalformed, fmt.Sprintf("Annotation %s has value %q, which is neither true nor false; the set is planned and not applied",
+			resourcesv1alpha1.Plan, mr.Annotations[resourcesv1alpha1.Plan]))
+	}
+	if pause := s.planAgain.Sub(r.Clock.Now()); pause > 0 && !asked {
+		return ctrl.Result{RequeueAfter: pause}, nil
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, deadlineCap, errors.New("the time for one plan is over"))
+	defer cancel()
+	v := r.newPreview(mr)
+	v.gives = !r.Class.responsible(mr)
+	r.SecretVersions.Use(v.pass.name, SecretNames(mr)) // before they are read, so that no later change is missed
+	if err := v.load(bounded); err != nil {
+		return ctrl.Result{}, err
+	}
+	if v.gives {
+		r.memory.want(v.pass.name, wantedKeys(nil, mr.Status.Resources))
+	}
+	if v.plan.Problem == "" {
+		r.Watcher.Use(bounded, v.pass.name, r.needs(v.pass))
+	}
+	computed := v.compute(bounded)
+	if ctx.Err() != nil {
+		return ctrl.Result{}, fmt.Errorf("stop: %w", context.Cause(ctx))
+	}
+	s.planAgain = r.Clock.Now().Add(planPause)
+	if err := r.publish(ctx, mr, computed); err != nil {
+		r.Events.planFault(mr, s, ReasonPlanNotPublished, err.Error())
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
+}
+
+// publish writes the plan into its ConfigMap, if it is not there yet.
+func (r *Reconciler) publish(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, computed *plan.Plan) error {
+	want, err := computed.ConfigMap(mr)
+	if err != nil {
+		return err //nolint:wrapcheck // it says what it was about
+	}
+	found := &corev1.ConfigMap{}
+	err = r.SourceLive.Get(ctx, client.ObjectKeyFromObject(want), found)
+	missing := apierrors.IsNotFound(err)
+	switch {
+	case err != nil && !missing:
+		return fmt.Errorf("read ConfigMap %s: %w", want.Name, err)
+	case !missing && !plan.Ours(found, mr):
+		r.Events.planFault(mr, r.memory.of(client.ObjectKeyFromObject(mr)), ReasonPlanNotPublished,
+			fmt.Sprintf("ConfigMap %q exists and does not hold a plan of this set; remove or rename it", want.Name))
+		return nil
+	}
+	// The set says that there is a ConfigMap before there is one: a process that dies in between does not leave it behind.
+	if err = r.mark(ctx, mr, want.Name); err != nil {
+		return err
+	}
+	switch {
+	case missing:
+		err = r.Source.Create(ctx, want)
+	case plan.Published(found, want):
+		return nil
+	default:
+		found.Data, found.BinaryData, found.OwnerReferences = want.Data, nil, want.OwnerReferences
+		want = found
+		err = r.Source.Update(ctx, want)
+	}
+	if err != nil {
+		return fmt.Errorf("write ConfigMap %s: %w", want.Name, err)
+	}
+	log.FromContext(ctx).Info("Published plan", "configMap", want.Name)
+	r.Events.planned(mr, want, plan.Announcement(computed, want.Name))
+	return nil
+}
+
+// unpublish removes the plan of a set that is not planned any more. A failure holds nothing up: it is told in the log, and
+// tried again the next time.
+func (r *Reconciler) unpublish(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
+	if mr.Annotations[resourcesv1alpha1.Planned] == "" {
+		return
+	}
+	found := &corev1.ConfigMap{}
+	err := r.SourceLive.Get(ctx, client.ObjectKey{Namespace: mr.Namespace, Name: plan.ConfigMapName(mr.Name)}, found)
+	if err == nil && plan.Ours(found, mr) {
+		err = r.Source.Delete(ctx, found, client.Preconditions{UID: &found.UID})
+	}
+	if client.IgnoreNotFound(err) == nil {
+		err = r.mark(ctx, mr, "")
+	}
+	if err != nil {
+		log.FromContext(ctx).Info("Cannot remove the plan of a set that is not planned any more", "reason", err.Error())
+	}
+}
+
+// mark notes on the set under which name its plan is published; none removes the note.
+func (r *Reconciler) mark(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, name string) error {
+	if mr.Annotations[resourcesv1alpha1.Planned] == name {
+		return nil
+	}
+	before := mr.DeepCopy()
+	if name == "" {
+		delete(mr.Annotations, resourcesv1alpha1.Planned)
+	} else {
+		if mr.Annotations == nil {
+			mr.Annotations = map[string]string{}
+		}
+		mr.Annotations[resourcesv1alpha1.Planned] = name
+	}
+	if err := r.Source.Patch(ctx, mr, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("write annotation %s: %w", resourcesv1alpha1.Planned, err)
+	}
+	r.memory.wrote(mr)
+	return nil
+}

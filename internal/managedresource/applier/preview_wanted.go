@@ -1,0 +1,162 @@
+package applier
+
+import (
+	"context"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/fields"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/managedresource/plan"
+)
+
+// wanted says what would be done with the objects that the set contains.
+func (v *preview) wanted(ctx context.Context) []plan.Object {
+	last := make(map[inventory.Key]*item, len(v.pass.set.items))
+	for _, each := range v.pass.set.items {
+		last[each.key] = each
+	}
+	items := slices.DeleteFunc(slices.Clone(v.pass.set.items), func(i *item) bool { return last[i.key] != i })
+	var scaling error
+	if slices.ContainsFunc(items, func(i *item) bool { return scalable(i.kind) }) {
+		scaling = v.Autoscalers.Ensure(ctx)
+	}
+	items = slices.Concat(inventory.ApplyWaves(items, func(i *item) string { return i.kind.Kind },
+		func(i *item) (string, string) { return i.key.Namespace, i.key.Name })...)
+	unchanged := v.pass.unchanged()
+	return v.each(len(items),
+		func(number int) plan.Object {
+			facts := v.gather(ctx, items[number], unchanged)
+			if scaling != nil && scalable(items[number].kind) && facts.Refusal == "" {
+				facts.Doubt = scaling.Error()
+			}
+			return plan.Decide(facts)
+		},
+		func(number int) plan.ID { return items[number].id() })
+}
+
+func (i *item) id() plan.ID { return identify(i.kind, i.namespace, i.key.Name) }
+
+// gather finds out what is to be known of an object.
+func (v *preview) gather(ctx context.Context, i *item, unchanged bool) plan.Wanted {
+	p := v.pass
+	w := plan.Wanted{
+		ID: i.id(), Origin: p.origin, Managed: p.previous[i] != nil, CreatedOnce: i.unlabelled, OtherRights: v.otherRights,
+		NamespaceInSet: slices.ContainsFunc(p.set.items, func(other *item) bool {
+			return other.kind.Group == "" && other.kind.Kind == "Namespace" && other.key.Name == i.namespace
+		}),
+	}
+	resource, err := v.Target.Resource(i.kind)
+	if meta.IsNoMatchError(err) {
+		if w.Unserved = v.definition(i.kind); w.Unserved == "" {
+			w.Refusal = err.Error()
+		}
+		return w
+	}
+	if err != nil {
+		w.Doubt = err.Error()
+		return w
+	}
+	if refusal := v.guard(p, i.key, resource); refusal != nil {
+		w.Refusal = refusal.Error()
+		return w
+	}
+	manifest, err := v.object(ctx, p, i)
+	if err != nil {
+		w.Doubt = err.Error()
+		return w
+	}
+	trial := v.prepare(p, i, resource, manifest)
+	trial.same = facts{item: i, unchanged: unchanged}.same()
+	trial.yields = trial.same || !i.known.confirmed && p.recorded()
+	trial.force = !trial.same
+	for range attempts {
+		if !trial.try(ctx, &w) {
+			break
+		}
+	}
+	return w
+}
+
+// definition names the CustomResourceDefinition of the set that defines a kind, "" if none does.
+func (v *preview) definition(kind schema.GroupVersionKind) string {
+	for _, each := range v.pass.set.items {
+		if each.kind.Kind != "CustomResourceDefinition" {
+			continue
+		}
+		manifest := v.pass.objects[each]
+		if manifest == nil {
+			continue
+		}
+		group, _, _ := unstructured.NestedString(manifest.Object, "spec", "group")
+		name, _, _ := unstructured.NestedString(manifest.Object, "spec", "names", "kind")
+		if group == kind.Group && name == kind.Kind {
+			return each.key.Name
+		}
+	}
+	return ""
+}
+
+// try reads the object and asks for a dry run of what would be written. It returns true if somebody else wrote in
+// between, so that it has to be done again.
+func (w *writing) try(ctx context.Context, facts *plan.Wanted) bool {
+	facts.Live, facts.Desired, facts.Answer, facts.Err = nil, nil, nil, nil
+	live, err := w.Target.Get(ctx, w.resource, w.manifest.GetNamespace(), w.item.key.Name)
+	if apierrors.IsNotFound(err) {
+		return w.tryCreate(ctx, facts)
+	}
+	if err != nil {
+		facts.Doubt = err.Error()
+		return false
+	}
+	facts.Live = live
+	switch w.claim(ctx, w.Source, w.pass, w.item.key, live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation]) {
+	case claimed:
+		facts.Held, facts.Yields = plan.HeldByOther, w.yields
+		if w.yields {
+			return false
+		}
+	case unknown:
+		facts.Held = plan.HeldUnknown
+	case unclaimed:
+		facts.Held = plan.HeldByNobody
+	}
+	merged, changed, err := w.merge(live)
+	if err != nil {
+		facts.Refusal = err.Error()
+		return false
+	}
+	if merged == nil {
+		return false
+	}
+	facts.Desired, facts.Drift = merged, w.same
+	facts.By = fields.Attribute(live.GetManagedFields(), changed)
+	return w.tryWrite(ctx, facts)
+}
+
+func (w *writing) tryCreate(ctx context.Context, facts *plan.Wanted) bool {
+	desired, err := w.desired()
+	if err != nil {
+		facts.Refusal = err.Error()
+		return false
+	}
+	facts.Desired = desired
+	facts.Answer, facts.Err = w.Target.TryCreate(ctx, w.resource, desired)
+	return apierrors.IsAlreadyExists(facts.Err)
+}
+
+func (w *writing) tryWrite(ctx context.Context, facts *plan.Wanted) bool {
+	facts.Answer, facts.Err = w.Target.TryUpdate(ctx, w.resource, facts.Desired)
+	facts.Replaceable = apierrors.IsInvalid(facts.Err) && w.replaceable(facts.Desired, facts.Err)
+	if facts.Replaceable {
+		if _, err := replacementOptions(facts.Desired.GetAnnotations()[resourcesv1alpha1.DeletionPropagationOnInvalidUpdate]); err != nil {
+			facts.Refusal = err.Error()
+		}
+	}
+	return apierrors.IsConflict(facts.Err)
+}

@@ -1,0 +1,169 @@
+package diff
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/manifest"
+)
+
+// input is what a file holds.
+type input struct {
+	// sets are the ManagedResources of the file; if there are none, the one that its manifests make up.
+	sets []*resourcesv1alpha1.ManagedResource
+	// secrets are those of the file that may be read by its sets.
+	secrets map[types.NamespacedName]*corev1.Secret
+	// plain tells that the file holds no ManagedResource: only its content counts, and the rest of the set is as it is.
+	plain bool
+	// remarks name what is in the file and part of no set.
+	remarks []string
+}
+
+// dataKey is where plain manifests stand in the Secret that is made up for them.
+const dataKey = "objects.yaml"
+
+// read takes a file apart. A document that cannot be read is an error that names it, and the file.
+func read(file string, content []byte, name types.NamespacedName) (*input, error) {
+	documents, fault := manifest.Split(dataKey, content, manifest.Limits{})
+	objects := make([]*unstructured.Unstructured, 0, len(documents))
+	indexes := make([]int, 0, len(documents))
+	for _, document := range documents {
+		decoded, err := document.Decode()
+		if err != nil {
+			return nil, fmt.Errorf("read %s: document %d: %w", file, document.Index, reduced(err))
+		}
+		if decoded != nil {
+			objects, indexes = append(objects, &unstructured.Unstructured{Object: decoded}), append(indexes, document.Index)
+		}
+	}
+	if fault != nil {
+		return nil, fmt.Errorf("read %s: document %d: %w", file, fault.Index, reduced(fault.Err))
+	}
+	if len(objects) == 0 {
+		return nil, fmt.Errorf("read %s: it holds no objects", file)
+	}
+	in := &input{secrets: map[types.NamespacedName]*corev1.Secret{}}
+	for i, object := range objects {
+		if err := in.take(object); err != nil {
+			return nil, fmt.Errorf("read %s: document %d: %w", file, indexes[i], err)
+		}
+	}
+	if len(in.sets) == 0 {
+		return assemble(content, name), nil
+	}
+	in.remark(objects, indexes)
+	return in, nil
+}
+
+// reduced keeps of a parser's error what does not quote the file, which may hold passwords.
+func reduced(err error) error {
+	text := manifest.DecodingError(0, "", "", "", err)
+	_, text, _ = strings.Cut(text, "'/': ")
+	return errors.New(strings.TrimSuffix(text, "."))
+}
+
+// take keeps a ManagedResource or a Secret.
+func (in *input) take(object *unstructured.Unstructured) error {
+	if object.GetAPIVersion() == "" || object.GetKind() == "" || object.GetName() == "" {
+		return errors.New("apiVersion, kind and metadata.name are required")
+	}
+	if object.GetNamespace() == "" {
+		object = object.DeepCopy()
+		object.SetNamespace(metav1.NamespaceDefault)
+	}
+	kind := object.GroupVersionKind()
+	switch {
+	case kind == resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"):
+		mr := &resourcesv1alpha1.ManagedResource{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, mr, true); err != nil {
+			return fmt.Errorf("ManagedResource %s: %w", object.GetName(), err)
+		}
+		in.sets = append(in.sets, mr)
+	case kind == corev1.SchemeGroupVersion.WithKind("Secret"):
+		secret, err := secretOf(object)
+		if err != nil {
+			return fmt.Errorf("Secret %s: %w", object.GetName(), err) //nolint:staticcheck // a kind begins with a capital letter
+		}
+		in.secrets[types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}] = secret
+	}
+	return nil
+}
+
+// secretOf reads a Secret, as the API server would store it. Errors say nothing of its values.
+func secretOf(object *unstructured.Unstructured) (*corev1.Secret, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()}, Data: map[string][]byte{}}
+	folded := object.DeepCopy()
+	manifest.FoldStringData(folded.Object)
+	if folded.Object["stringData"] != nil {
+		return nil, errors.New("data and stringData must be maps of texts")
+	}
+	data, _, err := unstructured.NestedMap(folded.Object, "data")
+	if err != nil {
+		return nil, errors.New("data must be a map of texts")
+	}
+	for key, value := range data {
+		text, isText := value.(string)
+		decoded, err := base64.StdEncoding.DecodeString(text)
+		if !isText || err != nil {
+			return nil, fmt.Errorf("data[%s] is not in base64", key)
+		}
+		secret.Data[key] = decoded
+	}
+	return secret, nil
+}
+
+// assemble makes a set of manifests that belong to none yet.
+func assemble(content []byte, name types.NamespacedName) *input {
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+	mr.Spec.SecretRefs = []corev1.LocalObjectReference{{Name: name.Name}}
+	secret := &corev1.Secret{ObjectMeta: mr.ObjectMeta, Data: map[string][]byte{dataKey: content}}
+	return &input{sets: []*resourcesv1alpha1.ManagedResource{mr}, secrets: map[types.NamespacedName]*corev1.Secret{name: secret}, plain: true}
+}
+
+// remark names the documents that are part of no set.
+func (in *input) remark(objects []*unstructured.Unstructured, indexes []int) {
+	referenced := map[types.NamespacedName]bool{}
+	for _, mr := range in.sets {
+		for _, ref := range mr.Spec.SecretRefs {
+			referenced[types.NamespacedName{Namespace: mr.Namespace, Name: ref.Name}] = true
+		}
+	}
+	for i, object := range objects {
+		namespace := object.GetNamespace()
+		if namespace == "" {
+			namespace = metav1.NamespaceDefault
+		}
+		isSecret := object.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Secret")
+		isSet := object.GroupVersionKind() == resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource")
+		if isSet || isSecret && referenced[types.NamespacedName{Namespace: namespace, Name: object.GetName()}] {
+			continue
+		}
+		in.remarks = append(in.remarks, fmt.Sprintf("not looked at, since it is in the file but in no set: document %d, %s %s", indexes[i], object.GetKind(), object.GetName()))
+	}
+}
+
+// settle gives a set the state of the one that exists, if there is one.
+func (in *input) settle(mr, live *resourcesv1alpha1.ManagedResource) {
+	if live == nil {
+		mr.Status, mr.Generation = resourcesv1alpha1.ManagedResourceStatus{}, 0
+		return
+	}
+	spec := mr.Spec
+	if in.plain { // only the content is new
+		spec = *live.Spec.DeepCopy()
+		spec.SecretRefs = mr.Spec.SecretRefs
+	}
+	mr.ObjectMeta.UID, mr.Generation, mr.Status, mr.Spec = live.UID, live.Generation, live.Status, spec
+	if !sameSpec(mr, live) {
+		mr.Generation++ // as the API server would
+	}
+}

@@ -1,0 +1,270 @@
+// Package diff is the subcommand that prints what the ManagedResource controller would do with sets that are in a file and
+// not in a cluster yet. It changes nothing anywhere: it reads, and asks the target for dry runs.
+package diff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/managedresource"
+	"github.com/espalier-dev/espalier/internal/managedresource/plan"
+	"github.com/espalier-dev/espalier/internal/process"
+)
+
+// The exit codes besides 0, which says that nothing would change. They are those of kubectl diff.
+const (
+	exitChanges = 1
+	exitFailure = 2
+)
+
+// Command returns the subcommand of a program. In is read where the file is "-".
+func Command(program process.Program, in io.Reader) process.Subcommand {
+	return process.Subcommand{
+		Name:    "diff",
+		Purpose: "print what would be done with ManagedResources, or plain manifests, of a file",
+		Run: func(ctx context.Context, args []string, out io.Writer) error {
+			return run(ctx, program, args, in, out)
+		},
+	}
+}
+
+// flags are what the command line may say.
+type flags struct {
+	file, config, output string
+	name                 types.NamespacedName
+}
+
+func parse(program process.Program, args []string) (*flags, string, error) {
+	f, name, help := &flags{}, "", false
+	set := pflag.NewFlagSet(program.Name+" diff", pflag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.SortFlags = false
+	set.StringVarP(&f.file, "filename", "f", "", "`file` to read, - for standard input (required)")
+	set.StringVar(&f.config, "config", "", "configuration `file` of the controller: its clusters and settings count. Without it, the cluster of your kubeconfig is source and target")
+	set.StringVar(&name, "name", "default/diff", "`namespace/name` of the set that plain manifests would belong to")
+	set.StringVarP(&f.output, "output", "o", "text", "text or json")
+	set.BoolVarP(&help, "help", "h", false, "print this text and exit")
+	if err := set.Parse(args); err != nil {
+		return nil, "", fmt.Errorf("parse command line: %w", err)
+	}
+	if help {
+		return nil, usage(program, set), nil
+	}
+	namespace, short, found := strings.Cut(name, "/")
+	f.name = types.NamespacedName{Namespace: namespace, Name: short}
+	switch {
+	case set.NArg() > 0:
+		return nil, "", fmt.Errorf("parse command line: unexpected argument %q; only flags are taken", set.Arg(0))
+	case f.file == "":
+		return nil, "", errors.New("parse command line: name a file with -f")
+	case f.output != "text" && f.output != "json":
+		return nil, "", fmt.Errorf("parse command line: --output must be text or json, not %q", f.output)
+	case !found || namespace == "" || short == "" || strings.Contains(short, "/"):
+		return nil, "", fmt.Errorf("parse command line: --name must be like namespace/name, not %q", name)
+	}
+	return f, "", nil
+}
+
+func usage(program process.Program, set *pflag.FlagSet) string {
+	return fmt.Sprintf(`Prints what the controller would do with the ManagedResources of a file, read together with their Secrets, from the same
+file or, where they are not in it, from the source cluster; or with plain manifests, taken as the whole content of one set.
+Nothing is changed: the target is read and asked for dry runs.
+
+Usage:
+  %s diff -f FILE [--config FILE] [--name NAMESPACE/NAME] [--output text|json]
+
+Flags:
+%s
+Exit codes:
+  0   nothing would change
+  1   something would
+  2   there is an error, or something would fail or cannot be told; what could be found out is printed
+`, program.Name, set.FlagUsages())
+}
+
+func run(ctx context.Context, program process.Program, args []string, in io.Reader, out io.Writer) error {
+	f, help, err := parse(program, args)
+	if err != nil {
+		return fmt.Errorf("%w; see %s diff --help", err, program.Name)
+	}
+	if help != "" {
+		_, err = io.WriteString(out, help)
+		return err //nolint:wrapcheck // there is nobody left to tell
+	}
+	content, file, err := open(f.file, in)
+	if err != nil {
+		return err
+	}
+	sets, err := read(file, content, f.name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	plans, err := preview(ctx, program, f, sets)
+	if err != nil {
+		return err
+	}
+	if err := show(out, f.output, plans); err != nil {
+		return err
+	}
+	return verdict(plans)
+}
+
+func open(name string, in io.Reader) (content []byte, shown string, err error) {
+	if name == "-" {
+		content, err = io.ReadAll(in)
+		if err != nil {
+			return nil, "", fmt.Errorf("read standard input: %w", err)
+		}
+		return content, "standard input", nil
+	}
+	content, err = os.ReadFile(name)
+	if err != nil {
+		return nil, "", fmt.Errorf("read file: %w", err)
+	}
+	return content, name, nil
+}
+
+// preview asks the clusters.
+func preview(ctx context.Context, program process.Program, f *flags, sets *input) ([]*plan.Plan, error) {
+	needs, err := managedresource.Needs()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was about
+	}
+	cfg, setup, err := configure(program, f.config)
+	if err != nil {
+		return nil, err
+	}
+	var connections *process.Connections
+	if f.config == "" {
+		connections, err = setup.DialAsUser(needs.Scheme)
+	} else {
+		connections, err = setup.Dial(ctx, needs.Scheme)
+	}
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was about
+	}
+	reader := &overlay{Reader: connections.Source.Client, secrets: sets.secrets}
+	previewer, err := managedresource.NewPreviewer(ctx, connections, reader, cfg)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was about
+	}
+	plans := make([]*plan.Plan, 0, len(sets.sets))
+	for _, mr := range sets.sets {
+		live, remark, err := lookUp(ctx, connections.Source.Client, mr)
+		if err != nil {
+			return nil, err
+		}
+		sets.settle(mr, live)
+		computed, err := previewer.Preview(ctx, mr)
+		if err != nil {
+			return nil, fmt.Errorf("plan ManagedResource %s/%s: %w", mr.Namespace, mr.Name, err)
+		}
+		if remark != "" {
+			computed.Remarks = append(computed.Remarks, remark)
+		}
+		plans = append(plans, computed)
+	}
+	plans[0].Remarks = append(plans[0].Remarks, sets.remarks...)
+	return plans, nil
+}
+
+// nothingConfigured is the smallest configuration: everything else has defaults.
+const nothingConfigured = "apiVersion: " + config.ResourceManagerAPIVersion + "\nkind: " + config.ResourceManagerKind + "\n"
+
+func configure(program process.Program, file string) (*config.ResourceManagerConfiguration, *process.Setup, error) {
+	if file != "" {
+		return process.LoadFile(program, file, config.ResourceManager) //nolint:wrapcheck // it says what it was about
+	}
+	cfg, _, err := config.ResourceManager([]byte(nothingConfigured))
+	if err != nil {
+		return nil, nil, fmt.Errorf("fill in defaults: %w", err)
+	}
+	return cfg, &process.Setup{Program: program, Config: cfg.Process(), Log: logr.Discard()}, nil
+}
+
+// overlay reads Secrets of the file in place of those of the source.
+type overlay struct {
+	client.Reader
+	secrets map[types.NamespacedName]*corev1.Secret
+}
+
+// Get implements client.Reader.
+func (o *overlay) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if secret, ok := object.(*corev1.Secret); ok {
+		if found := o.secrets[key]; found != nil {
+			found.DeepCopyInto(secret)
+			return nil
+		}
+	}
+	return o.Reader.Get(ctx, key, object, options...) //nolint:wrapcheck // in place of that
+}
+
+// lookUp finds the set that exists under the name of one in the file, nil if there is none. A source that does not know
+// the kind, or does not let us see it, is no hindrance.
+func lookUp(ctx context.Context, source client.Reader, mr *resourcesv1alpha1.ManagedResource) (live *resourcesv1alpha1.ManagedResource, remark string, err error) {
+	live = &resourcesv1alpha1.ManagedResource{}
+	err = source.Get(ctx, client.ObjectKeyFromObject(mr), live)
+	switch {
+	case err == nil:
+		return live, "", nil
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return nil, "", nil
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Sprintf("cannot see whether the set exists, so it is taken for a new one, and nothing can be said of what it would delete: %v", err), nil
+	}
+	return nil, "", fmt.Errorf("look up ManagedResource %s/%s: %w", mr.Namespace, mr.Name, err)
+}
+
+func sameSpec(a, b *resourcesv1alpha1.ManagedResource) bool {
+	return equality.Semantic.DeepEqual(a.Spec, b.Spec)
+}
+
+func show(out io.Writer, format string, plans []*plan.Plan) error {
+	for i, each := range plans {
+		text := each.Text(plan.Unbounded)
+		if format == "json" {
+			var err error
+			if text, err = each.JSON(plan.Unbounded); err != nil {
+				return err //nolint:wrapcheck // it says what it was about
+			}
+		} else if i > 0 {
+			text = "\n" + text
+		}
+		if _, err := io.WriteString(out, text); err != nil {
+			return fmt.Errorf("print plan: %w", err)
+		}
+	}
+	return nil
+}
+
+// verdict turns the plans into the exit code.
+func verdict(plans []*plan.Plan) error {
+	changes := false
+	for _, each := range plans {
+		if each.Faulty() {
+			return process.Exit(exitFailure, errors.New("something would fail or cannot be told; see the plan"))
+		}
+		changes = changes || each.Changes()
+	}
+	if changes {
+		return process.Exit(exitChanges, nil)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package garbagecollector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// maxErrors is how many failures a message lists; the rest is counted.
+const maxErrors = 20
+
+// delete deletes what was found, each object only if it is still as it was found: whoever has written to it since may
+// need it.
+func (c *Collector) delete(ctx context.Context, unused []candidate) error {
+	var (
+		mu       sync.Mutex
+		deleted  []candidate
+		failures []string
+	)
+	group := errgroup.Group{}
+	group.SetLimit(c.Parallel)
+	for _, each := range unused {
+		group.Go(func() error {
+			gone, err := c.deleteOne(ctx, each)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failures = append(failures, err.Error())
+			}
+			if gone {
+				c.Events.collected(each, len(deleted))
+				deleted = append(deleted, each)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // failures are collected above
+	for kind, n := range count(deleted) {
+		c.Metrics.deleted(kind, n)
+	}
+	if len(deleted) > 0 {
+		log.FromContext(ctx).Info("Deleted what nothing refers to", "objects", len(deleted), "withoutEvent", max(len(deleted)-maxEvents, 0))
+	}
+	return notAll(failures)
+}
+
+// deleteOne tells whether the object was there and is deleted now.
+func (c *Collector) deleteOne(ctx context.Context, unused candidate) (bool, error) {
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &unused.uid, ResourceVersion: &unused.version}}
+	err := c.Client.Resource(resourceOf(unused.kind)).Namespace(unused.namespace).Delete(ctx, unused.name, options)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case apierrors.IsConflict(err):
+		log.FromContext(ctx).V(1).Info("Spared an object that has changed", "object", unused.String())
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("delete %s: %w", unused, withRemedy(err))
+	}
+	return true, nil
+}
+
+func resourceOf(kind string) schema.GroupVersionResource {
+	for _, each := range collectables() {
+		if each.kind == kind {
+			return each.resource
+		}
+	}
+	return schema.GroupVersionResource{}
+}
+
+// notAll puts failures into one message, in the words of the specification.
+func notAll(failures []string) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	const prefix = "Could not delete all unused resources: "
+	if len(failures) == 1 {
+		return errors.New(prefix + "1 error occurred: " + failures[0])
+	}
+	total := len(failures)
+	slices.Sort(failures)
+	if total > maxErrors {
+		failures = append(failures[:maxErrors:maxErrors], fmt.Sprintf("and %d more", total-maxErrors))
+	}
+	return fmt.Errorf(prefix+"%d errors occurred: [%s]", total, strings.Join(failures, ", ")) //nolint:staticcheck // the specification begins it with a capital
+}
+
+// withRemedy says what to do about a missing right.
+func withRemedy(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w; ClusterRole %s has the rights that garbage collection needs in the target cluster: bind it", err, roleName)
+	}
+	return err
+}
+
+// roleName is the role that is generated from the markers above Collector.
+const roleName = "espalier-managedresource-controller-target-garbagecollector"

@@ -1,0 +1,50 @@
+package garbagecollector
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics of the garbage collector.
+type Metrics struct {
+	collected *prometheus.CounterVec
+	last      *prometheus.GaugeVec
+	// success has no labels; as a vector it is not there before the first success, rather than 0.
+	success *prometheus.GaugeVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "espalier_managedresource_garbage_collected_total", Help: "ConfigMaps and Secrets that the garbage collector has deleted.",
+		}, []string{"kind"}),
+		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "espalier_managedresource_garbage_found", Help: "ConfigMaps and Secrets that the last look of the garbage collector found to be unused.",
+		}, []string{"kind"}),
+		success: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "espalier_managedresource_garbage_collection_last_success_timestamp_seconds", Help: "When the garbage collector last did all that it had to do, in seconds since 1970.",
+		}, nil),
+	}
+	for _, each := range collectables() {
+		m.collected.WithLabelValues(each.kind)
+		m.last.WithLabelValues(each.kind)
+	}
+	registry.MustRegister(m.collected, m.last, m.success)
+	return m
+}
+
+func (m *Metrics) deleted(kind string, objects int) {
+	m.collected.WithLabelValues(kind).Add(float64(objects))
+}
+
+func (m *Metrics) found(counts map[string]int) {
+	for kind, objects := range counts {
+		m.last.WithLabelValues(kind).Set(float64(objects))
+	}
+}
+
+func (m *Metrics) succeeded(at time.Time) {
+	m.success.WithLabelValues().Set(float64(at.Unix()))
+}

@@ -1,0 +1,37 @@
+package garbagecollector
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// ControllerName names the controller in logs and metrics.
+const ControllerName = "garbage-collector"
+
+// The pause after a run that failed grows from the one to the other. A run lists whole kinds, so it is not short.
+const (
+	shortestPause = time.Second
+	longestPause  = 5 * time.Minute
+)
+
+// SetupWithManager adds the controller to the manager. Its first run is at start, when this process leads.
+func (c *Collector) SetupWithManager(mgr ctrl.Manager) error {
+	start := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		queue.Add(reconcile.Request{})
+		return nil
+	})
+	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
+							Named(ControllerName).
+							WatchesRawSource(start).
+							WithOptions(controller.Options{
+			MaxConcurrentReconciles: 1,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, min(longestPause, max(c.SyncPeriod, shortestPause))),
+		}).
+		Complete(c)
+}

@@ -1,0 +1,62 @@
+package health
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/merge"
+)
+
+// due tells whether a set can be judged at all (specification 3.2): its objects are as it wants them.
+func due(mr *resourcesv1alpha1.ManagedResource) bool {
+	if merge.Truthy(mr.Annotations[resourcesv1alpha1.Ignore]) || mr.DeletionTimestamp != nil {
+		return false
+	}
+	applied := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
+	return applied != nil && applied.Status != corev1beta1.ConditionProgressing && applied.Status != corev1beta1.ConditionFalse
+}
+
+// mayDiffer tells whether an update of a set may change how it fares (specification 3.1). What its objects do is told
+// by the watches on them.
+func mayDiffer(before, after *resourcesv1alpha1.ManagedResource) bool {
+	return class(before) != class(after) ||
+		appliedStatus(before) != appliedStatus(after) ||
+		merge.Truthy(before.Annotations[resourcesv1alpha1.Ignore]) != merge.Truthy(after.Annotations[resourcesv1alpha1.Ignore]) ||
+		before.Annotations[resourcesv1alpha1.Kstatus] != after.Annotations[resourcesv1alpha1.Kstatus]
+}
+
+// overwritten tells whether an update changed the conditions that this controller keeps.
+func overwritten(before, after *resourcesv1alpha1.ManagedResource) bool {
+	return slices.ContainsFunc([]corev1beta1.ConditionType{resourcesv1alpha1.ResourcesHealthy, resourcesv1alpha1.ResourcesProgressing},
+		func(kind corev1beta1.ConditionType) bool {
+			return !equality.Semantic.DeepEqual(corev1beta1.GetCondition(before.Status.Conditions, kind), corev1beta1.GetCondition(after.Status.Conditions, kind))
+		})
+}
+
+func class(mr *resourcesv1alpha1.ManagedResource) string {
+	if mr.Spec.Class == nil {
+		return ""
+	}
+	return *mr.Spec.Class
+}
+
+func appliedStatus(mr *resourcesv1alpha1.ManagedResource) corev1beta1.ConditionStatus {
+	if applied := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied); applied != nil {
+		return applied.Status
+	}
+	return ""
+}
+
+// Kstatus tells whether objects of kinds without a rule are judged by their status: as the set says, else as configured.
+func Kstatus(mr *resourcesv1alpha1.ManagedResource, configured bool) bool {
+	switch mr.Annotations[resourcesv1alpha1.Kstatus] {
+	case "true":
+		return true
+	case "false":
+		return false
+	}
+	return configured
+}

@@ -1,0 +1,83 @@
+package health
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// Metrics of the health controller.
+type Metrics struct {
+	latency prometheus.Histogram
+}
+
+// NewMetrics registers the metrics. Sets are counted when they are asked for, from the cache that sets reads;
+// responsible tells which of them count.
+func NewMetrics(registry prometheus.Registerer, sets client.Reader, responsible func(*resourcesv1alpha1.ManagedResource) bool) *Metrics {
+	m := &Metrics{latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "espalier_managedresource_condition_latency_seconds",
+		Help:    "Time from the moment an event about an object was seen to the status write that followed from it.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
+	})}
+	registry.MustRegister(m.latency, &census{
+		sets: sets, responsible: responsible,
+		description: prometheus.NewDesc("espalier_managedresource_sets", "ManagedResources by the status of their conditions.", []string{"condition", "status"}, nil),
+	})
+	return m
+}
+
+// census counts sets by the status of their conditions.
+type census struct {
+	sets        client.Reader
+	responsible func(*resourcesv1alpha1.ManagedResource) bool
+	description *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (c *census) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- c.description }
+
+// Collect implements prometheus.Collector. Before the cache has started there is nothing to count.
+func (c *census) Collect(metrics chan<- prometheus.Metric) {
+	list := &resourcesv1alpha1.ManagedResourceList{}
+	if err := c.sets.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
+		return
+	}
+	for labels, count := range tally(list.Items, c.responsible) {
+		metrics <- prometheus.MustNewConstMetric(c.description, prometheus.GaugeValue, float64(count), labels.condition, labels.status)
+	}
+}
+
+type tallied struct{ condition, status string }
+
+// tally counts, for each condition and each status that it can have, the sets that are served here.
+func tally(sets []resourcesv1alpha1.ManagedResource, responsible func(*resourcesv1alpha1.ManagedResource) bool) map[tallied]int {
+	conditions := map[corev1beta1.ConditionType]string{
+		resourcesv1alpha1.ResourcesApplied: "applied", resourcesv1alpha1.ResourcesHealthy: "healthy", resourcesv1alpha1.ResourcesProgressing: "progressing",
+	}
+	statuses := map[corev1beta1.ConditionStatus]string{
+		corev1beta1.ConditionTrue: "true", corev1beta1.ConditionFalse: "false", corev1beta1.ConditionUnknown: "unknown", corev1beta1.ConditionProgressing: "progressing",
+	}
+	counts := map[tallied]int{}
+	for _, condition := range conditions {
+		for _, status := range statuses {
+			counts[tallied{condition, status}] = 0
+		}
+	}
+	for i := range sets {
+		if !responsible(&sets[i]) {
+			continue
+		}
+		for kind, name := range conditions {
+			status := "unknown"
+			if known := corev1beta1.GetCondition(sets[i].Status.Conditions, kind); known != nil && statuses[known.Status] != "" {
+				status = statuses[known.Status]
+			}
+			counts[tallied{name, status}]++
+		}
+	}
+	return counts
+}

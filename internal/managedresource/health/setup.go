@@ -1,0 +1,66 @@
+package health
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// ControllerName names the controller in logs and metrics.
+const ControllerName = "health"
+
+// The pause between attempts at a set that fails grows from the one to the other.
+const (
+	shortestPause = 5 * time.Millisecond
+	longestPause  = time.Minute
+)
+
+// SetupWithManager adds the controller to the manager of the source cluster.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int, cacheSyncTimeout time.Duration) error {
+	wake := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		r.Verdicts.queue.Store(&queue)
+		return nil
+	})
+	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
+							Named(ControllerName).
+							For(&resourcesv1alpha1.ManagedResource{}, builder.WithPredicates(r.setEvents())).
+							WatchesRawSource(wake).
+							WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			CacheSyncTimeout:        cacheSyncTimeout,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
+		}).
+		Complete(r)
+}
+
+// setEvents passes the events of sets that may change how they fare. A new set is judged once it has been applied,
+// which is an update.
+func (r *Reconciler) setEvents() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return true },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, isSet := e.ObjectOld.(*resourcesv1alpha1.ManagedResource)
+			after, isNew := e.ObjectNew.(*resourcesv1alpha1.ManagedResource)
+			return isSet && isNew && (mayDiffer(before, after) || overwritten(before, after) && !r.own(after))
+		},
+		DeleteFunc:  func(event.DeleteEvent) bool { return true }, // so that it is forgotten
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// own tells whether a set is as this process wrote it last.
+func (r *Reconciler) own(mr *resourcesv1alpha1.ManagedResource) bool {
+	written, _ := r.Ledger.Concluded(client.ObjectKeyFromObject(mr))
+	return written == mr.ResourceVersion
+}

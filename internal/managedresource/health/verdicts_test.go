@@ -1,0 +1,73 @@
+package health
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+var set = types.NamespacedName{Namespace: "sets", Name: "one"}
+
+func verdictsFor(clk *testingclock.FakePassiveClock) *Verdicts {
+	return NewVerdicts(clk, func(kind schema.GroupKind, namespace, name string) []types.NamespacedName {
+		if kind == (schema.GroupKind{Group: "apps", Kind: "Deployment"}) && namespace == "target" && name == "web" {
+			return []types.NamespacedName{set, {Namespace: "sets", Name: "two"}}
+		}
+		return nil
+	})
+}
+
+func TestVerdictsWakeTheSetsOfAnObject(t *testing.T) {
+	g := NewWithT(t)
+	v := verdictsFor(testingclock.NewFakePassiveClock(noon))
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	v.Deployment("target", "web") // before there is a queue: the first look at every set needs no event
+	v.queue.Store(&queue)
+	v.Object(schema.GroupKind{Kind: "Pod"}, "target", "web")
+	v.Deployment("target", "other")
+	g.Expect(queue.Len()).To(BeZero())
+	v.Deployment("target", "web")
+	g.Expect(queue.Len()).To(Equal(2))
+}
+
+// Latency counts from the oldest event that has not been reported.
+func TestVerdictsRememberTheOldestEvent(t *testing.T) {
+	g := NewWithT(t)
+	clk := testingclock.NewFakePassiveClock(noon)
+	v := verdictsFor(clk)
+	_, waited := v.told(set)
+	g.Expect(waited).To(BeFalse())
+	v.Set(set)
+	clk.SetTime(noon.Add(time.Second))
+	v.Set(set)
+	since, waited := v.told(set)
+	g.Expect(waited).To(BeTrue())
+	g.Expect(since).To(Equal(noon))
+	_, waited = v.told(set)
+	g.Expect(waited).To(BeFalse(), "it is reported")
+	v.Set(set)
+	v.forget(set)
+	_, waited = v.told(set)
+	g.Expect(waited).To(BeFalse(), "it is of no interest any more")
+}
+
+func TestVerdictsWaitForAWatchButNotForEver(t *testing.T) {
+	g := NewWithT(t)
+	v := verdictsFor(testingclock.NewFakePassiveClock(noon))
+	g.Expect(v.waitedEnough(set, noon)).To(BeFalse(), "nobody waits")
+	g.Expect(v.wait(set, noon)).To(Equal(time.Second))
+	g.Expect(v.wait(set, noon.Add(4*time.Second))).To(Equal(time.Second))
+	g.Expect(v.waitedEnough(set, noon.Add(5*time.Second))).To(BeFalse())
+	g.Expect(v.waitedEnough(set, noon.Add(6*time.Second))).To(BeTrue(), "from the first wait")
+	v.sawAll(set)
+	g.Expect(v.waitedEnough(set, noon.Add(6*time.Second))).To(BeFalse())
+	v.wait(set, noon)
+	v.forget(set)
+	g.Expect(v.waitedEnough(set, noon.Add(time.Hour))).To(BeFalse())
+}

@@ -1,0 +1,102 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+const (
+	// maxName and maxLabel are the longest name and label value that API servers accept.
+	maxName  = 253
+	maxLabel = 63
+	// The published plan stays below 512 KiB: a ConfigMap holds twice as much.
+	maxText = 192 << 10
+	maxJSON = 288 << 10
+)
+
+// The keys of the ConfigMap.
+const (
+	keySummary = "summary"
+	keyText    = "plan.txt"
+	keyJSON    = "plan.json"
+)
+
+// ConfigMapName is the name of the ConfigMap that holds the plan of a set: the set's, followed by "-plan", shortened where
+// that would be too long.
+func ConfigMapName(set string) string { return shorten(set, maxName-len("-plan")) + "-plan" }
+
+// label is the value of the label that names the set.
+func label(set string) string { return shorten(set, maxLabel) }
+
+// shorten cuts a name and ends it in a digest of the whole.
+func shorten(name string, limit int) string {
+	if len(name) <= limit {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	digest := hex.EncodeToString(sum[:4])
+	return strings.TrimRight(name[:limit-len(digest)-1], "-.") + "-" + digest
+}
+
+// ConfigMap returns the plan as it is published. Its owner is the set, so that it vanishes with it.
+func (p *Plan) ConfigMap(mr *resourcesv1alpha1.ManagedResource) (*corev1.ConfigMap, error) {
+	machine, err := p.JSON(maxJSON)
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: mr.Namespace, Name: ConfigMapName(mr.Name),
+			Labels: map[string]string{resourcesv1alpha1.PlanOf: label(mr.Name)},
+			// It does not hold up the set's deletion: to ask for that may need rights of its own.
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: resourcesv1alpha1.SchemeGroupVersion.String(), Kind: "ManagedResource", Name: mr.Name, UID: mr.UID, Controller: new(true),
+			}},
+		},
+		Data: map[string]string{keySummary: p.Summary(), keyText: p.Text(maxText), keyJSON: machine},
+	}, nil
+}
+
+// Ours tells whether a ConfigMap is the published plan of a set, or of an earlier one of the same name.
+func Ours(found *corev1.ConfigMap, mr *resourcesv1alpha1.ManagedResource) bool {
+	if found.Labels[resourcesv1alpha1.PlanOf] != label(mr.Name) {
+		return false
+	}
+	return slices.ContainsFunc(found.OwnerReferences, func(owner metav1.OwnerReference) bool {
+		version, err := schema.ParseGroupVersion(owner.APIVersion)
+		return err == nil && version.Group == resourcesv1alpha1.GroupName && owner.Kind == "ManagedResource" && owner.Name == mr.Name
+	})
+}
+
+// Published tells whether a ConfigMap shows a plan already.
+func Published(found, want *corev1.ConfigMap) bool {
+	return maps.Equal(found.Data, want.Data) && len(found.BinaryData) == 0 &&
+		slices.ContainsFunc(found.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == want.OwnerReferences[0].UID })
+}
+
+// Asked tells whether a set is to be planned and not applied, and whether the value that asks for it is one that nobody
+// can read. Such a value asks for a plan: whoever wrote it wanted to see first.
+func Asked(mr *resourcesv1alpha1.ManagedResource) (only, malformed bool) {
+	value, found := mr.Annotations[resourcesv1alpha1.Plan]
+	if !found {
+		return false, false
+	}
+	truth, err := strconv.ParseBool(value)
+	return truth || err != nil, err != nil
+}
+
+// Announcement is the text that tells where the plan can be read.
+func Announcement(p *Plan, configMap string) string {
+	return fmt.Sprintf("%s (see plan.txt in ConfigMap %q)", p.Summary(), configMap)
+}

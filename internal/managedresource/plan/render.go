@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Unbounded as a limit makes renderings complete.
+const Unbounded = 0
+
+// Text writes the plan for people, in the manner of a diff: what would be done first, then what is kept, and of what does
+// not change only the number. It ends with how many objects are left out if it would become longer than limit bytes.
+func (p *Plan) Text(limit int) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "Plan for ManagedResource %s/%s", p.Namespace, p.Name)
+	if p.Generation > 0 {
+		fmt.Fprintf(&text, " (generation %d)", p.Generation)
+	}
+	fmt.Fprintf(&text, "\n%s\n", p.Summary())
+	for _, remark := range slices.Concat(bounded(p.Faults), bounded(p.Remarks)) {
+		fmt.Fprintf(&text, "! %s\n", remark)
+	}
+	listed := slices.DeleteFunc(ranked(p.Objects), func(o Object) bool { return o.Action == Unchanged && o.Note == "" })
+	for i := range listed {
+		entry := listed[i].text()
+		if left := len(listed) - i; limit != Unbounded && text.Len()+len(entry) > limit {
+			fmt.Fprintf(&text, "\nand %d more objects that are not shown\n", left)
+			break
+		}
+		text.WriteString(entry)
+	}
+	return text.String()
+}
+
+// text writes one object.
+func (o *Object) text() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "\n%s %s\n", o.Action, o.ID)
+	if o.Note != "" {
+		fmt.Fprintf(&text, "  # %s\n", strings.ReplaceAll(o.Note, "\n", "\n  # "))
+	}
+	for _, field := range o.Fields {
+		if field.Masked != "" {
+			fmt.Fprintf(&text, "  ~ %s: %s\n", field.Path, field.Masked)
+			continue
+		}
+		if field.Old != "" {
+			fmt.Fprintf(&text, "  - %s: %s\n", field.Path, field.Old)
+		}
+		if field.New != "" {
+			fmt.Fprintf(&text, "  + %s: %s\n", field.Path, field.New)
+		}
+	}
+	if o.MoreFields > 0 {
+		fmt.Fprintf(&text, "  … and %d more fields\n", o.MoreFields)
+	}
+	return text.String()
+}
+
+// document is the plan for programs.
+type document struct {
+	// Version changes when programs that read the document have to.
+	Version            string            `json:"version"`
+	ManagedResource    set               `json:"managedResource"`
+	SecretsChecksum    string            `json:"secretsDataChecksum,omitempty"`
+	Summary            string            `json:"summary"`
+	Counts             map[Action]int    `json:"counts"`
+	Problem            string            `json:"problem,omitempty"`
+	Faults             []string          `json:"faults,omitempty"`
+	Remarks            []string          `json:"remarks,omitempty"`
+	Objects            []json.RawMessage `json:"objects"`
+	ObjectsNotIncluded int               `json:"objectsNotIncluded,omitempty"`
+}
+
+type set struct {
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	Generation int64  `json:"generation,omitempty"`
+}
+
+// JSON writes the plan for programs, with as many objects as fit into limit bytes: first those with which something would
+// be done.
+func (p *Plan) JSON(limit int) (string, error) {
+	d := document{
+		Version: "v1", ManagedResource: set{p.Namespace, p.Name, p.Generation}, SecretsChecksum: p.Checksum,
+		Summary: p.Summary(), Counts: p.Counts(), Problem: cut(p.Problem, maxNote), Faults: bounded(p.Faults), Remarks: bounded(p.Remarks), Objects: []json.RawMessage{},
+	}
+	size := 4 * maxNote
+	for _, remark := range slices.Concat(d.Faults, d.Remarks) {
+		size += 2 * len(remark)
+	}
+	objects := ranked(p.Objects)
+	for i := range objects {
+		entry, err := marshal(objects[i])
+		if err != nil {
+			return "", err
+		}
+		// The lines of an entry are indented by two levels.
+		size += len(entry) + 4*strings.Count(string(entry), "\n") + 8
+		if limit != Unbounded && size > limit {
+			d.ObjectsNotIncluded = len(objects) - i
+			break
+		}
+		d.Objects = append(d.Objects, entry)
+	}
+	text, err := marshal(d)
+	return string(text), err
+}
+
+func marshal(value any) ([]byte, error) {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		return nil, fmt.Errorf("encode plan: %w", err)
+	}
+	return []byte(text.String()), nil
+}
+
+// ranked returns the objects with those last that stay as they are, otherwise in their order.
+func ranked(objects []Object) []Object {
+	rank := func(o Object) int {
+		switch o.Action {
+		case Unchanged:
+			return 2
+		case Keep:
+			return 1
+		default:
+			return 0
+		}
+	}
+	sorted := slices.Clone(objects)
+	slices.SortStableFunc(sorted, func(a, b Object) int { return rank(a) - rank(b) })
+	return sorted
+}
+
+// maxRemarks bounds how many remarks are listed.
+const maxRemarks = 20
+
+func bounded(remarks []string) []string {
+	var listed []string
+	for i, remark := range remarks {
+		if i == maxRemarks {
+			return append(listed, fmt.Sprintf("and %d more", len(remarks)-maxRemarks))
+		}
+		listed = append(listed, cut(remark, maxNote))
+	}
+	return listed
+}

@@ -1,0 +1,48 @@
+package managedresource
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/managedresource/applier"
+	"github.com/espalier-dev/espalier/internal/process"
+)
+
+// NewPreviewer returns a Reconciler that can only Preview sets. Secrets are read from the given reader. Its watches, which
+// are of autoscalers, end with lifetime.
+func NewPreviewer(lifetime context.Context, connections *process.Connections, secrets client.Reader, cfg *config.ResourceManagerConfiguration) (*applier.Reconciler, error) {
+	clusterID, err := process.ResolveClusterID(lifetime, connections.Source.Client, ptr.Deref(cfg.Controllers.ClusterID, ""))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // its text is the specification's
+	}
+	own, at := cfg.Espalier.ManagedResource, connections.Target
+	target, err := apply.NewTarget(at.Config, at.HTTPClient, at.Mapper, ptr.Deref(own.MaxConcurrentRequests, 0), clock.RealClock{})
+	if err != nil {
+		return nil, fmt.Errorf("connect to target cluster: %w", err)
+	}
+	dynamicClient, err := dynamic.NewForConfigAndClient(at.Config, at.HTTPClient)
+	if err != nil {
+		return nil, fmt.Errorf("create client of target cluster: %w", err)
+	}
+	return &applier.Reconciler{
+		Source: connections.Source.Client, SourceLive: secrets, Target: target, Clock: clock.RealClock{},
+		Autoscalers: observe.NewAutoscalers(lifetime, observe.AutoscalerOptions{
+			Client: dynamicClient, Mapper: at.Mapper, Namespaces: targetNamespaces(cfg), Clock: clock.RealClock{}, Log: logr.Discard(),
+		}),
+		Class: applier.Class(ptr.Deref(cfg.Controllers.ResourceClass, resourcesv1alpha1.DefaultClass)), ClusterID: clusterID,
+		ManagedBy:   ptr.Deref(cfg.Controllers.ManagedResource.ManagedByLabelValue, ""),
+		SameCluster: connections.Same, OwnNamespace: connections.OwnNamespace,
+		Limits: limits(cfg), GarbageCollector: cfg.Controllers.GarbageCollector.Enabled,
+		Parallel: ptr.Deref(own.MaxConcurrentRequests, 0), MaxDecompressedBytes: ptr.Deref(own.MaxDecompressedBytes, 0),
+	}, nil
+}

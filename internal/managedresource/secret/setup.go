@@ -1,0 +1,67 @@
+package secret
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// ControllerName names the controller in logs and metrics.
+const ControllerName = "secret"
+
+// deadline bounds the requests for one Secret.
+const deadline = 3 * time.Minute
+
+// SetupWithManager adds the controller to the manager of the source cluster.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int, cacheSyncTimeout time.Duration) error {
+	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
+							Named(ControllerName).
+							WatchesRawSource(r.Secrets.Carriers()).
+							Watches(&resourcesv1alpha1.ManagedResource{}, handler.Funcs{UpdateFunc: r.setUpdated}).
+							WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			CacheSyncTimeout:        cacheSyncTimeout,
+			ReconciliationTimeout:   deadline,
+		}).
+		Complete(r)
+}
+
+// setUpdated looks at the Secrets of a changed set once more, so that one whose finalizer could not be removed does not
+// wait for the end of its pause. New sets need no look: what carries the finalizer has been told.
+func (r *Reconciler) setUpdated(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	for _, name := range referenced(e.ObjectOld, e.ObjectNew) {
+		if r.Secrets.Carries(name) {
+			queue.Add(reconcile.Request{NamespacedName: name})
+		}
+	}
+}
+
+// referenced lists the Secrets of both versions of a set whose spec has changed.
+func referenced(before, after client.Object) []types.NamespacedName {
+	if before.GetGeneration() == after.GetGeneration() {
+		return nil
+	}
+	var found []types.NamespacedName
+	for _, object := range []client.Object{before, after} {
+		mr, ok := object.(*resourcesv1alpha1.ManagedResource)
+		if !ok {
+			continue
+		}
+		for _, ref := range mr.Spec.SecretRefs {
+			if ref.Name != "" {
+				found = append(found, types.NamespacedName{Namespace: mr.Namespace, Name: ref.Name})
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,64 @@
+package secretversions
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// queue is what a controller works on.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// Changes is a source of what is to be reconciled when a Secret that has users is created, changed or deleted. The
+// controller waits with its work until all Secrets have been listed.
+func (t *Tracker) Changes(requests func(ctx context.Context, secret types.NamespacedName) []reconcile.Request) source.SyncingSource {
+	return &subscription{tracker: t, start: func(ctx context.Context, controller queue) {
+		t.listen(&t.onChange, func(secret types.NamespacedName) {
+			for _, each := range requests(ctx, secret) {
+				controller.Add(each)
+			}
+		})
+	}}
+}
+
+// Carriers is a source of Secrets that carry the finalizer: each time one is created, changed or found in a listing.
+func (t *Tracker) Carriers() source.SyncingSource {
+	return &subscription{tracker: t, start: func(_ context.Context, controller queue) {
+		add := func(secret types.NamespacedName) { controller.Add(reconcile.Request{NamespacedName: secret}) }
+		t.listen(&t.onCarrier, add)
+		for _, each := range t.streams {
+			for _, secret := range each.table.carriers() {
+				add(secret)
+			}
+		}
+	}}
+}
+
+// subscription connects a controller to a Tracker.
+type subscription struct {
+	tracker *Tracker
+	start   func(context.Context, queue)
+}
+
+// Start implements source.Source.
+func (s *subscription) Start(ctx context.Context, controller queue) error {
+	s.start(ctx, controller)
+	return nil
+}
+
+// WaitForSync implements source.SyncingSource.
+func (s *subscription) WaitForSync(ctx context.Context) error {
+	for _, each := range s.tracker.streams {
+		if err := each.await(ctx); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+			return err
+		}
+	}
+	return nil
+}
+
+// String implements fmt.Stringer.
+func (s *subscription) String() string { return "secrets of the source" }

@@ -1,0 +1,156 @@
+package secretversions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+)
+
+// pageSize is how many Secrets are listed at once where the API server does not stream listings.
+const pageSize = 500
+
+// stream follows the Secrets of one namespace, or of all. It is what the reflector stores into.
+type stream struct {
+	table     *table
+	namespace string // empty: all
+	client    metadata.ResourceInterface
+	finalizer string
+	// changed and carrying are told of Secrets that have users, and of those that carry the finalizer.
+	changed, carrying func(types.NamespacedName)
+	// synced is closed after the first complete listing.
+	synced chan struct{}
+	once   sync.Once
+
+	mu      sync.Mutex
+	failure error // why the last request failed, nil if it did not
+}
+
+// run follows the Secrets until the context ends.
+func (s *stream) run(ctx context.Context, client metadata.Interface, log logr.Logger) {
+	log = log.WithValues("namespace", s.namespace)
+	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}, client)
+	cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, s, cache.ReflectorOptions{Name: "secrets", Logger: &log}).
+		RunWithContext(logr.NewContext(ctx, log))
+}
+
+// watch opens a watch, which begins with a listing if the reflector wants that.
+func (s *stream) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if ptr.Deref(options.SendInitialEvents, false) {
+		s.table.begin()
+	}
+	upstream, err := s.client.Watch(ctx, options)
+	s.note(err)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the reflector looks at it
+	}
+	return newFilter(upstream, s.digest), nil
+}
+
+// list reads all Secrets page by page, of which one at a time is in memory, and returns none of them. The reflector
+// would collect all pages, or ask for all Secrets at once.
+func (s *stream) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+	s.table.begin()
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		page, err := s.client.List(ctx, options)
+		s.note(err)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the reflector looks at it
+		}
+		for i := range page.Items {
+			s.digest(watch.Added, &page.Items[i])
+		}
+		if page.Continue == "" {
+			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: page.ResourceVersion}}, nil
+		}
+		options.Continue = page.Continue
+	}
+}
+
+// digest takes note of what happened to a Secret, and tells whoever needs to know.
+func (s *stream) digest(event watch.EventType, secret *metav1.PartialObjectMetadata) {
+	key := types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
+	if event == watch.Deleted {
+		if s.table.gone(key, secret.ResourceVersion) {
+			s.changed(key)
+		}
+		return
+	}
+	carries := slices.Contains(secret.Finalizers, s.finalizer)
+	if s.table.observe(key, Version{UID: secret.UID, ResourceVersion: secret.ResourceVersion}, carries) {
+		s.changed(key)
+	}
+	if carries {
+		s.carrying(key)
+	}
+}
+
+// Replace is called by the reflector at the end of a listing, whose Secrets have been digested already.
+func (s *stream) Replace(_ []any, resourceVersion string) error {
+	gone := s.table.complete(resourceVersion)
+	s.once.Do(func() { close(s.synced) })
+	for _, key := range gone {
+		s.changed(key)
+	}
+	return nil
+}
+
+// Add is never called, since the filter lets no object through; the same holds for Update and Delete.
+func (s *stream) Add(any) error { return nil }
+
+// Update is never called.
+func (s *stream) Update(any) error { return nil }
+
+// Delete is never called.
+func (s *stream) Delete(any) error { return nil }
+
+// Resync has nothing to repeat.
+func (s *stream) Resync() error { return nil }
+
+func (s *stream) note(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = err
+}
+
+func (s *stream) listed() bool {
+	select {
+	case <-s.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits for the first listing, and says what is in its way if the time for that is over.
+func (s *stream) await(ctx context.Context) error {
+	select {
+	case <-s.synced:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	where := "all namespaces"
+	if s.namespace != "" {
+		where = fmt.Sprintf("namespace %q", s.namespace)
+	}
+	switch {
+	case s.failure == nil:
+		return fmt.Errorf("list secrets in %s of the source: not complete in time: %w", where, ctx.Err())
+	case apierrors.IsForbidden(s.failure):
+		return fmt.Errorf("cannot list secrets in %s of the source: %w: grant list and watch, for example with the roles in deploy/managedresource-controller", where, s.failure)
+	}
+	return fmt.Errorf("cannot list secrets in %s of the source: %w", where, s.failure)
+}

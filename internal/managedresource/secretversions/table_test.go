@@ -1,0 +1,219 @@
+package secretversions
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// story is a table to which things happen, and what its users were told.
+type story struct {
+	table *table
+	told  []string
+}
+
+type event func(*story)
+
+func named(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "shop", Name: name}
+}
+
+func used(name string) event     { return func(s *story) { s.table.add(named(name)) } }
+func released(name string) event { return func(s *story) { s.table.remove(named(name)) } }
+func listing() event             { return func(s *story) { s.table.begin() } }
+
+func seen(name, uid, version string) event {
+	return func(s *story) {
+		if s.table.observe(named(name), Version{UID: types.UID(uid), ResourceVersion: version}, false) {
+			s.told = append(s.told, name)
+		}
+	}
+}
+
+func carrying(name, uid, version string) event {
+	return func(s *story) {
+		if s.table.observe(named(name), Version{UID: types.UID(uid), ResourceVersion: version}, true) {
+			s.told = append(s.told, name)
+		}
+	}
+}
+
+func deleted(name, version string) event {
+	return func(s *story) {
+		if s.table.gone(named(name), version) {
+			s.told = append(s.told, name)
+		}
+	}
+}
+
+func listed(version string) event {
+	return func(s *story) {
+		for _, each := range s.table.complete(version) {
+			s.told = append(s.told, each.Name)
+		}
+	}
+}
+
+// state is what can be looked up of everything that is kept.
+func (s *story) state() map[string]string {
+	state := map[string]string{}
+	for key := range s.table.entries {
+		version, knowledge := s.table.lookup(key)
+		text := fmt.Sprintf("%s %s/%s", map[Knowledge]string{Unknown: "unknown", Absent: "absent", Present: "present"}[knowledge], version.UID, version.ResourceVersion)
+		if slices.Contains(s.table.carriers(), key) {
+			text += " carries"
+		}
+		state[key.Name] = text
+	}
+	return state
+}
+
+func TestTable(t *testing.T) {
+	for name, tc := range map[string]struct {
+		events []event
+		told   []string
+		want   map[string]string
+	}{
+		"nothing is kept of Secrets that nobody uses": {
+			events: []event{listing(), seen("a", "1", "5"), seen("b", "2", "6"), listed("9"), seen("b", "2", "10"), deleted("a", "11")},
+			want:   map[string]string{},
+		},
+		"a used Secret of which nothing was told is unknown": {
+			events: []event{listing(), seen("a", "1", "5"), listed("9"), used("a")},
+			want:   map[string]string{"a": "unknown /"},
+		},
+		"creation, change, deletion and creation anew are told": {
+			events: []event{used("a"), seen("a", "1", "5"), seen("a", "1", "6"), deleted("a", "7"), seen("a", "2", "8")},
+			told:   []string{"a", "a", "a", "a"},
+			want:   map[string]string{"a": "present 2/8"},
+		},
+		"what is repeated is not told": {
+			events: []event{used("a"), seen("a", "1", "5"), seen("a", "1", "5"), deleted("a", "6"), deleted("a", "6")},
+			told:   []string{"a", "a"},
+			want:   map[string]string{"a": "absent /6"},
+		},
+		"the deletion of an unknown Secret is told": {
+			events: []event{used("a"), deleted("a", "6")},
+			told:   []string{"a"},
+			want:   map[string]string{"a": "absent /6"},
+		},
+		"a listing without changes tells nothing": {
+			events: []event{used("a"), seen("a", "1", "5"), listing(), seen("a", "1", "5"), listed("9")},
+			told:   []string{"a"},
+			want:   map[string]string{"a": "present 1/5"},
+		},
+		"a listing tells what was changed": {
+			events: []event{used("a"), seen("a", "1", "5"), listing(), seen("a", "1", "7"), listed("9")},
+			told:   []string{"a", "a"},
+			want:   map[string]string{"a": "present 1/7"},
+		},
+		"a listing tells what is gone": {
+			events: []event{used("a"), seen("a", "1", "5"), listing(), listed("9")},
+			told:   []string{"a", "a"},
+			want:   map[string]string{"a": "absent /9"},
+		},
+		"a listing tells that an unknown Secret does not exist": {
+			events: []event{used("a"), listing(), listed("9")},
+			told:   []string{"a"},
+			want:   map[string]string{"a": "absent /9"},
+		},
+		"a listing does not repeat that a Secret is gone": {
+			events: []event{used("a"), deleted("a", "6"), listing(), listed("9")},
+			told:   []string{"a"},
+			want:   map[string]string{"a": "absent /9"},
+		},
+		"a listing says nothing of a Secret that was not used when it began": {
+			events: []event{listing(), seen("a", "1", "5"), used("a"), listed("9")},
+			want:   map[string]string{"a": "unknown /"},
+		},
+		"unless it comes to that Secret later": {
+			events: []event{listing(), used("a"), seen("a", "1", "5"), listed("9")},
+			told:   []string{"a"},
+			want:   map[string]string{"a": "present 1/5"},
+		},
+		"or the Secret is deleted meanwhile": {
+			events: []event{listing(), seen("a", "1", "5"), used("a"), deleted("a", "8"), listed("9")},
+			told:   []string{"a"},
+			want:   map[string]string{"a": "absent /8"},
+		},
+		"the next listing is in time for it": {
+			events: []event{listing(), used("a"), listed("9"), listing(), listed("12")},
+			told:   []string{"a"},
+			want:   map[string]string{"a": "absent /12"},
+		},
+		"a listing that was given up does not count": {
+			events: []event{used("a"), seen("a", "1", "5"), listing(), seen("a", "1", "5"), listing(), listed("9")},
+			told:   []string{"a", "a"},
+			want:   map[string]string{"a": "absent /9"},
+		},
+		"an event after the listing, but before its end was noticed, counts": {
+			events: []event{used("a"), listing(), seen("a", "1", "10"), listed("9")},
+			told:   []string{"a"},
+			want:   map[string]string{"a": "present 1/10"},
+		},
+		"a second user does not change that it was used when the listing began": {
+			events: []event{used("a"), listing(), used("a"), listed("9")},
+			told:   []string{"a"},
+			want:   map[string]string{"a": "absent /9"},
+		},
+		"a deletion after the listing, but before its end was noticed, counts": {
+			events: []event{used("a"), listing(), deleted("a", "10"), listed("9")},
+			told:   []string{"a"},
+			want:   map[string]string{"a": "absent /10"},
+		},
+		"a Secret is kept for its last user": {
+			events: []event{used("a"), used("a"), seen("a", "1", "5"), released("a"), seen("a", "1", "6")},
+			told:   []string{"a", "a"},
+			want:   map[string]string{"a": "present 1/6"},
+		},
+		"and no longer": {
+			events: []event{used("a"), used("a"), seen("a", "1", "5"), released("a"), released("a"), seen("a", "1", "6"), released("a")},
+			told:   []string{"a"},
+			want:   map[string]string{},
+		},
+		"who carries the finalizer is kept without a user, who is not told": {
+			events: []event{listing(), carrying("a", "1", "5"), listed("9")},
+			want:   map[string]string{"a": "present 1/5 carries"},
+		},
+		"until it carries it no longer": {
+			events: []event{carrying("a", "1", "5"), seen("a", "1", "6")},
+			want:   map[string]string{},
+		},
+		"or is deleted": {
+			events: []event{carrying("a", "1", "5"), deleted("a", "6")},
+			want:   map[string]string{},
+		},
+		"or is missing in a listing": {
+			events: []event{carrying("a", "1", "5"), listing(), listed("9")},
+			want:   map[string]string{},
+		},
+		"a carrier that is used from the middle of a listing without it is gone": {
+			events: []event{carrying("a", "1", "5"), listing(), used("a"), listed("9")},
+			told:   []string{"a"},
+			want:   map[string]string{"a": "absent /9"},
+		},
+		"a used Secret survives the loss of the finalizer, a carrier the loss of its user": {
+			events: []event{used("a"), carrying("a", "1", "5"), seen("a", "1", "6"), used("b"), carrying("b", "2", "7"), released("b")},
+			told:   []string{"a", "a", "b"},
+			want:   map[string]string{"a": "present 1/6", "b": "present 2/7 carries"},
+		},
+		"who comes back to a Secret that was given up knows nothing of it": {
+			events: []event{used("a"), seen("a", "1", "5"), released("a"), used("a")},
+			told:   []string{"a"},
+			want:   map[string]string{"a": "unknown /"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &story{table: newTable()}
+			for _, each := range tc.events {
+				each(s)
+			}
+			g := NewWithT(t)
+			g.Expect(s.told).To(Equal(tc.told))
+			g.Expect(s.state()).To(Equal(tc.want))
+		})
+	}
+}

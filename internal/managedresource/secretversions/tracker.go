@@ -1,0 +1,159 @@
+package secretversions
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+)
+
+// Options configure a Tracker.
+type Options struct {
+	// Client reads the metadata of Secrets in the source.
+	Client metadata.Interface
+	// Namespaces are those that the connection to the source is restricted to; empty means all.
+	Namespaces []string
+	// Finalizer is looked for on every Secret.
+	Finalizer string
+	Log       logr.Logger
+}
+
+// Tracker follows the Secrets of the source. It is a runnable of the manager, and a source of events for its
+// controllers. All its methods may be called concurrently.
+type Tracker struct {
+	options Options
+	// streams by namespace, or one for all under the empty name.
+	streams map[string]*stream
+	started atomic.Bool
+
+	mu    sync.Mutex
+	users map[types.NamespacedName][]types.NamespacedName
+
+	listening           sync.RWMutex
+	onChange, onCarrier []func(types.NamespacedName)
+}
+
+// New returns a Tracker that does nothing before Start.
+func New(options Options) *Tracker {
+	t := &Tracker{options: options, streams: map[string]*stream{}, users: map[types.NamespacedName][]types.NamespacedName{}}
+	namespaces := options.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	secrets := options.Client.Resource(corev1.SchemeGroupVersion.WithResource("secrets"))
+	for _, namespace := range namespaces {
+		t.streams[namespace] = &stream{
+			table: newTable(), namespace: namespace, client: secrets.Namespace(namespace), finalizer: options.Finalizer, synced: make(chan struct{}),
+			changed:  func(secret types.NamespacedName) { t.tell(&t.onChange, secret) },
+			carrying: func(secret types.NamespacedName) { t.tell(&t.onCarrier, secret) },
+		}
+	}
+	return t
+}
+
+// Start implements manager.Runnable. It does not wait for the watches to end: one that pauses after a failure does so
+// only after that pause, and has nothing to finish.
+func (t *Tracker) Start(ctx context.Context) error {
+	t.started.Store(true)
+	for _, each := range t.streams {
+		go each.run(ctx, t.options.Client, t.options.Log)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: a replica that waits needs no Secrets.
+func (t *Tracker) NeedLeaderElection() bool { return true }
+
+// Ready is a readiness check. It fails from Start until all Secrets have been listed.
+func (t *Tracker) Ready(*http.Request) error {
+	if !t.started.Load() {
+		return nil
+	}
+	for _, each := range t.streams {
+		if !each.listed() {
+			return errors.New("secrets of the source are not listed yet")
+		}
+	}
+	return nil
+}
+
+// Use replaces the Secrets, by their names in the namespace of the user, that a user needs to hear of.
+func (t *Tracker) Use(user types.NamespacedName, names []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.users[user]
+	if slices.EqualFunc(before, names, func(known types.NamespacedName, name string) bool { return known.Name == name }) {
+		return
+	}
+	next := make([]types.NamespacedName, 0, len(names))
+	for _, name := range names {
+		next = append(next, types.NamespacedName{Namespace: user.Namespace, Name: name})
+	}
+	for _, each := range next {
+		t.with(each, func(known *table) { known.add(each) })
+	}
+	for _, each := range before {
+		t.with(each, func(known *table) { known.remove(each) })
+	}
+	t.users[user] = next
+	if len(next) == 0 {
+		delete(t.users, user)
+	}
+}
+
+// Release gives up all Secrets that a user needed.
+func (t *Tracker) Release(user types.NamespacedName) { t.Use(user, nil) }
+
+// Lookup says what has been told of a Secret. It costs no request.
+func (t *Tracker) Lookup(secret types.NamespacedName) (version Version, knowledge Knowledge) {
+	t.with(secret, func(known *table) { version, knowledge = known.lookup(secret) })
+	return version, knowledge
+}
+
+// Carries tells whether a Secret carries the finalizer, whether it has users or not.
+func (t *Tracker) Carries(secret types.NamespacedName) (carries bool) {
+	t.with(secret, func(known *table) { carries = known.carries(secret) })
+	return carries
+}
+
+// Kept tells of how many Secrets anything is kept, for metrics and tests.
+func (t *Tracker) Kept() int {
+	kept := 0
+	for _, each := range t.streams {
+		kept += each.table.size()
+	}
+	return kept
+}
+
+// with hands over the table that a Secret belongs into, if its namespace is watched.
+func (t *Tracker) with(secret types.NamespacedName, do func(*table)) {
+	if found := t.streams[secret.Namespace]; found != nil {
+		do(found.table)
+	} else if found = t.streams[""]; found != nil {
+		do(found.table)
+	}
+}
+
+// tell is called without a lock of a table, so that listeners may look up.
+func (t *Tracker) tell(listeners *[]func(types.NamespacedName), secret types.NamespacedName) {
+	t.listening.RLock()
+	told := *listeners
+	t.listening.RUnlock()
+	for _, each := range told {
+		each(secret)
+	}
+}
+
+func (t *Tracker) listen(listeners *[]func(types.NamespacedName), listener func(types.NamespacedName)) {
+	t.listening.Lock()
+	defer t.listening.Unlock()
+	*listeners = append(slices.Clip(*listeners), listener)
+}

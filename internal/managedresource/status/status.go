@@ -1,0 +1,57 @@
+// Package status writes the status of ManagedResources: only what changed of it, and only if nobody else wrote
+// meanwhile. It is used by every controller of the family; what a status says is theirs to decide.
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// Write makes next the status of a ManagedResource, of which mr is the last known version. It tells whether anything
+// had to be written; then mr carries the new status and resourceVersion. A conflict is an error that satisfies
+// apierrors.IsConflict.
+func Write(ctx context.Context, c client.Client, mr *resourcesv1alpha1.ManagedResource, next resourcesv1alpha1.ManagedResourceStatus) (bool, error) {
+	changed := differences(mr.Status, next)
+	if len(changed) == 0 {
+		return false, nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": mr.ResourceVersion}, "status": changed})
+	if err != nil {
+		return false, fmt.Errorf("encode status: %w", err)
+	}
+	answer := &metav1.PartialObjectMetadata{} // a set may name many objects: the answer need not repeat them
+	answer.SetGroupVersionKind(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"))
+	answer.SetNamespace(mr.Namespace)
+	answer.SetName(mr.Name)
+	if err := c.Status().Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return false, fmt.Errorf("write status: %w", err)
+	}
+	mr.Status, mr.ResourceVersion = next, answer.ResourceVersion
+	return true, nil
+}
+
+// differences returns the fields to write. A field that is to be absent has the value nil.
+func differences(before, after resourcesv1alpha1.ManagedResourceStatus) map[string]any {
+	changed := map[string]any{}
+	if !equality.Semantic.DeepEqual(before.Conditions, after.Conditions) {
+		changed["conditions"] = after.Conditions
+	}
+	if !equality.Semantic.DeepEqual(before.Resources, after.Resources) {
+		changed["resources"] = after.Resources
+	}
+	if before.ObservedGeneration != after.ObservedGeneration {
+		changed["observedGeneration"] = after.ObservedGeneration
+	}
+	if !equality.Semantic.DeepEqual(before.SecretsDataChecksum, after.SecretsDataChecksum) {
+		changed["secretsDataChecksum"] = after.SecretsDataChecksum
+	}
+	return changed
+}

@@ -1,0 +1,45 @@
+package managedresource
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/managedresource/garbagecollector"
+)
+
+func TestGarbageCollectorFollowsTheConfiguration(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file string
+		want garbagecollector.Collector
+	}{
+		"defaults": {
+			file: "controllers: {garbageCollector: {enabled: true}}",
+			want: garbagecollector.Collector{
+				Finalizer: "resources.gardener.cloud/gardener-resource-manager", MinimumAge: 10 * time.Minute, SyncPeriod: time.Hour, Parallel: 32,
+			},
+		},
+		"everything else": {
+			file: `
+controllers:
+  resourceClass: seed
+  garbageCollector: {enabled: true, syncPeriod: 2h}
+targetClientConnection: {kubeconfig: /target, namespaces: [a, b]}
+espalier:
+  managedResource: {maxConcurrentRequests: 3, garbageCollectionReportOnly: true}`,
+			want: garbagecollector.Collector{
+				Finalizer: "resources.gardener.cloud/gardener-resource-manager-seed", MinimumAge: 10 * time.Minute, SyncPeriod: 2 * time.Hour, Parallel: 3,
+				Namespaces: []string{"a", "b"}, ReportOnly: true,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			cfg, _, err := config.ResourceManager([]byte("apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\nleaderElection: {leaderElect: false}\n" + tc.file))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(*garbageCollector(cfg)).To(Equal(tc.want))
+		})
+	}
+}

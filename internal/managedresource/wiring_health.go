@@ -1,0 +1,29 @@
+package managedresource
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/managedresource/applier"
+	"github.com/espalier-dev/espalier/internal/managedresource/health"
+	"github.com/espalier-dev/espalier/internal/process"
+)
+
+// addHealth adds the controller that judges what the others applied.
+func addHealth(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, target *apply.Target, sight *sight, ledger *applier.Ledger, verdicts *health.Verdicts, registry prometheus.Registerer) error {
+	section := cfg.Controllers.Health
+	r := &health.Reconciler{
+		Source: clusters.Source.GetClient(), Target: target, TargetLive: clusters.Target.GetAPIReader(),
+		Watcher: sight.watcher, Pods: sight.pods, Whole: sight.whole, Ledger: ledger, Verdicts: verdicts,
+		Metrics: health.NewMetrics(registry, clusters.Source.GetCache(), ledger.Responsible), Clock: clusters.Clock,
+		Kstatus: ptr.Deref(cfg.Espalier.ManagedResource.Kstatus, false), SyncPeriod: section.SyncPeriod.Duration,
+	}
+	if err := r.SetupWithManager(clusters.Source, ptr.Deref(section.ConcurrentSyncs, 0), cfg.Process().CacheSyncTimeout); err != nil {
+		return fmt.Errorf("add controller %s: %w", health.ControllerName, err)
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/config"
+)
+
+// Connection is what clients of one cluster are made of.
+type Connection struct {
+	Config     *rest.Config
+	HTTPClient *http.Client
+	Mapper     *Mapper
+	// Client reads and writes without a cache.
+	Client client.Client
+}
+
+// Connections lead to both clusters without a manager: for subcommands, which look once and end.
+type Connections struct {
+	Source, Target *Connection
+	// Same says that source and target are one cluster, even if they are reached by two connections.
+	Same bool
+	// OwnNamespace is where a process of this configuration runs; empty if not known.
+	OwnNamespace string
+}
+
+// LoadFile reads and validates a configuration file for a subcommand and applies what the environment overrides. It says
+// nothing about unknown fields: the process that the file is for does.
+func LoadFile[C Configuration](program Program, file string, schema func([]byte) (C, []config.Warning, error)) (C, *Setup, error) {
+	var none C
+	c, _, err := readConfig(file, schema)
+	if err != nil {
+		return none, nil, err
+	}
+	if err := c.Validate().ToAggregate(); err != nil {
+		return none, nil, fmt.Errorf("error validating config: %w", err)
+	}
+	return c, &Setup{Program: program, Config: withEnvironment(c.Process(), os.Getenv), Log: logr.Discard()}, nil
+}
+
+// Dial connects to the clusters that the configuration names. It sends requests only to find out what they serve and
+// whether they are one.
+func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections, error) {
+	redirectLibraryLogs(s.Log)
+	source := sourceSide(s.Config)
+	cfg, err := restConfig(source.connection, s.Program.UserAgent())
+	if err != nil {
+		return nil, source.explain(err)
+	}
+	connections := &Connections{OwnNamespace: ownNamespace(os.Getenv, os.ReadFile, s.Config.LeaderElection.ResourceNamespace)}
+	if connections.Source, err = s.connection(cfg, scheme); err != nil {
+		return nil, source.explain(err)
+	}
+	if s.Config.Target == nil {
+		connections.Target, connections.Same = connections.Source, true
+		return connections, nil
+	}
+	target := targetSide(*s.Config.Target)
+	cfg, err = restConfig(target.connection, s.Program.UserAgent())
+	if err != nil {
+		return nil, target.explain(err)
+	}
+	if connections.Target, err = s.connection(cfg, scheme); err != nil {
+		return nil, target.explain(err)
+	}
+	connections.Same = cfg.Host == connections.Source.Config.Host || sameCluster(ctx, connections.Source.Client, connections.Target.Client)
+	return connections, nil
+}
+
+// DialAsUser connects to the cluster that kubectl would talk to, as both source and target: KUBECONFIG, else
+// ~/.kube/config, and its current context. It is the user's own, so it may run programs and act as others.
+func (s *Setup) DialAsUser(scheme *runtime.Scheme) (*Connections, error) {
+	redirectLibraryLogs(s.Log)
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{})
+	base, err := loader.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find a cluster to compare with: %w; set KUBECONFIG, or name a configuration file with --config", err)
+	}
+	connection, err := s.connection(tuneConfig(base, config.ClientConnection{}, s.Program.UserAgent()), scheme)
+	if err != nil {
+		return nil, err
+	}
+	return &Connections{Source: connection, Target: connection, Same: true}, nil
+}
+
+func (s *Setup) connection(cfg *rest.Config, scheme *runtime.Scheme) (*Connection, error) {
+	if s.WrapTransport != nil {
+		cfg.Wrap(s.WrapTransport)
+	}
+	httpClient, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("create HTTP client: %w", err)
+	}
+	mapper, err := NewMapper(cfg, httpClient, clock.RealClock{}, noMatchAge)
+	if err != nil {
+		return nil, err
+	}
+	live, err := client.New(cfg, client.Options{Scheme: scheme, HTTPClient: httpClient, Mapper: mapper})
+	if err != nil {
+		return nil, fmt.Errorf("create client: %w", err)
+	}
+	return &Connection{Config: cfg, HTTPClient: httpClient, Mapper: mapper, Client: live}, nil
+}

@@ -1,0 +1,79 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestHowASubcommandEnds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		run     Run
+		signals []os.Signal
+		code    int
+		errs    string
+	}{
+		"with a result":           {run: func(context.Context, []string, io.Writer) error { return nil }},
+		"with an error":           {run: func(context.Context, []string, io.Writer) error { return errors.New("no water") }, code: 2, errs: "Error: no water\n"},
+		"with a code and no text": {run: func(context.Context, []string, io.Writer) error { return Exit(1, nil) }, code: 1},
+		"with a code and a text": {
+			run: func(context.Context, []string, io.Writer) error {
+				return fmt.Errorf("x: %w", Exit(3, errors.New("no water")))
+			},
+			code: 3, errs: "Error: no water\n",
+		},
+		"after a signal": {
+			run:     func(context.Context, []string, io.Writer) error { select {} },
+			signals: []os.Signal{syscall.SIGINT}, code: 2, errs: "Error: interrupted\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			signals := make(chan os.Signal, 1)
+			for _, s := range tc.signals {
+				signals <- s
+			}
+			var out, errs bytes.Buffer
+			s := Subcommand{Run: tc.run}
+			g.Expect(s.supervise(nil, &out, &errs, signals)).To(Equal(tc.code))
+			g.Expect(errs.String()).To(Equal(tc.errs))
+			g.Expect(out.String()).To(BeEmpty())
+		})
+	}
+}
+
+func TestTheFirstArgumentChoosesASubcommand(t *testing.T) {
+	g := NewWithT(t)
+	subcommands := []Subcommand{{Name: "prune"}, {Name: "water"}}
+	for _, args := range [][]string{nil, {"--config=x"}, {"harvest"}, {"--config", "water"}} {
+		chosen, _ := choose(subcommands, args)
+		g.Expect(chosen).To(BeNil(), "%v", args)
+	}
+	chosen, rest := choose(subcommands, []string{"water", "-f", "x"})
+	g.Expect(chosen).To(BeIdenticalTo(&subcommands[1]))
+	g.Expect(rest).To(Equal([]string{"-f", "x"}))
+}
+
+func TestHelpListsSubcommands(t *testing.T) {
+	g := NewWithT(t)
+	program := gardener()
+	g.Expect(newFlags(program).usage(program)).NotTo(ContainSubstring("Subcommands"))
+	program.Subcommands = []Subcommand{{Name: "water", Purpose: "give the trees to drink"}}
+	g.Expect(newFlags(program).usage(program)).To(ContainSubstring("\nSubcommands (each explains itself with --help):\n  water               give the trees to drink\n"))
+}
+
+// An error that carries a code still says what it is about.
+func TestExitErrorsCanBeLookedInto(t *testing.T) {
+	g := NewWithT(t)
+	cause := errors.New("no water")
+	g.Expect(errors.Is(Exit(3, cause), cause)).To(BeTrue())
+	g.Expect(Exit(3, cause).Error()).To(Equal("no water"))
+	g.Expect(Exit(3, nil).Error()).To(Equal("exit code 3"))
+}

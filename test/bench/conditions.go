@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// verdicts are the two conditions of a set that tell how its objects do; "" is a condition that is not there.
+type verdicts struct{ healthy, progressing string }
+
+// settled and broken are what a set with one Deployment must say when that is rolled out, and when it is not.
+func settled() verdicts { return verdicts{healthy: "True", progressing: "False"} }
+func broken() verdicts  { return verdicts{healthy: "False", progressing: "True"} }
+
+func (v verdicts) String() string {
+	text := func(status string) string {
+		if status == "" {
+			return "absent"
+		}
+		return status
+	}
+	return fmt.Sprintf("ResourcesHealthy %s, ResourcesProgressing %s", text(v.healthy), text(v.progressing))
+}
+
+// verdictsOf reads them from a set.
+func verdictsOf(set map[string]any) verdicts {
+	var v verdicts
+	conditions, _, _ := unstructured.NestedSlice(set, "status", "conditions")
+	for _, entry := range conditions {
+		c, ok := entry.(map[string]any)
+		if !ok {
+			continue
+		}
+		status, _ := c["status"].(string)
+		switch c["type"] {
+		case "ResourcesHealthy":
+			v.healthy = status
+		case "ResourcesProgressing":
+			v.progressing = status
+		}
+	}
+	return v
+}
+
+// conditionTracker follows sets until they say what is wanted. A set and its Deployment have the same name.
+type conditionTracker struct {
+	last map[string]verdicts
+	// written tells when the watch of Deployments brought each version of them.
+	written map[string]map[string]time.Time
+
+	want    verdicts
+	missing map[string]bool
+	reached map[string]time.Time
+}
+
+func newConditionTracker() *conditionTracker {
+	return &conditionTracker{last: map[string]verdicts{}, written: map[string]map[string]time.Time{}}
+}
+
+// expect begins to wait for the sets.
+func (t *conditionTracker) expect(want verdicts, names ...string) {
+	t.want, t.written = want, map[string]map[string]time.Time{}
+	t.missing, t.reached = map[string]bool{}, map[string]time.Time{}
+	for _, name := range names {
+		if t.missing[name] = t.last[name] != want; !t.missing[name] {
+			delete(t.missing, name)
+		}
+	}
+}
+
+// done is true when no set is missing.
+func (t *conditionTracker) done() bool { return len(t.missing) == 0 }
+
+// see takes an event, also before anything is expected, and returns true when no set is missing any more.
+func (t *conditionTracker) see(e event) bool {
+	name := e.object.GetName()
+	if e.resource == deployments {
+		if t.written[name] == nil {
+			t.written[name] = map[string]time.Time{}
+		}
+		t.written[name][e.object.GetResourceVersion()] = e.at
+		return t.done()
+	}
+	t.last[name] = verdictsOf(e.content())
+	if t.missing[name] && t.last[name] == t.want {
+		t.reached[name] = e.at
+		delete(t.missing, name)
+	}
+	return t.done()
+}
+
+// begin is the moment from which the time of a set counts: when its Deployment was known to have changed, be it by the
+// answer to the request or, earlier, by the watch.
+func (t *conditionTracker) begin(name, resourceVersion string, answered time.Time) time.Time {
+	if seen, ok := t.written[name][resourceVersion]; ok && seen.Before(answered) {
+		return seen
+	}
+	return answered
+}
+
+// explain says what the sets that are missing have instead, most of them as one.
+func (t *conditionTracker) explain() string {
+	sets := map[string]int{}
+	for name := range t.missing {
+		sets[t.last[name].String()]++
+	}
+	parts := make([]string, 0, len(sets))
+	for _, what := range slices.Sorted(maps.Keys(sets)) {
+		parts = append(parts, fmt.Sprintf("%d say %s", sets[what], what))
+	}
+	return strings.Join(parts, "; ")
+}

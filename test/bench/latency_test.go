@@ -1,0 +1,52 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestLatencyRows(t *testing.T) {
+	took := func(n int, all time.Duration, last time.Duration) []time.Duration {
+		values := make([]time.Duration, n)
+		for i := range values {
+			values[i] = all * time.Millisecond
+		}
+		values[n-1] = last * time.Millisecond
+		return values
+	}
+	l := latency{deployments: 100, together: []int{1, 10}}
+	for name, tc := range map[string]struct {
+		took []time.Duration
+		want row
+	}{
+		"within both targets": {took(100, 50, 500), row{ours: "50 ms / 50 ms / 500 ms", verdict: pass}},
+		"a slow median":       {took(100, 51, 60), row{ours: "51 ms / 51 ms / 60 ms", verdict: miss}},
+		"a slow one":          {took(100, 5, 501), row{ours: "5 ms / 5 ms / 501 ms", verdict: miss}},
+		"not all of them":     {took(99, 5, 5), row{ours: "5 ms / 5 ms / 5 ms", verdict: miss}},
+		"none":                {nil, row{ours: "–", verdict: unmeasured}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			rounds := l.plan()
+			rounds[0].took, rounds[0].withWrite = tc.took, tc.took
+			rows := l.rows(rounds)
+			g.Expect(row{ours: rows[0].ours, verdict: rows[0].verdict}).To(Equal(tc.want))
+			g.Expect(rows[1:]).To(Equal([]row{
+				{measure: "Deployment broken → not Healthy, Progressing, median / p95 / max", workload: "100, 1 at a time", target: "≤ 50 ms / – / 500 ms", ours: "–", verdict: unmeasured},
+				{measure: "Deployment rolled out → Healthy, not Progressing, median / p95 / max", workload: "100, 10 at a time", target: "≤ 50 ms / – / 500 ms", ours: "–", verdict: unmeasured},
+				{measure: "Deployment broken → not Healthy, Progressing, median / p95 / max", workload: "100, 10 at a time", target: "≤ 50 ms / – / 500 ms", ours: "–", verdict: unmeasured},
+			}))
+		})
+	}
+}
+
+func TestAnotherVersionOfADeploymentIsAnotherTemplate(t *testing.T) {
+	g := NewWithT(t)
+	before, after := rolledDeployment(3, 2, "1"), rolledDeployment(3, 2, "2")
+	g.Expect(before.object.Object["spec"]).NotTo(Equal(after.object.Object["spec"]))
+	g.Expect(textOf(after.object.Object, "spec", "template", "metadata", "annotations", "bench.espalier.dev/version")).To(Equal("2"))
+	g.Expect(describe(after.object)).To(Equal("Deployment bench-ours-003/set-003"))
+	g.Expect(after.object.Object["spec"]).To(HaveKeyWithValue("replicas", int64(2)))
+}

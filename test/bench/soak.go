@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// soak looks whether the controller grows while everything around it changes all the time.
+type soak struct {
+	// length is how long everything changes, interval how often the controller is looked at.
+	length, interval time.Duration
+	// churned sets come, change and go; steady ones stay, and their objects are spoiled.
+	churned, steady int
+	// secrets is how many foreign Secrets are there at a time.
+	secrets int
+}
+
+// rolling is how many sets have a Deployment that is rolled out again and again.
+const rolling = 3
+
+func (s soak) run(ctx context.Context, r runner) (rows []row, err error) {
+	var samples []sample
+	r.report.say("")
+	r.report.step("soak of %s: starting the cluster (load average of the machine: %s)", s.length, load())
+	w := workload{size: size{sets: s.churned + s.steady + rolling, objects: objectsPerTemplate}, calm: time.Second}
+	b, err := open(ctx, r, setup{
+		controllerManager: true, fakeNode: true, unaudited: true, profiling: true,
+		controllers: "garbageCollector: {enabled: true, syncPeriod: 1m}",
+	}, w)
+	if err != nil {
+		return growthRows(nil, s.length), fmt.Errorf("soak: %w", err)
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	if err = b.do(ctx, func(ctx context.Context) error { return b.changeAll(ctx, s, &samples) }); err != nil {
+		err = fmt.Errorf("soak: %w", err)
+	}
+	return growthRows(samples, s.length), err
+}
+
+// changeAll appends the samples as it gets them. In the end all sets that are left must be applied.
+func (b *bench) changeAll(ctx context.Context, s soak, samples *[]sample) error {
+	if err := b.createNamespaces(ctx); err != nil {
+		return err
+	}
+	if err := b.startController(ctx); err != nil {
+		return err
+	}
+	c, err := newChurn(b, s)
+	if err != nil {
+		return err
+	}
+	b.report.step("creating %d steady sets, %d that roll out, %d foreign Secrets", s.steady, rolling, s.secrets)
+	if err := c.begin(ctx); err != nil {
+		return err
+	}
+	b.report.step("everything changes from now on, for %s", s.length)
+	changing, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, changing := errgroup.WithContext(changing)
+	for _, a := range c.actors() {
+		group.Go(func() error { return a.run(changing) })
+	}
+	group.Go(func() error {
+		defer cancel()
+		return b.sampleAll(changing, s, samples)
+	})
+	err = group.Wait()
+	b.report.detail("done meanwhile: %s", c.tally())
+	if err = errors.Join(context.Cause(ctx), err); err != nil {
+		return err
+	}
+	if err = c.allApplied(ctx); err != nil {
+		return err
+	}
+	b.report.step("soak: over; all sets that are left are applied")
+	return nil
+}
+
+// sampleAll looks at the controller until the time is over.
+func (b *bench) sampleAll(ctx context.Context, s soak, samples *[]sample) error {
+	begin := b.report.clock.Now()
+	profiled := false
+	for {
+		at := b.report.clock.Since(begin)
+		if at >= s.length {
+			return b.profileGrowth(ctx, "end")
+		}
+		taken, err := b.sample(ctx, at)
+		if err != nil {
+			return err
+		}
+		*samples = append(*samples, taken)
+		b.report.step("soak, %s: %s", at.Round(time.Second), taken)
+		if !profiled && at >= s.length/4 {
+			profiled = true
+			if err := b.profileGrowth(ctx, "quarter"); err != nil {
+				return err
+			}
+		}
+		if err := pause(ctx, min(s.interval, s.length-at)); err != nil {
+			return err
+		}
+	}
+}
+
+// sample collects the garbage first, so that the heap holds only what is in use.
+func (b *bench) sample(ctx context.Context, at time.Duration) (sample, error) {
+	if _, err := get(ctx, b.controller.profiles()+"heap?gc=1"); err != nil {
+		return sample{}, fmt.Errorf("collect garbage of the controller: %w", err)
+	}
+	page, err := b.controller.page(ctx)
+	if err != nil {
+		return sample{}, err
+	}
+	return readSample(page, at)
+}
+
+// profileGrowth saves what the heap and the goroutines are, for a comparison of two moments.
+func (b *bench) profileGrowth(ctx context.Context, moment string) error {
+	if b.runner.profiles == "" {
+		return nil
+	}
+	return errors.Join(
+		b.saveProfile(ctx, b.controller.profiles()+"heap?gc=1", "soak-"+moment, "heap"),
+		b.saveProfile(ctx, b.controller.profiles()+"goroutine", "soak-"+moment, "goroutine"),
+	)
+}
+
+// allApplied waits until every set that is not on its way out is applied.
+func (b *bench) allApplied(ctx context.Context) error {
+	return await(ctx, 2*time.Minute, "every set to be applied in the end", func(ctx context.Context) error {
+		list, err := b.source.objects.Resource(managedResources).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, set := range list.Items {
+			if set.GetDeletionTimestamp() != nil {
+				return fmt.Errorf("%s is still being deleted", set.GetName())
+			}
+			if applied(set.Object) == "" {
+				return fmt.Errorf("%s is not: %v", set.GetName(), set.Object["status"])
+			}
+		}
+		return nil
+	})
+}

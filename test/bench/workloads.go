@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// workload is sets of objects that are taken through every phase.
+type workload struct {
+	size
+	// twoClusters lets the sets be in another cluster than their objects.
+	twoClusters bool
+	// rest is the length of the window at rest.
+	rest time.Duration
+	// repairs is how many objects are spoiled, one after the other.
+	repairs int
+	// calm is how long a moment is after which it counts that nothing has happened.
+	calm time.Duration
+}
+
+func (w workload) String() string {
+	if w.twoClusters {
+		return w.size.String() + ", 2 clusters"
+	}
+	return w.size.String()
+}
+
+// workloads are measured one after the other, each on control planes of its own, and stand together in the table.
+type workloads []workload
+
+func (all workloads) run(ctx context.Context, r runner) ([]row, error) {
+	measured := make([]figures, 0, len(all))
+	var failures []error
+	for _, w := range all {
+		f, err := w.measure(ctx, r)
+		measured = append(measured, f)
+		if err != nil {
+			failures = append(failures, fmt.Errorf("measure %s: %w", w, err))
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return rowsOf(measured), errors.Join(failures...)
+}
+
+// measure returns what could be measured, also with an error. Whatever happens, nothing runs any more afterwards.
+func (w workload) measure(ctx context.Context, r runner) (f figures, err error) {
+	f = figures{workload: w}
+	r.report.say("")
+	r.report.step("workload %s: starting the cluster (load average of the machine: %s)", w, load())
+	b, err := open(ctx, r, setup{twoClusters: w.twoClusters, controllerManager: true, profiling: r.profiles != ""}, w)
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	err = b.do(ctx, func(ctx context.Context) error { return b.phases(ctx, &f) })
+	r.report.step("workload %s: done, stopping everything", w)
+	return f, err
+}
+
+// phases are in the order in which they are measured; each starts where the one before has ended.
+func (b *bench) phases(ctx context.Context, f *figures) error {
+	b.report.step("creating %d namespaces and starting the controller", 2*b.sets)
+	if err := b.createNamespaces(ctx); err != nil {
+		return err
+	}
+	if err := b.startController(ctx); err != nil {
+		return err
+	}
+	for _, phase := range []func(context.Context, *figures) error{
+		b.floor(1), b.converge, b.floor(2), b.atRest, b.drift, b.update, b.restart, b.remove, b.floor(3),
+	} {
+		if err := phase(ctx, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) floor(round int) func(context.Context, *figures) error {
+	return func(ctx context.Context, f *figures) error {
+		measured, err := b.measureFloor(ctx, round)
+		if err != nil {
+			return fmt.Errorf("measure bare client: %w", err)
+		}
+		f.floors = append(f.floors, measured)
+		return nil
+	}
+}

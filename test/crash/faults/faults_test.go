@@ -1,0 +1,113 @@
+package faults_test
+
+import (
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/espalier-dev/espalier/test/crash/crashtest"
+	"github.com/espalier-dev/espalier/test/crash/harness"
+)
+
+func everything() bool { return os.Getenv("CRASH_FAULTS") == "all" }
+
+// few are the scenarios that meet faults unless all do.
+func few() []string {
+	if everything() {
+		return []string{""}
+	}
+	return []string{"first apply, two", "first apply of a definition", "update that prunes, two", "immutable", "taker", "PersistentVolumeClaims", "repair of drift from"}
+}
+
+// fault is what goes wrong. Either part may be nil.
+type fault struct{ requests, streams func() harness.Fault }
+
+func storm(every, times int, concerns func(*http.Request) bool, disturb harness.Fault) fault {
+	return fault{requests: harness.Storm{Every: every, Times: times, Concerns: concerns, Disturb: disturb}.Start}
+}
+
+func streams(disturb func(time.Duration) harness.Fault, duration time.Duration) fault {
+	return fault{streams: func() harness.Fault { return disturb(duration) }}
+}
+
+func faults() map[string]fault {
+	return map[string]fault{
+		"every second write meets a conflict":                        storm(2, 12, harness.Writes, harness.Conflict),
+		"nothing but conflicts for a while":                          storm(1, 12, harness.Writes, harness.Conflict),
+		"too many requests, try again in a second":                   storm(2, 4, nil, harness.TooMany),
+		"a burst of errors of the API server":                        storm(1, 8, nil, harness.Broken),
+		"now and then the API server is not available":               storm(3, 10, nil, harness.Unavailable),
+		"every third write is carried out and answered by a timeout": storm(3, 10, harness.Writes, harness.TimedOut),
+		"every second write is carried out and its answer lost":      storm(2, 10, harness.Writes, harness.Lost),
+		"half of an answer is lost":                                  storm(2, 10, nil, harness.Truncated),
+		"some requests take a long time":                             storm(4, 3, nil, harness.Slow(2*time.Second)),
+		"watches end all the time":                                   streams(harness.ShortStreams, 300*time.Millisecond),
+		"watches end, and what was seen last is gone":                streams(harness.Expired, 300*time.Millisecond),
+		"watches tell everything late":                               streams(harness.LateStreams, 400*time.Millisecond),
+	}
+}
+
+func clockJumps() map[string][]time.Duration {
+	const far = 2 * time.Hour
+	return map[string][]time.Duration{
+		"the clock jumps ahead":            {far},
+		"the clock jumps back":             {-far},
+		"the clock jumps ahead and back":   {far, -far},
+		"the clock jumps back for a while": {-far, far},
+	}
+}
+
+// jumping lets the clock jump several times in the middle of the work.
+func jumping(jumps []time.Duration) func(*harness.Clock) error {
+	return func(clock *harness.Clock) error {
+		for _, each := range jumps {
+			time.Sleep(30 * time.Millisecond)
+			clock.Jump(each)
+		}
+		return nil
+	}
+}
+
+func TestFaultsChangeNothingAboutTheEnd(t *testing.T) {
+	g, suite := NewWithT(t), crashtest.New(t, few()...)
+	suite.References(t.Context(), 1)
+	g.Expect(suite.Failures()).To(BeZero())
+	plans := plans()
+	var runs []harness.Planned
+	for number, name := range slices.Sorted(maps.Keys(plans)) {
+		all := suite.Runs(name, plans[name])
+		if !everything() {
+			all = all[number%len(all):][:1]
+		}
+		runs = append(runs, all...)
+	}
+	suite.TryPlans(t.Context(), runs)
+	t.Logf("faults of connections and clocks: %d kinds, %d runs tried, %d passed", len(plans), len(runs), len(runs)-suite.Failures())
+	g.Expect(suite.Failures()).To(BeZero())
+}
+
+// plans are all faults, by their names.
+func plans() map[string]func() harness.Plan {
+	all := map[string]func() harness.Plan{}
+	for name, fault := range faults() {
+		all[name] = func() harness.Plan {
+			plan := harness.Plan{Parallel: true}
+			if fault.requests != nil {
+				plan.Fault = fault.requests()
+			}
+			if fault.streams != nil {
+				plan.Streams = fault.streams()
+			}
+			return plan
+		}
+	}
+	for name, jumps := range clockJumps() {
+		all[name] = func() harness.Plan { return harness.Plan{Parallel: true, During: jumping(jumps)} }
+	}
+	return all
+}

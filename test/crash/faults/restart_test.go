@@ -1,0 +1,76 @@
+package faults_test
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/espalier-dev/espalier/test/crash/crashtest"
+	"github.com/espalier-dev/espalier/test/crash/harness"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// TestARestartOfTheAPIServersChangesNothingAboutTheEnd kills both API servers in the middle of the work of several
+// controllers at once.
+func TestARestartOfTheAPIServersChangesNothingAboutTheEnd(t *testing.T) {
+	g := NewWithT(t)
+	_, err := local.ForTests()
+	g.Expect(err).NotTo(HaveOccurred())
+	dir := t.TempDir()
+	planes, err := local.StartTestServers(t.Context(), dir, os.Getenv(local.AssetsVariable))
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { g.Expect(local.StopAll(planes)).To(Succeed()) }()
+	t.Setenv(local.TestServersVariable, dir)
+
+	suite := crashtest.New(t, few()...)
+	suite.References(t.Context(), 1)
+	g.Expect(suite.Failures()).To(BeZero())
+	suite.Workers = suite.Size() // the restart concerns them all
+	pauses := []time.Duration{20 * time.Millisecond}
+	if everything() {
+		pauses = append(pauses, 0, 50*time.Millisecond, 150*time.Millisecond, 400*time.Millisecond)
+	}
+	for _, pause := range pauses {
+		restart := restartOnce(t.Context(), planes, suite.Size(), pause)
+		runs := suite.Runs("the API servers are restarted", func() harness.Plan { return harness.Plan{Parallel: true, During: restart} })
+		suite.TryPlans(t.Context(), runs)
+		t.Logf("restart %v into the work: %d runs tried, %d passed", pause, len(runs), len(runs)-suite.Failures())
+		g.Expect(suite.Failures()).To(BeZero())
+	}
+}
+
+// restartOnce returns what every run calls when it has begun, and what returns when the servers have been restarted:
+// after so many runs have begun, and a while.
+func restartOnce(ctx context.Context, planes []*local.ControlPlane, runs int, pause time.Duration) func(*harness.Clock) error {
+	begun := make(chan struct{}, runs)
+	restart := sync.OnceValue(func() error {
+		late := time.After(time.Minute) // one that has failed never begins
+		for range runs {
+			select {
+			case <-begun:
+			case <-late:
+			}
+		}
+		time.Sleep(pause)
+		for _, each := range planes {
+			if err := each.StopAPIServer(); err != nil {
+				return err
+			}
+		}
+		time.Sleep(time.Second)
+		for _, each := range planes {
+			if err := each.StartAPIServer(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return func(*harness.Clock) error {
+		begun <- struct{}{}
+		return restart()
+	}
+}

@@ -1,0 +1,25 @@
+package harness
+
+import (
+	"sync/atomic"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Clock is the real one, but for a difference that may change in the middle of a run: somebody has set it. Timers take as long
+// as they would.
+type Clock struct {
+	clock.RealClock
+
+	offset atomic.Int64
+}
+
+// Now implements clock.Clock.
+func (c *Clock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.offset.Load())) }
+
+// Since implements clock.Clock.
+func (c *Clock) Since(at time.Time) time.Duration { return c.Now().Sub(at) }
+
+// Jump sets the clock forward, or back if by is negative.
+func (c *Clock) Jump(by time.Duration) { c.offset.Add(int64(by)) }

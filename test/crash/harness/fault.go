@@ -1,0 +1,225 @@
+package harness
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Storm is a fault that disturbs every so many-th of the requests that it concerns, and ends after so many.
+type Storm struct {
+	// Every is 1 for all of them; Times is how many are disturbed.
+	Every, Times int
+	// Concerns says which requests; nil stands for all that count.
+	Concerns func(*http.Request) bool
+	// Disturb is what happens to them.
+	Disturb Fault
+}
+
+// Start returns the storm as a Fault for one run.
+func (s Storm) Start() Fault {
+	var mu sync.Mutex
+	met, made := 0, 0
+	hits := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		met++
+		if made >= s.Times || met%s.Every != 0 {
+			return false
+		}
+		made++
+		return true
+	}
+	concerns := s.Concerns
+	if concerns == nil {
+		concerns = Counts
+	}
+	return func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
+		if concerns(request) && hits() {
+			return s.Disturb(request, next)
+		}
+		return next.RoundTrip(request) //nolint:wrapcheck // a transport passes errors as they are
+	}
+}
+
+// Writes tells whether a request changes something that is compared.
+func Writes(request *http.Request) bool { return request.Method != http.MethodGet && Counts(request) }
+
+// Conflict refuses a write because of somebody else's.
+func Conflict(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
+	reason := metav1.StatusReasonConflict
+	if request.Method == http.MethodPost {
+		reason = metav1.StatusReasonAlreadyExists
+	}
+	return refusal(request, http.StatusConflict, reason, nil)
+}
+
+// TooMany refuses a request and asks to repeat it in a second.
+func TooMany(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
+	return refusal(request, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, http.Header{"Retry-After": {"1"}})
+}
+
+// Broken refuses a request because the API server is at fault.
+func Broken(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
+	return refusal(request, http.StatusInternalServerError, metav1.StatusReasonInternalError, nil)
+}
+
+// Unavailable refuses a request because there is no API server.
+func Unavailable(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
+	return refusal(request, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, nil)
+}
+
+// TimedOut carries a request out and says that it took too long.
+func TimedOut(request *http.Request, next http.RoundTripper) (*http.Response, error) {
+	if err := carryOut(request, next); err != nil {
+		return nil, err
+	}
+	return refusal(request, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, nil)
+}
+
+// Lost carries a request out and loses the connection.
+func Lost(request *http.Request, next http.RoundTripper) (*http.Response, error) {
+	if err := carryOut(request, next); err != nil {
+		return nil, err
+	}
+	return nil, io.ErrUnexpectedEOF
+}
+
+func carryOut(request *http.Request, next http.RoundTripper) error {
+	response, err := next.RoundTrip(request)
+	if err != nil {
+		return err //nolint:wrapcheck // a transport passes errors as they are
+	}
+	return response.Body.Close() //nolint:wrapcheck // as above
+}
+
+// Truncated loses the second half of an answer.
+func Truncated(request *http.Request, next http.RoundTripper) (*http.Response, error) {
+	response, err := next.RoundTrip(request)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // a transport passes errors as they are
+	}
+	defer response.Body.Close() //nolint:errcheck // nothing is lost
+	whole, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // as above
+	}
+	response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(whole[:len(whole)/2]), failing{}))
+	return response, nil
+}
+
+type failing struct{}
+
+// Read implements io.Reader.
+func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// Slow delays a request.
+func Slow(by time.Duration) Fault {
+	return func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
+		select {
+		case <-time.After(by):
+		case <-request.Context().Done():
+			return nil, request.Context().Err() //nolint:wrapcheck // a transport passes errors as they are
+		}
+		return next.RoundTrip(request) //nolint:wrapcheck // as above
+	}
+}
+
+// ShortStreams ends every watch after a while.
+func ShortStreams(after time.Duration) Fault {
+	return func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
+		response, err := next.RoundTrip(request)
+		if err == nil {
+			body := response.Body
+			time.AfterFunc(after, func() { _ = body.Close() })
+		}
+		return response, err //nolint:wrapcheck // a transport passes errors as they are
+	}
+}
+
+// LateStreams delays what watches tell.
+func LateStreams(by time.Duration) Fault {
+	return func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
+		response, err := next.RoundTrip(request)
+		if err == nil {
+			response.Body = &late{response.Body, by}
+		}
+		return response, err //nolint:wrapcheck // a transport passes errors as they are
+	}
+}
+
+type late struct {
+	io.ReadCloser
+	by time.Duration
+}
+
+// Read implements io.Reader.
+func (l *late) Read(into []byte) (int, error) {
+	n, err := l.ReadCloser.Read(into)
+	time.Sleep(l.by)
+	return n, err //nolint:wrapcheck // a transport passes errors as they are
+}
+
+// Expired ends every watch after a while, and then says that what was seen last is too old to go on from: at once, or as the
+// first event of a stream, in turns.
+func Expired(after time.Duration) Fault {
+	var mu sync.Mutex
+	turn := 0
+	short := ShortStreams(after)
+	return func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
+		query := request.URL.Query()
+		if query.Get("resourceVersion") == "" || query.Has("sendInitialEvents") {
+			return short(request, next)
+		}
+		mu.Lock()
+		turn++
+		now := turn % 3
+		mu.Unlock()
+		switch now {
+		case 0:
+			return short(request, next)
+		case 1:
+			return refusal(request, http.StatusGone, metav1.StatusReasonExpired, nil)
+		}
+		event, err := json.Marshal(map[string]any{"type": "ERROR", "object": status(request, http.StatusGone, metav1.StatusReasonExpired)})
+		if err != nil {
+			return nil, fmt.Errorf("encode event: %w", err)
+		}
+		return respond(request, http.StatusOK, nil, event), nil
+	}
+}
+
+func status(request *http.Request, code int32, reason metav1.StatusReason) metav1.Status {
+	at, _ := parse(request.URL.Path)
+	return metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code, Reason: reason,
+		Message: "a test says so: " + string(reason), Details: &metav1.StatusDetails{Group: at.group, Kind: at.resource, Name: at.name},
+	}
+}
+
+func refusal(request *http.Request, code int, reason metav1.StatusReason, header http.Header) (*http.Response, error) {
+	body, err := json.Marshal(status(request, int32(code), reason))
+	if err != nil {
+		return nil, fmt.Errorf("encode status: %w", err)
+	}
+	return respond(request, code, header, body), nil
+}
+
+func respond(request *http.Request, code int, header http.Header, body []byte) *http.Response {
+	if header == nil {
+		header = http.Header{}
+	}
+	header = header.Clone()
+	header.Set("Content-Type", "application/json")
+	return &http.Response{
+		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: request,
+	}
+}

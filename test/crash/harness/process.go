@@ -1,0 +1,124 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/managedresource"
+	"github.com/espalier-dev/espalier/internal/process"
+)
+
+// Process is a controller that runs within the test's process and remembers nothing of an earlier one.
+type Process struct {
+	Gate *Gate
+
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+	log    *log
+}
+
+// StartProcess starts a controller behind a gate, with a clock. What goes wrong is told by Failure.
+func StartProcess(ctx context.Context, cfg *config.ResourceManagerConfiguration, gate *Gate, clk *Clock) *Process {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &Process{Gate: gate, cancel: cancel, done: make(chan struct{}), log: &log{}}
+	go func() {
+		defer close(p.done)
+		p.err = p.run(ctx, cfg, clk)
+	}()
+	return p
+}
+
+func (p *Process) run(ctx context.Context, cfg *config.ResourceManagerConfiguration, clk *Clock) error {
+	needs, err := managedresource.Needs()
+	if err != nil {
+		return fmt.Errorf("prepare controller: %w", err)
+	}
+	needs.SkipNameValidation = true
+	setup := &process.Setup{
+		Program: process.Program{Name: "managedresource-controller", SharesLease: true}, Config: cfg.Process(),
+		Log: p.log.logger(), WrapTransport: p.Gate.Wrap, Clock: clk,
+	}
+	clusters, err := setup.Connect(ctx, needs)
+	if err != nil {
+		return fmt.Errorf("connect controller: %w", err)
+	}
+	if err := managedresource.Add(ctx, clusters, cfg, prometheus.NewRegistry()); err != nil {
+		return fmt.Errorf("add controllers: %w", err)
+	}
+	return clusters.Start(ctx) //nolint:wrapcheck // a controller's own words
+}
+
+// Stop ends the process, which may go on for a moment but cannot send anything any more, and returns without waiting.
+func (p *Process) Stop() {
+	p.Gate.Kill()
+	p.cancel()
+}
+
+// Wait waits until a process that was stopped has ended.
+func (p *Process) Wait() { <-p.done }
+
+// Failure is what no process may do: end although nobody stopped it or cut it off, or panic.
+func (p *Process) Failure() error {
+	if complaints := p.log.complaints(); len(complaints) > 0 {
+		return fmt.Errorf("the controller logged: %s", strings.Join(complaints, "\n"))
+	}
+	select {
+	case <-p.done:
+		if !p.Gate.Dead() {
+			return fmt.Errorf("the controller ended: %w", p.err)
+		}
+	default:
+	}
+	return nil
+}
+
+// Log returns the last lines of the log.
+func (p *Process) Log() string { return p.log.tail() }
+
+// log keeps the last lines of a process's log, and all that tell of a panic.
+type log struct {
+	mu      sync.Mutex
+	lines   []string
+	panics  []string
+	ignored int
+}
+
+const keptLines = 60
+
+func (l *log) logger() logr.Logger {
+	return funcr.New(func(prefix, args string) { l.add(prefix + " " + args) }, funcr.Options{LogTimestamp: true, Verbosity: 1})
+}
+
+func (l *log) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if strings.Contains(strings.ToLower(line), "panic") {
+		l.panics = append(l.panics, line)
+	}
+	l.lines = append(l.lines, line)
+	if len(l.lines) > keptLines {
+		l.ignored += len(l.lines) - keptLines
+		l.lines = slices.Clone(l.lines[len(l.lines)-keptLines:])
+	}
+}
+
+func (l *log) complaints() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.panics)
+}
+
+func (l *log) tail() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Sprintf("(%d lines before)\n%s", l.ignored, strings.Join(l.lines, "\n"))
+}

@@ -1,0 +1,133 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+)
+
+// mostDryRuns is how often a scenario may run undisturbed until enough runs have come to the same. On a machine that does a
+// lot besides, a watch can be so late that something is asked once more.
+const mostDryRuns = 6
+
+// Dry runs a scenario undisturbed until that has come to the same so many times, and requires that it ends as its author
+// says. It is a failure if it ends in two ways, or if no number of requests comes up often enough.
+func Dry(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, times int) (*Reference, error) {
+	var references []*Reference
+	var different error
+	for len(references) < mostDryRuns {
+		outcome, err := Run(ctx, env, scenario, Plan{}, nil)
+		if err != nil {
+			return nil, fmt.Errorf("run undisturbed: %w", err)
+		}
+		next := newReference(outcome)
+		if err := errors.Join(next.complete(), promised(scenario, outcome)); err != nil {
+			return nil, fmt.Errorf("run undisturbed: %w", err)
+		}
+		alike := 1
+		for _, each := range references {
+			if text := difference(each.End, next.End); text != "" {
+				return nil, fmt.Errorf("two undisturbed runs end differently, so nothing can be compared with them:\n%s", text)
+			}
+			if err := alikeRequests(each, next); err != nil {
+				different = err
+				continue
+			}
+			alike++
+		}
+		if alike >= times {
+			return next, nil
+		}
+		references = append(references, next)
+	}
+	return nil, different
+}
+
+// complete requires that there is anything to cut.
+func (r *Reference) complete() error {
+	if len(r.Requests) == 0 {
+		return errors.New("the controller sent nothing at which it could be cut off")
+	}
+	return nil
+}
+
+// alikeRequests requires that two undisturbed runs send as many requests.
+func alikeRequests(one, other *Reference) error {
+	if len(one.Requests) == len(other.Requests) {
+		return nil
+	}
+	return fmt.Errorf("two undisturbed runs send %d and %d requests that count, so the number of a request does not say which one it is; "+
+		"something in the scenario depends on timing:\n%s", len(one.Requests), len(other.Requests),
+		lineDifference(strings.Join(one.Requests, "\n"), strings.Join(other.Requests, "\n")))
+}
+
+func newReference(outcome Outcome) *Reference {
+	r := &Reference{Requests: outcome.Requests, End: outcome.end.Snapshot, stays: map[string]bool{}, deletions: map[string]bool{}}
+	for key, uid := range outcome.before.uids {
+		if outcome.end.uids[key] == uid {
+			r.stays[key] = true
+		}
+	}
+	for _, each := range outcome.deletions {
+		r.deletions[each] = true
+	}
+	return r
+}
+
+// promised requires of an undisturbed run what the scenario says about it.
+func promised(scenario Scenario, outcome Outcome) error {
+	var findings []string
+	for _, key := range scenario.Stays {
+		if uid := outcome.before.uids[key]; uid == "" || outcome.end.uids[key] != uid {
+			findings = append(findings, key+" did not stay")
+		}
+	}
+	for _, key := range scenario.Goes {
+		if uid := outcome.before.uids[key]; uid == "" || outcome.end.uids[key] == uid {
+			findings = append(findings, key+" did not go")
+		}
+	}
+	if len(findings) > 0 {
+		return errors.New(strings.Join(findings, "; "))
+	}
+	return orphans(scenario, outcome)
+}
+
+// orphans requires that every object which bears the origin of a set is listed there.
+func orphans(scenario Scenario, outcome Outcome) error {
+	kept := slices.Sorted(slices.Values(scenario.Kept))
+	if !slices.Equal(outcome.end.orphans, kept) {
+		return fmt.Errorf("of the objects that bear the origin of a set these are not in its status: %v, and these should be: %v", outcome.end.orphans, kept)
+	}
+	return nil
+}
+
+// Try runs a scenario as planned and requires that it comes to the same as the reference: all objects and sets are
+// alike, nothing was deleted that is not deleted undisturbed, and nothing is orphaned. It returns how many of the cuts
+// were made.
+func Try(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, plan Plan, reference *Reference) (int, error) {
+	outcome, err := Run(ctx, env, scenario, plan, reference)
+	if err != nil {
+		return outcome.Made, err
+	}
+	var findings []string
+	for key := range reference.stays {
+		if outcome.end.uids[key] != outcome.before.uids[key] {
+			findings = append(findings, key+" was deleted and created anew")
+		}
+	}
+	for _, each := range outcome.deletions {
+		if !reference.deletions[each] {
+			findings = append(findings, "undisturbed there is no "+each)
+		}
+	}
+	slices.Sort(findings)
+	if len(findings) > 0 {
+		return outcome.Made, errors.New(strings.Join(slices.Compact(findings), "; "))
+	}
+	return outcome.Made, orphans(scenario, outcome)
+}

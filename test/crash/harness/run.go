@@ -1,0 +1,337 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+)
+
+const (
+	// patience is how long something may take until everything is as it must be, on a machine that does a lot besides.
+	patience = 90 * time.Second
+	// poll is the pause between two looks.
+	poll = 10 * time.Millisecond
+	// calm is how long a process may send nothing until it counts as done, calmUndisturbed the same where the number of
+	// its requests is what we want to know.
+	calm            = 120 * time.Millisecond
+	calmUndisturbed = 500 * time.Millisecond
+)
+
+// Outcome is what came of a run.
+type Outcome struct {
+	// Made is how many of the cuts were made.
+	Made int
+	// Requests are those that the first process sent in Act, as far as they count.
+	Requests []string
+
+	end       state
+	before    state
+	deletions []string
+}
+
+// run is one run of a scenario.
+type run struct {
+	*World
+	scenario  Scenario
+	plan      Plan
+	reference *Reference
+	env       *managedresourcetest.Env
+
+	clock     *Clock
+	processes []*Process
+	ended     []*Process
+	armed     bool
+	made      int
+	requests  []string
+	deletions []string
+	missed    bool // Meanwhile has not happened yet
+}
+
+// Run carries out a scenario as planned. With a reference it requires the same end, otherwise it waits until nothing
+// happens any more. The env lends its rights and its configuration.
+func Run(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, plan Plan, reference *Reference) (outcome Outcome, err error) {
+	world, err := NewWorld(ctx, env.Source, env.Target)
+	if err != nil {
+		return Outcome{}, err
+	}
+	r := &run{World: world, scenario: scenario, plan: plan, reference: reference, env: env, clock: &Clock{}, missed: scenario.Meanwhile != nil}
+	r.clock.Jump(scenario.Ahead)
+	defer func() {
+		for _, each := range r.processes {
+			each.Stop()
+		}
+		for _, each := range append(r.processes, r.ended...) {
+			each.Wait()
+			if failure := each.Failure(); failure != nil {
+				err = errors.Join(err, failure)
+			}
+		}
+		if err != nil {
+			err = fmt.Errorf("%w\nthe end of the controllers' logs:\n%s", err, r.logs())
+		}
+		err = errors.Join(err, world.Close(context.WithoutCancel(ctx)))
+	}()
+	return r.drive()
+}
+
+func (r *run) drive() (outcome Outcome, err error) {
+	if r.scenario.Begin != nil {
+		r.scenario.Begin(r.World)
+	}
+	r.startAll()
+	for number, each := range r.scenario.First {
+		if err := r.step(fmt.Sprintf("first state, step %d", number+1), each, calm); err != nil {
+			return Outcome{}, err
+		}
+	}
+	outcome.before = r.observe()
+	if r.scenario.Down != nil {
+		r.stopAll()
+		r.scenario.Down(r.World)
+		r.armed = true
+		r.startAll()
+	} else {
+		r.armed = true
+		for number, each := range r.processes {
+			r.arm(each.Gate, number)
+		}
+	}
+	if err := r.act(); err != nil {
+		return Outcome{}, err
+	}
+	outcome.end, err = r.end()
+	outcome.Made, outcome.Requests, outcome.deletions = r.made, r.nameless(r.requests), r.nameless(r.deletions)
+	return outcome, errors.Join(err, r.Err())
+}
+
+// nameless replaces the namespace in texts that are compared with those of other runs.
+func (r *run) nameless(texts []string) []string {
+	all := make([]string, 0, len(texts))
+	for _, each := range texts {
+		all = append(all, strings.ReplaceAll(each, r.NS, "$NS"))
+	}
+	return all
+}
+
+func (r *run) act() error {
+	during := make(chan error, 1)
+	begin := sync.OnceFunc(func() {
+		if r.plan.During == nil {
+			close(during)
+			return
+		}
+		go func() {
+			during <- r.plan.During(r.clock)
+			close(during)
+		}()
+	})
+	for number, each := range r.scenario.Act {
+		if each.Do != nil {
+			each.Do(r.World)
+		}
+		begin()
+		each.Do = nil
+		if err := r.step(fmt.Sprintf("step %d", number+1), each, calm); err != nil {
+			return errors.Join(err, <-during)
+		}
+	}
+	if err := <-during; err != nil {
+		return err
+	}
+	if r.reference == nil {
+		if err := r.await("calm before the end", func() bool { return true }, calmUndisturbed); err != nil {
+			return err
+		}
+	}
+	r.note()
+	if r.missed {
+		r.missed = false
+		return r.step("meanwhile", *r.scenario.Meanwhile, calm)
+	}
+	return nil
+}
+
+// note keeps what the process that runs first has sent.
+func (r *run) note() {
+	if r.requests == nil {
+		r.requests = r.victim().Gate.Seen()
+	}
+}
+
+// end waits for the end as it must be, or for any end if nothing is known of it.
+func (r *run) end() (state, error) {
+	var end state
+	if r.reference == nil {
+		err := r.await("the end", func() bool {
+			before := r.setsSnapshot()
+			end = r.observe()
+			return difference(before, r.setsSnapshot()) == ""
+		}, calmUndisturbed)
+		r.note()
+		r.collect()
+		return end, err
+	}
+	sets := Snapshot{}
+	for key, text := range r.reference.End {
+		if strings.HasPrefix(key, "ManagedResource/") {
+			sets[key] = text
+		}
+	}
+	err := r.await("the end", func() bool {
+		if difference(sets, r.setsSnapshot()) != "" {
+			return false
+		}
+		end = r.observe()
+		return difference(r.reference.End, end.Snapshot) == ""
+	}, calm)
+	r.collect()
+	if err != nil {
+		end = r.observe()
+		return end, fmt.Errorf("%w; it is not as it is undisturbed:\n%s", err, difference(r.reference.End, end.Snapshot))
+	}
+	return end, nil
+}
+
+// step makes a change and waits until it is dealt with.
+func (r *run) step(what string, step Step, silence time.Duration) error {
+	if step.Do != nil {
+		step.Do(r.World)
+	}
+	until := step.Until
+	if until == nil {
+		until = (*World).Applied
+	}
+	return r.await(what, func() bool { return until(r.World) }, silence)
+}
+
+// await waits until something is so and nothing has been sent for a while. If the process is cut off, another one takes
+// over.
+func (r *run) await(what string, so func() bool, silence time.Duration) error {
+	deadline := time.Now().Add(patience)
+	for ; ; time.Sleep(poll) {
+		if r.Err() != nil {
+			return r.Err()
+		}
+		if err := r.watchProcesses(); err != nil {
+			return err
+		}
+		if r.scenario.Foreign != nil {
+			r.scenario.Foreign(r.World)
+		}
+		if r.quiet(silence) && so() && r.quiet(silence) && !r.victim().Gate.Dead() {
+			return r.Err()
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("waited %v for %s", patience, what)
+		}
+	}
+}
+
+func (r *run) quiet(silence time.Duration) bool {
+	return !slices.ContainsFunc(r.processes, func(p *Process) bool { return p.Gate.Quiet() < silence })
+}
+
+// watchProcesses replaces a process that was cut off.
+func (r *run) watchProcesses() error {
+	for number, each := range r.processes {
+		if !each.Gate.Dead() {
+			if err := each.Failure(); err != nil {
+				return err
+			}
+			continue
+		}
+		r.made++
+		r.note()
+		r.deletions = append(r.deletions, each.Gate.Deletions()...)
+		each.Stop()
+		r.ended = append(r.ended, each)
+		if r.missed {
+			r.missed = false
+			r.scenario.Meanwhile.Do(r.World)
+		}
+		r.processes[number] = r.start(number)
+	}
+	return nil
+}
+
+func (r *run) victim() *Process { return r.processes[r.scenario.Victim] }
+
+func (r *run) startAll() {
+	for number := range max(1, len(r.scenario.Classes)) {
+		r.processes = append(r.processes, r.start(number))
+	}
+}
+
+func (r *run) stopAll() {
+	r.collect()
+	for _, each := range r.processes {
+		each.Stop()
+		each.Wait()
+	}
+	r.ended, r.processes = append(r.ended, r.processes...), nil
+}
+
+// collect keeps what the processes that run have deleted.
+func (r *run) collect() {
+	for _, each := range r.processes {
+		r.deletions = append(r.deletions, each.Gate.Deletions()...)
+	}
+}
+
+func (r *run) start(number int) *Process {
+	counts := Counts
+	if r.scenario.Workloads {
+		counts = CountsWithoutVerdicts
+	}
+	gate := NewGate(counts, r.plan.Streams)
+	if r.armed {
+		r.arm(gate, number)
+	}
+	return StartProcess(r.ctx, r.configuration(number), gate, r.clock)
+}
+
+func (r *run) arm(gate *Gate, number int) {
+	cut := Cut{}
+	if number == r.scenario.Victim && r.made < len(r.plan.Cuts) {
+		cut = r.plan.Cuts[r.made]
+	}
+	gate.Arm(cut, r.plan.Fault)
+}
+
+func (r *run) configuration(number int) *config.ResourceManagerConfiguration {
+	cfg := *r.env.Config
+	cfg.SourceClientConnection.Namespaces = []string{r.NS}
+	if len(r.scenario.Classes) > 0 {
+		cfg.Controllers.ResourceClass = ptr.To(r.scenario.Classes[number])
+	}
+	// A period would bring work that nothing has caused.
+	cfg.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Minute}
+	cfg.Controllers.Health.SyncPeriod = &metav1.Duration{Duration: time.Minute}
+	if !r.plan.Parallel {
+		one := ptr.To(1)
+		cfg.Controllers.ManagedResource.ConcurrentSyncs, cfg.Controllers.Health.ConcurrentSyncs = one, one
+		cfg.Espalier.ManagedResource.MaxConcurrentRequests = one
+	}
+	if r.scenario.Configure != nil {
+		r.scenario.Configure(&cfg)
+	}
+	return &cfg
+}
+
+func (r *run) logs() string {
+	var texts []string
+	for _, each := range append(slices.Clone(r.ended), r.processes...) {
+		texts = append(texts, each.Log())
+	}
+	return strings.ReplaceAll(strings.Join(texts, "\n-- next process --\n"), r.NS, "$NS")
+}

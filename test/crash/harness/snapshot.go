@@ -1,0 +1,233 @@
+package harness
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Snapshot is all that a scenario is about as it stands, without what differs from run to run by nature: the text of each
+// object by "Kind/name", or "Kind/namespace/name" where the namespace is another one than the world's.
+type Snapshot map[string]string
+
+// state is a snapshot with what cannot be compared between runs.
+type state struct {
+	Snapshot
+	uids    map[string]types.UID
+	orphans []string
+}
+
+const originAnnotation = "resources.gardener.cloud/origin"
+
+// sets reads the sets only.
+func (w *World) setsSnapshot() Snapshot {
+	found := Snapshot{}
+	for _, mr := range w.managedResources() {
+		content := &unstructured.Unstructured{}
+		w.do("convert set", func() error {
+			text, err := json.Marshal(mr)
+			if err != nil {
+				return err //nolint:wrapcheck // do says what was tried
+			}
+			return json.Unmarshal(text, &content.Object)
+		})
+		found["ManagedResource/"+mr.Name] = w.normalized(content)
+	}
+	return found
+}
+
+// observe reads everything.
+func (w *World) observe() state {
+	found := state{Snapshot: w.setsSnapshot(), uids: map[string]types.UID{}}
+	listed := map[string]bool{}
+	for _, mr := range w.managedResources() {
+		for _, ref := range mr.Status.Resources {
+			listed[mr.Name+" "+w.key(ref.Kind, ref.Namespace, ref.Name)] = true
+		}
+	}
+	add := func(live *unstructured.Unstructured) {
+		key := w.key(live.GetKind(), live.GetNamespace(), live.GetName())
+		found.Snapshot[key] = w.normalized(live)
+		found.uids[key] = live.GetUID()
+		origin, ours := strings.CutPrefix(live.GetAnnotations()[originAnnotation], w.NS+"/")
+		if ours && !listed[origin+" "+key] {
+			found.orphans = append(found.orphans, key)
+		}
+	}
+	for _, kind := range w.orderedKinds() {
+		for _, namespace := range w.namespaces() {
+			for _, live := range w.list(kind, namespace) {
+				add(&live)
+			}
+		}
+	}
+	for each := range w.scoped {
+		if live := w.Live(each.kind.GroupVersion().String()+"/"+each.kind.Kind, each.name); live != nil {
+			add(live)
+		}
+	}
+	slices.Sort(found.orphans)
+	return found
+}
+
+// namespaces are the world's own one and those that its sets contain.
+func (w *World) namespaces() []string {
+	all := []string{w.NS}
+	for each := range w.scoped {
+		if each.kind.Kind == "Namespace" {
+			all = append(all, each.name)
+		}
+	}
+	return all
+}
+
+func (w *World) list(kind schema.GroupVersionKind, namespace string) []unstructured.Unstructured {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	w.do("list "+kind.Kind, func() error {
+		err := w.Target.List(w.ctx, list, client.InNamespace(namespace))
+		if meta.IsNoMatchError(err) {
+			return nil
+		}
+		return ignoreAbsent(err)
+	})
+	return slices.DeleteFunc(list.Items, func(each unstructured.Unstructured) bool {
+		_, read := w.documents[each.GetName()]
+		return each.GetName() == "kube-root-ca.crt" || kind.Kind == "ServiceAccount" && each.GetName() == "default" || kind.Kind == "Secret" && read
+	})
+}
+
+func (w *World) key(kind, namespace, name string) string {
+	parts := []string{kind, name}
+	if namespace != "" && namespace != w.NS {
+		parts = []string{kind, namespace, name}
+	}
+	return strings.ReplaceAll(strings.Join(parts, "/"), w.NS, "$NS")
+}
+
+// normalized is the text of an object without what differs from run to run.
+func (w *World) normalized(live *unstructured.Unstructured) string {
+	content := live.DeepCopy()
+	deleting := content.GetDeletionTimestamp() != nil
+	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
+		unstructured.RemoveNestedField(content.Object, "metadata", field)
+	}
+	if deleting {
+		_ = unstructured.SetNestedField(content.Object, "true", "metadata", "deletionTimestamp")
+	}
+	if content.GetKind() == "ManagedResource" {
+		unstructured.RemoveNestedField(content.Object, "metadata", "managedFields")
+		normalizeConditions(content)
+		w.normalizeChecksum(content)
+	} else {
+		unstructured.RemoveNestedField(content.Object, "status")
+		normalizeManagedFields(content)
+	}
+	unstructured.RemoveNestedField(content.Object, "metadata", "annotations", "deployment.kubernetes.io/revision")
+	if ip, _, _ := unstructured.NestedString(content.Object, "spec", "clusterIP"); ip != "None" {
+		unstructured.RemoveNestedField(content.Object, "spec", "clusterIP")
+		unstructured.RemoveNestedField(content.Object, "spec", "clusterIPs")
+	}
+	text, err := json.MarshalIndent(content.Object, "", " ")
+	if err != nil {
+		return err.Error()
+	}
+	return strings.ReplaceAll(string(text), w.NS, "$NS")
+}
+
+func normalizeConditions(mr *unstructured.Unstructured) {
+	conditions, _, _ := unstructured.NestedSlice(mr.Object, "status", "conditions")
+	slices.SortFunc(conditions, func(a, b any) int { return strings.Compare(conditionType(a), conditionType(b)) }) // as they came up
+	for _, each := range conditions {
+		if condition, ok := each.(map[string]any); ok {
+			delete(condition, "lastTransitionTime")
+			delete(condition, "lastUpdateTime")
+		}
+	}
+	if len(conditions) > 0 {
+		_ = unstructured.SetNestedSlice(mr.Object, conditions, "status", "conditions")
+	}
+}
+
+func conditionType(condition any) string {
+	fields, _ := condition.(map[string]any)
+	text, _ := fields["type"].(string)
+	return text
+}
+
+// normalizeChecksum tells whether the checksum is that of the set's Secrets, since these hold the namespace's name.
+func (w *World) normalizeChecksum(mr *unstructured.Unstructured) {
+	sum, found, _ := unstructured.NestedString(mr.Object, "status", "secretsDataChecksum")
+	if !found {
+		return
+	}
+	text := "another one"
+	if _, known := w.sets[mr.GetName()]; known && sum == w.checksum(mr.GetName()) {
+		text = "that of its Secrets"
+	}
+	_ = unstructured.SetNestedField(mr.Object, text, "status", "secretsDataChecksum")
+}
+
+// normalizeManagedFields keeps who owns what, but for what the controllers of the control plane and writers of status own.
+func normalizeManagedFields(live *unstructured.Unstructured) {
+	entries := slices.DeleteFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == "kube-controller-manager" || entry.Subresource == "status"
+	})
+	for i := range entries {
+		entries[i].Time = nil
+	}
+	slices.SortFunc(entries, func(a, b metav1.ManagedFieldsEntry) int { // they are in the order of their times
+		return strings.Compare(a.Manager+" "+string(a.Operation), b.Manager+" "+string(b.Operation))
+	})
+	live.SetManagedFields(entries)
+}
+
+// difference says how a snapshot is not as it should be; "" if it is.
+func difference(want, have Snapshot) string {
+	var text strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		switch live, found := have[key]; {
+		case !found:
+			_, _ = fmt.Fprintf(&text, "%s is missing\n", key)
+		case live != want[key]:
+			_, _ = fmt.Fprintf(&text, "%s differs:\n%s", key, lineDifference(want[key], live))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(have)) {
+		if _, found := want[key]; !found {
+			_, _ = fmt.Fprintf(&text, "%s is left over:\n%s\n", key, have[key])
+		}
+	}
+	return text.String()
+}
+
+// lineDifference shows the lines that only one of two texts has.
+func lineDifference(want, have string) string {
+	var text strings.Builder
+	count := func(of string) map[string]int {
+		counts := map[string]int{}
+		for line := range strings.SplitSeq(of, "\n") {
+			counts[line]++
+		}
+		return counts
+	}
+	only := func(mark, of string, other map[string]int) {
+		for line := range strings.SplitSeq(of, "\n") {
+			if other[line]--; other[line] < 0 {
+				_, _ = fmt.Fprintf(&text, "  %s%s\n", mark, line)
+			}
+		}
+	}
+	only("wanted: ", want, count(have))
+	only("   got: ", have, count(want))
+	return text.String()
+}

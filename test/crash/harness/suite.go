@@ -1,0 +1,258 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+)
+
+// Suite runs scenarios again and again and counts.
+type Suite struct {
+	// Workers is how many runs there are at once.
+	Workers int
+	// Out gets the failures and the progress.
+	Out io.Writer
+
+	entries  []*entry
+	mu       sync.Mutex
+	failures int
+}
+
+// entry is what a suite knows of a scenario.
+type entry struct {
+	scenario  Scenario
+	env       *managedresourcetest.Env
+	reference *Reference
+	// tried and passed count points, twice those in which two processes were cut off.
+	tried, passed, twice int
+	took                 time.Duration
+}
+
+// Add takes a scenario in. The env lends its rights to all its runs.
+func (s *Suite) Add(scenario Scenario, env *managedresourcetest.Env) {
+	s.entries = append(s.entries, &entry{scenario: scenario, env: env})
+}
+
+// Size is how many scenarios there are.
+func (s *Suite) Size() int { return len(s.entries) }
+
+// Failures tells how often something went wrong.
+func (s *Suite) Failures() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failures
+}
+
+func (s *Suite) fail(what string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures++
+	_, _ = fmt.Fprintf(s.Out, "FAILED %s: %v\n", what, err)
+}
+
+// References runs all scenarios undisturbed, until each has come to the same so many times.
+func (s *Suite) References(ctx context.Context, times int) {
+	s.each(len(s.entries), func(i int) {
+		e := s.entries[i]
+		reference, err := Dry(ctx, e.env, e.scenario, times)
+		if err != nil {
+			s.fail(e.scenario.Name, err)
+			return
+		}
+		e.reference = reference
+	})
+}
+
+// Point is one run of a scenario with cuts.
+type Point struct {
+	entry *entry
+	Cuts  []Cut
+}
+
+// Points lists every point of every scenario: a cut before and after each request, and for each request one more in
+// which the process that takes over is cut off too, at a place that random decides.
+func (s *Suite) Points(random *rand.Rand) []Point {
+	var points []Point
+	for _, e := range s.entries {
+		last := len(e.reference.Requests)
+		for at := 1; at <= last; at++ {
+			points = append(points, Point{e, []Cut{{at, Before}}}, Point{e, []Cut{{at, After}}},
+				Point{e, []Cut{{at, side(random)}, {1 + random.IntN(last), side(random)}}})
+		}
+	}
+	return points
+}
+
+func side(random *rand.Rand) Side { return []Side{Before, After}[random.IntN(2)] }
+
+// Sample chooses so many of the points, as many of each scenario as of any other while it has any.
+func Sample(points []Point, random *rand.Rand, size int) []Point {
+	shuffled := slices.Clone(points)
+	random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	var chosen []Point
+	for len(chosen) < min(size, len(points)) {
+		taken := map[*entry]bool{}
+		var rest []Point
+		for _, point := range shuffled {
+			if taken[point.entry] || len(chosen) == size {
+				rest = append(rest, point)
+				continue
+			}
+			taken[point.entry] = true
+			chosen = append(chosen, point)
+		}
+		shuffled = rest
+	}
+	return chosen
+}
+
+// progressEvery is how many points there are to a line of progress.
+const progressEvery = 50
+
+// TryPoints tries points.
+func (s *Suite) TryPoints(ctx context.Context, points []Point) {
+	done := 0
+	s.each(len(points), func(i int) {
+		point := points[i]
+		start := time.Now()
+		made, err := point.try(ctx)
+		if err != nil {
+			s.fail(point.name(), err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		point.entry.count(made, err, time.Since(start))
+		if done++; done%progressEvery == 0 {
+			_, _ = fmt.Fprintf(s.Out, "crash points: %d of %d tried, %d failures\n", done, len(points), s.failures)
+		}
+	})
+}
+
+// attempts is how often a point is tried whose cut is not made.
+const attempts = 4
+
+// try requires that a point ends as it must and that its first cut is made. A process may send a request less than
+// another one, if a watch is faster than the answer to a write.
+func (p Point) try(ctx context.Context) (int, error) {
+	for range attempts {
+		made, err := Try(ctx, p.entry.env, p.entry.scenario, Plan{Cuts: p.Cuts}, p.entry.reference)
+		if err != nil || made > 0 {
+			return made, err
+		}
+	}
+	return 0, fmt.Errorf("the process ended without sending so many requests; undisturbed it sends:\n%s", strings.Join(p.entry.reference.Requests, "\n"))
+}
+
+// name tells where the first cut is.
+func (p Point) name() string {
+	texts := make([]string, 0, len(p.Cuts))
+	for _, cut := range p.Cuts {
+		texts = append(texts, cut.String())
+	}
+	return fmt.Sprintf("%s, cut %s (undisturbed that is %s)", p.entry.scenario.Name, strings.Join(texts, ", then "), p.entry.reference.Requests[p.Cuts[0].At-1])
+}
+
+func (e *entry) count(made int, err error, took time.Duration) {
+	e.tried++
+	e.took += took
+	if made > 1 {
+		e.twice++
+	}
+	if err == nil {
+		e.passed++
+	}
+}
+
+// Table shows what was tried.
+func (s *Suite) Table() string {
+	var text strings.Builder
+	_, _ = fmt.Fprintf(&text, "%-56s %8s %8s %8s %8s %10s\n", "scenario", "requests", "points", "passed", "twice", "s a point")
+	var total entry
+	for _, e := range s.entries {
+		requests := 0
+		if e.reference != nil {
+			requests = len(e.reference.Requests)
+		}
+		_, _ = fmt.Fprintf(&text, "%-56s %8d %8d %8d %8d %10.2f\n", e.scenario.Name, requests, e.tried, e.passed, e.twice, e.took.Seconds()/float64(max(1, e.tried)))
+		total.tried, total.passed, total.twice = total.tried+e.tried, total.passed+e.passed, total.twice+e.twice
+	}
+	_, _ = fmt.Fprintf(&text, "crash points: %d tried, %d passed; in %d of them the process that took over was cut off too", total.tried, total.passed, total.twice)
+	return text.String()
+}
+
+// Planned is a run of a scenario.
+type Planned struct {
+	entry *entry
+	// Name says what is done to it.
+	Name string
+	Plan Plan
+}
+
+// mostCuts is how many processes are cut off in a random run.
+const mostCuts = 3
+
+// RandomRuns plans runs with full concurrency in which one process after the other is cut off somewhere.
+func (s *Suite) RandomRuns(random *rand.Rand, count int) []Planned {
+	var runs []Planned
+	for i := range count {
+		e := s.entries[(i+random.IntN(2))%len(s.entries)]
+		plan, texts := Plan{Parallel: true}, make([]string, 0, mostCuts)
+		for range 1 + random.IntN(mostCuts) {
+			cut := Cut{1 + random.IntN(len(e.reference.Requests)), side(random)}
+			plan.Cuts, texts = append(plan.Cuts, cut), append(texts, cut.String())
+		}
+		runs = append(runs, Planned{e, "full concurrency, cut " + strings.Join(texts, ", then "), plan})
+	}
+	return runs
+}
+
+// Runs plans the same for all scenarios; each gets a plan of its own.
+func (s *Suite) Runs(name string, plan func() Plan) []Planned {
+	runs := make([]Planned, 0, len(s.entries))
+	for _, e := range s.entries {
+		runs = append(runs, Planned{e, name, plan()})
+	}
+	return runs
+}
+
+// TryPlans carries out what is planned and returns how many cuts were made.
+func (s *Suite) TryPlans(ctx context.Context, runs []Planned) int {
+	total := 0
+	s.each(len(runs), func(i int) {
+		made, err := Try(ctx, runs[i].entry.env, runs[i].entry.scenario, runs[i].Plan, runs[i].entry.reference)
+		if err != nil {
+			s.fail(runs[i].entry.scenario.Name+", "+runs[i].Name, err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		total += made
+	})
+	return total
+}
+
+// mostFailures is after how many failures nothing more is begun.
+const mostFailures = 5
+
+// each calls work for all numbers below count, several at once.
+func (s *Suite) each(count int, work func(int)) {
+	var running sync.WaitGroup
+	slots := make(chan struct{}, s.Workers)
+	for i := range count {
+		slots <- struct{}{}
+		if s.Failures() >= mostFailures {
+			break
+		}
+		running.Go(func() {
+			defer func() { <-slots }()
+			work(i)
+		})
+	}
+	running.Wait()
+}

@@ -1,0 +1,386 @@
+package harness
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// World is a namespace of the source, one of the same name in the target, and what a scenario puts there. Texts that are
+// handed to it may say $NS for that name.
+//
+// Its methods do nothing after one of them has failed, so that a scenario reads without checks; Err tells.
+type World struct {
+	// NS is the namespace.
+	NS string
+	// Source and Target are administrators' clients; in a one-cluster set-up they are the same.
+	Source, Target client.Client
+
+	ctx context.Context //nolint:containedctx // it is the run's, which a world lives as long as
+	err error
+	// documents are the contents of the Secrets; sets name those that each set is read from.
+	documents map[string][]string
+	sets      map[string][]string
+	// kinds are the namespaced kinds that the scenario uses, scoped the objects without a namespace.
+	kinds  map[schema.GroupVersionKind]struct{}
+	scoped map[object]struct{}
+}
+
+// object addresses an object of the target.
+type object struct {
+	kind schema.GroupVersionKind
+	name string
+}
+
+// NewWorld creates the namespaces.
+func NewWorld(ctx context.Context, source, target client.Client) (*World, error) {
+	w := &World{
+		Source: source, Target: target, ctx: ctx, documents: map[string][]string{}, sets: map[string][]string{},
+		kinds: map[schema.GroupVersionKind]struct{}{}, scoped: map[object]struct{}{},
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "crash-"}}
+	if err := source.Create(ctx, namespace); err != nil {
+		return nil, fmt.Errorf("create namespace: %w", err)
+	}
+	w.NS = namespace.Name
+	if source != target {
+		if err := target.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.NS}}); err != nil {
+			return nil, fmt.Errorf("create namespace: %w", err)
+		}
+	}
+	return w, nil
+}
+
+// Err is the first thing that went wrong.
+func (w *World) Err() error { return w.err }
+
+// outage is how long an API server may be away in the middle of a run.
+const outage = time.Minute
+
+// do carries out one change, unless an earlier one has failed. It waits for an API server that is away.
+func (w *World) do(what string, change func() error) {
+	if w.err != nil {
+		return
+	}
+	err := change()
+	for deadline := time.Now().Add(outage); away(err) && w.ctx.Err() == nil && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		err = change()
+	}
+	if err != nil {
+		w.err = fmt.Errorf("%s: %w", w.fill(what), err)
+	}
+}
+
+// away tells whether an API server does not answer, or is about to start.
+func away(err error) bool {
+	var broken *url.Error
+	return errors.As(err, &broken) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsServerTimeout(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "not yet ready")
+}
+
+func (w *World) fill(text string) string { return strings.ReplaceAll(text, "$NS", w.NS) }
+
+// Secret creates or replaces a Secret that holds documents.
+func (w *World) Secret(name string, documents ...string) {
+	filled := make([]string, 0, len(documents))
+	for _, each := range documents {
+		filled = append(filled, w.fill(each))
+	}
+	w.documents[name] = filled
+	w.do("write Secret "+name, func() error {
+		for _, each := range filled {
+			w.learn(each)
+		}
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name},
+			Data:       map[string][]byte{dataKey: []byte(value(filled))},
+		}
+		err := w.Source.Create(w.ctx, secret)
+		if apierrors.IsAlreadyExists(err) {
+			err = w.Source.Update(w.ctx, secret)
+		}
+		return err //nolint:wrapcheck // do says what was tried
+	})
+}
+
+const dataKey = "objects.yaml"
+
+func value(documents []string) string { return strings.Join(documents, "\n---\n") }
+
+// learn notes of what kind an object is, so that it is looked at in the end.
+func (w *World) learn(manifest string) {
+	content := &unstructured.Unstructured{}
+	if yaml.Unmarshal([]byte(manifest), &content.Object) != nil {
+		return // it is meant to be unreadable
+	}
+	kind := content.GroupVersionKind()
+	if content.GetNamespace() == "" {
+		w.scoped[object{kind, content.GetName()}] = struct{}{}
+		return
+	}
+	w.kinds[kind] = struct{}{}
+}
+
+// Set creates a Secret of that name with documents, and a set that is read from it after change, which may be nil.
+func (w *World) Set(name string, change func(*resourcesv1alpha1.ManagedResource), documents ...string) {
+	w.Secret(name, documents...)
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name}}
+	mr.Spec.SecretRefs = []corev1.LocalObjectReference{{Name: name}}
+	if change != nil {
+		change(mr)
+	}
+	w.note(mr)
+	w.do("create set "+name, func() error { return w.Source.Create(w.ctx, mr) })
+}
+
+func (w *World) note(mr *resourcesv1alpha1.ManagedResource) {
+	w.sets[mr.Name] = nil
+	for _, ref := range mr.Spec.SecretRefs {
+		w.sets[mr.Name] = append(w.sets[mr.Name], ref.Name)
+	}
+}
+
+// Change updates a set until nobody interferes.
+func (w *World) Change(name string, change func(*resourcesv1alpha1.ManagedResource)) {
+	w.do("change set "+name, func() error {
+		return retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
+			mr, err := w.read(name)
+			if err != nil {
+				return err
+			}
+			change(mr)
+			w.note(mr)
+			return w.Source.Update(w.ctx, mr)
+		})
+	})
+}
+
+// ChangeStatus updates the status of a set, as an earlier controller might have left it.
+func (w *World) ChangeStatus(name string, change func(*resourcesv1alpha1.ManagedResourceStatus)) {
+	w.do("change status of set "+name, func() error {
+		mr, err := w.read(name)
+		if err != nil {
+			return err
+		}
+		change(&mr.Status)
+		return w.Source.Status().Update(w.ctx, mr)
+	})
+}
+
+func (w *World) read(name string) (*resourcesv1alpha1.ManagedResource, error) {
+	mr := &resourcesv1alpha1.ManagedResource{}
+	err := w.Source.Get(w.ctx, client.ObjectKey{Namespace: w.NS, Name: name}, mr)
+	return mr, err //nolint:wrapcheck // callers say what was tried
+}
+
+// DeleteSet asks for the deletion of a set, and deletes its Secrets too. The set goes first: otherwise it would depend on
+// timing whether somebody misses a Secret.
+func (w *World) DeleteSet(name string) {
+	secrets := w.sets[name]
+	delete(w.sets, name)
+	w.do("delete set "+name, func() error {
+		mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name}}
+		return client.IgnoreNotFound(w.Source.Delete(w.ctx, mr))
+	})
+	for _, each := range secrets {
+		w.do("delete Secret "+each, func() error {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: each}}
+			return client.IgnoreNotFound(w.Source.Delete(w.ctx, secret))
+		})
+	}
+}
+
+// Create writes an object into the target that belongs to no set.
+func (w *World) Create(manifest string) {
+	w.do("create foreign object", func() error {
+		filled := w.fill(manifest)
+		w.learn(filled)
+		content := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(filled), &content.Object); err != nil {
+			return fmt.Errorf("parse manifest: %w", err)
+		}
+		return w.Target.Create(w.ctx, content, client.FieldOwner("kubectl-create"))
+	})
+}
+
+// Patch changes an object of the target, of a kind like "apps/v1/Deployment", as somebody else.
+func (w *World) Patch(kind, name, patch string) {
+	w.do("patch "+kind+" "+name, func() error {
+		return w.Target.Patch(w.ctx, w.addressed(kind, name), client.RawPatch("application/merge-patch+json", []byte(w.fill(patch))), client.FieldOwner("kubectl-edit"))
+	})
+}
+
+// Delete removes an object of the target, as somebody else.
+func (w *World) Delete(kind, name string) {
+	w.do("delete "+kind+" "+name, func() error { return client.IgnoreNotFound(w.Target.Delete(w.ctx, w.addressed(kind, name))) })
+}
+
+// Live reads an object of the target; nil if it does not exist.
+func (w *World) Live(kind, name string) *unstructured.Unstructured {
+	live := w.addressed(kind, name)
+	found := true
+	w.do("read "+kind+" "+name, func() error {
+		err := w.Target.Get(w.ctx, client.ObjectKeyFromObject(live), live)
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			found = false
+			return nil
+		}
+		return err //nolint:wrapcheck // do says what was tried
+	})
+	if !found || w.err != nil {
+		return nil
+	}
+	return live
+}
+
+func (w *World) addressed(kind, name string) *unstructured.Unstructured {
+	cut := strings.LastIndex(kind, "/")
+	content := &unstructured.Unstructured{}
+	content.SetAPIVersion(w.fill(kind[:cut]))
+	content.SetKind(kind[cut+1:])
+	content.SetNamespace(w.NS)
+	content.SetName(w.fill(name))
+	return content
+}
+
+// Applied tells whether every set that was not deleted is applied as it is now, and every other one gone.
+func (w *World) Applied() bool {
+	list := w.managedResources()
+	found := map[string]bool{}
+	for i := range list {
+		mr := &list[i]
+		if _, wanted := w.sets[mr.Name]; !wanted || !w.applied(mr) {
+			return false
+		}
+		found[mr.Name] = true
+	}
+	return w.err == nil && len(found) == len(w.sets)
+}
+
+// SetApplied tells whether one set is applied as it is now.
+func (w *World) SetApplied(name string) bool {
+	return slices.ContainsFunc(w.managedResources(), func(mr resourcesv1alpha1.ManagedResource) bool { return mr.Name == name && w.applied(&mr) })
+}
+
+// Says tells whether a condition of a set is as given, "status/reason", and its message contains a text.
+func (w *World) Says(name, condition, want, text string) bool {
+	for _, mr := range w.managedResources() {
+		for _, each := range mr.Status.Conditions {
+			if mr.Name == name && string(each.Type) == condition {
+				return string(each.Status)+"/"+each.Reason == want && strings.Contains(each.Message, w.fill(text))
+			}
+		}
+	}
+	return false
+}
+
+func (w *World) managedResources() []resourcesv1alpha1.ManagedResource {
+	list := &resourcesv1alpha1.ManagedResourceList{}
+	w.do("list sets", func() error { return w.Source.List(w.ctx, list, client.InNamespace(w.NS)) })
+	return list.Items
+}
+
+func (w *World) applied(mr *resourcesv1alpha1.ManagedResource) bool {
+	if mr.DeletionTimestamp != nil || mr.Status.ObservedGeneration != mr.Generation || mr.Status.SecretsDataChecksum == nil ||
+		*mr.Status.SecretsDataChecksum != w.checksum(mr.Name) {
+		return false
+	}
+	return slices.ContainsFunc(mr.Status.Conditions, func(c corev1beta1.Condition) bool {
+		return c.Type == "ResourcesApplied" && c.Status == "True" && c.Reason == "ApplySucceeded"
+	})
+}
+
+// checksum is what the status of a set has to say when it is applied: a hash of each Secret's value, once for each object
+// that is not released.
+func (w *World) checksum(set string) string {
+	hash := sha256.New()
+	for _, secret := range w.sets[set] {
+		documents := w.documents[secret]
+		for _, each := range documents {
+			if !strings.Contains(each, "resources.gardener.cloud/mode: Ignore") {
+				_, _ = hash.Write([]byte(value(documents)))
+			}
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// Close lets go of what is left: nothing of a run may be in the way of another one. It does not wait for the end.
+func (w *World) Close(ctx context.Context) error {
+	w.ctx, w.err = ctx, nil
+	for _, mr := range w.managedResources() {
+		w.do("release set", func() error {
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+			return client.IgnoreNotFound(w.Source.Patch(ctx, &mr, patch))
+		})
+	}
+	w.do("delete sets", func() error {
+		return w.Source.DeleteAllOf(ctx, &resourcesv1alpha1.ManagedResource{}, client.InNamespace(w.NS))
+	})
+	w.do("delete Secrets", func() error { return w.Source.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(w.NS)) })
+	for kind := range w.kinds {
+		w.do("delete objects", func() error { return w.clear(ctx, kind) })
+	}
+	for each := range w.scoped {
+		w.do("delete object", func() error {
+			content := &unstructured.Unstructured{}
+			content.SetGroupVersionKind(each.kind)
+			content.SetName(each.name)
+			return ignoreAbsent(w.Target.Delete(ctx, content))
+		})
+	}
+	return w.err
+}
+
+func (w *World) clear(ctx context.Context, kind schema.GroupVersionKind) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	if err := w.Target.List(ctx, list, client.InNamespace(w.NS)); err != nil {
+		return ignoreAbsent(err)
+	}
+	for i := range list.Items {
+		each := &list.Items[i]
+		if len(each.GetFinalizers()) > 0 && kind.Kind != "PersistentVolumeClaim" {
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+			if err := ignoreAbsent(w.Target.Patch(ctx, each, patch)); err != nil {
+				return err
+			}
+		}
+		if err := ignoreAbsent(w.Target.Delete(ctx, each)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ignoreAbsent(err error) error {
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}
+
+// orderedKinds are the namespaced kinds that the scenario uses.
+func (w *World) orderedKinds() []schema.GroupVersionKind {
+	return slices.SortedFunc(maps.Keys(w.kinds), func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+}

@@ -1,0 +1,119 @@
+package kill_test
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const managedBy = "resources.gardener.cloud/managed-by"
+
+// expected is the object at a place of a set as it must be in the cluster.
+func (s set) expected(place int) map[string]any {
+	object := runtime.DeepCopyJSON(s.manifest(place))
+	mark := func(fields ...string) {
+		labels, _, _ := unstructured.NestedMap(object, fields...)
+		labels[managedBy] = "gardener"
+		_ = unstructured.SetNestedMap(object, labels, fields...)
+	}
+	mark("metadata", "labels")
+	if s.key(place).kind == "Deployment" {
+		mark("spec", "template", "metadata", "labels")
+	}
+	origin := []string{"metadata", "annotations", "resources.gardener.cloud/origin"}
+	_ = unstructured.SetNestedField(object, s.namespace+"/"+s.name, origin...)
+	return object
+}
+
+// wrongObjects compares all objects that must exist with those that do. Nobody may have deleted, not even to create it
+// anew, an object for which stays names the UID.
+func wrongObjects(want map[key]expectation, have map[key]*unstructured.Unstructured, stays map[key]types.UID) []string {
+	var findings []string
+	for identity, each := range want {
+		live := have[identity]
+		if live == nil {
+			findings = append(findings, fmt.Sprintf("%s %s is missing", identity.kind, identity.name))
+			continue
+		}
+		if uid, found := stays[identity]; found && uid != live.GetUID() {
+			findings = append(findings, fmt.Sprintf("%s %s was deleted and created anew", identity.kind, identity.name))
+		}
+		if live.GetDeletionTimestamp() != nil {
+			findings = append(findings, fmt.Sprintf("%s %s is being deleted", identity.kind, identity.name))
+		}
+		for _, difference := range differences(each, live.Object) {
+			findings = append(findings, fmt.Sprintf("%s %s: %s", identity.kind, identity.name, difference))
+		}
+	}
+	for identity, live := range have {
+		if _, wanted := want[identity]; !wanted {
+			findings = append(findings, fmt.Sprintf("%s %s is left over, deleted: %t, revision %s", identity.kind, identity.name,
+				live.GetDeletionTimestamp() != nil, live.GetLabels()[prefix+"revision"]))
+		}
+	}
+	slices.Sort(findings)
+	return findings
+}
+
+// expectation is how an object must be.
+type expectation struct {
+	object map[string]any
+	// adopted objects may carry annotations of an earlier life.
+	adopted bool
+}
+
+// differences requires everything that is expected, and of some parts that nothing else is there.
+func differences(want expectation, have map[string]any) []string {
+	findings := missing("", want.object, have)
+	exact := [][]string{{"metadata", "labels"}, {"data"}, {"spec", "selector"}, {"spec", "template", "metadata", "labels"}}
+	if !want.adopted {
+		exact = append(exact, []string{"metadata", "annotations"})
+	}
+	for _, fields := range exact {
+		wanted, _, _ := unstructured.NestedMap(want.object, fields...)
+		found, _, _ := unstructured.NestedMap(have, fields...)
+		for _, name := range slices.Sorted(maps.Keys(found)) {
+			ours := fields[len(fields)-1] != "annotations" || strings.HasPrefix(name, prefix)
+			if _, expected := wanted[name]; !expected && ours {
+				findings = append(findings, fmt.Sprintf("%s has %q: %v too much", strings.Join(fields, "."), name, found[name]))
+			}
+		}
+	}
+	return findings
+}
+
+// missing lists what is wanted and not there, or there with another value. Lists must be of equal length.
+func missing(path string, want, have any) []string {
+	switch want := want.(type) {
+	case map[string]any:
+		fields, isMap := have.(map[string]any)
+		if !isMap {
+			return []string{fmt.Sprintf("%s is %v", path, have)}
+		}
+		var findings []string
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			findings = append(findings, missing(path+"."+name, want[name], fields[name])...)
+		}
+		return findings
+	case []any:
+		elements, isList := have.([]any)
+		if !isList || len(elements) != len(want) {
+			return []string{fmt.Sprintf("%s is %v, not %v", path, have, want)}
+		}
+		var findings []string
+		for i := range want {
+			findings = append(findings, missing(fmt.Sprintf("%s[%d]", path, i), want[i], elements[i])...)
+		}
+		return findings
+	}
+	if !reflect.DeepEqual(want, have) {
+		return []string{fmt.Sprintf("%s is %v, not %v", path, have, want)}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package kill_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/local/child"
+)
+
+const binaryName = "managedresource-controller"
+
+// controller is the real binary, as a process that is killed and started again.
+type controller struct {
+	t *testing.T
+	// dir keeps the configuration and the log of all processes; binary is the program.
+	dir, binary string
+	// admin may issue tokens for the ServiceAccount, which is in the namespace that is served.
+	admin     *rest.Config
+	namespace string
+
+	process *child.Process
+	starts  int
+}
+
+// newController builds the binary.
+func newController(t *testing.T, admin *rest.Config, namespace string) *controller {
+	t.Helper()
+	g := NewWithT(t)
+	root, err := local.RepositoryRoot()
+	g.Expect(err).NotTo(HaveOccurred())
+	c := &controller{t: t, dir: t.ArtifactDir(), binary: filepath.Join(t.TempDir(), binaryName), admin: admin, namespace: namespace}
+	args := []string{"build", "-o", c.binary}
+	if os.Getenv("CRASH_RACE") == "1" {
+		args = append(args, "-race")
+	}
+	build := exec.CommandContext(t.Context(), "go", append(args, "./cmd/"+binaryName)...)
+	build.Dir = root
+	output, err := build.CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred(), "build the controller: %s", output)
+	t.Cleanup(func() {
+		if c.process != nil {
+			_ = c.process.Stop(0)
+		}
+	})
+	return c
+}
+
+func (c *controller) file(name string) string { return filepath.Join(c.dir, name) }
+
+// start runs a new process. Its token is new as well, so that a long test does not outlive it, and so are its ports:
+// somebody else may have taken the old ones meanwhile.
+func (c *controller) start() {
+	c.t.Helper()
+	g := NewWithT(c.t)
+	kubeconfig, err := local.ServiceAccountKubeconfig(c.t.Context(), c.admin, c.namespace, binaryName, time.Hour)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.WriteFile(c.file("kubeconfig"), kubeconfig, 0o600)).To(Succeed())
+	ports := c.freePorts()
+	config := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
+kind: ResourceManagerConfiguration
+sourceClientConnection: {kubeconfig: %q, namespaces: [%s]}
+leaderElection: {leaderElect: false}
+server:
+  healthProbes: {bindAddress: 127.0.0.1, port: %d}
+  metrics: {bindAddress: 127.0.0.1, port: %d}
+  webhooks: {bindAddress: 127.0.0.1, port: %d}
+controllers:
+  managedResource: {syncPeriod: 15s}
+`, c.file("kubeconfig"), c.namespace, ports[0], ports[1], ports[2])
+	g.Expect(os.WriteFile(c.file("config.yaml"), []byte(config), 0o600)).To(Succeed())
+	c.starts++
+	c.process, err = child.Start(child.Spec{
+		Name: binaryName, Path: c.binary, Args: []string{"--config=" + c.file("config.yaml")},
+		Dir: c.dir, LogFile: c.file("controller.log"), RecordFile: c.file("record.json"),
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
+// kill sends SIGKILL after a while, and tells when the process has gone.
+func (c *controller) kill(after time.Duration) <-chan error {
+	done, process := make(chan error, 1), c.process
+	time.AfterFunc(after, func() {
+		if err := process.Failure(); err != nil { // nobody else ends it
+			done <- err
+			return
+		}
+		done <- process.Stop(0)
+	})
+	return done
+}
+
+// complaints are the lines of the log that no run may have.
+func (c *controller) complaints() []string {
+	c.t.Helper()
+	log, err := os.ReadFile(c.file("controller.log"))
+	NewWithT(c.t).Expect(err).NotTo(HaveOccurred())
+	var found []string
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, "DATA RACE") || strings.Contains(strings.ToLower(line), "panic") {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func (c *controller) freePorts() (ports [3]int) {
+	c.t.Helper()
+	g := NewWithT(c.t)
+	var listeners [3]net.Listener
+	for i := range ports {
+		var err error
+		listeners[i], err = net.Listen("tcp", "127.0.0.1:0")
+		g.Expect(err).NotTo(HaveOccurred())
+		address, isTCP := listeners[i].Addr().(*net.TCPAddr)
+		g.Expect(isTCP).To(BeTrue())
+		ports[i] = address.Port
+	}
+	for _, listener := range listeners { // only when all are found, so that they differ
+		g.Expect(listener.Close()).To(Succeed())
+	}
+	return ports
+}

@@ -1,0 +1,312 @@
+package scenarios
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/test/crash/harness"
+)
+
+// firstApply brings a new set with objects of several kinds, one of which exists already.
+func firstApply(name string, two bool) harness.Scenario {
+	return harness.Scenario{
+		Name: name, TwoClusters: two, Workloads: true,
+		Begin: func(w *harness.World) {
+			w.Create(configMap("bystander", "1", "labels: {resources.gardener.cloud/managed-by: gardener}"))
+			w.Create(configMap("adopted", "foreign", "labels: {own: label}"))
+		},
+		Act: []harness.Step{{Do: func(w *harness.World) {
+			w.Set("set", nil, deployment("web", "web", "1"), service("web", 80), configMap("one", "1"), configMap("adopted", "ours"),
+				secret("token", "1"), serviceAccount("web"), role("web", "configmaps"), configMap("once", "1", `annotations: {resources.gardener.cloud/ignore: "true"}`))
+		}}},
+		Stays: []string{"ConfigMap/bystander", "ConfigMap/adopted"},
+	}
+}
+
+// definition brings a kind and an object of that kind.
+func definition() harness.Scenario {
+	return harness.Scenario{
+		Name:    "first apply of a definition and an object of its kind",
+		Prepare: func(e *managedresourcetest.Env) { e.Grant("*", "things") },
+		Act: []harness.Step{{Do: func(w *harness.World) {
+			w.Set("set", nil, manifest("$NS.crash.test/v1", "Thing", "thing", "spec: {a: 1}"), configMap("one", "1"), `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.$NS.crash.test, annotations: {api-approved.kubernetes.io: "unapproved, for tests only"}}
+spec:
+  group: $NS.crash.test
+  names: {kind: Thing, listKind: ThingList, plural: things, singular: thing}
+  scope: Namespaced
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`)
+		}}},
+	}
+}
+
+// namespace brings a namespace with objects in it, and another object without namespace.
+func namespace() harness.Scenario {
+	return harness.Scenario{
+		Name: "first apply of a namespace and objects in it",
+		Act: []harness.Step{{Do: func(w *harness.World) {
+			w.Set("set", nil,
+				"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: $NS-inner}\ndata: {key: \"1\"}",
+				"apiVersion: v1\nkind: Secret\nmetadata: {name: two, namespace: $NS-inner}\nstringData: {key: \"1\"}",
+				"apiVersion: v1\nkind: Namespace\nmetadata: {name: $NS-inner}",
+				"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: $NS-high}\nvalue: 1000")
+		}}},
+	}
+}
+
+// update changes a set in every way: objects that are changed, that stay as they are, come, go, and go but have to be
+// kept, and labels that go.
+func update(name string, two bool) harness.Scenario {
+	return harness.Scenario{
+		Name: name, TwoClusters: two,
+		Begin: func(w *harness.World) {
+			w.Create(configMap("bystander", "1", "annotations: {resources.gardener.cloud/origin: $NS/set}", "labels: {resources.gardener.cloud/managed-by: gardener}"))
+		},
+		First: []harness.Step{{Do: func(w *harness.World) {
+			w.Set("set", nil, configMap("changed", "1", "labels: {a: b, c: d}"), configMap("same", "1"), configMap("pruned", "1"), secret("pruned", "1"),
+				configMap("kept", "1", `annotations: {resources.gardener.cloud/keep-object: "true"}`), role("changed", "configmaps"))
+		}}},
+		Act: []harness.Step{{Do: func(w *harness.World) {
+			w.Secret("set", configMap("changed", "2", "labels: {a: e}"), configMap("same", "1"), configMap("new", "1"), serviceAccount("new"), role("changed", "secrets"))
+		}}},
+		Stays: []string{"ConfigMap/bystander", "ConfigMap/changed", "ConfigMap/same", "ConfigMap/kept", "Role/changed"},
+		Goes:  []string{"ConfigMap/pruned", "Secret/pruned"},
+		Kept:  []string{"ConfigMap/kept", "ConfigMap/bystander"},
+	}
+}
+
+// settings changes what a set says about all its objects.
+func settings() harness.Scenario {
+	return harness.Scenario{
+		Name: "update of injected labels", Workloads: true,
+		First: []harness.Step{{Do: func(w *harness.World) {
+			w.Set("set", func(mr *resourcesv1alpha1.ManagedResource) {
+				mr.Spec.InjectLabels = map[string]string{"old": "1", "both": "1"}
+			}, configMap("one", "1"), configMap("two", "1"), deployment("web", "web", "1"))
+		}}},
+		Act: []harness.Step{{Do: func(w *harness.World) {
+			w.Change("set", func(mr *resourcesv1alpha1.ManagedResource) {
+				mr.Spec.InjectLabels = map[string]string{"new": "1", "both": "2"}
+			})
+		}}},
+		Stays: []string{"ConfigMap/one", "ConfigMap/two", "Deployment/web"},
+	}
+}
+
+// secretExchanged lets a set be read from another Secret, as programs do whose Secrets are immutable.
+func secretExchanged() harness.Scenario {
+	return harness.Scenario{
+		Name: "update by another Secret",
+		First: []harness.Step{{Do: func(w *harness.World) {
+			w.Set("set", nil, configMap("one", "1"), configMap("old", "1"))
+		}}},
+		Act: []harness.Step{{Do: func(w *harness.World) {
+			w.Secret("set-2", configMap("one", "2"), configMap("new", "1"))
+			w.Change("set", func(mr *resourcesv1alpha1.ManagedResource) {
+				mr.Spec.SecretRefs = []corev1.LocalObjectReference{{Name: "set-2"}}
+			})
+		}}},
+		Stays: []string{"ConfigMap/one"},
+		Goes:  []string{"ConfigMap/old"},
+	}
+}
+
+// severalSets changes three sets in the same moment. One controller does one after the other, a concurrent one all at once.
+func severalSets() harness.Scenario {
+	names := []string{"first", "second", "third"}
+	return harness.Scenario{
+		Name: "update of several sets",
+		First: []harness.Step{{Do: func(w *harness.World) {
+			for _, name := range names {
+				w.Set(name, nil, configMap(name+"-changed", "1"), configMap(name+"-pruned", "1"), secret(name+"-token", "1"))
+			}
+		}}},
+		Act: []harness.Step{{Do: func(w *harness.World) {
+			for _, name := range names {
+				w.Secret(name, configMap(name+"-changed", "2"), configMap(name+"-new", "1"), secret(name+"-token", "2"))
+			}
+		}}},
+		Stays: []string{"ConfigMap/first-changed", "Secret/second-token"},
+		Goes:  []string{"ConfigMap/first-pruned", "ConfigMap/third-pruned"},
+	}
+}
+
+// updateTwice changes a set again while nobody runs: what only the version in between had must not be left.
+func updateTwice() harness.Scenario {
+	return harness.Scenario{
+		Name: "update, and another one while nobody runs",
+		First: []harness.Step{{Do: func(w *harness.World) {
+			w.Set("set", nil, configMap("one", "1", "labels: {first: label}"), configMap("first", "1"))
+		}}},
+		Act: []harness.Step{{Do: func(w *harness.World) {
+			w.Secret("set", configMap("one", "2", "labels: {second: label}"), configMap("second", "1"), serviceAccount("second"))
+		}}},
+		Meanwhile: &harness.Step{Do: func(w *harness.World) {
+			w.Secret("set", configMap("one", "3", "labels: {third: label}"), configMap("third", "1"))
+		}},
+		Stays: []string{"ConfigMap/one"},
+		Goes:  []string{"ConfigMap/first"},
+	}
+}
+
+// deletedMeanwhile deletes a set that is being updated while nobody runs.
+func deletedMeanwhile() harness.Scenario {
+	s := updateTwice()
+	s.Name = "update, and deletion while nobody runs"
+	s.Meanwhile = &harness.Step{Do: func(w *harness.World) { w.DeleteSet("set") }}
+	s.Stays, s.Goes = nil, []string{"ConfigMap/one", "ConfigMap/first"}
+	return s
+}
+
+// broken makes a document unreadable and mends the set again without it.
+func broken() harness.Scenario {
+	return harness.Scenario{
+		Name: "a document that cannot be read, and its removal",
+		First: []harness.Step{{Do: func(w *harness.World) {
+			w.Set("set", nil, configMap("one", "1"), configMap("two", "1"))
+		}}},
+		Act: []harness.Step{
+			{
+				Do:    func(w *harness.World) { w.Secret("set", configMap("one", "2"), "just a text") },
+				Until: func(w *harness.World) bool { return w.Says("set", "ResourcesApplied", "False/DecodingFailed", "") },
+			},
+			{Do: func(w *harness.World) { w.Secret("set", configMap("one", "2"), configMap("three", "1")) }},
+		},
+		Stays: []string{"ConfigMap/one"},
+		Goes:  []string{"ConfigMap/two"},
+	}
+}
+
+// equivalentKind gives an object a kind that the set declares to be the same. What the API server holds under the
+// former kind is not touched: of real kinds like that both show the same object.
+func equivalentKind() harness.Scenario {
+	const former, next = "former.crash.test", "next.crash.test"
+	return harness.Scenario{
+		Name: "rename across an equivalence of the set",
+		Prepare: func(e *managedresourcetest.Env) {
+			e.Define(former, "v1", "Gadget")
+			e.Define(next, "v1", "Widget")
+		},
+		First: []harness.Step{{Do: func(w *harness.World) {
+			w.Set("set", func(mr *resourcesv1alpha1.ManagedResource) {
+				mr.Spec.Equivalences = [][]metav1.GroupKind{{{Group: former, Kind: "Gadget"}, {Group: next, Kind: "Widget"}}}
+			}, manifest(former+"/v1", "Gadget", "renamed", "spec: {a: 1}"), manifest(former+"/v1", "Gadget", "pruned", "spec: {a: 1}"))
+		}}},
+		Act: []harness.Step{{Do: func(w *harness.World) {
+			w.Secret("set", manifest(next+"/v1", "Widget", "renamed", "spec: {a: 2}"))
+		}}},
+		Stays: []string{"Gadget/renamed"},
+		Goes:  []string{"Gadget/pruned"},
+		Kept:  []string{"Gadget/renamed"},
+	}
+}
+
+// formerGroup finds a Deployment in the status under the group that it had long ago.
+func formerGroup() harness.Scenario {
+	return harness.Scenario{
+		Name: "rename from extensions to apps", Workloads: true,
+		First: []harness.Step{{Do: func(w *harness.World) {
+			w.Set("set", nil, deployment("web", "web", "1", "labels: {a: b}"), configMap("one", "1"))
+		}}},
+		Down: func(w *harness.World) {
+			w.ChangeStatus("set", func(status *resourcesv1alpha1.ManagedResourceStatus) {
+				for i := range status.Resources {
+					if status.Resources[i].Kind == "Deployment" {
+						status.Resources[i].APIVersion = "extensions/v1beta1"
+					}
+				}
+			})
+			w.Secret("set", deployment("web", "web", "2"), configMap("one", "2"))
+		},
+		Act:   []harness.Step{{}},
+		Stays: []string{"Deployment/web", "ConfigMap/one"},
+	}
+}
+
+// immutable changes what cannot be changed: ConfigMap and Secret are deleted and created anew.
+func immutable() harness.Scenario {
+	fixed := func(value string) []string {
+		return []string{
+			manifest("v1", "ConfigMap", "fixed", "immutable: true\ndata: {key: \""+value+"\"}"),
+			manifest("v1", "Secret", "fixed", "immutable: true\nstringData: {key: \""+value+"\"}"),
+			configMap("one", value),
+		}
+	}
+	return harness.Scenario{
+		Name:  "immutable objects are recreated",
+		First: []harness.Step{{Do: func(w *harness.World) { w.Set("set", nil, fixed("1")...) }}},
+		Act:   []harness.Step{{Do: func(w *harness.World) { w.Secret("set", fixed("2")...) }}},
+		Stays: []string{"ConfigMap/one"},
+		Goes:  []string{"ConfigMap/fixed", "Secret/fixed"},
+	}
+}
+
+// invalid changes a selector of a Deployment that may be deleted for that.
+func invalid() harness.Scenario {
+	const mayGo = `annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}`
+	return harness.Scenario{
+		Name: "an invalid update deletes and recreates", Workloads: true,
+		First: []harness.Step{{Do: func(w *harness.World) {
+			w.Set("set", nil, deployment("web", "web", "1", mayGo), deployment("api", "api", "1", mayGo))
+		}}},
+		Act: []harness.Step{{Do: func(w *harness.World) {
+			w.Secret("set", deployment("web", "shop", "1", mayGo), deployment("api", "api", "2", mayGo))
+		}}},
+		Stays: []string{"Deployment/api"},
+		Goes:  []string{"Deployment/web"},
+	}
+}
+
+// drift lets somebody change and delete objects.
+func drift() harness.Scenario {
+	return harness.Scenario{
+		Name:  "repair of drift",
+		First: []harness.Step{{Do: func(w *harness.World) { w.Set("set", nil, configMap("one", "1"), configMap("two", "1")) }}},
+		Act: []harness.Step{
+			{
+				Do:    func(w *harness.World) { w.Patch(configMapKind, "one", `{"data":{"key":"foreign"}}`) },
+				Until: func(w *harness.World) bool { return datum(w, "one") == "1" },
+			},
+			{
+				Do:    func(w *harness.World) { w.Delete(configMapKind, "two") },
+				Until: func(w *harness.World) bool { return datum(w, "two") == "1" },
+			},
+		},
+		Stays: []string{"ConfigMap/one"},
+		Goes:  []string{"ConfigMap/two"},
+	}
+}
+
+// driftWhileDown lets somebody change, own and delete objects while nobody runs.
+func driftWhileDown() harness.Scenario {
+	return harness.Scenario{
+		Name: "repair of drift from while nobody ran",
+		First: []harness.Step{{Do: func(w *harness.World) {
+			w.Set("set", nil, configMap("changed", "1"), configMap("same", "1"), configMap("deleted", "1"), configMap("stripped", "1"))
+		}}},
+		Down: func(w *harness.World) {
+			w.Patch(configMapKind, "changed", `{"data":{"key":"foreign"}}`)
+			w.Patch(configMapKind, "stripped", `{"metadata":{"labels":{"resources.gardener.cloud/managed-by":null}}}`)
+			w.Delete(configMapKind, "deleted")
+		},
+		Act: []harness.Step{{Until: func(w *harness.World) bool {
+			stripped := w.Live(configMapKind, "stripped")
+			return datum(w, "changed") == "1" && datum(w, "deleted") == "1" && stripped != nil && len(stripped.GetLabels()) > 0
+		}}},
+		Stays: []string{"ConfigMap/changed", "ConfigMap/same", "ConfigMap/stripped"},
+	}
+}
+
+// datum is what a ConfigMap holds, "" if it does not exist.
+func datum(w *harness.World, name string) string {
+	live := w.Live(configMapKind, name)
+	if live == nil {
+		return ""
+	}
+	text, _ := managedresourcetest.Field(live, "data", "key").(string)
+	return text
+}

@@ -1,0 +1,71 @@
+package scenarios
+
+import (
+	"fmt"
+	"strings"
+)
+
+// configMap is the manifest of a ConfigMap with one datum. Each line of metadata is one of its metadata.
+func configMap(name, value string, metadata ...string) string {
+	return manifest("v1", "ConfigMap", name, fmt.Sprintf("data: {key: %q}", value), metadata...)
+}
+
+// manifest is that of an object in the scenario's namespace.
+func manifest(apiVersion, kind, name, rest string, metadata ...string) string {
+	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n  namespace: $NS\n%s%s\n", apiVersion, kind, name, indented(metadata), rest)
+}
+
+func indented(lines []string) string {
+	var text strings.Builder
+	for _, each := range lines {
+		_, _ = fmt.Fprintf(&text, "  %s\n", each)
+	}
+	return text.String()
+}
+
+const (
+	deploymentKind = "apps/v1/Deployment"
+	configMapKind  = "v1/ConfigMap"
+)
+
+func deployment(name, app, image string, metadata ...string) string {
+	return manifest("apps/v1", "Deployment", name, fmt.Sprintf(`spec:
+  replicas: 0
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec: {containers: [{name: main, image: "registry.example.com/web:%[2]s"}]}`, app, image), metadata...)
+}
+
+func statefulSet(name string) string {
+	return manifest("apps/v1", "StatefulSet", name, fmt.Sprintf(`spec:
+  replicas: 0
+  serviceName: %[1]s
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec: {containers: [{name: main, image: "registry.example.com/db:1"}]}
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}`, name))
+}
+
+// claim is a PersistentVolumeClaim such as a StatefulSet makes, which nothing ever binds.
+func claim(name, app string) string {
+	return manifest("v1", "PersistentVolumeClaim", name,
+		"spec: {storageClassName: none, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}", fmt.Sprintf("labels: {app: %s}", app))
+}
+
+func service(name string, port int) string {
+	return manifest("v1", "Service", name, fmt.Sprintf("spec: {selector: {app: %s}, ports: [{name: http, port: %d, protocol: TCP}]}", name, port))
+}
+
+func secret(name, value string) string {
+	return manifest("v1", "Secret", name, fmt.Sprintf("stringData: {key: %q}", value))
+}
+
+func serviceAccount(name string) string { return manifest("v1", "ServiceAccount", name, "") }
+
+func role(name, resource string) string {
+	return manifest("rbac.authorization.k8s.io/v1", "Role", name, fmt.Sprintf("rules: [{apiGroups: [\"\"], resources: [%s], verbs: [get]}]", resource))
+}

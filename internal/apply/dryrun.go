@@ -26,14 +26,14 @@ func (t *Target) TryUpdate(ctx context.Context, r Resource, object *unstructured
 }
 
 func (t *Target) try(ctx context.Context, request *rest.Request, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if err := t.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer t.release()
 	content, err := json.Marshal(object.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encode object: %w", err)
 	}
-	if err = t.acquire(ctx); err != nil {
-		return nil, err
-	}
-	defer t.release()
 	request = request.SetHeader("Content-Type", runtime.ContentTypeJSON).SetHeader("Accept", runtime.ContentTypeJSON)
 	raw, err := body(request.Param("fieldManager", fields.Manager).Param("dryRun", metav1.DryRunAll).Body(content).Do(ctx))
 	if err != nil {

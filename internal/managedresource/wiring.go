@@ -85,10 +85,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	if err := addGarbageCollector(clusters, cfg, registry); err != nil {
 		return err
 	}
-	if err := addHealth(clusters, cfg, target, sight, changes.Ledger(class), verdicts, registry); err != nil {
-		return err
-	}
-	return nil
+	return addHealth(clusters, cfg, target, sight, changes.Ledger(class), verdicts, registry)
 }
 
 func limits(cfg *config.ResourceManagerConfiguration) applier.Limits {

@@ -108,7 +108,7 @@ func cacheOptions(connection config.ClientConnection, base cache.Options) cache.
 }
 
 // clientOptions makes clients read Secrets and Events live, whole or as metadata: no process holds the contents of
-// Secrets in its memory because somebody read one. Who watches the metadata of Secrets reads it from the cache itself.
+// Secrets in its memory because somebody read one.
 func clientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
 		metadataOf(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}),

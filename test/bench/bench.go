@@ -78,11 +78,13 @@ func open(ctx context.Context, r runner, s setup, w workload) (b *bench, err err
 			return b, err
 		}
 	}
-	if err = b.install(ctx); err != nil {
+	err = b.install(ctx)
+	if err != nil {
 		return b, err
 	}
 	for _, c := range b.clusters() {
-		if err = c.connectBareClient(ctx); err != nil {
+		err = c.connectBareClient(ctx)
+		if err != nil {
 			return b, err
 		}
 	}

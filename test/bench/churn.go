@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -70,19 +71,17 @@ func (c *churn) actors() []actor {
 
 // run goes on until the context ends, which is no error.
 func (a actor) run(ctx context.Context) error {
-	for n := 0; ; n++ {
+	for n := 0; ctx.Err() == nil; n++ {
 		err := a.act(ctx, n)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+			a.count.Add(1)
+			_ = pause(ctx, a.every) // the loop sees why it was cut short
+		case ctx.Err() == nil:
 			return fmt.Errorf("%s: %w", a.name, err)
 		}
-		a.count.Add(1)
-		if pause(ctx, a.every) != nil {
-			return nil
-		}
 	}
+	return nil
 }
 
 // tally says how often everybody acted.
@@ -106,7 +105,8 @@ func (c *churn) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := createForeignNamespaces(ctx, c.typed); err != nil {
+	err = createForeignNamespaces(ctx, c.typed)
+	if err != nil {
 		return err
 	}
 	err = parallel(ctx, c.soak.secrets, func(ctx context.Context, i int) error { return createForeignSecret(ctx, c.typed, i) })
@@ -220,7 +220,7 @@ func (c *churn) spoil(ctx context.Context, n int) error {
 func (c *churn) roll(ctx context.Context, n int) error {
 	set := c.churned + c.steady + n%rolling
 	if n%3 != 2 {
-		return c.setSecret(ctx, set, []item{rolledDeployment(set, 2, fmt.Sprint(n))})
+		return c.setSecret(ctx, set, []item{rolledDeployment(set, 2, strconv.Itoa(n))})
 	}
 	err := c.target.objects.Resource(pods).Namespace(namespaceOf(oursRun, set)).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	if err != nil {
@@ -232,13 +232,13 @@ func (c *churn) roll(ctx context.Context, n int) error {
 // passKinds lets a set bring kinds and objects of them, and go. Every second time it loses the objects first.
 func (c *churn) passKinds(ctx context.Context, n int) error {
 	const some = passingKinds / 2
-	var kinds, objects []item
+	kinds, objects := make([]item, 0, some), make([]item, 0, 3*some)
 	for i := range some {
 		kind := passingKind(n%2*some + i)
 		kinds, objects = append(kinds, item{customResourceDefinitions, kind.definition()}), append(objects, kind.items()...)
 	}
 	set := c.passingSet()
-	if err := c.createSet(ctx, set, append(kinds, objects...)); err != nil {
+	if err := c.createSet(ctx, set, slices.Concat(kinds, objects)); err != nil {
 		return err
 	}
 	checksum, err := c.awaitApplied(ctx, set, "")
@@ -260,9 +260,9 @@ func (c *churn) passKinds(ctx context.Context, n int) error {
 func (c *churn) awaitApplied(ctx context.Context, set int, before string) (checksum string, err error) {
 	sets := c.source.objects.Resource(managedResources).Namespace(sourceNamespace)
 	err = await(ctx, goneLimit, setName(set)+" to be applied", func(ctx context.Context) error {
-		managedResource, err := sets.Get(ctx, setName(set), metav1.GetOptions{})
-		if err != nil {
-			return err
+		managedResource, failure := sets.Get(ctx, setName(set), metav1.GetOptions{})
+		if failure != nil {
+			return failure
 		}
 		if checksum = applied(managedResource.Object); checksum == "" || checksum == before {
 			return fmt.Errorf("it is not: %v", managedResource.Object["status"])

@@ -128,7 +128,7 @@ func (b *bench) install(ctx context.Context) error {
 		return err
 	}
 	for _, c := range b.clusters() {
-		if err := c.apply(ctx, accounts()...); err != nil {
+		if err = c.apply(ctx, accounts()...); err != nil {
 			return err
 		}
 	}

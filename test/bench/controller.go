@@ -44,7 +44,8 @@ func newController(ctx context.Context, b *bench, s setup) (*controller, error) 
 		return nil, err
 	}
 	c := &controller{dir: filepath.Join(b.dir, binaryName), binary: b.programs.controller, probes: ports[0], metrics: ports[1]}
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+	err = os.MkdirAll(c.dir, 0o700)
+	if err != nil {
 		return nil, fmt.Errorf("create folder of the controller: %w", err)
 	}
 	connections, err := c.connections(ctx, b)
@@ -68,7 +69,8 @@ controllers: {%s}
 }
 
 // connections writes a kubeconfig for each cluster and returns the lines of the configuration that name them.
-func (c *controller) connections(ctx context.Context, b *bench) (lines string, err error) {
+func (c *controller) connections(ctx context.Context, b *bench) (string, error) {
+	var lines strings.Builder
 	sections := []string{"source", "target"}
 	for i, cluster := range b.clusters() {
 		kubeconfig, err := local.ServiceAccountKubeconfig(ctx, cluster.plane.AdminConfig(), systemNamespace, binaryName, tokenLifetime)
@@ -79,9 +81,9 @@ func (c *controller) connections(ctx context.Context, b *bench) (lines string, e
 		if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
 			return "", fmt.Errorf("write kubeconfig of the controller: %w", err)
 		}
-		lines += fmt.Sprintf("%sClientConnection: {kubeconfig: %q}\n", sections[i], file)
+		_, _ = fmt.Fprintf(&lines, "%sClientConnection: {kubeconfig: %q}\n", sections[i], file)
 	}
-	return lines, nil
+	return lines.String(), nil
 }
 
 func (c *controller) file(name string) string { return filepath.Join(c.dir, name) }

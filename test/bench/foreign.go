@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,7 +55,8 @@ func (s foreignSecrets) run(ctx context.Context, r runner) (rows []row, err erro
 		return f.rows(), fmt.Errorf("measure foreign Secrets: %w", err)
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	if err = b.do(ctx, func(ctx context.Context) error { return b.besideForeignSecrets(ctx, &f) }); err != nil {
+	err = b.do(ctx, func(ctx context.Context) error { return b.besideForeignSecrets(ctx, &f) })
+	if err != nil {
 		err = fmt.Errorf("measure foreign Secrets: %w", err)
 	}
 	return f.rows(), err
@@ -93,13 +95,15 @@ func (f footprint) String() string {
 
 // besideForeignSecrets starts a new process for each figure: on nothing, on the sets alone, on everything.
 func (b *bench) besideForeignSecrets(ctx context.Context, f *foreignFigures) (err error) {
-	if err = b.startController(ctx); err != nil {
+	err = b.startController(ctx)
+	if err != nil {
 		return err
 	}
 	if f.empty, err = b.weigh(ctx, f.wait, "an empty source"); err != nil {
 		return err
 	}
-	if err = b.createFew(ctx); err != nil {
+	err = b.createFew(ctx)
+	if err != nil {
 		return err
 	}
 	if _, _, err = b.startUp(ctx); err != nil {
@@ -108,17 +112,21 @@ func (b *bench) besideForeignSecrets(ctx context.Context, f *foreignFigures) (er
 	if f.few, err = b.weigh(ctx, f.wait, "the sets alone"); err != nil {
 		return err
 	}
-	if err = b.controller.stop(); err != nil {
+	err = b.controller.stop()
+	if err != nil {
 		return err
 	}
-	if err = b.createForeignSecrets(ctx, f.secrets); err != nil {
+	err = b.createForeignSecrets(ctx, f.secrets)
+	if err != nil {
 		return err
 	}
-	if err = b.settle(ctx); err != nil {
+	err = b.settle(ctx)
+	if err != nil {
 		return err
 	}
 	for range f.starts {
-		if err = b.startBeside(ctx, f); err != nil {
+		err = b.startBeside(ctx, f)
+		if err != nil {
 			return err
 		}
 	}
@@ -189,7 +197,8 @@ func (b *bench) createFew(ctx context.Context) error {
 
 // weigh waits first. The heap comes last, since asking for it takes memory.
 func (b *bench) weigh(ctx context.Context, wait time.Duration, beside string) (f footprint, err error) {
-	if err := pause(ctx, wait); err != nil {
+	err = pause(ctx, wait)
+	if err != nil {
 		return footprint{}, err
 	}
 	id := b.controller.process.ID
@@ -310,7 +319,7 @@ func foreignSecret(n int) *corev1.Secret {
 			Labels: map[string]string{
 				"app.kubernetes.io/name": "component", "app.kubernetes.io/instance": fmt.Sprintf("component-%05d", n),
 				"app.kubernetes.io/managed-by": "secrets-operator", "secrets.example.com/rotation": "in-place",
-				"secrets.example.com/issued-at": fmt.Sprint(issued.Unix()), "secrets.example.com/config": hex.EncodeToString(checksum[:8]),
+				"secrets.example.com/issued-at": strconv.FormatInt(issued.Unix(), 10), "secrets.example.com/config": hex.EncodeToString(checksum[:8]),
 			},
 			Annotations: map[string]string{
 				"secrets.example.com/checksum": hex.EncodeToString(checksum[:]), "secrets.example.com/expires-at": issued.AddDate(1, 0, 0).Format(time.RFC3339),
@@ -328,6 +337,6 @@ func foreignManager(name string, at time.Time, fields string) metav1.ManagedFiel
 	when := metav1.NewTime(at)
 	return metav1.ManagedFieldsEntry{
 		Manager: name, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &when,
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -76,18 +77,17 @@ func quarters(samples []sample, gauge int, length time.Duration) (averages [4]fl
 // Without samples in both nothing can be said.
 func (g gaugeOfGrowth) judgeGrowth(averages [4]float64) verdict {
 	second, last := averages[1], averages[3]
-	switch {
-	case second != second || last != last: // NaN
+	if math.IsNaN(second) || math.IsNaN(last) {
 		return unmeasured
-	default:
-		return judge(last-second <= max(second*maxGrowth, g.slack))
 	}
+	return judge(last-second <= max(second*maxGrowth, g.slack))
 }
 
 // growthRows are the lines of the table, and notes with all quarters.
 func growthRows(samples []sample, length time.Duration) []row {
-	var rows []row
-	for i, g := range gaugesOfGrowth() {
+	gauges := gaugesOfGrowth()
+	rows := make([]row, 0, len(gauges))
+	for i, g := range gauges {
 		averages := quarters(samples, i, length)
 		r := row{
 			measure: g.name + ", second quarter → last", workload: "soak of " + length.String(), portable: true,

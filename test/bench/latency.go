@@ -56,7 +56,7 @@ const (
 )
 
 func (l latency) plan() []latencyRound {
-	var rounds []latencyRound
+	rounds := make([]latencyRound, 0, 2*len(l.together))
 	for _, n := range l.together {
 		rounds = append(rounds, latencyRound{what: rolledOut, together: n}, latencyRound{what: brokenDown, together: n})
 	}
@@ -107,10 +107,12 @@ func (b *bench) measureLatency(ctx context.Context, rounds []latencyRound) error
 		return err
 	}
 	b.report.step("creating %d sets with a Deployment each", len(names))
-	if err = b.createSets(ctx, data); err != nil {
+	err = b.createSets(ctx, data)
+	if err != nil {
 		return err
 	}
-	if err = b.awaitConditions(ctx, w, t, "the sets to see that their Deployments are not rolled out"); err != nil {
+	err = b.awaitConditions(ctx, w, t, "the sets to see that their Deployments are not rolled out")
+	if err != nil {
 		return err
 	}
 	generations, err := b.createPods(ctx)

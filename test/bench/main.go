@@ -68,11 +68,13 @@ func run(ctx context.Context, args []string, out io.Writer, c clock.PassiveClock
 	for _, j := range o.jobs {
 		some, err := j.run(ctx, runner{report: r, programs: programs, profiles: o.profiles})
 		rows = append(rows, some...)
+		if err == nil {
+			err = context.Cause(ctx)
+		}
 		if err != nil {
 			failures = append(failures, err)
 		}
 		if ctx.Err() != nil {
-			failures = append(failures, context.Cause(ctx))
 			break
 		}
 	}

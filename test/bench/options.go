@@ -109,11 +109,12 @@ func (s settings) jobs() ([]job, error) {
 	if s.scale {
 		jobs = append(jobs, workloads{s.workload(size{1000, 10}), s.workload(size{500, 100}), s.acrossClusters(size{1000, 10})})
 	}
-	if s.scale && s.secrets == 0 {
-		s.secrets = 80000
+	many := s.secrets
+	if s.scale && many == 0 {
+		many = 80000
 	}
-	if s.secrets > 0 {
-		jobs = append(jobs, foreignSecrets{secrets: s.secrets, sets: size{10, 10}, starts: 3, wait: time.Minute})
+	if many > 0 {
+		jobs = append(jobs, foreignSecrets{secrets: many, sets: size{10, 10}, starts: 3, wait: time.Minute})
 	}
 	if s.soak > 0 {
 		jobs = append(jobs, soak{length: s.soak, interval: min(30*time.Second, s.soak/20), churned: 12, steady: 10, secrets: 2000})

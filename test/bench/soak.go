@@ -36,7 +36,8 @@ func (s soak) run(ctx context.Context, r runner) (rows []row, err error) {
 		return growthRows(nil, s.length), fmt.Errorf("soak: %w", err)
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	if err = b.do(ctx, func(ctx context.Context) error { return b.changeAll(ctx, s, &samples) }); err != nil {
+	err = b.do(ctx, func(ctx context.Context) error { return b.changeAll(ctx, s, &samples) })
+	if err != nil {
 		err = fmt.Errorf("soak: %w", err)
 	}
 	return growthRows(samples, s.length), err
@@ -55,7 +56,8 @@ func (b *bench) changeAll(ctx context.Context, s soak, samples *[]sample) error 
 		return err
 	}
 	b.report.step("creating %d steady sets, %d that roll out, %d foreign Secrets", s.steady, rolling, s.secrets)
-	if err := c.begin(ctx); err != nil {
+	err = c.begin(ctx)
+	if err != nil {
 		return err
 	}
 	b.report.step("everything changes from now on, for %s", s.length)
@@ -71,10 +73,14 @@ func (b *bench) changeAll(ctx context.Context, s soak, samples *[]sample) error 
 	})
 	err = group.Wait()
 	b.report.detail("done meanwhile: %s", c.tally())
-	if err = errors.Join(context.Cause(ctx), err); err != nil {
+	if err == nil { // an interruption is no error of those that change
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		return err
 	}
-	if err = c.allApplied(ctx); err != nil {
+	err = c.allApplied(ctx)
+	if err != nil {
 		return err
 	}
 	b.report.step("soak: over; all sets that are left are applied")

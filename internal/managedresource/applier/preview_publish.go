@@ -83,8 +83,8 @@ func (r *Reconciler) publish(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 		return nil
 	}
 	// The set says that there is a ConfigMap before there is one: a process that dies in between does not leave it behind.
-	if err = r.mark(ctx, mr, want.Name); err != nil {
-		return err
+	if failure := r.mark(ctx, mr, want.Name); failure != nil {
+		return failure
 	}
 	switch {
 	case missing:

@@ -60,7 +60,7 @@ func TestNothingIsDeletedIfAnythingCannotBeListed(t *testing.T) {
 	for _, resource := range []string{"configmaps", "secrets", "managedresources", "prometheuses", "deployments", "statefulsets", "daemonsets", "cronjobs", "jobs", "pods"} {
 		t.Run(resource, func(t *testing.T) {
 			g := NewWithT(t)
-			s.line.by(failing(http.MethodGet, "/"+resource))
+			s.line.fail(http.MethodGet, "/"+resource)
 			err := s.run()
 			g.Expect(err).To(MatchError(HavePrefix("list " + resource)))
 			for _, each := range s.line.requests() {
@@ -242,7 +242,7 @@ func TestReferencesThatMoveDuringALookAreSeen(t *testing.T) {
 func TestOneFailureHoldsUpNoOtherDeletion(t *testing.T) {
 	s := newScene(t, options{})
 	s.collectable("ConfigMap/a", "Secret/a", "Secret/b", "Secret/stuck")
-	s.line.by(failing(http.MethodDelete, "/stuck"))
+	s.line.fail(http.MethodDelete, "/stuck")
 	s.Expect(s.run()).To(MatchError(fmt.Sprintf("Could not delete all unused resources: 1 error occurred: delete Secret %s/stuck: synthetic", s.Namespace)))
 	s.Expect(s.left()).To(Equal([]string{"Secret/stuck"}))
 	s.Expect(s.metric("espalier_managedresource_garbage_collected_total", "Secret")).To(Equal(2.0))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -140,9 +141,7 @@ func (s *scene) object(namespace, name string, labels, annotations map[string]st
 	object.SetAnnotations(annotations)
 	object.SetFinalizers(finalizers)
 	all := map[string]string{"part-of": "test"}
-	for k, v := range labels {
-		all[k] = v
-	}
+	maps.Copy(all, labels)
 	object.SetLabels(all)
 	s.Expect(s.Target.Create(s.Ctx, object)).To(Succeed())
 }
@@ -165,11 +164,12 @@ func (s *scene) left() []string {
 
 // referring returns metadata with annotations, given as "<kind and hash>: <name>".
 func (s *scene) referring(name string, references ...string) string {
-	text := fmt.Sprintf("metadata:\n  name: %s\n  namespace: %s\n  annotations:\n    some: thing\n", name, s.Namespace)
+	var text strings.Builder
+	fmt.Fprintf(&text, "metadata:\n  name: %s\n  namespace: %s\n  annotations:\n    some: thing\n", name, s.Namespace)
 	for _, each := range references {
-		text += "    reference.resources.gardener.cloud/" + each + "\n"
+		fmt.Fprintf(&text, "    reference.resources.gardener.cloud/%s\n", each)
 	}
-	return text
+	return text.String()
 }
 
 // eventNotes lists the Events about ConfigMaps and Secrets of the target as "type reason Kind/name: note".
@@ -276,12 +276,12 @@ func answer(request *http.Request, code int, body string) *http.Response {
 	}
 }
 
-// failing answers with 503 to requests for one resource.
-func failing(method, suffix string) func(*http.Request) (*http.Response, error) {
-	return func(request *http.Request) (*http.Response, error) {
+// fail answers with 503 to requests for one resource or object.
+func (l *line) fail(method, suffix string) {
+	l.by(func(request *http.Request) (*http.Response, error) {
 		if request.Method == method && strings.HasSuffix(request.URL.Path, suffix) {
 			return status(request, http.StatusServiceUnavailable, "ServiceUnavailable"), nil
 		}
 		return nil, nil
-	}
+	})
 }

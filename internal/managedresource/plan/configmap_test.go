@@ -84,7 +84,7 @@ func TestAsked(t *testing.T) {
 	g.Expect(asked{only, malformed}).To(Equal(asked{}))
 	for value, want := range map[string]asked{
 		"true": {only: true}, "1": {only: true}, "T": {only: true}, "false": {}, "0": {}, "F": {},
-		"yes": {only: true, malformed: true}, "": {only: true, malformed: true}, "true ": {only: true, malformed: true},
+		"yes": {only: true, malformed: true}, "": {only: true, malformed: true}, "truly": {only: true, malformed: true},
 	} {
 		mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"espalier.dev/plan": value}}}
 		only, malformed := plan.Asked(mr)

@@ -1,0 +1,50 @@
+package applier
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
+)
+
+func TestASetThatACacheStillShows(t *testing.T) {
+	name := types.NamespacedName{Namespace: "ns", Name: "set"}
+	shown := func(uid types.UID) *resourcesv1alpha1.ManagedResource {
+		return &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, UID: uid}}
+	}
+	g, m := NewWithT(t), newMemory()
+	g.Expect(m.ended(shown("one"))).To(BeFalse(), "nothing is known of it")
+	m.of(name).version = "7"
+	g.Expect(m.ended(shown(""))).To(BeFalse(), "it has not ended")
+	m.of(name).left = "one"
+	m.retire(name)
+	g.Expect(m.ended(shown("one"))).To(BeTrue(), "retiring does not forget it")
+	g.Expect(m.ended(shown("two"))).To(BeFalse(), "it is another set of that name")
+	m.forget(name)
+	g.Expect(m.ended(shown("one"))).To(BeFalse(), "the cache has shown its end")
+}
+
+func TestADeletionThatAWatchHasNotShownYet(t *testing.T) {
+	ref := resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "a"}}
+	for name, tc := range map[string]struct {
+		seen observe.Object
+		want bool
+	}{
+		"as it was when its deletion was requested": {seen: observe.Object{ResourceVersion: "7"}, want: true},
+		"changed since then":                        {seen: observe.Object{ResourceVersion: "8"}},
+		"being deleted":                             {seen: observe.Object{ResourceVersion: "7", Deleted: time.Unix(1, 0)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &set{removal: removal{asked: map[inventory.Key]string{inventory.RefKey(ref): "7"}}}
+			w := &removing{pass: &pass{set: s}}
+			NewWithT(t).Expect(w.requested(ref, tc.seen)).To(Equal(tc.want))
+		})
+	}
+}

@@ -1,0 +1,128 @@
+package documented_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// notOnThePage are the constants that it may leave out.
+func notOnThePage() map[string]string {
+	return map[string]string{
+		"AllClasses":                      "it goes into the configuration of a controller only",
+		"DescriptionText":                 "nobody writes it",
+		"MessageApplyProgressing":         "a message, not to be compared with",
+		"MessageApplySucceeded":           "a message, not to be compared with",
+		"MessageDeletionPending":          "a message, not to be compared with",
+		"MessageManagedResourceIgnored":   "a message, not to be compared with",
+		"MessageHealthChecksPending":      "a message, not to be compared with",
+		"MessageProgressingChecksPending": "a message, not to be compared with",
+		"MessageResourcesHealthy":         "a message, not to be compared with",
+		"MessageResourcesRolledOut":       "a message, not to be compared with",
+	}
+}
+
+// constant is one of those of names.go.
+type constant struct {
+	name, value string
+	// settable tells that whoever writes ManagedResources, or programs for it, sets it.
+	settable bool
+}
+
+// constants reads names.go, whose groups say in their first words who sets what is in them.
+func constants(t *testing.T) []constant {
+	t.Helper()
+	g := NewWithT(t)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../../api/resources/v1alpha1/names.go", nil, parser.ParseComments)
+	g.Expect(err).NotTo(HaveOccurred())
+	var found []constant
+	for _, declaration := range file.Decls {
+		group, ok := declaration.(*ast.GenDecl)
+		if !ok || group.Tok != token.CONST {
+			continue
+		}
+		settable := strings.HasPrefix(group.Doc.Text(), "Set by users") || strings.HasPrefix(group.Doc.Text(), "Set by programs")
+		for _, each := range group.Specs {
+			spec, ok := each.(*ast.ValueSpec)
+			g.Expect(ok).To(BeTrue())
+			found = append(found, constant{name: spec.Names[0].Name, value: literal(g, spec.Values[0]), settable: settable})
+		}
+	}
+	return found
+}
+
+// literal is the text of a constant; of one that is put together, the first part.
+func literal(g *WithT, expression ast.Expr) string {
+	if sum, ok := expression.(*ast.BinaryExpr); ok {
+		return literal(g, sum.X)
+	}
+	basic, ok := expression.(*ast.BasicLit)
+	g.Expect(ok).To(BeTrue())
+	value, err := strconv.Unquote(basic.Value)
+	g.Expect(err).NotTo(HaveOccurred())
+	return value
+}
+
+func TestEveryNameIsOnThePage(t *testing.T) {
+	g := NewWithT(t)
+	p, exceptions := readPage(t), notOnThePage()
+	all := constants(t)
+	g.Expect(len(all)).To(BeNumerically(">", 50))
+	for _, each := range all {
+		_, excepted := exceptions[each.name]
+		delete(exceptions, each.name)
+		if !excepted {
+			g.Expect(p.text).To(ContainSubstring(each.value), "%s is missing", each.name)
+		}
+	}
+	g.Expect(exceptions).To(BeEmpty(), "there are no such constants")
+}
+
+// settings are the keys and fields that may be set, each as headings and YAML have it.
+func settings(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, each := range constants(t) {
+		if each.settable && strings.Contains(each.value, "/") {
+			found["`"+each.value] = each.value
+		}
+	}
+	spec := reflect.TypeFor[resourcesv1alpha1.ManagedResourceSpec]()
+	for i := range spec.NumField() {
+		name, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ",")
+		found["`spec."+name+"`"] = name + ":"
+	}
+	return found
+}
+
+// What may be set has a section of its own with a table that says on what, to what, what it is otherwise, and what comes
+// of a mistake. One of the page's examples sets it.
+func TestEverySettingHasASectionAndAnExample(t *testing.T) {
+	p := readPage(t)
+	for heading, key := range settings(t) {
+		t.Run(key, func(t *testing.T) {
+			g := NewWithT(t)
+			described := 0
+			for _, each := range p.sections {
+				if strings.HasPrefix(each.heading, heading) {
+					described++
+					g.Expect(each.text).To(ContainSubstring("\n| on | values | default | if it is wrong |\n|---|---|---|---|\n| "))
+				}
+			}
+			g.Expect(described).To(Equal(map[bool]int{true: 2, false: 1}[key == "resources.gardener.cloud/ignore"]), "sections")
+			shown := 0
+			for _, each := range p.examples() {
+				shown += strings.Count(each.yaml, key)
+			}
+			g.Expect(shown).To(BeNumerically(">", 0), "no example sets it")
+		})
+	}
+}

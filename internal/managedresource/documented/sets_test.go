@@ -1,0 +1,188 @@
+package documented_test
+
+import (
+	"fmt"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// setExamples are those about annotations on ManagedResources.
+func setExamples() map[string]example {
+	return map[string]example{"ignored-set": ignoredSet(), "operation": operation(), "plan": planned(), "kstatus": kstatus()}
+}
+
+func ignoredSet() example {
+	const annotation = "  annotations:\n    resources.gardener.cloud/ignore: \"true\"\n"
+	ignored := func(s *scene) {
+		for kind, status := range map[string]string{"ResourcesApplied": "True", "ResourcesHealthy": "True", "ResourcesProgressing": "False"} {
+			s.AwaitCondition("ignored-set", kind, status+"/ManagedResourceIgnored")
+		}
+	}
+	return example{claims: map[string]func(s *scene){
+		"Nothing is applied. All conditions say ManagedResourceIgnored.": func(s *scene) {
+			s.apply()
+			ignored(s)
+			s.Fence()
+			s.Expect(s.LiveConfigMap("workbench")).To(BeNil())
+		},
+		"Write yes instead: the set is applied. Write true without quotes: the API server refuses the set.": func(s *scene) {
+			s.apply(`ignore: "true"`, `ignore: "yes"`)
+			s.awaitApplied(applied)
+			s.awaitValue("workbench", "text", "from the manifest")
+			for _, each := range s.objects(`ignore: "true"`, "ignore: true") {
+				if each.GetKind() == "ManagedResource" {
+					each.SetName("unquoted")
+					s.Expect(s.Source.Create(s.Ctx, each)).To(MatchError(apierrors.IsBadRequest, "IsBadRequest"))
+				}
+			}
+		},
+		"Write true again, and change the ConfigMap by hand: the change stays. A changed Secret has no effect either.": func(s *scene) {
+			s.apply()
+			ignored(s)
+			s.Edit("workbench", `{"data":{"text":"by hand"}}`)
+			s.apply("from the manifest", "from a changed manifest")
+			s.Fence()
+			s.awaitValue("workbench", "text", "by hand")
+		},
+		"Take the annotation away: the ConfigMap is as the manifest says.": func(s *scene) {
+			s.apply(annotation, "")
+			s.awaitValue("workbench", "text", "from the manifest")
+		},
+		"Delete the set while it is ignored: its objects are deleted all the same.": func(s *scene) {
+			s.apply()
+			ignored(s)
+			s.remove()
+			s.Expect(s.LiveConfigMap("workbench")).To(BeNil())
+		},
+	}}
+}
+
+func operation() example {
+	const waiting = `{"gardener.cloud/operation":"wait-for-state"}`
+	asked := func(s *scene) string { return s.Get("operation").Annotations["gardener.cloud/operation"] }
+	return example{claims: map[string]func(s *scene){
+		"wait-for-state: nothing is done with the set, it is not even deleted, until the annotation is gone.": func(s *scene) {
+			s.apply()
+			s.Fence()
+			s.Expect(s.Get("operation").Status.Conditions).To(BeEmpty())
+			s.Expect(s.LiveConfigMap("machine")).To(BeNil())
+			s.annotate(`{"gardener.cloud/operation":null}`)
+			s.awaitApplied(applied)
+			s.annotate(waiting)
+			s.Delete("operation")
+			s.Fence()
+			s.Expect(s.Get("operation").DeletionTimestamp).NotTo(BeNil())
+			s.Expect(s.LiveConfigMap("machine")).NotTo(BeNil())
+			s.annotate(`{"gardener.cloud/operation":null}`)
+			s.AwaitGone("operation")
+		},
+		"reconcile: the controller takes the annotation away, and reads every object of the set instead of relying on its watches.": func(s *scene) {
+			s.apply("wait-for-state", "reconcile")
+			s.awaitApplied(applied)
+			s.Expect(asked(s)).To(BeEmpty())
+			s.Requests.Reset()
+			s.annotate(`{"gardener.cloud/operation":"reconcile"}`)
+			s.soon(func() string { return asked(s) }).Should(BeEmpty())
+			s.soon(s.Requests.Seen).Should(ContainElement("GET /api/v1/namespaces/" + s.Namespace + "/configmaps/machine"))
+			s.remove()
+		},
+		"restore and migrate: the set is reconciled; the annotation stays.": func(s *scene) {
+			for _, each := range []string{"restore", "migrate"} {
+				s.apply("wait-for-state", each)
+				s.awaitApplied(applied)
+				s.Expect(s.LiveConfigMap("machine")).NotTo(BeNil())
+				s.Fence()
+				s.Expect(asked(s)).To(Equal(each))
+				s.remove()
+			}
+		},
+		"Anything else, such as refresh: no effect, the annotation stays.": func(s *scene) {
+			s.apply("wait-for-state", "refresh")
+			s.awaitApplied(applied)
+			s.Requests.Reset()
+			s.annotate(`{"gardener.cloud/operation":"refresh again"}`)
+			s.Fence()
+			s.Expect(s.Requests.Seen()).NotTo(ContainElement(HaveSuffix("/configmaps/machine")))
+			s.Expect(asked(s)).To(Equal("refresh again"))
+		},
+	}}
+}
+
+func planned() example {
+	published := func(s *scene) string {
+		found := &corev1.ConfigMap{}
+		if err := s.Source.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: "preview-plan"}, found); err != nil {
+			return fmt.Sprint(apierrors.ReasonForError(err))
+		}
+		return found.Data["summary"]
+	}
+	const one = "1 to create"
+	untouched := func(s *scene) {
+		s.soon(func() string { return published(s) }).Should(Equal(one))
+		s.Fence()
+		s.Expect(s.LiveConfigMap("blueprint")).To(BeNil())
+		s.Expect(s.Get("preview").Finalizers).To(BeEmpty())
+		s.Expect(s.Get("preview").Status.Conditions).To(BeEmpty())
+	}
+	return example{claims: map[string]func(s *scene){
+		"The ConfigMap preview-plan says that one object would be created. Nothing is written to the target; the set gets no finalizer and no conditions.": func(s *scene) {
+			s.apply()
+			untouched(s)
+		},
+		"Write yes: the same, and an Event says that this is neither true nor false.": func(s *scene) {
+			s.apply(`plan: "true"`, `plan: "yes"`)
+			s.soon(func() []string { return s.Events("preview") }).Should(ContainElement(HavePrefix("PlanAnnotationMalformed: ")))
+			untouched(s)
+		},
+		"Write false, or take the annotation away: the set is applied, and preview-plan is deleted.": func(s *scene) {
+			for _, edits := range [][]string{{`plan: "true"`, `plan: "false"`}, {"  annotations:\n    espalier.dev/plan: \"true\"\n", ""}} {
+				s.apply()
+				s.soon(func() string { return published(s) }).Should(Equal(one))
+				s.apply(edits...)
+				s.awaitApplied(applied)
+				s.Expect(s.LiveConfigMap("blueprint")).NotTo(BeNil())
+				s.soon(func() string { return published(s) }).Should(Equal("NotFound"))
+				s.remove()
+			}
+		},
+	}}
+}
+
+func kstatus() example {
+	const lamp = "lighting.example.com/v1/Lamp"
+	status := func(s *scene, ready string) {
+		s.PatchStatus(lamp, "counter", `{"status":{"conditions":[{"type":"Ready","status":"`+ready+`","reason":"Bulb","message":"it is dark"}]}}`)
+	}
+	await := func(s *scene, healthy, progressing string) {
+		s.AwaitCondition("kstatus", "ResourcesHealthy", healthy)
+		s.AwaitCondition("kstatus", "ResourcesProgressing", progressing)
+	}
+	dark := func(s *scene) { await(s, "False/LampUnhealthy", "True/LampProgressing") }
+	fine := func(s *scene) { await(s, "True/ResourcesHealthy", "False/ResourcesRolledOut") }
+	return example{before: func(s *scene) { s.Grant("lighting.example.com", "lamps") }, claims: map[string]func(s *scene){
+		"As long as the condition Ready of the Lamp is False: ResourcesHealthy is False with the reason LampUnhealthy, and ResourcesProgressing is True.": func(s *scene) {
+			s.apply()
+			s.awaitApplied(applied)
+			status(s, "False")
+			dark(s)
+			status(s, "True")
+			fine(s)
+			status(s, "False")
+			dark(s)
+		},
+		"Write false: a Lamp that exists is healthy.": func(s *scene) {
+			s.apply(`kstatus: "true"`, `kstatus: "false"`)
+			fine(s)
+		},
+		"Write yes: as configured, by default the same.": func(s *scene) {
+			s.apply()
+			dark(s)
+			s.apply(`kstatus: "true"`, `kstatus: "yes"`)
+			fine(s)
+			s.remove() // the kind too
+		},
+	}}
+}

@@ -28,10 +28,18 @@ func project() layout {
 			"process",
 		},
 		families: []string{
+			"csr",
 			"managedresource",
+			"networkpolicy",
+			"node",
+			"token",
 		},
 		binaries: map[string][]string{
+			"csr-approver":               {"csr"},
 			"managedresource-controller": {"managedresource"},
+			"netpol-controller":          {"networkpolicy"},
+			"node-controller":            {"node"},
+			"token-controllers":          {"token"},
 		},
 		pure: []string{
 			"apply/fields",

@@ -117,6 +117,10 @@ func defaultEspalier(c *Espalier) {
 	if c.ManagedResource.Namespaces != nil {
 		setIfNil(&c.ManagedResource.Namespaces.ClusterScoped, true)
 	}
+	defaultEspalierToken(&c.Token)
+	defaultEspalierCSRApprover(&c.CSRApprover)
+	defaultEspalierNetworkPolicy(&c.NetworkPolicy)
+	defaultEspalierNode(&c.Node)
 }
 
 func setIfNil[T any](field **T, value T) {

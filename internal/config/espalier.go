@@ -6,6 +6,14 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type Espalier struct {
 	// ManagedResource belongs to managedresource-controller.
 	ManagedResource EspalierManagedResource `json:"managedResource,omitempty"`
+	// Token belongs to token-controllers.
+	Token EspalierToken `json:"token,omitempty"`
+	// CSRApprover belongs to csr-approver.
+	CSRApprover EspalierCSRApprover `json:"csrApprover,omitempty"`
+	// NetworkPolicy belongs to netpol-controller.
+	NetworkPolicy EspalierNetworkPolicy `json:"networkPolicy,omitempty"`
+	// Node belongs to node-controller.
+	Node EspalierNode `json:"node,omitempty"`
 }
 
 // EspalierManagedResource tunes and restricts managedresource-controller.

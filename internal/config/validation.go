@@ -164,7 +164,14 @@ func validateWebhooks(c Webhooks, at *field.Path) field.ErrorList {
 }
 
 func validateEspalier(c Espalier, at *field.Path) field.ErrorList {
-	mr, at := c.ManagedResource, at.Child("managedResource")
+	errs := validateEspalierManagedResource(c.ManagedResource, at.Child("managedResource"))
+	errs = append(errs, validateEspalierToken(c.Token, at.Child("token"))...)
+	errs = append(errs, validateEspalierCSRApprover(c.CSRApprover, at.Child("csrApprover"))...)
+	errs = append(errs, validateEspalierNetworkPolicy(c.NetworkPolicy, at.Child("networkPolicy"))...)
+	return append(errs, validateEspalierNode(c.Node, at.Child("node"))...)
+}
+
+func validateEspalierManagedResource(mr EspalierManagedResource, at *field.Path) field.ErrorList {
 	errs := validateAtLeast(mr.AuditPeriod, minAuditPeriod, at.Child("auditPeriod"))
 	errs = append(errs, validatePositive(mr.DeletionWaveTimeout, at.Child("deletionWaveTimeout"))...)
 	if requests := ptr.Deref(mr.MaxConcurrentRequests, 0); requests < 1 {

@@ -1,0 +1,88 @@
+package binary
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// ErrCutOff is what a process that was cut off gets for every request.
+var ErrCutOff = errors.New("cut off from the API server")
+
+// Cut is where a process is cut off: at its Nth counted request, before the API server sees it or after it has carried
+// it out, when the answer is lost. The zero value never is.
+type Cut struct {
+	Request int
+	After   bool
+}
+
+// String names the cut.
+func (c Cut) String() string {
+	if c.After {
+		return fmt.Sprintf("after request %d", c.Request)
+	}
+	return fmt.Sprintf("before request %d", c.Request)
+}
+
+// CutOff counts from now on, and cuts the process off at that request. The process stays cut off until Connect.
+func (r *Requests) CutOff(at Cut) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cut, r.counted, r.dead = at, 0, false
+}
+
+// Connect ends a cut, and tells whether it happened.
+func (r *Requests) Connect() (happened bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	happened = r.dead
+	r.cut, r.dead = Cut{}, false
+	return happened
+}
+
+// Dead tells whether the process is cut off now.
+func (r *Requests) Dead() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dead
+}
+
+// fate says what becomes of a request: whether it is sent, and whether its answer arrives. The caller holds the lock.
+func (r *Requests) fate(counts bool) (send, answer bool) {
+	if r.dead {
+		return false, false
+	}
+	if !counts || r.cut.Request == 0 {
+		return true, true
+	}
+	r.counted++
+	if r.counted != r.cut.Request {
+		return true, true
+	}
+	r.dead = true
+	return r.cut.After, false
+}
+
+// EveryCut calls run with a cut at every request, on both sides of it, until no cut happens any more because the run ends
+// earlier; that is the undisturbed run. Run tells whether its cut happened. Every gives how many requests lie between two
+// cuts: 1 tries all. It returns how many cuts happened.
+func EveryCut(t *testing.T, every int, run func(t *testing.T, at Cut) (happened bool)) int {
+	t.Helper()
+	tried := 0
+	for request := 1; ; request += every {
+		happened := false
+		for _, after := range []bool{false, true} {
+			at := Cut{Request: request, After: after}
+			t.Run(at.String(), func(t *testing.T) { happened = run(t, at) })
+			if t.Failed() {
+				return tried
+			}
+			if happened {
+				tried++
+			}
+		}
+		if !happened {
+			return tried
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package binary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// Patience is how long tests wait for something that takes milliseconds on an idle machine.
+const Patience = 30 * time.Second
+
+// Binary is what one of cmd/ consists of.
+type Binary struct {
+	// Name is as in cmd/ and deploy/.
+	Name string
+	// Needs and Add are those of its family.
+	Needs func(*config.ResourceManagerConfiguration) (process.Needs, error)
+	Add   func(context.Context, *process.Clusters, *config.ResourceManagerConfiguration, prometheus.Registerer) error
+}
+
+// Options change what is started.
+type Options struct {
+	// TwoClusters makes the target a cluster of its own.
+	TwoClusters bool
+	// Config is the part of the configuration file that the binary reads, as YAML: "controllers: {…}".
+	Config string
+	// Configure changes the defaulted configuration; values below the limits of validation are fine here.
+	Configure func(*config.ResourceManagerConfiguration)
+	// EverySourceNamespace makes the binary serve all namespaces of the source, not only that of the Env.
+	EverySourceNamespace bool
+	// Stopped leaves the binary stopped at first.
+	Stopped bool
+	// Clock is the binary's; nil stands for the real one.
+	Clock clock.WithTickerAndDelayedExecution
+	// Log receives what the binary logs; the zero value discards it.
+	Log logr.Logger
+}
+
+// Env is a namespace in source and target, and a running binary.
+type Env struct {
+	*WithT
+	T   *testing.T
+	Ctx context.Context //nolint:containedctx // it is the test's, which an Env lives as long as
+	// Namespace exists in source and target, under the same name. The binary's ServiceAccount is in it.
+	Namespace string
+	// Source and Target are administrators' clients without caches. They are the same in one-cluster set-ups.
+	Source, Target client.Client
+	// Servers are the API servers of the test run.
+	Servers  local.Servers
+	Requests *Requests
+	Registry *prometheus.Registry
+	Config   *config.ResourceManagerConfiguration
+	// Kubeconfigs are those of the binary's ServiceAccount; Target is nil in one-cluster set-ups.
+	Kubeconfigs struct{ Source, Target []byte }
+
+	binary  Binary
+	options Options
+	stop    func()
+}
+
+// New prepares namespaces and rights, and starts the binary unless told otherwise.
+func New(t *testing.T, binary Binary, options Options) *Env {
+	t.Helper()
+	g := NewWithT(t)
+	servers, err := local.ForTests()
+	g.Expect(err).NotTo(HaveOccurred())
+	e := &Env{WithT: g, T: t, Ctx: t.Context(), Servers: servers, Requests: &Requests{}, binary: binary, options: options}
+	e.Source = e.admin(servers.Source.Config)
+	e.Target = e.Source
+	if options.TwoClusters {
+		e.Target = e.admin(servers.Target.Config)
+	}
+	e.createNamespaces()
+	e.identify()
+	e.Config = e.configuration()
+	if !options.Stopped {
+		e.Start()
+	}
+	t.Cleanup(func() { e.Stop() })
+	return e
+}
+
+func (e *Env) admin(cfg *rest.Config) client.Client {
+	needs, err := e.binary.Needs(&config.ResourceManagerConfiguration{})
+	e.Expect(err).NotTo(HaveOccurred())
+	c, err := client.New(cfg, client.Options{Scheme: needs.Scheme})
+	e.Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+func (e *Env) createNamespaces() {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	e.Expect(e.Source.Create(e.Ctx, namespace)).To(Succeed())
+	e.Namespace = namespace.Name
+	if e.options.TwoClusters {
+		e.Expect(e.Target.Create(e.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace}})).To(Succeed())
+	}
+}
+
+func (e *Env) identify() {
+	var err error
+	if !e.options.TwoClusters {
+		e.Kubeconfigs.Source, err = Identity(e.Ctx, e.Source, e.Servers.Source.Config, e.binary.Name, e.Namespace, Source, Target)
+		e.Expect(err).NotTo(HaveOccurred())
+		return
+	}
+	e.Kubeconfigs.Source, err = Identity(e.Ctx, e.Source, e.Servers.Source.Config, e.binary.Name, e.Namespace, Source)
+	e.Expect(err).NotTo(HaveOccurred())
+	e.Kubeconfigs.Target, err = Identity(e.Ctx, e.Target, e.Servers.Target.Config, e.binary.Name, e.Namespace, Target)
+	e.Expect(err).NotTo(HaveOccurred())
+}
+
+func (e *Env) configuration() *config.ResourceManagerConfiguration {
+	dir := e.T.TempDir()
+	namespaces := ""
+	if !e.options.EverySourceNamespace {
+		namespaces = fmt.Sprintf(", namespaces: [%s]", e.Namespace)
+	}
+	text := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
+kind: ResourceManagerConfiguration
+sourceClientConnection: {kubeconfig: %q%s}
+leaderElection: {leaderElect: false}
+%s
+`, e.write(dir, "source", e.Kubeconfigs.Source), namespaces, e.options.Config)
+	if e.options.TwoClusters {
+		text += fmt.Sprintf("targetClientConnection: {kubeconfig: %q}\n", e.write(dir, "target", e.Kubeconfigs.Target))
+	}
+	cfg, warnings, err := config.ResourceManager([]byte(text))
+	e.Expect(err).NotTo(HaveOccurred())
+	e.Expect(warnings).To(BeEmpty())
+	cfg.Server.Metrics, cfg.Server.HealthProbes = nil, nil
+	if e.options.Configure != nil {
+		e.options.Configure(cfg)
+	}
+	return cfg
+}
+
+func (e *Env) write(dir, name string, content []byte) string {
+	file := filepath.Join(dir, name+".kubeconfig")
+	e.Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
+	return file
+}
+
+// Start runs the binary anew, as far as that is possible within a test: nothing is remembered of the last run.
+func (e *Env) Start() {
+	e.T.Helper()
+	ctx, cancel := context.WithCancel(e.Ctx)
+	needs, err := e.binary.Needs(e.Config)
+	e.Expect(err).NotTo(HaveOccurred())
+	needs.SkipNameValidation = true
+	setup := &process.Setup{
+		Program: process.Program{Name: e.binary.Name}, Config: e.Config.Process(),
+		Log: e.log(), Clock: e.options.Clock, WrapTransport: e.Requests.Wrap,
+	}
+	clusters, err := setup.Connect(ctx, needs)
+	e.Expect(err).NotTo(HaveOccurred())
+	e.Registry = prometheus.NewRegistry()
+	e.Expect(e.binary.Add(ctx, clusters, e.Config, e.Registry)).To(Succeed())
+	done := make(chan error, 1)
+	go func() { done <- clusters.Start(ctx) }()
+	e.stop = func() {
+		cancel()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			e.T.Errorf("%s ended with: %v", e.binary.Name, err)
+		}
+	}
+}
+
+func (e *Env) log() logr.Logger {
+	if e.options.Log.GetSink() == nil {
+		return logr.Discard()
+	}
+	return e.options.Log
+}
+
+// Stop ends the binary; a second call does nothing.
+func (e *Env) Stop() {
+	if e.stop != nil {
+		e.stop()
+		e.stop = nil
+	}
+}
+
+// Restart ends the binary, lets something happen meanwhile, and starts it again.
+func (e *Env) Restart(meanwhile func()) {
+	e.Stop()
+	if meanwhile != nil {
+		meanwhile()
+	}
+	e.Start()
+}
+
+// Events lists the Events about an object of the Env's namespace in one cluster as "type reason: note".
+func (e *Env) Events(c client.Client, kind, name string) []string {
+	e.T.Helper()
+	list := &corev1.EventList{}
+	e.Expect(c.List(e.Ctx, list)).To(Succeed())
+	var found []string
+	for _, event := range list.Items {
+		if event.InvolvedObject.Kind == kind && event.InvolvedObject.Name == name && (event.InvolvedObject.Namespace == "" || event.InvolvedObject.Namespace == e.Namespace) {
+			found = append(found, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Message))
+		}
+	}
+	return found
+}

@@ -1,0 +1,141 @@
+package binary
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// credentialLifetime is longer than any test.
+const credentialLifetime = 3 * time.Hour
+
+// Install creates the objects of all files that match patterns below the repository's root, with the namespaces that
+// they are in. What exists already is left as it is: several test processes install the same.
+func Install(ctx context.Context, c client.Client, patterns ...string) ([]*unstructured.Unstructured, error) {
+	root, err := local.RepositoryRoot()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what to do
+	}
+	var all []*unstructured.Unstructured
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return nil, fmt.Errorf("find %s: %w", pattern, err)
+		}
+		for _, file := range files {
+			objects, err := decode(file)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, objects...)
+		}
+	}
+	for _, object := range all {
+		if err := create(ctx, c, object.DeepCopy()); err != nil {
+			return nil, fmt.Errorf("install %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return all, nil
+}
+
+func create(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
+	if object.GetNamespace() != "" {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.GetNamespace()}}
+		if err := c.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err //nolint:wrapcheck // the caller says what it was about
+		}
+	}
+	if err := c.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err //nolint:wrapcheck // the caller says what it was about
+	}
+	return nil
+}
+
+func decode(file string) ([]*unstructured.Unstructured, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the file
+	}
+	var objects []*unstructured.Unstructured
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("decode %s: %w", file, err)
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+// Side is the cluster that roles are for.
+type Side string
+
+// The sides: a role whose name begins with espalier-<binary>-target is for the target, all others are for the source.
+const (
+	Source Side = "source"
+	Target Side = "target"
+)
+
+// Identity creates, in an existing namespace, the ServiceAccount of a binary with the roles that it ships for the sides
+// that this cluster is, and returns a kubeconfig for it.
+func Identity(ctx context.Context, c client.Client, admin *rest.Config, binary, namespace string, sides ...Side) ([]byte, error) {
+	roles, err := Install(ctx, c, "deploy/"+binary+"/rbac/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: binary}}
+	if err := c.Create(ctx, account); err != nil {
+		return nil, fmt.Errorf("create ServiceAccount: %w", err)
+	}
+	for _, role := range roles {
+		for _, side := range sides {
+			if sideOf(role.GetName(), binary) == side {
+				if err := c.Create(ctx, binding(role, namespace, binary)); err != nil {
+					return nil, fmt.Errorf("bind %s %s: %w", role.GetKind(), role.GetName(), err)
+				}
+			}
+		}
+	}
+	return local.ServiceAccountKubeconfig(ctx, admin, namespace, binary, credentialLifetime) //nolint:wrapcheck // it says what failed
+}
+
+func sideOf(role, binary string) Side {
+	if strings.HasPrefix(role, "espalier-"+binary+"-target") {
+		return Target
+	}
+	return Source
+}
+
+// binding gives a role to a binary's ServiceAccount.
+func binding(role *unstructured.Unstructured, namespace, account string) client.Object {
+	meta := metav1.ObjectMeta{Namespace: role.GetNamespace(), Name: namespace + "-" + role.GetName()}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: role.GetKind(), Name: role.GetName()}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}}
+	if role.GetNamespace() == "" {
+		return &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}
+	}
+	return &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}
+}

@@ -176,6 +176,21 @@ func TestImprovementBTheDeletionAfterAnInvalidUpdateMayBePropagated(t *testing.T
 	}
 }
 
+func TestImprovementBADeletionAfterAnInvalidUpdateIsAskedForOnce(t *testing.T) {
+	e := inOneCluster(t)
+	e.Set("mr", unchangeable(e, "1", ""))
+	before := e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Edit("c", `{"metadata":{"finalizers":["example.org/wait"]}}`)
+	recording := e.Requests.Record()
+	e.Secret("mr", unchangeable(e, "2", ""))
+	path := e.Fill("/api/v1/namespaces/$NS/configmaps/c")
+	e.Eventually(func() int { return len(recording.Of("PUT", path)) }).WithTimeout(managedresourcetest.Patience).Should(BeNumerically(">=", 3))
+	e.Expect(recording.Of("DELETE", path)).To(HaveLen(1))
+	e.Edit("c", `{"metadata":{"finalizers":null}}`)
+	e.AwaitChange(before)
+	e.Expect(e.LiveConfigMap("c").Data).To(Equal(map[string]string{"key": "2"}))
+}
+
 func TestImprovementBAnUnknownPropagationIsAFault(t *testing.T) {
 	e := inOneCluster(t)
 	const annotation = ", resources.gardener.cloud/deletion-propagation-on-invalid-update: Sometimes"

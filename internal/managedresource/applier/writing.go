@@ -236,7 +236,10 @@ func (w *writing) replace(ctx context.Context, live, merged *unstructured.Unstru
 	}
 	uid := live.GetUID()
 	options.Preconditions = &metav1.Preconditions{UID: &uid}
-	if _, err := w.Target.Delete(ctx, w.resource, live.GetNamespace(), live.GetName(), options); err != nil && !apierrors.IsNotFound(err) {
+	if live.GetDeletionTimestamp() == nil { // else its finalizers are waited for
+		_, err = w.Target.Delete(ctx, w.resource, live.GetNamespace(), live.GetName(), options)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("error deleting object %q after 'invalid' update error: %w", w.describe(), err)
 	}
 	w.item.known.confirmed = false

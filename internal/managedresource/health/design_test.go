@@ -306,7 +306,7 @@ func TestWithoutTheRightToSeePodsTheConditionsComeWithoutThem(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true, TwoClusters: true, Configure: quietly()})
 	account(e, true)
-	restrict(e, rule("apps", "deployments", "*"), rule("autoscaling", "horizontalpodautoscalers", "list", "watch"))
+	restrict(e, rule("apps", "deployments", "*"), rule("autoscaling", "horizontalpodautoscalers", "list", "watch"), rule("autoscaling.k8s.io", "hvpas", "list", "watch"))
 	e.Start()
 	e.Set("mr", deploymentManifest(e, "web", 1, "i"))
 	await(e, "mr", "False/DeploymentUnhealthy", "True/DeploymentProgressing")
@@ -331,7 +331,7 @@ func TestWhatMayNotBeWatchedIsJudgedAllTheSame(t *testing.T) {
 	e := New(t, Options{Stopped: true, TwoClusters: true, Configure: quietly(checkedEvery(2 * time.Second))})
 	account(e, true)
 	restrict(e, rule("apps", "deployments", "get", "create", "update", "patch", "delete"), rule("", "pods", "list", "watch"),
-		rule("autoscaling", "horizontalpodautoscalers", "list", "watch"))
+		rule("autoscaling", "horizontalpodautoscalers", "list", "watch"), rule("autoscaling.k8s.io", "hvpas", "list", "watch"))
 	e.Start()
 	e.Set("mr", deploymentManifest(e, "web", 0, "i"))
 	await(e, "mr", "False/DeploymentUnhealthy", "True/DeploymentProgressing")

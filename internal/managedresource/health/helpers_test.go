@@ -71,7 +71,7 @@ func await(e *Env, name, healthy, progressing string) *resourcesv1alpha1.Managed
 	soon(e, func(g Gomega) {
 		mr = &resourcesv1alpha1.ManagedResource{}
 		g.Expect(e.Source.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: name}, mr)).To(Succeed())
-		g.Expect(Condition(mr, "ResourcesHealthy")).To(Equal(healthy), "%s", Message(mr, "ResourcesHealthy"))
+		g.Expect(Condition(mr, "ResourcesHealthy")).To(Equal(healthy), "%s (applied: %s)", Message(mr, "ResourcesHealthy"), Message(mr, "ResourcesApplied"))
 		g.Expect(Condition(mr, "ResourcesProgressing")).To(Equal(progressing), "%s", Message(mr, "ResourcesProgressing"))
 	}).Should(Succeed())
 	return mr

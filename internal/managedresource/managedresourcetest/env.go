@@ -3,15 +3,12 @@
 package managedresourcetest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +20,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +28,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource"
 	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -114,15 +111,9 @@ func (e *Env) createNamespaces(two bool) {
 // identity creates the controller's ServiceAccount with the shipped roles and returns a kubeconfig for it.
 func (e *Env) identity(c client.Client, admin *rest.Config) []byte {
 	const name = "managedresource-controller"
-	root, err := local.RepositoryRoot()
+	_, err := binary.Install(e.Ctx, c, "deploy/crds/*.yaml", "deploy/managedresource-controller/rbac/*.yaml", "deploy/managedresource-controller/*.yaml")
 	e.Expect(err).NotTo(HaveOccurred())
-	for _, pattern := range []string{"deploy/crds/*.yaml", "deploy/managedresource-controller/rbac/*.yaml", "deploy/managedresource-controller/*.yaml"} {
-		files, globErr := filepath.Glob(filepath.Join(root, pattern))
-		e.Expect(globErr).NotTo(HaveOccurred())
-		for _, file := range files {
-			e.install(c, file)
-		}
-	}
+	e.Eventually(func() error { return c.List(e.Ctx, &resourcesv1alpha1.ManagedResourceList{}) }).WithTimeout(Patience).Should(Succeed())
 	e.Expect(c.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}})).To(Succeed())
 	for _, role := range []string{"source", "target-base", "target-builtin", "target-garbagecollector"} {
 		e.Expect(c.Create(e.Ctx, &rbacv1.ClusterRoleBinding{
@@ -139,43 +130,6 @@ func (e *Env) identity(c client.Client, admin *rest.Config) []byte {
 	kubeconfig, err := local.ServiceAccountKubeconfig(e.Ctx, admin, e.Namespace, name, time.Hour)
 	e.Expect(err).NotTo(HaveOccurred())
 	return kubeconfig
-}
-
-var installing sync.Mutex
-
-// install creates or updates the objects of a file; several test processes do so at once.
-func (e *Env) install(c client.Client, file string) {
-	installing.Lock()
-	defer installing.Unlock()
-	content, err := os.ReadFile(file)
-	e.Expect(err).NotTo(HaveOccurred())
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(&object.Object)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		e.Expect(err).NotTo(HaveOccurred())
-		if len(object.Object) == 0 {
-			continue
-		}
-		if object.GetNamespace() != "" {
-			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.GetNamespace()}}
-			e.Expect(ignoreExisting(c.Create(e.Ctx, namespace))).To(Succeed())
-		}
-		e.Expect(ignoreExisting(c.Create(e.Ctx, object))).To(Succeed())
-		if object.GetKind() == "CustomResourceDefinition" {
-			e.Eventually(func() error { return c.List(e.Ctx, &resourcesv1alpha1.ManagedResourceList{}) }).WithTimeout(Patience).Should(Succeed())
-		}
-	}
-}
-
-func ignoreExisting(err error) error {
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
 }
 
 func (e *Env) configuration(options Options) *config.ResourceManagerConfiguration {
@@ -215,7 +169,7 @@ func (e *Env) Start() {
 	e.Expect(err).NotTo(HaveOccurred())
 	needs.SkipNameValidation = true
 	setup := &process.Setup{Program: process.Program{Name: "managedresource-controller", SharesLease: true}, Config: e.Config.Process(), Log: logr.Discard()}
-	setup.WrapTransport = e.Requests.wrap
+	setup.WrapTransport = e.Requests.Wrap
 	clusters, err := setup.Connect(ctx, needs)
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Registry = prometheus.NewRegistry()

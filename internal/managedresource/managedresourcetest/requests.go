@@ -1,71 +1,12 @@
 package managedresourcetest
 
-import (
-	"net/http"
-	"strings"
-	"sync"
-)
+import "github.com/espalier-dev/espalier/test/binary"
 
 // Requests counts the requests of a controller, watches, leases and Events aside.
-type Requests struct {
-	mu   sync.Mutex
-	seen []string
-	hook func(*http.Request) error
-}
+type Requests = binary.Requests
 
-// Hook is called before each request is sent; its error is the request's. Nil removes it.
-func (r *Requests) Hook(hook func(*http.Request) error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.hook = hook
-}
+// Recording keeps the requests that change something, with what they carry.
+type Recording = binary.Recording
 
-// Reset forgets what was counted.
-func (r *Requests) Reset() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.seen = nil
-}
-
-// Seen lists the requests since the last Reset as "VERB path".
-func (r *Requests) Seen() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]string(nil), r.seen...)
-}
-
-// Writes lists those that change something.
-func (r *Requests) Writes() []string {
-	var writes []string
-	for _, each := range r.Seen() {
-		if !strings.HasPrefix(each, http.MethodGet+" ") {
-			writes = append(writes, each)
-		}
-	}
-	return writes
-}
-
-type transport struct {
-	requests *Requests
-	next     http.RoundTripper
-}
-
-func (r *Requests) wrap(next http.RoundTripper) http.RoundTripper { return &transport{r, next} }
-
-// RoundTrip implements http.RoundTripper.
-func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	path := request.URL.Path
-	counted := request.URL.Query().Get("watch") == "" && !strings.Contains(path, "/leases") && !strings.Contains(path, "/events")
-	t.requests.mu.Lock()
-	if counted {
-		t.requests.seen = append(t.requests.seen, request.Method+" "+path)
-	}
-	hook := t.requests.hook
-	t.requests.mu.Unlock()
-	if hook != nil {
-		if err := hook(request); err != nil {
-			return nil, err
-		}
-	}
-	return t.next.RoundTrip(request) //nolint:wrapcheck // a transport passes errors as they are
-}
+// Sent is a request of a controller.
+type Sent = binary.Sent

@@ -1,4 +1,4 @@
-package managedresourcetest
+package binary
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Sent is a request of a controller.
+// Sent is a request of a process.
 type Sent struct {
 	// Verb and Path are as in Requests.Seen.
 	Verb, Path string

@@ -9,12 +9,13 @@ LDFLAGS  := -X github.com/espalier-dev/espalier/internal/process.Version=$(VERSI
 PACKAGES ?= ./...
 KILLS    ?= 50
 SOAK     ?= 1h
+BENCH    ?= token csr networkpolicy node
 TOOL     := go tool -modfile=hack/tools/go.mod
 
 ##@ See it work
 
 .PHONY: up
-up: ## Start a control plane and every binary, apply an example, show drift repair
+up: ## Start a control plane and every binary, apply examples, show each at work
 	go run ./hack/up
 
 .PHONY: down
@@ -67,6 +68,11 @@ bench: ## Measure against a bare client and print the table with its targets
 .PHONY: bench-smoke
 bench-smoke: ## Run every benchmark on a small workload, to see that it works
 	go run ./test/bench -smoke
+	for each in $(BENCH); do go run ./test/bench/$$each -smoke; done
+
+.PHONY: bench-binaries
+bench-binaries: ## Measure the other binaries, each against a bare client (BENCH="token csr networkpolicy node")
+	for each in $(BENCH); do go run ./test/bench/$$each; done
 
 .PHONY: bench-latency
 bench-latency: ## Measure how long conditions take to follow a Deployment's status

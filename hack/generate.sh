@@ -24,3 +24,7 @@ echo "generating deepcopy functions and CRDs"
 controller_gen object "crd:headerFile=$header" paths=./api/... output:crd:dir=deploy/crds
 
 roles managedresource-controller internal/managedresource
+roles node-controller internal/node
+roles csr-approver internal/csr
+roles netpol-controller internal/networkpolicy
+roles token-controllers internal/token

@@ -69,7 +69,7 @@ func checkAlerts(alerts []rulefmt.Rule, documented func(string) bool) []string {
 			}
 		}
 		if slices.ContainsFunc(names, func(name string) bool { return !strings.HasPrefix(name, "espalier_") }) &&
-			!slices.Contains(names, "espalier_managedresource_watches") {
+			!slices.Contains(names, "espalier_managedresource_watches") && !slices.Contains(names, "espalier_managedresource_garbage_found") {
 			say("is about every process that serves such metrics, not only about ours")
 		}
 	}

@@ -205,6 +205,37 @@ func TestDashboardShowsEveryMetricOfOurs(t *testing.T) {
 	}
 }
 
+// The page names those metrics of the libraries that are used, as it says.
+func TestEveryMetricOfTheLibrariesThatIsNamedIsUsed(t *testing.T) {
+	g := NewWithT(t)
+	content, err := os.ReadFile(filepath.FromSlash(metricsPage))
+	g.Expect(err).NotTo(HaveOccurred())
+	_, table, found := strings.Cut(string(content), "\n## From the libraries\n")
+	g.Expect(found).To(BeTrue())
+	g.Expect(table).To(ContainSubstring("each of which the dashboard or an alert uses:"))
+	var used strings.Builder
+	for _, p := range realDashboard(t).all() {
+		for _, query := range p.Targets {
+			used.WriteString(query.Expr + "\n")
+		}
+	}
+	for _, alert := range realAlerts(t) {
+		used.WriteString(alert.Expr + "\n")
+	}
+	named := 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 {
+			continue
+		}
+		for _, match := range metricName.FindAllStringSubmatch(cells[1], -1) {
+			g.Expect(used.String()).To(MatchRegexp(`\b` + match[1] + `(_bucket|_sum|_count)?\b`))
+			named++
+		}
+	}
+	g.Expect(named).To(BeNumerically(">", 15))
+}
+
 func TestCheckDashboardFindsWhatIsWrong(t *testing.T) {
 	known := func(metric string) bool { return metric != "unheard_of" }
 	for name, tc := range map[string]struct {

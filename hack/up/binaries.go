@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // systemNamespace holds the ServiceAccounts and leases of our binaries.
@@ -17,27 +21,94 @@ type binary struct {
 	clusterRoles []string
 	// config renders its configuration file.
 	config func(environment) string
+	// show shows it at work, once all are started.
+	show func(settings, context.Context, *report, world) error
 }
 
 // environment is what a configuration depends on.
 type environment struct {
 	kubeconfig                          string
 	probePort, metricsPort, webhookPort int
+	// foreign says that the cluster is not ours: then nothing is decided about what was there before.
+	foreign bool
+}
+
+// world is what a walk-through acts on.
+type world struct {
+	client client.WithWatch
+	admin  *rest.Config
 }
 
 // binaries in the order in which they are started.
 func binaries() []binary {
-	return []binary{{
-		name: "managedresource-controller",
-		clusterRoles: []string{
-			"espalier-managedresource-controller-source",
-			"espalier-managedresource-controller-target-base",
-			"espalier-managedresource-controller-target-garbagecollector",
-			"espalier-managedresource-controller-target-restricted",
+	return []binary{
+		{
+			name: walkThroughBinary,
+			clusterRoles: []string{
+				"espalier-managedresource-controller-source",
+				"espalier-managedresource-controller-target-base",
+				"espalier-managedresource-controller-target-garbagecollector",
+				"espalier-managedresource-controller-target-restricted",
+			},
+			config: func(e environment) string { return resourceManagerConfig(e, managedResourceSections) },
+			show:   settings.walkThrough,
 		},
-		config: func(e environment) string { return resourceManagerConfig(e, managedResourceSections) },
-	}}
+		{
+			name:         "token-controllers",
+			clusterRoles: []string{"espalier-token-controllers-source", "espalier-token-controllers-target", "espalier-token-controllers-target-invalidator"},
+			config:       func(e environment) string { return resourceManagerConfig(e, tokenSections(e)) },
+			show:         settings.showToken,
+		},
+		{
+			name:         "csr-approver",
+			clusterRoles: []string{"espalier-csr-approver-source", "espalier-csr-approver-target"},
+			config:       func(e environment) string { return resourceManagerConfig(e, csrSections(e)) },
+			show:         settings.showCertificates,
+		},
+		{
+			name:         "netpol-controller",
+			clusterRoles: []string{"espalier-netpol-controller-target"},
+			config:       func(e environment) string { return resourceManagerConfig(e, networkPolicySections) },
+			show:         settings.showPolicies,
+		},
+		{
+			name:         "node-controller",
+			clusterRoles: []string{"espalier-node-controller-target"},
+			config:       func(e environment) string { return resourceManagerConfig(e, nodeSections) },
+		},
+	}
 }
+
+// tokenSections leave the static tokens of a cluster that is not ours alone.
+func tokenSections(e environment) string {
+	return fmt.Sprintf(`controllers:
+  tokenRequestor: {enabled: true}
+  tokenInvalidator: {enabled: %[1]t}
+webhooks:
+  tokenInvalidator: {enabled: %[1]t}
+`, !e.foreign)
+}
+
+// csrSections decide nothing in a cluster that is not ours. There are no Machines.
+func csrSections(e environment) string {
+	return fmt.Sprintf(`controllers:
+  kubeletCSRApprover: {enabled: true}
+espalier:
+  csrApprover: {withoutMachines: true, events: true, observeOnly: %t}
+`, e.foreign)
+}
+
+// networkPolicySections serve the example's namespace only: the cluster may not be ours.
+const networkPolicySections = `controllers:
+  networkPolicy:
+    enabled: true
+    namespaceSelectors:
+    - matchLabels: {kubernetes.io/metadata.name: ` + exampleNamespace + `}
+`
+
+const nodeSections = `controllers:
+  node: {enabled: true}
+`
 
 // managedResourceSections enable the garbage collector too, but only to report: the cluster may not be ours.
 const managedResourceSections = `controllers:
@@ -64,7 +135,10 @@ logFormat: text
 // environmentOf gives each binary files and ports of its own; index is its place in binaries().
 func (s settings) environmentOf(b binary, index int) environment {
 	first := s.port + binaryPorts + index*portsPerBinary
-	return environment{kubeconfig: s.state(b.name, "kubeconfig"), probePort: first, metricsPort: first + 1, webhookPort: first + 2}
+	return environment{
+		kubeconfig: s.state(b.name, "kubeconfig"), probePort: first, metricsPort: first + 1, webhookPort: first + 2,
+		foreign: s.cluster != "",
+	}
 }
 
 func (s settings) recordOf(b binary) string { return s.state("pids", b.name+".json") }

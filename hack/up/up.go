@@ -63,10 +63,15 @@ func (s settings) showBinaries(ctx context.Context, r *report, admin *rest.Confi
 			return err
 		}
 	}
-	if !present[walkThroughBinary] {
-		return nil
+	for _, b := range binaries() {
+		if !present[b.name] || b.show == nil {
+			continue
+		}
+		if err := b.show(s, ctx, r, world{client: c, admin: admin}); err != nil {
+			return err
+		}
 	}
-	return s.walkThrough(ctx, r, c)
+	return nil
 }
 
 // causeOf tells why a step has failed: when a process dies, the step of the moment fails with something like "connection

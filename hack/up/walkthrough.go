@@ -24,7 +24,8 @@ const (
 )
 
 // walkThrough applies the example and shows what the controller makes of it.
-func (s settings) walkThrough(ctx context.Context, r *report, c client.WithWatch) error {
+func (s settings) walkThrough(ctx context.Context, r *report, w world) error {
+	c := w.client
 	r.step("applying %s", exampleFile)
 	objects, err := readManifests(filepath.Join(s.root, exampleFile))
 	if err != nil {

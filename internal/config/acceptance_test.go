@@ -42,10 +42,13 @@ func defaulted() *ResourceManagerConfiguration {
 			Health: HealthController{ConcurrentSyncs: ptr.To(5), SyncPeriod: minutes(1)},
 			Secret: SecretController{ConcurrentSyncs: ptr.To(5)},
 		},
-		Espalier: Espalier{ManagedResource: EspalierManagedResource{
-			AuditPeriod: minutes(60), DeletionWaveTimeout: ptr.To(seconds(30)), MaxConcurrentRequests: ptr.To(32), MaxDecompressedBytes: ptr.To[int64](67108864),
-			Kstatus: ptr.To(false), GarbageCollectionReportOnly: ptr.To(false),
-		}},
+		Espalier: Espalier{
+			ManagedResource: EspalierManagedResource{
+				AuditPeriod: minutes(60), DeletionWaveTimeout: ptr.To(seconds(30)), MaxConcurrentRequests: ptr.To(32), MaxDecompressedBytes: ptr.To[int64](67108864),
+				Kstatus: ptr.To(false), GarbageCollectionReportOnly: ptr.To(false),
+			},
+			Token: EspalierToken{Audiences: &[]string{"gardener"}, RequestorWorkers: ptr.To(32)},
+		},
 	}
 }
 
@@ -118,6 +121,16 @@ espalier:
     kstatus: true
     garbageCollectionReportOnly: true
     namespaces: {sets: [garden], objects: [], clusterScoped: false}
+  token:
+    class: shoot
+    targetNamespace: kube-system
+    audiences: [a, b]
+    requestorWorkers: 4
+  csrApprover:
+    events: true
+    rateLimit: {requests: 3, period: 2m, maxDelay: 1m}
+  networkPolicy: {observeOnly: true, maxConcurrentRequests: 7}
+  node: {requiredDaemonSets: [kube-system/a]}
 `
 
 func TestAcceptance4DefaultsNeverOverwriteWhatIsSet(t *testing.T) {
@@ -279,6 +292,7 @@ func TestAcceptance9And11MissingPointersAreReportedNotFollowed(t *testing.T) {
 		`espalier.managedResource.deletionWaveTimeout: Invalid value: "0s": must be greater than zero`,
 		`espalier.managedResource.maxConcurrentRequests: Invalid value: 0: must be at least 1`,
 		`espalier.managedResource.maxDecompressedBytes: Invalid value: 0: must be at least 1`,
+		`espalier.token.requestorWorkers: Invalid value: 0: must be at least 1`,
 	}))
 }
 

@@ -63,7 +63,8 @@ type KubeletCSRApproverController struct {
 	Enabled bool `json:"enabled,omitempty"`
 	// ConcurrentSyncs is the number of workers; if enabled at least 1, default 1.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// MachineNamespace is the source namespace of the Machine objects; empty: Machines are not consulted.
+	// MachineNamespace is the source namespace of the Machine objects; empty (default): all namespaces that the source
+	// connection serves.
 	MachineNamespace string `json:"machineNamespace,omitempty"`
 }
 

@@ -110,7 +110,7 @@ func (d *decoder) fail(at path, message string) {
 // isRestriction tells whether a field narrows what a process may do, so that an empty value must never be taken for
 // "no restriction".
 func isRestriction(at path) bool {
-	return strings.HasPrefix(at.String()+".", "espalier.managedResource.namespaces.")
+	return strings.HasPrefix(at.String()+".", "espalier.managedResource.namespaces.") || strings.HasPrefix(at.String()+".", "espalier.csrApprover.")
 }
 
 // holdsRestrictions tells whether a section has such fields, so that a misspelt one must not pass with a warning.

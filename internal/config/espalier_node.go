@@ -1,10 +1,50 @@
 package config
 
-import "k8s.io/apimachinery/pkg/util/validation/field"
+import (
+	"fmt"
+	"strings"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
 
 // EspalierNode tunes node-controller.
-type EspalierNode struct{}
+type EspalierNode struct {
+	// RequiredDaemonSets names DaemonSets, as "namespace/name", that must exist and be marked as critical before any node
+	// loses its taint. Without it, a node that joins before they were created loses its taint too early. Empty (default):
+	// what exists counts.
+	RequiredDaemonSets []string `json:"requiredDaemonSets,omitempty"`
+}
 
 func defaultEspalierNode(_ *EspalierNode) {}
 
-func validateEspalierNode(_ EspalierNode, _ *field.Path) field.ErrorList { return nil }
+func validateEspalierNode(c EspalierNode, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, each := range c.RequiredDaemonSets {
+		at := at.Child("requiredDaemonSets").Index(i)
+		if seen[each] {
+			errs = append(errs, field.Duplicate(at, each))
+		}
+		seen[each] = true
+		if why := notAnObjectName(each); why != "" {
+			errs = append(errs, field.Invalid(at, each, why))
+		}
+	}
+	return errs
+}
+
+// notAnObjectName says why a text does not name an object in a namespace, or "".
+func notAnObjectName(text string) string {
+	namespace, name, found := strings.Cut(text, "/")
+	if !found {
+		return "must be <namespace>/<name>"
+	}
+	if problems := apivalidation.ValidateNamespaceName(namespace, false); len(problems) > 0 {
+		return fmt.Sprintf("is not in a namespace that can exist: %s", problems[0])
+	}
+	if problems := apivalidation.NameIsDNSSubdomain(name, false); len(problems) > 0 {
+		return fmt.Sprintf("is not a name: %s", problems[0])
+	}
+	return ""
+}

@@ -24,12 +24,20 @@ func addGarbageCollector(clusters *process.Clusters, cfg *config.ResourceManager
 	}
 	c := garbageCollector(cfg)
 	c.Client, c.Mapper, c.Sets, c.SameCluster = client, clusters.TargetMapper, clusters.Source.GetClient(), clusters.Same
+	if unseenSets(clusters.Same, cfg) {
+		c.SetsBeyond = clusters.Target.GetAPIReader()
+	}
 	c.Events = &garbagecollector.Events{Recorder: clusters.Target.GetEventRecorder("managedresource-controller")}
 	c.Metrics, c.Clock = garbagecollector.NewMetrics(registry), clusters.Clock
 	if err := c.SetupWithManager(clusters.Source); err != nil {
 		return fmt.Errorf("add controller %s: %w", garbagecollector.ControllerName, err)
 	}
 	return nil
+}
+
+// unseenSets tells whether the target may have ManagedResources that the cache of the source does not hold.
+func unseenSets(same bool, cfg *config.ResourceManagerConfiguration) bool {
+	return same && len(cfg.Process().Source.Namespaces) > 0
 }
 
 // garbageCollector returns a collector with what the configuration says.

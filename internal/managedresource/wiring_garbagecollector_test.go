@@ -43,3 +43,13 @@ espalier:
 		})
 	}
 }
+
+func TestSetsThatTheCacheDoesNotHold(t *testing.T) {
+	g := NewWithT(t)
+	for namespaces, want := range map[string]bool{"": false, "sourceClientConnection: {namespaces: [a]}\n": true} {
+		cfg, _, err := config.ResourceManager([]byte("apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\n" + namespaces))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(unseenSets(true, cfg)).To(Equal(want), namespaces)
+		g.Expect(unseenSets(false, cfg)).To(BeFalse(), "sets of another cluster are read from no Secret of this one")
+	}
+}

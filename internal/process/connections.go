@@ -34,8 +34,9 @@ type Connections struct {
 	OwnNamespace string
 }
 
-// LoadFile reads and validates a configuration file for a subcommand and applies what the environment overrides. It says
-// nothing about unknown fields: the process that the file is for does.
+// LoadFile reads and validates a configuration file for a subcommand, which is run by somebody whose environment is not that
+// of the process that the file is for: it only counts for connections of which the file names no kubeconfig. It says nothing
+// about unknown fields: that process does.
 func LoadFile[C Configuration](program Program, file string, schema func([]byte) (C, []config.Warning, error)) (C, *Setup, error) {
 	var none C
 	c, _, err := readConfig(file, schema)
@@ -45,7 +46,19 @@ func LoadFile[C Configuration](program Program, file string, schema func([]byte)
 	if err := c.Validate().ToAggregate(); err != nil {
 		return none, nil, fmt.Errorf("error validating config: %w", err)
 	}
-	return c, &Setup{Program: program, Config: withEnvironment(c.Process(), os.Getenv), Log: logr.Discard()}, nil
+	return c, &Setup{Program: program, Config: unlessNamed(c.Process(), os.Getenv), Log: logr.Discard()}, nil
+}
+
+// unlessNamed lets the environment name the kubeconfigs that the file does not name.
+func unlessNamed(c config.Process, getenv func(string) string) config.Process {
+	filled := withEnvironment(c, getenv)
+	if c.Source.Kubeconfig != "" {
+		filled.Source = c.Source
+	}
+	if c.Target != nil && c.Target.Kubeconfig != "" {
+		filled.Target = c.Target
+	}
+	return filled
 }
 
 // Dial connects to the clusters that the configuration names. It sends requests only to find out what they serve and

@@ -229,3 +229,28 @@ func TestOwnNamespace(t *testing.T) {
 		})
 	}
 }
+
+// A subcommand is run in somebody's shell, whose KUBECONFIG may be of any cluster.
+func TestTheShellOfASubcommandOnlyFillsGaps(t *testing.T) {
+	env := func(name string) string {
+		return map[string]string{"KUBECONFIG": "x", "TARGET_KUBECONFIG": "y"}[name]
+	}
+	for name, tc := range map[string]struct{ file, want config.Process }{
+		"both are named": {
+			file: config.Process{Source: config.ClientConnection{Kubeconfig: "s"}, Target: &config.ClientConnection{Kubeconfig: "t"}},
+			want: config.Process{Source: config.ClientConnection{Kubeconfig: "s"}, Target: &config.ClientConnection{Kubeconfig: "t"}},
+		},
+		"none is named": {
+			file: config.Process{Source: config.ClientConnection{QPS: 1}, Target: &config.ClientConnection{QPS: 2}},
+			want: config.Process{Source: config.ClientConnection{Kubeconfig: "x", QPS: 1}, Target: &config.ClientConnection{Kubeconfig: "y", QPS: 2}},
+		},
+		"there is no target": {
+			file: config.Process{Source: config.ClientConnection{Kubeconfig: "s"}},
+			want: config.Process{Source: config.ClientConnection{Kubeconfig: "s"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(unlessNamed(tc.file, env)).To(BeComparableTo(tc.want))
+		})
+	}
+}

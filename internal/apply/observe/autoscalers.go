@@ -5,17 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -70,7 +67,7 @@ func (a *Autoscalers) Ensure(ctx context.Context) error {
 	for _, each := range a.ensure(resources) {
 		select {
 		case <-each.synced:
-		case <-each.denied:
+		case <-each.admission.firstDenied:
 		case <-each.impatient:
 		case <-ctx.Done():
 		}
@@ -108,7 +105,7 @@ func (a *Autoscalers) ensure(resources []schema.GroupVersionResource) []*scaling
 		for _, namespace := range namespaces {
 			s := autoscalerScope{resource, namespace}
 			known := a.started[s]
-			if known == nil || known.expired(a.options.Clock.Now()) {
+			if known == nil {
 				known = a.start(s)
 			}
 			watches = append(watches, known)
@@ -118,30 +115,21 @@ func (a *Autoscalers) ensure(resources []schema.GroupVersionResource) []*scaling
 }
 
 func (a *Autoscalers) start(s autoscalerScope) *scalingStore {
-	ctx, stop := context.WithCancel(a.lifetime)
 	started := &scalingStore{
-		options: &a.options, stop: stop, synced: make(chan struct{}), denied: make(chan struct{}), impatient: make(chan struct{}),
-		targets: map[types.NamespacedName]scaled{},
+		options: &a.options, synced: make(chan struct{}), impatient: make(chan struct{}),
+		admission: newAdmission(a.options.Clock), targets: map[types.NamespacedName]scaled{},
 	}
-	a.options.Clock.AfterFunc(patience, func() { close(started.impatient) })
+	a.options.Clock.AfterFunc(patience, func() {
+		started.giveUp()
+		close(started.impatient)
+	})
 	a.started[s] = started
-	client := a.options.Client.Resource(s.resource).Namespace(s.namespace)
-	source := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list, err := client.List(ctx, options)
-			started.check(err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			stream, err := client.Watch(ctx, options)
-			started.check(err)
-			return stream, err
-		},
-	}
+	client := dynamicCollection{a.options.Client.Resource(s.resource).Namespace(s.namespace)}
+	source := started.admission.source(client, a.options.Client, func(*metav1.ListOptions) {}, started.turned)
 	log := a.options.Log.WithValues("resource", s.resource.String(), "namespace", s.namespace)
-	reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(source, a.options.Client), &unstructured.Unstructured{},
+	reflector := cache.NewReflectorWithOptions(source, &unstructured.Unstructured{},
 		started, cache.ReflectorOptions{Name: "autoscalers " + s.resource.String(), Logger: &log, TypeDescription: s.resource.String()})
-	go reflector.RunWithContext(logr.NewContext(ctx, log))
+	go reflector.RunWithContext(logr.NewContext(a.lifetime, log))
 	return started
 }
 
@@ -159,32 +147,27 @@ type scaled struct {
 // scalingStore receives autoscalers from a reflector and keeps their targets.
 type scalingStore struct {
 	options *AutoscalerOptions
-	stop    context.CancelFunc
 	synced  chan struct{}
-	once    sync.Once
 	// impatient is closed when nobody waits for the first listing any longer.
 	impatient chan struct{}
-
-	denied   chan struct{}
-	denial   sync.Once
-	reason   error
-	deniedAt time.Time
+	admission *admission
 
 	mu      sync.RWMutex
 	targets map[types.NamespacedName]scaled
-	// fault is the last error of the API server, until autoscalers are known.
+	// listed tells that there was a listing, news that the first one brings news.
+	listed, news bool
+	// fault is the last error of the API server.
 	fault error
 }
 
-// ready says why autoscalers are not known, if they are not.
+// ready says why autoscalers are not known, if they are not. While a watch is refused that may be granted again in a
+// moment, what was seen last counts.
 func (s *scalingStore) ready() error {
-	select {
-	case <-s.denied:
-		if apierrors.IsNotFound(s.reason) {
+	if reason := s.admission.denial(); reason != nil {
+		if apierrors.IsNotFound(reason) {
 			return nil
 		}
-		return s.reason
-	default:
+		return reason
 	}
 	select {
 	case <-s.synced:
@@ -199,28 +182,22 @@ func (s *scalingStore) ready() error {
 	return errors.New("the API server has not listed them yet")
 }
 
-func (s *scalingStore) check(err error) {
+// giveUp notes that somebody went on without the first listing.
+func (s *scalingStore) giveUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.news = true
+}
+
+// turned takes note of what became of a request.
+func (s *scalingStore) turned(change turn, err error) {
+	if change == turnedDown {
+		s.giveUp()
+	}
 	if err != nil {
 		s.mu.Lock()
 		s.fault = err
 		s.mu.Unlock()
-	}
-	if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
-		return
-	}
-	s.denial.Do(func() {
-		s.reason, s.deniedAt = err, s.options.Clock.Now()
-		close(s.denied)
-		s.stop()
-	})
-}
-
-func (s *scalingStore) expired(now time.Time) bool {
-	select {
-	case <-s.denied:
-		return now.Sub(s.deniedAt) > retryDenied
-	default:
-		return false
 	}
 }
 
@@ -294,7 +271,7 @@ func (s *scalingStore) Delete(item any) error {
 	return nil
 }
 
-// Replace is called by the reflector with a complete listing. The first one tells nobody: who waits for it looks anyway.
+// Replace is called by the reflector with a complete listing. The first one tells nobody who waits for it.
 func (s *scalingStore) Replace(items []any, _ string) error {
 	next := make(map[types.NamespacedName]scaled, len(items))
 	for _, item := range items {
@@ -304,14 +281,9 @@ func (s *scalingStore) Replace(items []any, _ string) error {
 		}
 		next[key] = each
 	}
-	s.mu.Lock()
-	known := s.targets
-	s.targets = next
-	s.mu.Unlock()
-	first := false
-	s.once.Do(func() { first = true })
-	if first {
-		close(s.synced)
+	known, awaited := s.swap(next)
+	s.admission.sawListing()
+	if awaited {
 		return nil
 	}
 	for key, each := range known {
@@ -321,6 +293,19 @@ func (s *scalingStore) Replace(items []any, _ string) error {
 		s.changed(known[key], each)
 	}
 	return nil
+}
+
+// swap puts a listing in place and tells whether somebody waits for it.
+func (s *scalingStore) swap(next map[types.NamespacedName]scaled) (before map[types.NamespacedName]scaled, awaited bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, s.targets = s.targets, next
+	if s.listed {
+		return before, false
+	}
+	s.listed = true
+	close(s.synced)
+	return before, !s.news
 }
 
 // Resync is called by the reflector; there is nothing to repeat.

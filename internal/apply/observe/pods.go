@@ -8,15 +8,13 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
 	"github.com/espalier-dev/espalier/internal/health"
 )
@@ -34,21 +32,22 @@ type PodOptions struct {
 	// OnChange is called when the number of a Deployment's pods changed, and, while it is not what the Deployment asks
 	// for, on every change of one of them. It must not block.
 	OnChange func(namespace, name string)
+	Clock    clock.Clock
 	Log      logr.Logger
 }
 
 // Pods counts, from metadata alone, the pods that the selectors of managed Deployments match. One watch on the metadata
-// of all pods starts with the first Deployment: pods need not carry the managed-by label. Of a pod its labels are kept.
+// of all pods, or one in each namespace, runs as long as Deployments are watched: pods need not carry the managed-by
+// label. Of a pod its labels are kept.
 type Pods struct {
 	options PodOptions
 	// lifetime ends the watch.
 	lifetime context.Context //nolint:containedctx // the watch outlives the call that starts it
-	once     sync.Once
 
 	mu sync.Mutex
-	// unsynced is how many listings are still awaited, counting from the start; denied tells that one was refused.
-	unsynced int
-	denied   bool
+	// owners are the watches of Deployments; streams the watches of pods by namespace, "" for all.
+	owners  map[*store]struct{}
+	streams map[string]*podStore
 	// pods holds the labels of pods by namespace and name; equal ones are shared, sets counts who shares them.
 	pods        map[string]map[string]*labelSet
 	sets        map[string]*labelSet
@@ -65,6 +64,8 @@ type labelSet struct {
 type counted struct {
 	rollout health.Rollout
 	pods    int
+	// owners are the watches that show the Deployment.
+	owners map[*store]struct{}
 }
 
 func (c *counted) settled() bool { return c.pods == int(c.rollout.Replicas) }
@@ -81,7 +82,7 @@ func (c *counted) matches(pod *labelSet) bool {
 // NewPods returns Pods that watch nothing yet. What they watch ends with lifetime.
 func NewPods(lifetime context.Context, options PodOptions) *Pods {
 	return &Pods{
-		options: options, lifetime: lifetime, unsynced: max(1, len(options.Namespaces)),
+		options: options, lifetime: lifetime, owners: map[*store]struct{}{}, streams: map[string]*podStore{},
 		pods: map[string]map[string]*labelSet{}, sets: map[string]*labelSet{}, deployments: map[string]map[string]*counted{},
 	}
 }
@@ -106,12 +107,16 @@ func (p *Pods) Of(namespace, name string) (health.Rollout, Count) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	deployment := p.deployments[namespace][name]
+	stream := p.streams[namespace]
+	if stream == nil {
+		stream = p.streams[metav1.NamespaceAll]
+	}
 	switch {
 	case deployment == nil:
 		return health.Rollout{}, CountMatches
-	case p.denied:
+	case stream == nil || stream.admission.denial() != nil:
 		return deployment.rollout, CountUnknown
-	case p.unsynced > 0:
+	case !stream.listed:
 		return deployment.rollout, CountPending
 	case deployment.settled():
 		return deployment.rollout, CountMatches
@@ -119,15 +124,24 @@ func (p *Pods) Of(namespace, name string) (health.Rollout, Count) {
 	return deployment.rollout, CountDiffers
 }
 
-// track counts the pods of a Deployment from now on.
-func (p *Pods) track(key types.NamespacedName, rollout health.Rollout) {
+// track counts the pods of a Deployment that a watch shows, from now on.
+func (p *Pods) track(owner *store, key types.NamespacedName, rollout health.Rollout) {
 	p.mu.Lock()
-	known := p.deployments[key.Namespace][key.Name]
-	if known != nil && known.rollout.Replicas == rollout.Replicas && maps.Equal(known.rollout.Selector, rollout.Selector) {
+	if _, known := p.owners[owner]; !known { // it was stopped meanwhile
 		p.mu.Unlock()
 		return
 	}
-	next := &counted{rollout: rollout}
+	known := p.deployments[key.Namespace][key.Name]
+	if known != nil && known.rollout.Replicas == rollout.Replicas && maps.Equal(known.rollout.Selector, rollout.Selector) {
+		known.owners[owner] = struct{}{}
+		p.mu.Unlock()
+		return
+	}
+	next := &counted{rollout: rollout, owners: map[*store]struct{}{}}
+	if known != nil {
+		next.owners = known.owners
+	}
+	next.owners[owner] = struct{}{}
 	for _, pod := range p.pods[key.Namespace] {
 		if next.matches(pod) {
 			next.pods++
@@ -144,80 +158,112 @@ func (p *Pods) track(key types.NamespacedName, rollout health.Rollout) {
 	}
 }
 
-// forget counts the pods of a Deployment no longer.
-func (p *Pods) forget(key types.NamespacedName) {
+// forget counts the pods of a Deployment no longer, unless another watch shows it too.
+func (p *Pods) forget(owner *store, key types.NamespacedName) {
 	p.mu.Lock()
-	known := p.deployments[key.Namespace][key.Name]
-	delete(p.deployments[key.Namespace], key.Name)
-	if len(p.deployments[key.Namespace]) == 0 {
-		delete(p.deployments, key.Namespace)
-	}
+	known, forgotten := p.disown(owner, key)
 	p.mu.Unlock()
-	if known != nil && !known.settled() {
+	if forgotten && !known.settled() {
 		p.options.OnChange(key.Namespace, key.Name)
 	}
 }
 
-// start begins to watch, once.
-func (p *Pods) start() {
-	p.once.Do(func() {
-		namespaces := p.options.Namespaces
-		if len(namespaces) == 0 {
-			namespaces = []string{""}
-		}
-		for _, namespace := range namespaces {
-			p.watch(namespace)
-		}
-	})
-}
-
-func (p *Pods) watch(namespace string) {
-	ctx, stop := context.WithCancel(p.lifetime)
-	client := p.options.Client.Resource(podResource).Namespace(namespace)
-	check := func(err error) {
-		if apierrors.IsForbidden(err) {
-			p.refuse(err)
-			stop()
-		}
+// disown is forget for a caller that holds the lock.
+func (p *Pods) disown(owner *store, key types.NamespacedName) (known *counted, forgotten bool) {
+	known = p.deployments[key.Namespace][key.Name]
+	if known == nil {
+		return nil, false
 	}
-	listWatch := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list, err := client.List(ctx, options)
-			check(err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			stream, err := client.Watch(ctx, options)
-			check(err)
-			return stream, err
-		},
-	}, p.options.Client)
-	log := p.options.Log.WithValues("resource", "pods", "namespace", namespace)
-	reflector := cache.NewReflectorWithOptions(listWatch, &metav1.PartialObjectMetadata{}, &podStore{pods: p, namespace: namespace},
-		cache.ReflectorOptions{Name: "pods of Deployments", Logger: &log})
-	go func() {
-		defer stop()
-		reflector.RunWithContext(logr.NewContext(ctx, log))
-	}()
+	delete(known.owners, owner)
+	if len(known.owners) > 0 {
+		return known, false
+	}
+	delete(p.deployments[key.Namespace], key.Name)
+	if len(p.deployments[key.Namespace]) == 0 {
+		delete(p.deployments, key.Namespace)
+	}
+	return known, true
 }
 
-// refuse gives up counting: a missing right must not hold up the conditions.
-func (p *Pods) refuse(err error) {
+// start begins to watch pods, if a watch of Deployments is the first one.
+func (p *Pods) start(owner *store) {
 	p.mu.Lock()
-	first := !p.denied
-	p.denied = true
-	all := p.keys()
-	p.mu.Unlock()
-	if first {
-		p.options.Log.Info("Cannot watch pods, so a Deployment counts as rolled out while old pods of it still run; grant list and watch of pods in the target", "reason", err.Error())
+	defer p.mu.Unlock()
+	p.owners[owner] = struct{}{}
+	if len(p.streams) > 0 {
+		return
 	}
-	p.tell(all)
+	namespaces := p.options.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		p.watch(p.open(namespace))
+	}
 }
 
-// keys lists all Deployments. The caller holds the lock.
-func (p *Pods) keys() []types.NamespacedName {
+// release forgets the Deployments that a watch showed, and stops to watch pods if it was the last one.
+func (p *Pods) release(owner *store) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.owners, owner)
+	for _, key := range p.keys(metav1.NamespaceAll) {
+		p.disown(owner, key)
+	}
+	if len(p.owners) > 0 {
+		return
+	}
+	for _, each := range p.streams {
+		each.stop()
+	}
+	clear(p.streams)
+	clear(p.pods)
+	clear(p.sets)
+}
+
+// open makes what receives the pods of a namespace. The caller holds the lock.
+func (p *Pods) open(namespace string) *podStore {
+	opened := &podStore{pods: p, namespace: namespace, stop: func() {}, admission: newAdmission(p.options.Clock)}
+	p.streams[namespace] = opened
+	return opened
+}
+
+func (p *Pods) watch(s *podStore) {
+	ctx, stop := context.WithCancel(p.lifetime)
+	s.stop = stop
+	client := metadataCollection{p.options.Client.Resource(podResource).Namespace(s.namespace)}
+	listWatch := s.admission.source(client, p.options.Client, func(*metav1.ListOptions) {}, s.turned)
+	log := p.options.Log.WithValues("resource", "pods", "namespace", s.namespace)
+	reflector := cache.NewReflectorWithOptions(listWatch, &metav1.PartialObjectMetadata{}, s,
+		cache.ReflectorOptions{Name: "pods of Deployments", Logger: &log})
+	go reflector.RunWithContext(logr.NewContext(ctx, log))
+}
+
+// turned tells the Deployments of a namespace that their pods are counted no longer, or again: a missing right must not
+// hold up the conditions.
+func (s *podStore) turned(change turn, err error) {
+	switch change {
+	case unchanged:
+		return
+	case turnedDown:
+		s.pods.options.Log.Info("Cannot watch pods, so a Deployment counts as rolled out while old pods of it still run; grant list and watch of pods in the target",
+			"namespace", s.namespace, "reason", err.Error())
+	case restored:
+		s.pods.options.Log.Info("Can watch pods again", "namespace", s.namespace)
+	}
+	s.pods.mu.Lock()
+	affected := s.pods.keys(s.namespace)
+	s.pods.mu.Unlock()
+	s.pods.tell(affected)
+}
+
+// keys lists the Deployments of a namespace, "" for all. The caller holds the lock.
+func (p *Pods) keys(in string) []types.NamespacedName {
 	var keys []types.NamespacedName
 	for namespace, deployments := range p.deployments {
+		if in != metav1.NamespaceAll && in != namespace {
+			continue
+		}
 		for name := range deployments {
 			keys = append(keys, types.NamespacedName{Namespace: namespace, Name: name})
 		}
@@ -289,8 +335,14 @@ func (p *Pods) keep(key types.NamespacedName, before *labelSet, next labels.Set)
 type podStore struct {
 	pods      *Pods
 	namespace string
-	once      sync.Once
+	stop      context.CancelFunc
+	admission *admission
+	// listed tells that there was a listing; guarded by the lock of pods.
+	listed bool
 }
+
+// current tells whether the stream still counts. The caller holds the lock.
+func (s *podStore) current() bool { return s.pods.streams[s.namespace] == s }
 
 // Transformer keeps a listing small while the reflector still collects it.
 func (s *podStore) Transformer() cache.TransformFunc {
@@ -337,8 +389,11 @@ func (s *podStore) Delete(item any) error {
 }
 
 func (s *podStore) change(object metav1.Object, next labels.Set) {
+	var affected []types.NamespacedName
 	s.pods.mu.Lock()
-	affected := s.pods.set(keyOf(object), next)
+	if s.current() {
+		affected = s.pods.set(keyOf(object), next)
+	}
 	s.pods.mu.Unlock()
 	s.pods.tell(affected)
 }
@@ -353,10 +408,21 @@ func (s *podStore) Replace(items []any, _ string) error {
 		}
 		next[keyOf(object)] = labelsOf(object)
 	}
+	s.pods.tell(s.replace(next))
+	s.turned(s.admission.sawListing(), nil)
+	return nil
+}
+
+// replace puts a listing in place and returns the Deployments that it is about.
+func (s *podStore) replace(next map[types.NamespacedName]labels.Set) []types.NamespacedName {
 	p := s.pods
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !s.current() {
+		return nil
+	}
 	for namespace, pods := range p.pods {
-		if s.namespace != "" && s.namespace != namespace {
+		if s.namespace != metav1.NamespaceAll && s.namespace != namespace {
 			continue
 		}
 		for _, name := range slices.Collect(maps.Keys(pods)) {
@@ -368,11 +434,8 @@ func (s *podStore) Replace(items []any, _ string) error {
 	for key, found := range next {
 		p.set(key, found)
 	}
-	s.once.Do(func() { p.unsynced-- })
-	all := p.keys()
-	p.mu.Unlock()
-	p.tell(all)
-	return nil
+	s.listed = true
+	return p.keys(s.namespace)
 }
 
 // Resync is called by the reflector; there is nothing to repeat.

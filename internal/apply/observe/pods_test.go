@@ -1,14 +1,18 @@
 package observe
 
 import (
-	"fmt"
+	"errors"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/espalier-dev/espalier/internal/health"
 )
@@ -18,6 +22,8 @@ type crowd struct {
 	*WithT
 	pods  *Pods
 	store *podStore
+	// owner is the watch that shows the Deployments.
+	owner *store
 	told  []string
 }
 
@@ -25,14 +31,23 @@ func newCrowd(t *testing.T, namespaces ...string) *crowd {
 	t.Helper()
 	c := &crowd{WithT: NewWithT(t)}
 	c.pods = NewPods(t.Context(), PodOptions{
-		Namespaces: namespaces, Log: logr.Discard(),
+		Namespaces: namespaces, Log: logr.Discard(), Clock: clocktesting.NewFakeClock(time.Unix(0, 0)),
 		OnChange: func(namespace, name string) { c.told = append(c.told, namespace+"/"+name) },
 	})
-	c.store = c.of("")
+	c.owner = newStore(nil, nil)
+	c.pods.owners[c.owner] = struct{}{}
+	if len(namespaces) == 0 {
+		c.store = c.of("")
+	}
 	return c
 }
 
-func (c *crowd) of(namespace string) *podStore { return &podStore{pods: c.pods, namespace: namespace} }
+func (c *crowd) of(namespace string) *podStore { return c.pods.open(namespace) }
+
+func (c *crowd) track(key types.NamespacedName, rollout health.Rollout) {
+	c.pods.track(c.owner, key, rollout)
+}
+func (c *crowd) forget(key types.NamespacedName) { c.pods.forget(c.owner, key) }
 
 // heard returns which Deployments were told of since the last call.
 func (c *crowd) heard() []string {
@@ -83,19 +98,19 @@ func TestPodsAreComparedWithWhatADeploymentAsksFor(t *testing.T) {
 			t.Run("pods first", func(t *testing.T) {
 				c := newCrowd(t)
 				c.list(c.store, tc.pods...)
-				c.pods.track(web, wants(2, "app", "web"))
+				c.track(web, wants(2, "app", "web"))
 				c.Expect(c.count("shop", "web")).To(Equal(tc.want))
 			})
 			t.Run("Deployment first", func(t *testing.T) {
 				c := newCrowd(t)
-				c.pods.track(web, wants(2, "app", "web"))
+				c.track(web, wants(2, "app", "web"))
 				c.list(c.store, tc.pods...)
 				c.Expect(c.count("shop", "web")).To(Equal(tc.want))
 			})
 			t.Run("one after the other", func(t *testing.T) {
 				c := newCrowd(t)
 				c.list(c.store)
-				c.pods.track(web, wants(2, "app", "web"))
+				c.track(web, wants(2, "app", "web"))
 				for _, each := range tc.pods {
 					c.see(each)
 				}
@@ -108,16 +123,16 @@ func TestPodsAreComparedWithWhatADeploymentAsksFor(t *testing.T) {
 func TestASelectorOfSeveralLabelsWantsAllOfThem(t *testing.T) {
 	c := newCrowd(t)
 	c.list(c.store, pod("shop", "a", "app", "web"), pod("shop", "b", "app", "web", "tier", "front"), pod("shop", "c", "tier", "front"))
-	c.pods.track(web, wants(1, "app", "web", "tier", "front"))
+	c.track(web, wants(1, "app", "web", "tier", "front"))
 	c.Expect(c.count("shop", "web")).To(Equal(CountMatches))
 }
 
 func TestADeploymentHearsOfWhatMattersToIt(t *testing.T) {
 	c := newCrowd(t)
 	c.list(c.store, pod("shop", "a", "app", "web"))
-	c.pods.track(web, wants(1, "app", "web"))
+	c.track(web, wants(1, "app", "web"))
 	c.Expect(c.heard()).To(Equal([]string{"shop/web"}), "it is new")
-	c.pods.track(web, wants(1, "app", "web"))
+	c.track(web, wants(1, "app", "web"))
 	c.Expect(c.heard()).To(BeEmpty(), "nothing is new about it")
 	c.see(pod("shop", "a", "app", "web"))
 	c.Expect(c.heard()).To(BeEmpty(), "it has what it wants, whatever its pods do")
@@ -133,10 +148,10 @@ func TestADeploymentHearsOfWhatMattersToIt(t *testing.T) {
 	c.Expect(c.count("shop", "web")).To(Equal(CountMatches))
 	c.lose(pod("shop", "a"))
 	c.Expect(c.heard()).To(Equal([]string{"shop/web"}), "one too few")
-	c.pods.track(web, wants(0, "app", "web"))
+	c.track(web, wants(0, "app", "web"))
 	c.Expect(c.heard()).To(Equal([]string{"shop/web"}), "it wants none")
 	c.Expect(c.count("shop", "web")).To(Equal(CountMatches))
-	c.pods.forget(web)
+	c.forget(web)
 	c.Expect(c.heard()).To(BeEmpty(), "nothing was wrong with it")
 }
 
@@ -144,12 +159,12 @@ func TestADeploymentHearsOfWhatMattersToIt(t *testing.T) {
 func TestADeploymentThatIsForgottenWhileSomethingIsWrongIsToldOf(t *testing.T) {
 	c := newCrowd(t)
 	c.list(c.store, pod("shop", "a", "app", "web"))
-	c.pods.track(web, wants(0, "app", "web"))
+	c.track(web, wants(0, "app", "web"))
 	c.heard()
-	c.pods.forget(web)
+	c.forget(web)
 	c.Expect(c.heard()).To(Equal([]string{"shop/web"}))
 	c.Expect(c.count("shop", "web")).To(Equal(CountMatches))
-	c.pods.forget(web)
+	c.forget(web)
 	c.Expect(c.heard()).To(BeEmpty())
 }
 
@@ -157,18 +172,18 @@ func TestADeploymentThatIsForgottenWhileSomethingIsWrongIsToldOf(t *testing.T) {
 func TestADeploymentThatStillLacksPodsIsToldOfWhenItWantsAnotherNumber(t *testing.T) {
 	c := newCrowd(t)
 	c.list(c.store)
-	c.pods.track(web, wants(1, "app", "web"))
+	c.track(web, wants(1, "app", "web"))
 	c.heard()
-	c.pods.track(web, wants(2, "app", "web"))
+	c.track(web, wants(2, "app", "web"))
 	c.Expect(c.heard()).To(Equal([]string{"shop/web"}))
 }
 
 func TestAChangedSelectorCountsAnew(t *testing.T) {
 	c := newCrowd(t)
 	c.list(c.store, pod("shop", "a", "app", "web"), pod("shop", "b", "app", "web"), pod("shop", "c", "app", "db"))
-	c.pods.track(web, wants(1, "app", "web"))
+	c.track(web, wants(1, "app", "web"))
 	c.Expect(c.count("shop", "web")).To(Equal(CountDiffers))
-	c.pods.track(web, wants(1, "app", "db"))
+	c.track(web, wants(1, "app", "db"))
 	rollout, count := c.pods.Of("shop", "web")
 	c.Expect(count).To(Equal(CountMatches))
 	c.Expect(rollout).To(Equal(wants(1, "app", "db")))
@@ -176,7 +191,7 @@ func TestAChangedSelectorCountsAnew(t *testing.T) {
 
 func TestBeforeTheFirstListingNothingIsKnown(t *testing.T) {
 	c := newCrowd(t)
-	c.pods.track(web, wants(1, "app", "web"))
+	c.track(web, wants(1, "app", "web"))
 	c.heard()
 	c.Expect(c.count("shop", "web")).To(Equal(CountPending))
 	c.Expect(c.count("shop", "untracked")).To(Equal(CountMatches), "a Deployment whose pods are not looked for")
@@ -188,21 +203,24 @@ func TestBeforeTheFirstListingNothingIsKnown(t *testing.T) {
 	c.Expect(c.count("shop", "web")).To(Equal(CountMatches))
 }
 
-func TestEveryNamespaceIsWaitedForOnce(t *testing.T) {
+func TestEveryNamespaceIsWaitedForByItself(t *testing.T) {
 	c := newCrowd(t, "shop", "bank")
 	shop, bank := c.of("shop"), c.of("bank")
-	c.pods.track(web, wants(1, "app", "web"))
+	till := types.NamespacedName{Namespace: "bank", Name: "till"}
+	c.track(web, wants(1, "app", "web"))
+	c.track(till, wants(0, "app", "till"))
 	c.list(shop, pod("shop", "a", "app", "web"))
-	c.list(shop, pod("shop", "a", "app", "web"))
-	c.Expect(c.count("shop", "web")).To(Equal(CountPending))
+	c.Expect(c.count("shop", "web")).To(Equal(CountMatches))
+	c.Expect(c.count("bank", "till")).To(Equal(CountPending))
 	c.list(bank)
 	c.Expect(c.count("shop", "web")).To(Equal(CountMatches), "the listing of one namespace leaves the pods of others")
+	c.Expect(c.count("bank", "till")).To(Equal(CountMatches))
 }
 
 func TestANewListingDropsWhatItDoesNotHold(t *testing.T) {
 	c := newCrowd(t)
 	c.list(c.store, pod("shop", "a", "app", "web"), pod("shop", "b", "app", "web"), pod("bank", "c", "app", "web"))
-	c.pods.track(web, wants(1, "app", "web"))
+	c.track(web, wants(1, "app", "web"))
 	c.heard()
 	c.list(c.store, pod("shop", "b", "app", "web"))
 	c.Expect(c.heard()).To(Equal([]string{"shop/web"}))
@@ -210,14 +228,77 @@ func TestANewListingDropsWhatItDoesNotHold(t *testing.T) {
 	c.Expect(c.pods.pods).To(HaveLen(1))
 }
 
-// Without the right to see pods nobody waits for them.
-func TestARefusedWatchMakesCountsUnknown(t *testing.T) {
-	c := newCrowd(t)
-	c.pods.track(web, wants(1, "app", "web"))
+var forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no right"))
+
+// answer plays an answer of the API server to a request to watch.
+func (c *crowd) answer(store *podStore, err error) {
+	store.turned(store.admission.answered(true, err), err)
+}
+
+// Without the right to see pods nobody waits for them; with it they are counted again.
+func TestARefusalOfPodsConcernsOneNamespaceAndEndsWithIt(t *testing.T) {
+	c := newCrowd(t, "shop", "bank")
+	shop, bank := c.of("shop"), c.of("bank")
+	till := types.NamespacedName{Namespace: "bank", Name: "till"}
+	c.track(web, wants(1, "app", "web"))
+	c.track(till, wants(1, "app", "till"))
+	c.list(bank)
+	c.answer(bank, nil)
 	c.heard()
-	c.pods.refuse(fmt.Errorf("forbidden"))
+	c.answer(shop, forbidden)
 	c.Expect(c.heard()).To(Equal([]string{"shop/web"}))
 	c.Expect(c.count("shop", "web")).To(Equal(CountUnknown))
+	c.Expect(c.count("bank", "till")).To(Equal(CountDiffers), "another namespace")
+	c.answer(shop, nil)
+	c.Expect(c.count("shop", "web")).To(Equal(CountUnknown), "not before they are listed")
+	c.list(shop)
+	c.Expect(c.heard()).To(ContainElement("shop/web"))
+	c.Expect(c.count("shop", "web")).To(Equal(CountDiffers))
+}
+
+func TestOneRefusalOfPodsThatWereSeenChangesNothing(t *testing.T) {
+	c := newCrowd(t)
+	c.track(web, wants(1, "app", "web"))
+	c.list(c.store)
+	c.answer(c.store, nil)
+	c.heard()
+	c.answer(c.store, forbidden)
+	c.Expect(c.heard()).To(BeEmpty())
+	c.Expect(c.count("shop", "web")).To(Equal(CountDiffers))
+}
+
+// A Deployment may be shown by several watches: the one of all namespaces and the one of its own, say.
+func TestADeploymentIsCountedAsLongAsOneWatchShowsIt(t *testing.T) {
+	c := newCrowd(t)
+	other := newStore(nil, nil)
+	c.pods.start(other)
+	c.list(c.store)
+	c.track(web, wants(1, "app", "web"))
+	c.pods.track(other, web, wants(1, "app", "web"))
+	c.heard()
+	c.forget(web)
+	c.Expect(c.heard()).To(BeEmpty())
+	c.Expect(c.count("shop", "web")).To(Equal(CountDiffers))
+	c.pods.release(other)
+	c.Expect(c.count("shop", "web")).To(Equal(CountMatches), "it is not counted")
+	c.pods.track(other, web, wants(1, "app", "web"))
+	c.Expect(c.count("shop", "web")).To(Equal(CountMatches), "an event that was under way when its watch was stopped")
+}
+
+func TestPodsAreWatchedAsLongAsDeploymentsAre(t *testing.T) {
+	c := newCrowd(t)
+	stopped := false
+	c.store.stop = func() { stopped = true }
+	c.list(c.store, pod("shop", "a", "app", "web"))
+	c.track(web, wants(0, "app", "web"))
+	c.pods.release(c.owner)
+	c.Expect(stopped).To(BeTrue())
+	c.see(pod("shop", "b", "app", "web"))
+	c.list(c.store, pod("shop", "c", "app", "web"))
+	c.Expect(c.pods.pods).To(BeEmpty())
+	c.Expect(c.pods.sets).To(BeEmpty())
+	c.Expect(c.pods.deployments).To(BeEmpty())
+	c.Expect(c.pods.streams).To(BeEmpty())
 }
 
 // Pods of one Deployment have the same labels: they are kept once, as long as a pod has them.

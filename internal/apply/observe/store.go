@@ -110,20 +110,31 @@ type store struct {
 	// seen is the version up to which the watch has told us everything.
 	seen   string
 	synced chan struct{}
-	once   sync.Once
-	// heir tells that the objects are those of a store before this one, so that the first listing may bring news.
-	heir bool
+	// listed tells that there was a listing.
+	listed bool
+	// news tells that the first listing brings news: the objects are those of a store before this one, or nobody waits for
+	// it any longer.
+	news bool
+	// onListing is called with every listing once it is in place, before anybody is told.
+	onListing func(first bool)
 }
 
 func newStore(onChange, onVerdict func(namespace, name string)) *store {
-	return &store{onChange: onChange, onVerdict: onVerdict, objects: map[types.NamespacedName]Object{}, synced: make(chan struct{})}
+	return &store{onChange: onChange, onVerdict: onVerdict, objects: map[types.NamespacedName]Object{}, synced: make(chan struct{}), onListing: func(bool) {}}
 }
 
 // inherit begins with what another store held, so that nothing is missed that changes between that one and this.
 func (s *store) inherit(other *store) {
 	other.mu.RLock()
 	defer other.mu.RUnlock()
-	s.objects, s.heir = maps.Clone(other.objects), true
+	s.objects, s.news = maps.Clone(other.objects), true
+}
+
+// giveUp notes that somebody went on without the first listing.
+func (s *store) giveUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.news = true
 }
 
 func keyOf(object metav1.Object) types.NamespacedName {
@@ -199,10 +210,10 @@ func (s *store) count(key types.NamespacedName, object metav1.Object) {
 		return
 	}
 	if seen, ok := object.(*sighting); ok && seen.rollout != nil {
-		s.pods.track(key, *seen.rollout)
+		s.pods.track(s, key, *seen.rollout)
 		return
 	}
-	s.pods.forget(key)
+	s.pods.forget(s, key)
 }
 
 // record keeps a newer observation. An older one than we have is an echo from before our own write.
@@ -273,7 +284,7 @@ func (s *store) Delete(item any) error {
 // gone tells that an object is no longer there.
 func (s *store) gone(key types.NamespacedName) {
 	if s.pods != nil {
-		s.pods.forget(key)
+		s.pods.forget(s, key)
 	}
 	s.onChange(key.Namespace, key.Name)
 	s.onVerdict(key.Namespace, key.Name)
@@ -281,8 +292,9 @@ func (s *store) gone(key types.NamespacedName) {
 
 // Replace is called by the reflector with a complete listing.
 func (s *store) Replace(items []any, resourceVersion string) error {
-	first := false
-	s.once.Do(func() { first = true })
+	s.mu.RLock()
+	first := !s.listed
+	s.mu.RUnlock()
 	next := make(map[types.NamespacedName]Object, len(items))
 	for _, item := range items {
 		object, err := s.reduce(item)
@@ -297,12 +309,7 @@ func (s *store) Replace(items []any, resourceVersion string) error {
 		s.count(key, object)
 	}
 	news := s.swap(next, resourceVersion)
-	if first {
-		close(s.synced)
-	}
-	if first && !s.heir {
-		return nil
-	}
+	s.onListing(first)
 	for _, key := range news.gone {
 		s.gone(key)
 	}
@@ -318,7 +325,8 @@ func (s *store) Replace(items []any, resourceVersion string) error {
 // news is what a listing shows that was not known before.
 type news struct{ gone, changed, judged []types.NamespacedName }
 
-// swap puts a listing in place, but keeps what we wrote ourselves after the listing was made.
+// swap puts a listing in place, but keeps what we wrote ourselves after the listing was made. The first one brings no
+// news to those who wait for it.
 func (s *store) swap(next map[types.NamespacedName]Object, listed string) news {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -345,6 +353,14 @@ func (s *store) swap(next map[types.NamespacedName]Object, listed string) news {
 		}
 	}
 	s.objects, s.seen = next, listed
+	if s.listed {
+		return found
+	}
+	s.listed = true
+	close(s.synced)
+	if !s.news {
+		return news{}
+	}
 	return found
 }
 

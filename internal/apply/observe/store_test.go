@@ -173,6 +173,17 @@ func TestAnHeirTellsOfAllThatChangedMeanwhile(t *testing.T) {
 	s.Expect(before.look("gone")).To(Equal([3]any{true, false, ""}), "the other store is left alone")
 }
 
+// Whoever went on without the first listing knows nothing of what it brings.
+func TestAFirstListingThatNobodyWaitedForIsNews(t *testing.T) {
+	s := newShelf(t, true)
+	s.store.giveUp()
+	s.list("10", whole("p", "5", "Pending"))
+	s.Expect(s.heard()).To(Equal([]string{"changed p", "judged p"}))
+	s.Expect(s.store.synced).To(BeClosed())
+	s.list("11", whole("p", "5", "Pending"))
+	s.Expect(s.heard()).To(BeEmpty())
+}
+
 // What is kept of a whole object is what is kept of its metadata, and the verdict.
 func TestAWholeObjectIsReducedOnArrival(t *testing.T) {
 	s := newShelf(t, true)

@@ -29,8 +29,6 @@ const (
 	patience = 10 * time.Second
 	// rawAge is how long the metadata of the first listing is kept for sets that have not judged it yet.
 	rawAge = 10 * time.Minute
-	// retryDenied is when a watch that was refused is tried again: rights and served kinds change rarely.
-	retryDenied = 5 * time.Minute
 )
 
 // Knowledge is what a lookup can say.
@@ -87,7 +85,7 @@ type Watcher struct {
 
 	mu      sync.RWMutex
 	watches map[scope]*kindWatch
-	users   map[types.NamespacedName][]scope
+	users   map[types.NamespacedName][]usage
 }
 
 // scope is what one watch covers. Kinds of several versions share a watch: metadata is the same in all of them.
@@ -97,18 +95,24 @@ type scope struct {
 }
 
 type kindWatch struct {
-	store *store
-	// whole tells that whole objects are watched.
-	whole bool
-	stop  context.CancelFunc
+	store    *store
+	resource schema.GroupVersionResource
+	// whole tells that whole objects are watched, wholes how many users asked for that.
+	whole  bool
+	wholes int
+	stop   context.CancelFunc
 	// impatient is closed when nobody waits for the first listing any longer.
 	impatient chan struct{}
 	users     int
 	idle      time.Time
-	// denied is closed when the API server refuses the watch; deniedAt is when.
-	denied   chan struct{}
-	deniedAt time.Time
-	once     sync.Once
+	// admission tells whether the API server grants the watch.
+	admission *admission
+}
+
+// usage is one scope in which a user needs a kind, and whether it asked for whole objects.
+type usage struct {
+	scope
+	whole bool
 }
 
 // New returns a Watcher whose watches end with lifetime.
@@ -116,7 +120,7 @@ func New(lifetime context.Context, options Options) *Watcher {
 	if options.OnVerdict == nil {
 		options.OnVerdict = func(schema.GroupKind, string, string) {}
 	}
-	return &Watcher{options: options, lifetime: lifetime, watches: map[scope]*kindWatch{}, users: map[types.NamespacedName][]scope{}}
+	return &Watcher{options: options, lifetime: lifetime, watches: map[scope]*kindWatch{}, users: map[types.NamespacedName][]usage{}}
 }
 
 // Use replaces what user needs, starts and stops watches accordingly, and waits until the needed ones have listed
@@ -139,14 +143,17 @@ func (w *Watcher) await(ctx context.Context, watches []*kindWatch) bool {
 	for _, each := range watches {
 		select {
 		case <-each.store.synced:
-		case <-each.denied:
-			refused = true
+		case <-each.admission.firstDenied:
 		case <-each.impatient:
 		case <-ctx.Done():
+			for _, late := range watches { // what they bring is news from now on
+				late.store.giveUp()
+			}
 			return false
 		case <-w.lifetime.Done():
 			return false
 		}
+		refused = refused || each.refused()
 	}
 	return refused
 }
@@ -156,36 +163,60 @@ func (w *Watcher) assign(user types.NamespacedName, needs []Need) []*kindWatch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.options.Clock.Now()
-	var scopes []scope
-	var pending []*kindWatch
+	var next []usage
 	for _, need := range needs {
-		for _, each := range w.scopes(need, now) {
-			if slices.Contains(scopes, each) {
+		for _, each := range w.scopes(need) {
+			if slices.ContainsFunc(next, func(other usage) bool { return other.scope == each }) {
 				continue
 			}
-			scopes = append(scopes, each)
-			pending = append(pending, w.ensure(each, need, now))
+			next = append(next, usage{each, need.Whole})
+			w.ensure(each, need, now)
 		}
 	}
-	for _, each := range scopes {
-		w.watches[each].users++
+	for _, each := range next {
+		w.watches[each.scope].count(each, 1)
 	}
 	for _, each := range w.users[user] {
-		if found := w.watches[each]; found != nil {
-			found.users--
-			found.idle = now
-		}
+		w.leave(each, now)
 	}
-	w.users[user] = scopes
-	if len(scopes) == 0 {
+	w.users[user] = next
+	if len(next) == 0 {
 		delete(w.users, user)
 	}
-	w.sweep(now)
+	pending := make([]*kindWatch, 0, len(next))
+	for _, each := range next {
+		pending = append(pending, w.watches[each.scope])
+	}
 	return pending
 }
 
+// count adds users.
+func (k *kindWatch) count(by usage, number int) {
+	k.users += number
+	if by.whole {
+		k.wholes += number
+	}
+}
+
+// leave ends the use of a watch. One that nobody needs is stopped after a while, one of whole objects gives way to one of
+// metadata if that is enough for those who stay. The caller holds the lock.
+func (w *Watcher) leave(by usage, now time.Time) {
+	found := w.watches[by.scope]
+	if found == nil {
+		return
+	}
+	found.count(by, -1)
+	switch {
+	case found.users == 0:
+		found.idle = now
+		w.options.Clock.AfterFunc(linger, func() { go w.sweep() }) // whose clock may hold its lock
+	case found.whole && found.wholes == 0 && !health.HasRule(by.kind):
+		w.start(by.scope, found.resource, false, found, now)
+	}
+}
+
 // scopes lists the widest watches that may serve a need.
-func (w *Watcher) scopes(need Need, now time.Time) []scope {
+func (w *Watcher) scopes(need Need) []scope {
 	if need.Name != "" {
 		return []scope{{kind: need.Kind, namespace: first(need.Namespaces), name: need.Name}}
 	}
@@ -195,12 +226,12 @@ func (w *Watcher) scopes(need Need, now time.Time) []scope {
 	}
 	restricted := len(w.options.Namespaces) > 0
 	known := w.watches[wide]
-	if !restricted && (known == nil || !known.refused() || now.Sub(known.deniedAt) > retryDenied) {
+	if !restricted && (known == nil || !apierrors.IsForbidden(known.admission.denial())) { // else nothing is granted in a namespace either
 		return []scope{wide}
 	}
 	var narrow []scope
 	if !restricted {
-		narrow = append(narrow, wide) // keeps the refusal, and its age, in mind
+		narrow = append(narrow, wide) // it is tried again as long as it has users
 	}
 	for _, namespace := range need.Namespaces {
 		if !restricted || slices.Contains(w.options.Namespaces, namespace) {
@@ -217,58 +248,56 @@ func first(namespaces []string) string {
 	return namespaces[0]
 }
 
-func (k *kindWatch) refused() bool {
-	select {
-	case <-k.denied:
-		return true
-	default:
-		return false
+func (k *kindWatch) refused() bool { return k.admission.denial() != nil }
+
+// end stops a watch for good.
+func (k *kindWatch) end() {
+	k.stop()
+	if k.store.pods != nil {
+		k.store.pods.release(k.store)
 	}
 }
 
-func (k *kindWatch) deny(now time.Time) {
-	k.once.Do(func() {
-		k.deniedAt = now
-		close(k.denied)
-		k.stop()
-	})
-}
-
-// ensure returns the running watch of a scope, or starts it. The caller holds the lock.
-func (w *Watcher) ensure(s scope, need Need, now time.Time) *kindWatch {
+// ensure starts the watch of a scope unless it runs. One of whole objects takes the place of one of metadata as soon as
+// somebody needs it. The caller holds the lock.
+func (w *Watcher) ensure(s scope, need Need, now time.Time) {
 	known := w.watches[s]
 	whole := w.options.Whole != nil && (need.Whole || health.HasRule(s.kind))
-	if known != nil && (whole && !known.whole && !known.refused() || known.refused() && now.Sub(known.deniedAt) > retryDenied) {
-		known.stop()
-	} else if known != nil {
-		return known
+	if known == nil || whole && !known.whole {
+		w.start(s, need.Resource, whole, known, now)
 	}
+}
+
+// start begins to watch, in place of a watch that there may be. The caller holds the lock.
+func (w *Watcher) start(s scope, resource schema.GroupVersionResource, whole bool, known *kindWatch, now time.Time) {
 	ctx, stop := context.WithCancel(w.lifetime)
-	started := &kindWatch{stop: stop, denied: make(chan struct{}), impatient: make(chan struct{}), whole: whole}
-	w.options.Clock.AfterFunc(patience, func() { close(started.impatient) })
-	w.options.Clock.AfterFunc(rawAge, func() { started.store.settleAll() })
+	started := &kindWatch{resource: resource, stop: stop, impatient: make(chan struct{}), whole: whole, idle: now, admission: newAdmission(w.options.Clock)}
 	started.store = newStore(
 		func(namespace, name string) { w.options.OnChange(s.kind, namespace, name) },
 		func(namespace, name string) { w.options.OnVerdict(s.kind, namespace, name) },
 	)
+	started.store.onListing = func(first bool) { w.listed(s, started, first) }
+	w.options.Clock.AfterFunc(patience, func() {
+		started.store.giveUp()
+		close(started.impatient)
+	})
 	if whole {
 		started.store.judge = judge(health.HasRule(s.kind))
 	}
 	if whole && s.kind == deploymentKind && w.options.Pods != nil {
 		started.store.pods = w.options.Pods
-		w.options.Pods.start()
+		w.options.Pods.start(started.store)
 	}
 	if known != nil {
-		started.users, started.idle = known.users, known.idle
+		started.users, started.wholes, started.idle = known.users, known.wholes, known.idle
 		started.store.inherit(known.store)
+		known.end()
 	}
 	w.watches[s] = started
-	resource := need.Resource
 	log := w.options.Log.WithValues("resource", resource.String(), "namespace", s.namespace, "name", s.name)
 	reflector := cache.NewReflectorWithOptions(w.listWatch(s, resource, started), expected(whole), started.store,
 		cache.ReflectorOptions{Name: "managed " + resource.String(), Logger: &log})
 	go reflector.RunWithContext(logr.NewContext(ctx, log))
-	return started
 }
 
 // judge returns how objects are judged: by the rules of their kind, or by what their status says in general.
@@ -295,11 +324,14 @@ func expected(whole bool) any {
 	return &metav1.PartialObjectMetadata{}
 }
 
-// sweep stops watches that nobody has needed for a while. The caller holds the lock.
-func (w *Watcher) sweep(now time.Time) {
+// sweep stops watches that nobody has needed for a while.
+func (w *Watcher) sweep() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.options.Clock.Now()
 	for s, each := range w.watches {
-		if each.users == 0 && now.Sub(each.idle) > linger {
-			each.stop()
+		if each.users == 0 && now.Sub(each.idle) >= linger {
+			each.end()
 			delete(w.watches, s)
 		}
 	}
@@ -317,20 +349,7 @@ func (w *Watcher) listWatch(s scope, resource schema.GroupVersionResource, state
 		}
 		options.LabelSelector = w.options.Label + "=" + w.options.Value
 	}
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			narrow(&options)
-			list, err := client.List(ctx, options)
-			w.check(s, state, err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			narrow(&options)
-			stream, err := client.Watch(ctx, options)
-			w.check(s, state, err)
-			return stream, err
-		},
-	}, w.options.Client)
+	return state.admission.source(client, w.options.Client, narrow, func(change turn, err error) { w.turned(s, state, change, err) })
 }
 
 type metadataCollection struct{ resources metadata.ResourceInterface }
@@ -345,17 +364,58 @@ func (c metadataCollection) Watch(ctx context.Context, options metav1.ListOption
 	return c.resources.Watch(ctx, options) //nolint:wrapcheck // the reflector logs it
 }
 
-// check ends a watch that the API server refuses for good, instead of asking again and again. Whoever used it is
-// told, since what it knew about its objects holds no longer.
-func (w *Watcher) check(s scope, state *kindWatch, err error) {
-	if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
-		return
+// listed takes note of a complete listing.
+func (w *Watcher) listed(s scope, state *kindWatch, first bool) {
+	if first {
+		w.options.Clock.AfterFunc(rawAge, state.store.settleAll)
 	}
-	w.options.Log.Info("Cannot watch, looking live instead", "kind", s.kind.String(), "namespace", s.namespace, "reason", err.Error())
-	state.deny(w.options.Clock.Now())
+	w.turned(s, state, state.admission.sawListing(), nil)
+}
+
+// turned tells whoever uses a watch that it is denied, since what it knew about its objects holds no longer, or that it
+// is granted again, since it may show what nobody looked at.
+func (w *Watcher) turned(s scope, state *kindWatch, change turn, err error) {
+	log := w.options.Log.WithValues("kind", s.kind.String(), "namespace", s.namespace)
+	switch change {
+	case unchanged:
+		return
+	case turnedDown:
+		log.Info("Cannot watch, looking live instead", "reason", err.Error())
+		state.store.giveUp()
+	case restored:
+		log.Info("Can watch again")
+		w.widen(s, state)
+	}
 	for _, key := range state.store.keys() {
 		w.options.OnChange(s.kind, key.Namespace, key.Name)
 		w.options.OnVerdict(s.kind, key.Namespace, key.Name)
+	}
+}
+
+// widen gives up the watches of single namespaces that took the place of one which is granted again.
+func (w *Watcher) widen(s scope, state *kindWatch) {
+	if s.namespace != "" || s.name != "" {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.watches[s] != state {
+		return
+	}
+	now := w.options.Clock.Now()
+	for user, scopes := range w.users {
+		if !slices.ContainsFunc(scopes, func(each usage) bool { return each.scope == s }) {
+			continue
+		}
+		var wide []usage
+		for _, each := range scopes {
+			if each.kind == s.kind && each.namespace != "" && each.name == "" {
+				w.leave(each, now)
+				continue
+			}
+			wide = append(wide, each)
+		}
+		w.users[user] = wide
 	}
 }
 

@@ -50,12 +50,6 @@ func NewWhole(config *rest.Config, client *http.Client) (*Whole, error) {
 	return &Whole{scheme: scheme, typed: typed, dynamic: dynamicClient}, nil
 }
 
-// collection is the objects of one kind, in one namespace or in all.
-type collection interface {
-	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
-	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
-}
-
 // of returns a kind's objects: typed ones where the type is known, which is cheaper to decode.
 func (w *Whole) of(resource schema.GroupVersionResource, kind schema.GroupKind, namespace string) collection {
 	if w.scheme.Recognizes(kind.WithVersion(resource.Version)) {

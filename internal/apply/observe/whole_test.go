@@ -68,7 +68,7 @@ func newWard(t *testing.T, identity func(local.Server) *rest.Config) *ward {
 		defer w.mu.Unlock()
 		w.logs = append(w.logs, args)
 	}, funcr.Options{})
-	w.pods = observe.NewPods(w.ctx, observe.PodOptions{Client: metadataClient, OnChange: w.note, Log: log})
+	w.pods = observe.NewPods(w.ctx, observe.PodOptions{Client: metadataClient, OnChange: w.note, Clock: clock.RealClock{}, Log: log})
 	w.watcher = observe.New(w.ctx, observe.Options{
 		Client: metadataClient, Label: "resources.gardener.cloud/managed-by", Value: "gardener", Whole: whole, Pods: w.pods,
 		OnChange: func(schema.GroupKind, string, string) {}, OnVerdict: note, Clock: clock.RealClock{}, Log: logr.Discard(),
@@ -220,8 +220,10 @@ func TestOneWatchServesUsersWithAndWithoutVerdicts(t *testing.T) {
 
 	w.use(need)
 	w.Expect(w.watcher.Watches()).To(Equal(1))
+	w.Expect(w.verdict(kind, "one")()).To(HavePrefix(`condition "Stalled"`), "the other still asks")
 	w.watcher.Release(other)
-	w.Expect(w.verdict(kind, "one")()).To(HavePrefix(`condition "Stalled"`), "it does not go back")
+	w.soon(w.verdict(kind, "one")).Should(Equal("unjudged"), "nobody asks")
+	w.Expect(w.watcher.Watches()).To(Equal(1))
 }
 
 // Pods need not be managed; they are seen by their metadata.

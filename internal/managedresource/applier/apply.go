@@ -46,6 +46,8 @@ type outcome struct {
 	newKinds bool
 	// done counts the writes by what they did.
 	created, updated, repaired int
+	// missing are objects that were there, are gone, and could not be created again.
+	missing []*item
 	// lost counts objects that other sets hold, unwatched those that only a read can tell about.
 	lost, unwatched int
 }
@@ -60,6 +62,13 @@ func (o *outcome) fail(i *item, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.failures = append(o.failures, failure{i, err})
+}
+
+// miss notes that an object is gone.
+func (o *outcome) miss(i *item) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.missing = append(o.missing, i)
 }
 
 // count adds to one of the counters.

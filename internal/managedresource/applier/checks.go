@@ -35,11 +35,15 @@ func (c Class) responsible(mr *resourcesv1alpha1.ManagedResource) bool {
 	if string(c) == resourcesv1alpha1.AllClasses {
 		return true
 	}
-	class := resourcesv1alpha1.DefaultClass
+	return classOf(mr) == string(c)
+}
+
+// classOf returns the class that the set asks for.
+func classOf(mr *resourcesv1alpha1.ManagedResource) string {
 	if mr.Spec.Class != nil && *mr.Spec.Class != "" {
-		class = *mr.Spec.Class
+		return *mr.Spec.Class
 	}
-	return class == string(c)
+	return resourcesv1alpha1.DefaultClass
 }
 
 func (c Class) finalizer() string { return resourcesv1alpha1.FinalizerFor(string(c)) }

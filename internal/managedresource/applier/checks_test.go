@@ -91,6 +91,42 @@ func TestNextStep(t *testing.T) {
 	}
 }
 
+// What becomes of a whole set is told before it is.
+func TestForeseen(t *testing.T) {
+	keptBySeed := finalizers("resources.gardener.cloud/gardener-resource-manager-seed")
+	for name, tc := range map[string]struct {
+		class Class
+		mr    *resourcesv1alpha1.ManagedResource
+		want  foreseen
+	}{
+		"it is applied":                      {class: "resources", mr: set1(finalizers(ownFinalizer)), want: foreseen{}},
+		"it is handed over":                  {class: "resources", mr: set1(class("other"), finalizers(ownFinalizer)), want: foreseen{gives: true}},
+		"it is deleted":                      {class: "resources", mr: set1(deleting, finalizers(ownFinalizer)), want: foreseen{gives: true}},
+		"it is deleted, and somebody else's": {class: "resources", mr: set1(deleting, keptBySeed), want: foreseen{problem: "the set is being deleted, and another controller holds it or nobody does"}},
+		"it is ignored":                      {class: "resources", mr: set1(annotated("resources.gardener.cloud/ignore", "true")), want: foreseen{problem: "the set is ignored: it has the annotation resources.gardener.cloud/ignore"}},
+		"it waits":                           {class: "resources", mr: set1(annotated("gardener.cloud/operation", "wait-for-state")), want: foreseen{problem: "the set waits: it has the annotation gardener.cloud/operation=wait-for-state"}},
+		"it is of another class":             {class: "resources", mr: set1(class("seed")), want: foreseen{problem: `the set is of class "seed", and this is about the controller of class "resources"`}},
+		"it comes from another class": {class: "resources", mr: set1(keptBySeed), want: foreseen{
+			problem: "another controller holds the set and lets go of it first, which deletes its objects unless spec.keepObjects is set; then they are made anew",
+		}},
+		"it is planned":                 {class: "resources", mr: set1(annotated("espalier.dev/plan", "true")), want: foreseen{remark: "the set has the annotation espalier.dev/plan: nothing of this is done while it is there"}},
+		"it is planned and handed over": {class: "resources", mr: set1(class("other"), finalizers(ownFinalizer), annotated("espalier.dev/plan", "true")), want: foreseen{gives: true, remark: "the set has the annotation espalier.dev/plan: nothing of this is done while it is there"}},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.class.foresee(tc.mr)).To(Equal(tc.want)) })
+	}
+}
+
+// A set that was ours and is another instance's now may bear a plan of ours.
+func TestEventsOfSetsThatBecomeSomebodyElses(t *testing.T) {
+	g := NewWithT(t)
+	r := &Reconciler{Class: "resources"}
+	planned := annotated("espalier.dev/planned", "mr-plan")
+	g.Expect(r.passes(set1(planned), set1(planned, class("other")))).To(BeTrue())
+	g.Expect(r.passes(set1(), set1(class("other")))).To(BeFalse())
+	g.Expect(r.passes(set1(planned, class("other")), set1(planned, class("other")))).To(BeFalse())
+	g.Expect(r.passes(nil, set1(planned, class("other")))).To(BeFalse())
+}
+
 // Specification 2.1, and the trigger of v1.87 that replaces polling.
 func TestRelevantUpdates(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -9,6 +9,7 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	rules "github.com/espalier-dev/espalier/internal/health"
 )
 
 // claimedPrefix begins the message of a set that is applied but for objects which other sets hold. After a restart it
@@ -102,6 +103,26 @@ func completed(conditions []corev1beta1.Condition) bool {
 		return known.Status == corev1beta1.ConditionFalse && strings.HasPrefix(known.Message, claimedPrefix)
 	}
 	return false
+}
+
+// unrestored tells of objects that are missing and could not be created again: a set that could not be applied is judged by
+// nobody else. It is nothing if there are none, or if that has been told.
+func unrestored(conditions []corev1beta1.Condition, items, missing []*item) []verdict {
+	var faults []rules.Fault
+	for _, each := range items {
+		if slices.Contains(missing, each) {
+			faults = append(faults, rules.Fault{Kind: each.kind.Kind, Namespace: each.namespace, Name: each.key.Name, Problem: rules.Missing})
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	_, reason, message := rules.HealthCondition(faults)
+	known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesHealthy)
+	if known != nil && known.Status == corev1beta1.ConditionFalse && strings.Contains(known.Message, message) {
+		return nil
+	}
+	return []verdict{{resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, reason, message}}
 }
 
 // decodingMessage lists the documents that could not be read.

@@ -124,3 +124,30 @@ func TestAFailureTextIsBounded(t *testing.T) {
 	text := failureText(failure{i, errors.New(strings.Repeat("é", 2000))})
 	NewWithT(t).Expect(len(text)).To(BeNumerically("<=", 1024+len("…")))
 }
+
+// A set that could not be applied is judged by nobody else.
+func TestUnrestoredObjectsMakeTheSetUnhealthy(t *testing.T) {
+	web := &item{key: inventory.KeyOf("", "Secret", "shop", "web"), kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, namespace: "shop"}
+	role := &item{key: inventory.KeyOf("rbac.authorization.k8s.io", "ClusterRole", "", "all"), kind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}}
+	items := []*item{role, web}
+	told := func(message string) []corev1beta1.Condition {
+		return []corev1beta1.Condition{{Type: "ResourcesHealthy", Status: "False", Message: message}}
+	}
+	webIsMissing := []verdict{{"ResourcesHealthy", "False", "SecretMissing", `Required Secret "web" in namespace "shop" is missing`}}
+	for name, tc := range map[string]struct {
+		conditions []corev1beta1.Condition
+		missing    []*item
+		want       []verdict
+	}{
+		"none is missing":                {nil, nil, nil},
+		"one":                            {nil, []*item{web}, webIsMissing},
+		"after another fault":            {told("Pod is unhealthy"), []*item{web}, webIsMissing},
+		"one that was told among others": {told(`Required Secret "web" in namespace "shop" is missing; and 3 more`), []*item{web}, nil},
+		"several, in the order of the set": {nil, []*item{web, role}, []verdict{{"ResourcesHealthy", "False", "ClusterRoleMissing",
+			`Required ClusterRole "all" in namespace "" is missing; Required Secret "web" in namespace "shop" is missing`}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(unrestored(tc.conditions, items, tc.missing)).To(Equal(tc.want))
+		})
+	}
+}

@@ -1,6 +1,8 @@
 package applier
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -40,23 +42,21 @@ func (l *Ledger) Wrote(set types.NamespacedName, resourceVersion string) {
 	l.memory.advance(set, resourceVersion)
 }
 
-// Recreated lists the objects of a set that had been deleted and are there again, as far as that was not reported.
-func (l *Ledger) Recreated(set types.NamespacedName) []resourcesv1alpha1.ObjectReference {
+// Recreated lists the objects of a set that had been deleted of late and are there again, as far as that was not
+// reported.
+func (l *Ledger) Recreated(set types.NamespacedName, now time.Time) []resourcesv1alpha1.ObjectReference {
 	l.memory.mu.Lock()
 	defer l.memory.mu.Unlock()
-	return l.memory.recreated[set]
+	var refs []resourcesv1alpha1.ObjectReference
+	for _, each := range l.memory.recent(set, now) {
+		refs = append(refs, each.ref)
+	}
+	return refs
 }
 
-// Reported drops the first objects of that list.
-func (l *Ledger) Reported(set types.NamespacedName, count int) {
-	l.memory.mu.Lock()
-	defer l.memory.mu.Unlock()
-	known := l.memory.recreated[set]
-	if len(known) <= count {
-		delete(l.memory.recreated, set)
-		return
-	}
-	l.memory.recreated[set] = known[count:]
+// Reported drops objects from that list.
+func (l *Ledger) Reported(set types.NamespacedName, refs []resourcesv1alpha1.ObjectReference) {
+	l.memory.reported(set, refs)
 }
 
 // Responsible tells whether a set asks for this instance's class.

@@ -84,9 +84,11 @@ type set struct {
 	removal   removal
 	// told is the fault that the last Event was about.
 	told string
-	// planTold is the last fault of a plan that an Event was about, planAgain the earliest time for the next plan.
-	planTold  string
-	planAgain time.Time
+	// planTold is the last fault of a plan that an Event was about, planAgain the earliest time for the next plan, and
+	// planFailures how many plans in a row could not be published.
+	planTold     string
+	planAgain    time.Time
+	planFailures int
 }
 
 // released is an object that the set no longer manages (mode "Ignore").
@@ -113,14 +115,23 @@ type memory struct {
 	// concluded sets were applied by this process as they are now: the watches that they need run.
 	concluded map[types.NamespacedName]struct{}
 	// recreated are objects that had been deleted by somebody else, until that is reported.
-	recreated map[types.NamespacedName][]resourcesv1alpha1.ObjectReference
+	recreated map[types.NamespacedName][]loss
 }
+
+// loss is an object that had been deleted, and when that was last seen.
+type loss struct {
+	ref resourcesv1alpha1.ObjectReference
+	at  time.Time
+}
+
+// lossAge is how long the loss of an object that is there again is news.
+const lossAge = time.Minute
 
 func newMemory() *memory {
 	return &memory{
 		sets: map[types.NamespacedName]*set{}, wanted: map[inventory.Key][]types.NamespacedName{},
 		keys: map[types.NamespacedName][]inventory.Key{}, dirty: map[types.NamespacedName]map[inventory.Key]struct{}{},
-		concluded: map[types.NamespacedName]struct{}{}, recreated: map[types.NamespacedName][]resourcesv1alpha1.ObjectReference{},
+		concluded: map[types.NamespacedName]struct{}{}, recreated: map[types.NamespacedName][]loss{},
 	}
 }
 
@@ -167,6 +178,14 @@ func (m *memory) conclude(name types.NamespacedName) bool {
 	return !known
 }
 
+// isConcluded tells whether conclude was called since the last resume.
+func (m *memory) isConcluded(name types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, known := m.concluded[name]
+	return known
+}
+
 // resume notes that work on a set goes on.
 func (m *memory) resume(name types.NamespacedName) {
 	m.mu.Lock()
@@ -180,11 +199,42 @@ func (m *memory) reopen(name types.NamespacedName) {
 	delete(m.recreated, name)
 }
 
-// lost notes that an object had been deleted and is there again.
-func (m *memory) lost(name types.NamespacedName, ref resourcesv1alpha1.ObjectReference) {
+// lost notes that an object had been deleted and is made again. What nobody has reported for long is forgotten.
+func (m *memory) lost(name types.NamespacedName, ref resourcesv1alpha1.ObjectReference, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.recreated[name] = append(m.recreated[name], ref)
+	known := m.recent(name, now)
+	key := inventory.RefKey(ref)
+	if at := slices.IndexFunc(known, func(each loss) bool { return inventory.RefKey(each.ref) == key }); at >= 0 {
+		known[at].at = now
+		return
+	}
+	m.recreated[name] = append(known, loss{ref, now})
+}
+
+// reported forgets the losses of objects.
+func (m *memory) reported(name types.NamespacedName, refs []resourcesv1alpha1.ObjectReference) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rest := slices.DeleteFunc(m.recreated[name], func(each loss) bool {
+		return slices.ContainsFunc(refs, func(ref resourcesv1alpha1.ObjectReference) bool {
+			return inventory.RefKey(ref) == inventory.RefKey(each.ref)
+		})
+	})
+	m.recreated[name] = rest
+	if len(rest) == 0 {
+		delete(m.recreated, name)
+	}
+}
+
+// recent drops the losses that are news no longer. The caller holds the lock.
+func (m *memory) recent(name types.NamespacedName, now time.Time) []loss {
+	known := slices.DeleteFunc(m.recreated[name], func(each loss) bool { return now.Sub(each.at) > lossAge })
+	m.recreated[name] = known
+	if len(known) == 0 {
+		delete(m.recreated, name)
+	}
+	return known
 }
 
 // knows tells whether anything is remembered of a set.
@@ -266,15 +316,17 @@ func (m *memory) ended(mr *resourcesv1alpha1.ManagedResource) bool {
 
 // wrote remembers our own write to a set.
 func (m *memory) wrote(mr *resourcesv1alpha1.ManagedResource) {
-	m.advance(types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}, mr.ResourceVersion)
+	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
+	m.of(name)
+	m.advance(name, mr.ResourceVersion)
 }
 
-// advance remembers the version that a write to a set made. Two controllers write to it.
+// advance remembers the version that a write to a set made, if anything is remembered of that set: two controllers write
+// to it, and the one may be late when the other has forgotten it.
 func (m *memory) advance(name types.NamespacedName, version string) {
-	known := m.of(name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !behind(version, known.version) {
+	if known := m.sets[name]; known != nil && !behind(version, known.version) {
 		known.version = version
 	}
 }

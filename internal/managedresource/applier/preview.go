@@ -19,21 +19,29 @@ type preview struct {
 	*Reconciler
 	pass *pass
 	plan *plan.Plan
-	// gives tells that the set would be handed over to another class.
+	// gives tells that the set would be given up, with its objects unless they are kept.
 	gives bool
 	// otherRights tells that the requests are not made with the rights of the controller.
 	otherRights bool
 }
 
-// Preview returns what Reconcile would do with a set, as if it were of the class that is served. It needs no
-// SetupWithManager: only the clients, the target and the autoscalers, whoever's rights they have. Status and
-// generation of the set count as they are; those of a set that does not exist are empty.
+// Preview returns what Reconcile would do with a set. It needs no SetupWithManager: only the clients, the target and the
+// autoscalers, whoever's rights they have. Metadata and status of the set count as they are; a set that does not exist has
+// no status. To the annotation that asks for a plan there is only a remark.
 func (r *Reconciler) Preview(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*plan.Plan, error) {
 	if r.memory == nil {
 		r.memory = newMemory()
 	}
 	v := r.newPreview(mr)
 	v.otherRights = true
+	meant := r.Class.foresee(mr)
+	v.gives = meant.gives
+	if v.plan.Problem == "" {
+		v.plan.Problem = meant.problem
+	}
+	if meant.remark != "" {
+		v.plan.Remarks = append(v.plan.Remarks, meant.remark)
+	}
 	if err := v.load(ctx); err != nil {
 		return nil, err
 	}
@@ -49,13 +57,14 @@ func (r *Reconciler) newPreview(mr *resourcesv1alpha1.ManagedResource) *preview 
 	}
 }
 
-// load reads the set's Secrets. One that is missing makes a plan in which nothing is done.
+// load reads the set's Secrets. One that is missing, or that the controller may not read, makes a plan in which nothing is
+// done.
 func (v *preview) load(ctx context.Context) error {
 	if v.gives || v.plan.Problem != "" {
 		return nil
 	}
 	payload, versions, err := v.readSecrets(ctx, v.pass.mr)
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !v.otherRights {
 		v.plan.Problem = err.Error()
 		return nil
 	}
@@ -75,7 +84,7 @@ func (v *preview) compute(ctx context.Context) *plan.Plan {
 		return v.plan
 	}
 	if v.gives {
-		v.plan.Remarks = append(v.plan.Remarks, "the set would be handed over to another class")
+		v.plan.Remarks = append(v.plan.Remarks, farewell(v.pass.mr))
 	}
 	v.plan.Faults = v.pass.set.faults
 	objects := v.leaving(ctx)

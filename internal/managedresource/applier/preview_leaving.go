@@ -44,8 +44,8 @@ func (v *preview) leaving(ctx context.Context) []plan.Object {
 }
 
 const (
-	gone     = "it is gone already"
-	unserved = "it is gone: its kind is not served any more"
+	goneAlready = "it is gone already"
+	unserved    = "it is gone: its kind is not served any more"
 )
 
 // obstacles finds out what stands against the deletion of an object.
@@ -69,7 +69,7 @@ func (v *preview) obstacles(ctx context.Context, ref resourcesv1alpha1.ObjectRef
 	}
 	live, err := v.Target.GetMetadata(ctx, resource, ref.Namespace, ref.Name)
 	if apierrors.IsNotFound(err) {
-		l.Gone = gone
+		l.Gone = goneAlready
 		return
 	}
 	if err != nil {
@@ -125,7 +125,7 @@ func (v *preview) letGo(ctx context.Context, each released, l *plan.Leaving) {
 	live, err := v.Target.GetMetadata(ctx, resource, each.key.Namespace, each.key.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		l.Gone = gone
+		l.Gone = goneAlready
 	case err != nil:
 		l.Doubt = err.Error()
 	case live.Annotations[resourcesv1alpha1.OriginAnnotation] != v.pass.origin:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,10 +18,6 @@ import (
 // Plans are published beside their sets, in namespaces that nobody knows beforehand, under names that follow from the
 // sets'. ConfigMaps are neither listed nor watched: the one in question is read by its name.
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;update;delete,roleName=espalier-managedresource-controller-source
-
-// planPause is the shortest time between two plans of a set, so that one whose objects change all the time does not keep
-// API servers busy with dry runs.
-const planPause = time.Second
 
 // planSet publishes what would be done with a set. Neither its objects nor its conditions and finalizers are touched.
 func (r *Reconciler) planSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
@@ -39,12 +34,21 @@ func (r *Reconciler) planSet(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	if pause := s.planAgain.Sub(r.Clock.Now()); pause > 0 && !asked {
 		return ctrl.Result{RequeueAfter: pause}, nil
 	}
+	return r.planNow(ctx, mr, s)
+}
+
+// planNow makes the plan of a set, and sets the time for the next one.
+func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, s *set) (ctrl.Result, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, deadlineCap, errors.New("the time for one plan is over"))
 	defer cancel()
+	began := r.Clock.Now()
 	v := r.newPreview(mr)
 	v.gives = !r.Class.responsible(mr)
 	r.SecretVersions.Use(v.pass.name, SecretNames(mr)) // before they are read, so that no later change is missed
 	if err := v.load(bounded); err != nil {
+		if ctx.Err() == nil { // otherwise the process ends
+			r.Events.planFault(mr, s, resourcesv1alpha1.ConditionCannotReadSecret, err.Error())
+		}
 		return ctrl.Result{}, err
 	}
 	if v.gives {
@@ -57,11 +61,14 @@ func (r *Reconciler) planSet(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	if ctx.Err() != nil {
 		return ctrl.Result{}, fmt.Errorf("stop: %w", context.Cause(ctx))
 	}
-	s.planAgain = r.Clock.Now().Add(planPause)
+	took := r.Clock.Since(began)
 	if err := r.publish(ctx, mr, computed); err != nil {
+		s.planFailures++
+		s.planAgain = r.Clock.Now().Add(pauseAfterPlan(took, s.planFailures))
 		r.Events.planFault(mr, s, ReasonPlanNotPublished, err.Error())
 		return ctrl.Result{}, err
 	}
+	s.planFailures, s.planAgain = 0, r.Clock.Now().Add(pauseAfterPlan(took, 0))
 	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
 }
 
@@ -107,13 +114,29 @@ func (r *Reconciler) publish(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 // unpublish removes the plan of a set that is not planned any more. A failure holds nothing up: it is told in the log, and
 // tried again the next time.
 func (r *Reconciler) unpublish(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
+	r.unpublishIf(ctx, mr, func(*corev1.ConfigMap) bool { return true })
+}
+
+// leavePlan removes the plan of a set that has become somebody else's before it was ever ours to hold, unless that is
+// theirs: a plan of the set as it is now is not ours.
+func (r *Reconciler) leavePlan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
+	if r.Class.responsible(mr) || mr.DeletionTimestamp != nil {
+		return
+	}
+	r.unpublishIf(ctx, mr, func(found *corev1.ConfigMap) bool { return plan.Generation(found) < mr.Generation })
+}
+
+func (r *Reconciler) unpublishIf(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, outdated func(*corev1.ConfigMap) bool) {
 	if mr.Annotations[resourcesv1alpha1.Planned] == "" {
 		return
 	}
 	found := &corev1.ConfigMap{}
 	err := r.SourceLive.Get(ctx, client.ObjectKey{Namespace: mr.Namespace, Name: plan.ConfigMapName(mr.Name)}, found)
 	if err == nil && plan.Ours(found, mr) {
-		err = r.Source.Delete(ctx, found, client.Preconditions{UID: &found.UID})
+		if !outdated(found) {
+			return
+		}
+		err = r.Source.Delete(ctx, found, client.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion})
 	}
 	if client.IgnoreNotFound(err) == nil {
 		err = r.mark(ctx, mr, "")

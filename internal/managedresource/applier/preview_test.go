@@ -2,11 +2,13 @@ package applier_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -349,6 +352,101 @@ func TestAPlanOutlivesAndLeavesWithTheProcess(t *testing.T) {
 	e.AwaitData("one", "2")
 	e.Eventually(func() *corev1.ConfigMap { return readPlan(e, "mr") }).WithTimeout(Patience).Should(BeNil())
 	e.Eventually(func() map[string]string { return e.Get("mr").Annotations }).WithTimeout(Patience).ShouldNot(HaveKey("espalier.dev/planned"))
+}
+
+// Somebody else's set bears no plan of ours, whether it was ours to hold or not.
+func TestAPlanLeavesWithASetThatBecomesSomebodyElses(t *testing.T) {
+	t.Parallel()
+	for name, applied := range map[string]bool{"after it was applied": true, "before it was ever applied": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := New(t, Options{})
+			if applied {
+				e.Set("mr", e.ConfigMap("one", "1"))
+				e.AwaitApplied("mr", succeeded)
+				changed(e, "mr", planned)
+				awaitPlan(e, "mr", says("unchanged ConfigMap one"))
+			} else {
+				plannedSet(e, "mr", e.ConfigMap("one", "1"))
+				awaitPlan(e, "mr", says("create ConfigMap one"))
+			}
+			changed(e, "mr", func(mr *resourcesv1alpha1.ManagedResource) {
+				applyNow(mr)
+				mr.Spec.Class = ptr.To("other")
+			})
+			e.Eventually(func() *corev1.ConfigMap { return readPlan(e, "mr") }).WithTimeout(Patience).Should(BeNil())
+			e.Eventually(func() map[string]string { return e.Get("mr").Annotations }).WithTimeout(Patience).ShouldNot(HaveKey("espalier.dev/planned"))
+			e.Eventually(func() []string { return e.Get("mr").Finalizers }).WithTimeout(Patience).Should(BeEmpty())
+		})
+	}
+}
+
+// Both controllers publish under the same name.
+func TestThePlanOfTheNextControllerStays(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{})
+	plannedSet(e, "mr", e.ConfigMap("one", "1"))
+	awaitPlan(e, "mr", says("create ConfigMap one"))
+	e.StartAnother(func(c *config.ResourceManagerConfiguration) { c.Controllers.ResourceClass = ptr.To("other") })
+	mr := changed(e, "mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.Class = ptr.To("other") })
+	awaitPlan(e, "mr", func(g Gomega, p *published) { g.Expect(p.ManagedResource.Generation).To(Equal(mr.Generation)) })
+	e.Fence()
+	awaitPlan(e, "mr", func(g Gomega, p *published) { g.Expect(p.ManagedResource.Generation).To(Equal(mr.Generation)) })
+	e.Eventually(func() map[string]string { return e.Get("mr").Annotations }).WithTimeout(Patience).Should(HaveKeyWithValue("espalier.dev/planned", "mr-plan"))
+}
+
+// Each attempt asks for dry runs of the whole set.
+func TestAPlanThatCannotBePublishedIsMadeMoreAndMoreSeldom(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{Stopped: true, Configure: func(c *config.ResourceManagerConfiguration) {
+		c.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Minute}
+	}})
+	attempts := make(chan time.Time, 100)
+	e.Requests.Hook(func(request *http.Request) error {
+		if request.Method == http.MethodPost && strings.HasSuffix(request.URL.Path, "/configmaps") && request.URL.Query().Get("dryRun") == "" {
+			attempts <- time.Now()
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "mr-plan", errors.New("synthetic"))
+		}
+		return nil
+	})
+	plannedSet(e, "mr", e.ConfigMap("one", "1"))
+	e.Start()
+	var times []time.Time
+	for range 3 {
+		var at time.Time
+		e.Eventually(attempts).WithTimeout(Patience).Should(Receive(&at))
+		times = append(times, at)
+	}
+	e.Expect(times[2].Sub(times[0])).To(BeNumerically(">=", 3*time.Second)) // no machine is too slow for that
+	e.Eventually(func() []string { return eventsOf(e, "mr", "PlanNotPublished") }).WithTimeout(Patience).Should(HaveLen(1))
+	e.Requests.Hook(nil)
+	awaitPlan(e, "mr", says("create ConfigMap one"))
+}
+
+func TestAPlanWhoseSecretCannotBeReadSaysSo(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{Stopped: true})
+	var answer atomic.Pointer[error]
+	tell := func(err error) { answer.Store(&err) }
+	e.Requests.Hook(func(request *http.Request) error {
+		if request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/secrets/mr") {
+			return *answer.Load()
+		}
+		return nil
+	})
+	tell(errors.New("synthetic outage"))
+	plannedSet(e, "mr", e.ConfigMap("one", "1"))
+	e.Start()
+	e.Eventually(func() []string { return eventsOf(e, "mr", "CannotReadSecret") }).WithTimeout(Patience).
+		Should(ConsistOf(And(HavePrefix(fmt.Sprintf("could not read secret '%s/mr': ", e.Namespace)), HaveSuffix("synthetic outage"))))
+	e.Expect(readPlan(e, "mr")).To(BeNil())
+
+	tell(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "mr", errors.New("synthetic")))
+	awaitPlan(e, "mr", func(g Gomega, p *published) {
+		g.Expect(p.Problem).To(And(HavePrefix(fmt.Sprintf("could not read secret '%s/mr': ", e.Namespace)), HaveSuffix("is forbidden: synthetic")))
+	})
+	tell(nil)
+	awaitPlan(e, "mr", says("create ConfigMap one"))
 }
 
 func TestAForeignConfigMapIsNotTouched(t *testing.T) {

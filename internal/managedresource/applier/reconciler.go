@@ -134,6 +134,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.unpublish(ctx, mr)
 		return ctrl.Result{}, r.report(ctx, p, ignoring()...)
 	case stepPlan:
+		r.oversee(ctx, mr)
 		return r.planSet(ctx, mr)
 	case stepRemove:
 		return r.removeSet(ctx, mr)
@@ -144,10 +145,31 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		return r.applySet(ctx, mr, audit)
 	case stepNone:
+		r.leavePlan(ctx, mr)
 		r.retire(request.NamespacedName)
 	case stepWait:
+		r.oversee(ctx, mr)
 	}
 	return ctrl.Result{}, nil
+}
+
+// oversee lets a set be judged that an earlier process applied and that nothing may be done with now.
+func (r *Reconciler) oversee(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
+	applied := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
+	if applied == nil || applied.Status != corev1beta1.ConditionTrue || mr.DeletionTimestamp != nil || !r.Class.responsible(mr) {
+		return
+	}
+	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
+	if r.memory.isConcluded(name) {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, min(r.SyncPeriod, deadlineCap))
+	defer cancel()
+	p := r.newPass(mr, false)
+	p.set.kstatus = health.Kstatus(mr, r.Kstatus)
+	r.memory.want(name, wantedKeys(p.set.items, mr.Status.Resources))
+	r.Watcher.Use(bounded, name, r.needs(p))
+	r.tell(p, false)
 }
 
 // retire gives up a set that is gone or not ours.
@@ -277,6 +299,7 @@ func (r *Reconciler) prune(ctx context.Context, p *pass) ([]pending, time.Time) 
 
 // removeSet deletes the set's objects, unless they are to be kept, and then lets go of the set.
 func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
+	r.unpublish(ctx, mr)
 	p := r.newPass(mr, false)
 	if !p.set.removal.whole {
 		p.set.removal = removal{whole: true, done: refused(p.set.items)}

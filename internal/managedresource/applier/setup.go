@@ -141,11 +141,14 @@ func (r *Reconciler) setEvents() predicate.Predicate {
 
 func (r *Reconciler) passes(before, after client.Object) bool {
 	next, ok := after.(*resourcesv1alpha1.ManagedResource)
-	if !ok || !r.concerned(next) {
+	if !ok {
 		return false
 	}
-	old, ok := before.(*resourcesv1alpha1.ManagedResource)
-	return !ok || relevant(old, next)
+	old, known := before.(*resourcesv1alpha1.ManagedResource)
+	if !r.concerned(next) { // a plan of ours may be left
+		return known && r.concerned(old) && next.Annotations[resourcesv1alpha1.Planned] != ""
+	}
+	return !known || relevant(old, next)
 }
 
 // relevant tells whether an update may change what has to be done with a set.

@@ -140,7 +140,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		return ctrl.Result{RequeueAfter: r.after(result)}, nil
 	}
 	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
-		status.Conditions = with(r.Clock, status.Conditions, judgement)
+		status.Conditions = with(r.Clock, status.Conditions, append(unrestored(status.Conditions, s.items, result.missing), judgement)...)
 		if s.references != nil && !whole {
 			status.Resources = stillInUse(status.Resources, s.references)
 		}

@@ -66,25 +66,43 @@ func (w *writing) create(ctx context.Context, fallback bool) error {
 	if err != nil {
 		return err
 	}
+	lost := *w.item.reference()
+	lost.Namespace = w.item.namespace
+	ref := resourcesv1alpha1.ObjectReference{ObjectReference: lost}
+	if w.same { // before the object is there again, lest it is found well and its loss told afterwards
+		w.memory.lost(w.pass.name, ref, w.pass.now)
+	}
 	written, err := w.Target.Create(ctx, w.resource, desired)
+	if err != nil {
+		w.memory.reported(w.pass.name, []resourcesv1alpha1.ObjectReference{ref})
+	}
 	if apierrors.IsAlreadyExists(err) && fallback {
 		w.force = w.force || !w.same
 		return w.update(ctx)
 	}
 	if err != nil {
+		w.notice(ctx)
 		return w.failed(err)
 	}
 	if w.same {
 		w.repaired(nil, nil)
-		missed := w.item.reference()
-		missed.Namespace = w.item.namespace
-		w.memory.lost(w.pass.name, resourcesv1alpha1.ObjectReference{ObjectReference: *missed})
 		w.Concluded(w.pass.name)
 	} else {
 		w.result.count(&w.result.created)
 	}
 	w.record(written)
 	return nil
+}
+
+// notice takes note that an object which the set had is gone and could not be created again. Without a look, it may only
+// have lost the label that we watch.
+func (w *writing) notice(ctx context.Context) {
+	if !w.same {
+		return
+	}
+	if _, err := w.Target.GetMetadata(ctx, w.resource, w.manifest.GetNamespace(), w.item.key.Name); apierrors.IsNotFound(err) {
+		w.result.miss(w.item)
+	}
 }
 
 func (w *writing) desired() (*unstructured.Unstructured, error) {

@@ -2,8 +2,10 @@ package diff
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -151,10 +153,10 @@ func (in *input) remark(objects []*unstructured.Unstructured, indexes []int) {
 	}
 }
 
-// settle gives a set the state of the one that exists, if there is one.
+// settle gives a set the state of the one that exists, if there is one, as far as the file does not change it.
 func (in *input) settle(mr, live *resourcesv1alpha1.ManagedResource) {
 	if live == nil {
-		mr.Status, mr.Generation = resourcesv1alpha1.ManagedResourceStatus{}, 0
+		mr.Status, mr.Generation, mr.DeletionTimestamp = resourcesv1alpha1.ManagedResourceStatus{}, 0, nil
 		return
 	}
 	spec := mr.Spec
@@ -162,8 +164,28 @@ func (in *input) settle(mr, live *resourcesv1alpha1.ManagedResource) {
 		spec = *live.Spec.DeepCopy()
 		spec.SecretRefs = mr.Spec.SecretRefs
 	}
-	mr.ObjectMeta.UID, mr.Generation, mr.Status, mr.Spec = live.UID, live.Generation, live.Status, spec
+	mr.UID, mr.Generation, mr.Status, mr.Spec = live.UID, live.Generation, live.Status, spec
+	mr.Finalizers, mr.DeletionTimestamp, mr.Annotations = live.Finalizers, live.DeletionTimestamp, annotations(mr, live)
 	if !sameSpec(mr, live) {
 		mr.Generation++ // as the API server would
 	}
+}
+
+// annotations returns those that the set would have: what the file does not mention stays, unless it came from there.
+func annotations(mr, live *resourcesv1alpha1.ManagedResource) map[string]string {
+	var last struct {
+		Metadata struct{ Annotations map[string]string }
+	}
+	if json.Unmarshal([]byte(live.Annotations[corev1.LastAppliedConfigAnnotation]), &last) != nil {
+		last.Metadata.Annotations = nil
+	}
+	merged := maps.Clone(live.Annotations)
+	for name := range last.Metadata.Annotations {
+		delete(merged, name)
+	}
+	if merged == nil {
+		return mr.Annotations
+	}
+	maps.Copy(merged, mr.Annotations)
+	return merged
 }

@@ -94,6 +94,20 @@ func TestSettle(t *testing.T) {
 		mr.UID, mr.Generation = "u", 4
 		mr.Status.ObservedGeneration = 4
 	}
+	lastApplied := func(annotations string) func(*resourcesv1alpha1.ManagedResource) {
+		return func(mr *resourcesv1alpha1.ManagedResource) {
+			mr.Annotations = map[string]string{
+				"resources.gardener.cloud/ignore": "true", "a": "live",
+				"kubectl.kubernetes.io/last-applied-configuration": `{"metadata":{"annotations":` + annotations + `}}`,
+			}
+		}
+	}
+	marked := func(name, value string) func(*resourcesv1alpha1.ManagedResource) {
+		return func(mr *resourcesv1alpha1.ManagedResource) { mr.Annotations = map[string]string{name: value} }
+	}
+	ending := func(mr *resourcesv1alpha1.ManagedResource) {
+		mr.Finalizers, mr.DeletionTimestamp = []string{"example.com/x"}, &metav1.Time{}
+	}
 	injecting := func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.InjectLabels = map[string]string{"a": "b"} }
 	for name, tc := range map[string]struct {
 		in       input
@@ -104,6 +118,18 @@ func TestSettle(t *testing.T) {
 		"one that exists":                   {mr: set(), live: set(applied), want: set(applied)},
 		"one that exists with another spec": {mr: set(), live: set(applied, injecting), want: set(applied, func(mr *resourcesv1alpha1.ManagedResource) { mr.Generation = 5 })},
 		"only the content of one that exists is another one": {in: input{plain: true}, mr: set(), live: set(applied, injecting), want: set(applied, injecting)},
+		"one that is being deleted":                          {mr: set(), live: set(applied, ending), want: set(applied, ending)},
+		"a new one cannot be deleted":                        {mr: set(ending), want: set(func(mr *resourcesv1alpha1.ManagedResource) { mr.Finalizers = []string{"example.com/x"} })},
+		"annotations that the file does not mention stay": {mr: set(marked("a", "file")), live: set(lastApplied("{}")), want: set(lastApplied("{}"), func(mr *resourcesv1alpha1.ManagedResource) {
+			mr.Annotations["a"] = "file"
+		})},
+		"annotations that were in the file go": {
+			mr: set(), live: set(lastApplied(`{"resources.gardener.cloud/ignore":"true"}`)),
+			want: set(lastApplied(`{"resources.gardener.cloud/ignore":"true"}`), func(mr *resourcesv1alpha1.ManagedResource) {
+				delete(mr.Annotations, "resources.gardener.cloud/ignore")
+			}),
+		},
+		"only the file has annotations": {mr: set(marked("a", "file")), live: set(), want: set(marked("a", "file"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.in.settle(tc.mr, tc.live)

@@ -22,6 +22,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource"
+	"github.com/espalier-dev/espalier/internal/managedresource/applier"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 	"github.com/espalier-dev/espalier/internal/process"
 )
@@ -116,12 +117,12 @@ func run(ctx context.Context, program process.Program, args []string, in io.Read
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	plans, err := preview(ctx, program, f, sets)
-	if err != nil {
-		return err
-	}
+	plans, failure := preview(ctx, program, f, sets)
 	if err := show(out, f.output, plans); err != nil {
 		return err
+	}
+	if failure != nil {
+		return failure
 	}
 	return verdict(plans)
 }
@@ -141,7 +142,7 @@ func open(name string, in io.Reader) (content []byte, shown string, err error) {
 	return content, name, nil
 }
 
-// preview asks the clusters.
+// preview asks the clusters. What could be found out is returned even if some of the sets fail.
 func preview(ctx context.Context, program process.Program, f *flags, sets *input) ([]*plan.Plan, error) {
 	needs, err := managedresource.Needs()
 	if err != nil {
@@ -165,24 +166,39 @@ func preview(ctx context.Context, program process.Program, f *flags, sets *input
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was about
 	}
-	plans := make([]*plan.Plan, 0, len(sets.sets))
+	var (
+		plans    []*plan.Plan
+		failures []error
+	)
 	for _, mr := range sets.sets {
-		live, remark, err := lookUp(ctx, connections.Source.Client, mr)
+		computed, err := previewSet(ctx, previewer, connections.Source.Client, sets, mr)
 		if err != nil {
-			return nil, err
-		}
-		sets.settle(mr, live)
-		computed, err := previewer.Preview(ctx, mr)
-		if err != nil {
-			return nil, fmt.Errorf("plan ManagedResource %s/%s: %w", mr.Namespace, mr.Name, err)
-		}
-		if remark != "" {
-			computed.Remarks = append(computed.Remarks, remark)
+			failures = append(failures, err)
+			continue
 		}
 		plans = append(plans, computed)
 	}
-	plans[0].Remarks = append(plans[0].Remarks, sets.remarks...)
-	return plans, nil
+	if len(plans) > 0 {
+		plans[0].Remarks = append(plans[0].Remarks, sets.remarks...)
+	}
+	return plans, errors.Join(failures...)
+}
+
+// previewSet plans one set of the file.
+func previewSet(ctx context.Context, previewer *applier.Reconciler, source client.Reader, sets *input, mr *resourcesv1alpha1.ManagedResource) (*plan.Plan, error) {
+	live, remark, err := lookUp(ctx, source, mr)
+	if err != nil {
+		return nil, err
+	}
+	sets.settle(mr, live)
+	computed, err := previewer.Preview(ctx, mr)
+	if err != nil {
+		return nil, fmt.Errorf("plan ManagedResource %s/%s: %w", mr.Namespace, mr.Name, err)
+	}
+	if remark != "" {
+		computed.Remarks = append(computed.Remarks, remark)
+	}
+	return computed, nil
 }
 
 // nothingConfigured is the smallest configuration: everything else has defaults.

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/managedresource/diff"
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -199,8 +200,22 @@ func TestWhatWouldFailEndsWithTwo(t *testing.T) {
 func TestDryRunsThatAreForbiddenAreSaidToBe(t *testing.T) {
 	t.Parallel()
 	e, source := New(t, Options{}), servers(t).Source
-	e.Set("mr", e.ConfigMap("one", "1"))
+	e.Set("mr", e.ConfigMap("one", "1"), e.ConfigMap("same", "1"))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
+	kubeconfig := readerOf(e, source)
+
+	got := invoke(t, kubeconfig, fileOf(e, e.ConfigMap("one", "2"), e.ConfigMap("same", "1"), e.ConfigMap("two", "1")), "-f", "-")
+	e.Expect(got.err).To(BeEmpty())
+	e.Expect(got.code).To(Equal(1))
+	e.Expect(got.out).To(ContainSubstring("1 to create, 1 to change, 1 unchanged; 3 of these not confirmed by the API server\n"))
+	e.Expect(got.out).To(ContainSubstring("  - data.key: \"1\"\n  + data.key: \"2\"\n"))
+	e.Expect(got.out).To(MatchRegexp(`# not confirmed: configmaps "one" is forbidden: User .* cannot update resource`))
+	e.Expect(got.out).To(MatchRegexp(`unchanged v1 ConfigMap \S+/same\n  # not confirmed: configmaps "same" is forbidden: User .* cannot update resource`))
+}
+
+// readerOf returns the kubeconfig of somebody who may get ConfigMaps and ManagedResources of the namespace, and nothing else.
+func readerOf(e *Env, source local.Server) []byte {
+	e.T.Helper()
 	e.Expect(e.Source.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "reader"}})).To(Succeed())
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "reader"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"", "resources.gardener.cloud"}, Resources: []string{"configmaps", "managedresources"}, Verbs: []string{"get"}},
@@ -212,13 +227,55 @@ func TestDryRunsThatAreForbiddenAreSaidToBe(t *testing.T) {
 	})).To(Succeed())
 	kubeconfig, err := local.ServiceAccountKubeconfig(e.Ctx, source.Config, e.Namespace, "reader", time.Hour)
 	e.Expect(err).NotTo(HaveOccurred())
+	return kubeconfig
+}
 
-	got := invoke(t, kubeconfig, fileOf(e, e.ConfigMap("one", "2"), e.ConfigMap("two", "1")), "-f", "-")
-	e.Expect(got.err).To(BeEmpty())
-	e.Expect(got.code).To(Equal(1))
-	e.Expect(got.out).To(ContainSubstring("1 to create, 1 to change; 2 of these not confirmed by the API server\n"))
-	e.Expect(got.out).To(ContainSubstring("  - data.key: \"1\"\n  + data.key: \"2\"\n"))
-	e.Expect(got.out).To(MatchRegexp(`# not confirmed: configmaps "one" is forbidden: User .* cannot update resource`))
+// A set that fails does not hide what would be done with the others.
+func TestWhatWasFoundOutIsPrintedEvenIfALaterSetFails(t *testing.T) {
+	t.Parallel()
+	e, source := New(t, Options{Stopped: true}), servers(t).Source
+	other := fileOf(e)
+	file := fileOf(e, e.ConfigMap("one", "1")) + strings.ReplaceAll(other[strings.LastIndex(other, "---\n"):], "name: mr", "name: not-in-the-file")
+	got := invoke(t, readerOf(e, source), file, "-f", "-")
+	e.Expect(got.code).To(Equal(2))
+	e.Expect(got.out).To(ContainSubstring(fmt.Sprintf("Plan for ManagedResource %s/mr\n1 to create", e.Namespace)))
+	e.Expect(got.err).To(HavePrefix(fmt.Sprintf("Error: plan ManagedResource %[1]s/not-in-the-file: could not read secret '%[1]s/not-in-the-file': secrets \"not-in-the-file\" is forbidden", e.Namespace)))
+}
+
+// What gives a set up, or leaves it alone, is no change of single objects.
+func TestWhatHappensToTheWholeSetIsTold(t *testing.T) {
+	t.Parallel()
+	e, admin := New(t, Options{}), servers(t).Source.Kubeconfig
+	e.Set("mr", e.ConfigMap("one", "1"))
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+	file := fileOf(e, e.ConfigMap("one", "1"))
+	got := invoke(t, admin, strings.Replace(file, "spec:\n", "spec:\n  class: other\n", 1), "-f", "-")
+	e.Expect(got.code).To(Equal(1), got.err)
+	e.Expect(got.out).To(ContainSubstring("1 to delete\n! the set would be handed over to another class\n"))
+	got = invoke(t, admin, strings.Replace(file, "spec:\n", "spec:\n  class: other\n  keepObjects: true\n", 1), "-f", "-")
+	e.Expect(got.out).To(ContainSubstring("nothing would change: 1 kept\n! the set would be handed over to another class\n"))
+	got = invoke(t, admin, strings.Replace(strings.ReplaceAll(file, "name: mr", "name: new"), "spec:\n", "spec:\n  class: other\n", 1), "-f", "-")
+	e.Expect(got.code).To(Equal(2))
+	e.Expect(got.out).To(ContainSubstring(`nothing would be done: the set is of class "other", and this is about the controller of class "resources"`))
+
+	e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) {
+		mr.Annotations = map[string]string{"resources.gardener.cloud/ignore": "true"}
+	})
+	got = invoke(t, admin, file, "-f", "-")
+	e.Expect(got.code).To(Equal(2))
+	e.Expect(got.out).To(ContainSubstring("nothing would be done: the set is ignored: it has the annotation resources.gardener.cloud/ignore\n"))
+	got = invoke(t, admin, e.ConfigMap("one", "2"), "-f", "-", "--name", e.Namespace+"/mr")
+	e.Expect(got.out).To(ContainSubstring("nothing would be done: the set is ignored"))
+
+	e.AwaitApplied("mr", "True/ManagedResourceIgnored")
+	e.Stop()
+	e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Annotations = nil })
+	e.Delete("mr")
+	got = invoke(t, admin, file, "-f", "-")
+	e.Expect(got.code).To(Equal(1), got.err)
+	e.Expect(got.out).To(ContainSubstring("1 to delete\n! the set is being deleted\n"))
+	e.Start()
+	e.AwaitGone("mr")
 }
 
 func TestTheConfigurationNamesTheClusters(t *testing.T) {
@@ -228,12 +285,14 @@ func TestTheConfigurationNamesTheClusters(t *testing.T) {
 	e.Create(e.ConfigMap("one", "0"))
 	config := write(t, "config.yaml", fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
+sourceClientConnection: {kubeconfig: %q}
 targetClientConnection: {kubeconfig: %q}
 leaderElection: {leaderElect: false}
 espalier: {managedResource: {namespaces: {clusterScoped: false}}}
-`, write(t, "target", string(both.Target.Kubeconfig))))
+`, write(t, "source", string(both.Source.Kubeconfig)), write(t, "target", string(both.Target.Kubeconfig))))
 	file := fileOf(e, e.ConfigMap("one", "1"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: more}")
-	got := invoke(t, both.Source.Kubeconfig, file, "-f", "-", "--config", config)
+	unusable := []byte("apiVersion: v1\nkind: Config\n") // of the shell: it is not about the controller's clusters
+	got := invoke(t, unusable, file, "-f", "-", "--config", config)
 	e.Expect(got.out).To(ContainSubstring("1 to adopt, 1 refused\n"), got.err)
 	e.Expect(got.out).To(ContainSubstring("  + data.key: \"1\"\n"))
 	e.Expect(got.out).To(ContainSubstring("sets may not contain cluster-scoped objects"))

@@ -215,3 +215,33 @@ func TestAllNamespacesAreListedAtOnce(t *testing.T) {
 	}
 	s.Expect(distinct(paths)).To(Equal(append([]string{"GET /api/v1/configmaps", "GET /api/v1/secrets"}, look...)))
 }
+
+// The controller serves one namespace; the Secrets of sets in others are needed all the same, and so are objects of sets
+// that an instance like this one keeps there.
+func TestSetsInNamespacesThatAreNotServedProtect(t *testing.T) {
+	s := newScene(t, options{})
+	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: s.Namespace + "-"}}
+	s.Expect(s.Target.Create(s.Ctx, elsewhere)).To(Succeed())
+	label := map[string]string{"resources.gardener.cloud/garbage-collectable-reference": "true"}
+	for _, each := range []string{"of-a-set", "of-nobody"} {
+		s.object(elsewhere.Name, "Secret/"+each, label, nil)
+	}
+	mr := s.ManagedResource("mr", "of-a-set")
+	mr.Namespace = elsewhere.Name
+	s.Expect(s.Source.Create(s.Ctx, mr)).To(Succeed())
+	s.collector.Namespaces = []string{s.Namespace, elsewhere.Name}
+	s.collector.Sets = client.NewNamespacedClient(s.Source, s.Namespace)
+	s.collector.SetsBeyond = unreadable{s.Source}
+	s.Expect(s.run()).To(MatchError("list managedresources.resources.gardener.cloud: synthetic"))
+	live, err := client.New(s.own, client.Options{Scheme: s.Source.Scheme()})
+	s.Expect(err).NotTo(HaveOccurred())
+	s.collector.SetsBeyond = live
+	s.Expect(s.run()).To(Succeed())
+	var left []string
+	secrets := &corev1.SecretList{}
+	s.Expect(s.Target.List(s.Ctx, secrets, client.InNamespace(elsewhere.Name), client.MatchingLabels(label))).To(Succeed())
+	for _, each := range secrets.Items {
+		left = append(left, each.Name)
+	}
+	s.Expect(left).To(Equal([]string{"of-a-set"}))
+}

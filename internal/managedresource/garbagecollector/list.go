@@ -50,9 +50,35 @@ func (c *Collector) spareNeeded(ctx context.Context, g garbage) error {
 	for i := range sets.Items {
 		g.spareSet(&sets.Items[i], c.SameCluster, c.Finalizer)
 	}
+	if err := c.spareSetsBeyond(ctx, g); err != nil {
+		return err
+	}
 	for _, each := range referrers() {
 		if err := c.spareReferenced(ctx, g, each); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// spareSetsBeyond looks at the sets that other controllers of the cluster read from Secrets.
+func (c *Collector) spareSetsBeyond(ctx context.Context, g garbage) error {
+	if c.SetsBeyond == nil {
+		return nil
+	}
+	for _, namespace := range c.namespaces() {
+		page := &client.ListOptions{Namespace: namespace, Limit: pageSize}
+		for {
+			sets := &resourcesv1alpha1.ManagedResourceList{}
+			if err := c.SetsBeyond.List(ctx, sets, page); err != nil {
+				return fmt.Errorf("list managedresources.%s: %w", resourcesv1alpha1.GroupName, withRemedy(err))
+			}
+			for i := range sets.Items {
+				g.spareSet(&sets.Items[i], true, c.Finalizer)
+			}
+			if page.Continue = sets.Continue; page.Continue == "" {
+				break
+			}
 		}
 	}
 	return nil
@@ -87,13 +113,17 @@ func (c *Collector) unserved(kind schema.GroupVersionKind) error {
 	return fmt.Errorf("the API server says that it serves %s", kind.GroupKind())
 }
 
+// namespaces lists where to look, as requests name it.
+func (c *Collector) namespaces() []string {
+	if len(c.Namespaces) == 0 {
+		return []string{metav1.NamespaceAll}
+	}
+	return c.Namespaces
+}
+
 // list hands over the metadata of all objects of a kind, page by page.
 func (c *Collector) list(ctx context.Context, resource schema.GroupVersionResource, options metav1.ListOptions, take func(*metav1.PartialObjectMetadata)) error {
-	namespaces := c.Namespaces
-	if len(namespaces) == 0 {
-		namespaces = []string{metav1.NamespaceAll}
-	}
-	for _, namespace := range namespaces {
+	for _, namespace := range c.namespaces() {
 		page := options
 		page.Limit = pageSize
 		for {

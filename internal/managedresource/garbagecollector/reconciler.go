@@ -4,7 +4,7 @@
 // It watches nothing. At start, and then once in a period, it lists in the target cluster the metadata of the ConfigMaps
 // and Secrets that carry the garbage-collectable label, and of everything whose annotations may refer to them. It
 // deletes those that are old enough and needed by nobody, and sends an Event about each. Of the source it reads
-// ManagedResources from a cache. It keeps nothing in memory from one run to the next, but what it has reported, so that
+// ManagedResources from a cache, and live where that is the target and the cache does not hold all of them. It keeps nothing in memory from one run to the next, but what it has reported, so that
 // a report is sent once per process.
 //
 // If the process dies half-way, the next one begins anew; what is deleted already is not found again. If anything
@@ -56,6 +56,9 @@ type Collector struct {
 	// Sets reads the ManagedResources of the source cluster; SameCluster tells that the source is the target.
 	Sets        client.Reader
 	SameCluster bool
+	// SetsBeyond reads the ManagedResources of the target past that cache; nil unless the source is the target, and the
+	// cache holds only some of its namespaces. They are listed in Namespaces.
+	SetsBeyond client.Reader
 	// Finalizer marks the sets that we keep in the target; objects that these contain are not deleted.
 	Finalizer string
 	Events    *Events

@@ -1,6 +1,11 @@
 package garbagecollector
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -24,4 +29,32 @@ func TestReferrers(t *testing.T) {
 		"batch/v1 Job jobs",
 		"v1 Pod pods",
 	}))
+}
+
+// Whoever looks for what protects an object has to ask for every kind; those that may not be served on their own, since
+// kubectl answers nothing if it does not know one of many.
+func TestThePageAsksForAllReferrers(t *testing.T) {
+	g := NewWithT(t)
+	content, err := os.ReadFile(filepath.FromSlash("../../../docs/garbage-collector.md"))
+	g.Expect(err).NotTo(HaveOccurred())
+	var row string
+	for line := range strings.Lines(string(content)) {
+		if strings.HasPrefix(line, "| an object is not collected |") {
+			row = line
+		}
+	}
+	var asked, always []string
+	for _, each := range regexp.MustCompile(`get ([a-z,]+)[ `+"`"+`]`).FindAllStringSubmatch(row, -1) {
+		kinds := strings.Split(each[1], ",")
+		asked = append(asked, kinds...)
+		if len(kinds) > 1 {
+			always = kinds
+		}
+	}
+	var want []string
+	for _, each := range referrers() {
+		want = append(want, each.resource)
+	}
+	g.Expect(asked).To(ConsistOf(want))
+	g.Expect(slices.Contains(always, "managedresources") || slices.Contains(always, "prometheuses")).To(BeFalse())
 }

@@ -44,6 +44,8 @@ type scene struct {
 	*managedresourcetest.Env
 	collector *garbagecollector.Collector
 	registry  *prometheus.Registry
+	// own is the collector's connection to the target.
+	own *rest.Config
 	// line changes what becomes of the collector's requests.
 	line *line
 }
@@ -64,6 +66,7 @@ func newScene(t *testing.T, o options) *scene {
 	}
 	config := s.identity(o)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{s.line, next} })
+	s.own = config
 	httpClient, err := rest.HTTPClientFor(config)
 	s.Expect(err).NotTo(HaveOccurred())
 	metadataClient, err := metadata.NewForConfigAndClient(config, httpClient)

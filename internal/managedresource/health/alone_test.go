@@ -39,14 +39,17 @@ import (
 type ledger struct {
 	unfinished, foreign bool
 	written             string
+	recreated           []resourcesv1alpha1.ObjectReference
 }
 
 func (l *ledger) Concluded(types.NamespacedName) (string, bool) { return l.written, !l.unfinished }
 func (l *ledger) Wrote(_ types.NamespacedName, version string)  { l.written = version }
-func (l *ledger) Recreated(types.NamespacedName) []resourcesv1alpha1.ObjectReference {
-	return nil
+func (l *ledger) Recreated(types.NamespacedName, time.Time) []resourcesv1alpha1.ObjectReference {
+	return l.recreated
 }
-func (l *ledger) Reported(types.NamespacedName, int)                  {}
+func (l *ledger) Reported(_ types.NamespacedName, refs []resourcesv1alpha1.ObjectReference) {
+	l.recreated = l.recreated[len(refs):]
+}
 func (l *ledger) Responsible(*resourcesv1alpha1.ManagedResource) bool { return !l.foreign }
 
 // gate holds back what watches tell while it is shut.
@@ -133,7 +136,7 @@ func newAlone(t *testing.T) *alone {
 	metadataClient, err := metadata.NewForConfigAndClient(config, httpClient)
 	a.Expect(err).NotTo(HaveOccurred())
 	verdicts := health.NewVerdicts(a.clock, func(schema.GroupKind, string, string) []types.NamespacedName { return nil })
-	pods := observe.NewPods(a.Ctx, observe.PodOptions{Client: metadataClient, OnChange: func(string, string) {}, Log: logr.Discard()})
+	pods := observe.NewPods(a.Ctx, observe.PodOptions{Client: metadataClient, OnChange: func(string, string) {}, Clock: clock.RealClock{}, Log: logr.Discard()})
 	watcher := observe.New(a.Ctx, observe.Options{
 		Client: metadataClient, Label: "resources.gardener.cloud/managed-by", Value: "gardener", Whole: whole, Pods: pods,
 		OnChange: func(schema.GroupKind, string, string) {}, Clock: clock.RealClock{}, Log: logr.Discard(),
@@ -385,4 +388,29 @@ func TestASetThatIsGone(t *testing.T) {
 	cancel()
 	_, err := a.reconciler.Reconcile(ended, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: a.Namespace, Name: "nothing"}})
 	a.Expect(err).To(MatchError(ContainSubstring("read ManagedResource: ")))
+}
+
+// Pods that cannot be counted for too long are listed: their absence from what is known proves nothing.
+func TestPodsThatAreNotCountedInTimeAreListed(t *testing.T) {
+	a := newAlone(t)
+	unreachable, err := metadata.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1"})
+	a.Expect(err).NotTo(HaveOccurred())
+	reachable, err := local.ForTests()
+	a.Expect(err).NotTo(HaveOccurred())
+	deployments, err := metadata.NewForConfig(reachable.Target.Config)
+	a.Expect(err).NotTo(HaveOccurred())
+	a.reconciler.Pods = observe.NewPods(a.Ctx, observe.PodOptions{Client: unreachable, OnChange: func(string, string) {}, Clock: clock.RealClock{}, Log: logr.Discard()})
+	a.reconciler.Watcher = observe.New(a.Ctx, observe.Options{
+		Client: deployments, Label: "resources.gardener.cloud/managed-by", Value: "gardener", Whole: a.reconciler.Whole, Pods: a.reconciler.Pods,
+		OnChange: func(schema.GroupKind, string, string) {}, Clock: clock.RealClock{}, Log: logr.Discard(),
+	})
+	a.Create(deploymentManifest(a.Env, "web", 0, "example.com/one", "labels: {resources.gardener.cloud/managed-by: gardener}"))
+	complete(a.Env, "web", 1, 0)
+	a.Create(podManifest(a.Env, "old", "labels: {app: web}"))
+	a.set("mr", a.ref("apps/v1", "Deployment", a.Namespace, "web"))
+	a.watch()
+	a.Expect(a.judge("mr")).To(Equal(ctrl.Result{RequeueAfter: time.Second}))
+	a.clock.Step(6 * time.Second)
+	a.judge("mr")
+	a.Expect(a.verdict("mr")[1]).To(HaveSuffix("there are still non-terminated old pods"))
 }

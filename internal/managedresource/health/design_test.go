@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -352,7 +353,7 @@ func TestAcceptance70AKindThatIsGone(t *testing.T) {
 	await(e, "mr", healthy, rolledOut)
 	e.Remove("apiextensions.k8s.io/v1/CustomResourceDefinition", "gadgets."+gadgets(e))
 	mr := await(e, "mr", "False/GadgetMissing", rolledOut)
-	e.Expect(Message(mr, "ResourcesHealthy")).To(Equal(e.Fill(`Required Gadget "g" in namespace "$NS" is missing: the server could not find the requested resource`)))
+	e.Expect(Message(mr, "ResourcesHealthy")).To(Equal(e.Fill(`Required Gadget "g" in namespace "$NS" is missing: no matches for kind "Gadget" in version "` + gadgets(e) + `/v1"`)))
 }
 
 // define makes the kind of gadgets, for which the controller gets no rights.
@@ -372,4 +373,52 @@ spec:
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: gadgets(e), Version: "v1", Kind: "GadgetList"})
 	soon(e, func() error { return e.Target.List(e.Ctx, list, client.InNamespace(e.Namespace)) }).Should(Succeed())
+}
+
+// A drift that cannot be repaired: the objects were there, are gone, and the set cannot be applied.
+func TestAnObjectThatIsGoneForGoodIsReported(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{Stopped: true, TwoClusters: true, Configure: quietly()})
+	account(e, true)
+	e.Start()
+	e.Set("mr", e.ConfigMap("c", "1"))
+	await(e, "mr", healthy, rolledOut)
+	e.Create(e.Fill("{apiVersion: v1, kind: ResourceQuota, metadata: {name: none, namespace: $NS}, spec: {hard: {count/configmaps: '0'}}}"))
+	e.PatchStatus("v1/ResourceQuota", "none", `{"status":{"hard":{"count/configmaps":"0"},"used":{"count/configmaps":"0"}}}`)
+	soon(e, func() error {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, GenerateName: "probe-"}}
+		if err := e.Target.Create(e.Ctx, object); err != nil {
+			return nil //nolint:nilerr // the quota works
+		}
+		return e.Target.Delete(e.Ctx, object)
+	}).Should(Succeed())
+	e.Remove("v1/ConfigMap", "c")
+	e.AwaitApplied("mr", "False/ApplyFailed")
+	mr := await(e, "mr", "False/ConfigMapMissing", rolledOut)
+	e.Expect(Message(mr, "ResourcesHealthy")).To(Equal(e.Fill(`Required ConfigMap "c" in namespace "$NS" is missing`)))
+	e.Remove("v1/ResourceQuota", "none")
+	annotateSet(e, "mr", "gardener.cloud/operation", "reconcile")
+	await(e, "mr", healthy, rolledOut)
+}
+
+// What an earlier process applied is judged by this one too, although nothing may be done with the set.
+func TestASetThatIsHeldBackIsJudgedAfterARestart(t *testing.T) {
+	for name, annotation := range map[string][2]string{
+		"waiting": {"gardener.cloud/operation", "wait-for-state"}, "planned": {"espalier.dev/plan", "true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := apart(t)
+			e.Set("mr", deploymentManifest(e, "web", 0, "i"))
+			e.AwaitApplied("mr", "True/ApplySucceeded")
+			complete(e, "web", 1, 0)
+			await(e, "mr", healthy, rolledOut)
+			e.Stop()
+			annotateSet(e, "mr", annotation[0], annotation[1])
+			e.PatchStatus(deployment, "web", `{"status":{"conditions":null}}`)
+			e.Start()
+			await(e, "mr", "False/DeploymentUnhealthy", "True/DeploymentProgressing")
+			complete(e, "web", 1, 0)
+			await(e, "mr", healthy, rolledOut)
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,28 +34,55 @@ func fault(ref resourcesv1alpha1.ObjectReference, problem rules.Problem, detail 
 	return rules.Fault{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, Problem: problem, Detail: detail}
 }
 
-// examination is the work on one set.
+// examination is the work on one object of a set.
 type examination struct {
 	*Reconciler
 	kstatus bool
 	// live tells that watches which are behind are not waited for any longer.
 	live  bool
-	found findings
+	found *findings
 }
 
-// examine judges every object that the status of a set lists.
+// readers is how many objects of one set are read at once.
+const readers = 16
+
+// examine judges every object that the status of a set lists: by what the watches know, or by what has to be read.
 func (r *Reconciler) examine(ctx context.Context, name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource) (*findings, error) {
-	e := &examination{Reconciler: r, kstatus: Kstatus(mr, r.Kstatus), live: r.Verdicts.waitedEnough(name, r.Clock.Now())}
-	for _, ref := range mr.Status.Resources {
-		if err := e.object(ctx, ref); err != nil {
-			return nil, err
+	kstatus, live := Kstatus(mr, r.Kstatus), r.Verdicts.waitedEnough(name, r.Clock.Now())
+	each := make([]findings, len(mr.Status.Resources))
+	reading, bounded := errgroup.WithContext(ctx)
+	reading.SetLimit(readers)
+	for i, ref := range mr.Status.Resources {
+		e := examination{Reconciler: r, kstatus: kstatus, live: live, found: &each[i]}
+		if read := e.object(ref); read != nil {
+			reading.Go(func() error { return read(bounded) })
 		}
 	}
-	return &e.found, nil
+	if err := reading.Wait(); err != nil {
+		return nil, err //nolint:wrapcheck // it names the object
+	}
+	found := &findings{}
+	for _, one := range each {
+		found.faults = append(found.faults, one.faults...)
+		found.rolling = append(found.rolling, one.rolling...)
+		found.pending = found.pending || one.pending
+	}
+	r.explain(ctx, found)
+	return found, nil
 }
 
-// object judges one object, by what the watches know if they know it.
-func (e *examination) object(ctx context.Context, ref resourcesv1alpha1.ObjectReference) error {
+// explain adds Events to the fault that makes the condition. Those of other faults are not told.
+func (r *Reconciler) explain(ctx context.Context, found *findings) {
+	if found.pending || len(found.faults) == 0 {
+		return
+	}
+	if first := &found.faults[0]; first.Problem == rules.Unhealthy && first.Kind == serviceKind {
+		first.Events = r.events(ctx, first.Namespace, first.Name)
+	}
+}
+
+// object judges one object by what the watches know, if they know it. Else it returns what has to be read for that.
+func (e *examination) object(ref resourcesv1alpha1.ObjectReference) func(context.Context) error {
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	var seen observe.Object
 	var knowledge observe.Knowledge
@@ -70,9 +98,9 @@ func (e *examination) object(ctx context.Context, ref resourcesv1alpha1.ObjectRe
 			return nil
 		}
 	case knowledge == observe.Present:
-		return e.conclude(ctx, kind, ref, seen.Verdict, nil)
+		return e.conclude(kind, ref, seen.Verdict, nil)
 	}
-	return e.read(ctx, kind, ref)
+	return func(ctx context.Context) error { return e.read(ctx, kind, ref) }
 }
 
 // judged tells whether more is asked of a kind than to be there.
@@ -84,30 +112,41 @@ func (e *examination) judged(kind schema.GroupVersionKind) bool {
 func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, ref resourcesv1alpha1.ObjectReference) error {
 	resource, err := e.Target.Resource(kind)
 	if meta.IsNoMatchError(err) {
-		e.found.faults = append(e.found.faults, fault(ref, rules.Missing, err.Error()))
+		e.found.faults = append(e.found.faults, fault(ref, rules.Missing, unserved(kind)))
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("find out how %s is served: %w", kind.Kind, err)
 	}
-	live, err := e.Target.Get(ctx, resource, ref.Namespace, ref.Name)
-	if apierrors.IsNotFound(err) {
-		e.found.faults = append(e.found.faults, fault(ref, rules.Missing, unserved(err)))
+	var live *unstructured.Unstructured
+	if e.judged(kind) {
+		live, err = e.Target.Get(ctx, resource, ref.Namespace, ref.Name)
+	} else {
+		_, err = e.Target.GetMetadata(ctx, resource, ref.Namespace, ref.Name)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		detail := ""
+		if apierrors.IsUnexpectedServerError(err) { // the answer does not come from the object's kind
+			detail = unserved(kind)
+		}
+		e.found.faults = append(e.found.faults, fault(ref, rules.Missing, detail))
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %s %s/%s: %w", kind.Kind, ref.Namespace, ref.Name, err)
+	case live == nil:
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("read %s %s/%s: %w", kind.Kind, ref.Namespace, ref.Name, err)
+	if more := e.conclude(kind, ref, e.verdict(kind, live), live); more != nil {
+		return more(ctx)
 	}
-	return e.conclude(ctx, kind, ref, e.verdict(kind, live), live)
+	return nil
 }
 
-// unserved explains that not only an object is missing but its kind is no longer served: then the answer does not come
-// from the object's kind. It is "" if the kind is served.
-func unserved(notFound error) string {
-	if apierrors.IsUnexpectedServerError(notFound) {
-		return notFound.Error()
-	}
-	return ""
+// unserved explains that not only an object is missing but its kind is not served: in the same words, whether that shows
+// in an answer or is known already.
+func unserved(kind schema.GroupVersionKind) string {
+	return (&meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}).Error()
 }
 
 func (e *examination) verdict(kind schema.GroupVersionKind, live *unstructured.Unstructured) *rules.Verdict {
@@ -123,8 +162,9 @@ func (e *examination) verdict(kind schema.GroupVersionKind, live *unstructured.U
 	return &verdict
 }
 
-// conclude notes what a verdict says. Live is the object if it was read, nil if a watch knows it.
-func (e *examination) conclude(ctx context.Context, kind schema.GroupVersionKind, ref resourcesv1alpha1.ObjectReference, verdict *rules.Verdict, live *unstructured.Unstructured) error {
+// conclude notes what a verdict says, and returns what has to be read besides. Live is the object if it was read, nil if a
+// watch knows it.
+func (e *examination) conclude(kind schema.GroupVersionKind, ref resourcesv1alpha1.ObjectReference, verdict *rules.Verdict, live *unstructured.Unstructured) func(context.Context) error {
 	if !e.judged(kind) {
 		return nil
 	}
@@ -135,51 +175,47 @@ func (e *examination) conclude(ctx context.Context, kind schema.GroupVersionKind
 	case verdict.Failed != "":
 		e.found.faults = append(e.found.faults, fault(ref, rules.CheckFailed, verdict.Failed))
 	case verdict.Unhealthy != "":
-		next := fault(ref, rules.Unhealthy, verdict.Unhealthy)
-		if kind.GroupKind() == (schema.GroupKind{Kind: "Service"}) {
-			next.Events = e.events(ctx, ref)
-		}
-		e.found.faults = append(e.found.faults, next)
+		e.found.faults = append(e.found.faults, fault(ref, rules.Unhealthy, verdict.Unhealthy))
 	}
-	description := verdict.Progressing
-	if description == "" && kind.GroupKind() == (schema.GroupKind{Group: "apps", Kind: "Deployment"}) {
-		old, err := e.oldPods(ctx, ref, live)
-		if err != nil {
-			return err
-		}
-		description = old
+	if verdict.Progressing != "" {
+		e.rolls(ref, verdict.Progressing)
+		return nil
 	}
-	if description != "" {
-		e.found.rolling = append(e.found.rolling, rules.Rolling{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, Description: description})
+	if kind.GroupKind() != (schema.GroupKind{Group: "apps", Kind: "Deployment"}) {
+		return nil
 	}
-	return nil
+	rollout, count := e.rollout(ref, live)
+	switch {
+	case count == observe.CountPending && !e.live:
+		e.found.pending = true
+		return nil
+	case count == observe.CountUnknown || count == observe.CountMatches:
+		return nil
+	}
+	return func(ctx context.Context) error { return e.pods(ctx, ref, rollout) }
 }
 
-// oldPods describes a Deployment that has other pods than it asks for. Metadata tells that there may be some; the pods
-// themselves tell which of them count.
-func (e *examination) oldPods(ctx context.Context, ref resourcesv1alpha1.ObjectReference, live *unstructured.Unstructured) (string, error) {
-	rollout, count := e.rollout(ref, live)
-	switch count {
-	case observe.CountPending:
-		e.found.pending = e.found.pending || !e.live
-		return "", nil
-	case observe.CountDiffers:
-	case observe.CountUnknown, observe.CountMatches:
-		return "", nil
-	}
+// rolls notes that an object's rollout is not over.
+func (e *examination) rolls(ref resourcesv1alpha1.ObjectReference, description string) {
+	e.found.rolling = append(e.found.rolling, rules.Rolling{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, Description: description})
+}
+
+// pods looks at the pods of a Deployment that may have others than it asks for. Metadata tells that there may be some; the
+// pods themselves tell which of them count.
+func (e *examination) pods(ctx context.Context, ref resourcesv1alpha1.ObjectReference, rollout rules.Rollout) error {
 	pods := &corev1.PodList{}
 	err := e.TargetLive.List(ctx, pods, client.InNamespace(ref.Namespace), client.MatchingLabels(rollout.Selector))
 	if apierrors.IsForbidden(err) {
-		return "", nil // a missing right does not hold up the conditions
+		return nil // a missing right does not hold up the conditions
 	}
 	if err != nil {
-		return "", fmt.Errorf("list pods of Deployment %s/%s: %w", ref.Namespace, ref.Name, err)
+		return fmt.Errorf("list pods of Deployment %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
 	counting := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !rules.Relevant(&pod) })
 	if len(counting) != int(rollout.Replicas) {
-		return rules.OldPods, nil
+		e.rolls(ref, rules.OldPods)
 	}
-	return "", nil
+	return nil
 }
 
 // rollout returns what is to be compared with the pods of a Deployment, and whether they have to be looked at. Those of
@@ -202,14 +238,17 @@ func (e *examination) rollout(ref resourcesv1alpha1.ObjectReference, live *unstr
 	return rules.Rollout{}, observe.CountMatches
 }
 
+// serviceKind is the kind whose Events are told. To another group's kind of that name none belong.
+const serviceKind = "Service"
+
 // events shows what happened to a Service of late. Nothing tells when there is more: that shows in the next period.
-func (e *examination) events(ctx context.Context, ref resourcesv1alpha1.ObjectReference) string {
-	about := corev1.ObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}
+func (r *Reconciler) events(ctx context.Context, namespace, name string) string {
+	about := corev1.ObjectReference{APIVersion: "v1", Kind: serviceKind, Namespace: namespace, Name: name}
 	events := &corev1.EventList{}
-	err := e.TargetLive.List(ctx, events, client.InNamespace(ref.Namespace), client.MatchingFields{"involvedObject.name": ref.Name, "involvedObject.kind": ref.Kind})
+	err := r.TargetLive.List(ctx, events, client.InNamespace(namespace), client.MatchingFields{"involvedObject.name": name, "involvedObject.kind": serviceKind})
 	if err != nil {
-		log.FromContext(ctx).Info("Cannot read Events of a Service", "service", ref.Name, "reason", err.Error())
+		log.FromContext(ctx).Info("Cannot read Events of a Service", "service", name, "reason", err.Error())
 		return ""
 	}
-	return rules.EventsBlock(rules.Warnings(events.Items, about), e.Clock.Now())
+	return rules.EventsBlock(rules.Warnings(events.Items, about), r.Clock.Now())
 }

@@ -2,12 +2,14 @@ package health
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
 // Metrics of the health controller.
@@ -40,10 +42,15 @@ type census struct {
 // Describe implements prometheus.Collector.
 func (c *census) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- c.description }
 
-// Collect implements prometheus.Collector. Before the cache has started there is nothing to count.
+// scrapePatience is how long a cache that has not synced is waited for.
+const scrapePatience = time.Second
+
+// Collect implements prometheus.Collector. Before the cache has synced there is nothing to count.
 func (c *census) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+	defer cancel()
 	list := &resourcesv1alpha1.ManagedResourceList{}
-	if err := c.sets.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.sets.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return
 	}
 	for labels, count := range tally(list.Items, c.responsible) {
@@ -53,7 +60,8 @@ func (c *census) Collect(metrics chan<- prometheus.Metric) {
 
 type tallied struct{ condition, status string }
 
-// tally counts, for each condition and each status that it can have, the sets that are served here.
+// tally counts, for each condition and each status that it can have, the sets that are served here. Those that are held before
+// they were ever judged have no status.
 func tally(sets []resourcesv1alpha1.ManagedResource, responsible func(*resourcesv1alpha1.ManagedResource) bool) map[tallied]int {
 	conditions := map[corev1beta1.ConditionType]string{
 		resourcesv1alpha1.ResourcesApplied: "applied", resourcesv1alpha1.ResourcesHealthy: "healthy", resourcesv1alpha1.ResourcesProgressing: "progressing",
@@ -72,12 +80,22 @@ func tally(sets []resourcesv1alpha1.ManagedResource, responsible func(*resources
 			continue
 		}
 		for kind, name := range conditions {
+			known := corev1beta1.GetCondition(sets[i].Status.Conditions, kind)
+			if known == nil && held(&sets[i]) {
+				continue // nobody is to judge it yet
+			}
 			status := "unknown"
-			if known := corev1beta1.GetCondition(sets[i].Status.Conditions, kind); known != nil && statuses[known.Status] != "" {
+			if known != nil && statuses[known.Status] != "" {
 				status = statuses[known.Status]
 			}
 			counts[tallied{name, status}]++
 		}
 	}
 	return counts
+}
+
+// held tells whether a set is not to be applied for now: it is only planned, or waits for its state to be restored.
+func held(mr *resourcesv1alpha1.ManagedResource) bool {
+	only, _ := plan.Asked(mr)
+	return only || mr.Annotations[resourcesv1alpha1.GardenerOperation] == resourcesv1alpha1.OperationWaitForState
 }

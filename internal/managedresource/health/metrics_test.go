@@ -1,10 +1,14 @@
 package health
 
 import (
+	"context"
 	"maps"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
@@ -24,6 +28,10 @@ func TestTally(t *testing.T) {
 	rolling := *condition("ResourcesProgressing", "True", "")
 	foreign := *condition("ResourcesHealthy", "True", "")
 	foreign.Name = "foreign"
+	with := func(mr resourcesv1alpha1.ManagedResource, annotation, value string) resourcesv1alpha1.ManagedResource {
+		mr.Annotations = map[string]string{annotation: value}
+		return mr
+	}
 	for name, tc := range map[string]struct {
 		sets []resourcesv1alpha1.ManagedResource
 		want map[tallied]int
@@ -31,6 +39,21 @@ func TestTally(t *testing.T) {
 		"no sets": {want: zeros(nil)},
 		"a set without conditions is unknown in every respect": {
 			sets: []resourcesv1alpha1.ManagedResource{{}},
+			want: zeros(map[tallied]int{{"applied", "unknown"}: 1, {"healthy", "unknown"}: 1, {"progressing", "unknown"}: 1}),
+		},
+		"sets that are held from their first moment do not count": {
+			sets: []resourcesv1alpha1.ManagedResource{
+				with(resourcesv1alpha1.ManagedResource{}, "espalier.dev/plan", "true"),
+				with(resourcesv1alpha1.ManagedResource{}, "gardener.cloud/operation", "wait-for-state"),
+			},
+			want: zeros(nil),
+		},
+		"a set that is held later counts as it was judged": {
+			sets: []resourcesv1alpha1.ManagedResource{with(*condition("ResourcesHealthy", "False", ""), "espalier.dev/plan", "true")},
+			want: zeros(map[tallied]int{{"healthy", "false"}: 1}),
+		},
+		"a set that is not to be planned counts": {
+			sets: []resourcesv1alpha1.ManagedResource{with(resourcesv1alpha1.ManagedResource{}, "espalier.dev/plan", "false")},
 			want: zeros(map[tallied]int{{"applied", "unknown"}: 1, {"healthy", "unknown"}: 1, {"progressing", "unknown"}: 1}),
 		},
 		"sets with one condition each": {
@@ -51,4 +74,24 @@ func TestTally(t *testing.T) {
 			NewWithT(t).Expect(got).To(Equal(tc.want))
 		})
 	}
+}
+
+// unsynced is a cache that has not synced: it lets everybody wait.
+type unsynced struct{ client.Reader }
+
+func (unsynced) List(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestACacheThatHasNotSyncedDoesNotHoldUpMetrics(t *testing.T) {
+	g := NewWithT(t)
+	registry := prometheus.NewRegistry()
+	NewMetrics(registry, unsynced{}, nil)
+	gathered := make(chan error)
+	go func() {
+		_, err := registry.Gather()
+		gathered <- err
+	}()
+	g.Eventually(gathered).WithTimeout(20 * time.Second).Should(Receive(BeNil()))
 }

@@ -45,10 +45,11 @@ type Ledger interface {
 	Concluded(set types.NamespacedName) (resourceVersion string, ok bool)
 	// Wrote tells that this controller has written to a set.
 	Wrote(set types.NamespacedName, resourceVersion string)
-	// Recreated lists the objects of a set that had been deleted and are there again, as far as that was not reported.
-	Recreated(set types.NamespacedName) []resourcesv1alpha1.ObjectReference
-	// Reported drops the first objects of that list.
-	Reported(set types.NamespacedName, count int)
+	// Recreated lists the objects of a set that had been deleted of late and are there again, as far as that was not
+	// reported.
+	Recreated(set types.NamespacedName, now time.Time) []resourcesv1alpha1.ObjectReference
+	// Reported drops objects from that list.
+	Reported(set types.NamespacedName, refs []resourcesv1alpha1.ObjectReference)
 	// Responsible tells whether a set is this process's to judge.
 	Responsible(mr *resourcesv1alpha1.ManagedResource) bool
 }
@@ -96,6 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	written, concluded := r.Ledger.Concluded(request.NamespacedName)
 	if !concluded || !r.Ledger.Responsible(mr) || !due(mr) {
 		r.Verdicts.forget(request.NamespacedName)
+		r.Ledger.Reported(request.NamespacedName, r.Ledger.Recreated(request.NamespacedName, r.Clock.Now())) // later it is no news
 		return ctrl.Result{}, nil
 	}
 	if behind(mr.ResourceVersion, written) {
@@ -123,7 +125,7 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 		return ctrl.Result{RequeueAfter: r.Verdicts.wait(name, r.Clock.Now())}, nil
 	}
 	r.Verdicts.sawAll(name)
-	missed := r.Ledger.Recreated(name)
+	missed := r.Ledger.Recreated(name, r.Clock.Now())
 	lost := lost(mr, found, missed)
 	next := mr.Status
 	next.Conditions = conditions(r.Clock, mr.Status.Conditions, found)
@@ -131,7 +133,7 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 	if err != nil {
 		return ctrl.Result{}, err //nolint:wrapcheck // it says what failed
 	}
-	r.Ledger.Reported(name, len(missed))
+	r.Ledger.Reported(name, missed)
 	since, waited := r.Verdicts.told(name)
 	if wrote {
 		r.Ledger.Wrote(name, mr.ResourceVersion)

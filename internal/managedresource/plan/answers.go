@@ -23,7 +23,7 @@ func (w *Wanted) judge() (refused bool, text string) {
 		return !w.OtherRights, text
 	case strings.Contains(err.Error(), "does not support dry run"):
 		return false, text
-	case strings.Contains(err.Error(), "denied the request"):
+	case denial.MatchString(err.Error()):
 		return true, text
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err),
 		apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
@@ -38,14 +38,29 @@ func aboutNamespace(err error) bool {
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
 }
 
+// denial matches the answers of webhooks and admission policies, which may say anything.
+var denial = regexp.MustCompile(`denied (the )?request`)
+
+// notThere matches what an API server says of an object that does not exist.
+var notThere = regexp.MustCompile(`^[a-z0-9.-]+ "[^"]*" not found$`)
+
+// tellsNothing tells whether an answer about a Secret can quote no value of it.
+func tellsNothing(err error) bool {
+	text := err.Error()
+	if denial.MatchString(text) {
+		return false
+	}
+	return apierrors.IsForbidden(err) && lackOfRights.MatchString(text) || apierrors.IsNotFound(err) && notThere.MatchString(text)
+}
+
 // answerText is what an API server said. Its answers quote values, so that of those about Secrets only the reason and
 // the fields at fault are told.
 func answerText(kind string, err error) string {
 	if kind != "Secret" {
 		return err.Error()
 	}
-	if text := err.Error(); lackOfRights.MatchString(text) || strings.HasSuffix(text, " not found") {
-		return text
+	if tellsNothing(err) {
+		return err.Error()
 	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

@@ -3,6 +3,7 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -83,6 +84,17 @@ func Ours(found *corev1.ConfigMap, mr *resourcesv1alpha1.ManagedResource) bool {
 func Published(found, want *corev1.ConfigMap) bool {
 	return maps.Equal(found.Data, want.Data) && len(found.BinaryData) == 0 &&
 		slices.ContainsFunc(found.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == want.OwnerReferences[0].UID })
+}
+
+// Generation returns of which generation of its set a published plan is, 0 if it does not say so.
+func Generation(found *corev1.ConfigMap) int64 {
+	var content struct {
+		ManagedResource set `json:"managedResource"`
+	}
+	if json.Unmarshal([]byte(found.Data[keyJSON]), &content) != nil {
+		return 0
+	}
+	return content.ManagedResource.Generation
 }
 
 // Asked tells whether a set is to be planned and not applied, and whether the value that asks for it is one that nobody

@@ -29,6 +29,8 @@ func TestConfigMap(t *testing.T) {
 		},
 		Data: map[string]string{"summary": p.Summary(), "plan.txt": p.Text(plan.Unbounded), "plan.json": machine},
 	}))
+	g.Expect(plan.Generation(made)).To(Equal(int64(3)))
+	g.Expect(plan.Generation(&corev1.ConfigMap{Data: map[string]string{"plan.json": "{"}})).To(Equal(int64(0)))
 	g.Expect(plan.Announcement(p, made.Name)).To(Equal(p.Summary() + ` (see plan.txt in ConfigMap "web-plan")`))
 }
 

@@ -24,15 +24,6 @@ const (
 	maxNote = 1024
 )
 
-// hiddenAnnotations hold copies of whole objects, in which nobody can tell a password from a colour.
-func hiddenAnnotations() []string {
-	return []string{"kubectl.kubernetes.io/last-applied-configuration"}
-}
-
-// shownOfSecret are the fields of a Secret whose values are not secret. Everything else is masked, so that a
-// misspelt "stringdata" is too.
-func shownOfSecret() []string { return []string{"apiVersion", "kind", "metadata", "type", "immutable"} }
-
 // notShown stands for a value that must not be seen.
 const notShown = "(not shown)"
 
@@ -67,34 +58,37 @@ func stripped(object *unstructured.Unstructured) *unstructured.Unstructured {
 
 func fieldAt(path merge.Path, before, after map[string]any) Field {
 	field := Field{Path: path.String()}
-	oldValue, oldSecret := lookup(before, path)
-	newValue, newSecret := lookup(after, path)
+	oldValue, was := lookup(before, path)
+	newValue, is := lookup(after, path)
 	switch {
-	case slices.ContainsFunc(path, func(element string) bool { return slices.Contains(hiddenAnnotations(), element) }):
+	case slices.ContainsFunc(path, holdsCopies):
 		field.Masked = notShown
-	case oldSecret || newSecret:
-		field.Masked = masked(oldValue, newValue, slices.Contains(path, "stringData"))
+	case was.hidden || is.hidden:
+		field.Masked = masked(oldValue, newValue, slices.Contains(path, "stringData") || slices.Contains(path, "annotations"))
 	default:
-		field.Old, field.New = shown(oldValue), shown(newValue)
+		field.Old, field.New = shown(oldValue, was), shown(newValue, is)
+		if field.Old == field.New && strings.Contains(field.Old, notShown) {
+			field.Old, field.New, field.Masked = "", "", notShown
+		}
 	}
 	return field
 }
 
-// lookup finds the value at a path, nil if there is none, and tells whether it is part of what a Secret hides.
-func lookup(object map[string]any, path merge.Path) (value any, secret bool) {
-	value = object
+// lookup finds the value at a path, nil if there is none, and where that is.
+func lookup(object map[string]any, path merge.Path) (value any, at position) {
+	value, at = object, position{}.of(object)
 	for _, element := range path {
 		switch typed := value.(type) {
 		case map[string]any:
-			secret = secret || typed["kind"] == "Secret" && !slices.Contains(shownOfSecret(), element)
 			value = typed[element]
 		case []any:
 			value = itemAt(typed, element)
 		default:
 			value = nil
 		}
+		at = at.below(element).of(value)
 	}
-	return value, secret
+	return value, at
 }
 
 // itemAt finds the item of a list that a path element like [3] or [name=app] stands for.
@@ -141,40 +135,17 @@ func size(value any, plain bool) string {
 }
 
 // shown returns a value as JSON of bounded length; empty if there is none.
-func shown(value any) string {
+func shown(value any, at position) string {
 	if value == nil {
 		return ""
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(scrubbed(value)); err != nil {
+	if err := encoder.Encode(scrubbed(value, at)); err != nil {
 		return notShown
 	}
 	return cut(strings.TrimSuffix(text.String(), "\n"), maxValue)
-}
-
-// scrubbed returns a value without what must not be seen anywhere inside of it.
-func scrubbed(value any) any {
-	switch typed := value.(type) {
-	case map[string]any:
-		plain := make(map[string]any, len(typed))
-		for name, each := range typed {
-			if slices.Contains(hiddenAnnotations(), name) || typed["kind"] == "Secret" && !slices.Contains(shownOfSecret(), name) {
-				plain[name] = notShown
-				continue
-			}
-			plain[name] = scrubbed(each)
-		}
-		return plain
-	case []any:
-		plain := make([]any, 0, len(typed))
-		for _, each := range typed {
-			plain = append(plain, scrubbed(each))
-		}
-		return plain
-	}
-	return value
 }
 
 // cut shortens a text to so many bytes, without breaking a character.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -93,6 +94,31 @@ func TestFields(t *testing.T) {
 				{Path: "spec", New: `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"(not shown)"}}}`},
 			},
 		},
+		"a Secret's annotations, other than ours": {
+			before: `{kind: Secret, metadata: {annotations: {kapp.k14s.io/original: '{"data":{"a":"hunter"}}', gone: hunter2, resources.gardener.cloud/origin: shop/other}}}`,
+			after:  `{kind: Secret, metadata: {annotations: {kapp.k14s.io/original: '{"data":{"a":"hunter22"}}', espalier.dev/x: w, resources.gardener.cloud/origin: shop/web}}}`,
+			want: []plan.Field{
+				{Path: "metadata.annotations.gone", Masked: "removed (7 bytes)"},
+				{Path: "metadata.annotations['espalier.dev/x']", New: `"w"`},
+				{Path: "metadata.annotations['kapp.k14s.io/original']", Masked: "changed (23 bytes → 25 bytes)"},
+				{Path: "metadata.annotations['resources.gardener.cloud/origin']", Old: `"shop/other"`, New: `"shop/web"`},
+			},
+		},
+		"all annotations of a Secret": {
+			before: "{spec: {a: {kind: Secret, metadata: {name: x}}}}", after: "{spec: {a: {kind: Secret, metadata: {name: x, annotations: {espalier.dev/x: w, z: hunter2}}}}}",
+			want: []plan.Field{{Path: "spec.a.metadata.annotations", New: `{"espalier.dev/x":"w","z":"(not shown)"}`}},
+		},
+		"annotations of a Secret inside of another object": {
+			before: "{}", after: "{items: [{kind: Secret, metadata: {annotations: {z: hunter2}}}]}",
+			want: []plan.Field{{Path: "items", New: `[{"kind":"Secret","metadata":{"annotations":{"z":"(not shown)"}}}]`}},
+		},
+		"copies of Secrets in texts": {
+			before: `{kind: ConfigMap, data: {same: x, one: '{"kind": "Secret", "data": {"a": "hunter"}}'}}`,
+			after:  `{kind: ConfigMap, data: {same: w, one: '{"kind": "Secret", "data": {"a": "hunter2"}}', two: '["{\"kind\":\"SecretList\",\"items\":[\"hunter2\"]}"]'}}`,
+			want: []plan.Field{
+				{Path: "data.one", Masked: "(not shown)"}, {Path: "data.same", Old: `"x"`, New: `"w"`}, {Path: "data.two", New: `"(not shown)"`},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -126,11 +152,24 @@ func TestAnswersAboutSecretsAreReduced(t *testing.T) {
 		err  error
 		want string
 	}{
-		"invalid":    {apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "x", field.ErrorList{field.Invalid(field.NewPath("data").Key("a"), "hunter2", "no")}), "the API server answers Invalid data[a] (FieldValueInvalid)"},
-		"malformed":  {apierrors.NewBadRequest(`cannot decode "hunter2"`), "the API server answers BadRequest"},
-		"a webhook":  {apierrors.NewForbidden(secrets, "x", errors.New("hunter2 is a bad password")), "the API server answers Forbidden"},
-		"a network":  {errors.New("hunter2"), "not confirmed: the request failed"},
-		"no rights":  {apierrors.NewForbidden(secrets, "x", errors.New(`User "jane" cannot create resource "secrets"`)), `secrets "x" is forbidden: User "jane" cannot create resource "secrets"`},
+		"invalid":   {apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "x", field.ErrorList{field.Invalid(field.NewPath("data").Key("a"), "hunter2", "no")}), "the API server answers Invalid data[a] (FieldValueInvalid)"},
+		"malformed": {apierrors.NewBadRequest(`cannot decode "hunter2"`), "the API server answers BadRequest"},
+		"a webhook": {apierrors.NewForbidden(secrets, "x", errors.New("hunter2 is a bad password")), "the API server answers Forbidden"},
+		"a network": {errors.New("hunter2"), "not confirmed: the request failed"},
+		"no rights": {apierrors.NewForbidden(secrets, "x", errors.New(`User "jane" cannot create resource "secrets"`)), `secrets "x" is forbidden: User "jane" cannot create resource "secrets"`},
+		"a webhook that finds nothing": {
+			&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonNotFound, Code: 404, Message: `admission webhook "x" denied the request: user of hunter2 not found`}},
+			"the API server answers NotFound",
+		},
+		"a server that finds nothing in what it was sent": {
+			&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonNotFound, Code: 404, Message: `key "hunter2" of the Secret not found`}},
+			"the API server answers NotFound",
+		},
+		"a network that finds nothing": {errors.New("hunter2 not found"), "not confirmed: the request failed"},
+		"a webhook that speaks of rights": {
+			apierrors.NewForbidden(secrets, "x", errors.New(`admission webhook "x" denied the request: hunter2 is forbidden: User "a" cannot get resource`)),
+			"the API server answers Forbidden",
+		},
 		"no context": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"), `namespaces "shop" not found`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -106,6 +106,10 @@ func (w *Wanted) decideChange(o *Object) {
 		o.note("it is being deleted")
 	}
 	w.confirm(o)
+	// It would be written only because nobody can tell without an answer whether that changes anything.
+	if !exact && o.Unconfirmed && o.Action == Change && len(o.Fields) == 0 && !w.Drift {
+		o.Action = Unchanged
+	}
 }
 
 // adopts tells whether the object is not the set's yet. One that the status names, and whose origin nobody else stands

@@ -27,6 +27,7 @@ const (
 	live     = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pear, namespace: shop, generation: 1, resourceVersion: "7", annotations: {resources.gardener.cloud/origin: shop/web}}, data: {key: old}}`
 	wanted   = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pear, namespace: shop, resourceVersion: "7", annotations: {resources.gardener.cloud/origin: shop/web}}, data: {key: new}}`
 	foreign  = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pear, namespace: shop, annotations: {resources.gardener.cloud/origin: shop/other}}, data: {key: new}}`
+	emptied  = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pear, namespace: shop, annotations: {resources.gardener.cloud/origin: shop/web}}, data: {}}`
 	unmarked = `{apiVersion: v1, kind: ConfigMap, metadata: {name: pear, namespace: shop}, data: {key: new}}`
 )
 
@@ -135,6 +136,18 @@ func TestDecide(t *testing.T) {
 		"somebody else lacks the right": {
 			facts: plan.Wanted{Live: object(t, live), Desired: object(t, wanted), Err: noRights(), OtherRights: true},
 			want:  plan.Object{Action: "change", Fields: keyChange, Unconfirmed: true, Note: "not confirmed: " + noRights().Error()},
+		},
+		"nobody can confirm that it stays as it is": {
+			facts: plan.Wanted{Live: object(t, live), Desired: object(t, live), Err: noRights(), OtherRights: true},
+			want:  plan.Object{Action: "unchanged", Unconfirmed: true, Note: "not confirmed: " + noRights().Error()},
+		},
+		"nobody can confirm that what somebody added is taken away": {
+			facts: plan.Wanted{Live: object(t, wanted), Desired: object(t, emptied), Err: noRights(), OtherRights: true, Drift: true},
+			want:  plan.Object{Action: "change", Unconfirmed: true, Note: "changed by somebody else since it was applied; not confirmed: " + noRights().Error()},
+		},
+		"nobody can confirm that an object that looks right is adopted": {
+			facts: plan.Wanted{Live: object(t, foreign), Desired: object(t, foreign), Err: noRights(), OtherRights: true},
+			want:  plan.Object{Action: "adopt", Unconfirmed: true, Note: `its origin names "shop/other", which does not hold it; not confirmed: ` + noRights().Error()},
 		},
 		"an admission check refuses it, whoever asks": {
 			facts: plan.Wanted{Desired: object(t, wanted), Err: apierrors.NewForbidden(configMaps(), "pear", errors.New("exceeded quota")), OtherRights: true},

@@ -1,0 +1,71 @@
+package v1alpha1
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// networkingPrefix begins all labels and annotations by which NetworkPolicies are derived from Services.
+const networkingPrefix = "networking.resources.gardener.cloud/"
+
+// Set by users on Services.
+const (
+	// NetworkingNamespaceSelectors is an annotation. Value: a JSON list of label selectors, of which a namespace must match
+	// one for its Pods to become clients; [{}] selects all namespaces. Missing: only Pods of the Service's own namespace.
+	NetworkingNamespaceSelectors = networkingPrefix + "namespace-selectors"
+	// NetworkingPodLabelSelectorNamespaceAlias is an annotation. Value: what stands in the label keys of clients in other
+	// namespaces in place of the Service's namespace. Missing: the namespace's name.
+	NetworkingPodLabelSelectorNamespaceAlias = networkingPrefix + "pod-label-selector-namespace-alias"
+	// NetworkingFromPrefix and NetworkingAllowedPortsSuffix, with an alias between them, are an annotation. Value: a JSON list
+	// of NetworkPolicyPorts, container ports that Pods with the label "to-<alias>" may reach. Missing: the ports of the
+	// Service are all that clients may reach.
+	NetworkingFromPrefix         = networkingPrefix + "from-"
+	NetworkingAllowedPortsSuffix = "-allowed-ports"
+	// NetworkingFromWorldToPorts is an annotation. Value: a JSON list of NetworkPolicyPorts that everybody may reach; [] means
+	// all ports. Missing: nobody without a label may.
+	NetworkingFromWorldToPorts = networkingPrefix + "from-world-to-ports"
+	// NetworkingFromPolicyPodLabelSelector is an annotation. Value: an alias, whose ports NetworkingFromPolicyAllowedPorts
+	// lists. Missing or empty: that other annotation has no effect. Use NetworkingFromPrefix instead.
+	NetworkingFromPolicyPodLabelSelector = networkingPrefix + "from-policy-pod-label-selector"
+	// NetworkingFromPolicyAllowedPorts is an annotation. Value: a JSON list of NetworkPolicyPorts, for the alias of
+	// NetworkingFromPolicyPodLabelSelector. Missing or empty: that other annotation has no effect.
+	NetworkingFromPolicyAllowedPorts = NetworkingFromPrefix + "policy" + NetworkingAllowedPortsSuffix
+)
+
+// Set by the NetworkPolicy controller on the NetworkPolicies that it keeps.
+const (
+	// NetworkingServiceName is a label. Value: the name of the Service that the policy is for. Missing, or without
+	// NetworkingServiceNamespace: the policy is somebody else's.
+	NetworkingServiceName = networkingPrefix + "service-name"
+	// NetworkingServiceNamespace is a label. Value: the namespace of the Service that the policy is for. Missing, or without
+	// NetworkingServiceName: the policy is somebody else's.
+	NetworkingServiceNamespace = networkingPrefix + "service-namespace"
+	// GardenerDescription is an annotation. Value: what the policy allows, in a sentence. Missing: the controller adds it.
+	GardenerDescription = "gardener.cloud/description"
+)
+
+// Set by users on Pods.
+const (
+	// NetworkingClientAllowed is the value of the labels that NetworkingClientLabel returns.
+	NetworkingClientAllowed = "allowed"
+)
+
+// How label keys that are too long are shortened.
+const (
+	maxLabelName    = 63
+	shortLabelName  = 57
+	shortLabelDigit = 5
+)
+
+// NetworkingClientLabel returns the key of the label, with the value NetworkingClientAllowed, that Pods carry to be
+// clients: "<service>-tcp-<port>" or "<alias>" in the Service's namespace, "<namespace>-<service>-tcp-<port>" or
+// "<namespace>-<alias>" in another one. A key whose name is longer than 63 characters is cut to 57 of them, a dash and
+// the first 5 hexadecimal digits of the SHA-256 of the whole name.
+func NetworkingClientLabel(tail string) string {
+	name := "to-" + tail
+	if len(name) > maxLabelName {
+		digest := sha256.Sum256([]byte(name))
+		name = name[:shortLabelName] + "-" + hex.EncodeToString(digest[:])[:shortLabelDigit]
+	}
+	return networkingPrefix + name
+}

@@ -1,0 +1,70 @@
+package v1alpha1
+
+// Set by users and controllers on Secrets, to say who shall take care of them.
+const (
+	// ResourcePurpose is a label on Secrets. Values: PurposeTokenRequestor, PurposeTokenInvalidator; others have no effect.
+	// Missing: neither the token requestor nor the webhook that invalidates tokens looks at the Secret.
+	ResourcePurpose = "resources.gardener.cloud/purpose"
+	// PurposeTokenRequestor, set by users, makes the token requestor keep a token in the Secret.
+	PurposeTokenRequestor = "token-requestor"
+	// PurposeTokenInvalidator is set by the token invalidator on static token Secrets without a purpose: the webhook selects
+	// Secrets by it.
+	PurposeTokenInvalidator = "token-invalidator"
+	// ResourceClass is a label that users set on Secrets for the token requestor. Value: the class of the instance that shall
+	// serve it, such as shoot or garden. Missing: only an instance without a class serves it.
+	ResourceClass = "resources.gardener.cloud/class"
+)
+
+// Annotations that users set on Secrets for the token requestor.
+const (
+	// ServiceAccountName is the name of the ServiceAccount in the target. Missing: an error.
+	ServiceAccountName = "serviceaccount.resources.gardener.cloud/name"
+	// ServiceAccountNamespace is its namespace. Missing: an error, unless the instance has a fixed target namespace, which
+	// wins in any case.
+	ServiceAccountNamespace = "serviceaccount.resources.gardener.cloud/namespace"
+	// ServiceAccountLabels are all labels of the ServiceAccount. Value: a JSON object of strings. Missing or empty: it has none.
+	ServiceAccountLabels = "serviceaccount.resources.gardener.cloud/labels"
+	// ServiceAccountTokenExpirationDuration is the requested lifetime. Value: a Go duration of at least 10m. Missing: 12h.
+	ServiceAccountTokenExpirationDuration = "serviceaccount.resources.gardener.cloud/token-expiration-duration"
+	// ServiceAccountInjectCABundle, true: the certificate authority of the target is written beside the token, as bundle.crt or
+	// into the current cluster of the kubeconfig. False or missing: it is not, and bundle.crt is removed.
+	ServiceAccountInjectCABundle = "serviceaccount.resources.gardener.cloud/inject-ca-bundle"
+	// TokenRequestorTargetSecretName and TokenRequestorTargetSecretNamespace name a Secret of the target that receives the
+	// token. Unless both are set and not empty, the Secret that carries them receives it.
+	TokenRequestorTargetSecretName = "token-requestor.resources.gardener.cloud/target-secret-name"
+	// TokenRequestorTargetSecretNamespace: see TokenRequestorTargetSecretName.
+	TokenRequestorTargetSecretNamespace = "token-requestor.resources.gardener.cloud/target-secret-namespace"
+)
+
+// Annotations that users of Espalier set on Secrets for the token requestor. Gardener does not know them.
+const (
+	// TokenAudiences are whom the token is for. Value: audiences separated by commas. Missing: as the process is configured.
+	TokenAudiences = "espalier.dev/token-audiences"
+	// RenewToken, with any value that is not false: the token is renewed at once, and the annotation removed with it.
+	// Missing: the token is renewed when it is time.
+	RenewToken = "espalier.dev/renew-token"
+)
+
+// ServiceAccountTokenRenewTimestamp is an annotation that the token requestor sets on Secrets. Value: the time of the next
+// renewal as RFC 3339 in UTC. Missing: the token is renewed at once.
+const ServiceAccountTokenRenewTimestamp = "serviceaccount.resources.gardener.cloud/token-renew-timestamp"
+
+// Labels around the invalidation of static tokens.
+const (
+	// StaticTokenSkip is a label that users set on ServiceAccounts. Present with any value: their tokens are left alone.
+	// Missing: they are invalidated if the ServiceAccount opted out of mounting them.
+	StaticTokenSkip = "token-invalidator.resources.gardener.cloud/skip"
+	// StaticTokenConsider is a label that the token invalidator sets on Secrets. Value: true; the webhook then overwrites the
+	// token, whatever the value. Missing: the webhook removes an overwritten token, so that a new one is made.
+	StaticTokenConsider = "token-invalidator.resources.gardener.cloud/consider"
+)
+
+// Keys of Secrets that hold tokens.
+const (
+	// DataKeyToken holds a token.
+	DataKeyToken = "token"
+	// DataKeyKubeconfig holds a kubeconfig, into which the token is written instead.
+	DataKeyKubeconfig = "kubeconfig"
+	// DataKeyCABundle holds the certificate authority of the API server that the token is for, in PEM.
+	DataKeyCABundle = "bundle.crt"
+)

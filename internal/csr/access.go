@@ -1,0 +1,102 @@
+package csr
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/csr/approver"
+	"github.com/espalier-dev/espalier/internal/process"
+)
+
+// right is a permission that no process.Requirement can name: of a subresource, a named object, or one namespace.
+type right struct {
+	// said names it in messages.
+	said string
+	// any of these attributes is enough.
+	any []authorizationv1.ResourceAttributes
+}
+
+// checkRights returns an error of one line that names what is not allowed, with the remedy.
+func checkRights(ctx context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration) error {
+	own := cfg.Espalier.CSRApprover
+	if !own.ObserveOnly {
+		if err := allowed(ctx, "target", clusters.Target.GetClient(), decisionRights()); err != nil {
+			return err
+		}
+	}
+	namespace := cfg.Controllers.KubeletCSRApprover.MachineNamespace
+	if own.WithoutMachines || namespace == "" {
+		return nil
+	}
+	return allowed(ctx, "source", clusters.Source.GetClient(), machineRights(namespace))
+}
+
+func decisionRights() []right {
+	const group = certificatesv1.GroupName
+	signer := func(name string) authorizationv1.ResourceAttributes {
+		return authorizationv1.ResourceAttributes{Verb: "approve", Group: group, Resource: "signers", Name: name}
+	}
+	return []right{
+		{
+			said: "update certificatesigningrequests/approval",
+			any:  []authorizationv1.ResourceAttributes{{Verb: "update", Group: group, Resource: "certificatesigningrequests", Subresource: "approval"}},
+		},
+		{
+			said: "approve signers named " + certificatesv1.KubeletServingSignerName,
+			any:  []authorizationv1.ResourceAttributes{signer(certificatesv1.KubeletServingSignerName), signer("kubernetes.io/*")},
+		},
+	}
+}
+
+func machineRights(namespace string) []right {
+	verbs := []string{"list", "watch"}
+	rights := make([]right, 0, len(verbs))
+	for _, verb := range verbs {
+		rights = append(rights, right{
+			said: fmt.Sprintf("%s machines.%s in namespace %q", verb, approver.MachineKind().Group, namespace),
+			any:  []authorizationv1.ResourceAttributes{{Verb: verb, Group: approver.MachineKind().Group, Resource: "machines", Namespace: namespace}},
+		})
+	}
+	return rights
+}
+
+func allowed(ctx context.Context, side string, c client.Client, rights []right) error {
+	var missing []string
+	for _, each := range rights {
+		granted, err := grantsAny(ctx, c, each.any)
+		if err != nil {
+			return fmt.Errorf("ask the %s cluster whether we may %s: %w", side, each.said, err)
+		}
+		if !granted {
+			missing = append(missing, each.said)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s cluster: not allowed to %s: grant it, for example with the roles in deploy/csr-approver", side, strings.Join(missing, ", "))
+}
+
+func grantsAny(ctx context.Context, c client.Client, attributes []authorizationv1.ResourceAttributes) (bool, error) {
+	for i := range attributes {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes[i]}}
+		err := c.Create(ctx, review)
+		if apierrors.IsForbidden(err) {
+			return true, nil // nobody tells us what we may do; the requests themselves will
+		}
+		if err != nil {
+			return false, err //nolint:wrapcheck // the caller says what it was about
+		}
+		if review.Status.Allowed {
+			return true, nil
+		}
+	}
+	return false, nil
+}

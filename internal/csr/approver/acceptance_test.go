@@ -1,0 +1,297 @@
+package approver_test
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/utils/clock"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/test/binary"
+)
+
+const (
+	wrongDNS = "DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object"
+	wrongIPs = "IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object"
+)
+
+// everyAddress has all types of addresses.
+func everyAddress() []corev1.NodeAddress {
+	return []corev1.NodeAddress{
+		{Type: "Hostname", Address: "host-1"},
+		{Type: "Hostname", Address: "host-2"},
+		{Type: "InternalDNS", Address: "in.example.com"},
+		{Type: "ExternalDNS", Address: "out.example.com"},
+		{Type: "InternalIP", Address: "10.1.2.3"},
+		{Type: "InternalIP", Address: "2001:db8::1"},
+		{Type: "ExternalIP", Address: "192.0.2.9"},
+	}
+}
+
+func everyName(w *wish) {
+	w.template.DNSNames = []string{"out.example.com", "host-2", "host-1", "in.example.com"}
+	w.template.IPAddresses = []net.IP{net.ParseIP("2001:db8::1"), net.ParseIP("192.0.2.9"), net.ParseIP("10.1.2.3")}
+}
+
+func TestAcceptance1AllAddressesOfANodeAreApproved(t *testing.T) {
+	for name, twoClusters := range map[string]bool{"one cluster": false, "two clusters": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, options{twoClusters: twoClusters, before: func(s *scene) { s.node("n", everyAddress()...) }})
+			s.expect(s.ask("n", everyName), allPassed)
+		})
+	}
+}
+
+func TestAcceptance2And3ClientCertificatesAreLeftAlone(t *testing.T) {
+	s := newScene(t, options{twoClusters: true, before: homes("n")}) // the target has no kube-controller-manager, which would approve
+	client := func(signer string) func(*wish) {
+		return func(w *wish) {
+			w.signer, w.usages = signer, []certificatesv1.KeyUsage{"digital signature", "client auth"}
+			w.template.DNSNames, w.template.IPAddresses = nil, nil
+		}
+	}
+	foreign := s.ask("n", client("example.com/foreign"))
+	api := s.ask("n", client("kubernetes.io/kube-apiserver-client"))
+	kubelet := s.ask("n", client("kubernetes.io/kube-apiserver-client-kubelet"))
+	for _, each := range []string{api, kubelet, foreign} {
+		s.undecided(each)
+	}
+}
+
+func TestAcceptance4To7And15TheRequestItself(t *testing.T) {
+	s := newScene(t, options{before: homes("n")})
+	organization := func(names ...string) func(*wish) {
+		return func(w *wish) { w.template.Subject.Organization = names }
+	}
+	anybody := func(name string) func(*wish) {
+		return func(w *wish) { w.user, w.groups = name, []string{"system:masters"} }
+	}
+	noNames := func(w *wish) { w.template.DNSNames, w.template.IPAddresses = nil, nil }
+	otherCN := func(w *wish) { w.template.Subject.CommonName = "some-other-name" }
+	wrongOrganization := denied("organization in CSR does not match nodes group")
+	for name, tc := range map[string]struct {
+		changes []func(*wish)
+		want    string
+	}{
+		"4: not a node":                      {[]func(*wish){anybody("alice")}, denied(`username "alice" is not prefixed with "system:node:"`)},
+		"4: almost a node":                   {[]func(*wish){anybody("system:nodes:n")}, denied(`username "system:nodes:n" is not prefixed with "system:node:"`)},
+		"5: no names":                        {[]func(*wish){noNames}, denied("no DNS names or IP addresses in the SANs found")},
+		"5: only names of other types":       {[]func(*wish){noNames, func(w *wish) { w.template.EmailAddresses = []string{"n@example.com"} }}, denied("no DNS names or IP addresses in the SANs found")},
+		"6: another common name":             {[]func(*wish){otherCN}, denied("common name in CSR does not match username")},
+		"6: the common name of another node": {[]func(*wish){func(w *wish) { w.template.Subject.CommonName = "system:node:another" }}, denied("common name in CSR does not match username")},
+		"7: no organization":                 {[]func(*wish){organization()}, wrongOrganization},
+		"7: two other organizations":         {[]func(*wish){organization("foo", "bar")}, wrongOrganization},
+		"7: another organization":            {[]func(*wish){organization("foo")}, wrongOrganization},
+		"7: one organization too many":       {[]func(*wish){organization("system:nodes", "foo")}, wrongOrganization},
+		"15: everything is wrong":            {[]func(*wish){anybody("alice"), noNames, otherCN, organization()}, denied(`username "alice" is not prefixed with "system:node:"`)},
+		"15: all but the user":               {[]func(*wish){noNames, otherCN, organization()}, denied("no DNS names or IP addresses in the SANs found")},
+		"15: common name and organization":   {[]func(*wish){otherCN, organization()}, denied("common name in CSR does not match username")},
+		"15: organization and addresses":     {[]func(*wish){organization(), func(w *wish) { w.template.DNSNames = []string{"x"} }}, wrongOrganization},
+		"15: DNS names and addresses, both":  {[]func(*wish){func(w *wish) { w.template.DNSNames, w.template.IPAddresses = []string{"x"}, []net.IP{{1, 1, 1, 1}} }}, denied(wrongDNS)},
+		"15: neither Node nor Machine":       {[]func(*wish){func(w *wish) { w.user, w.template.Subject.CommonName = "system:node:ghost", "system:node:ghost" }}, denied(`could not find node object with name "ghost"`)},
+	} {
+		t.Run(name, func(*testing.T) { s.expect(s.ask("n", tc.changes...), tc.want) })
+	}
+}
+
+func TestAcceptance8WithoutANodeRequestsAreDenied(t *testing.T) {
+	s := newScene(t, options{before: func(s *scene) { s.machine(s.Namespace, "n", "n") }})
+	s.expect(s.ask("n"), denied(`could not find node object with name "n"`))
+}
+
+func TestAcceptance9And10ExactlyOneMachineInTheNamespace(t *testing.T) {
+	s := newScene(t, options{stopped: true})
+	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "elsewhere-"}}
+	s.Expect(s.Source.Create(s.Ctx, elsewhere)).To(Succeed())
+	wrong := func(node, count string) string {
+		return denied(`Expected exactly one machine in namespace "` + s.Namespace + `" for node "` + node + `" but found ` + count)
+	}
+	for _, node := range []string{"none", "two", "foreign", "unlabelled"} {
+		s.onlyNode(node, home(node)...)
+	}
+	s.machine(s.Namespace, "two-1", "two")
+	s.machine(s.Namespace, "two-2", "two")
+	s.machine(elsewhere.Name, "foreign", "foreign")
+	s.machine(s.Namespace, "unlabelled", "")
+	s.Start()
+
+	s.expect(s.ask("none"), wrong("none", "0"))
+	s.expect(s.ask("two"), wrong("two", "2"))
+	s.expect(s.ask("foreign"), wrong("foreign", "0"))
+	s.expect(s.ask("unlabelled"), wrong("unlabelled", "0"))
+}
+
+// An empty machineNamespace stands for all namespaces that the source connection is restricted to, as ever, and not for
+// clusters without Machines.
+func TestAnEmptyMachineNamespaceMeansAllNamespacesOfTheSource(t *testing.T) {
+	s := newScene(t, options{stopped: true, configure: func(c *config.ResourceManagerConfiguration) {
+		c.Controllers.KubeletCSRApprover.MachineNamespace = ""
+		c.SourceClientConnection.Namespaces = nil
+	}})
+	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "elsewhere-"}}
+	s.Expect(s.Source.Create(s.Ctx, elsewhere)).To(Succeed())
+	s.onlyNode("everywhere-1", home("everywhere-1")...)
+	s.onlyNode("everywhere-2", home("everywhere-2")...)
+	s.machine(elsewhere.Name, "m", "everywhere-1")
+	s.Start()
+	s.expect(s.ask("everywhere-1"), allPassed)
+	s.expect(s.ask("everywhere-2"), denied(`Expected exactly one machine in namespace "" for node "everywhere-2" but found 0`))
+}
+
+func TestAcceptance11And12NamesAndAddressesAreThoseOfTheNode(t *testing.T) {
+	ip, dns := corev1.NodeAddress{Type: "InternalIP", Address: "10.1.2.3"}, corev1.NodeAddress{Type: "Hostname", Address: "n"}
+	s := newScene(t, options{before: func(s *scene) {
+		s.node("no-dns", ip)
+		s.node("no-ip", dns)
+		s.node("both", dns, ip)
+		s.node("long-ipv6", corev1.NodeAddress{Type: "InternalIP", Address: "2001:0DB8:0:0::0001"})
+		s.node("invalid", dns, corev1.NodeAddress{Type: "ExternalIP", Address: "10.1.2"})
+	}})
+	names := func(dns []string, ips ...net.IP) func(*wish) {
+		return func(w *wish) { w.template.DNSNames, w.template.IPAddresses = dns, ips }
+	}
+	n, ten := []string{"n"}, net.IPv4(10, 1, 2, 3)
+	for name, tc := range map[string]struct {
+		node  string
+		names func(*wish)
+		want  string
+	}{
+		"11: a node without DNS names":       {"no-dns", names(n, ten), denied(wrongDNS)},
+		"11: a node without IPs":             {"no-ip", names(n, ten), denied(wrongIPs)},
+		"12: a surplus DNS name":             {"both", names([]string{"n", "surplus"}, ten), denied(wrongDNS)},
+		"12: an IP of the node is missing":   {"both", names(n), denied(wrongIPs)},
+		"12: a surplus IP":                   {"both", names(n, ten, net.IPv4(10, 1, 2, 4)), denied(wrongIPs)},
+		"twice the same":                     {"both", names([]string{"n", "n"}, ten, ten), allPassed},
+		"no DNS names on either side":        {"no-dns", names(nil, ten), allPassed},
+		"no IPs on either side":              {"no-ip", names(n), allPassed},
+		"an IPv6 address in another writing": {"long-ipv6", names(nil, net.ParseIP("2001:db8::1")), allPassed},
+		"an address that is none":            {"invalid", names(n, ten), denied(`IP address "10.1.2" in node.Status.Addresses is invalid: ParseAddr("10.1.2"): IPv4 address too short`)},
+	} {
+		t.Run(name, func(*testing.T) { s.expect(s.ask(tc.node, tc.names), tc.want) })
+	}
+}
+
+// touch is an update that changes nothing but an annotation.
+func (s *scene) touch(name string) {
+	s.T.Helper()
+	csr := s.get(name)
+	csr.Annotations = map[string]string{"touched": "yes"}
+	s.Expect(s.Target.Update(s.Ctx, csr)).To(Succeed())
+}
+
+func (s *scene) decideAsAdmin(name string, kind certificatesv1.RequestConditionType) {
+	s.T.Helper()
+	csr := s.get(name)
+	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: kind, Status: "True", Reason: "Somebody", Message: "has decided",
+	})
+	write := s.Target.SubResource("approval")
+	if kind == certificatesv1.CertificateFailed {
+		write = s.Target.SubResource("status")
+	}
+	s.Expect(write.Update(s.Ctx, csr)).To(Succeed())
+}
+
+func TestAcceptance13WhatIsDecidedStaysAsItIs(t *testing.T) {
+	s := newScene(t, options{stopped: true, twoClusters: true, before: homes("n")})
+	approved, refused, failed, signed := s.ask("ghost"), s.ask("n"), s.ask("ghost"), s.ask("n")
+	s.decideAsAdmin(approved, "Approved")
+	s.decideAsAdmin(refused, "Denied")
+	s.decideAsAdmin(failed, "Approved")
+	s.decideAsAdmin(failed, "Failed")
+	csr := s.get(signed)
+	csr.Status.Certificate = s.selfSigned()
+	s.Expect(s.Target.Status().Update(s.Ctx, csr)).To(Succeed())
+
+	s.Start()
+	for _, each := range []string{approved, refused, failed, signed} {
+		s.touch(each)
+	}
+	s.approvesAnother()
+	s.Expect(s.conditions(approved)).To(Equal([]string{"Approved True Somebody: has decided"}))
+	s.Expect(s.conditions(refused)).To(Equal([]string{"Denied True Somebody: has decided"}))
+	s.Expect(s.conditions(failed)).To(Equal([]string{"Approved True Somebody: has decided", "Failed True Somebody: has decided"}))
+	s.Expect(s.conditions(signed)).To(BeEmpty())
+}
+
+// A condition Failed without a decision decides nothing.
+func TestFailedAloneIsDecided(t *testing.T) {
+	s := newScene(t, options{stopped: true, twoClusters: true})
+	failed := s.ask("ghost")
+	s.decideAsAdmin(failed, "Failed")
+	s.Start()
+	s.Eventually(func() []string { return s.conditions(failed) }).WithTimeout(binary.Patience).Should(Equal([]string{
+		"Failed True Somebody: has decided", denied(`could not find node object with name "ghost"`),
+	}))
+}
+
+func (s *scene) selfSigned() []byte {
+	s.T.Helper()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: clock.RealClock{}.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, s.key.Public(), s.key)
+	s.Expect(err).NotTo(HaveOccurred())
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func TestAcceptance14GarbageIsNotAdmitted(t *testing.T) {
+	s := newScene(t, options{stopped: true})
+	for name, raw := range map[string]string{
+		"no PEM":                "garbage",
+		"another block":         "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+		"a block of no PKCS#10": "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := s.try(s.wish("n", func(w *wish) { w.raw = []byte(raw) }))
+			NewWithT(t).Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+		})
+	}
+}
+
+func TestAcceptance16ApprovedRequestsAreSigned(t *testing.T) {
+	s := newScene(t, options{before: homes("n")})
+	name := s.ask("n")
+	s.expect(name, allPassed)
+	s.Eventually(func() []byte { return s.get(name).Status.Certificate }).WithTimeout(binary.Patience).ShouldNot(BeEmpty())
+	block, _ := pem.Decode(s.get(name).Status.Certificate)
+	s.Expect(block).NotTo(BeNil())
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(certificate.Subject.CommonName).To(Equal("system:node:n"))
+	s.Expect(certificate.DNSNames).To(Equal([]string{"n"}))
+	s.Expect(certificate.ExtKeyUsage).To(Equal([]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}))
+	s.Expect(s.conditions(name)).To(Equal([]string{allPassed}))
+}
+
+func TestAcceptance17NoWorkersAreRefused(t *testing.T) {
+	g := NewWithT(t)
+	cfg, _, err := config.ResourceManager([]byte("apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\n" +
+		"leaderElection: {leaderElect: false}\ncontrollers: {kubeletCSRApprover: {enabled: true, concurrentSyncs: 0}}\n"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(cfg.Validate().ToAggregate()).To(MatchError("controllers.kubeletCSRApprover.concurrentSyncs: Invalid value: 0: must be at least 1"))
+}
+
+// What decides is the user that the API server has authenticated, not what is written into the request.
+func TestTheUserIsTheAuthenticatedOne(t *testing.T) {
+	s := newScene(t, options{before: homes("n")})
+	csr := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "pretended"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Username: "system:node:n", Groups: []string{"system:nodes"}, Request: s.wish("n").raw,
+			SignerName: "kubernetes.io/kubelet-serving", Usages: []certificatesv1.KeyUsage{"digital signature", "server auth"},
+		},
+	}
+	_, err := s.client("mallory", "system:masters").CertificatesV1().CertificateSigningRequests().Create(s.Ctx, csr, metav1.CreateOptions{})
+	s.Expect(err).NotTo(HaveOccurred())
+	s.expect("pretended", denied(`username "mallory" is not prefixed with "system:node:"`))
+}

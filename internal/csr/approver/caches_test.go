@@ -1,0 +1,55 @@
+package approver
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	. "github.com/onsi/gomega"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestCachesHoldNoMoreThanDecisionsNeed(t *testing.T) {
+	g := NewWithT(t)
+	kept, err := keepAddresses(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "1", UID: "u", Labels: map[string]string{"a": "b"}},
+		Spec:       corev1.NodeSpec{PodCIDR: "x"},
+		Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: "Hostname", Address: "n"}}, Images: []corev1.ContainerImage{{Names: []string{"big"}}}},
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(kept).To(BeComparableTo(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "1", UID: "u"},
+		Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: "Hostname", Address: "n"}}},
+	}))
+
+	kept, err = keepLabels(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "m", Name: "n", Labels: map[string]string{"node": "n", "a": "b"}, Annotations: map[string]string{"big": "one"},
+	}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(kept).To(BeComparableTo(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "m", Name: "n", Labels: map[string]string{"node": "n"}}}))
+}
+
+func TestDecidedRequestsKeepWhatSaysSo(t *testing.T) {
+	g := NewWithT(t)
+	undecided := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{Request: []byte("pem")}}
+	kept, err := keepUndecided(undecided.DeepCopy())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(kept).To(BeComparableTo(undecided))
+
+	signed := undecided.DeepCopy()
+	signed.Status.Certificate = []byte("certificate")
+	kept, err = keepUndecided(signed)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(kept).To(BeComparableTo(&certificatesv1.CertificateSigningRequest{Status: certificatesv1.CertificateSigningRequestStatus{Certificate: []byte("c")}}))
+}
+
+func TestNotesFitIntoEvents(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(shorten("short")).To(Equal("short"))
+	cut := shorten(strings.Repeat("ä", 1000))
+	g.Expect(len(cut)).To(BeNumerically("<=", 1024))
+	g.Expect(utf8.ValidString(cut)).To(BeTrue())
+	g.Expect(cut).To(HaveSuffix("ä…"))
+}

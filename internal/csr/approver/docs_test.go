@@ -1,0 +1,62 @@
+package approver
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/csr/rules"
+)
+
+// page is what is written for those who run the approver.
+func page(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash("../../../docs/csr-approver.md"))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return string(text)
+}
+
+func TestThePageNamesEveryMetricReasonAndEvent(t *testing.T) {
+	g := NewWithT(t)
+	text := page(t)
+	registry := prometheus.NewRegistry()
+	NewMetrics(registry, false)
+	families, err := registry.Gather()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(families).NotTo(BeEmpty())
+	for _, family := range families {
+		g.Expect(text).To(ContainSubstring("| `" + family.GetName() + "` | counter |"))
+		g.Expect(text).To(ContainSubstring(family.GetHelp()))
+	}
+	for _, reason := range rules.AllReasons() {
+		g.Expect(text).To(ContainSubstring("`" + string(reason) + "`"))
+	}
+	for _, reason := range []string{ReasonApproved, ReasonDenied, ReasonWouldApprove, ReasonWouldDeny} {
+		g.Expect(text).To(ContainSubstring("\n| `" + reason + "` |"))
+	}
+}
+
+func TestTheExamplesOfThePageAreValid(t *testing.T) {
+	g := NewWithT(t)
+	blocks := strings.Split(page(t), "```yaml\n")[1:]
+	g.Expect(blocks).To(HaveLen(2))
+	var file strings.Builder
+	for _, block := range blocks {
+		example, _, _ := strings.Cut(block, "```")
+		file.WriteString(example)
+	}
+	cfg, warnings, err := config.ResourceManager([]byte(file.String()))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(warnings).To(BeEmpty())
+	for _, mistake := range cfg.Validate() {
+		g.Expect(mistake.Field).NotTo(HavePrefix("espalier.csrApprover"))
+		g.Expect(mistake.Field).NotTo(HavePrefix("controllers.kubeletCSRApprover"))
+	}
+	g.Expect(cfg.Controllers.KubeletCSRApprover.Enabled).To(BeTrue())
+	g.Expect(cfg.Espalier.CSRApprover.ObserveOnly).To(BeTrue())
+}

@@ -1,0 +1,59 @@
+package approver
+
+import (
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/espalier-dev/espalier/internal/csr/rules"
+)
+
+// Reasons of the Events that are sent about requests.
+const (
+	// ReasonApproved: the request was approved.
+	ReasonApproved = "RequestApproved"
+	// ReasonDenied: the request was denied, for the reason in the note.
+	ReasonDenied = "RequestDenied"
+	// ReasonWouldApprove and ReasonWouldDeny: the same, but the approver is set to observe only.
+	ReasonWouldApprove = "WouldApprove"
+	ReasonWouldDeny    = "WouldDeny"
+)
+
+// maxNote is how long the API lets the note of an Event be, in bytes.
+const maxNote = 1024
+
+// Events tells, in the target cluster, what was decided about requests.
+type Events struct{ Recorder events.EventRecorder }
+
+// told is how a decision is told of.
+type told struct{ decision, reason, kind, action, log, note string }
+
+func describe(verdict rules.Verdict, observed bool) told {
+	approves := verdict.Outcome == rules.Approve
+	switch {
+	case approves && observed:
+		return told{"would-approve", ReasonWouldApprove, corev1.EventTypeNormal, "Observe", "Would approve request", "Would be approved, but the approver only observes: "}
+	case approves:
+		return told{"approved", ReasonApproved, corev1.EventTypeNormal, "Approve", "Approved request", "Approved: "}
+	case observed:
+		return told{"would-deny", ReasonWouldDeny, corev1.EventTypeWarning, "Observe", "Would deny request", "Would be denied, but the approver only observes: "}
+	}
+	return told{"denied", ReasonDenied, corev1.EventTypeWarning, "Deny", "Denied request", "Denied: "}
+}
+
+func (e *Events) decided(csr *certificatesv1.CertificateSigningRequest, how told, verdict rules.Verdict) {
+	if e != nil {
+		e.Recorder.Eventf(csr, nil, how.kind, how.reason, how.action, "%s", shorten(how.note+verdict.Message))
+	}
+}
+
+// shorten cuts a note that the API would refuse. What is cut within a character must not make it invalid.
+func shorten(note string) string {
+	const mark = "…"
+	if len(note) <= maxNote {
+		return note
+	}
+	return strings.ToValidUTF8(note[:maxNote-len(mark)], "") + mark
+}

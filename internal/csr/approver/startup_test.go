@@ -1,0 +1,135 @@
+package approver_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/csr"
+	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/test/binary"
+)
+
+func nodeName(name string) corev1.NodeAddress {
+	return corev1.NodeAddress{Type: "InternalDNS", Address: name}
+}
+
+func nodeIP(ip string) corev1.NodeAddress { return corev1.NodeAddress{Type: "InternalIP", Address: ip} }
+
+// withoutSource makes the target, where Machines are not served, the only cluster.
+func (s *scene) withoutSource() {
+	s.Config.SourceClientConnection = *s.Config.TargetClientConnection
+	s.Config.TargetClientConnection = nil
+}
+
+// mayNot takes rights to resources from the approver's ServiceAccount: of each of its cluster roles it gets a copy
+// without them.
+func (s *scene) mayNot(resources ...string) {
+	s.T.Helper()
+	for _, c := range []client.Client{s.Source, s.Target} {
+		for _, side := range []string{"source", "target"} {
+			name := "espalier-csr-approver-" + side
+			binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-" + name}}
+			if client.IgnoreNotFound(c.Delete(s.Ctx, binding)) != nil {
+				s.T.Fatal("cannot take away rights")
+			}
+			role := &rbacv1.ClusterRole{}
+			s.Expect(c.Get(s.Ctx, client.ObjectKey{Name: name}, role)).To(Succeed())
+			fewer := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-fewer-" + side}, Rules: without(role.Rules, resources)}
+			if client.IgnoreAlreadyExists(c.Create(s.Ctx, fewer)) != nil {
+				s.T.Fatal("cannot give fewer rights")
+			}
+			s.Expect(client.IgnoreAlreadyExists(c.Create(s.Ctx, &rbacv1.ClusterRoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: fewer.Name},
+				RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: fewer.Name},
+				Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: "csr-approver"}},
+			}))).To(Succeed())
+		}
+	}
+}
+
+func without(rules []rbacv1.PolicyRule, resources []string) []rbacv1.PolicyRule {
+	var left []rbacv1.PolicyRule
+	for _, rule := range rules {
+		taken := false
+		for _, each := range resources {
+			taken = taken || rule.Resources[0] == each
+		}
+		if !taken {
+			left = append(left, rule)
+		}
+	}
+	return left
+}
+
+// startError is what a process with this configuration says instead of starting.
+func (s *scene) startError() error {
+	s.T.Helper()
+	needs, err := csr.Needs(s.Config)
+	s.Expect(err).NotTo(HaveOccurred())
+	needs.SkipNameValidation = true
+	setup := &process.Setup{Program: process.Program{Name: "csr-approver"}, Config: s.Config.Process(), Log: logr.Discard()}
+	clusters, err := setup.Connect(s.Ctx, needs)
+	if err != nil {
+		return err
+	}
+	return csr.Add(s.Ctx, clusters, s.Config, prometheus.NewRegistry())
+}
+
+func TestStartWithoutTheKindMachine(t *testing.T) {
+	s := newScene(t, options{stopped: true, twoClusters: true})
+	s.withoutSource()
+	s.Expect(s.startError()).To(MatchError(And(
+		HavePrefix("source cluster at https://127.0.0.1:"),
+		HaveSuffix(`: kind Machine (machine.sapcloud.io/v1alpha1) is not served: run "kubectl apply -f <CRDs of the machine controller manager>, or set espalier.csrApprover.withoutMachines: true, which is weaker"`),
+	)))
+}
+
+func TestStartWithoutRights(t *testing.T) {
+	const grant = ": grant it, for example with the roles in deploy/csr-approver"
+	for name, tc := range map[string]struct {
+		resources []string
+		want      string
+	}{
+		"to decide":          {[]string{"certificatesigningrequests/approval", "signers"}, "target cluster: not allowed to update certificatesigningrequests/approval, approve signers named kubernetes.io/kubelet-serving" + grant},
+		"for the signer":     {[]string{"signers"}, "target cluster: not allowed to approve signers named kubernetes.io/kubelet-serving" + grant},
+		"to see Machines":    {[]string{"machines"}, "source cluster: not allowed to list machines.machine.sapcloud.io in namespace %s, watch machines.machine.sapcloud.io in namespace %s" + grant},
+		"to see Nodes":       {[]string{"nodes"}, "not allowed to list, watch nodes in all namespaces" + grant},
+		"to see requests":    {[]string{"certificatesigningrequests"}, "not allowed to list, watch certificatesigningrequests.certificates.k8s.io in all namespaces" + grant},
+		"nothing is missing": {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, options{stopped: true, twoClusters: true})
+			s.mayNot(tc.resources...)
+			if tc.want == "" {
+				s.Eventually(s.startError).WithTimeout(binary.Patience).Should(Succeed())
+				return
+			}
+			s.Eventually(s.startError).WithTimeout(binary.Patience).Should(MatchError(HaveSuffix(s.named(tc.want))))
+		})
+	}
+}
+
+// named puts the namespace of the scene into a text.
+func (s *scene) named(text string) string {
+	return strings.ReplaceAll(text, "%s", `"`+s.Namespace+`"`)
+}
+
+func TestStartWithoutTheServiceOfTheAPIServer(t *testing.T) {
+	s := newScene(t, options{stopped: true, twoClusters: true, configure: func(c *config.ResourceManagerConfiguration) {
+		c.Espalier.CSRApprover.DeniedIdentities.APIServer = true
+	}})
+	s.Expect(s.Target.Delete(s.Ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.Namespace + "-espalier-csr-approver-target-apiserver"}})).To(Succeed())
+	s.Eventually(s.startError).WithTimeout(binary.Patience).Should(MatchError(And(
+		HavePrefix("read Service default/kubernetes of the target: services \"kubernetes\" is forbidden: "),
+		HaveSuffix("; espalier.csrApprover.deniedIdentities.apiServer needs it; grant it, for example with the roles in deploy/csr-approver"),
+	)))
+}

@@ -1,0 +1,81 @@
+package approver
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	testclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// What no API server of today would hold or answer, but one might.
+
+const pretty = "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n"
+
+func stored(raw string) *certificatesv1.CertificateSigningRequest {
+	return &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "c"},
+		Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: "kubernetes.io/kubelet-serving", Username: "system:node:n", Request: []byte(raw)},
+	}
+}
+
+func reconcilerOf(target client.Client) *Reconciler {
+	return &Reconciler{
+		Target: target, Source: target, Clock: testclock.NewFakePassiveClock(time.Unix(1, 0)),
+		Metrics: NewMetrics(prometheus.NewRegistry(), false),
+	}
+}
+
+func TestAcceptance14GarbageIsAnErrorAndNoDenial(t *testing.T) {
+	for name, tc := range map[string]struct{ raw, want string }{
+		"no PEM":                {"garbage", "unable to parse csr: PEM block type must be CERTIFICATE REQUEST"},
+		"a block of no PKCS#10": {pretty, "unable to parse csr: parse PKCS#10 request: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			target := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(stored(tc.raw)).Build()
+			_, err := reconcilerOf(target).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "c"}})
+			g.Expect(err).To(MatchError(HavePrefix(tc.want)))
+			csr := &certificatesv1.CertificateSigningRequest{}
+			g.Expect(target.Get(t.Context(), client.ObjectKey{Name: "c"}, csr)).To(Succeed())
+			g.Expect(csr.Status).To(BeZero())
+		})
+	}
+}
+
+func TestWhatCannotBeReadIsAnErrorAndNoDenial(t *testing.T) {
+	g := NewWithT(t)
+	target := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, isNode := object.(*corev1.Node); isNode {
+				return errors.New("synthetic")
+			}
+			return c.Get(ctx, key, object, options...)
+		},
+	}).Build()
+	_, err := reconcilerOf(target).observe(t.Context(), "n")
+	g.Expect(err).To(MatchError(`read Node "n": synthetic`))
+}
+
+func TestForeignAndMissingRequestsAreNothingToDo(t *testing.T) {
+	g := NewWithT(t)
+	foreign := stored("garbage")
+	foreign.Spec.SignerName = "kubernetes.io/kube-apiserver-client"
+	target := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(foreign).Build()
+	for _, name := range []string{"c", "gone"} {
+		result, err := reconcilerOf(target).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(result).To(BeZero())
+	}
+}

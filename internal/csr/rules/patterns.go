@@ -1,0 +1,72 @@
+package rules
+
+import (
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+)
+
+// wildcard in a requested name stands for any one label, to whoever verifies the certificate.
+const wildcard = "*"
+
+// Pattern describes DNS names label by label; a * stands for any characters within one. Letter case does not count, nor
+// does a final dot.
+type Pattern []string
+
+// Patterns reads patterns that the configuration has validated.
+func Patterns(texts []string) []Pattern {
+	patterns := make([]Pattern, 0, len(texts))
+	for _, text := range texts {
+		patterns = append(patterns, labels(text))
+	}
+	return patterns
+}
+
+// describes tells whether the name is one of those meant. A name with a wildcard stands for many, and so never is.
+func (p Pattern) describes(name string) bool {
+	return !strings.Contains(name, wildcard) && p.overlaps(labels(name))
+}
+
+// overlaps tells whether a name, which may have a wildcard, is or covers one of those meant.
+func (p Pattern) overlaps(name []string) bool {
+	if len(p) != len(name) {
+		return false
+	}
+	for i, label := range name {
+		if matches, err := path.Match(p[i], label); label != wildcard && (err != nil || !matches) {
+			return false
+		}
+	}
+	return true
+}
+
+func labels(name string) []string {
+	return strings.Split(strings.ToLower(strings.TrimSuffix(name, ".")), ".")
+}
+
+// isAPIServer tells whether a name is, or covers, one of those under which Pods reach the API server, whatever the
+// cluster's domain is.
+func isAPIServer(name []string) bool {
+	service := Pattern{"kubernetes", "default", "svc"}
+	n := min(len(name), len(service))
+	return service[:n].overlaps(name[:n])
+}
+
+// Prefixes reads IP prefixes.
+func Prefixes(texts []string) ([]netip.Prefix, error) {
+	prefixes := make([]netip.Prefix, 0, len(texts))
+	for _, text := range texts {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("read IP prefix: %w", err)
+		}
+		prefixes = append(prefixes, prefix)
+	}
+	return prefixes, nil
+}
+
+func within(prefixes []netip.Prefix, ip netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(prefix netip.Prefix) bool { return prefix.Contains(ip) })
+}

@@ -1,0 +1,59 @@
+package rules
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+)
+
+const blockType = "CERTIFICATE REQUEST"
+
+// Request is what somebody asks for, and who that is.
+type Request struct {
+	// Username is whom the API server has authenticated.
+	Username string
+	// CommonName and Organization are of the requested subject.
+	CommonName   string
+	Organization []string
+	// DNSNames and IPs are the requested subject alternative names of these types; the other types are the signer's to
+	// judge. An IPv4 address is always of the IPv4 family.
+	DNSNames []string
+	IPs      []netip.Addr
+	// Expiration is the requested lifetime; 0 means that none is named.
+	Expiration time.Duration
+}
+
+// Read takes a request apart. Of several PEM blocks the first counts, as it does for API server and signer. The error
+// never holds any of the bytes.
+func Read(spec certificatesv1.CertificateSigningRequestSpec) (Request, error) {
+	block, _ := pem.Decode(spec.Request)
+	if block == nil || block.Type != blockType {
+		return Request{}, errors.New("PEM block type must be " + blockType)
+	}
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return Request{}, fmt.Errorf("parse PKCS#10 request: %w", err)
+	}
+	request := Request{
+		Username:     spec.Username,
+		CommonName:   parsed.Subject.CommonName,
+		Organization: parsed.Subject.Organization,
+		DNSNames:     parsed.DNSNames,
+	}
+	for _, raw := range parsed.IPAddresses {
+		ip, ok := netip.AddrFromSlice(raw)
+		if !ok {
+			return Request{}, fmt.Errorf("IP address of %d bytes in the SANs", len(raw))
+		}
+		request.IPs = append(request.IPs, ip.Unmap())
+	}
+	if spec.ExpirationSeconds != nil {
+		request.Expiration = time.Duration(*spec.ExpirationSeconds) * time.Second
+	}
+	return request, nil
+}

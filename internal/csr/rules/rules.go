@@ -1,0 +1,155 @@
+package rules
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// UserPrefix starts the names of kubelets.
+const UserPrefix = "system:node:"
+
+const (
+	nodesGroup = "system:nodes"
+	// maxQuoted is how much of a requested name, in bytes, goes into a message.
+	maxQuoted = 253
+)
+
+// Rules are what requests are judged by. The zero value is the strict minimum: what others restrict is not restricted,
+// nothing is weakened, and Machines are looked for in all namespaces.
+type Rules struct {
+	// MachineNamespace appears in messages; WithoutMachines leaves out the check of Machines.
+	MachineNamespace string
+	WithoutMachines  bool
+	// Subset lets a request name some of the node's addresses instead of all.
+	Subset bool
+	// AllowedDNS and AllowedIPs restrict the requested names unless they are nil.
+	AllowedDNS *[]Pattern
+	AllowedIPs *[]netip.Prefix
+	// DeniedDNS, DeniedIPs and, with DeniedAPIServer, the API server's names in the cluster are given to nobody.
+	DeniedDNS       []Pattern
+	DeniedIPs       []netip.Prefix
+	DeniedAPIServer bool
+	// MaxExpiration is the longest lifetime to ask for; 0 does not restrict. AllowUnset lets requests pass that name none.
+	MaxExpiration time.Duration
+	AllowUnset    bool
+	// WaitForObjects is up to which age a request waits for its Node and Machine; 0 denies at once.
+	WaitForObjects time.Duration
+}
+
+// check returns why it denies a request, or "".
+type check struct {
+	reason Reason
+	denial func(Rules, Request) string
+}
+
+// JudgeRequest judges what can be judged without knowing the cluster. Approve means that nothing speaks against it so
+// far. The first check that fails names the reason.
+func (r Rules) JudgeRequest(request Request) Verdict {
+	for _, each := range []check{
+		{Username, usernameIsNode},
+		{NoNames, hasNames},
+		{CommonName, commonNameIsUsername},
+		{Organization, organizationIsNodes},
+		{Expiration, expiresSoonEnough},
+		{DeniedIdentity, isNobodyElse},
+		{DNSPattern, dnsNamesAllowed},
+		{IPPrefix, ipsAllowed},
+	} {
+		if denial := each.denial(r, request); denial != "" {
+			return Verdict{Outcome: Deny, Reason: each.reason, Message: denial}
+		}
+	}
+	return approved()
+}
+
+func usernameIsNode(_ Rules, request Request) string {
+	if strings.HasPrefix(request.Username, UserPrefix) {
+		return ""
+	}
+	return fmt.Sprintf("username %q is not prefixed with %q", request.Username, UserPrefix)
+}
+
+func hasNames(_ Rules, request Request) string {
+	if len(request.DNSNames)+len(request.IPs) > 0 {
+		return ""
+	}
+	return "no DNS names or IP addresses in the SANs found"
+}
+
+func commonNameIsUsername(_ Rules, request Request) string {
+	if request.CommonName == request.Username {
+		return ""
+	}
+	return "common name in CSR does not match username"
+}
+
+func organizationIsNodes(_ Rules, request Request) string {
+	if slices.Equal(request.Organization, []string{nodesGroup}) {
+		return ""
+	}
+	return "organization in CSR does not match nodes group"
+}
+
+func expiresSoonEnough(r Rules, request Request) string {
+	switch {
+	case r.MaxExpiration == 0, request.Expiration == 0 && r.AllowUnset:
+		return ""
+	case request.Expiration == 0:
+		return fmt.Sprintf("no expiration is requested, at most %s is allowed", r.MaxExpiration)
+	case request.Expiration > r.MaxExpiration:
+		return fmt.Sprintf("requested expiration of %s is longer than the allowed %s", request.Expiration, r.MaxExpiration)
+	}
+	return ""
+}
+
+func isNobodyElse(r Rules, request Request) string {
+	for _, name := range request.DNSNames {
+		parts := labels(name)
+		denied := r.DeniedAPIServer && isAPIServer(parts) ||
+			slices.ContainsFunc(r.DeniedDNS, func(p Pattern) bool { return p.overlaps(parts) })
+		if denied {
+			return fmt.Sprintf("DNS name %s is or covers an identity that is denied to nodes", quote(name))
+		}
+	}
+	for _, ip := range request.IPs {
+		if within(r.DeniedIPs, ip) {
+			return fmt.Sprintf("IP address %q is an identity that is denied to nodes", ip)
+		}
+	}
+	return ""
+}
+
+func dnsNamesAllowed(r Rules, request Request) string {
+	if r.AllowedDNS == nil {
+		return ""
+	}
+	for _, name := range request.DNSNames {
+		if !slices.ContainsFunc(*r.AllowedDNS, func(p Pattern) bool { return p.describes(name) }) {
+			return fmt.Sprintf("DNS name %s matches none of the allowed patterns", quote(name))
+		}
+	}
+	return ""
+}
+
+func ipsAllowed(r Rules, request Request) string {
+	if r.AllowedIPs == nil {
+		return ""
+	}
+	for _, ip := range request.IPs {
+		if !within(*r.AllowedIPs, ip) {
+			return fmt.Sprintf("IP address %q is in none of the allowed prefixes", ip)
+		}
+	}
+	return ""
+}
+
+// quote quotes a name that somebody else has made up, and cuts it where no honest name would be as long.
+func quote(name string) string {
+	if len(name) > maxQuoted {
+		return fmt.Sprintf("%q…", name[:maxQuoted])
+	}
+	return fmt.Sprintf("%q", name)
+}

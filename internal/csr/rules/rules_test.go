@@ -1,0 +1,155 @@
+package rules
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// request is a blameless one of node n.
+func request(changes ...func(*Request)) Request {
+	r := Request{
+		Username: "system:node:n", CommonName: "system:node:n", Organization: []string{"system:nodes"},
+		DNSNames: []string{"n"}, IPs: []netip.Addr{netip.MustParseAddr("10.1.2.3")},
+	}
+	for _, change := range changes {
+		change(&r)
+	}
+	return r
+}
+
+func named(names ...string) func(*Request) { return func(r *Request) { r.DNSNames = names } }
+
+func at(ips ...string) func(*Request) {
+	return func(r *Request) {
+		r.IPs = nil
+		for _, ip := range ips {
+			r.IPs = append(r.IPs, netip.MustParseAddr(ip))
+		}
+	}
+}
+
+func lasting(d time.Duration) func(*Request) { return func(r *Request) { r.Expiration = d } }
+
+func prefixes(t *testing.T, texts ...string) []netip.Prefix {
+	t.Helper()
+	p, err := Prefixes(texts)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return p
+}
+
+func TestJudgeRequest(t *testing.T) {
+	passed := Verdict{Outcome: "approve", Reason: "all-checks-passed", Message: "all checks passed"}
+	deny := func(reason Reason, message string) Verdict {
+		return Verdict{Outcome: "deny", Reason: reason, Message: message}
+	}
+	hour := Rules{MaxExpiration: time.Hour}
+	patterns, none := Patterns([]string{"ip-*.nodes.example.com", "n"}), []Pattern{}
+	ten, nowhere := prefixes(t, "10.0.0.0/8", "2001:db8::/32"), []netip.Prefix{}
+	identities := Rules{DeniedAPIServer: true, DeniedDNS: Patterns([]string{"*.svc", "etcd"}), DeniedIPs: ten}
+	long := strings.Repeat("x", 300)
+	for name, tc := range map[string]struct {
+		rules   Rules
+		request Request
+		want    Verdict
+	}{
+		"nothing to object to":  {request: request(), want: passed},
+		"a user without prefix": {request: request(func(r *Request) { r.Username = `a"b` }), want: deny("username", `username "a\"b" is not prefixed with "system:node:"`)},
+		"no names":              {request: request(named(), at()), want: deny("no-names", "no DNS names or IP addresses in the SANs found")},
+		"only an IP":            {request: request(named()), want: passed},
+		"another common name":   {request: request(func(r *Request) { r.CommonName = "n" }), want: deny("common-name", "common name in CSR does not match username")},
+		"twice the organization": {
+			request: request(func(r *Request) { r.Organization = []string{"system:nodes", "system:nodes"} }),
+			want:    deny("organization", "organization in CSR does not match nodes group"),
+		},
+
+		"any lifetime, where none is set":   {request: request(lasting(1e6 * time.Hour)), want: passed},
+		"as long as allowed":                {rules: hour, request: request(lasting(time.Hour)), want: passed},
+		"longer":                            {rules: hour, request: request(lasting(time.Hour + time.Second)), want: deny("expiration", "requested expiration of 1h0m1s is longer than the allowed 1h0m0s")},
+		"no lifetime":                       {rules: hour, request: request(), want: deny("expiration", "no expiration is requested, at most 1h0m0s is allowed")},
+		"no lifetime, which is allowed":     {rules: Rules{MaxExpiration: time.Hour, AllowUnset: true}, request: request(), want: passed},
+		"longer, where unset is allowed":    {rules: Rules{MaxExpiration: time.Hour, AllowUnset: true}, request: request(lasting(2 * time.Hour)), want: deny("expiration", "requested expiration of 2h0m0s is longer than the allowed 1h0m0s")},
+		"names that are allowed":            {rules: Rules{AllowedDNS: &patterns}, request: request(named("n", "IP-10.nodes.example.com.")), want: passed},
+		"a name that is not":                {rules: Rules{AllowedDNS: &patterns}, request: request(named("n", "m")), want: deny("dns-pattern", `DNS name "m" matches none of the allowed patterns`)},
+		"a * is one label":                  {rules: Rules{AllowedDNS: &patterns}, request: request(named("ip-1.b.nodes.example.com")), want: deny("dns-pattern", `DNS name "ip-1.b.nodes.example.com" matches none of the allowed patterns`)},
+		"a wildcard is never allowed":       {rules: Rules{AllowedDNS: &patterns}, request: request(named("ip-*.nodes.example.com")), want: deny("dns-pattern", `DNS name "ip-*.nodes.example.com" matches none of the allowed patterns`)},
+		"no name is allowed":                {rules: Rules{AllowedDNS: &none}, request: request(), want: deny("dns-pattern", `DNS name "n" matches none of the allowed patterns`)},
+		"no name is allowed, none is asked": {rules: Rules{AllowedDNS: &none}, request: request(named()), want: passed},
+		"a long name is cut":                {rules: Rules{AllowedDNS: &none}, request: request(named(long)), want: deny("dns-pattern", `DNS name "`+long[:253]+`"… matches none of the allowed patterns`)},
+		"addresses that are allowed":        {rules: Rules{AllowedIPs: &ten}, request: request(at("10.255.255.255", "2001:db8:1::1")), want: passed},
+		"an address that is not":            {rules: Rules{AllowedIPs: &ten}, request: request(at("10.0.0.1", "11.0.0.1")), want: deny("ip-prefix", `IP address "11.0.0.1" is in none of the allowed prefixes`)},
+		"no address is allowed":             {rules: Rules{AllowedIPs: &nowhere}, request: request(), want: deny("ip-prefix", `IP address "10.1.2.3" is in none of the allowed prefixes`)},
+
+		"the API server's short name":         {rules: identities, request: request(named("kubernetes"), at()), want: deny("denied-identity", `DNS name "kubernetes" is or covers an identity that is denied to nodes`)},
+		"its name in any domain":              {rules: identities, request: request(named("Kubernetes.Default.SVC.k8s.example."), at()), want: deny("denied-identity", `DNS name "Kubernetes.Default.SVC.k8s.example." is or covers an identity that is denied to nodes`)},
+		"what covers its name":                {rules: identities, request: request(named("*.default.svc.cluster.local"), at()), want: deny("denied-identity", `DNS name "*.default.svc.cluster.local" is or covers an identity that is denied to nodes`)},
+		"what only resembles its name":        {rules: identities, request: request(named("kubernetes.defaults", "kubernetes2", "x.kubernetes"), at()), want: passed},
+		"its names, where nobody denies them": {request: request(named("kubernetes", "kubernetes.default.svc")), want: passed},
+		"a pattern":                           {rules: identities, request: request(named("a.svc"), at()), want: deny("denied-identity", `DNS name "a.svc" is or covers an identity that is denied to nodes`)},
+		"a wildcard that covers a pattern":    {rules: identities, request: request(named("*"), at()), want: deny("denied-identity", `DNS name "*" is or covers an identity that is denied to nodes`)},
+		"an address of somebody else":         {rules: identities, request: request(), want: deny("denied-identity", `IP address "10.1.2.3" is an identity that is denied to nodes`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(tc.rules.JudgeRequest(tc.request)).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestJudgeObjects(t *testing.T) {
+	home := []corev1.NodeAddress{{Type: "Hostname", Address: "n"}, {Type: "InternalIP", Address: "10.1.2.3"}}
+	passed := Verdict{Outcome: "approve", Reason: "all-checks-passed", Message: "all checks passed"}
+	noNode := Verdict{Outcome: "deny", Reason: "node-missing", Message: `could not find node object with name "n"`}
+	noMachine := Verdict{Outcome: "deny", Reason: "machine-count", Message: `Expected exactly one machine in namespace "m" for node "n" but found 0`}
+	twoMachines := Verdict{Outcome: "deny", Reason: "machine-count", Message: `Expected exactly one machine in namespace "m" for node "n" but found 2`}
+	waiting := func(v Verdict) Verdict { v.Outcome = "wait"; return v }
+	patient := Rules{MachineNamespace: "m", WaitForObjects: time.Minute}
+	strict := Rules{MachineNamespace: "m"}
+	ips := Verdict{Outcome: "deny", Reason: "ip-addresses", Message: "IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object"}
+	for name, tc := range map[string]struct {
+		rules   Rules
+		request Request
+		objects Objects
+		age     time.Duration
+		want    Verdict
+	}{
+		"all is there":                 {strict, request(), Objects{true, home, 1}, 0, passed},
+		"no node":                      {strict, request(), Objects{Machines: 1}, 0, noNode},
+		"no node yet":                  {patient, request(), Objects{}, 59 * time.Second, waiting(noNode)},
+		"no node, and time is over":    {patient, request(), Objects{}, time.Minute, noNode},
+		"no machine":                   {strict, request(), Objects{NodeExists: true, Addresses: home}, 0, noMachine},
+		"no machine yet":               {patient, request(), Objects{NodeExists: true, Addresses: home}, 59 * time.Second, waiting(noMachine)},
+		"no machine, and time is over": {patient, request(), Objects{NodeExists: true, Addresses: home}, time.Minute, noMachine},
+		"two machines never wait":      {patient, request(), Objects{true, home, 2}, 0, twoMachines},
+		"machines do not matter":       {Rules{WithoutMachines: true}, request(), Objects{NodeExists: true, Addresses: home}, 0, passed},
+		"an address as IPv6":           {strict, request(), Objects{true, []corev1.NodeAddress{{Type: "Hostname", Address: "n"}, {Type: "ExternalIP", Address: "::ffff:10.1.2.3"}}, 1}, 0, passed},
+		"an address with a zone":       {strict, request(named(), at("fe80::1")), Objects{true, []corev1.NodeAddress{{Type: "InternalIP", Address: "fe80::1%eth0"}}, 1}, 0, ips},
+		"a type that nobody knows":     {strict, request(), Objects{true, append([]corev1.NodeAddress{{Type: "Other", Address: "x"}}, home...), 1}, 0, passed},
+		"fewer, where that is fine":    {Rules{Subset: true}, request(named()), Objects{true, home, 1}, 0, passed},
+		"more, where fewer is fine":    {Rules{Subset: true}, request(at("10.1.2.3", "10.1.2.4")), Objects{true, home, 1}, 0, ips},
+		"names are compared exactly": {strict, request(named("N")), Objects{true, home, 1}, 0, Verdict{
+			Outcome: "deny", Reason: "dns-names", Message: "DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(tc.rules.JudgeObjects(tc.request, tc.objects, tc.age)).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestAllReasonsAreLabelValues(t *testing.T) {
+	g := NewWithT(t)
+	for _, reason := range AllReasons() {
+		g.Expect(string(reason)).To(MatchRegexp("^[a-z-]+$"))
+	}
+	g.Expect(AllReasons()).To(HaveLen(14))
+	g.Expect(Flooding("u")).To(Equal(Verdict{Outcome: "deny", Reason: "rate-limit", Message: `too many requests of user "u"`}))
+}
+
+func TestPrefixesThatAreNone(t *testing.T) {
+	_, err := Prefixes([]string{"10.0.0.1"})
+	NewWithT(t).Expect(err).To(MatchError(HavePrefix("read IP prefix: ")))
+}

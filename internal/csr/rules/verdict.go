@@ -1,0 +1,60 @@
+package rules
+
+import "strconv"
+
+// Outcome is what becomes of a request.
+type Outcome string
+
+// The outcomes.
+const (
+	Approve Outcome = "approve"
+	Deny    Outcome = "deny"
+	// Wait means that the Node or the Machine may still come.
+	Wait Outcome = "wait"
+)
+
+// Reason names the check that decided, for metrics.
+type Reason string
+
+// All reasons. AllReasons lists them too.
+const (
+	Passed         Reason = "all-checks-passed"
+	Username       Reason = "username"
+	NoNames        Reason = "no-names"
+	CommonName     Reason = "common-name"
+	Organization   Reason = "organization"
+	Expiration     Reason = "expiration"
+	DeniedIdentity Reason = "denied-identity"
+	DNSPattern     Reason = "dns-pattern"
+	IPPrefix       Reason = "ip-prefix"
+	NodeMissing    Reason = "node-missing"
+	MachineCount   Reason = "machine-count"
+	DNSNames       Reason = "dns-names"
+	IPAddresses    Reason = "ip-addresses"
+	RateLimit      Reason = "rate-limit"
+)
+
+// AllReasons lists all reasons, that of approvals first.
+func AllReasons() []Reason {
+	return []Reason{
+		Passed, Username, NoNames, CommonName, Organization, Expiration, DeniedIdentity, DNSPattern, IPPrefix,
+		NodeMissing, MachineCount, DNSNames, IPAddresses, RateLimit,
+	}
+}
+
+// Verdict is a decision.
+type Verdict struct {
+	Outcome Outcome
+	Reason  Reason
+	// Message is what stands in parentheses in the condition.
+	Message string
+}
+
+// Flooding is the verdict about a request that came after too many others of the same user.
+func Flooding(username string) Verdict {
+	return Verdict{Outcome: Deny, Reason: RateLimit, Message: "too many requests of user " + strconv.Quote(username)}
+}
+
+func approved() Verdict {
+	return Verdict{Outcome: Approve, Reason: Passed, Message: "all checks passed"}
+}

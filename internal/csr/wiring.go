@@ -1,0 +1,160 @@
+// Package csr puts together what decides about the certificates of kubelets. It holds no rules of its own.
+package csr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/prometheus/client_golang/prometheus"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/csr/approver"
+	"github.com/espalier-dev/espalier/internal/csr/quota"
+	"github.com/espalier-dev/espalier/internal/csr/rules"
+	"github.com/espalier-dev/espalier/internal/process"
+)
+
+// machineRemedy is what to do where Machines are not served.
+const machineRemedy = "kubectl apply -f <CRDs of the machine controller manager>, or set espalier.csrApprover.withoutMachines: true, which is weaker"
+
+// Check returns an error if there is nothing to do, or if the sections of the configuration contradict each other.
+func Check(cfg *config.ResourceManagerConfiguration) error {
+	section := cfg.Controllers.KubeletCSRApprover
+	if !section.Enabled {
+		return errors.New("nothing to do: set controllers.kubeletCSRApprover.enabled: true, or do not run csr-approver")
+	}
+	if cfg.Espalier.CSRApprover.WithoutMachines && section.MachineNamespace != "" {
+		return errors.New("controllers.kubeletCSRApprover.machineNamespace and espalier.csrApprover.withoutMachines contradict each other: remove one of them")
+	}
+	return nil
+}
+
+// Needs says what the family asks of its connections.
+func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return process.Needs{}, fmt.Errorf("build scheme: %w", err)
+	}
+	reads := []string{"list", "watch"}
+	needs := process.Needs{
+		Scheme:      scheme,
+		TargetCache: approver.TargetCache(),
+		TargetAccess: []process.Requirement{
+			{Kind: certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), Verbs: reads},
+			{Kind: corev1.SchemeGroupVersion.WithKind("Node"), Verbs: reads},
+		},
+	}
+	if cfg.Espalier.CSRApprover.WithoutMachines {
+		return needs, nil
+	}
+	namespace := cfg.Controllers.KubeletCSRApprover.MachineNamespace
+	needs.SourceCache = approver.SourceCache(namespace)
+	machines := process.Requirement{Kind: approver.MachineKind(), Remedy: machineRemedy}
+	if namespace == "" {
+		machines.Verbs = reads // else they are only needed in one namespace; see checkRights
+	}
+	needs.SourceAccess = []process.Requirement{machines}
+	return needs, nil
+}
+
+// Add adds the controller to the manager of the source cluster.
+func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
+	if err := Check(cfg); err != nil {
+		return err
+	}
+	if err := checkRights(lifetime, clusters, cfg); err != nil {
+		return err
+	}
+	section, own := cfg.Controllers.KubeletCSRApprover, cfg.Espalier.CSRApprover
+	judged, err := judgedBy(section, own)
+	if err != nil {
+		return err
+	}
+	if own.DeniedIdentities.APIServer {
+		ips, err := apiServerIPs(lifetime, clusters.Target.GetAPIReader())
+		if err != nil {
+			return err
+		}
+		judged.DeniedIPs = append(judged.DeniedIPs, ips...)
+	}
+	r := &approver.Reconciler{
+		Target: clusters.Target.GetClient(), Source: clusters.Source.GetClient(), Clock: clusters.Clock,
+		Rules: judged, MachineNamespace: section.MachineNamespace,
+		Metrics: approver.NewMetrics(registry, own.ObserveOnly),
+	}
+	if limit := own.RateLimit; limit != nil {
+		r.Quota = &quota.Quota{Requests: limit.Requests, Period: limit.Period.Duration, MaxDelay: limit.MaxDelay.Duration, Clock: clusters.Clock}
+	}
+	if own.Events || own.ObserveOnly {
+		r.Events = &approver.Events{Recorder: clusters.Target.GetEventRecorder("csr-approver")}
+	}
+	if own.ObserveOnly {
+		r.Observed = &approver.Observed{}
+	}
+	if err := r.SetupWithManager(lifetime, clusters.Source, clusters.Target, ptr.Deref(section.ConcurrentSyncs, 0)); err != nil {
+		return fmt.Errorf("add controller %s: %w", approver.ControllerName, err)
+	}
+	return nil
+}
+
+// judgedBy turns configuration into rules.
+func judgedBy(section config.KubeletCSRApproverController, own config.EspalierCSRApprover) (rules.Rules, error) {
+	judged := rules.Rules{
+		MachineNamespace: section.MachineNamespace, WithoutMachines: own.WithoutMachines,
+		Subset:          own.SubsetOfAddresses,
+		DeniedDNS:       rules.Patterns(own.DeniedIdentities.DNSPatterns),
+		DeniedAPIServer: own.DeniedIdentities.APIServer,
+		AllowUnset:      own.AllowUnsetExpiration,
+	}
+	var err error
+	if judged.DeniedIPs, err = rules.Prefixes(own.DeniedIdentities.IPPrefixes); err != nil {
+		return rules.Rules{}, fmt.Errorf("espalier.csrApprover.deniedIdentities: %w", err)
+	}
+	if own.AllowedDNSPatterns != nil {
+		judged.AllowedDNS = ptr.To(rules.Patterns(*own.AllowedDNSPatterns))
+	}
+	if own.AllowedIPPrefixes != nil {
+		allowed, err := rules.Prefixes(*own.AllowedIPPrefixes)
+		if err != nil {
+			return rules.Rules{}, fmt.Errorf("espalier.csrApprover.allowedIPPrefixes: %w", err)
+		}
+		judged.AllowedIPs = &allowed
+	}
+	if own.MaxExpiration != nil {
+		judged.MaxExpiration = own.MaxExpiration.Duration
+	}
+	if own.WaitForObjects != nil {
+		judged.WaitForObjects = own.WaitForObjects.Duration
+	}
+	return judged, nil
+}
+
+// To know the addresses that espalier.csrApprover.deniedIdentities.apiServer is about.
+// +kubebuilder:rbac:groups="",resources=services,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-csr-approver-target-apiserver
+
+// apiServerIPs reads under which addresses Pods of the target reach its API server. They last as long as the cluster, so
+// they are read once, live.
+func apiServerIPs(ctx context.Context, target client.Reader) ([]netip.Prefix, error) {
+	const remedy = "espalier.csrApprover.deniedIdentities.apiServer needs it; grant it, for example with the roles in deploy/csr-approver"
+	service := &corev1.Service{}
+	if err := target.Get(ctx, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, service); err != nil {
+		return nil, fmt.Errorf("read Service default/kubernetes of the target: %w; %s", err, remedy)
+	}
+	var prefixes []netip.Prefix
+	for _, text := range service.Spec.ClusterIPs {
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, fmt.Errorf("read Service default/kubernetes of the target: cluster IP: %w", err)
+		}
+		prefixes = append(prefixes, netip.PrefixFrom(ip, ip.BitLen()))
+	}
+	return prefixes, nil
+}

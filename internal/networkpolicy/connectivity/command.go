@@ -1,0 +1,172 @@
+// Package connectivity is the subcommand that prints who may talk to whom, by the NetworkPolicies of a live cluster. It
+// only reads.
+package connectivity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/process"
+)
+
+// page is how many objects one answer of the API server holds.
+const page = 500
+
+// The formats of the output.
+const (
+	formatTable = "table"
+	formatDot   = "dot"
+)
+
+// Command returns the subcommand of a program.
+func Command(program process.Program) process.Subcommand {
+	return process.Subcommand{
+		Name:    "connectivity",
+		Purpose: "print which Pods may talk to which, by the NetworkPolicies of the cluster",
+		Run: func(ctx context.Context, args []string, out io.Writer) error {
+			return run(ctx, program, args, out)
+		},
+	}
+}
+
+type flags struct{ namespace, config, output string }
+
+func parse(program process.Program, args []string) (*flags, string, error) {
+	f, help := &flags{}, false
+	set := pflag.NewFlagSet(program.Name+" connectivity", pflag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.SortFlags = false
+	set.StringVarP(&f.namespace, "namespace", "n", "", "only what concerns Pods of this `namespace`; without it, of all")
+	set.StringVarP(&f.output, "output", "o", formatTable, "table, or dot for Graphviz")
+	set.StringVar(&f.config, "config", "", "configuration `file` of the controller: its target cluster counts. Without it, the cluster of your kubeconfig")
+	set.BoolVarP(&help, "help", "h", false, "print this text and exit")
+	if err := set.Parse(args); err != nil {
+		return nil, "", fmt.Errorf("parse command line: %w", err)
+	}
+	switch {
+	case help:
+		return nil, usage(program, set), nil
+	case set.NArg() > 0:
+		return nil, "", fmt.Errorf("parse command line: unexpected argument %q; only flags are taken", set.Arg(0))
+	case f.output != formatTable && f.output != formatDot:
+		return nil, "", fmt.Errorf("parse command line: --output must be table or dot, not %q", f.output)
+	}
+	return f, "", nil
+}
+
+func usage(program process.Program, set *pflag.FlagSet) string {
+	return fmt.Sprintf(`Prints which Pods may talk to which, computed from all NetworkPolicies of a cluster, whoever made them, and the Pods that run
+in it. Both sides count: what the policies of the sender let out and those of the receiver let in. Pods of one workload are
+one line. Pairs that no policy restricts are not listed; workloads without a policy are named below the table. Address ranges
+are printed as they are; whether Pods have addresses in them is not looked at. You need to be allowed to list namespaces,
+pods and networkpolicies. Nothing is changed.
+
+Usage:
+  %s connectivity [-n NAMESPACE] [-o table|dot] [--config FILE]
+
+Flags:
+%s`, program.Name, set.FlagUsages())
+}
+
+func run(ctx context.Context, program process.Program, args []string, out io.Writer) error {
+	f, help, err := parse(program, args)
+	if err != nil {
+		return fmt.Errorf("%w; see %s connectivity --help", err, program.Name)
+	}
+	if help != "" {
+		_, err = io.WriteString(out, help)
+		return err //nolint:wrapcheck // there is nobody left to tell
+	}
+	reader, err := connect(ctx, program, f.config)
+	if err != nil {
+		return err
+	}
+	cluster, err := read(ctx, reader)
+	if err != nil {
+		return err
+	}
+	if _, exists := cluster.Namespaces[f.namespace]; f.namespace != "" && !exists {
+		return fmt.Errorf("namespace %q does not exist", f.namespace)
+	}
+	report, err := Evaluate(*cluster, f.namespace)
+	if err != nil {
+		return err
+	}
+	if f.output == formatDot {
+		return report.Dot(out)
+	}
+	return report.Table(out)
+}
+
+// nothingConfigured is the smallest configuration: everything else has defaults.
+const nothingConfigured = "apiVersion: " + config.ResourceManagerAPIVersion + "\nkind: " + config.ResourceManagerKind + "\n"
+
+func connect(ctx context.Context, program process.Program, file string) (client.Reader, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("build scheme: %w", err)
+	}
+	if file != "" {
+		_, setup, err := process.LoadFile(program, file, config.ResourceManager)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it says what it was about
+		}
+		connections, err := setup.Dial(ctx, scheme)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it says what it was about
+		}
+		return connections.Target.Client, nil
+	}
+	cfg, _, err := config.ResourceManager([]byte(nothingConfigured))
+	if err != nil {
+		return nil, fmt.Errorf("fill in defaults: %w", err)
+	}
+	setup := &process.Setup{Program: program, Config: cfg.Process(), Log: logr.Discard()}
+	connections, err := setup.DialAsUser(scheme)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was about
+	}
+	return connections.Target.Client, nil
+}
+
+// read lists what counts, live.
+func read(ctx context.Context, reader client.Reader) (*Cluster, error) {
+	cluster := &Cluster{Namespaces: map[string]labels.Set{}}
+	namespaces := &corev1.NamespaceList{}
+	err := pages(ctx, reader, namespaces, func() {
+		for i := range namespaces.Items {
+			cluster.Namespaces[namespaces.Items[i].Name] = namespaces.Items[i].Labels
+		}
+	})
+	policies, pods := &networkingv1.NetworkPolicyList{}, &corev1.PodList{}
+	return cluster, errors.Join(err,
+		pages(ctx, reader, policies, func() { cluster.Policies = append(cluster.Policies, policies.Items...) }),
+		pages(ctx, reader, pods, func() { cluster.Pods = append(cluster.Pods, pods.Items...) }),
+	)
+}
+
+// pages calls take for each page of a list.
+func pages(ctx context.Context, reader client.Reader, list client.ObjectList, take func()) error {
+	next := ""
+	for {
+		if err := reader.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {
+			return fmt.Errorf("list what the cluster holds: %w", err)
+		}
+		take()
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}

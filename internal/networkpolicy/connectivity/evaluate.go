@@ -1,0 +1,261 @@
+package connectivity
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// anywhere is all Pods and everything outside.
+const anywhere = "(anywhere)"
+
+// Cluster is what the report is computed from.
+type Cluster struct {
+	// Namespaces are the labels of all namespaces by name.
+	Namespaces map[string]labels.Set
+	Pods       []corev1.Pod
+	Policies   []networkingv1.NetworkPolicy
+}
+
+// Report says who may talk to whom, as far as policies restrict it.
+type Report struct {
+	Edges []Edge
+	// OpenIngress and OpenEgress are workloads that no policy selects for that direction: they may receive from, or send to,
+	// everybody who may on the other side. Pairs that are open on both sides have no edge.
+	OpenIngress, OpenEgress []string
+	// OnHostNetwork counts Pods that policies do not concern.
+	OnHostNetwork int
+	// namespaces are those of the workloads, by name; what is outside has none.
+	namespaces map[string]string
+}
+
+// Edge says that From may talk to To. Workloads are "namespace/name"; what is outside is in parentheses, or a CIDR.
+type Edge struct {
+	From, To string
+	// Ports is as it is printed.
+	Ports string
+}
+
+// rule is a rule of either direction.
+type rule struct {
+	direction networkingv1.PolicyType
+	peers     []networkingv1.NetworkPolicyPeer
+	ports     []networkingv1.NetworkPolicyPort
+}
+
+func rulesOf(policy *networkingv1.NetworkPolicy) []rule {
+	rules := make([]rule, 0, len(policy.Spec.Ingress)+len(policy.Spec.Egress))
+	for _, each := range policy.Spec.Ingress {
+		rules = append(rules, rule{networkingv1.PolicyTypeIngress, each.From, each.Ports})
+	}
+	for _, each := range policy.Spec.Egress {
+		rules = append(rules, rule{networkingv1.PolicyTypeEgress, each.To, each.Ports})
+	}
+	return rules
+}
+
+// side is what policies say about one direction of one group.
+type side struct {
+	// restricted is false if no policy selects the group for this direction.
+	restricted bool
+	rules      []sideRule
+}
+
+// sideRule is a rule with its peers found.
+type sideRule struct {
+	ports []networkingv1.NetworkPolicyPort
+	// everybody says that the rule names no peers.
+	everybody bool
+	groups    map[*group]bool
+	blocks    []string
+}
+
+// evaluator holds what is computed once.
+type evaluator struct {
+	Cluster
+
+	groups []*group
+	// sides are by direction.
+	sides map[networkingv1.PolicyType]map[*group]*side
+}
+
+// Evaluate computes the report. With a namespace, it is about the workloads in it only. It fails for selectors that the
+// API server would not have stored.
+func Evaluate(cluster Cluster, namespace string) (*Report, error) {
+	e := &evaluator{Cluster: cluster, sides: map[networkingv1.PolicyType]map[*group]*side{
+		networkingv1.PolicyTypeIngress: {}, networkingv1.PolicyTypeEgress: {},
+	}}
+	report := &Report{namespaces: map[string]string{}}
+	e.groups, report.OnHostNetwork = groups(cluster.Pods, cluster.Policies)
+	for _, g := range e.groups {
+		report.namespaces[g.name] = g.namespace
+		e.sides[networkingv1.PolicyTypeIngress][g], e.sides[networkingv1.PolicyTypeEgress][g] = &side{}, &side{}
+	}
+	for i := range cluster.Policies {
+		if err := e.take(&cluster.Policies[i]); err != nil {
+			return nil, fmt.Errorf("evaluate NetworkPolicy %s/%s: %w", cluster.Policies[i].Namespace, cluster.Policies[i].Name, err)
+		}
+	}
+	concerns := func(g *group) bool { return namespace == "" || g.namespace == namespace }
+	for _, from := range e.groups {
+		for _, to := range e.groups {
+			if concerns(from) || concerns(to) {
+				report.Edges = append(report.Edges, e.between(from, to)...)
+			}
+		}
+		if concerns(from) {
+			e.alone(report, from)
+		}
+	}
+	slices.SortFunc(report.Edges, func(a, b Edge) int {
+		return strings.Compare(a.From+"\x00"+a.To+"\x00"+a.Ports, b.From+"\x00"+b.To+"\x00"+b.Ports)
+	})
+	report.Edges = slices.Compact(report.Edges)
+	return report, nil
+}
+
+// take adds a policy to the groups that it selects.
+func (e *evaluator) take(policy *networkingv1.NetworkPolicy) error {
+	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+	if err != nil {
+		return err //nolint:wrapcheck // the caller names the policy
+	}
+	rules := map[networkingv1.PolicyType][]sideRule{}
+	for _, each := range rulesOf(policy) {
+		found, err := e.find(policy.Namespace, each)
+		if err != nil {
+			return err
+		}
+		rules[each.direction] = append(rules[each.direction], found)
+	}
+	for _, g := range e.groups {
+		if g.namespace != policy.Namespace || !selector.Matches(g.labels) {
+			continue
+		}
+		for _, direction := range policy.Spec.PolicyTypes {
+			selected := e.sides[direction][g]
+			selected.restricted = true
+			selected.rules = append(selected.rules, rules[direction]...)
+		}
+	}
+	return nil
+}
+
+// find looks up the peers of a rule of a policy in a namespace.
+func (e *evaluator) find(namespace string, r rule) (sideRule, error) {
+	found := sideRule{ports: r.ports, everybody: len(r.peers) == 0, groups: map[*group]bool{}}
+	for _, peer := range r.peers {
+		if peer.IPBlock != nil {
+			found.blocks = append(found.blocks, describeBlock(peer.IPBlock))
+			continue
+		}
+		pods, err := selectorOf(peer.PodSelector)
+		if err != nil {
+			return found, err
+		}
+		namespaces, err := selectorOf(peer.NamespaceSelector)
+		if err != nil {
+			return found, err
+		}
+		for _, g := range e.groups {
+			inNamespace := g.namespace == namespace
+			if peer.NamespaceSelector != nil {
+				inNamespace = namespaces.Matches(e.Namespaces[g.namespace])
+			}
+			if inNamespace && pods.Matches(g.labels) {
+				found.groups[g] = true
+			}
+		}
+	}
+	return found, nil
+}
+
+// selectorOf takes a missing selector for one that matches everything.
+func selectorOf(selector *metav1.LabelSelector) (labels.Selector, error) {
+	if selector == nil {
+		return labels.Everything(), nil
+	}
+	return metav1.LabelSelectorAsSelector(selector) //nolint:wrapcheck // the caller names the policy
+}
+
+func describeBlock(block *networkingv1.IPBlock) string {
+	if len(block.Except) == 0 {
+		return block.CIDR
+	}
+	return block.CIDR + " except " + strings.Join(block.Except, " ")
+}
+
+// between returns what one group may send to another, if one of them is restricted. What an edge from or to anywhere says
+// already is left out.
+func (e *evaluator) between(from, to *group) []Edge {
+	out, in := e.sides[networkingv1.PolicyTypeEgress][from], e.sides[networkingv1.PolicyTypeIngress][to]
+	if !out.restricted && !in.restricted {
+		return nil
+	}
+	sent, received := allPorts(), allPorts()
+	if out.restricted {
+		sent = out.ports(to, to, in.restricted)
+	}
+	if in.restricted {
+		received = in.ports(from, to, out.restricted)
+	}
+	allowed := intersection(sent, received)
+	if len(allowed) == 0 {
+		return nil
+	}
+	return []Edge{{From: from.name, To: to.name, Ports: allowed.String()}}
+}
+
+// ports unites what rules allow for a peer; rules without peers count only if everybody is true. Numbers are those of the
+// Pods at the receiving end.
+func (s *side) ports(peer, receiver *group, everybody bool) ports {
+	var allowed ports
+	for _, each := range s.rules {
+		if each.groups[peer] || each.everybody && everybody {
+			allowed = append(allowed, resolve(each.ports, receiver)...)
+		}
+	}
+	return union(allowed)
+}
+
+// alone adds what concerns one group and what is no group, and whether it is open.
+func (e *evaluator) alone(report *Report, g *group) {
+	in, out := e.sides[networkingv1.PolicyTypeIngress][g], e.sides[networkingv1.PolicyTypeEgress][g]
+	if !in.restricted {
+		report.OpenIngress = append(report.OpenIngress, g.name)
+	}
+	if !out.restricted {
+		report.OpenEgress = append(report.OpenEgress, g.name)
+	}
+	for outside, allowed := range in.outside(g) {
+		report.Edges = append(report.Edges, Edge{From: outside, To: g.name, Ports: allowed.String()})
+	}
+	for outside, allowed := range out.outside(nil) {
+		report.Edges = append(report.Edges, Edge{From: g.name, To: outside, Ports: allowed.String()})
+	}
+}
+
+// outside returns the ports for everybody and for address ranges.
+func (s *side) outside(receiver *group) map[string]ports {
+	found := map[string]ports{}
+	for _, each := range s.rules {
+		names := each.blocks
+		if each.everybody {
+			names = []string{anywhere}
+		}
+		for _, name := range names {
+			found[name] = union(found[name], resolve(each.ports, receiver))
+		}
+	}
+	for name, allowed := range found {
+		if len(allowed) == 0 {
+			delete(found, name)
+		}
+	}
+	return found
+}

@@ -1,0 +1,115 @@
+package connectivity
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// group is Pods of one workload that no policy tells apart.
+type group struct {
+	namespace string
+	// name is "namespace/workload", with a number after it if policies tell Pods of the workload apart.
+	name   string
+	labels labels.Set
+	named  map[namedPort][]int32
+}
+
+type namedPort struct {
+	protocol corev1.Protocol
+	name     string
+}
+
+// groups puts Pods together, sorted by name. Pods that are finished, and those with the network of their node, which
+// policies do not concern, are left out; the latter are counted.
+func groups(pods []corev1.Pod, policies []networkingv1.NetworkPolicy) (found []*group, onHostNetwork int) {
+	keys := usedLabels(policies)
+	byKey, perName := map[string]*group{}, map[string]int{}
+	slices.SortFunc(pods, func(a, b corev1.Pod) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		if pod.Spec.HostNetwork {
+			onHostNetwork++
+			continue
+		}
+		g := &group{namespace: pod.Namespace, name: pod.Namespace + "/" + workload(pod), labels: labels.Set{}, named: namedPorts(pod)}
+		for _, key := range keys {
+			if value, ok := pod.Labels[key]; ok {
+				g.labels[key] = value
+			}
+		}
+		key := fmt.Sprint(g.name, g.labels, g.named)
+		if byKey[key] != nil {
+			continue
+		}
+		byKey[key] = g
+		perName[g.name]++
+		if n := perName[g.name]; n > 1 {
+			g.name = fmt.Sprintf("%s#%d", g.name, n)
+		}
+		found = append(found, g)
+	}
+	slices.SortFunc(found, func(a, b *group) int { return strings.Compare(a.name, b.name) })
+	return found, onHostNetwork
+}
+
+// workload is the name of what a Pod was made by: its controller, or the Deployment of that ReplicaSet, or itself.
+func workload(pod *corev1.Pod) string {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return pod.Name
+	}
+	if hash := pod.Labels["pod-template-hash"]; owner.Kind == "ReplicaSet" && hash != "" {
+		return strings.TrimSuffix(owner.Name, "-"+hash)
+	}
+	return owner.Name
+}
+
+func namedPorts(pod *corev1.Pod) map[namedPort][]int32 {
+	named := map[namedPort][]int32{}
+	for _, container := range pod.Spec.Containers {
+		for _, port := range container.Ports {
+			if port.Name != "" {
+				key := namedPort{port.Protocol, port.Name}
+				named[key] = append(named[key], port.ContainerPort)
+			}
+		}
+	}
+	return named
+}
+
+// usedLabels lists the keys of Pod labels that policies select by, sorted.
+func usedLabels(policies []networkingv1.NetworkPolicy) []string {
+	used := map[string]bool{}
+	add := func(selector *metav1.LabelSelector) {
+		if selector == nil {
+			return
+		}
+		for key := range selector.MatchLabels {
+			used[key] = true
+		}
+		for _, expression := range selector.MatchExpressions {
+			used[expression.Key] = true
+		}
+	}
+	for i := range policies {
+		add(&policies[i].Spec.PodSelector)
+		for _, rule := range rulesOf(&policies[i]) {
+			for _, peer := range rule.peers {
+				add(peer.PodSelector)
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(used))
+}

@@ -1,0 +1,115 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
+)
+
+// fingerprintKey holds, in our cache only, the fingerprint of a policy whose spec and description are not kept.
+const fingerprintKey = "espalier.dev/fingerprint"
+
+// CacheOptions keep of each object what the controller goes by: of policies with both labels a fingerprint, of Services
+// the selector, the ports and our annotations, of namespaces the labels, of Ingresses the rules. Ingresses are watched
+// only if they count.
+func CacheOptions(ingresses bool) (cache.Options, error) {
+	ours, err := ourPolicies()
+	if err != nil {
+		return cache.Options{}, err
+	}
+	byObject := map[client.Object]cache.ByObject{
+		&corev1.Service{}:             {Transform: keepOfService},
+		&corev1.Namespace{}:           {Transform: keepOfNamespace},
+		&networkingv1.NetworkPolicy{}: {Transform: keepOfPolicy, Label: ours},
+	}
+	if ingresses {
+		byObject[&networkingv1.Ingress{}] = cache.ByObject{Transform: keepOfIngress}
+	}
+	return cache.Options{ByObject: byObject}, nil
+}
+
+// ourPolicies selects policies that have both labels, with any values.
+func ourPolicies() (labels.Selector, error) {
+	selector := labels.NewSelector()
+	for _, key := range []string{resourcesv1alpha1.NetworkingServiceName, resourcesv1alpha1.NetworkingServiceNamespace} {
+		has, err := labels.NewRequirement(key, selection.Exists, nil)
+		if err != nil {
+			return nil, fmt.Errorf("select policies by label %s: %w", key, err)
+		}
+		selector = selector.Add(*has)
+	}
+	return selector, nil
+}
+
+// identity is the part of an object's metadata that events, deletions and deletion checks need.
+func identity(object metav1.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
+		ResourceVersion: object.GetResourceVersion(), DeletionTimestamp: object.GetDeletionTimestamp(),
+	}
+}
+
+func keepOfService(object any) (any, error) {
+	service, ok := object.(*corev1.Service)
+	if !ok {
+		return object, nil
+	}
+	kept := &corev1.Service{TypeMeta: service.TypeMeta, ObjectMeta: identity(service)}
+	kept.Spec.Selector = service.Spec.Selector
+	for _, p := range service.Spec.Ports {
+		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Port, TargetPort: p.TargetPort})
+	}
+	prefix := strings.TrimSuffix(resourcesv1alpha1.NetworkingFromPrefix, "from-")
+	for key, value := range service.Annotations {
+		if strings.HasPrefix(key, prefix) {
+			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, value)
+		}
+	}
+	return kept, nil
+}
+
+func keepOfNamespace(object any) (any, error) {
+	namespace, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return object, nil
+	}
+	kept := &metav1.PartialObjectMetadata{TypeMeta: namespace.TypeMeta, ObjectMeta: identity(namespace)}
+	kept.Labels = namespace.Labels
+	return kept, nil
+}
+
+// keepOfPolicy may see what it has returned; only that has no creation timestamp.
+func keepOfPolicy(object any) (any, error) {
+	policy, ok := object.(*networkingv1.NetworkPolicy)
+	if !ok || policy.CreationTimestamp.IsZero() {
+		return object, nil
+	}
+	kept := &networkingv1.NetworkPolicy{TypeMeta: policy.TypeMeta, ObjectMeta: identity(policy)}
+	for _, key := range []string{resourcesv1alpha1.NetworkingServiceName, resourcesv1alpha1.NetworkingServiceNamespace} {
+		if value, ok := policy.Labels[key]; ok {
+			metav1.SetMetaDataLabel(&kept.ObjectMeta, key, value)
+		}
+	}
+	kept.Annotations = map[string]string{fingerprintKey: desired.Fingerprint(policy)}
+	return kept, nil
+}
+
+func keepOfIngress(object any) (any, error) {
+	ingress, ok := object.(*networkingv1.Ingress)
+	if !ok {
+		return object, nil
+	}
+	kept := &networkingv1.Ingress{TypeMeta: ingress.TypeMeta, ObjectMeta: identity(ingress)}
+	kept.Spec.Rules = ingress.Spec.Rules
+	return kept, nil
+}

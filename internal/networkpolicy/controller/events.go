@@ -1,0 +1,135 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
+)
+
+// Reasons of the Events that are sent about Services. Each is sent again only when its text changes.
+const (
+	// ReasonInvalidAnnotation: an annotation cannot be carried out; the policies stay as they are.
+	ReasonInvalidAnnotation = "InvalidAnnotation"
+	// ReasonKeysTooLong: keys of client labels were too long, and shorter ones are used.
+	ReasonKeysTooLong = "PodLabelSelectorKeysTooLong"
+	// ReasonNamesTooLong: names of policies were too long, and shorter ones are used.
+	ReasonNamesTooLong = "PolicyNamesTooLong"
+	// ReasonNameTaken: a name that is wanted belongs to a policy that is not the Service's; that is left alone.
+	ReasonNameTaken = "PolicyNameTaken"
+	// ReasonNamespaceMissing: the ingress controller's namespace does not exist.
+	ReasonNamespaceMissing = "IngressControllerNamespaceMissing"
+	// ReasonFailed: the API server refused a change.
+	ReasonFailed = "PolicyChangeFailed"
+	// ReasonDifference: the controller only observes, and would have changed policies.
+	ReasonDifference = "PoliciesDiffer"
+)
+
+// maxNote is how long the text of an Event may be.
+const maxNote = 1000
+
+// Events tells, in the target cluster, what happened to Services.
+type Events struct {
+	Recorder events.EventRecorder
+	Told     *Told
+}
+
+// tell sends those notes about a Service that it has not sent in the last run. Complete says that notes are all that
+// there is to say, so that others are forgotten.
+func (e *Events) tell(f *facts, kind, reason string, notes []string, complete bool) {
+	news := e.Told.news(f.key, reason, notes, complete)
+	if len(news) == 0 {
+		return
+	}
+	note := strings.Join(news, "; ")
+	if len(note) > maxNote {
+		note = strings.ToValidUTF8(note[:maxNote], "") + "…"
+	}
+	e.Recorder.Eventf(f.service, nil, kind, reason, "Reconcile", "%s", note)
+}
+
+func (e *Events) warn(f *facts, reason string, notes []string, complete bool) {
+	e.tell(f, corev1.EventTypeWarning, reason, notes, complete)
+}
+
+func (e *Events) faults(f *facts) {
+	notes := make([]string, 0, len(f.faults))
+	for _, fault := range f.faults {
+		notes = append(notes, fmt.Sprintf("Service %s: %s. The policies it is about stay as they are", f.key, fault))
+	}
+	e.warn(f, ReasonInvalidAnnotation, notes, f.whole)
+}
+
+func (e *Events) shortened(f *facts) {
+	e.warn(f, ReasonKeysTooLong, shortened("label key", "give it to client Pods, or shorten names", f.set.LongKeys), f.whole)
+	e.warn(f, ReasonNamesTooLong, shortened("policy name", "nothing needs to be done", f.set.LongNames), f.whole)
+}
+
+func shortened(what, remedy string, list []desired.Shortened) []string {
+	notes := make([]string, 0, len(list))
+	for _, each := range list {
+		notes = append(notes, fmt.Sprintf("The %s %s is too long, %s is used instead: %s", what, shortText(each.Long), each.Short, remedy))
+	}
+	return notes
+}
+
+// shortText keeps the beginning of a text that users may make as long as they like.
+func shortText(text string) string {
+	const length = 300
+	if len(text) > length {
+		return text[:length] + "…"
+	}
+	return text
+}
+
+func (e *Events) missing(f *facts) {
+	var notes []string
+	if f.missing != "" {
+		notes = []string{fmt.Sprintf("Namespace %s of the ingress controller does not exist or is being deleted: create it, or correct controllers.networkPolicy.ingressControllerSelector; no policy is created in it until then", f.missing)}
+	}
+	e.warn(f, ReasonNamespaceMissing, notes, f.whole)
+}
+
+func (e *Events) conflicts(f *facts, conflicts []conflict) {
+	notes := make([]string, 0, len(conflicts)+len(f.set.Clashes))
+	for _, each := range conflicts {
+		notes = append(notes, fmt.Sprintf("NetworkPolicy %s exists and belongs to %s; it is left alone: rename or delete it", each.policy, each.by))
+	}
+	for _, key := range f.set.Clashes {
+		notes = append(notes, fmt.Sprintf("NetworkPolicy %s is wanted twice for different traffic, the second time is left out: rename an alias, a port or a namespace", key))
+	}
+	slices.Sort(notes)
+	e.warn(f, ReasonNameTaken, notes, f.whole)
+}
+
+func (e *Events) failures(f *facts, failures []error) {
+	var notes []string
+	if len(failures) > 0 {
+		notes = []string{fmt.Sprintf("%d NetworkPolicies could not be changed and are tried again, one of them: %v", len(failures), failures[0])}
+	}
+	e.warn(f, ReasonFailed, notes, true)
+}
+
+func (r *Reconciler) tellFaults(f *facts) {
+	r.Events.faults(f)
+	r.Events.missing(f)
+	r.Events.shortened(f)
+}
+
+// tellDifference tells what an observing controller would do.
+func (r *Reconciler) tellDifference(f *facts, changes []change) {
+	if !r.ObserveOnly {
+		return
+	}
+	var notes []string
+	if text := describeChanges(changes); text != "" {
+		notes = []string{text}
+	}
+	r.Events.conflicts(f, f.conflicts)
+	r.Events.tell(f, corev1.EventTypeNormal, ReasonDifference, notes, true)
+	r.Metrics.differ(f.key, count(changes))
+}

@@ -1,0 +1,65 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
+)
+
+// ControllerName names the controller in logs and metrics.
+const ControllerName = "networkpolicy"
+
+const namespaceSelectors = resourcesv1alpha1.NetworkingNamespaceSelectors
+
+// The pause between attempts at a Service that fails grows from the one to the other.
+const (
+	shortestPause = 5 * time.Millisecond
+	longestPause  = time.Minute
+)
+
+// SetupWithManager adds the controller to the manager of the source cluster; it watches the target.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, target cluster.Cluster, workers int, cacheSyncTimeout time.Duration) error {
+	if err := target.GetFieldIndexer().IndexField(ctx, &networkingv1.NetworkPolicy{}, serviceIndex, serviceOf); err != nil {
+		return fmt.Errorf("index NetworkPolicies by Service: %w", err)
+	}
+	caches := target.GetCache()
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named(ControllerName).
+		WatchesRawSource(source.Kind(caches, &corev1.Service{}, r.serviceEvents())).
+		WatchesRawSource(source.Kind(caches, newNamespace(), r.namespaceEvents())).
+		WatchesRawSource(source.Kind(caches, &networkingv1.NetworkPolicy{}, r.policyEvents()))
+	if r.IngressController != nil {
+		b = b.WatchesRawSource(source.Kind(caches, &networkingv1.Ingress{}, r.ingressEvents()))
+	}
+	return b.WithOptions(controller.Options{ //nolint:wrapcheck // the caller names the controller
+		MaxConcurrentReconciles: workers,
+		CacheSyncTimeout:        cacheSyncTimeout,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
+	}).Complete(r)
+}
+
+// serviceOf is the index of policies.
+func serviceOf(object client.Object) []string {
+	policy, ok := object.(*networkingv1.NetworkPolicy)
+	if !ok {
+		return nil
+	}
+	owner, owned := desired.Owner(policy)
+	if !owned {
+		return nil
+	}
+	return []string{owner.String()}
+}

@@ -1,0 +1,179 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
+)
+
+// fieldOwner is our name in managedFields.
+const fieldOwner = client.FieldOwner("espalier")
+
+// outcome is what became of changes.
+type outcome struct {
+	mu        sync.Mutex
+	done      map[string]int // by action
+	conflicts []conflict
+	failures  []error
+}
+
+// write makes all changes, at once as far as there are slots, and goes on after failures.
+func (r *Reconciler) write(ctx context.Context, service types.NamespacedName, changes []change) *outcome {
+	o := &outcome{done: map[string]int{}}
+	var group sync.WaitGroup
+	for _, each := range changes {
+		r.Slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-r.Slots }()
+			o.add(each, r.writeOne(ctx, service, each))
+		})
+	}
+	group.Wait()
+	for action, n := range o.done {
+		r.Metrics.wrote(action, n)
+	}
+	return o
+}
+
+// add notes what became of one change.
+func (o *outcome) add(c change, result result) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if result.written {
+		o.done[c.action]++
+	}
+	if result.takenBy != "" {
+		o.conflicts = append(o.conflicts, conflict{policy: c.policy, by: result.takenBy})
+	}
+	if result.err != nil {
+		o.failures = append(o.failures, fmt.Errorf("%s NetworkPolicy %s: %w", c.action, c.policy, result.err))
+	}
+}
+
+// result is what became of one change.
+type result struct {
+	written bool
+	takenBy string
+	err     error
+}
+
+func (r *Reconciler) writeOne(ctx context.Context, service types.NamespacedName, c change) result {
+	fingerprint := gone
+	if c.want != nil {
+		fingerprint = desired.Fingerprint(c.want)
+	}
+	r.Writes.begin(service, c.policy, fingerprint)
+	done := r.send(ctx, service, c)
+	if !done.written {
+		r.Writes.fail(service, c.policy)
+	}
+	return done
+}
+
+func (r *Reconciler) send(ctx context.Context, service types.NamespacedName, c change) result {
+	switch {
+	case c.action != actionCreate && c.have.version == "":
+		return r.live(ctx, service, c)
+	case c.action == actionUpdate:
+		return r.update(ctx, c.want, c.have.version)
+	case c.action == actionDelete:
+		return r.remove(ctx, c.policy, c.have)
+	}
+	err := r.Writer.Create(ctx, c.want.DeepCopy(), fieldOwner)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return r.live(ctx, service, c)
+	case apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// The cache does not know yet that the namespace goes or is gone; it will tell.
+		log.FromContext(ctx).V(1).Info("Did not create a NetworkPolicy in a namespace that goes", "policy", c.policy)
+		return result{}
+	}
+	return result{written: err == nil, err: err}
+}
+
+// live decides by what is in the cluster, because the cache does not have it.
+func (r *Reconciler) live(ctx context.Context, service types.NamespacedName, c change) result {
+	found := &networkingv1.NetworkPolicy{}
+	err := r.Live.Get(ctx, c.policy, found)
+	if apierrors.IsNotFound(err) && c.action == actionDelete {
+		return result{}
+	}
+	if err != nil {
+		return result{err: err}
+	}
+	owner, owned := desired.Owner(found)
+	switch {
+	case c.want == nil && owner != service, c.want == nil && !owned:
+		return result{}
+	case c.want == nil:
+		return r.remove(ctx, c.policy, existing{uid: found.UID, version: found.ResourceVersion})
+	case owned && owner != service:
+		return result{takenBy: fmt.Sprintf("Service %s", owner)}
+	case !owned && !looksLikeOurs(found, c.want):
+		return result{takenBy: "somebody else: it has not both labels of a Service, another spec and another description"}
+	case owned && desired.Fingerprint(found) == desired.Fingerprint(c.want):
+		return result{}
+	}
+	if !owned {
+		log.FromContext(ctx).Info("Takes over a NetworkPolicy without labels", "policy", c.policy)
+	}
+	return r.update(ctx, c.want, found.ResourceVersion)
+}
+
+// looksLikeOurs tells whether a policy without our labels is ours nevertheless: it allows exactly what we want, or says
+// exactly what ours says.
+func looksLikeOurs(found, want *networkingv1.NetworkPolicy) bool {
+	return desired.SameSpec(found, want) || desired.SameDescription(found, want)
+}
+
+// update writes everything that we decide, unless somebody has written since. Foreign labels and annotations stay.
+func (r *Reconciler) update(ctx context.Context, want *networkingv1.NetworkPolicy, version string) result {
+	patch, err := replacement(want, version)
+	if err != nil {
+		return result{err: err}
+	}
+	target := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
+	err = r.Writer.Patch(ctx, target, client.RawPatch(types.StrategicMergePatchType, patch), fieldOwner)
+	return result{written: err == nil, err: err}
+}
+
+// replacement is a strategic merge patch: it alone can replace the spec and merge the rest in one request.
+func replacement(want *networkingv1.NetworkPolicy, version string) ([]byte, error) {
+	data, err := json.Marshal(struct {
+		Metadata map[string]any `json:"metadata"`
+		Spec     any            `json:"spec"`
+	}{
+		Metadata: map[string]any{"resourceVersion": version, "labels": want.Labels, "annotations": want.Annotations},
+		Spec: struct {
+			networkingv1.NetworkPolicySpec `json:",inline"`
+
+			Patch string `json:"$patch"`
+		}{want.Spec, "replace"},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode patch: %w", err)
+	}
+	return data, nil
+}
+
+// remove deletes a policy only if it is still as it was found.
+func (r *Reconciler) remove(ctx context.Context, policy types.NamespacedName, have existing) result {
+	target := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: policy.Namespace, Name: policy.Name}}
+	err := r.Writer.Delete(ctx, target, client.Preconditions{UID: ptr.To(have.uid), ResourceVersion: ptr.To(have.version)})
+	if apierrors.IsNotFound(err) {
+		return result{}
+	}
+	return result{written: err == nil, err: err}
+}

@@ -1,0 +1,126 @@
+// Package networkpolicy puts together what derives NetworkPolicies from Services. It holds no rules of its own.
+package networkpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/networkpolicy/controller"
+	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
+	"github.com/espalier-dev/espalier/internal/process"
+)
+
+// Needs says what the family asks of its connections: nothing if it is switched off.
+func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return process.Needs{}, fmt.Errorf("build scheme: %w", err)
+	}
+	section := cfg.Controllers.NetworkPolicy
+	if !section.Enabled {
+		return process.Needs{Scheme: scheme}, nil
+	}
+	ingresses := section.IngressControllerSelector != nil
+	cached, err := controller.CacheOptions(ingresses)
+	if err != nil {
+		return process.Needs{}, err //nolint:wrapcheck // it says what it was about
+	}
+	return process.Needs{Scheme: scheme, TargetCache: cached, TargetAccess: access(ingresses, observeOnly(cfg))}, nil
+}
+
+// access is what the process checks at start.
+func access(ingresses, observeOnly bool) []process.Requirement {
+	read := []string{"list", "watch"}
+	policies := []string{"get", "list", "watch", "create", "patch", "delete"}
+	if observeOnly {
+		policies = read
+	}
+	required := []process.Requirement{
+		{Kind: corev1.SchemeGroupVersion.WithKind("Service"), Verbs: read},
+		{Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Verbs: read},
+		{Kind: networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"), Verbs: policies},
+	}
+	if ingresses {
+		required = append(required, process.Requirement{Kind: networkingv1.SchemeGroupVersion.WithKind("Ingress"), Verbs: read})
+	}
+	return required
+}
+
+func observeOnly(cfg *config.ResourceManagerConfiguration) bool {
+	return ptr.Deref(cfg.Espalier.NetworkPolicy.ObserveOnly, false)
+}
+
+// Add adds the controller to the manager of the source cluster.
+func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
+	section := cfg.Controllers.NetworkPolicy
+	if !section.Enabled {
+		return errors.New("nothing to do, controllers.networkPolicy is switched off: set controllers.networkPolicy.enabled to true, or do not run this binary")
+	}
+	handled, err := selectors(section.NamespaceSelectors)
+	if err != nil {
+		return err
+	}
+	ingressController, err := ingressController(section.IngressControllerSelector)
+	if err != nil {
+		return err
+	}
+	told := &controller.Told{}
+	r := &controller.Reconciler{
+		Cached: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(), Writer: clusters.Target.GetClient(),
+		Events:  &controller.Events{Recorder: clusters.Target.GetEventRecorder("netpol-controller"), Told: told},
+		Metrics: controller.NewMetrics(registry, told, observeOnly(cfg)),
+		Scopes:  &controller.Scopes{}, Writes: controller.NewWrites(clusters.Clock), Selections: &controller.Selections{}, Waiting: &controller.Waiting{},
+		Handled: handled, Visible: visible(cfg), IngressController: ingressController, ObserveOnly: observeOnly(cfg),
+		Slots: make(chan struct{}, cfg.Espalier.NetworkPolicy.Requests()),
+	}
+	if err := r.SetupWithManager(lifetime, clusters.Source, clusters.Target, workers(cfg), cfg.Process().CacheSyncTimeout); err != nil {
+		return fmt.Errorf("add controller %s: %w", controller.ControllerName, err)
+	}
+	return nil
+}
+
+// workers are enough to have as many requests in flight as allowed when each Service needs one pair of policies.
+func workers(cfg *config.ResourceManagerConfiguration) int {
+	return max(ptr.Deref(cfg.Controllers.NetworkPolicy.ConcurrentSyncs, 1), cfg.Espalier.NetworkPolicy.Requests()/2)
+}
+
+func selectors(list []metav1.LabelSelector) ([]labels.Selector, error) {
+	parsed := make([]labels.Selector, 0, len(list))
+	for i := range list {
+		selector, err := metav1.LabelSelectorAsSelector(&list[i])
+		if err != nil {
+			return nil, fmt.Errorf("failed parsing namespace selector %d of controllers.networkPolicy.namespaceSelectors: %w", i, err)
+		}
+		parsed = append(parsed, selector)
+	}
+	return parsed, nil
+}
+
+func ingressController(section *config.IngressControllerSelector) (*desired.IngressController, error) {
+	if section == nil {
+		return nil, nil
+	}
+	if section.Namespace == "" {
+		return nil, errors.New("controllers.networkPolicy.ingressControllerSelector.namespace is empty: name the namespace of the ingress controller, or leave the selector out")
+	}
+	return &desired.IngressController{Namespace: section.Namespace, Pods: section.PodSelector}, nil
+}
+
+// visible are the namespaces that the connection to the target is restricted to.
+func visible(cfg *config.ResourceManagerConfiguration) []string {
+	if cfg.TargetClientConnection != nil {
+		return cfg.TargetClientConnection.Namespaces
+	}
+	return cfg.SourceClientConnection.Namespaces
+}

@@ -1,0 +1,142 @@
+package criticalcomponents
+
+import (
+	"cmp"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// facts are all that is known about a Node that waits.
+type facts struct {
+	node *corev1.Node
+	// required are the DaemonSets that must exist, by configuration.
+	required []types.NamespacedName
+	// daemonSets are those whose metadata has the label of critical components, in all namespaces that we see.
+	daemonSets []appsv1.DaemonSet
+	// pods are those on the Node that have the label.
+	pods []corev1.Pod
+	// csiNode is that of the Node; nil if there is none, or if no Pod waits for a driver.
+	csiNode *storagev1.CSINode
+}
+
+// cause is why a Node keeps its taint; a label of a metric.
+type cause string
+
+const (
+	missing      cause = "daemonsets_missing"
+	unscheduled  cause = "daemonsets_unscheduled"
+	unready      cause = "pods_unready"
+	unregistered cause = "csi_drivers_unregistered"
+	// failed: it could not be found out, or the taint could not be removed.
+	failed cause = "error"
+)
+
+// causes lists them all.
+func causes() []cause { return []cause{missing, unscheduled, unready, unregistered, failed} }
+
+// finding is what a Node waits for. Exactly one of objects and drivers is set.
+type finding struct {
+	cause   cause
+	objects []types.NamespacedName
+	drivers []string
+}
+
+type check func(facts) *finding
+
+// judge returns the first thing that the Node waits for; nil if it waits for nothing.
+func judge(f facts) *finding {
+	for _, check := range []check{requiredExist, daemonsScheduled, podsReady, driversRegistered} {
+		if found := check(f); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// requiredExist fails for each DaemonSet that is required and does not exist, or lacks one of the labels.
+func requiredExist(f facts) *finding {
+	critical := map[types.NamespacedName]bool{}
+	for i := range f.daemonSets {
+		critical[nameOf(&f.daemonSets[i])] = labelled(f.daemonSets[i].Spec.Template.Labels)
+	}
+	return findingOf(missing, slices.DeleteFunc(slices.Clone(f.required), func(name types.NamespacedName) bool { return critical[name] }))
+}
+
+// daemonsScheduled fails for each DaemonSet with both labels that should run on the Node and controls no labelled Pod there.
+func daemonsScheduled(f facts) *finding {
+	present := map[types.UID]bool{}
+	for i := range f.pods {
+		if owner := controllerOf(&f.pods[i]); owner != "" {
+			present[owner] = true
+		}
+	}
+	var without []types.NamespacedName
+	for i := range f.daemonSets {
+		if each := &f.daemonSets[i]; labelled(each.Spec.Template.Labels) && !present[each.UID] && shouldRunOn(f.node, each) {
+			without = append(without, nameOf(each))
+		}
+	}
+	return findingOf(unscheduled, without)
+}
+
+// controllerOf returns the UID of the DaemonSet that controls the Pod, or "".
+func controllerOf(pod *corev1.Pod) types.UID {
+	for _, owner := range pod.OwnerReferences {
+		if owner.Controller != nil && *owner.Controller && owner.APIVersion == "apps/v1" && owner.Kind == "DaemonSet" {
+			return owner.UID
+		}
+	}
+	return ""
+}
+
+// podsReady fails for each Pod without the condition Ready=True, whatever its phase.
+func podsReady(f facts) *finding {
+	var waiting []types.NamespacedName
+	for i := range f.pods {
+		if !ready(&f.pods[i]) {
+			waiting = append(waiting, nameOf(&f.pods[i]))
+		}
+	}
+	return findingOf(unready, waiting)
+}
+
+func ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// driversRegistered fails for each driver that a Pod waits for and the CSINode does not list.
+func driversRegistered(f facts) *finding {
+	drivers := missingDrivers(requiredDrivers(f.pods), f.csiNode)
+	if len(drivers) == 0 {
+		return nil
+	}
+	return &finding{cause: unregistered, drivers: drivers}
+}
+
+// findingOf returns nil if there are no objects. Their order is always the same, so that the same finding reads the same.
+func findingOf(why cause, objects []types.NamespacedName) *finding {
+	if len(objects) == 0 {
+		return nil
+	}
+	slices.SortFunc(objects, func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return &finding{cause: why, objects: objects}
+}
+
+func labelled(labels map[string]string) bool {
+	return labels[resourcesv1alpha1.CriticalComponent] == resourcesv1alpha1.CriticalComponentValue
+}
+
+func nameOf(object metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}

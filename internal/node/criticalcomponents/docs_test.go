@@ -1,0 +1,91 @@
+package criticalcomponents
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/config"
+)
+
+func page(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.FromSlash("../../../docs/node-controller.md"))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return string(content)
+}
+
+// firstColumn lists what stands in backticks at the beginning of the rows of a section's tables.
+func firstColumn(t *testing.T, section string) []string {
+	t.Helper()
+	_, text, found := strings.Cut(page(t), "\n## "+section+"\n")
+	NewWithT(t).Expect(found).To(BeTrue())
+	text, _, _ = strings.Cut(text, "\n## ")
+	var cells []string
+	for _, match := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(text, -1) {
+		cells = append(cells, match[1])
+	}
+	slices.Sort(cells)
+	return cells
+}
+
+func TestThePageNamesAllMetrics(t *testing.T) {
+	g := NewWithT(t)
+	registry := prometheus.NewRegistry()
+	NewMetrics(registry)
+	families, err := registry.Gather()
+	g.Expect(err).NotTo(HaveOccurred())
+	var registered []string
+	for _, family := range families {
+		registered = append(registered, family.GetName())
+	}
+	g.Expect(firstColumn(t, "Metrics")).To(Equal(registered))
+	for _, each := range causes() {
+		g.Expect(page(t)).To(ContainSubstring("`" + string(each) + "`"))
+	}
+}
+
+func TestThePageNamesAllEvents(t *testing.T) {
+	reasons := []string{ReasonReady, ReasonMissing, ReasonUnscheduled, ReasonUnready, ReasonUnregistered, ReasonFailed, ReasonInvalidDriver, ReasonInvalidAffinity}
+	slices.Sort(reasons)
+	NewWithT(t).Expect(firstColumn(t, "Events")).To(Equal(reasons))
+}
+
+// The page lists "group/resource: verbs" of what is generated from the code.
+func TestThePageNamesAllRights(t *testing.T) {
+	g := NewWithT(t)
+	content, err := os.ReadFile(filepath.FromSlash("../../../deploy/node-controller/rbac/role.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	var rights []string
+	for document := range strings.SplitSeq(string(content), "\n---\n") {
+		role := &rbacv1.ClusterRole{}
+		g.Expect(yaml.Unmarshal([]byte(document), role)).To(Succeed())
+		for _, rule := range role.Rules {
+			slices.Sort(rule.Verbs)
+			rights = append(rights, strings.Join(slices.Concat(rule.APIGroups, rule.Resources), "/")+": "+strings.Join(rule.Verbs, ", "))
+		}
+	}
+	slices.Sort(rights)
+	g.Expect(firstColumn(t, "Rights")).To(Equal(rights))
+}
+
+func TestThePagesConfigurationIsValid(t *testing.T) {
+	g := NewWithT(t)
+	blocks := regexp.MustCompile("(?s)```yaml\n(apiVersion: resourcemanager.*?)```").FindAllStringSubmatch(page(t), -1)
+	g.Expect(blocks).NotTo(BeEmpty())
+	for _, block := range blocks {
+		cfg, warnings, err := config.ResourceManager([]byte(block[1]))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(warnings).To(BeEmpty())
+		g.Expect(cfg.Validate()).To(BeEmpty())
+		g.Expect(cfg.Controllers.Node.Enabled).To(BeTrue())
+	}
+}

@@ -1,0 +1,72 @@
+package criticalcomponents
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// maxDriverName is the longest name of a CSI driver that a CSINode accepts.
+const maxDriverName = 63
+
+// requiredDrivers returns the CSI drivers that the Pods wait for, sorted, each once. Values that no driver can have are
+// among them, so that a mistake never sets a Node free.
+func requiredDrivers(pods []corev1.Pod) []string {
+	drivers := map[string]bool{}
+	for i := range pods {
+		for key, value := range pods[i].Annotations {
+			if strings.HasPrefix(key, resourcesv1alpha1.WaitForCSINodePrefix) {
+				drivers[value] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(drivers))
+}
+
+// missingDrivers returns those of the required drivers that the CSINode does not list. Nil: there is no CSINode.
+func missingDrivers(required []string, csiNode *storagev1.CSINode) []string {
+	registered := map[string]bool{}
+	if csiNode != nil {
+		for i := range csiNode.Spec.Drivers {
+			registered[csiNode.Spec.Drivers[i].Name] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(required), func(driver string) bool { return registered[driver] })
+}
+
+// badAnnotation is an annotation that waits for a driver that cannot exist.
+type badAnnotation struct{ key, value, why string }
+
+// badAnnotations returns those of a Pod, sorted by key.
+func badAnnotations(pod *corev1.Pod) []badAnnotation {
+	var bad []badAnnotation
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		if !strings.HasPrefix(key, resourcesv1alpha1.WaitForCSINodePrefix) {
+			continue
+		}
+		if why := notADriverName(pod.Annotations[key]); why != "" {
+			bad = append(bad, badAnnotation{key: key, value: pod.Annotations[key], why: why})
+		}
+	}
+	return bad
+}
+
+// notADriverName says why a CSINode cannot list a driver of that name, or "". Upper case is allowed there.
+func notADriverName(name string) string {
+	switch {
+	case name == "":
+		return "it is empty"
+	case len(name) > maxDriverName:
+		return fmt.Sprintf("it has more than %d characters", maxDriverName)
+	case len(validation.IsDNS1123Subdomain(strings.ToLower(name))) > 0:
+		return "only letters, digits, '-' and '.' may be in it, and it begins and ends with a letter or digit"
+	}
+	return ""
+}

@@ -1,0 +1,108 @@
+package criticalcomponents
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// maxNote is the longest note that the Events API accepts, in bytes.
+	maxNote = 1024
+	// maxFault is how much of somebody else's text is repeated in a note.
+	maxFault = 512
+	// maxValue is how much of an annotation is repeated in a note.
+	maxValue = 128
+)
+
+// note says what a Node waits for.
+func (f finding) note() string {
+	switch f.cause {
+	case missing:
+		return "Required node-critical DaemonSets do not exist, or lack the label on their metadata or template: " + listed(f.objects)
+	case unscheduled:
+		return "Node-critical DaemonSets found that were not scheduled to Node yet: " + listed(f.objects)
+	case unready:
+		return "Unready node-critical Pods found on Node: " + listed(f.objects)
+	default:
+		return bounded(fmt.Sprintf("Unready required CSI drivers for Node: %v", bound(f.drivers)), maxNote)
+	}
+}
+
+// bound shortens texts that may be anything.
+func bound(texts []string) []string {
+	short := make([]string, 0, len(texts))
+	for _, text := range texts {
+		short = append(short, bounded(text, maxValue))
+	}
+	return short
+}
+
+// listed names as many objects as fit into a note, and counts the others.
+func listed(objects []types.NamespacedName) string {
+	const room = maxNote - 200 // for what stands before and after
+	var text strings.Builder
+	for i, object := range objects {
+		name := object.String()
+		if i > 0 && text.Len()+len(name) > room {
+			fmt.Fprintf(&text, ", and %d more", len(objects)-i)
+			break
+		}
+		if i > 0 {
+			text.WriteString(", ")
+		}
+		text.WriteString(name)
+	}
+	return text.String()
+}
+
+// related refers to the first of the objects, and says which others there are. Events that differ only in their notes are
+// counted as one, and the later notes are lost: this is what keeps them apart.
+func (f finding) related(node *corev1.Node) *corev1.ObjectReference {
+	if f.cause == unregistered {
+		return &corev1.ObjectReference{APIVersion: "storage.k8s.io/v1", Kind: "CSINode", Name: node.Name, FieldPath: bounded(strings.Join(bound(f.drivers), " "), maxFault)}
+	}
+	reference := &corev1.ObjectReference{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: f.objects[0].Namespace, Name: f.objects[0].Name}
+	if f.cause == unready {
+		reference.APIVersion, reference.Kind = "v1", "Pod"
+	}
+	if others := f.objects[1:]; len(others) > 0 {
+		reference.FieldPath = bounded("and "+listed(others), maxFault)
+	}
+	return reference
+}
+
+// bounded cuts a text to that many bytes, between two characters, and makes it valid UTF-8.
+func bounded(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= limit {
+		return text
+	}
+	end := limit - len("…")
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+func (b badAnnotation) note(node string) string {
+	return bounded(fmt.Sprintf("Annotation %q names no CSI driver: its value %q cannot be one, as %s. Set it to the name that the driver registers with in the CSINode, or remove it; until then Node %q keeps its taint",
+		b.key, bounded(b.value, maxValue), b.why, node), maxNote)
+}
+
+func affinityNote(fault error) string {
+	return bounded(fmt.Sprintf("Part of the required node affinity cannot be parsed and matches no Node, for which no Pod is made and none is waited for: correct it: %v", fault), maxNote)
+}
+
+// failureNote says what to do, if that is known.
+func failureNote(err error) string {
+	remedy := "it is tried again"
+	if apierrors.IsForbidden(err) {
+		remedy = "grant it, for example with the roles in deploy/node-controller; it is tried again"
+	}
+	return fmt.Sprintf("The taint stays because of an error; %s: %s", remedy, bounded(err.Error(), maxFault))
+}

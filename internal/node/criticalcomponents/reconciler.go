@@ -1,0 +1,144 @@
+// Package criticalcomponents frees new Nodes for Pods. Whoever registers a Node taints it; the taint goes when each critical
+// DaemonSet that should run on the Node has a Pod there, all critical Pods on it are ready, and all CSI drivers that they
+// wait for are registered.
+//
+// Everything happens in the target cluster. Nodes, critical Pods, critical DaemonSets and CSINodes are watched, and trimmed
+// to what matters before they are cached. When the caches say that a Node is ready, that is confirmed by live readings,
+// since one cache may lag behind another, or behind lost rights. Then one patch removes the taint. The taint is the only
+// state: a process that dies before the patch leaves it in place, and one that dies after it leaves nothing to be done but
+// an Event that is not sent.
+package criticalcomponents
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Nodes are watched, and patched to remove the taint.
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch;patch,roleName=espalier-node-controller-target
+// Critical Pods and DaemonSets are watched, and listed again before a taint is removed.
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch,roleName=espalier-node-controller-target
+// +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=list;watch,roleName=espalier-node-controller-target
+// CSINodes are watched, and that of a Node is read again before its taint is removed.
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=get;list;watch,roleName=espalier-node-controller-target
+// Events tell what a Node waits for, and which object holds a mistake.
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-node-controller-target
+// In the source cluster, replicas elect their leader, and nothing else happens.
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-node-controller-lease
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-node-controller-lease
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-resource-manager-node-controller,verbs=get;update,namespace=espalier-system,roleName=espalier-node-controller-lease
+
+// Reconciler removes the taint of Nodes.
+type Reconciler struct {
+	// Client reads from the caches and writes.
+	Client client.Client
+	// Live reads from the API server.
+	Live client.Reader
+	// Namespaces are those where critical components count; one empty name stands for all.
+	Namespaces []string
+	// Required are DaemonSets that must exist and be critical before any Node loses its taint.
+	Required []types.NamespacedName
+	// Backoff is the pause before a Node that waits is looked at again although nothing has changed, and the least pause
+	// between two Events about it.
+	Backoff time.Duration
+	Clock   clock.PassiveClock
+	Events  *Events
+	Metrics *Metrics
+
+	waiting *waiting // set by SetupWithManager
+}
+
+// Reconcile looks at one Node, and removes its taint if it waits for nothing.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	node := &corev1.Node{}
+	err := r.Client.Get(ctx, request.NamespacedName, node)
+	if apierrors.IsNotFound(err) || err == nil && !tainted(node) {
+		r.waiting.forget(request.Name)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read Node: %w", err)
+	}
+	if r.waiting.isRemoved(node) {
+		return ctrl.Result{}, nil // the cache is about to learn of it
+	}
+	found, err := r.look(ctx, node)
+	if err == nil && found == nil {
+		err = r.removeTaint(ctx, node)
+	}
+	switch {
+	case err != nil:
+		r.reportFailure(ctx, node, err)
+		return ctrl.Result{}, err
+	case found != nil:
+		r.reportFinding(ctx, node, *found)
+		return ctrl.Result{RequeueAfter: r.Backoff}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// look returns what the Node waits for; nil if caches and API server agree that there is nothing.
+func (r *Reconciler) look(ctx context.Context, node *corev1.Node) (*finding, error) {
+	cached, err := gather(ctx, r.Client, []string{""}, node, r.Required)
+	if err != nil {
+		return nil, err
+	}
+	r.Events.invalid(cached, r.waiting.toldBefore)
+	if found := judge(cached); found != nil {
+		return found, nil
+	}
+	live, err := gather(ctx, r.Live, r.Namespaces, node, r.Required)
+	if err != nil {
+		return nil, err
+	}
+	return judge(live), nil
+}
+
+func (r *Reconciler) removeTaint(ctx context.Context, node *corev1.Node) error {
+	patch, err := removal(node)
+	if err != nil {
+		return err
+	}
+	err = r.Client.Patch(ctx, &corev1.Node{ObjectMeta: identity(node.ObjectMeta)}, client.RawPatch(types.JSONPatchType, patch))
+	if apierrors.IsNotFound(err) {
+		return nil // its deletion brings us here again
+	}
+	if err != nil {
+		return fmt.Errorf("remove taint of Node %q: %w", node.Name, err)
+	}
+	r.waiting.removed(node, r.Clock.Now())
+	r.Events.ready(node)
+	log.FromContext(ctx).Info("All node-critical components got ready, removed taint")
+	return nil
+}
+
+func (r *Reconciler) reportFinding(ctx context.Context, node *corev1.Node, found finding) {
+	before, tell := r.waiting.held(node, found.cause, r.Clock.Now())
+	if tell {
+		r.Events.heldBack(node, found)
+	}
+	logger := log.FromContext(ctx)
+	if before == found.cause {
+		logger = logger.V(1)
+	}
+	logger.Info("Node keeps its taint", "cause", found.cause, "waitsFor", found.note())
+}
+
+// reportFailure leaves the log to whoever runs us.
+func (r *Reconciler) reportFailure(ctx context.Context, node *corev1.Node, err error) {
+	if ctx.Err() != nil {
+		return // the process ends
+	}
+	if _, tell := r.waiting.held(node, failed, r.Clock.Now()); tell {
+		r.Events.failed(node, err)
+	}
+}

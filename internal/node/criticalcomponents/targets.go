@@ -1,0 +1,74 @@
+package criticalcomponents
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// shouldRunOn tells whether a Pod of the DaemonSet belongs on the Node, by the rule of Kubernetes' DaemonSet controller:
+// node name, node selector and required affinity match, and every taint that keeps Pods away is tolerated. An affinity
+// that cannot be parsed matches nothing: no Pod would ever be made from it.
+func shouldRunOn(node *corev1.Node, daemonSet *appsv1.DaemonSet) bool {
+	spec := &daemonSet.Spec.Template.Spec
+	if spec.NodeName != "" && spec.NodeName != node.Name {
+		return false
+	}
+	if matches, err := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity).Match(node); err != nil || !matches {
+		return false
+	}
+	tolerations := daemonTolerations(spec)
+	for i := range node.Spec.Taints {
+		if taint := &node.Spec.Taints[i]; keepsAway(taint) && !tolerates(tolerations, taint) {
+			return false
+		}
+	}
+	return true
+}
+
+func keepsAway(taint *corev1.Taint) bool {
+	return taint.Effect == corev1.TaintEffectNoExecute || taint.Effect == corev1.TaintEffectNoSchedule
+}
+
+func tolerates(tolerations []corev1.Toleration, taint *corev1.Taint) bool {
+	return slices.ContainsFunc(tolerations, func(toleration corev1.Toleration) bool {
+		return toleration.ToleratesTaint(logr.Discard(), taint, true)
+	})
+}
+
+// daemonTolerations returns the tolerations that the Pods get: those of the template, and those that every daemon has.
+func daemonTolerations(spec *corev1.PodSpec) []corev1.Toleration {
+	tolerations := slices.Clone(spec.Tolerations)
+	add := func(key string, effect corev1.TaintEffect) {
+		tolerations = append(tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect})
+	}
+	add(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute)
+	add(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)
+	for _, key := range []string{corev1.TaintNodeDiskPressure, corev1.TaintNodeMemoryPressure, corev1.TaintNodePIDPressure, corev1.TaintNodeUnschedulable} {
+		add(key, corev1.TaintEffectNoSchedule)
+	}
+	if spec.HostNetwork {
+		add(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule)
+	}
+	return tolerations
+}
+
+// affinityFault returns what cannot be parsed in the DaemonSet's required node affinity, with its field; nil if all can.
+// The API server accepts some of it, such as "Gt" with what is no number.
+func affinityFault(daemonSet *appsv1.DaemonSet) error {
+	affinity := daemonSet.Spec.Template.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	at := field.NewPath("spec", "template", "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+	_, err := nodeaffinity.NewNodeSelector(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, field.WithPath(at))
+	if err == nil {
+		return nil
+	}
+	return errors.New(bounded(err.Error(), maxFault))
+}

@@ -1,0 +1,120 @@
+// Package node puts together what frees new Nodes for Pods. It holds no rules of its own.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/node/criticalcomponents"
+	"github.com/espalier-dev/espalier/internal/process"
+)
+
+// defaultBackoff is the pause where none, or none that makes sense, is configured.
+const defaultBackoff = 10 * time.Second
+
+// Needs says what the family asks of its connections.
+func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return process.Needs{}, fmt.Errorf("build scheme: %w", err)
+	}
+	if err := requiredAreSeen(cfg); err != nil {
+		return process.Needs{}, err
+	}
+	return process.Needs{
+		Scheme:      scheme,
+		TargetCache: cache.Options{ByObject: criticalcomponents.CacheOptions()},
+		TargetAccess: []process.Requirement{
+			{Kind: corev1.SchemeGroupVersion.WithKind("Node"), Verbs: []string{"list", "watch", "patch"}},
+			{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Verbs: []string{"list", "watch"}},
+			{Kind: appsv1.SchemeGroupVersion.WithKind("DaemonSet"), Verbs: []string{"list", "watch"}},
+			{Kind: storagev1.SchemeGroupVersion.WithKind("CSINode"), Verbs: []string{"get", "list", "watch"}},
+		},
+	}, nil
+}
+
+// Add adds the controller to the manager of the source cluster.
+func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
+	section := cfg.Controllers.Node
+	if !section.Enabled {
+		return errors.New("there is nothing to do: set controllers.node.enabled to true, or do not run node-controller")
+	}
+	r := &criticalcomponents.Reconciler{
+		Client: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(), Namespaces: namespaces(cfg), Required: required(cfg),
+		Backoff: backoff(section), Clock: clusters.Clock,
+		Events:  &criticalcomponents.Events{Recorder: clusters.Target.GetEventRecorder(criticalcomponents.EventComponent)},
+		Metrics: criticalcomponents.NewMetrics(registry),
+	}
+	if err := r.SetupWithManager(lifetime, clusters.Source, clusters.Target, ptr.Deref(section.ConcurrentSyncs, 0)); err != nil {
+		return fmt.Errorf("add controller %s: %w", criticalcomponents.ControllerName, err)
+	}
+	return nil
+}
+
+// backoff returns the pause before a Node is looked at again. Nothing validates it, and without a pause there would be no
+// second look.
+func backoff(section config.NodeController) time.Duration {
+	if section.Backoff == nil || section.Backoff.Duration <= 0 {
+		return defaultBackoff
+	}
+	return section.Backoff.Duration
+}
+
+// connection returns the settings of the connection to the target, and where they stand.
+func connection(cfg *config.ResourceManagerConfiguration) (settings config.ClientConnection, field string) {
+	if cfg.TargetClientConnection != nil {
+		return *cfg.TargetClientConnection, "targetClientConnection"
+	}
+	return cfg.SourceClientConnection, "sourceClientConnection"
+}
+
+// namespaces returns those that the target's caches see; one empty name stands for all.
+func namespaces(cfg *config.ResourceManagerConfiguration) []string {
+	settings, _ := connection(cfg)
+	if len(settings.Namespaces) == 0 {
+		return []string{""}
+	}
+	return settings.Namespaces
+}
+
+// required returns the DaemonSets that must exist. Validation has found their names well-formed.
+func required(cfg *config.ResourceManagerConfiguration) []types.NamespacedName {
+	names := make([]types.NamespacedName, 0, len(cfg.Espalier.Node.RequiredDaemonSets))
+	for _, each := range cfg.Espalier.Node.RequiredDaemonSets {
+		namespace, name, _ := strings.Cut(each, "/")
+		names = append(names, types.NamespacedName{Namespace: namespace, Name: name})
+	}
+	return names
+}
+
+// requiredAreSeen refuses a configuration that would never let any Node go.
+func requiredAreSeen(cfg *config.ResourceManagerConfiguration) error {
+	settings, field := connection(cfg)
+	if len(settings.Namespaces) == 0 {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, each := range settings.Namespaces {
+		seen[each] = true
+	}
+	for i, each := range required(cfg) {
+		if !seen[each.Namespace] {
+			return fmt.Errorf("espalier.node.requiredDaemonSets[%d]: DaemonSet %s could never be seen, and no Node would lose its taint: add namespace %q to %s.namespaces", i, each, each.Namespace, field)
+		}
+	}
+	return nil
+}

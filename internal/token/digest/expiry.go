@@ -1,0 +1,29 @@
+package digest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"strings"
+	"time"
+)
+
+// Expiry returns when a token expires, by what it says itself. Zero if it is not a JSON web token or does not say. The
+// signature is not looked at: only the API server that issued the token knows whether it is good.
+func Expiry(token string) time.Time {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return time.Time{}
+	}
+	var claims struct {
+		Expires float64 `json:"exp"` // a number of seconds, which need not be whole
+	}
+	if err := json.Unmarshal(payload, &claims); err != nil || claims.Expires <= 0 || claims.Expires > math.MaxInt32*100 {
+		return time.Time{}
+	}
+	return time.Unix(int64(claims.Expires), 0).UTC()
+}

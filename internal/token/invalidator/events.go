@@ -1,0 +1,32 @@
+package invalidator
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+)
+
+// Reasons of the Events about Secrets of the target.
+const (
+	// ReasonInvalidated: the Secret was marked, so that the webhook overwrites its token.
+	ReasonInvalidated = "TokenInvalidated"
+	// ReasonRestored: the mark was removed, so that a new token is made.
+	ReasonRestored = "TokenRestored"
+)
+
+// Events tells, in the target cluster, what happens to Secrets.
+type Events struct{ Recorder events.EventRecorder }
+
+func (e *Events) labelled(secret *metav1.PartialObjectMetadata, done plan) {
+	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion}
+	if done.invalidate {
+		e.Recorder.Eventf(about, nil, corev1.EventTypeNormal, ReasonInvalidated, "Invalidate", "%s",
+			fmt.Sprintf("Marked for invalidation: ServiceAccount %q does not mount its token, and no Pod mounts this Secret", names(secret)))
+	}
+	if done.restore {
+		e.Recorder.Eventf(about, nil, corev1.EventTypeNormal, ReasonRestored, "Restore", "%s",
+			fmt.Sprintf("No longer marked for invalidation: ServiceAccount %q mounts its token, or asks to be spared", names(secret)))
+	}
+}

@@ -1,0 +1,127 @@
+// Package invalidator marks static ServiceAccount tokens of the target cluster that nobody needs, for a webhook that then
+// overwrites them; it takes the mark away when that changes. It writes labels only.
+//
+// It watches the metadata of Secrets and keeps that of Secrets that name a ServiceAccount in their annotation; it watches
+// ServiceAccounts. Pods it lists live, and only before it marks a Secret: who mounts a token may need it.
+//
+// If the process dies, the next one sees the labels as they are and goes on.
+package invalidator
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Static token Secrets are found and followed by their metadata, and labelled.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=list;watch;patch,roleName=espalier-token-controllers-target-invalidator
+// ServiceAccounts say whether their tokens are needed.
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=list;watch,roleName=espalier-token-controllers-target-invalidator
+// Who mounts a token may need it.
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list,roleName=espalier-token-controllers-target-invalidator
+// Events about Secrets.
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-token-controllers-target-invalidator
+
+// Reconciler looks after one static token Secret after the other. Its fields are set once, before start.
+type Reconciler struct {
+	Secrets *Secrets
+	// Target reads ServiceAccounts from the cache and writes.
+	Target client.Client
+	// Live reads Pods without a cache.
+	Live    client.Reader
+	Events  *Events
+	Metrics *Metrics
+	// Pauses says how long until a mounted Secret is looked at again. It locks itself; a restart makes pauses short again.
+	Pauses workqueue.TypedRateLimiter[types.NamespacedName]
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	secret := r.Secrets.get(request.NamespacedName)
+	if secret == nil {
+		r.Pauses.Forget(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	account := &corev1.ServiceAccount{}
+	if err := r.Target.Get(ctx, types.NamespacedName{Namespace: secret.Namespace, Name: names(secret)}, account); err != nil {
+		return ctrl.Result{}, fmt.Errorf("could not fetch ServiceAccount: %w", err)
+	}
+	todo := planFor(secret, account)
+	held := false
+	if todo.invalidate {
+		by, err := r.mountedBy(ctx, request.NamespacedName)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if held = by != ""; held {
+			todo.invalidate = false
+			log.FromContext(ctx).V(1).Info("Spared a token that is mounted", "pod", by)
+		}
+	}
+	if err := r.write(ctx, secret, todo); err != nil {
+		return ctrl.Result{}, err
+	}
+	if held {
+		return ctrl.Result{RequeueAfter: r.Pauses.When(request.NamespacedName)}, nil
+	}
+	r.Pauses.Forget(request.NamespacedName)
+	return ctrl.Result{}, nil
+}
+
+func (r *Reconciler) write(ctx context.Context, secret *metav1.PartialObjectMetadata, todo plan) error {
+	if todo.empty() {
+		return nil
+	}
+	patch, err := todo.patch(secret.ResourceVersion)
+	if err != nil {
+		return err
+	}
+	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err = r.Target.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch))
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("label Secret: %w; bind ClusterRole %s in the target", err, roleName)
+	case err != nil:
+		return fmt.Errorf("label Secret: %w", err)
+	}
+	log.FromContext(ctx).Info("Labelled static token Secret", "serviceAccount", names(secret), "invalidate", todo.invalidate, "restore", todo.restore)
+	r.Metrics.labelled(todo)
+	r.Events.labelled(secret, todo)
+	return nil
+}
+
+// mountedBy returns the name of a Pod that mounts a Secret, "" if none does. The read is live, since a cache that is
+// behind would not know the Pod that was created just now.
+func (r *Reconciler) mountedBy(ctx context.Context, secret types.NamespacedName) (string, error) {
+	pods := &corev1.PodList{}
+	for next := ""; ; {
+		if err := r.Live.List(ctx, pods, client.InNamespace(secret.Namespace), client.Limit(pageSize), client.Continue(next)); err != nil {
+			if apierrors.IsForbidden(err) {
+				return "", fmt.Errorf("list Pods: %w; bind ClusterRole %s in the target", err, roleName)
+			}
+			return "", fmt.Errorf("list Pods: %w", err)
+		}
+		for i := range pods.Items {
+			if mounts(&pods.Items[i], secret.Name) {
+				return pods.Items[i].Name, nil
+			}
+		}
+		if next = pods.Continue; next == "" {
+			return "", nil
+		}
+	}
+}
+
+// roleName is the role that is generated from the markers above Reconciler.
+const roleName = "espalier-token-controllers-target-invalidator"

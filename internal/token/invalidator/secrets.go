@@ -1,0 +1,112 @@
+package invalidator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Secrets knows the metadata of the Secrets that name a ServiceAccount. It is a source of what is to be reconciled, and
+// follows nothing before it is started as one.
+type Secrets struct {
+	informers map[string]cache.SharedIndexInformer // by namespace, "" for all
+}
+
+// NewSecrets prepares to follow the Secrets of namespaces, of all if none is given.
+func NewSecrets(client metadata.Interface, namespaces []string) (*Secrets, error) {
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	s := &Secrets{informers: map[string]cache.SharedIndexInformer{}}
+	for _, namespace := range namespaces {
+		informer, err := newInformer(client, namespace)
+		if err != nil {
+			return nil, err
+		}
+		s.informers[namespace] = informer
+	}
+	return s, nil
+}
+
+// get returns a copy of the metadata of a Secret; nil if there is none that names a ServiceAccount.
+func (s *Secrets) get(key types.NamespacedName) *metav1.PartialObjectMetadata {
+	for _, informer := range s.of(key.Namespace) {
+		object, found, err := informer.GetIndexer().GetByKey(key.String())
+		if secret, ok := object.(*metav1.PartialObjectMetadata); ok && found && err == nil {
+			return secret.DeepCopy()
+		}
+	}
+	return nil
+}
+
+// naming lists the Secrets that name a ServiceAccount in their annotation, or that it names itself.
+func (s *Secrets) naming(accounts ...*corev1.ServiceAccount) []types.NamespacedName {
+	var all []types.NamespacedName
+	for _, account := range accounts {
+		for _, reference := range account.Secrets {
+			all = append(all, types.NamespacedName{Namespace: account.Namespace, Name: reference.Name})
+		}
+		for _, informer := range s.of(account.Namespace) {
+			keys, err := informer.GetIndexer().IndexKeys(byAccount, account.Namespace+"/"+account.Name)
+			if err != nil {
+				continue // the index exists
+			}
+			for _, key := range keys {
+				if namespace, name, err := cache.SplitMetaNamespaceKey(key); err == nil {
+					all = append(all, types.NamespacedName{Namespace: namespace, Name: name})
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
+	return slices.Compact(all)
+}
+
+func (s *Secrets) of(namespace string) []cache.SharedIndexInformer {
+	var found []cache.SharedIndexInformer
+	for _, key := range []string{namespace, metav1.NamespaceAll} {
+		if informer := s.informers[key]; informer != nil {
+			found = append(found, informer)
+		}
+	}
+	return found
+}
+
+// Start implements source.Source: Secrets are enqueued when they appear or change. Deleted ones need nothing.
+func (s *Secrets) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	add := func(object any) {
+		if secret, ok := object.(*metav1.PartialObjectMetadata); ok {
+			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}})
+		}
+	}
+	for _, informer := range s.informers {
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, object any) { add(object) }})
+		if err != nil {
+			return fmt.Errorf("follow Secrets: %w", err)
+		}
+		go informer.RunWithContext(ctx)
+	}
+	return nil
+}
+
+// WaitForSync implements source.SyncingSource.
+func (s *Secrets) WaitForSync(ctx context.Context) error {
+	for _, informer := range s.informers {
+		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			return fmt.Errorf("list Secrets of the target: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// String implements fmt.Stringer.
+func (s *Secrets) String() string { return "static token Secrets of the target" }

@@ -1,0 +1,116 @@
+package invalidator
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// ControllerName names the controller in logs and metrics.
+const ControllerName = "token-invalidator"
+
+// The pause between two looks at a Secret that a Pod mounts, or that fails, grows from the one to the other.
+const (
+	shortestPause = 200 * time.Millisecond
+	longestPause  = time.Minute
+)
+
+// NewPauses returns what Reconciler.Pauses needs.
+func NewPauses() workqueue.TypedRateLimiter[types.NamespacedName] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](shortestPause, longestPause)
+}
+
+// TargetCache says what of the target is cached: of ServiceAccounts what decisions need.
+func TargetCache() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{&corev1.ServiceAccount{}: {Transform: stripAccount}}
+}
+
+func stripAccount(object any) (any, error) {
+	account, ok := object.(*corev1.ServiceAccount)
+	if !ok {
+		return object, nil
+	}
+	stripped := &corev1.ServiceAccount{
+		ObjectMeta:                   metav1.ObjectMeta{Namespace: account.Namespace, Name: account.Name, UID: account.UID, ResourceVersion: account.ResourceVersion},
+		Secrets:                      account.Secrets,
+		AutomountServiceAccountToken: account.AutomountServiceAccountToken,
+	}
+	if skip, found := account.Labels[resourcesv1alpha1.StaticTokenSkip]; found {
+		stripped.Labels = map[string]string{resourcesv1alpha1.StaticTokenSkip: skip}
+	}
+	return stripped, nil
+}
+
+// SetupWithManager adds the controller to a manager; accounts is the cache of the target, with what TargetCache says.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, accounts cache.Cache, workers int, cacheSyncTimeout time.Duration) error {
+	return builder.ControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
+							Named(ControllerName).
+							WatchesRawSource(r.Secrets).
+							WatchesRawSource(source.Kind[client.Object](accounts, &corev1.ServiceAccount{}, r.accountChanges(), accountPredicate())).
+							WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			CacheSyncTimeout:        cacheSyncTimeout,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
+		}).
+		Complete(r)
+}
+
+// accountPredicate lets through what may change the fate of tokens: a ServiceAccount that was missed has appeared, or it
+// has changed its mind.
+func accountPredicate() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*corev1.ServiceAccount)
+			after, alsoOK := e.ObjectNew.(*corev1.ServiceAccount)
+			return ok && alsoOK && changedItsMind(before, after)
+		},
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+func changedItsMind(before, after *corev1.ServiceAccount) bool {
+	skipBefore, hadSkip := before.Labels[resourcesv1alpha1.StaticTokenSkip]
+	skipAfter, hasSkip := after.Labels[resourcesv1alpha1.StaticTokenSkip]
+	return hadSkip != hasSkip || skipBefore != skipAfter || !ptr.Equal(before.AutomountServiceAccountToken, after.AutomountServiceAccountToken)
+}
+
+// accountChanges enqueues the Secrets of a ServiceAccount, as it was and as it is.
+func (r *Reconciler) accountChanges() handler.EventHandler {
+	add := func(queue workqueue.TypedRateLimitingInterface[reconcile.Request], objects ...client.Object) {
+		var accounts []*corev1.ServiceAccount
+		for _, object := range objects {
+			if account, ok := object.(*corev1.ServiceAccount); ok {
+				accounts = append(accounts, account)
+			}
+		}
+		for _, secret := range r.Secrets.naming(accounts...) {
+			queue.Add(reconcile.Request{NamespacedName: secret})
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			add(queue, e.Object)
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			add(queue, e.ObjectOld, e.ObjectNew)
+		},
+	}
+}

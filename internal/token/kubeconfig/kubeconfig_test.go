@@ -1,0 +1,101 @@
+package kubeconfig_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/espalier-dev/espalier/internal/token/kubeconfig"
+)
+
+const twoUsers = `apiVersion: v1
+kind: Config
+current-context: here
+contexts:
+- {name: there, context: {cluster: c, user: other}}
+- {name: here, context: {cluster: c, user: me}}
+clusters:
+- {name: c, cluster: {server: "https://api.example.com", certificate-authority-data: Y2E=}}
+users:
+- {name: other, user: {token: others}}
+- {name: me, user: {token: old}}
+`
+
+func TestOnlyTheCurrentContextChanges(t *testing.T) {
+	for name, input := range map[string]string{"YAML": twoUsers, "JSON": `{"apiVersion":"v1","kind":"Config","current-context":"here",
+"contexts":[{"name":"there","context":{"cluster":"c","user":"other"}},{"name":"here","context":{"cluster":"c","user":"me"}}],
+"clusters":[{"name":"c","cluster":{"server":"https://api.example.com","certificate-authority-data":"Y2E="}}],
+"users":[{"name":"other","user":{"token":"others"}},{"name":"me","user":{"token":"old"}}]}`} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			config, err := kubeconfig.Decode([]byte(input))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(config.Token()).To(Equal("old"))
+			g.Expect(config.CA()).To(BeEquivalentTo("ca"))
+			config.SetToken("new")
+			g.Expect(config.SetCA([]byte("other"))).To(Succeed())
+			encoded, err := config.Encode()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(string(encoded)).To(HavePrefix("apiVersion: v1\n"), "it is YAML")
+
+			want, err := clientcmd.Load([]byte(twoUsers))
+			g.Expect(err).NotTo(HaveOccurred())
+			want.AuthInfos["me"].Token = "new"
+			want.Clusters["c"].CertificateAuthorityData = []byte("other")
+			got, err := clientcmd.Load(encoded)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got).To(BeComparableTo(want))
+		})
+	}
+}
+
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	for name, tc := range map[string]struct{ input, want string }{
+		"nothing at all":            {input: "", want: "kubeconfig has no current-context: name the context whose user shall get the token"},
+		"no current context":        {input: "{apiVersion: v1, kind: Config}", want: "kubeconfig has no current-context: name the context whose user shall get the token"},
+		"a context that is missing": {input: "{apiVersion: v1, kind: Config, current-context: x}", want: `kubeconfig has no context "x", which current-context names: add it, or name another one`},
+		"a user that is missing": {
+			input: "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {user: u}}], users: [{name: v, user: {}}]}",
+			want:  `kubeconfig has no user "u", which context "x" names: add it, or name another one`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := kubeconfig.Decode([]byte(tc.input))
+			NewWithT(t).Expect(err).To(MatchError(tc.want))
+		})
+	}
+}
+
+func TestACertificateAuthorityNeedsACluster(t *testing.T) {
+	g := NewWithT(t)
+	config, err := kubeconfig.Decode([]byte("{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {user: u, cluster: c}}], users: [{name: u, user: {}}]}"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(config.CA()).To(BeNil())
+	g.Expect(config.SetCA([]byte("ca"))).To(MatchError(`kubeconfig has no cluster "c", which context "x" names: add it, or name another one`))
+}
+
+// Whatever can be decoded can be given a token that is then found in it.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{twoUsers, "", "{}", "[]", "text", "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x}], users: [{name: \"\"}]}"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		config, err := kubeconfig.Decode(data)
+		if err != nil {
+			return
+		}
+		config.SetToken("a-token")
+		encoded, err := config.Encode()
+		if err != nil {
+			return
+		}
+		again, err := kubeconfig.Decode(encoded)
+		if err != nil {
+			t.Fatalf("decode what was encoded: %v", err)
+		}
+		if again.Token() != "a-token" {
+			t.Fatalf("token is %q", again.Token())
+		}
+	})
+}

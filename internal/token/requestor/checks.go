@@ -1,0 +1,91 @@
+package requestor
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/token/digest"
+)
+
+// holder is the Secret in which the token belongs, as it was found.
+type holder struct {
+	found  bool
+	digest digest.Digest
+}
+
+// facts are what is known of a Secret when it is to be decided whether it needs another token.
+type facts struct {
+	now         time.Time
+	annotations map[string]string
+	// ca is the hash of the certificate authority that belongs beside the token; empty: none does.
+	ca string
+	// holder is what holds the token. It counts only if early returns nothing.
+	holder holder
+}
+
+// decision says what is to be done now. Without reason a token is not requested, and wait is how long that remains so.
+type decision struct {
+	reason string
+	wait   time.Duration
+}
+
+// Reasons for a new token, for the log.
+const (
+	reasonFirst     = "no renewal time is noted"
+	reasonForced    = "renewal was asked for"
+	reasonNoSecret  = "the target Secret does not exist"
+	reasonNoToken   = "there is no token"
+	reasonCA        = "the certificate authority of the target is not beside the token"
+	reasonDue       = "it is time"
+	timestampRemedy = "write a time such as 2006-01-02T15:04:05Z, or remove the annotation to renew the token now"
+)
+
+// early returns the reason to request a token that needs no look at its holder; empty if there is none.
+func early(annotations map[string]string) string {
+	switch {
+	case annotations[resourcesv1alpha1.ServiceAccountTokenRenewTimestamp] == "":
+		return reasonFirst
+	case forced(annotations):
+		return reasonForced
+	}
+	return ""
+}
+
+// decide follows the rules of the specification, first match wins.
+func decide(f facts) (decision, error) {
+	if reason := early(f.annotations); reason != "" {
+		return decision{reason: reason}, nil
+	}
+	d := f.holder.digest
+	switch {
+	case !f.holder.found:
+		return decision{reason: reasonNoSecret}, nil
+	case d.Fault != "":
+		return decision{}, &mistake{fmt.Errorf("could not check whether token exists in secret data: %w", errors.New(d.Fault))}
+	case !d.Token:
+		return decision{reason: reasonNoToken}, nil
+	case f.ca != "" && d.CA != f.ca:
+		return decision{reason: reasonCA}, nil
+	}
+	renewAt, err := time.Parse(time.RFC3339, f.annotations[resourcesv1alpha1.ServiceAccountTokenRenewTimestamp])
+	if err != nil {
+		return decision{}, &mistake{fmt.Errorf("could not parse renew timestamp: %w; %s", err, timestampRemedy)}
+	}
+	if f.now.Before(renewAt) {
+		return decision{wait: renewAt.Sub(f.now)}, nil
+	}
+	return decision{reason: reasonDue}, nil
+}
+
+// writable returns what makes it useless to request a token for a holder.
+func writable(h holder) error {
+	switch {
+	case h.digest.Fault != "":
+		return &mistake{fmt.Errorf("could not update Secret with token: %w", errors.New(h.digest.Fault))}
+	case h.digest.Immutable:
+		return &mistake{errors.New("could not update Secret with token: it is immutable; replace it by one that is not")}
+	}
+	return nil
+}

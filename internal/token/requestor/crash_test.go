@@ -1,0 +1,80 @@
+package requestor_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/espalier-dev/espalier/test/binary"
+)
+
+func TestCrashPoints(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before  []func(*corev1.Secret)
+		renewed bool
+	}{
+		"first token":             {},
+		"first token in a target": {before: []func(*corev1.Secret){func(s *corev1.Secret) { targeted(s.Namespace, "there")(s) }}},
+		"renewal in a kubeconfig": {before: []func(*corev1.Secret){with("kubeconfig", kubeconfig("old"))}, renewed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			binary.EveryCut(t, 1, func(t *testing.T, at binary.Cut) bool {
+				t.Helper()
+				return crash(t, at, tc.renewed, tc.before...)
+			})
+		})
+	}
+}
+
+// crash lets a Secret get a token, cuts the process off in the middle, and starts the next one.
+func crash(t *testing.T, at binary.Cut, renewed bool, modify ...func(*corev1.Secret)) (happened bool) {
+	t.Helper()
+	s := newScene(t, binary.Options{})
+	s.quiet()
+	var issued atomic.Int64
+	s.Requests.Hook(func(request *http.Request) error {
+		if strings.HasSuffix(request.URL.Path, "/token") {
+			issued.Add(1)
+		}
+		return nil
+	})
+	secret := s.secret("a", modify...)
+	if renewed {
+		annotated(renewKey, in(-time.Hour))(secret)
+	}
+	s.Requests.CutOff(at)
+	s.create(secret)
+	s.Eventually(func() bool { return s.Requests.Dead() || s.fresh() }).Should(BeTrue())
+	s.Stop()
+	happened = s.Requests.Connect()
+	s.Start()
+	s.Eventually(s.fresh).Should(BeTrue())
+	s.quiet()
+	s.Expect(s.answers(s.anyToken())).To(Equal(http.StatusForbidden))
+	s.Expect(issued.Load()).To(BeNumerically("<=", 2))
+	s.Expect(s.hasAccount("a")).To(BeTrue())
+	return happened
+}
+
+// fresh tells whether everything is written.
+func (s *scene) fresh() bool {
+	at, err := time.Parse(time.RFC3339, s.read("a").Annotations[renewKey])
+	return err == nil && time.Until(at) > 0 && s.anyToken() != ""
+}
+
+// anyToken returns the token of the Secret, wherever it is.
+func (s *scene) anyToken() string {
+	secret := s.read("a")
+	if secret.Annotations[targetNameKey] != "" {
+		secret = s.readFrom(s.Target, s.Namespace, "there")
+	}
+	if _, found := secret.Data["kubeconfig"]; found {
+		return s.embedded(secret)
+	}
+	return string(secret.Data["token"])
+}

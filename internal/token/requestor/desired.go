@@ -1,0 +1,117 @@
+package requestor
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/token/kubeconfig"
+)
+
+// newAccount is the ServiceAccount if there is none.
+func newAccount(wanted account) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{
+		ObjectMeta:                   metav1.ObjectMeta{Namespace: wanted.Namespace, Name: wanted.Name, Labels: wanted.labels},
+		AutomountServiceAccountToken: ptr.To(false),
+	}
+}
+
+// desiredAccount returns the ServiceAccount as it must be, and whether that is another one than it is.
+func desiredAccount(have *corev1.ServiceAccount, wanted account) (desired *corev1.ServiceAccount, changed bool) {
+	if have.AutomountServiceAccountToken != nil && !*have.AutomountServiceAccountToken && maps.Equal(have.Labels, wanted.labels) {
+		return have, false
+	}
+	desired = have.DeepCopy()
+	desired.AutomountServiceAccountToken = ptr.To(false)
+	desired.Labels = wanted.labels
+	return desired, true
+}
+
+// issued is a token that was not written yet.
+type issued struct {
+	token  string
+	expiry time.Time
+	// renewAt is when it is to be renewed, in whole seconds.
+	renewAt time.Time
+	// at is when it was issued.
+	at time.Time
+	// ca belongs beside it; nil: nothing does.
+	ca []byte
+}
+
+// changes are the keys of a Secret's data that are to be set, or to be removed if nil.
+type changes map[string][]byte
+
+// changesFor returns what puts a token into a Secret that holds a kubeconfig, or nil if it holds none.
+func changesFor(content []byte, i issued) (changes, error) {
+	if content == nil {
+		return changes{resourcesv1alpha1.DataKeyToken: []byte(i.token), resourcesv1alpha1.DataKeyCABundle: i.ca}, nil
+	}
+	config, err := kubeconfig.Decode(content)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller says what it was for
+	}
+	config.SetToken(i.token)
+	if i.ca != nil {
+		if err = config.SetCA(i.ca); err != nil {
+			return nil, err //nolint:wrapcheck // the caller says what it was for
+		}
+	}
+	encoded, err := config.Encode()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller says what it was for
+	}
+	return changes{resourcesv1alpha1.DataKeyKubeconfig: encoded, resourcesv1alpha1.DataKeyCABundle: nil}, nil
+}
+
+// emptied are the changes to a Secret whose token is elsewhere.
+func emptied() changes {
+	return changes{resourcesv1alpha1.DataKeyToken: nil, resourcesv1alpha1.DataKeyKubeconfig: nil, resourcesv1alpha1.DataKeyCABundle: nil}
+}
+
+// applyTo changes the data of a Secret.
+func (c changes) applyTo(secret *corev1.Secret) {
+	for key, value := range c {
+		if value == nil {
+			delete(secret.Data, key)
+			continue
+		}
+		if secret.Data == nil {
+			secret.Data = map[string][]byte{}
+		}
+		secret.Data[key] = value
+	}
+}
+
+// patchFor is the merge patch for the Secret with our annotations. It is refused if the Secret has got another version:
+// somebody else may be changing the kubeconfig.
+func patchFor(version string, renewAt time.Time, c changes) ([]byte, error) {
+	data := map[string]any{}
+	for key, value := range c {
+		data[key] = nil
+		if value != nil {
+			data[key] = base64.StdEncoding.EncodeToString(value)
+		}
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": version,
+			"annotations": map[string]any{
+				resourcesv1alpha1.ServiceAccountTokenRenewTimestamp: renewAt.UTC().Format(time.RFC3339),
+				resourcesv1alpha1.RenewToken:                        nil,
+			},
+		},
+		"data": data,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode patch: %w", err)
+	}
+	return patch, nil
+}

@@ -1,0 +1,84 @@
+package requestor
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// roleName is the role that is generated from the markers above Reconciler.
+const roleName = "espalier-token-controllers-target"
+
+// Kinds of failures, as a metric counts them.
+const (
+	kindMistake   = "mistake"
+	kindForbidden = "forbidden"
+	kindNotFound  = "not_found"
+	kindConflict  = "conflict"
+	kindOther     = "other"
+)
+
+func kindsOfFailure() []string {
+	return []string{kindMistake, kindForbidden, kindNotFound, kindConflict, kindOther}
+}
+
+func kindOf(err error) string {
+	switch {
+	case isMistake(err):
+		return kindMistake
+	case apierrors.IsForbidden(err):
+		return kindForbidden
+	case apierrors.IsNotFound(err):
+		return kindNotFound
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return kindConflict
+	}
+	return kindOther
+}
+
+// aboutAccount says what was attempted with a ServiceAccount, and what to do about it.
+func aboutAccount(attempt string, of types.NamespacedName, err error) error {
+	remedy := ""
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		remedy = fmt.Sprintf("; namespace %q of the target is being deleted: wait until it is created again, or choose another one", of.Namespace)
+	case apierrors.IsForbidden(err):
+		remedy = "; bind ClusterRole " + roleName + " in the target, at least in that namespace"
+	case apierrors.IsNotFound(err):
+		remedy = fmt.Sprintf("; create namespace %q in the target, or change annotation %q", of.Namespace, resourcesv1alpha1.ServiceAccountNamespace)
+	case apierrors.IsInvalid(err):
+		remedy = fmt.Sprintf("; check annotations %q and %q", resourcesv1alpha1.ServiceAccountName, resourcesv1alpha1.ServiceAccountLabels)
+	}
+	return fmt.Errorf("%s ServiceAccount %s: %w%s", attempt, of, err, remedy)
+}
+
+// aboutToken says what to do if no token is issued.
+func aboutToken(of types.NamespacedName, err error) error {
+	remedy := ""
+	switch {
+	case apierrors.IsForbidden(err):
+		remedy = "; bind ClusterRole " + roleName + " in the target, at least in that namespace"
+	case apierrors.IsInvalid(err):
+		remedy = fmt.Sprintf("; check annotations %q and %q", resourcesv1alpha1.ServiceAccountTokenExpirationDuration, resourcesv1alpha1.TokenAudiences)
+	}
+	return fmt.Errorf("request token of ServiceAccount %s: %w%s", of, err, remedy)
+}
+
+// aboutWriting says what to do if a token cannot be written.
+func aboutWriting(target *types.NamespacedName, err error) error {
+	if target == nil {
+		return fmt.Errorf("could not update Secret with token: %w", err)
+	}
+	remedy := ""
+	switch {
+	case apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		remedy = "; bind ClusterRole " + roleName + " in the target, at least in that namespace"
+	case apierrors.IsNotFound(err):
+		remedy = fmt.Sprintf("; create namespace %q in the target, or change annotation %q", target.Namespace, resourcesv1alpha1.TokenRequestorTargetSecretNamespace)
+	}
+	return fmt.Errorf("could not update Secret with token: target Secret %s: %w%s", target, err, remedy)
+}

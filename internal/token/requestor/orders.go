@@ -1,0 +1,163 @@
+package requestor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// defaultLifetime is requested where a Secret asks for none.
+const defaultLifetime = 12 * time.Hour
+
+// instance is what the configuration says about all Secrets.
+type instance struct {
+	// targetNamespace is where all ServiceAccounts are; empty: where the Secrets say.
+	targetNamespace string
+	// namespaces of the target that we may work in; empty: all.
+	namespaces []string
+	// audiences of tokens whose Secret names none.
+	audiences []string
+	// sameCluster says that source and target are one.
+	sameCluster bool
+}
+
+// account is the ServiceAccount that a Secret asks for.
+type account struct {
+	types.NamespacedName
+	labels map[string]string // nil: none
+}
+
+// accountOf reads the annotations about the ServiceAccount.
+func (i instance) accountOf(annotations map[string]string) (account, error) {
+	wanted := account{NamespacedName: types.NamespacedName{Namespace: i.targetNamespace, Name: annotations[resourcesv1alpha1.ServiceAccountName]}}
+	if wanted.Name == "" {
+		return account{}, missing(resourcesv1alpha1.ServiceAccountName, "the name of a ServiceAccount")
+	}
+	if wanted.Namespace == "" {
+		wanted.Namespace = annotations[resourcesv1alpha1.ServiceAccountNamespace]
+	}
+	if wanted.Namespace == "" {
+		return account{}, missing(resourcesv1alpha1.ServiceAccountNamespace, "the namespace of the ServiceAccount in the target cluster")
+	}
+	if err := i.allowed("ServiceAccount", wanted.NamespacedName); err != nil {
+		return account{}, err
+	}
+	text := annotations[resourcesv1alpha1.ServiceAccountLabels]
+	if text == "" {
+		return wanted, nil
+	}
+	if err := json.Unmarshal([]byte(text), &wanted.labels); err != nil {
+		return account{}, &mistake{fmt.Errorf("failed unmarshaling service account labels from secret annotation %q (%s): %w; it must be a JSON object of strings, such as {\"app\":\"x\"}",
+			resourcesv1alpha1.ServiceAccountLabels, shortened(text), err)}
+	}
+	return wanted, nil
+}
+
+// allowed returns an error for objects in namespaces that the connection to the target is not for.
+func (i instance) allowed(kind string, object types.NamespacedName) error {
+	if len(i.namespaces) == 0 || slices.Contains(i.namespaces, object.Namespace) {
+		return nil
+	}
+	return &mistake{fmt.Errorf("%s %s is not in a namespace that this process works in (%s): choose one of these, or add it to targetClientConnection.namespaces",
+		kind, object, strings.Join(i.namespaces, ", "))}
+}
+
+// lifetimeOf reads the annotation about the lifetime. The API server judges the value.
+func lifetimeOf(annotations map[string]string) (time.Duration, error) {
+	text := annotations[resourcesv1alpha1.ServiceAccountTokenExpirationDuration]
+	if text == "" {
+		return defaultLifetime, nil
+	}
+	lifetime, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, &mistake{fmt.Errorf("annotation %q: %w; write a duration such as 12h", resourcesv1alpha1.ServiceAccountTokenExpirationDuration, err)}
+	}
+	return lifetime, nil
+}
+
+// audiencesOf reads the annotation about the audiences.
+func (i instance) audiencesOf(annotations map[string]string) ([]string, error) {
+	text, found := annotations[resourcesv1alpha1.TokenAudiences]
+	if !found {
+		return i.audiences, nil
+	}
+	audiences := strings.Split(text, ",")
+	for n := range audiences {
+		if audiences[n] = strings.TrimSpace(audiences[n]); audiences[n] == "" {
+			return nil, &mistake{fmt.Errorf("annotation %q has an empty audience: write audiences separated by commas, or remove it", resourcesv1alpha1.TokenAudiences)}
+		}
+	}
+	return audiences, nil
+}
+
+// injectsCA reads the annotation about the certificate authority.
+func injectsCA(annotations map[string]string) (bool, error) {
+	text, found := annotations[resourcesv1alpha1.ServiceAccountInjectCABundle]
+	if !found {
+		return false, nil
+	}
+	inject, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, &mistake{fmt.Errorf("annotation %q is %q: write true or false", resourcesv1alpha1.ServiceAccountInjectCABundle, shortened(text))}
+	}
+	return inject, nil
+}
+
+// targetOf returns the Secret of the target that receives the token; nil if the Secret with the annotations does.
+func (i instance) targetOf(secret *corev1.Secret) (*types.NamespacedName, error) {
+	target := types.NamespacedName{
+		Namespace: secret.Annotations[resourcesv1alpha1.TokenRequestorTargetSecretNamespace],
+		Name:      secret.Annotations[resourcesv1alpha1.TokenRequestorTargetSecretName],
+	}
+	if target.Namespace == "" || target.Name == "" {
+		return nil, nil
+	}
+	if i.sameCluster && target.Namespace == secret.Namespace && target.Name == secret.Name {
+		return nil, &mistake{fmt.Errorf("annotations %q and %q name this very Secret, from which the token would be removed again: name another one, or remove them",
+			resourcesv1alpha1.TokenRequestorTargetSecretNamespace, resourcesv1alpha1.TokenRequestorTargetSecretName)}
+	}
+	return &target, i.allowed("target Secret", target)
+}
+
+// forced tells whether somebody wants a new token now. What cannot be understood counts: a token too many does no harm.
+func forced(annotations map[string]string) bool {
+	text, found := annotations[resourcesv1alpha1.RenewToken]
+	if !found {
+		return false
+	}
+	wanted, err := strconv.ParseBool(text)
+	return wanted || err != nil
+}
+
+// mistake is what only an edit of the Secret or of the configuration can mend.
+type mistake struct{ error }
+
+// Unwrap returns what is wrong.
+func (m *mistake) Unwrap() error { return m.error }
+
+func isMistake(err error) bool {
+	_, is := errors.AsType[*mistake](err)
+	return is
+}
+
+func missing(annotation, meaning string) error {
+	return &mistake{fmt.Errorf("annotation %q is missing: set it to %s", annotation, meaning)}
+}
+
+// shortened bounds foreign text in messages.
+func shortened(text string) string {
+	const limit = 128
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
+}

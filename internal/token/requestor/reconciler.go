@@ -1,0 +1,230 @@
+// Package requestor keeps short-lived ServiceAccount tokens of the target cluster in Secrets, for whoever runs in another
+// cluster than the API server that it talks to.
+//
+// It watches Secrets of the source that carry the label resources.gardener.cloud/purpose: token-requestor; the API server
+// sends no others. Their contents pass by, and a digest of them is kept (see package digest): it tells whether a token is
+// there and when it expires, so that a Secret at rest costs no request, and a restart costs one listing. In the target it
+// reads and writes the ServiceAccount, requests the token, and reads and writes the target Secret if there is one, all
+// without a cache. Then it patches the Secret of the source.
+//
+// If the process dies after a token was issued and before it was written, nobody has that token, and the next process
+// requests another one: at most one too many. If it dies between the writes to target and source, the next process
+// renews the token in the target once more.
+package requestor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/token/digest"
+)
+
+// Secrets that want a token are found and followed by their label, read once more if they hold a kubeconfig, and patched.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;patch,roleName=espalier-token-controllers-source
+// Events about them.
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-token-controllers-source
+// ServiceAccounts are created, and corrected if they mount their token or have other labels.
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;create;update,roleName=espalier-token-controllers-target
+// Tokens are issued for them.
+// +kubebuilder:rbac:groups="",resources=serviceaccounts/token,verbs=create,roleName=espalier-token-controllers-target
+// Target Secrets receive tokens.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update,roleName=espalier-token-controllers-target
+
+// errBehind says that the cache does not show the latest version of a Secret yet, whose event will come.
+var errBehind = errors.New("the cache is behind")
+
+// Reconciler keeps the token of one Secret after the other. Its fields are set once, before start.
+type Reconciler struct {
+	// Secrets reads digests of Secrets of the source from the cache; see digest.Strip.
+	Secrets client.Reader
+	// Source reads and patches Secrets live.
+	Source client.Client
+	// Target writes ServiceAccounts, and reads and writes Secrets live.
+	Target client.Client
+	// TargetAccounts reads ServiceAccounts live: each is read when its token is renewed, which is not worth a watch.
+	TargetAccounts client.Reader
+	// CA returns the certificate authority of the target in PEM.
+	CA     func() ([]byte, error)
+	Clock  clock.PassiveClock
+	Spread *Spread
+	// Memory is shared with Metrics.
+	Memory  *Memory
+	Events  *Events
+	Metrics *Metrics
+
+	// Class is the class of Secrets that are served; nil: every class and none.
+	Class *string
+	// TargetNamespace is the namespace of all ServiceAccounts; empty: the Secrets say it.
+	TargetNamespace string
+	// TargetNamespaces are the namespaces of the target to work in; empty: all.
+	TargetNamespaces []string
+	// Audiences are whom tokens are for, unless a Secret says otherwise; empty: the API server decides.
+	Audiences []string
+	// SameCluster says that source and target are one.
+	SameCluster bool
+}
+
+// Reconcile implements reconcile.Reconciler. What only an edit can mend is a terminal error, since the edit is an event;
+// all else is tried again later.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	secret := &corev1.Secret{}
+	if err := r.Secrets.Get(ctx, request.NamespacedName, secret); err != nil {
+		if !apierrors.IsNotFound(err) {
+			return ctrl.Result{}, fmt.Errorf("read Secret: %w", err)
+		}
+		r.Memory.forget(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	if !r.serves(secret) {
+		r.Memory.forget(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	if r.Memory.outdated(request.NamespacedName, secret.ResourceVersion) {
+		return ctrl.Result{}, nil // the event of what we wrote is on its way
+	}
+	held, err := digest.Read(secret)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read Secret: %w", err)
+	}
+	result, err := r.keepFresh(ctx, secret, held)
+	switch {
+	case errors.Is(err, errBehind):
+		return ctrl.Result{}, nil
+	case ctx.Err() != nil:
+		return ctrl.Result{}, err // the process ends; the next one tells
+	}
+	return r.conclude(secret, held, result, err)
+}
+
+// conclude tells of failures, and of their end, once.
+func (r *Reconciler) conclude(secret *corev1.Secret, held digest.Digest, result ctrl.Result, err error) (ctrl.Result, error) {
+	key := client.ObjectKeyFromObject(secret)
+	if err == nil {
+		if r.Memory.news(key, "") {
+			r.Events.recovered(secret)
+		}
+		return result, nil
+	}
+	r.Metrics.failed(err)
+	if kindOf(err) == kindConflict {
+		return ctrl.Result{}, err // somebody else was faster, which nobody needs to hear of
+	}
+	if r.Memory.news(key, err.Error()) {
+		r.Events.failed(secret, held.Token || hasTarget(secret.Annotations) && early(secret.Annotations) != reasonFirst, err.Error())
+	}
+	if isMistake(err) {
+		return ctrl.Result{}, reconcile.TerminalError(err)
+	}
+	priority := urgency(r.Clock.Now(), secret.Annotations, held)
+	return ctrl.Result{Priority: &priority}, err
+}
+
+// serves tells whether a Secret with our purpose, which all in the cache have, is of our class.
+func (r *Reconciler) serves(secret client.Object) bool {
+	return r.Class == nil || secret.GetLabels()[resourcesv1alpha1.ResourceClass] == *r.Class
+}
+
+// work is what is known of a Secret while its token is kept fresh.
+type work struct {
+	secret *corev1.Secret // from the cache, with a digest instead of contents
+	key    types.NamespacedName
+	held   digest.Digest
+	// target receives the token; nil: the Secret itself does.
+	target *types.NamespacedName
+	// targetSecret is the target as it was read; nil if it does not exist, or was not read yet.
+	targetSecret *corev1.Secret
+	targetRead   bool
+	ca           []byte // nil: none is asked for
+}
+
+// keepFresh requests a token and writes it, if the rules say so, and returns when they will.
+func (r *Reconciler) keepFresh(ctx context.Context, secret *corev1.Secret, held digest.Digest) (ctrl.Result, error) {
+	w := &work{secret: secret, key: client.ObjectKeyFromObject(secret), held: held}
+	var err error
+	if w.target, err = r.instance().targetOf(secret); err != nil {
+		return ctrl.Result{}, err
+	}
+	if w.ca, err = r.wantedCA(secret.Annotations); err != nil {
+		return ctrl.Result{}, err
+	}
+	if w.target != nil && early(secret.Annotations) == "" {
+		if err = r.readTarget(ctx, w); err != nil {
+			return ctrl.Result{}, fmt.Errorf("could not read target secret: %w", err)
+		}
+	}
+	r.Memory.looked(w.key, w.holder().digest.Token, expiryOf(secret.Annotations, w.holder().digest))
+	now := r.Clock.Now()
+	decided, err := decide(facts{now: now, annotations: secret.Annotations, ca: digest.Hash(w.ca), holder: w.holder()})
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	due := priorityDue
+	if decided.reason == "" {
+		return ctrl.Result{RequeueAfter: decided.wait, Priority: &due}, nil
+	}
+	token, err := r.renew(ctx, w)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	log.FromContext(ctx).Info("Wrote a new token", "reason", decided.reason, "expires", token.expiry, "renewal", token.renewAt)
+	return ctrl.Result{RequeueAfter: token.renewAt.Sub(r.Clock.Now()), Priority: &due}, nil
+}
+
+// holder is what must hold the token, as far as it was read.
+func (w *work) holder() holder {
+	switch {
+	case w.target == nil:
+		return holder{found: true, digest: w.held}
+	case w.targetSecret == nil:
+		return holder{}
+	}
+	return holder{found: true, digest: digest.Of(w.targetSecret)}
+}
+
+func (r *Reconciler) wantedCA(annotations map[string]string) ([]byte, error) {
+	inject, err := injectsCA(annotations)
+	if err != nil || !inject {
+		return nil, err
+	}
+	ca, err := r.CA()
+	if err != nil {
+		return nil, fmt.Errorf("read certificate authority of target: %w", err)
+	}
+	if len(ca) == 0 {
+		return nil, &mistake{fmt.Errorf("annotation %q asks for the certificate authority of the target, but the kubeconfig of the target connection has none: add it there, or remove the annotation", resourcesv1alpha1.ServiceAccountInjectCABundle)}
+	}
+	return ca, nil
+}
+
+// readTarget reads the target Secret live: it carries no label by which it could be watched.
+func (r *Reconciler) readTarget(ctx context.Context, w *work) error {
+	secret := &corev1.Secret{}
+	err := r.Target.Get(ctx, *w.target, secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		w.targetSecret = nil
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; bind ClusterRole %s in the target, at least in that namespace", err, roleName)
+	case err != nil:
+		return err //nolint:wrapcheck // the caller says what it was for
+	default:
+		w.targetSecret = secret
+	}
+	w.targetRead = true
+	return nil
+}
+
+func (r *Reconciler) instance() instance {
+	return instance{targetNamespace: r.TargetNamespace, namespaces: r.TargetNamespaces, audiences: r.Audiences, sameCluster: r.SameCluster}
+}

@@ -1,0 +1,107 @@
+package requestor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/token/digest"
+)
+
+// ControllerName names the controller in logs and metrics.
+const ControllerName = "token-requestor"
+
+// The pause between attempts at a Secret that fails grows from the one to the other.
+const (
+	shortestPause = 200 * time.Millisecond
+	longestPause  = 5 * time.Minute
+)
+
+// SourceCache says what of the source is cached: digests of the Secrets with our purpose, of a class if one is given.
+func SourceCache(class *string) map[client.Object]cache.ByObject {
+	wanted := labels.Set{resourcesv1alpha1.ResourcePurpose: resourcesv1alpha1.PurposeTokenRequestor}
+	if class != nil {
+		wanted[resourcesv1alpha1.ResourceClass] = *class
+	}
+	return map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: labels.SelectorFromSet(wanted), Transform: digest.Strip}}
+}
+
+// SetupWithManager adds the controller to the manager of the source cluster, whose cache holds what SourceCache says.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int, cacheSyncTimeout time.Duration) error {
+	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
+							Named(ControllerName).
+							WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &corev1.Secret{}, r.changes())).
+							WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			CacheSyncTimeout:        cacheSyncTimeout,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
+		}).
+		Complete(r)
+}
+
+// changes hands Secrets that we serve, or did up to now, to the queue. The API server tells of Secrets that lose their
+// label as of deleted ones.
+func (r *Reconciler) changes() handler.EventHandler {
+	add := func(queue workqueue.TypedRateLimitingInterface[reconcile.Request], object client.Object, serve bool) {
+		if serve {
+			r.enqueue(queue, object)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			add(queue, e.Object, r.serves(e.Object))
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			add(queue, e.ObjectNew, r.serves(e.ObjectOld) || r.serves(e.ObjectNew))
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			add(queue, e.Object, r.serves(e.Object))
+		},
+	}
+}
+
+// enqueue adds a Secret with its urgency.
+func (r *Reconciler) enqueue(queue workqueue.TypedRateLimitingInterface[reconcile.Request], object client.Object) {
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}
+	prioritized, ok := queue.(priorityqueue.PriorityQueue[reconcile.Request])
+	secret, isSecret := object.(*corev1.Secret)
+	if !ok || !isSecret {
+		queue.Add(request)
+		return
+	}
+	held, err := digest.Read(secret)
+	if err != nil {
+		queue.Add(request)
+		return
+	}
+	priority := urgency(r.Clock.Now(), secret.Annotations, held)
+	prioritized.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request)
+}
+
+// CAOf returns the certificate authority of a connection: data, or what a file holds at that time, which may be replaced.
+func CAOf(data []byte, file string, read func(string) ([]byte, error)) func() ([]byte, error) {
+	return func() ([]byte, error) {
+		if len(data) > 0 || file == "" {
+			return data, nil
+		}
+		content, err := read(file)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		return content, nil
+	}
+}

@@ -1,0 +1,123 @@
+// Package token puts together what looks after ServiceAccount tokens: the token requestor and the token invalidator. It
+// holds no rules of its own.
+package token
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
+	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/internal/token/invalidator"
+	"github.com/espalier-dev/espalier/internal/token/requestor"
+)
+
+// What leader election needs.
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-token-controllers-lease
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-resource-manager-token-controllers,verbs=get;update,namespace=espalier-system,roleName=espalier-token-controllers-lease
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-token-controllers-lease
+// Whether source and target are one cluster shows in the identity of this namespace.
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get,roleName=espalier-token-controllers-source
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get,roleName=espalier-token-controllers-target
+
+// Needs says what the family asks of its connections, for the controllers that are enabled.
+func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
+	needs := process.Needs{Scheme: runtime.NewScheme()}
+	if err := clientgoscheme.AddToScheme(needs.Scheme); err != nil {
+		return process.Needs{}, fmt.Errorf("build scheme: %w", err)
+	}
+	secret, account := corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount")
+	if cfg.Controllers.TokenRequestor.Enabled {
+		needs.SourceCache.ByObject = requestor.SourceCache(cfg.Espalier.Token.Class)
+		needs.SourceAccess = []process.Requirement{{Kind: secret, Verbs: []string{"get", "list", "watch", "patch"}}}
+		if cfg.Espalier.Token.TargetNamespace == nil { // else rights in that namespace are enough, which is told when they are missed
+			needs.TargetAccess = []process.Requirement{{Kind: account, Verbs: []string{"get", "create", "update"}}}
+		}
+	}
+	if cfg.Controllers.TokenInvalidator.Enabled {
+		needs.TargetCache.ByObject = invalidator.TargetCache()
+		needs.TargetAccess = append(needs.TargetAccess,
+			process.Requirement{Kind: account, Verbs: []string{"list", "watch"}},
+			process.Requirement{Kind: secret, Verbs: []string{"list", "watch", "patch"}},
+			process.Requirement{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Verbs: []string{"list"}},
+		)
+	}
+	return needs, nil
+}
+
+// Add adds the controllers that are enabled to the manager of the source cluster. That none is, is an error.
+func Add(_ context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
+	controllers := cfg.Controllers
+	if !controllers.TokenRequestor.Enabled && !controllers.TokenInvalidator.Enabled {
+		return errors.New("nothing to do: set controllers.tokenRequestor.enabled or controllers.tokenInvalidator.enabled to true, or do not run this binary")
+	}
+	if controllers.TokenRequestor.Enabled {
+		if err := addRequestor(clusters, cfg, registry); err != nil {
+			return fmt.Errorf("add controller %s: %w", requestor.ControllerName, err)
+		}
+	}
+	if controllers.TokenInvalidator.Enabled {
+		if err := addInvalidator(clusters, cfg, registry); err != nil {
+			return fmt.Errorf("add controller %s: %w", invalidator.ControllerName, err)
+		}
+	}
+	return nil
+}
+
+func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
+	own := cfg.Espalier.Token
+	memory := requestor.NewMemory()
+	r := &requestor.Reconciler{
+		Secrets: clusters.Source.GetCache(), Source: clusters.Source.GetClient(), Target: clusters.Target.GetClient(),
+		TargetAccounts: clusters.Target.GetAPIReader(),
+		CA:             requestor.CAOf(clusters.TargetConfig.CAData, clusters.TargetConfig.CAFile, os.ReadFile),
+		Clock:          clusters.Clock, Spread: requestor.NewSpread(rand.Float64()), Memory: memory, //nolint:gosec // times of renewals are no secret
+		Events:  &requestor.Events{Recorder: clusters.Source.GetEventRecorder("token-controllers")},
+		Metrics: requestor.NewMetrics(registry, clusters.Clock, memory),
+		Class:   own.Class, TargetNamespace: ptr.Deref(own.TargetNamespace, ""), TargetNamespaces: targetNamespaces(cfg),
+		Audiences: ptr.Deref(own.Audiences, nil), SameCluster: clusters.Same,
+	}
+	workers := max(ptr.Deref(cfg.Controllers.TokenRequestor.ConcurrentSyncs, 0), ptr.Deref(own.RequestorWorkers, 0))
+	return r.SetupWithManager(clusters.Source, workers, cfg.Process().CacheSyncTimeout) //nolint:wrapcheck // the caller names the controller
+}
+
+func addInvalidator(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
+	client, err := metadata.NewForConfigAndClient(clusters.TargetConfig, clusters.TargetHTTPClient)
+	if err != nil {
+		return fmt.Errorf("create metadata client: %w", err)
+	}
+	namespaces := targetNamespaces(cfg)
+	if cfg.TargetClientConnection == nil {
+		namespaces = cfg.SourceClientConnection.Namespaces // the cache of ServiceAccounts is restricted to them, too
+	}
+	secrets, err := invalidator.NewSecrets(client, namespaces)
+	if err != nil {
+		return err //nolint:wrapcheck // the caller names the controller
+	}
+	r := &invalidator.Reconciler{
+		Secrets: secrets, Target: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(),
+		Events:  &invalidator.Events{Recorder: clusters.Target.GetEventRecorder("token-controllers")},
+		Metrics: invalidator.NewMetrics(registry), Pauses: invalidator.NewPauses(),
+	}
+	workers := max(ptr.Deref(cfg.Controllers.TokenInvalidator.ConcurrentSyncs, 0), 1)
+	return r.SetupWithManager(clusters.Source, clusters.Target.GetCache(), workers, cfg.Process().CacheSyncTimeout) //nolint:wrapcheck // the caller names the controller
+}
+
+// targetNamespaces are the namespaces of the target to work in; empty: all. Where one cluster is both, the namespaces of
+// the source restrict what is watched, not where ServiceAccounts are.
+func targetNamespaces(cfg *config.ResourceManagerConfiguration) []string {
+	if cfg.TargetClientConnection == nil {
+		return nil
+	}
+	return cfg.TargetClientConnection.Namespaces
+}

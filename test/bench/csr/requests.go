@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"net"
+	"time"
+)
+
+type key struct{ private *ecdsa.PrivateKey }
+
+func newKey() (key, error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	return key{private}, err
+}
+
+// request is what the kubelet of a node asks for, in PEM.
+func (k key) request(name string, ip net.IP) ([]byte, error) {
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject:  pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}},
+		DNSNames: []string{name}, IPAddresses: []net.IP{ip},
+	}, k.private)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), err
+}
+
+func address(i int) net.IP { return net.IPv4(10, 250, byte(i/250), byte(i%250+1)) }
+
+// pause between two looks at something that is not ready yet.
+func pause(ctx context.Context) error {
+	timer := time.NewTimer(50 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/espalier-dev/espalier/test/local/child"
+)
+
+const (
+	stopGrace = 30 * time.Second
+	patience  = 5 * time.Minute
+	look      = 20 * time.Millisecond
+)
+
+// controller is the process that is measured.
+type controller struct {
+	process *child.Process
+	started time.Time
+	metrics string
+	log     string
+}
+
+// start starts the binary with its default settings but for the namespaces whose Services it handles.
+func (w *world) start(ctx context.Context, s scenario) (*controller, error) {
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	probes, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	config := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
+kind: ResourceManagerConfiguration
+sourceClientConnection: {kubeconfig: %q}
+leaderElection: {leaderElect: false}
+server:
+  healthProbes: {bindAddress: 127.0.0.1, port: %d}
+  metrics: {bindAddress: 127.0.0.1, port: %d}
+controllers: {networkPolicy: {enabled: true, namespaceSelectors: [{matchLabels: {%s: %s}}]}}
+`, w.file("kubeconfig"), probes, port, member, s.name)
+	if err = os.WriteFile(w.file("config.yaml"), []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	c := &controller{started: time.Now(), metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", port), log: w.file("log")}
+	c.process, err = child.Start(child.Spec{
+		Name: binaryName, Path: w.program, Args: []string{"--config=" + w.file("config.yaml")},
+		Dir: w.dir, LogFile: c.log, RecordFile: w.file("record.json"),
+	})
+	return c, err
+}
+
+func (c *controller) stop() error {
+	if c.process == nil {
+		return nil
+	}
+	defer func() { c.process = nil }()
+	return c.process.Stop(stopGrace)
+}
+
+// created waits until the controller has created that many policies.
+func (c *controller) created(ctx context.Context, policies int) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		page, err := c.page(ctx)
+		if err == nil && sum(page, `espalier_networkpolicy_writes_total{action="create"}`) >= policies {
+			return nil
+		}
+		if err := errors.Join(c.process.Failure(), pause(ctx, look)); err != nil {
+			return fmt.Errorf("wait for %d policies: %w; the end of the log:\n%s", policies, err, child.Tail(c.log))
+		}
+	}
+}
+
+// cost returns how many requests the controller sends because of what do does.
+func (c *controller) cost(ctx context.Context, do func() error) (int, error) {
+	if err := pause(ctx, calm); err != nil {
+		return 0, err
+	}
+	before, err := c.page(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(do(), pause(ctx, calm)); err != nil {
+		return 0, err
+	}
+	after, err := c.page(ctx)
+	return sum(after, "rest_client_requests_total{") - sum(before, "rest_client_requests_total{"), err
+}
+
+func (c *controller) page(ctx context.Context) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.metrics, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	page, err := io.ReadAll(response.Body)
+	return string(page), err
+}
+
+// sum adds up the series that begin with a text.
+func sum(page, prefix string) int {
+	total := 0.0
+	for line := range strings.Lines(page) {
+		at := strings.LastIndex(strings.TrimSpace(line), " ")
+		if !strings.HasPrefix(line, prefix) || at < 0 {
+			continue
+		}
+		if value, err := strconv.ParseFloat(strings.TrimSpace(line)[at+1:], 64); err == nil {
+			total += value
+		}
+	}
+	return int(total)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+func freePort(ctx context.Context) (int, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer func() { _ = listener.Close() }()
+	address, ok := listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return 0, errors.New("find a free port: it is no TCP port")
+	}
+	return address.Port, nil
+}
+
+// peakMemory is the most that the process had resident, as the system writes it; "unknown" where it does not.
+func peakMemory(pid int) string {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return "unknown"
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(line)
+}

@@ -21,6 +21,8 @@ type binary struct {
 	clusterRoles []string
 	// config renders its configuration file.
 	config func(environment) string
+	// ownClusterOnly keeps it away from a cluster that is not ours, where it would act on what was there before.
+	ownClusterOnly bool
 	// show shows it at work, once all are started.
 	show func(settings, context.Context, *report, world) error
 }
@@ -72,20 +74,23 @@ func binaries() []binary {
 			show:         settings.showPolicies,
 		},
 		{
-			name:         "node-controller",
-			clusterRoles: []string{"espalier-node-controller-target"},
-			config:       func(e environment) string { return resourceManagerConfig(e, nodeSections) },
+			name:           "node-controller",
+			clusterRoles:   []string{"espalier-node-controller-target"},
+			config:         func(e environment) string { return resourceManagerConfig(e, nodeSections) },
+			ownClusterOnly: true,
 		},
 	}
 }
 
-// tokenSections leave the static tokens of a cluster that is not ours alone.
+// tokenSections leave the static tokens of a cluster that is not ours alone. Any API server takes a token for its own audience.
 func tokenSections(e environment) string {
 	return fmt.Sprintf(`controllers:
   tokenRequestor: {enabled: true}
   tokenInvalidator: {enabled: %[1]t}
 webhooks:
   tokenInvalidator: {enabled: %[1]t}
+espalier:
+  token: {audiences: []}
 `, !e.foreign)
 }
 

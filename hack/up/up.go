@@ -59,6 +59,10 @@ func (s settings) showBinaries(ctx context.Context, r *report, admin *rest.Confi
 		if !present[b.name] {
 			continue
 		}
+		if b.ownClusterOnly && s.cluster != "" {
+			r.step("not starting %s: it would act on nodes of yours", b.name)
+			continue
+		}
 		if err := s.startBinary(ctx, r, admin, c, b, index, dead); err != nil {
 			return err
 		}

@@ -28,6 +28,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	err = node.Check(cfg)
+	if err != nil {
+		return err
+	}
 	needs, err := node.Needs(cfg)
 	if err != nil {
 		return err

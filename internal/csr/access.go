@@ -8,6 +8,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/config"
@@ -26,10 +27,15 @@ type right struct {
 // checkRights returns an error of one line that names what is not allowed, with the remedy.
 func checkRights(ctx context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration) error {
 	own := cfg.Espalier.CSRApprover
+	var target []right
 	if !own.ObserveOnly {
-		if err := allowed(ctx, "target", clusters.Target.GetClient(), decisionRights()); err != nil {
-			return err
-		}
+		target = decisionRights()
+	}
+	if tells(own) {
+		target = append(target, eventRights()...)
+	}
+	if err := allowed(ctx, "target", clusters.Target.GetClient(), target); err != nil {
+		return err
 	}
 	namespace := cfg.Controllers.KubeletCSRApprover.MachineNamespace
 	if own.WithoutMachines || namespace == "" {
@@ -53,6 +59,19 @@ func decisionRights() []right {
 			any:  []authorizationv1.ResourceAttributes{signer(certificatesv1.KubeletServingSignerName), signer("kubernetes.io/*")},
 		},
 	}
+}
+
+// eventRights are for Events about requests, which have no namespace.
+func eventRights() []right {
+	const group, namespace = "events.k8s.io", metav1.NamespaceDefault
+	var rights []right
+	for _, verb := range []string{"create", "patch"} {
+		rights = append(rights, right{
+			said: fmt.Sprintf("%s events.%s in namespace %q", verb, group, namespace),
+			any:  []authorizationv1.ResourceAttributes{{Verb: verb, Group: group, Resource: "events", Namespace: namespace}},
+		})
+	}
+	return rights
 }
 
 func machineRights(namespace string) []right {

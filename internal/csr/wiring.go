@@ -46,7 +46,7 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	reads := []string{"list", "watch"}
 	needs := process.Needs{
 		Scheme:      scheme,
-		TargetCache: approver.TargetCache(),
+		TargetCache: approver.TargetCache(cfg.Espalier.CSRApprover.ObserveOnly),
 		TargetAccess: []process.Requirement{
 			{Kind: certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), Verbs: reads},
 			{Kind: corev1.SchemeGroupVersion.WithKind("Node"), Verbs: reads},
@@ -93,17 +93,20 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	if limit := own.RateLimit; limit != nil {
 		r.Quota = &quota.Quota{Requests: limit.Requests, Period: limit.Period.Duration, MaxDelay: limit.MaxDelay.Duration, Clock: clusters.Clock}
 	}
-	if own.Events || own.ObserveOnly {
+	if tells(own) {
 		r.Events = &approver.Events{Recorder: clusters.Target.GetEventRecorder("csr-approver")}
 	}
 	if own.ObserveOnly {
-		r.Observed = &approver.Observed{}
+		r.Observed = &approver.Observed{Since: clusters.Clock.Now()}
 	}
 	if err := r.SetupWithManager(lifetime, clusters.Source, clusters.Target, ptr.Deref(section.ConcurrentSyncs, 0)); err != nil {
 		return fmt.Errorf("add controller %s: %w", approver.ControllerName, err)
 	}
 	return nil
 }
+
+// tells tells whether Events are sent.
+func tells(own config.EspalierCSRApprover) bool { return own.Events || own.ObserveOnly }
 
 // judgedBy turns configuration into rules.
 func judgedBy(section config.KubeletCSRApproverController, own config.EspalierCSRApprover) (rules.Rules, error) {

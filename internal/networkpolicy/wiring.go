@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -71,17 +72,18 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	if err != nil {
 		return err
 	}
-	ingressController, err := ingressController(section.IngressControllerSelector)
+	ingressController, err := ingressController(section.IngressControllerSelector, cfg)
 	if err != nil {
 		return err
 	}
+	_, visible := visible(cfg)
 	told := &controller.Told{}
 	r := &controller.Reconciler{
 		Cached: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(), Writer: clusters.Target.GetClient(),
 		Events:  &controller.Events{Recorder: clusters.Target.GetEventRecorder("netpol-controller"), Told: told},
 		Metrics: controller.NewMetrics(registry, told, observeOnly(cfg)),
-		Scopes:  &controller.Scopes{}, Writes: controller.NewWrites(clusters.Clock), Selections: &controller.Selections{}, Waiting: &controller.Waiting{},
-		Handled: handled, Visible: visible(cfg), IngressController: ingressController, ObserveOnly: observeOnly(cfg),
+		Scopes:  &controller.Scopes{}, Writes: controller.NewWrites(clusters.Clock), Fights: controller.NewFights(clusters.Clock), Selections: &controller.Selections{}, Waiting: &controller.Waiting{},
+		Handled: handled, Visible: visible, IngressController: ingressController, ObserveOnly: observeOnly(cfg),
 		Slots: make(chan struct{}, cfg.Espalier.NetworkPolicy.Requests()),
 	}
 	if err := r.SetupWithManager(lifetime, clusters.Source, clusters.Target, workers(cfg), cfg.Process().CacheSyncTimeout); err != nil {
@@ -107,20 +109,25 @@ func selectors(list []metav1.LabelSelector) ([]labels.Selector, error) {
 	return parsed, nil
 }
 
-func ingressController(section *config.IngressControllerSelector) (*desired.IngressController, error) {
+func ingressController(section *config.IngressControllerSelector, cfg *config.ResourceManagerConfiguration) (*desired.IngressController, error) {
 	if section == nil {
 		return nil, nil
 	}
+	const field = "controllers.networkPolicy.ingressControllerSelector.namespace"
 	if section.Namespace == "" {
-		return nil, errors.New("controllers.networkPolicy.ingressControllerSelector.namespace is empty: name the namespace of the ingress controller, or leave the selector out")
+		return nil, errors.New(field + " is empty: name the namespace of the ingress controller, or leave the selector out")
+	}
+	if side, namespaces := visible(cfg); len(namespaces) > 0 && !slices.Contains(namespaces, section.Namespace) {
+		// Half of the policies would have to be kept in a namespace that no cache covers.
+		return nil, fmt.Errorf("%s is %q, which is not among %s.namespaces: add it there, or leave the selector out", field, section.Namespace, side)
 	}
 	return &desired.IngressController{Namespace: section.Namespace, Pods: section.PodSelector}, nil
 }
 
-// visible are the namespaces that the connection to the target is restricted to.
-func visible(cfg *config.ResourceManagerConfiguration) []string {
+// visible are the namespaces that the connection to the target is restricted to, and the section that says so.
+func visible(cfg *config.ResourceManagerConfiguration) (section string, namespaces []string) {
 	if cfg.TargetClientConnection != nil {
-		return cfg.TargetClientConnection.Namespaces
+		return "targetClientConnection", cfg.TargetClientConnection.Namespaces
 	}
-	return cfg.SourceClientConnection.Namespaces
+	return "sourceClientConnection", cfg.SourceClientConnection.Namespaces
 }

@@ -26,6 +26,14 @@ import (
 // defaultBackoff is the pause where none, or none that makes sense, is configured.
 const defaultBackoff = 10 * time.Second
 
+// Check returns an error if there is nothing to do.
+func Check(cfg *config.ResourceManagerConfiguration) error {
+	if !cfg.Controllers.Node.Enabled {
+		return errors.New("there is nothing to do: set controllers.node.enabled to true, or do not run node-controller")
+	}
+	return nil
+}
+
 // Needs says what the family asks of its connections.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	scheme := runtime.NewScheme()
@@ -49,10 +57,13 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 
 // Add adds the controller to the manager of the source cluster.
 func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
-	section := cfg.Controllers.Node
-	if !section.Enabled {
-		return errors.New("there is nothing to do: set controllers.node.enabled to true, or do not run node-controller")
+	if err := Check(cfg); err != nil {
+		return err
 	}
+	if err := checkEventRights(lifetime, clusters.Target.GetClient()); err != nil {
+		return err
+	}
+	section := cfg.Controllers.Node
 	r := &criticalcomponents.Reconciler{
 		Client: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(), Namespaces: namespaces(cfg), Required: required(cfg),
 		Backoff: backoff(section), Clock: clusters.Clock,

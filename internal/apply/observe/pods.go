@@ -239,6 +239,16 @@ func (p *Pods) watch(s *podStore) {
 	go reflector.RunWithContext(logr.NewContext(ctx, log))
 }
 
+// podStore receives what one reflector sees.
+type podStore struct {
+	pods      *Pods
+	namespace string
+	stop      context.CancelFunc
+	admission *admission
+	// listed tells that there was a listing; guarded by the lock of pods.
+	listed bool
+}
+
 // turned tells the Deployments of a namespace that their pods are counted no longer, or again: a missing right must not
 // hold up the conditions.
 func (s *podStore) turned(change turn, err error) {
@@ -329,16 +339,6 @@ func (p *Pods) keep(key types.NamespacedName, before *labelSet, next labels.Set)
 		}
 	}
 	return after
-}
-
-// podStore receives what one reflector sees.
-type podStore struct {
-	pods      *Pods
-	namespace string
-	stop      context.CancelFunc
-	admission *admission
-	// listed tells that there was a listing; guarded by the lock of pods.
-	listed bool
 }
 
 // current tells whether the stream still counts. The caller holds the lock.

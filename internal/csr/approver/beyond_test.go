@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/internal/config"
@@ -195,6 +196,34 @@ func TestObserveOnlyTellsAndWritesNothing(t *testing.T) {
 	for _, each := range []string{good, bad, third} {
 		s.Expect(s.conditions(each)).To(BeEmpty())
 	}
+}
+
+// Whoever decides today is mostly faster; all that it decides while we watch is judged, and nothing from before.
+func TestObserveOnlyTellsOfWhatOthersDecideFirst(t *testing.T) {
+	o := with(func(c *config.EspalierCSRApprover) { c.ObserveOnly = true; c.WaitForObjects = seconds(3600) })
+	o.stopped, o.twoClusters, o.before = true, true, homes("n")
+	s := newScene(t, o)
+	before := s.ask("n")
+	s.decideAsAdmin(before, "Approved")
+	created := s.get(before).CreationTimestamp
+	s.Eventually(func() bool { return clock.RealClock{}.Now().Truncate(time.Second).After(created.Time) }).WithTimeout(binary.Patience).Should(BeTrue())
+	s.Start()
+	s.touch(before)
+	late := s.ask("late")
+	s.decideAsAdmin(late, "Approved")
+	good := s.ask("n")
+	s.decideAsAdmin(good, "Denied")
+	bad := s.ask("n", func(w *wish) { w.template.Subject.Organization = nil })
+	s.decideAsAdmin(bad, "Approved")
+	s.Eventually(s.eventsOf(good)).WithTimeout(binary.Patience).Should(Equal([]string{"Normal WouldApprove: Would be approved, but the approver only observes: all checks passed"}))
+	s.Eventually(s.eventsOf(bad)).WithTimeout(binary.Patience).Should(Equal([]string{"Warning WouldDeny: Would be denied, but the approver only observes: organization in CSR does not match nodes group"}))
+	s.Eventually(func() float64 { return s.postponed("node-missing") }).WithTimeout(binary.Patience).Should(BeNumerically(">=", 1))
+	s.machine(s.Namespace, "late", "late")
+	s.onlyNode("late", home("late")...)
+	s.Eventually(s.eventsOf(late)).WithTimeout(binary.Patience).Should(HaveLen(1))
+	s.Expect(s.eventsOf(before)()).To(BeEmpty())
+	s.Expect(s.decided("would-approve", "all-checks-passed")).To(Equal(2.0), "each request is told of once")
+	s.Expect(s.decided("would-deny", "organization")).To(Equal(1.0))
 }
 
 func TestObserveOnlyNeedsNoRightToDecide(t *testing.T) {

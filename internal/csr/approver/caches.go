@@ -11,12 +11,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/csr/rules"
 )
 
-// TargetCache keeps the requests of our signer and the addresses of Nodes.
-func TargetCache() cache.Options {
+// TargetCache keeps the requests of our signer and the addresses of Nodes. Observed tells that requests are judged that
+// somebody else has decided; these need more memory then.
+func TargetCache(observed bool) cache.Options {
+	keep := keepUndecided
+	if observed {
+		keep = keepRequest
+	}
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&certificatesv1.CertificateSigningRequest{}: {
 			Field:     fields.OneTermEqualSelector("spec.signerName", certificatesv1.KubeletServingSignerName),
-			Transform: keepUndecided,
+			Transform: keep,
 		},
 		&corev1.Node{}: {Transform: keepAddresses},
 	}}
@@ -34,16 +39,22 @@ func SourceCache(namespace string) cache.Options {
 
 // keepUndecided drops what nobody looks at, of requests that are decided nearly all: they stay in the cluster for hours.
 func keepUndecided(object any) (any, error) {
+	if csr, ok := object.(*certificatesv1.CertificateSigningRequest); ok && rules.Decided(csr.Status) {
+		csr.Spec.Request = nil
+	}
+	return keepRequest(object)
+}
+
+// keepRequest drops what nobody looks at even of requests that are judged although they are decided. That there is a
+// certificate matters; a part of it would keep the memory of all of it.
+func keepRequest(object any) (any, error) {
 	csr, ok := object.(*certificatesv1.CertificateSigningRequest)
 	if !ok {
 		return object, nil
 	}
 	csr.ManagedFields = nil
-	if rules.Decided(csr.Status) {
-		csr.Spec.Request = nil
-		if len(csr.Status.Certificate) > 0 {
-			csr.Status.Certificate = csr.Status.Certificate[:1:1]
-		}
+	if len(csr.Status.Certificate) > 0 {
+		csr.Status.Certificate = []byte{0}
 	}
 	return csr, nil
 }

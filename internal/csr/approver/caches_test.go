@@ -42,7 +42,31 @@ func TestDecidedRequestsKeepWhatSaysSo(t *testing.T) {
 	signed.Status.Certificate = []byte("certificate")
 	kept, err = keepUndecided(signed)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(kept).To(BeComparableTo(&certificatesv1.CertificateSigningRequest{Status: certificatesv1.CertificateSigningRequestStatus{Certificate: []byte("c")}}))
+	g.Expect(kept).To(BeComparableTo(&certificatesv1.CertificateSigningRequest{Status: certificatesv1.CertificateSigningRequestStatus{Certificate: []byte{0}}}))
+}
+
+// With observeOnly, requests are judged that others have decided.
+func TestObservedRequestsKeepWhatIsJudged(t *testing.T) {
+	g := NewWithT(t)
+	by := TargetCache(true).ByObject
+	for object, how := range by {
+		if _, ok := object.(*certificatesv1.CertificateSigningRequest); !ok {
+			continue
+		}
+		signed := &certificatesv1.CertificateSigningRequest{
+			ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}},
+			Spec:       certificatesv1.CertificateSigningRequestSpec{Request: []byte("pem")},
+			Status:     certificatesv1.CertificateSigningRequestStatus{Certificate: []byte("certificate")},
+		}
+		kept, err := how.Transform(signed)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(kept).To(BeComparableTo(&certificatesv1.CertificateSigningRequest{
+			Spec:   certificatesv1.CertificateSigningRequestSpec{Request: []byte("pem")},
+			Status: certificatesv1.CertificateSigningRequestStatus{Certificate: []byte{0}},
+		}))
+		return
+	}
+	t.Fatal("requests are not cached")
 }
 
 func TestNotesFitIntoEvents(t *testing.T) {

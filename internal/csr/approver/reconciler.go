@@ -81,31 +81,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read request: %w", err)
 	}
-	if csr.Spec.SignerName != certificatesv1.KubeletServingSignerName || rules.Decided(csr.Status) {
+	if csr.Spec.SignerName != certificatesv1.KubeletServingSignerName || r.Observed == nil && rules.Decided(csr.Status) {
 		r.forget(request.Name)
 		return ctrl.Result{}, nil
 	}
-	if r.Observed.knows(csr) {
+	if r.Observed.passes(csr) {
 		return ctrl.Result{}, nil
 	}
 	refused, result := r.turn(ctx, csr)
 	if !result.IsZero() {
 		return result, nil
 	}
+	age := r.Clock.Since(csr.CreationTimestamp.Time) // of which the verdict and the wait must have the same idea
 	verdict := rules.Flooding(csr.Spec.Username)
 	if !refused {
-		if verdict, err = r.judge(ctx, csr); err != nil {
+		if verdict, err = r.judge(ctx, csr, age); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	if verdict.Outcome == rules.Wait {
-		return r.wait(ctx, csr, verdict), nil
+		return r.wait(ctx, age, verdict), nil
 	}
 	return ctrl.Result{}, r.conclude(ctx, csr, verdict)
 }
 
 func (r *Reconciler) forget(name string) {
 	r.Observed.forget(name)
+	r.leaveQueue(name)
+}
+
+func (r *Reconciler) leaveQueue(name string) {
 	if r.Quota != nil {
 		r.Quota.Forget(name)
 	}
@@ -116,7 +121,7 @@ func (r *Reconciler) turn(ctx context.Context, csr *certificatesv1.CertificateSi
 	if r.Quota == nil {
 		return false, ctrl.Result{}
 	}
-	answer := r.Quota.Ask(csr.Name, csr.Spec.Username)
+	answer := r.Quota.Ask(csr.Name, csr.UID, csr.Spec.Username)
 	switch {
 	case answer.Refused && answer.News:
 		return true, ctrl.Result{RequeueAfter: nextTurn, Priority: ptr.To(lastPriority)}
@@ -128,16 +133,17 @@ func (r *Reconciler) turn(ctx context.Context, csr *certificatesv1.CertificateSi
 	return answer.Refused, ctrl.Result{}
 }
 
-// wait comes back when it is too late for the missing object. Should it come before, its watch triggers.
-func (r *Reconciler) wait(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, verdict rules.Verdict) ctrl.Result {
-	left := min(r.Rules.WaitForObjects-r.Clock.Since(csr.CreationTimestamp.Time), r.Rules.WaitForObjects)
+// wait comes back when it is too late for the missing object. Should it come before, its watch triggers. The verdict must
+// be about the same age: else nothing might be left, which means never to come back.
+func (r *Reconciler) wait(ctx context.Context, age time.Duration, verdict rules.Verdict) ctrl.Result {
+	left := min(r.Rules.WaitForObjects-age, r.Rules.WaitForObjects)
 	r.Metrics.postponed(verdict.Reason)
 	log.FromContext(ctx).V(1).Info("Waiting", "reason", verdict.Message, "atMost", left.String())
 	return ctrl.Result{RequeueAfter: left}
 }
 
 // judge reads what the verdict depends on. An undecodable request is an error and not a denial.
-func (r *Reconciler) judge(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) (rules.Verdict, error) {
+func (r *Reconciler) judge(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, age time.Duration) (rules.Verdict, error) {
 	request, err := rules.Read(csr.Spec)
 	if err != nil {
 		return rules.Verdict{}, fmt.Errorf("unable to parse csr: %w", err)
@@ -149,7 +155,7 @@ func (r *Reconciler) judge(ctx context.Context, csr *certificatesv1.CertificateS
 	if err != nil {
 		return rules.Verdict{}, fmt.Errorf("failed when checking for approval conditions: %w", err)
 	}
-	return r.Rules.JudgeObjects(request, objects, r.Clock.Since(csr.CreationTimestamp.Time)), nil
+	return r.Rules.JudgeObjects(request, objects, age), nil
 }
 
 // conclude writes the decision and tells of it, or only tells.
@@ -161,6 +167,7 @@ func (r *Reconciler) conclude(ctx context.Context, csr *certificatesv1.Certifica
 		}
 	} else {
 		r.Observed.add(csr)
+		r.leaveQueue(csr.Name) // no decision will be seen that ends its turn
 	}
 	told := describe(verdict, r.Observed != nil)
 	log.FromContext(ctx).Info(told.log, "username", csr.Spec.Username, "reason", verdict.Reason, "message", verdict.Message)

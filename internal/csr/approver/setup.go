@@ -29,7 +29,7 @@ const ControllerName = "kubelet-csr-approver"
 // timeout bounds the decision about one request.
 const timeout = 3 * time.Minute
 
-// userIndex finds undecided requests by who has made them.
+// userIndex finds requests that may have to be judged by who has made them.
 const userIndex = "spec.username"
 
 // SetupWithManager adds the controller to the manager of the source. Lifetime is that of the process.
@@ -41,7 +41,7 @@ func (r *Reconciler) SetupWithManager(lifetime context.Context, mgr ctrl.Manager
 		Named(ControllerName).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: timeout}).
 		WatchesRawSource(source.Kind(target.GetCache(), &certificatesv1.CertificateSigningRequest{},
-			&handler.TypedEnqueueRequestForObject[*certificatesv1.CertificateSigningRequest]{}, requestEvents(r.Observed != nil)))
+			&handler.TypedEnqueueRequestForObject[*certificatesv1.CertificateSigningRequest]{}, r.requestEvents()))
 	if r.Rules.WaitForObjects > 0 {
 		builder = builder.WatchesRawSource(source.Kind(target.GetCache(), &corev1.Node{},
 			handler.TypedEnqueueRequestsFromMapFunc(r.requestsOfNode), nodeEvents()))
@@ -65,7 +65,7 @@ func (r *Reconciler) prepareCaches(lifetime context.Context, mgr ctrl.Manager, t
 		}
 	}
 	if r.Rules.WaitForObjects > 0 {
-		if err := target.GetFieldIndexer().IndexField(lifetime, &certificatesv1.CertificateSigningRequest{}, userIndex, userOfUndecided); err != nil {
+		if err := target.GetFieldIndexer().IndexField(lifetime, &certificatesv1.CertificateSigningRequest{}, userIndex, r.userOfUnjudged); err != nil {
 			return fmt.Errorf("watch CertificateSigningRequests: %w", err)
 		}
 	}
@@ -79,16 +79,17 @@ func nodeOfMachine(machine client.Object) []string {
 	return nil
 }
 
-func userOfUndecided(object client.Object) []string {
+func (r *Reconciler) userOfUnjudged(object client.Object) []string {
 	csr, ok := object.(*certificatesv1.CertificateSigningRequest)
-	if !ok || rules.Decided(csr.Status) {
+	if !ok || r.Observed == nil && rules.Decided(csr.Status) {
 		return nil
 	}
 	return []string{csr.Spec.Username}
 }
 
-// requestEvents passes what can need a decision; deletions only where it is remembered what was observed.
-func requestEvents(observed bool) predicate.TypedPredicate[*certificatesv1.CertificateSigningRequest] {
+// requestEvents passes what can need a decision; deletions only where something is remembered of requests.
+func (r *Reconciler) requestEvents() predicate.TypedPredicate[*certificatesv1.CertificateSigningRequest] {
+	remembered := r.Observed != nil || r.Quota != nil
 	ours := func(csr *certificatesv1.CertificateSigningRequest) bool {
 		return csr.Spec.SignerName == certificatesv1.KubeletServingSignerName
 	}
@@ -96,7 +97,7 @@ func requestEvents(observed bool) predicate.TypedPredicate[*certificatesv1.Certi
 	return predicate.TypedFuncs[csr]{
 		CreateFunc:  func(e event.TypedCreateEvent[csr]) bool { return ours(e.Object) },
 		UpdateFunc:  func(e event.TypedUpdateEvent[csr]) bool { return ours(e.ObjectNew) },
-		DeleteFunc:  func(e event.TypedDeleteEvent[csr]) bool { return observed && ours(e.Object) },
+		DeleteFunc:  func(e event.TypedDeleteEvent[csr]) bool { return remembered && ours(e.Object) },
 		GenericFunc: func(event.TypedGenericEvent[csr]) bool { return false },
 	}
 }
@@ -123,18 +124,18 @@ func machineEvents() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
 }
 
 func (r *Reconciler) requestsOfNode(ctx context.Context, node *corev1.Node) []reconcile.Request {
-	return r.undecidedOf(ctx, node.Name)
+	return r.unjudgedOf(ctx, node.Name)
 }
 
 func (r *Reconciler) requestsOfMachine(ctx context.Context, machine *metav1.PartialObjectMetadata) []reconcile.Request {
 	if node, labelled := machine.Labels[nodeLabel]; labelled {
-		return r.undecidedOf(ctx, node)
+		return r.unjudgedOf(ctx, node)
 	}
 	return nil
 }
 
-// undecidedOf lists, from the cache, the requests of a node that wait for a decision.
-func (r *Reconciler) undecidedOf(ctx context.Context, node string) []reconcile.Request {
+// unjudgedOf lists, from the cache, the requests of a node that may wait for it.
+func (r *Reconciler) unjudgedOf(ctx context.Context, node string) []reconcile.Request {
 	list := &certificatesv1.CertificateSigningRequestList{}
 	err := r.Target.List(ctx, list, client.MatchingFields{userIndex: rules.UserPrefix + node}, client.UnsafeDisableDeepCopy)
 	if err != nil {

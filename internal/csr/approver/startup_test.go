@@ -133,3 +133,23 @@ func TestStartWithoutTheServiceOfTheAPIServer(t *testing.T) {
 		HaveSuffix("; espalier.csrApprover.deniedIdentities.apiServer needs it; grant it, for example with the roles in deploy/csr-approver"),
 	)))
 }
+
+func TestStartWithoutRightsToSendEvents(t *testing.T) {
+	for name, change := range map[string]func(*config.EspalierCSRApprover){
+		"with Events":        func(c *config.EspalierCSRApprover) { c.Events = true },
+		"with observation":   func(c *config.EspalierCSRApprover) { c.ObserveOnly = true },
+		"which are not sent": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, options{stopped: true, twoClusters: true})
+			s.Expect(s.Target.Delete(s.Ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.Namespace + "-espalier-csr-approver-target-events"}})).To(Succeed())
+			if change == nil {
+				s.Expect(s.startError()).To(Succeed())
+				return
+			}
+			change(&s.Config.Espalier.CSRApprover)
+			s.Eventually(s.startError).WithTimeout(binary.Patience).Should(MatchError(`target cluster: not allowed to create events.events.k8s.io in namespace "default", ` +
+				`patch events.events.k8s.io in namespace "default": grant it, for example with the roles in deploy/csr-approver`))
+		})
+	}
+}

@@ -2,6 +2,11 @@ package approver
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"testing"
 	"time"
@@ -17,6 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/espalier-dev/espalier/internal/csr/quota"
 )
 
 // What no API server of today would hold or answer, but one might.
@@ -78,4 +86,41 @@ func TestForeignAndMissingRequestsAreNothingToDo(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(result).To(BeZero())
 	}
+}
+
+// passing is a clock on which an hour passes with each look at it.
+type passing struct{ now time.Time }
+
+func (p *passing) Now() time.Time {
+	p.now = p.now.Add(time.Hour)
+	return p.now
+}
+
+func (p *passing) Since(then time.Time) time.Duration { return p.Now().Sub(then) }
+
+// However late it gets while a request is judged, one that waits comes back.
+func TestTheEndOfTheWaitIsNotMissed(t *testing.T) {
+	g := NewWithT(t)
+	csr := stored("")
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject:  pkix.Name{CommonName: "system:node:n", Organization: []string{"system:nodes"}},
+		DNSNames: []string{"n"},
+	}, ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
+	g.Expect(err).NotTo(HaveOccurred())
+	csr.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	csr.CreationTimestamp = metav1.NewTime(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	r := reconcilerOf(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(csr).Build())
+	r.Clock, r.Rules.WaitForObjects = &passing{csr.CreationTimestamp.Time}, 90*time.Minute
+	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "c"}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(result).To(Equal(ctrl.Result{RequeueAfter: 30 * time.Minute}))
+}
+
+// Deletions end what is remembered of a request.
+func TestDeletionsPassWhereSomethingIsRemembered(t *testing.T) {
+	g := NewWithT(t)
+	deleted := event.TypedDeleteEvent[*certificatesv1.CertificateSigningRequest]{Object: stored("")}
+	g.Expect((&Reconciler{}).requestEvents().Delete(deleted)).To(BeFalse())
+	g.Expect((&Reconciler{Observed: &Observed{}}).requestEvents().Delete(deleted)).To(BeTrue())
+	g.Expect((&Reconciler{Quota: &quota.Quota{}}).requestEvents().Delete(deleted)).To(BeTrue())
 }

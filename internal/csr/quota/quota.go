@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 )
 
@@ -28,6 +29,8 @@ type Quota struct {
 }
 
 type turn struct {
+	// id tells what was asked for from others that have had the same name.
+	id      types.UID
 	at      time.Time
 	refused bool
 	asked   bool
@@ -41,16 +44,17 @@ type Answer struct {
 	Refused, News bool
 }
 
-// Ask returns when it is the turn of what has that name, which must be unique over all users until Forget. To ask again
-// does not count again.
-func (q *Quota) Ask(name, user string) Answer {
+// Ask returns when it is the turn of what has that name and id; of one name, only the latest id is remembered. To ask
+// again before Forget does not count again.
+func (q *Quota) Ask(name string, id types.UID, user string) Answer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.Clock.Now()
 	q.sweep(now)
 	given, known := q.turns[name]
-	if !known {
+	if !known || given.id != id {
 		given = q.give(user, now)
+		given.id = id
 	}
 	answer := Answer{Wait: max(0, given.at.Sub(now)), Refused: given.refused, News: given.refused && !given.asked}
 	given.asked = true

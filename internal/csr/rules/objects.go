@@ -49,7 +49,7 @@ func (r Rules) judgeIPs(request Request, texts []string) Verdict {
 	for _, text := range texts {
 		ip, err := netip.ParseAddr(text)
 		if err != nil {
-			return Verdict{Outcome: Deny, Reason: IPAddresses, Message: fmt.Sprintf("IP address %q in node.Status.Addresses is invalid: %v", text, err)}
+			return Verdict{Outcome: Deny, Reason: IPAddresses, Message: fmt.Sprintf("IP address %s in node.Status.Addresses is invalid: %s", quote(text), cut(err.Error()))}
 		}
 		ips = append(ips, ip.Unmap())
 	}

@@ -46,6 +46,12 @@ func labels(name string) []string {
 	return strings.Split(strings.ToLower(strings.TrimSuffix(name, ".")), ".")
 }
 
+// isPartial tells whether a name has a wildcard within a label, such as kube*.example.com. Some who verify certificates
+// take it for any label that fits, others for no label at all.
+func isPartial(name []string) bool {
+	return slices.ContainsFunc(name, func(label string) bool { return label != wildcard && strings.Contains(label, wildcard) })
+}
+
 // isAPIServer tells whether a name is, or covers, one of those under which Pods reach the API server, whatever the
 // cluster's domain is.
 func isAPIServer(name []string) bool {
@@ -65,6 +71,13 @@ func Prefixes(texts []string) ([]netip.Prefix, error) {
 		prefixes = append(prefixes, prefix)
 	}
 	return prefixes, nil
+}
+
+// addressOf reads a DNS name that is in truth an IP address, in any family and writing. There are clients that look for
+// addresses among the DNS names.
+func addressOf(name string) (ip netip.Addr, found bool) {
+	ip, err := netip.ParseAddr(strings.TrimSuffix(name, "."))
+	return ip.Unmap().WithZone(""), err == nil
 }
 
 func within(prefixes []netip.Prefix, ip netip.Addr) bool {

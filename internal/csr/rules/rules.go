@@ -107,10 +107,7 @@ func expiresSoonEnough(r Rules, request Request) string {
 
 func isNobodyElse(r Rules, request Request) string {
 	for _, name := range request.DNSNames {
-		parts := labels(name)
-		denied := r.DeniedAPIServer && isAPIServer(parts) ||
-			slices.ContainsFunc(r.DeniedDNS, func(p Pattern) bool { return p.overlaps(parts) })
-		if denied {
+		if r.deniesName(name) {
 			return fmt.Sprintf("DNS name %s is or covers an identity that is denied to nodes", quote(name))
 		}
 	}
@@ -120,6 +117,19 @@ func isNobodyElse(r Rules, request Request) string {
 		}
 	}
 	return ""
+}
+
+// deniesName denies, as soon as anything is denied, names of which nobody can tell what they cover.
+func (r Rules) deniesName(name string) bool {
+	if !r.DeniedAPIServer && len(r.DeniedDNS)+len(r.DeniedIPs) == 0 {
+		return false
+	}
+	parts := labels(name)
+	ip, isIP := addressOf(name)
+	return isPartial(parts) ||
+		isIP && within(r.DeniedIPs, ip) ||
+		r.DeniedAPIServer && isAPIServer(parts) ||
+		slices.ContainsFunc(r.DeniedDNS, func(p Pattern) bool { return p.overlaps(parts) })
 }
 
 func dnsNamesAllowed(r Rules, request Request) string {
@@ -143,6 +153,11 @@ func ipsAllowed(r Rules, request Request) string {
 			return fmt.Sprintf("IP address %q is in none of the allowed prefixes", ip)
 		}
 	}
+	for _, name := range request.DNSNames {
+		if ip, isIP := addressOf(name); isIP && !within(*r.AllowedIPs, ip) {
+			return fmt.Sprintf("DNS name %s is an IP address in none of the allowed prefixes", quote(name))
+		}
+	}
 	return ""
 }
 
@@ -152,4 +167,12 @@ func quote(name string) string {
 		return fmt.Sprintf("%q…", name[:maxQuoted])
 	}
 	return fmt.Sprintf("%q", name)
+}
+
+// cut cuts a text that repeats what somebody else has made up.
+func cut(text string) string {
+	if len(text) > maxQuoted {
+		return strings.ToValidUTF8(text[:maxQuoted], "") + "…"
+	}
+	return text
 }

@@ -91,6 +91,14 @@ func TestJudgeRequest(t *testing.T) {
 		"its names, where nobody denies them": {request: request(named("kubernetes", "kubernetes.default.svc")), want: passed},
 		"a pattern":                           {rules: identities, request: request(named("a.svc"), at()), want: deny("denied-identity", `DNS name "a.svc" is or covers an identity that is denied to nodes`)},
 		"a wildcard that covers a pattern":    {rules: identities, request: request(named("*"), at()), want: deny("denied-identity", `DNS name "*" is or covers an identity that is denied to nodes`)},
+		"a wildcard within a label":           {rules: identities, request: request(named("kube*.default.svc"), at()), want: deny("denied-identity", `DNS name "kube*.default.svc" is or covers an identity that is denied to nodes`)},
+		"the same for any rule that denies":   {rules: Rules{DeniedIPs: ten}, request: request(named("a.b*"), at()), want: deny("denied-identity", `DNS name "a.b*" is or covers an identity that is denied to nodes`)},
+		"the same, where nothing is denied":   {request: request(named("kube*.default.svc"), at()), want: passed},
+		"an address as DNS name":              {rules: identities, request: request(named("10.1.2.3."), at()), want: deny("denied-identity", `DNS name "10.1.2.3." is or covers an identity that is denied to nodes`)},
+		"an address as DNS name, as IPv6":     {rules: identities, request: request(named("::ffff:10.1.2.3"), at()), want: deny("denied-identity", `DNS name "::ffff:10.1.2.3" is or covers an identity that is denied to nodes`)},
+		"an address as DNS name, with a zone": {rules: identities, request: request(named("2001:db8::1%eth0"), at()), want: deny("denied-identity", `DNS name "2001:db8::1%eth0" is or covers an identity that is denied to nodes`)},
+		"an allowed address as DNS name":      {rules: Rules{AllowedIPs: &ten}, request: request(named("10.0.0.1")), want: passed},
+		"one that is not allowed":             {rules: Rules{AllowedIPs: &ten}, request: request(named("11.0.0.1")), want: deny("ip-prefix", `DNS name "11.0.0.1" is an IP address in none of the allowed prefixes`)},
 		"an address of somebody else":         {rules: identities, request: request(), want: deny("denied-identity", `IP address "10.1.2.3" is an identity that is denied to nodes`)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,4 +160,16 @@ func TestAllReasonsAreLabelValues(t *testing.T) {
 func TestPrefixesThatAreNone(t *testing.T) {
 	_, err := Prefixes([]string{"10.0.0.1"})
 	NewWithT(t).Expect(err).To(MatchError(HavePrefix("read IP prefix: ")))
+}
+
+// An address can be as long as the API server lets a Node be.
+func TestHugeAddressesAreCut(t *testing.T) {
+	huge := strings.Repeat("é", 500_000)
+	verdict := Rules{}.JudgeObjects(request(), Objects{
+		NodeExists: true, Machines: 1, Addresses: []corev1.NodeAddress{{Type: "Hostname", Address: "n"}, {Type: "InternalIP", Address: huge}},
+	}, 0)
+	g := NewWithT(t)
+	g.Expect(verdict.Reason).To(Equal(Reason("ip-addresses")))
+	g.Expect(verdict.Message).To(And(HavePrefix(`IP address "é`), HaveSuffix("é…"), ContainSubstring(` in node.Status.Addresses is invalid: ParseAddr("é`)))
+	g.Expect(len(verdict.Message)).To(BeNumerically("<", 1024))
 }

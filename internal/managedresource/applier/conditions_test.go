@@ -143,8 +143,10 @@ func TestUnrestoredObjectsMakeTheSetUnhealthy(t *testing.T) {
 		"one":                            {nil, []*item{web}, webIsMissing},
 		"after another fault":            {told("Pod is unhealthy"), []*item{web}, webIsMissing},
 		"one that was told among others": {told(`Required Secret "web" in namespace "shop" is missing; and 3 more`), []*item{web}, nil},
-		"several, in the order of the set": {nil, []*item{web, role}, []verdict{{"ResourcesHealthy", "False", "ClusterRoleMissing",
-			`Required ClusterRole "all" in namespace "" is missing; Required Secret "web" in namespace "shop" is missing`}}},
+		"several, in the order of the set": {nil, []*item{web, role}, []verdict{{
+			"ResourcesHealthy", "False", "ClusterRoleMissing",
+			`Required ClusterRole "all" in namespace "" is missing; Required Secret "web" in namespace "shop" is missing`,
+		}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(unrestored(tc.conditions, items, tc.missing)).To(Equal(tc.want))

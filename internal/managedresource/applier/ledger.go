@@ -47,8 +47,9 @@ func (l *Ledger) Wrote(set types.NamespacedName, resourceVersion string) {
 func (l *Ledger) Recreated(set types.NamespacedName, now time.Time) []resourcesv1alpha1.ObjectReference {
 	l.memory.mu.Lock()
 	defer l.memory.mu.Unlock()
-	var refs []resourcesv1alpha1.ObjectReference
-	for _, each := range l.memory.recent(set, now) {
+	recent := l.memory.recent(set, now)
+	refs := make([]resourcesv1alpha1.ObjectReference, 0, len(recent))
+	for _, each := range recent {
 		refs = append(refs, each.ref)
 	}
 	return refs

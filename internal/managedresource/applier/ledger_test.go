@@ -13,23 +13,23 @@ import (
 
 func TestLossesAreToldOnceAndForgottenAfterAMinute(t *testing.T) {
 	g := NewWithT(t)
-	noon := time.Unix(1e9, 0)
+	start := time.Unix(1e9, 0)
 	set := types.NamespacedName{Namespace: "sets", Name: "one"}
 	ref := func(name string) resourcesv1alpha1.ObjectReference {
 		return resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "shop", Name: name}}
 	}
 	changes := NewChanges()
 	ledger := changes.Ledger("")
-	changes.memory.lost(set, ref("a"), noon)
-	changes.memory.lost(set, ref("b"), noon)
-	changes.memory.lost(set, ref("a"), noon.Add(30*time.Second))
-	told := ledger.Recreated(set, noon.Add(time.Minute))
+	changes.memory.lost(set, ref("a"), start)
+	changes.memory.lost(set, ref("b"), start)
+	changes.memory.lost(set, ref("a"), start.Add(30*time.Second))
+	told := ledger.Recreated(set, start.Add(time.Minute))
 	g.Expect(told).To(Equal([]resourcesv1alpha1.ObjectReference{ref("a"), ref("b")}))
-	g.Expect(ledger.Recreated(set, noon.Add(61*time.Second))).To(Equal([]resourcesv1alpha1.ObjectReference{ref("a")}))
-	changes.memory.lost(set, ref("c"), noon.Add(62*time.Second))
+	g.Expect(ledger.Recreated(set, start.Add(61*time.Second))).To(Equal([]resourcesv1alpha1.ObjectReference{ref("a")}))
+	changes.memory.lost(set, ref("c"), start.Add(62*time.Second))
 	ledger.Reported(set, told)
-	g.Expect(ledger.Recreated(set, noon.Add(63*time.Second))).To(Equal([]resourcesv1alpha1.ObjectReference{ref("c")}), "lost after it was told")
-	g.Expect(ledger.Recreated(set, noon.Add(time.Hour))).To(BeEmpty())
+	g.Expect(ledger.Recreated(set, start.Add(63*time.Second))).To(Equal([]resourcesv1alpha1.ObjectReference{ref("c")}), "lost after it was told")
+	g.Expect(ledger.Recreated(set, start.Add(time.Hour))).To(BeEmpty())
 	g.Expect(changes.memory.recreated).To(BeEmpty())
 }
 

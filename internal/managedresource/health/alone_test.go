@@ -47,6 +47,7 @@ func (l *ledger) Wrote(_ types.NamespacedName, version string)  { l.written = ve
 func (l *ledger) Recreated(types.NamespacedName, time.Time) []resourcesv1alpha1.ObjectReference {
 	return l.recreated
 }
+
 func (l *ledger) Reported(_ types.NamespacedName, refs []resourcesv1alpha1.ObjectReference) {
 	l.recreated = l.recreated[len(refs):]
 }

@@ -403,6 +403,7 @@ func TestAnObjectThatIsGoneForGoodIsReported(t *testing.T) {
 
 // What an earlier process applied is judged by this one too, although nothing may be done with the set.
 func TestASetThatIsHeldBackIsJudgedAfterARestart(t *testing.T) {
+	t.Parallel()
 	for name, annotation := range map[string][2]string{
 		"waiting": {"gardener.cloud/operation", "wait-for-state"}, "planned": {"espalier.dev/plan", "true"},
 	} {

@@ -144,27 +144,30 @@ func connect(ctx context.Context, program process.Program, file string) (client.
 // read lists what counts, live.
 func read(ctx context.Context, reader client.Reader) (*Cluster, error) {
 	cluster := &Cluster{Namespaces: map[string]labels.Set{}}
-	namespaces := &corev1.NamespaceList{}
-	err := pages(ctx, reader, namespaces, func() {
-		for i := range namespaces.Items {
-			cluster.Namespaces[namespaces.Items[i].Name] = namespaces.Items[i].Labels
-		}
-	})
-	policies, pods := &networkingv1.NetworkPolicyList{}, &corev1.PodList{}
-	return cluster, errors.Join(err,
-		pages(ctx, reader, policies, func() { cluster.Policies = append(cluster.Policies, policies.Items...) }),
-		pages(ctx, reader, pods, func() { cluster.Pods = append(cluster.Pods, pods.Items...) }),
+	return cluster, errors.Join(
+		pages(ctx, reader, func(page *corev1.NamespaceList) {
+			for i := range page.Items {
+				cluster.Namespaces[page.Items[i].Name] = page.Items[i].Labels
+			}
+		}),
+		pages(ctx, reader, func(page *networkingv1.NetworkPolicyList) { cluster.Policies = append(cluster.Policies, page.Items...) }),
+		pages(ctx, reader, func(page *corev1.PodList) { cluster.Pods = append(cluster.Pods, page.Items...) }),
 	)
 }
 
-// pages calls take for each page of a list.
-func pages(ctx context.Context, reader client.Reader, list client.ObjectList, take func()) error {
+// pages calls take for each page of a list. Each is an object of its own: JSON is decoded into the maps and pointers that
+// are there already, so that one object for all would write later pages into the items of earlier ones.
+func pages[T any, List interface {
+	*T
+	client.ObjectList
+}](ctx context.Context, reader client.Reader, take func(List)) error {
 	next := ""
 	for {
+		list := List(new(T))
 		if err := reader.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {
 			return fmt.Errorf("list what the cluster holds: %w", err)
 		}
-		take()
+		take(list)
 		if next = list.GetContinue(); next == "" {
 			return nil
 		}

@@ -23,6 +23,8 @@ const (
 	ReasonNameTaken = "PolicyNameTaken"
 	// ReasonNamespaceMissing: the ingress controller's namespace does not exist.
 	ReasonNamespaceMissing = "IngressControllerNamespaceMissing"
+	// ReasonRepairPaused: somebody else changes or deletes a policy again and again; it is left alone for a while.
+	ReasonRepairPaused = "PolicyRepairPaused"
 	// ReasonFailed: the API server refused a change.
 	ReasonFailed = "PolicyChangeFailed"
 	// ReasonDifference: the controller only observes, and would have changed policies.
@@ -106,10 +108,20 @@ func (e *Events) conflicts(f *facts, conflicts []conflict) {
 	e.warn(f, ReasonNameTaken, notes, f.whole)
 }
 
+func (e *Events) truces(f *facts, truces []truce) {
+	notes := make([]string, 0, len(truces))
+	for _, each := range truces {
+		notes = append(notes, each.String())
+	}
+	slices.Sort(notes)
+	e.warn(f, ReasonRepairPaused, notes, f.whole)
+}
+
+// failures tells the first of sorted failures, and not how many there are: both would change with each attempt.
 func (e *Events) failures(f *facts, failures []error) {
 	var notes []string
 	if len(failures) > 0 {
-		notes = []string{fmt.Sprintf("%d NetworkPolicies could not be changed and are tried again, one of them: %v", len(failures), failures[0])}
+		notes = []string{fmt.Sprintf("NetworkPolicies could not be changed and are tried again: %v", failures[0])}
 	}
 	e.warn(f, ReasonFailed, notes, true)
 }

@@ -55,24 +55,30 @@ func serviceChanged(before, after *corev1.Service) bool {
 		!equality.Semantic.DeepEqual(before.Annotations, after.Annotations) || !equality.Semantic.DeepEqual(before.Spec, after.Spec)
 }
 
-// policyEvents repair what somebody else has done. What we have done ourselves is no news.
+// policyEvents repair what somebody else has done. What we have done ourselves is no news, and what is there at start is
+// nobody's fault.
 func (r *Reconciler) policyEvents() handler.TypedFuncs[*networkingv1.NetworkPolicy, reconcile.Request] {
-	happened := func(policy *networkingv1.NetworkPolicy, fingerprint string, q queue) {
+	happened := func(policy *networkingv1.NetworkPolicy, fingerprint string, initial bool, q queue) {
 		owner, owned := desired.Owner(policy)
-		if owned && !r.Writes.arrived(owner, client.ObjectKeyFromObject(policy), fingerprint) {
-			r.whole(q, owner)
+		key := client.ObjectKeyFromObject(policy)
+		if !owned || r.Writes.arrived(owner, key, fingerprint) {
+			return
 		}
+		if !initial {
+			r.Fights.disturbed(key)
+		}
+		r.whole(q, owner)
 	}
 	return handler.TypedFuncs[*networkingv1.NetworkPolicy, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*networkingv1.NetworkPolicy], q queue) {
-			happened(e.Object, e.Object.Annotations[fingerprintKey], q)
+			happened(e.Object, e.Object.Annotations[fingerprintKey], e.IsInInitialList, q)
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*networkingv1.NetworkPolicy], q queue) {
 			fingerprint := e.ObjectNew.Annotations[fingerprintKey]
 			if fingerprint == e.ObjectOld.Annotations[fingerprintKey] && e.ObjectOld.UID == e.ObjectNew.UID {
 				return
 			}
-			happened(e.ObjectNew, fingerprint, q)
+			happened(e.ObjectNew, fingerprint, false, q)
 			before, _ := desired.Owner(e.ObjectOld)
 			if after, _ := desired.Owner(e.ObjectNew); after != before {
 				r.whole(q, before)
@@ -80,7 +86,7 @@ func (r *Reconciler) policyEvents() handler.TypedFuncs[*networkingv1.NetworkPoli
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*networkingv1.NetworkPolicy], q queue) {
-			happened(e.Object, gone, q)
+			happened(e.Object, gone, false, q)
 			r.wakeWaiting(q, e.Object)
 		},
 	}

@@ -27,7 +27,7 @@ func NewMetrics(registry prometheus.Registerer, told *Told, observeOnly bool) *M
 		differences: map[types.NamespacedName]map[string]int{},
 	}
 	registry.MustRegister(m.writes)
-	for _, reason := range []string{ReasonInvalidAnnotation, ReasonNameTaken, ReasonFailed, ReasonNamespaceMissing} {
+	for _, reason := range []string{ReasonInvalidAnnotation, ReasonNameTaken, ReasonFailed, ReasonNamespaceMissing, ReasonRepairPaused} {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "espalier_networkpolicy_services_at_fault", Help: "Services whose policies cannot be kept as they ask for it, by the reason of the Event that tells of it.",
 			ConstLabels: prometheus.Labels{"reason": reason},

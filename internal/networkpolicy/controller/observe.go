@@ -167,6 +167,9 @@ func (r *Reconciler) addIngresses(ctx context.Context, f *facts, build *desired.
 // clients returns the namespaces besides the Service's own that are its clients, and those that were asked for and are
 // not, sorted.
 func (r *Reconciler) clients(ctx context.Context, exposure *desired.Exposure, own string, asked scope) (clients, others []string, err error) {
+	if asked.whole && exposure.SelectsNone() {
+		return nil, nil, nil
+	}
 	if asked.whole {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))

@@ -35,6 +35,14 @@ type change struct {
 	have   existing                    // empty for a creation
 }
 
+// fingerprint is that of the policy after the change.
+func (c change) fingerprint() string {
+	if c.want == nil {
+		return gone
+	}
+	return desired.Fingerprint(c.want)
+}
+
 // plan lists what to do so that there is what is wanted: first everything that is wanted, in its order, then deletions in
 // the order of their names. Policies to keep are neither changed nor deleted.
 func plan(want []*networkingv1.NetworkPolicy, have map[types.NamespacedName]existing, keep map[types.NamespacedName]bool) []change {

@@ -38,11 +38,13 @@ import (
 // Leader election, in the source cluster.
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-netpol-controller-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-resource-manager-netpol-controller,verbs=get;update,namespace=espalier-system,roleName=espalier-netpol-controller-lease
+// Leader election tells of itself.
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-netpol-controller-lease
 
 // conflictPause is how long a name that somebody else's policy has is left to them before it is tried again.
 const conflictPause = time.Minute
 
-// missedPause is how long a name that has become free meanwhile is left.
+// missedPause is how long a name that has become free meanwhile, or a policy that somebody else has just written, is left.
 const missedPause = 100 * time.Millisecond
 
 // Reconciler keeps the policies of one Service after the other. Its fields are set once, before start.
@@ -54,6 +56,7 @@ type Reconciler struct {
 	Metrics      *Metrics
 	Scopes       *Scopes
 	Writes       *Writes
+	Fights       *Fights
 	Selections   *Selections
 	Waiting      *Waiting
 
@@ -87,8 +90,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	changes := plan(seen.set.Policies, seen.have, seen.keep)
 	if r.ObserveOnly {
 		r.tellDifference(seen, changes)
-		return ctrl.Result{}, nil
+		return r.wait(ctx, seen, seen.conflicts), nil
 	}
+	changes, truces := r.Fights.hold(changes)
+	r.Events.truces(seen, truces)
 	outcome := r.write(ctx, key, changes)
 	conflicts := slices.Concat(seen.conflicts, outcome.conflicts)
 	r.Events.conflicts(seen, conflicts)
@@ -99,7 +104,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if len(outcome.failures) > 0 {
 		return ctrl.Result{}, notAll(outcome.failures)
 	}
-	return r.wait(ctx, seen, conflicts), nil
+	result := r.wait(ctx, seen, conflicts)
+	if outcome.again {
+		result = sooner(result, missedPause)
+	}
+	for _, each := range truces {
+		result = sooner(result, each.rest)
+	}
+	return result, nil
 }
 
 // wait comes back to names that are taken. That one of a Service has become free is told by an event, unless it came
@@ -117,6 +129,14 @@ func (r *Reconciler) wait(ctx context.Context, f *facts, conflicts []conflict) r
 		}
 	}
 	return ctrl.Result{RequeueAfter: conflictPause}
+}
+
+// sooner comes back after a pause at the latest.
+func sooner(result reconcile.Result, pause time.Duration) reconcile.Result {
+	if result.RequeueAfter == 0 || pause < result.RequeueAfter {
+		result.RequeueAfter = pause
+	}
+	return result
 }
 
 // maxFailures is how many failures an error lists; the rest is counted.

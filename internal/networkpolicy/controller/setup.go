@@ -30,6 +30,9 @@ const (
 	longestPause  = time.Minute
 )
 
+// timeout bounds the work on one Service in one run.
+const timeout = 3 * time.Minute
+
 // SetupWithManager adds the controller to the manager of the source cluster; it watches the target.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, target cluster.Cluster, workers int, cacheSyncTimeout time.Duration) error {
 	if err := target.GetFieldIndexer().IndexField(ctx, &networkingv1.NetworkPolicy{}, serviceIndex, serviceOf); err != nil {
@@ -44,11 +47,16 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, tar
 	if r.IngressController != nil {
 		b = b.WatchesRawSource(source.Kind(caches, &networkingv1.Ingress{}, r.ingressEvents()))
 	}
-	return b.WithOptions(controller.Options{ //nolint:wrapcheck // the caller names the controller
+	return b.WithOptions(options(workers, cacheSyncTimeout)).Complete(r) //nolint:wrapcheck // the caller names the controller
+}
+
+func options(workers int, cacheSyncTimeout time.Duration) controller.Options {
+	return controller.Options{
 		MaxConcurrentReconciles: workers,
 		CacheSyncTimeout:        cacheSyncTimeout,
+		ReconciliationTimeout:   timeout,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
-	}).Complete(r)
+	}
 }
 
 // serviceOf is the index of policies.

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -52,12 +53,13 @@ type scene struct {
 
 type setting struct {
 	wholeCluster, ingresses, observeOnly, stopped bool
+	clock                                         clock.WithTickerAndDelayedExecution
 }
 
 func newScene(t *testing.T, s setting) *scene {
 	t.Helper()
 	e := binary.New(t, controllerBinary(), binary.Options{
-		Config: "controllers: {networkPolicy: {enabled: true}}", Stopped: true, EverySourceNamespace: true,
+		Config: "controllers: {networkPolicy: {enabled: true}}", Stopped: true, EverySourceNamespace: true, Clock: s.clock,
 	})
 	scene := &scene{Env: e, A: e.Namespace}
 	scene.label(scene.A, handledBy, scene.A)

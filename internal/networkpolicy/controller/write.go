@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,24 +29,40 @@ type outcome struct {
 	done      map[string]int // by action
 	conflicts []conflict
 	failures  []error
+	// again says that somebody else was faster, so that another look is due.
+	again bool
 }
 
-// write makes all changes, at once as far as there are slots, and goes on after failures.
+// write makes all changes, at once as far as there are slots, and goes on after failures until the context ends.
 func (r *Reconciler) write(ctx context.Context, service types.NamespacedName, changes []change) *outcome {
 	o := &outcome{done: map[string]int{}}
 	var group sync.WaitGroup
 	for _, each := range changes {
-		r.Slots <- struct{}{}
+		if err := r.slot(ctx); err != nil {
+			o.add(each, result{err: err})
+			break
+		}
 		group.Go(func() {
 			defer func() { <-r.Slots }()
 			o.add(each, r.writeOne(ctx, service, each))
 		})
 	}
 	group.Wait()
+	slices.SortFunc(o.failures, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	for action, n := range o.done {
 		r.Metrics.wrote(action, n)
 	}
 	return o
+}
+
+// slot waits until one more request may be in flight.
+func (r *Reconciler) slot(ctx context.Context) error {
+	select {
+	case r.Slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for other requests: %w", context.Cause(ctx))
+	}
 }
 
 // add notes what became of one change.
@@ -54,6 +72,7 @@ func (o *outcome) add(c change, result result) {
 	if result.written {
 		o.done[c.action]++
 	}
+	o.again = o.again || result.again
 	if result.takenBy != "" {
 		o.conflicts = append(o.conflicts, conflict{policy: c.policy, by: result.takenBy})
 	}
@@ -66,17 +85,21 @@ func (o *outcome) add(c change, result result) {
 type result struct {
 	written bool
 	takenBy string
-	err     error
+	// again says that somebody else has written or deleted the policy meanwhile.
+	again bool
+	err   error
 }
 
 func (r *Reconciler) writeOne(ctx context.Context, service types.NamespacedName, c change) result {
-	fingerprint := gone
-	if c.want != nil {
-		fingerprint = desired.Fingerprint(c.want)
-	}
+	fingerprint := c.fingerprint()
 	r.Writes.begin(service, c.policy, fingerprint)
 	done := r.send(ctx, service, c)
-	if !done.written {
+	if done.again {
+		done = r.live(ctx, service, c) // the cache lags behind
+	}
+	if done.written {
+		r.Fights.wrote(c.policy, fingerprint)
+	} else {
 		r.Writes.fail(service, c.policy)
 	}
 	return done
@@ -107,8 +130,8 @@ func (r *Reconciler) send(ctx context.Context, service types.NamespacedName, c c
 func (r *Reconciler) live(ctx context.Context, service types.NamespacedName, c change) result {
 	found := &networkingv1.NetworkPolicy{}
 	err := r.Live.Get(ctx, c.policy, found)
-	if apierrors.IsNotFound(err) && c.action == actionDelete {
-		return result{}
+	if apierrors.IsNotFound(err) {
+		return result{again: c.want != nil}
 	}
 	if err != nil {
 		return result{err: err}
@@ -146,6 +169,9 @@ func (r *Reconciler) update(ctx context.Context, want *networkingv1.NetworkPolic
 	}
 	target := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 	err = r.Writer.Patch(ctx, target, client.RawPatch(types.StrategicMergePatchType, patch), fieldOwner)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return result{again: true}
+	}
 	return result{written: err == nil, err: err}
 }
 
@@ -172,8 +198,11 @@ func replacement(want *networkingv1.NetworkPolicy, version string) ([]byte, erro
 func (r *Reconciler) remove(ctx context.Context, policy types.NamespacedName, have existing) result {
 	target := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: policy.Namespace, Name: policy.Name}}
 	err := r.Writer.Delete(ctx, target, client.Preconditions{UID: ptr.To(have.uid), ResourceVersion: ptr.To(have.version)})
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		return result{}
+	case apierrors.IsConflict(err):
+		return result{again: true}
 	}
 	return result{written: err == nil, err: err}
 }

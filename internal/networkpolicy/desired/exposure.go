@@ -76,6 +76,9 @@ func (e *Exposure) WorldFault() *Fault { return e.worldFault }
 // Selects tells whether the annotation of the Service makes a namespace with these labels a client.
 func (e *Exposure) Selects(namespace labels.Set) bool { return Matches(e.selectors, namespace) }
 
+// SelectsNone tells whether no namespace can be a client but the Service's own.
+func (e *Exposure) SelectsNone() bool { return len(e.selectors) == 0 }
+
 // Matches tells whether one of the selectors matches.
 func Matches(selectors []labels.Selector, set labels.Set) bool {
 	return slices.ContainsFunc(selectors, func(s labels.Selector) bool { return s.Matches(set) })

@@ -165,12 +165,18 @@ func TestIngresses(t *testing.T) {
 		home    string
 		want    []string
 	}{
-		"by number, although both names are empty": {unnamed, ingressTo("s", networkingv1.ServiceBackendPort{Number: 81}), "lb",
-			[]string{"ns/ingress-to-s-tcp-8081-from-ingress-controller", "lb/egress-to-ns-s-tcp-8081-from-ingress-controller"}},
-		"by name": {namedPort, ingressTo("s", networkingv1.ServiceBackendPort{Name: "http"}), "lb",
-			[]string{"ns/ingress-to-s-tcp-8080-from-ingress-controller", "lb/egress-to-ns-s-tcp-8080-from-ingress-controller"}},
-		"in the Service's namespace": {namedPort, ingressTo("s", networkingv1.ServiceBackendPort{Number: 80}), "ns",
-			[]string{"ns/ingress-to-s-tcp-8080-from-ingress-controller", "ns/egress-to-s-tcp-8080-from-ingress-controller"}},
+		"by number, although both names are empty": {
+			unnamed, ingressTo("s", networkingv1.ServiceBackendPort{Number: 81}), "lb",
+			[]string{"ns/ingress-to-s-tcp-8081-from-ingress-controller", "lb/egress-to-ns-s-tcp-8081-from-ingress-controller"},
+		},
+		"by name": {
+			namedPort, ingressTo("s", networkingv1.ServiceBackendPort{Name: "http"}), "lb",
+			[]string{"ns/ingress-to-s-tcp-8080-from-ingress-controller", "lb/egress-to-ns-s-tcp-8080-from-ingress-controller"},
+		},
+		"in the Service's namespace": {
+			namedPort, ingressTo("s", networkingv1.ServiceBackendPort{Number: 80}), "ns",
+			[]string{"ns/ingress-to-s-tcp-8080-from-ingress-controller", "ns/egress-to-s-tcp-8080-from-ingress-controller"},
+		},
 		"a port that the Service does not have": {namedPort, ingressTo("s", networkingv1.ServiceBackendPort{Number: 99}), "lb", nil},
 		"another Service":                       {namedPort, ingressTo("t", networkingv1.ServiceBackendPort{Number: 80}), "lb", nil},
 	} {

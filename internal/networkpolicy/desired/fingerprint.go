@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,14 +19,14 @@ func Owner(policy *networkingv1.NetworkPolicy) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, named && placed
 }
 
-// Fingerprint is the same for policies that are equal in what the controller decides: spec, description, and the labels
-// that name the Service. Defaults of the API server must be filled in.
+// Fingerprint is the same for policies that are equal in what the controller decides: spec, the labels that name the
+// Service, and that there is a description. Other controllers that keep the same policies word it otherwise. Defaults of
+// the API server must be filled in.
 func Fingerprint(policy *networkingv1.NetworkPolicy) string {
 	digest := sha256.New()
 	owner, _ := Owner(policy)
-	for _, text := range []string{owner.String(), policy.Annotations[resourcesv1alpha1.GardenerDescription]} {
-		_, _ = digest.Write([]byte(text + "\x00")) // a digest never fails
-	}
+	described := policy.Annotations[resourcesv1alpha1.GardenerDescription] != ""
+	_, _ = fmt.Fprintf(digest, "%s\x00%t\x00", owner, described) // a digest never fails
 	_, _ = digest.Write(specBytes(policy.Spec))
 	return hex.EncodeToString(digest.Sum(nil)[:16])
 }

@@ -69,18 +69,10 @@ func TestBadInputAnAffinityThatCannotBeParsed(t *testing.T) {
 
 func TestMissingRightsKeepTheTaint(t *testing.T) {
 	s := newScene(t, binary.Options{})
-	rights := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-poor"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"", "apps", "storage.k8s.io"}, Resources: []string{"nodes", "pods", "daemonsets", "csinodes"}, Verbs: []string{"list", "watch"}},
-		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-	}}
-	s.create(rights)
-	s.create(&rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: rights.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: rights.Name},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: "node-controller"}},
-	})
-	all := &rbacv1.ClusterRoleBinding{}
-	s.Expect(s.Target.Get(s.Ctx, client.ObjectKey{Name: s.Namespace + "-espalier-node-controller-target"}, all)).To(Succeed())
-	s.Expect(s.Target.Delete(s.Ctx, all)).To(Succeed())
+	all := s.replaceRights(
+		rbacv1.PolicyRule{APIGroups: []string{"", "apps", "storage.k8s.io"}, Resources: []string{"nodes", "pods", "daemonsets", "csinodes"}, Verbs: []string{"list", "watch"}},
+		rbacv1.PolicyRule{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+	)
 	// The authorizer of the API server hears of it a little later.
 	n := s.Namespace + "-n"
 	held := s.pod("held", n)

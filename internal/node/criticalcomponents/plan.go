@@ -19,20 +19,37 @@ func isOurs(taint corev1.Taint) bool {
 
 // operation is one step of a JSON patch.
 type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value string `json:"value,omitempty"`
+	Op   string `json:"op"`
+	Path string `json:"path"`
+	// Value of nil is left out; that of a test for what must not be there is absent.
+	Value any `json:"value,omitempty"`
 }
 
-// removal returns a JSON patch that removes our taint from exactly the Node, and the list of taints, on which the decision
-// was made: it fails if the Node was replaced by another of the same name, or if a taint was removed or replaced since.
-// Other changes, such as the kubelet's frequent reports, do not disturb it, which a precondition on the resource version
-// would; and taints that others add meanwhile stay.
+// absent is null, for tests: the API server encodes no empty labels and values.
+func absent() any { return json.RawMessage("null") }
+
+// removal returns a JSON patch that removes our taint from exactly the Node on which the decision was made, with the labels
+// and the taints that say which DaemonSets belong there: it fails if the Node was replaced by another of the same name, or
+// if a label was changed, or a taint removed or replaced since. Other changes, such as the kubelet's frequent reports, do
+// not disturb it, which a precondition on the resource version would; and taints that others add meanwhile stay: no more
+// DaemonSets belong there because of them.
 func removal(node *corev1.Node) ([]byte, error) {
-	operations := []operation{{Op: "test", Path: "/metadata/uid", Value: string(node.UID)}}
+	labels := absent()
+	if len(node.Labels) > 0 {
+		labels = node.Labels
+	}
+	operations := []operation{
+		{Op: "test", Path: "/metadata/uid", Value: string(node.UID)},
+		{Op: "test", Path: "/metadata/labels", Value: labels},
+	}
 	for i, taint := range node.Spec.Taints {
+		value := absent()
+		if taint.Value != "" {
+			value = taint.Value
+		}
 		operations = append(operations,
 			operation{Op: "test", Path: fmt.Sprintf("/spec/taints/%d/key", i), Value: taint.Key},
+			operation{Op: "test", Path: fmt.Sprintf("/spec/taints/%d/value", i), Value: value},
 			operation{Op: "test", Path: fmt.Sprintf("/spec/taints/%d/effect", i), Value: string(taint.Effect)})
 	}
 	for i, taint := range slices.Backward(node.Spec.Taints) { // from the end: what is removed moves all that follows

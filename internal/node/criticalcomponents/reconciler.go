@@ -3,8 +3,9 @@
 // wait for are registered.
 //
 // Everything happens in the target cluster. Nodes, critical Pods, critical DaemonSets and CSINodes are watched, and trimmed
-// to what matters before they are cached. When the caches say that a Node is ready, that is confirmed by live readings,
-// since one cache may lag behind another, or behind lost rights. Then one patch removes the taint. The taint is the only
+// to what matters before they are cached. When the caches say that a Node is ready, that is confirmed by live readings of
+// DaemonSets, Pods and the CSINode, since one cache may lag behind another, or behind lost rights. Then one patch removes
+// the taint; it fails if what was judged of the Node itself, its labels and taints, is no longer so. The taint is the only
 // state: a process that dies before the patch leaves it in place, and one that dies after it leaves nothing to be done but
 // an Event that is not sent.
 package criticalcomponents
@@ -108,14 +109,15 @@ func (r *Reconciler) removeTaint(ctx context.Context, node *corev1.Node) error {
 	if err != nil {
 		return err
 	}
-	err = r.Client.Patch(ctx, &corev1.Node{ObjectMeta: identity(node.ObjectMeta)}, client.RawPatch(types.JSONPatchType, patch))
+	patched := &corev1.Node{ObjectMeta: identity(node.ObjectMeta)}
+	err = r.Client.Patch(ctx, patched, client.RawPatch(types.JSONPatchType, patch))
 	if apierrors.IsNotFound(err) {
 		return nil // its deletion brings us here again
 	}
 	if err != nil {
 		return fmt.Errorf("remove taint of Node %q: %w", node.Name, err)
 	}
-	r.waiting.removed(node, r.Clock.Now())
+	r.waiting.removed(node, patched.ResourceVersion, r.Clock.Now())
 	r.Events.ready(node)
 	log.FromContext(ctx).Info("All node-critical components got ready, removed taint")
 	return nil

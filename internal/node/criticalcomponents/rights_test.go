@@ -3,7 +3,12 @@ package criticalcomponents_test
 import (
 	"testing"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/node"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -24,4 +29,38 @@ func TestMissingRightsAreToldAtStart(t *testing.T) {
 		ContainSubstring("not allowed to list, watch, patch nodes in all namespaces: grant it, for example with the roles in deploy/node-controller; "+
 			"not allowed to list, watch pods in all namespaces: grant it"),
 		HaveSuffix("not allowed to get, list, watch csinodes.storage.k8s.io in all namespaces: grant it, for example with the roles in deploy/node-controller"))))
+}
+
+// Events about Nodes are in namespace default.
+func TestMissingRightsToSendEventsAreToldAtStart(t *testing.T) {
+	s := newScene(t, binary.Options{Stopped: true})
+	s.replaceRights(rbacv1.PolicyRule{APIGroups: []string{"", "apps", "storage.k8s.io"}, Resources: []string{"nodes", "pods", "daemonsets", "csinodes"}, Verbs: []string{"get", "list", "watch", "patch"}})
+	needs, err := node.Needs(s.Config)
+	s.Expect(err).NotTo(HaveOccurred())
+	needs.SkipNameValidation = true
+	start := func() error {
+		setup := &process.Setup{Program: process.Program{Name: "node-controller"}, Config: s.Config.Process(), Log: logr.Discard()}
+		clusters, err := setup.Connect(s.Ctx, needs)
+		if err != nil {
+			return err
+		}
+		return node.Add(s.Ctx, clusters, s.Config, prometheus.NewRegistry())
+	}
+	s.Eventually(start).WithTimeout(binary.Patience).Should(MatchError(
+		`target cluster: not allowed to create, patch events.events.k8s.io in namespace "default": grant it, for example with the roles in deploy/node-controller`))
+}
+
+// replaceRights gives the ServiceAccount these rights in the target instead of its own, and returns the binding of those.
+func (s *scene) replaceRights(rules ...rbacv1.PolicyRule) *rbacv1.ClusterRoleBinding {
+	s.T.Helper()
+	rights := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-poor"}, Rules: rules}
+	s.create(rights)
+	s.create(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: rights.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: rights.Name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: "node-controller"}},
+	})
+	all := &rbacv1.ClusterRoleBinding{}
+	s.Expect(s.Target.Get(s.Ctx, client.ObjectKey{Name: s.Namespace + "-espalier-node-controller-target"}, all)).To(Succeed())
+	s.Expect(s.Target.Delete(s.Ctx, all)).To(Succeed())
+	return all
 }

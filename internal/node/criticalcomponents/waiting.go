@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // maxMistakes bounds what is remembered of mistakes that were told of; beyond it, all is forgotten and told again.
@@ -34,8 +35,8 @@ type entry struct {
 	// since is when it got its taint.
 	since time.Time
 	cause cause
-	// removedAt is the version of the Node on which the taint was removed; as long as the cache still has it, there is
-	// nothing to be done.
+	// removedAt is the version of the Node that the removal of the taint made; as long as the cache has an earlier one,
+	// there is nothing to be done.
 	removedAt string
 	toldAt    time.Time
 }
@@ -95,22 +96,26 @@ func (w *waiting) held(node *corev1.Node, why cause, now time.Time) (before caus
 	return before, tell
 }
 
-// removed notes that the taint was removed.
-func (w *waiting) removed(node *corev1.Node, now time.Time) {
+// removed notes that the taint was removed, which made that version of the Node.
+func (w *waiting) removed(node *corev1.Node, version string, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.of(node)
 	w.metrics.moved(e.cause, "")
-	e.cause, e.removedAt = "", node.ResourceVersion
+	e.cause, e.removedAt = "", version
 	w.metrics.taintRemoved(now.Sub(e.since))
 }
 
-// isRemoved tells whether the taint of this very version of the Node was removed.
+// isRemoved tells whether this version of the Node is from before the removal of its taint.
 func (w *waiting) isRemoved(node *corev1.Node) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.nodes[node.Name]
-	return e != nil && e.uid == node.UID && e.removedAt != "" && e.removedAt == node.ResourceVersion
+	if e == nil || e.uid != node.UID || e.removedAt == "" {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(node.ResourceVersion, e.removedAt)
+	return err == nil && order < 0 // what cannot be compared is tried, and the patch fails if there is nothing to remove
 }
 
 // toldBefore notes a mistake of an object, and tells whether that had been done before.

@@ -58,7 +58,7 @@ func TestTheTimeANodeHadItsTaint(t *testing.T) {
 			w, registry := newMemory()
 			node := nodeWith(born(created()))
 			tc.before(w, node)
-			w.removed(node, created().Add(time.Minute))
+			w.removed(node, "2", created().Add(time.Minute))
 			NewWithT(t).Expect(figures(t, registry)["espalier_node_taint_seconds"]).To(Equal(tc.want))
 		})
 	}
@@ -78,7 +78,7 @@ func TestNodesAreCountedByWhatTheyWaitFor(t *testing.T) {
 	g.Expect(figures(t, registry)).To(Equal(map[string]float64{"daemonsets_unscheduled": 1, "pods_unready": 1}), "another Node of the same name")
 	w.forget("n1")
 	w.forget("n1")
-	w.removed(two, created())
+	w.removed(two, "2", created())
 	g.Expect(figures(t, registry)).To(HaveKeyWithValue("espalier_node_taints_removed_total", 1.0))
 	g.Expect(figures(t, registry)).NotTo(Or(HaveKey("pods_unready"), HaveKey("daemonsets_unscheduled")))
 }
@@ -102,12 +102,16 @@ func TestOneFailureIsNoNews(t *testing.T) {
 func TestARemovedTaintIsNotRemovedAgain(t *testing.T) {
 	g := NewWithT(t)
 	w, _ := newMemory()
-	node := nodeWith(func(n *corev1.Node) { n.ResourceVersion = "1" })
-	g.Expect(w.isRemoved(node)).To(BeFalse())
-	w.removed(node, created())
-	g.Expect(w.isRemoved(node)).To(BeTrue())
-	g.Expect(w.isRemoved(nodeWith(func(n *corev1.Node) { n.ResourceVersion = "2" }))).To(BeFalse(), "it has changed since")
-	g.Expect(w.isRemoved(nodeWith(func(n *corev1.Node) { n.ResourceVersion, n.UID = "1", "other" }))).To(BeFalse())
+	at := func(version string) *corev1.Node {
+		return nodeWith(func(n *corev1.Node) { n.ResourceVersion = version })
+	}
+	g.Expect(w.isRemoved(at("7"))).To(BeFalse())
+	w.removed(at("7"), "10", created())
+	g.Expect(w.isRemoved(at("7"))).To(BeTrue())
+	g.Expect(w.isRemoved(at("9"))).To(BeTrue(), "a version between judgement and removal")
+	g.Expect(w.isRemoved(at("11"))).To(BeFalse(), "it has changed since")
+	g.Expect(w.isRemoved(at("?"))).To(BeFalse(), "what cannot be compared")
+	g.Expect(w.isRemoved(nodeWith(func(n *corev1.Node) { n.ResourceVersion, n.UID = "7", "other" }))).To(BeFalse())
 }
 
 func TestWhatIsRememberedOfMistakesIsBounded(t *testing.T) {

@@ -104,8 +104,8 @@ func (r *Reconciler) write(ctx context.Context, secret *metav1.PartialObjectMeta
 // mountedBy returns the name of a Pod that mounts a Secret, "" if none does. The read is live, since a cache that is
 // behind would not know the Pod that was created just now.
 func (r *Reconciler) mountedBy(ctx context.Context, secret types.NamespacedName) (string, error) {
-	pods := &corev1.PodList{}
 	for next := ""; ; {
+		pods := &corev1.PodList{} // decoding leaves what a page does not mention as it is in the list, the end of the pages too
 		if err := r.Live.List(ctx, pods, client.InNamespace(secret.Namespace), client.Limit(pageSize), client.Continue(next)); err != nil {
 			if apierrors.IsForbidden(err) {
 				return "", fmt.Errorf("list Pods: %w; bind ClusterRole %s in the target", err, roleName)

@@ -32,6 +32,9 @@ const (
 	longestPause  = time.Minute
 )
 
+// deadline bounds the requests for one Secret.
+const deadline = 3 * time.Minute
+
 // NewPauses returns what Reconciler.Pauses needs.
 func NewPauses() workqueue.TypedRateLimiter[types.NamespacedName] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](shortestPause, longestPause)
@@ -64,12 +67,17 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, accounts cache.Cache, wo
 							Named(ControllerName).
 							WatchesRawSource(r.Secrets).
 							WatchesRawSource(source.Kind[client.Object](accounts, &corev1.ServiceAccount{}, r.accountChanges(), accountPredicate())).
-							WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			CacheSyncTimeout:        cacheSyncTimeout,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
-		}).
-		Complete(r)
+							WithOptions(options(workers, cacheSyncTimeout)).
+							Complete(r)
+}
+
+func options(workers int, cacheSyncTimeout time.Duration) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers,
+		CacheSyncTimeout:        cacheSyncTimeout,
+		ReconciliationTimeout:   deadline,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
+	}
 }
 
 // accountPredicate lets through what may change the fate of tokens: a ServiceAccount that was missed has appeared, or it

@@ -13,6 +13,17 @@ import (
 type holder struct {
 	found  bool
 	digest digest.Digest
+	// remote says that it is a target Secret, which is not watched.
+	remote bool
+}
+
+// fault says what is wrong with the contents of a holder. The Secret of the source is watched, and an edit of it is an
+// event; of a target Secret nobody tells, so it must be looked at again.
+func (h holder) fault(err error) error {
+	if h.remote {
+		return err
+	}
+	return &mistake{err}
 }
 
 // facts are what is known of a Secret when it is to be decided whether it needs another token.
@@ -63,7 +74,7 @@ func decide(f facts) (decision, error) {
 	case !f.holder.found:
 		return decision{reason: reasonNoSecret}, nil
 	case d.Fault != "":
-		return decision{}, &mistake{fmt.Errorf("could not check whether token exists in secret data: %w", errors.New(d.Fault))}
+		return decision{}, f.holder.fault(fmt.Errorf("could not check whether token exists in secret data: %w", errors.New(d.Fault)))
 	case !d.Token:
 		return decision{reason: reasonNoToken}, nil
 	case f.ca != "" && d.CA != f.ca:
@@ -71,7 +82,7 @@ func decide(f facts) (decision, error) {
 	}
 	renewAt, err := time.Parse(time.RFC3339, f.annotations[resourcesv1alpha1.ServiceAccountTokenRenewTimestamp])
 	if err != nil {
-		return decision{}, &mistake{fmt.Errorf("could not parse renew timestamp: %w; %s", err, timestampRemedy)}
+		return decision{}, &mistake{fmt.Errorf("could not parse renew timestamp: %s; %s", shortened(err.Error()), timestampRemedy)}
 	}
 	if f.now.Before(renewAt) {
 		return decision{wait: renewAt.Sub(f.now)}, nil
@@ -83,9 +94,9 @@ func decide(f facts) (decision, error) {
 func writable(h holder) error {
 	switch {
 	case h.digest.Fault != "":
-		return &mistake{fmt.Errorf("could not update Secret with token: %w", errors.New(h.digest.Fault))}
+		return h.fault(fmt.Errorf("could not update Secret with token: %w", errors.New(h.digest.Fault)))
 	case h.digest.Immutable:
-		return &mistake{errors.New("could not update Secret with token: it is immutable; replace it by one that is not")}
+		return h.fault(errors.New("could not update Secret with token: it is immutable; replace it by one that is not"))
 	}
 	return nil
 }

@@ -49,21 +49,28 @@ type issued struct {
 // changes are the keys of a Secret's data that are to be set, or to be removed if nil.
 type changes map[string][]byte
 
-// changesFor returns what puts a token into a Secret that holds a kubeconfig, or nil if it holds none.
-func changesFor(content []byte, i issued) (changes, error) {
+// prepared returns the kubeconfig of a Secret with a certificate authority, unless that is nil, and still without the new
+// token. It is nil if the Secret holds none.
+func prepared(content, ca []byte) (*kubeconfig.Config, error) {
 	if content == nil {
-		return changes{resourcesv1alpha1.DataKeyToken: []byte(i.token), resourcesv1alpha1.DataKeyCABundle: i.ca}, nil
+		return nil, nil
 	}
 	config, err := kubeconfig.Decode(content)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller says what it was for
 	}
-	config.SetToken(i.token)
-	if i.ca != nil {
-		if err = config.SetCA(i.ca); err != nil {
-			return nil, err //nolint:wrapcheck // the caller says what it was for
-		}
+	if ca == nil {
+		return config, nil
 	}
+	return config, config.SetCA(ca) //nolint:wrapcheck // the caller says what it was for
+}
+
+// changesFor returns what puts a token into a Secret with a kubeconfig, nil if it holds none.
+func changesFor(config *kubeconfig.Config, i issued) (changes, error) {
+	if config == nil {
+		return changes{resourcesv1alpha1.DataKeyToken: []byte(i.token), resourcesv1alpha1.DataKeyCABundle: i.ca}, nil
+	}
+	config.SetToken(i.token)
 	encoded, err := config.Encode()
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller says what it was for

@@ -15,7 +15,7 @@ const (
 	ReasonRecovered = "TokenRecovered"
 )
 
-// maxNote is how long the note of an Event may be, in bytes.
+// maxNote is how long the note of an Event may be, and what is remembered and logged of a failure, in bytes.
 const maxNote = 1024
 
 // Events tells, in the source cluster, what happens to Secrets.
@@ -25,9 +25,6 @@ func (e *Events) failed(secret *corev1.Secret, held bool, failure string) {
 	reason := ReasonRequestFailed
 	if held {
 		reason = ReasonRenewalFailed
-	}
-	if len(failure) > maxNote {
-		failure = failure[:maxNote-len("…")] + "…"
 	}
 	e.Recorder.Eventf(reference(secret), nil, corev1.EventTypeWarning, reason, "RequestToken", "%s", failure)
 }

@@ -40,6 +40,20 @@ func kindOf(err error) string {
 	return kindOther
 }
 
+// bounded is a failure whose text is cut: it may quote annotations and answers of API servers, of any length.
+type bounded struct {
+	error
+	text string
+}
+
+func boundedBy(err error, limit int) error { return &bounded{err, cut(err.Error(), limit)} }
+
+// Error implements error.
+func (b *bounded) Error() string { return b.text }
+
+// Unwrap returns the failure with all its text.
+func (b *bounded) Unwrap() error { return b.error }
+
 // aboutAccount says what was attempted with a ServiceAccount, and what to do about it.
 func aboutAccount(attempt string, of types.NamespacedName, err error) error {
 	remedy := ""
@@ -66,6 +80,13 @@ func aboutToken(of types.NamespacedName, err error) error {
 		remedy = fmt.Sprintf("; check annotations %q and %q", resourcesv1alpha1.ServiceAccountTokenExpirationDuration, resourcesv1alpha1.TokenAudiences)
 	}
 	return fmt.Errorf("request token of ServiceAccount %s: %w%s", of, err, remedy)
+}
+
+// alreadyExpired says that a token is of no use from the start. The text names no time, so that it is the same each time.
+func alreadyExpired(of order) error {
+	return fmt.Errorf("request token of ServiceAccount %s: by the clock of this process, the new token expires in less than %s: "+
+		"that clock and the one of the target's API server differ by about its lifetime (%s) or more, or the API server does not say when it expires; set both clocks right",
+		of.account, leastRemaining, of.lifetime)
 }
 
 // aboutWriting says what to do if a token cannot be written.

@@ -14,7 +14,9 @@ const reuse = time.Minute
 
 // order is what a token was issued for.
 type order struct {
-	account   types.NamespacedName
+	account types.NamespacedName
+	// uid tells a ServiceAccount from another one of its name, which was deleted, and whose tokens are worthless.
+	uid       types.UID
 	lifetime  time.Duration
 	audiences []string
 }
@@ -88,6 +90,15 @@ func (m *Memory) kept(secret types.NamespacedName, of order, now time.Time) *iss
 		return nil
 	}
 	return e.pending
+}
+
+// tidy removes a token that was not written if it will not be: it is too old, or nobody waits for it any more.
+func (m *Memory) tidy(secret types.NamespacedName, wanted bool, now time.Time) {
+	m.change(secret, func(e *entry) {
+		if e.pending != nil && (!wanted || now.Sub(e.pending.at) > reuse) {
+			e.pending, e.pendingFor = nil, order{}
+		}
+	})
 }
 
 // wrote notes that a token was written over a version of a Secret.

@@ -79,7 +79,7 @@ func lifetimeOf(annotations map[string]string) (time.Duration, error) {
 	}
 	lifetime, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, &mistake{fmt.Errorf("annotation %q: %w; write a duration such as 12h", resourcesv1alpha1.ServiceAccountTokenExpirationDuration, err)}
+		return 0, &mistake{fmt.Errorf("annotation %q: %s; write a duration such as 12h", resourcesv1alpha1.ServiceAccountTokenExpirationDuration, shortened(err.Error()))}
 	}
 	return lifetime, nil
 }
@@ -122,10 +122,15 @@ func (i instance) targetOf(secret *corev1.Secret) (*types.NamespacedName, error)
 		return nil, nil
 	}
 	if i.sameCluster && target.Namespace == secret.Namespace && target.Name == secret.Name {
-		return nil, &mistake{fmt.Errorf("annotations %q and %q name this very Secret, from which the token would be removed again: name another one, or remove them",
-			resourcesv1alpha1.TokenRequestorTargetSecretNamespace, resourcesv1alpha1.TokenRequestorTargetSecretName)}
+		return nil, ownTarget()
 	}
 	return &target, i.allowed("target Secret", target)
+}
+
+// ownTarget says that a Secret names itself as its target.
+func ownTarget() error {
+	return &mistake{fmt.Errorf("annotations %q and %q name this very Secret, from which the token would be removed again: name another one, or remove them",
+		resourcesv1alpha1.TokenRequestorTargetSecretNamespace, resourcesv1alpha1.TokenRequestorTargetSecretName)}
 }
 
 // forced tells whether somebody wants a new token now. What cannot be understood counts: a token too many does no harm.
@@ -138,7 +143,7 @@ func forced(annotations map[string]string) bool {
 	return wanted || err != nil
 }
 
-// mistake is what only an edit of the Secret or of the configuration can mend.
+// mistake is what only an edit of the Secret of the source or of the configuration can mend.
 type mistake struct{ error }
 
 // Unwrap returns what is wrong.
@@ -154,10 +159,13 @@ func missing(annotation, meaning string) error {
 }
 
 // shortened bounds foreign text in messages.
-func shortened(text string) string {
-	const limit = 128
+func shortened(text string) string { return cut(text, 128) }
+
+// cut returns at most limit bytes of a text.
+func cut(text string, limit int) string {
+	const mark = "…"
 	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
+	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
 }

@@ -56,7 +56,7 @@ type Reconciler struct {
 	TargetAccounts client.Reader
 	// CA returns the certificate authority of the target in PEM.
 	CA     func() ([]byte, error)
-	Clock  clock.PassiveClock
+	Clock  clock.WithTicker
 	Spread *Spread
 	// Memory is shared with Metrics.
 	Memory  *Memory
@@ -75,8 +75,8 @@ type Reconciler struct {
 	SameCluster bool
 }
 
-// Reconcile implements reconcile.Reconciler. What only an edit can mend is a terminal error, since the edit is an event;
-// all else is tried again later.
+// Reconcile implements reconcile.Reconciler. What only an edit of the Secret can mend is a terminal error, since the edit
+// is an event; all else, such as a target Secret that takes no token, is tried again later.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	secret := &corev1.Secret{}
 	if err := r.Secrets.Get(ctx, request.NamespacedName, secret); err != nil {
@@ -101,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	switch {
 	case errors.Is(err, errBehind):
 		return ctrl.Result{}, nil
-	case ctx.Err() != nil:
+	case errors.Is(ctx.Err(), context.Canceled):
 		return ctrl.Result{}, err // the process ends; the next one tells
 	}
 	return r.conclude(secret, held, result, err)
@@ -110,6 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // conclude tells of failures, and of their end, once.
 func (r *Reconciler) conclude(secret *corev1.Secret, held digest.Digest, result ctrl.Result, err error) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(secret)
+	r.Memory.tidy(key, err != nil && !isMistake(err), r.Clock.Now())
 	if err == nil {
 		if r.Memory.news(key, "") {
 			r.Events.recovered(secret)
@@ -117,6 +118,7 @@ func (r *Reconciler) conclude(secret *corev1.Secret, held digest.Digest, result 
 		return result, nil
 	}
 	r.Metrics.failed(err)
+	err = boundedBy(err, maxNote)
 	if kindOf(err) == kindConflict {
 		return ctrl.Result{}, err // somebody else was faster, which nobody needs to hear of
 	}
@@ -163,6 +165,9 @@ func (r *Reconciler) keepFresh(ctx context.Context, secret *corev1.Secret, held 
 			return ctrl.Result{}, fmt.Errorf("could not read target secret: %w", err)
 		}
 	}
+	if w.isItsOwnTarget() {
+		return ctrl.Result{}, ownTarget()
+	}
 	r.Memory.looked(w.key, w.holder().digest.Token, expiryOf(secret.Annotations, w.holder().digest))
 	now := r.Clock.Now()
 	decided, err := decide(facts{now: now, annotations: secret.Annotations, ca: digest.Hash(w.ca), holder: w.holder()})
@@ -187,9 +192,15 @@ func (w *work) holder() holder {
 	case w.target == nil:
 		return holder{found: true, digest: w.held}
 	case w.targetSecret == nil:
-		return holder{}
+		return holder{remote: true}
 	}
-	return holder{found: true, digest: digest.Of(w.targetSecret)}
+	return holder{found: true, digest: digest.Of(w.targetSecret), remote: true}
+}
+
+// isItsOwnTarget tells whether the target Secret, as it was read, is the one that names it: source and target may be one
+// cluster without being known as one, for example behind two addresses.
+func (w *work) isItsOwnTarget() bool {
+	return w.targetSecret != nil && w.targetSecret.UID == w.secret.UID
 }
 
 func (r *Reconciler) wantedCA(annotations map[string]string) ([]byte, error) {
@@ -202,7 +213,7 @@ func (r *Reconciler) wantedCA(annotations map[string]string) ([]byte, error) {
 		return nil, fmt.Errorf("read certificate authority of target: %w", err)
 	}
 	if len(ca) == 0 {
-		return nil, &mistake{fmt.Errorf("annotation %q asks for the certificate authority of the target, but the kubeconfig of the target connection has none: add it there, or remove the annotation", resourcesv1alpha1.ServiceAccountInjectCABundle)}
+		return nil, fmt.Errorf("annotation %q asks for the certificate authority of the target, but the kubeconfig of the target connection has none, or names an empty file: add it there, or remove the annotation", resourcesv1alpha1.ServiceAccountInjectCABundle)
 	}
 	return ca, nil
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/token/kubeconfig"
 )
 
 // renew gets a new token to where it belongs. Whatever can be found wrong before a token is requested, is.
@@ -21,10 +22,11 @@ func (r *Reconciler) renew(ctx context.Context, w *work) (issued, error) {
 	if err != nil {
 		return issued{}, err
 	}
-	if err = r.ensureAccount(ctx, wanted, early(w.secret.Annotations) == reasonFirst); err != nil {
+	of := order{account: wanted.NamespacedName}
+	of.uid, err = r.ensureAccount(ctx, wanted, early(w.secret.Annotations) == reasonFirst)
+	if err != nil {
 		return issued{}, err
 	}
-	of := order{account: wanted.NamespacedName}
 	if of.lifetime, err = lifetimeOf(w.secret.Annotations); err != nil {
 		return issued{}, err
 	}
@@ -35,48 +37,54 @@ func (r *Reconciler) renew(ctx context.Context, w *work) (issued, error) {
 	if err != nil {
 		return issued{}, err
 	}
+	config, err := prepared(content, w.ca)
+	if err != nil {
+		return issued{}, w.holder().fault(fmt.Errorf("could not update Secret with token: %w", err))
+	}
 	token, err := r.token(ctx, w.key, of)
 	if err != nil {
 		return issued{}, err
 	}
 	token.ca = w.ca
-	return token, r.write(ctx, w, content, token)
+	return token, r.write(ctx, w, config, token)
 }
 
-// ensureAccount creates or corrects a ServiceAccount. For the first token of a Secret it most likely does not exist.
-func (r *Reconciler) ensureAccount(ctx context.Context, wanted account, first bool) error {
+// ensureAccount creates or corrects a ServiceAccount and returns its UID. For the first token of a Secret it most likely
+// does not exist.
+func (r *Reconciler) ensureAccount(ctx context.Context, wanted account, first bool) (types.UID, error) {
 	if first {
-		err := r.Target.Create(ctx, newAccount(wanted))
+		uid, err := r.createAccount(ctx, wanted)
 		if !apierrors.IsAlreadyExists(err) {
-			return created(wanted, err)
+			return uid, err
 		}
 	}
 	have := &corev1.ServiceAccount{}
 	err := r.TargetAccounts.Get(ctx, wanted.NamespacedName, have)
 	if apierrors.IsNotFound(err) {
-		return created(wanted, r.Target.Create(ctx, newAccount(wanted)))
+		return r.createAccount(ctx, wanted)
 	}
 	if err != nil {
-		return aboutAccount("read", wanted.NamespacedName, err)
+		return "", aboutAccount("read", wanted.NamespacedName, err)
 	}
 	if have.DeletionTimestamp != nil {
-		return fmt.Errorf("request token of ServiceAccount %s: it is being deleted, and its tokens would be worthless; wait for its finalizers %q, or remove them", wanted.NamespacedName, have.Finalizers)
+		return "", fmt.Errorf("request token of ServiceAccount %s: it is being deleted, and its tokens would be worthless; wait for its finalizers %q, or remove them", wanted.NamespacedName, have.Finalizers)
 	}
 	desired, changed := desiredAccount(have, wanted)
 	if !changed {
-		return nil
+		return have.UID, nil
 	}
 	if err := r.Target.Update(ctx, desired); err != nil {
-		return aboutAccount("update", wanted.NamespacedName, err)
+		return "", aboutAccount("update", wanted.NamespacedName, err)
 	}
-	return nil
+	return have.UID, nil
 }
 
-func created(wanted account, err error) error {
-	if err == nil {
-		return nil
+func (r *Reconciler) createAccount(ctx context.Context, wanted account) (types.UID, error) {
+	object := newAccount(wanted)
+	if err := r.Target.Create(ctx, object); err != nil {
+		return "", aboutAccount("create", wanted.NamespacedName, err)
 	}
-	return aboutAccount("create", wanted.NamespacedName, err)
+	return object.UID, nil
 }
 
 // holderContent returns the kubeconfig into which the token is to be written, nil if there is none, from a live read:
@@ -86,6 +94,9 @@ func (r *Reconciler) holderContent(ctx context.Context, w *work) ([]byte, error)
 		if err := r.readTarget(ctx, w); err != nil {
 			return nil, aboutWriting(nil, fmt.Errorf("read target Secret %s: %w", w.target, err))
 		}
+	}
+	if w.isItsOwnTarget() {
+		return nil, ownTarget()
 	}
 	if err := writable(w.holder()); err != nil {
 		return nil, err
@@ -135,6 +146,9 @@ func (r *Reconciler) token(ctx context.Context, secret types.NamespacedName, of 
 	}
 	now := r.Clock.Now()
 	expiry := request.Status.ExpirationTimestamp.Time
+	if expiry.Sub(now) < leastRemaining {
+		return issued{}, alreadyExpired(of)
+	}
 	renewAt := now.Add(renewAfter(expiry.Sub(now), r.Spread.Next()))
 	token := issued{token: request.Status.Token, expiry: expiry, renewAt: renewAt.UTC(), at: now}
 	r.Memory.keep(secret, token, of)
@@ -142,10 +156,10 @@ func (r *Reconciler) token(ctx context.Context, secret types.NamespacedName, of 
 }
 
 // write puts a token into its holder, and notes on the Secret of the source when it is to be renewed.
-func (r *Reconciler) write(ctx context.Context, w *work, content []byte, token issued) error {
-	change, err := changesFor(content, token)
+func (r *Reconciler) write(ctx context.Context, w *work, config *kubeconfig.Config, token issued) error {
+	change, err := changesFor(config, token)
 	if err != nil {
-		return &mistake{fmt.Errorf("could not update Secret with token: %w", err)}
+		return aboutWriting(nil, err)
 	}
 	if w.target != nil {
 		if err = r.writeTarget(ctx, w, change); err != nil {

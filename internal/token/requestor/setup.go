@@ -2,7 +2,6 @@ package requestor
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +30,9 @@ const (
 	longestPause  = 5 * time.Minute
 )
 
+// deadline bounds the requests for one Secret.
+const deadline = 3 * time.Minute
+
 // SourceCache says what of the source is cached: digests of the Secrets with our purpose, of a class if one is given.
 func SourceCache(class *string) map[client.Object]cache.ByObject {
 	wanted := labels.Set{resourcesv1alpha1.ResourcePurpose: resourcesv1alpha1.PurposeTokenRequestor}
@@ -45,12 +47,18 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int, cacheSyncTi
 	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
 							Named(ControllerName).
 							WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &corev1.Secret{}, r.changes())).
-							WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			CacheSyncTimeout:        cacheSyncTimeout,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
-		}).
-		Complete(r)
+							WatchesRawSource(source.Func(r.followCA)).
+							WithOptions(options(workers, cacheSyncTimeout)).
+							Complete(r)
+}
+
+func options(workers int, cacheSyncTimeout time.Duration) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers,
+		CacheSyncTimeout:        cacheSyncTimeout,
+		ReconciliationTimeout:   deadline,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
+	}
 }
 
 // changes hands Secrets that we serve, or did up to now, to the queue. The API server tells of Secrets that lose their
@@ -90,18 +98,4 @@ func (r *Reconciler) enqueue(queue workqueue.TypedRateLimitingInterface[reconcil
 	}
 	priority := urgency(r.Clock.Now(), secret.Annotations, held)
 	prioritized.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request)
-}
-
-// CAOf returns the certificate authority of a connection: data, or what a file holds at that time, which may be replaced.
-func CAOf(data []byte, file string, read func(string) ([]byte, error)) func() ([]byte, error) {
-	return func() ([]byte, error) {
-		if len(data) > 0 || file == "" {
-			return data, nil
-		}
-		content, err := read(file)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", file, err)
-		}
-		return content, nil
-	}
 }

@@ -14,6 +14,8 @@ const (
 	jitter = 0.05
 	// longestLifetime is what longer lifetimes count as.
 	longestLifetime = 24 * time.Hour
+	// leastRemaining is what must be left of a token when it is issued. Its renewal time would be over at once, else.
+	leastRemaining = time.Minute
 	// step is the fraction of the golden ratio: multiples of it fill the unit interval more evenly than anything else does,
 	// however many there are.
 	step = 0.6180339887498949

@@ -60,7 +60,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.SetOutput(out)
 	flags.IntVar(&o.namespaces, "namespaces", 300, "`number` of namespaces")
 	flags.IntVar(&o.services, "services", 5, "`number` of Services in each")
-	flags.IntVar(&o.crowd, "crowd", 30, "`number` of namespaces where every Service selects every namespace")
+	flags.IntVar(&o.crowd, "crowd", 10, "`number` of namespaces where every Service selects every namespace")
 	flags.IntVar(&o.rounds, "rounds", 2, "how often each time is measured, in turn; the sums are compared")
 	flags.BoolVar(&o.enforce, "enforce", false, "fail if a target is missed")
 	smoke := flags.Bool("smoke", false, "a tiny workload, to see that it works; its ratios say nothing, since the start of the process counts")

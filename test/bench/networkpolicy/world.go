@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -75,7 +77,8 @@ func newWorld(ctx context.Context, plane *local.ControlPlane, dir, program strin
 	if err != nil {
 		return nil, err
 	}
-	if err := admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+	err = admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	if err != nil {
 		return nil, err
 	}
 	kubeconfig, err := binary.Identity(ctx, admin, plane.AdminConfig(), binaryName, namespace, binary.Source, binary.Target)
@@ -83,7 +86,8 @@ func newWorld(ctx context.Context, plane *local.ControlPlane, dir, program strin
 		return nil, err
 	}
 	w := &world{dir: dir, program: program, admin: admin, out: out}
-	if err := os.WriteFile(w.file("kubeconfig"), kubeconfig, 0o600); err != nil {
+	err = os.WriteFile(w.file("kubeconfig"), kubeconfig, 0o600)
+	if err != nil {
 		return nil, err
 	}
 	own, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
@@ -157,7 +161,12 @@ func (w *world) bodies(ctx context.Context) ([]*networkingv1.NetworkPolicy, erro
 
 // clear deletes all policies.
 func (w *world) clear(ctx context.Context, bodies []*networkingv1.NetworkPolicy) error {
-	return parallel(ctx, len(bodies), func(ctx context.Context, i int) error {
-		return client.IgnoreNotFound(w.admin.Delete(ctx, bodies[i].DeepCopy()))
+	byNamespace := map[string]bool{}
+	for _, each := range bodies {
+		byNamespace[each.Namespace] = true
+	}
+	namespaces := slices.Collect(maps.Keys(byNamespace))
+	return parallel(ctx, len(namespaces), func(ctx context.Context, i int) error {
+		return w.admin.DeleteAllOf(ctx, &networkingv1.NetworkPolicy{}, client.InNamespace(namespaces[i]))
 	})
 }

@@ -30,13 +30,16 @@ func (b *bench) floors(ctx context.Context, name string, n int) (floors, error) 
 		return floors{}, err
 	}
 	accounts, everything := "floor-"+name, "floor-"+name+"-everything"
-	if err = b.namespace(ctx, accounts); err != nil {
+	err = b.namespace(ctx, accounts)
+	if err != nil {
 		return floors{}, err
 	}
-	if err = parallel(ctx, n, workers, func(ctx context.Context, i int) error { return createAccount(ctx, bare, accounts, i) }); err != nil {
+	err = parallel(ctx, n, workers, func(ctx context.Context, i int) error { return createAccount(ctx, bare, accounts, i) })
+	if err != nil {
 		return floors{}, err
 	}
-	if err = b.createWanting(ctx, everything, n); err != nil {
+	err = b.createWanting(ctx, everything, n)
+	if err != nil {
 		return floors{}, err
 	}
 	var f floors

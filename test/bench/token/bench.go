@@ -86,7 +86,8 @@ func (b *bench) prepare(ctx context.Context, assets string) error {
 	if err != nil {
 		return err
 	}
-	if err = b.namespace(ctx, ownSpace); err != nil {
+	err = b.namespace(ctx, ownSpace)
+	if err != nil {
 		return err
 	}
 	if b.bareConfig, err = b.bare(ctx, c); err != nil {

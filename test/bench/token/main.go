@@ -67,10 +67,12 @@ func run(ctx context.Context, s size) (met bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err = b.createForeign(ctx, s.foreign); err != nil {
+	err = b.createForeign(ctx, s.foreign)
+	if err != nil {
 		return false, err
 	}
-	if err = b.createWanting(ctx, "own", s.secrets); err != nil {
+	err = b.createWanting(ctx, "own", s.secrets)
+	if err != nil {
 		return false, err
 	}
 	own, err := b.issue(ctx, s.secrets)
@@ -81,7 +83,8 @@ func run(ctx context.Context, s size) (met bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err = b.stopController(); err != nil {
+	err = b.stopController()
+	if err != nil {
 		return false, err
 	}
 	after, err := b.floors(ctx, "after", s.secrets)

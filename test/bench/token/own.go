@@ -78,13 +78,15 @@ func (b *bench) issue(ctx context.Context, n int) (result, error) {
 // rest counts the requests of the controller while nothing happens, and tells its resident memory in MiB after that.
 func (b *bench) rest(ctx context.Context, d time.Duration) (requests int, memory float64, err error) {
 	log := &follower{file: b.plane.AuditLog()}
-	if err = pause(ctx, 2*time.Second); err != nil { // the last events arrive
+	err = pause(ctx, 2*time.Second)
+	if err != nil { // the last events arrive
 		return 0, 0, err
 	}
 	if _, err = log.next(); err != nil {
 		return 0, 0, err
 	}
-	if err = pause(ctx, d); err != nil {
+	err = pause(ctx, d)
+	if err != nil {
 		return 0, 0, err
 	}
 	entries, err := log.next()

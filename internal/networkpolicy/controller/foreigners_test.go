@@ -1,0 +1,126 @@
+package controller_test
+
+import (
+	"errors"
+	"net/http"
+	"path"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/binary"
+)
+
+func TestAFightOverAPolicyIsSlowedDown(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, setting{})
+	s.service(nil)
+	s.awaits(own())
+	for range 3 {
+		s.Expect(s.Target.Delete(s.Ctx, foreign(s.A, "egress-to-s-tcp-5678", nil))).To(Succeed())
+		s.awaits(own())
+		s.settled()
+	}
+	s.Expect(s.events("s")).To(BeEmpty())
+	s.Requests.Reset()
+	s.Expect(s.Target.Delete(s.Ctx, foreign(s.A, "egress-to-s-tcp-5678", nil))).To(Succeed())
+	s.awaitsEvent("s", "Warning PolicyRepairPaused: Repairs of NetworkPolicy a/egress-to-s-tcp-5678 pause for 10s, since somebody else changes or deletes it again and again: find out who does, in its managedFields or the audit log, and stop it")
+	s.Expect(s.Requests.Writes()).To(BeEmpty())
+	s.Expect(s.Target.Delete(s.Ctx, foreign(s.A, "ingress-to-s-tcp-5678", nil))).To(Succeed())
+	s.awaits(own()[1:]) // others are repaired meanwhile
+	s.awaits(own())     // and this one later
+}
+
+// Another controller of the same policies words it otherwise.
+func TestADescriptionInOtherWordsIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, setting{})
+	service := s.service(nil)
+	s.awaits(own())
+	policy := s.policy(s.A, "ingress-to-s-tcp-5678")
+	want := policy.Annotations[description]
+	s.settled()
+	s.Requests.Reset()
+	s.change(policy, func() { policy.Annotations[description] = "in other words" })
+	s.Expect(s.settled()).To(BeEmpty())
+	s.annotate(service, fromWorld, "[]") // all policies are looked at
+	s.awaits(own(), []string{"a/ingress-to-s-from-world"})
+	s.Expect(s.policy(s.A, policy.Name).Annotations[description]).To(Equal("in other words"))
+	s.change(policy, func() { policy.Annotations[description] = "" })
+	s.Eventually(func() string { return s.policy(s.A, policy.Name).Annotations[description] }).WithTimeout(binary.Patience).Should(Equal(want))
+}
+
+// Somebody writes to each policy, without changing what is ours, just before we do.
+func TestConflictsAreRetriedSilently(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, setting{})
+	service := s.service(nil)
+	s.awaits(own())
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	touch := func(request *http.Request) error {
+		name := path.Base(request.URL.Path)
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Contains([]string{http.MethodPatch, http.MethodDelete}, request.Method) || path.Base(path.Dir(request.URL.Path)) != "networkpolicies" || seen[request.Method+name] {
+			return nil
+		}
+		seen[request.Method+name] = true
+		policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: s.A, Name: name}}
+		patch := `{"metadata":{"annotations":{"foreign":"` + request.Method + `"}}}`
+		return s.Target.Patch(s.Ctx, policy, client.RawPatch(types.MergePatchType, []byte(patch)))
+	}
+	s.Requests.Hook(touch)
+	s.change(service, func() { service.Spec.Selector = map[string]string{"foo": "baz"} })
+	s.Eventually(func() []string {
+		var selected []string
+		for _, name := range []string{"ingress-to-s-tcp-5678", "ingress-to-s-udp-testport"} {
+			selected = append(selected, s.policy(s.A, name).Spec.PodSelector.MatchLabels["foo"])
+		}
+		return selected
+	}).WithTimeout(binary.Patience).Should(Equal([]string{"baz", "baz"}))
+	s.change(service, func() { service.Spec.Selector = nil })
+	s.awaits()
+	s.settled()
+	mu.Lock()
+	defer mu.Unlock()
+	s.Expect(seen).To(HaveLen(8))
+	s.Expect(s.events("s")).To(BeEmpty())
+}
+
+// What the API server refuses is told once, however often it is tried.
+func TestFailuresAreToldOnce(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, setting{stopped: true})
+	s.Requests.Hook(func(request *http.Request) error {
+		if request.Method == http.MethodPost && path.Base(request.URL.Path) == "networkpolicies" {
+			return errors.New("refused")
+		}
+		return nil
+	})
+	s.service(nil)
+	s.Start()
+	s.awaitsEvent("s", ContainSubstring("Warning PolicyChangeFailed: NetworkPolicies could not be changed and are tried again: create NetworkPolicy a/egress-to-s-tcp-5678: "))
+	s.Consistently(func() []string { return s.events("s") }).WithTimeout(time.Second).Should(HaveLen(1))
+	s.Requests.Hook(nil)
+	s.awaits(own())
+}
+
+func TestObserveOnlyLooksAgainAtNamesThatAnotherServiceHas(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, setting{observeOnly: true, stopped: true})
+	theirs := foreign(s.A, "ingress-to-s-tcp-5678", ownedBy("elsewhere", "t"))
+	s.create(theirs)
+	s.service(nil)
+	s.Start()
+	s.Eventually(s.pending).WithTimeout(binary.Patience).Should(Equal(map[string]float64{"create": 3, "update": 0, "delete": 0}))
+	s.Expect(s.Target.Delete(s.Ctx, theirs)).To(Succeed())
+	s.Eventually(s.pending).WithTimeout(binary.Patience).Should(Equal(map[string]float64{"create": 4, "update": 0, "delete": 0}))
+}

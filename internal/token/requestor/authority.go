@@ -1,0 +1,82 @@
+package requestor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/espalier-dev/espalier/internal/token/digest"
+)
+
+// caPeriod is how often the certificate authority of the target is compared with what it was.
+const caPeriod = time.Minute
+
+// CAOf returns the certificate authority of a connection: data, or what a file holds at that time, which may be replaced.
+func CAOf(data []byte, file string, read func(string) ([]byte, error)) func() ([]byte, error) {
+	return func() ([]byte, error) {
+		if len(data) > 0 || file == "" {
+			return data, nil
+		}
+		content, err := read(file)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		return content, nil
+	}
+}
+
+// followCA is a source of Secrets that get the certificate authority of the target: all of them, when it has changed. It
+// sends no requests.
+func (r *Reconciler) followCA(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	ticker := r.Clock.NewTicker(caPeriod)
+	known := r.currentCA("")
+	go func() {
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C():
+			}
+			now := r.currentCA(known)
+			if now == known {
+				continue
+			}
+			if err := r.enqueueInjected(ctx, queue); err != nil {
+				log.FromContext(ctx).Error(err, "Could not tell Secrets of the new certificate authority of the target")
+				continue
+			}
+			known = now
+		}
+	}()
+	return nil
+}
+
+// currentCA returns the hash of the certificate authority. While there is none, or it cannot be read, the one known before
+// counts: a file may be half replaced, and the Secrets tell of it.
+func (r *Reconciler) currentCA(known string) string {
+	ca, err := r.CA()
+	if err != nil || len(ca) == 0 {
+		return known
+	}
+	return digest.Hash(ca)
+}
+
+func (r *Reconciler) enqueueInjected(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	secrets := &corev1.SecretList{}
+	if err := r.Secrets.List(ctx, secrets); err != nil {
+		return fmt.Errorf("list Secrets in the cache: %w", err)
+	}
+	for i := range secrets.Items {
+		secret := &secrets.Items[i]
+		if inject, err := injectsCA(secret.Annotations); err == nil && inject && r.serves(secret) {
+			r.enqueue(queue, secret)
+		}
+	}
+	return nil
+}

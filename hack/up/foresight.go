@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ func (s settings) showPlan(ctx context.Context, r *report) error {
 	output, err := command.CombinedOutput()
 	var exit *exec.ExitError
 	if err == nil || !errors.As(err, &exit) || exit.ExitCode() != 1 { // as with kubectl diff, 1 says that something would change
-		return fmt.Errorf("show plan: %s diff: expected it to find a change, got: %v\n%s", b.name, err, output)
+		return fmt.Errorf("show plan: %s diff: expected it to find a change, got: %w\n%s", b.name, cmp.Or(err, errors.New("none")), output)
 	}
 	for line := range bytes.Lines(bytes.TrimSpace(output)) {
 		_, _ = fmt.Fprintln(r, "  "+strings.TrimRight(string(line), "\n"))

@@ -102,9 +102,9 @@ func ask(ctx context.Context, admin *rest.Config, node string, names []string, a
 // answered waits until a request is denied, or a certificate is issued, and describes it.
 func answered(ctx context.Context, admin kubernetes.Interface, name string) (told string, err error) {
 	err = await(ctx, 30*time.Second, "an answer to CertificateSigningRequest "+name, func(ctx context.Context) error {
-		request, err := admin.CertificatesV1().CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
+		request, failure := admin.CertificatesV1().CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
+		if failure != nil {
+			return failure
 		}
 		for _, condition := range request.Status.Conditions {
 			if condition.Type == certificatesv1.CertificateDenied {

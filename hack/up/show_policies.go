@@ -21,7 +21,8 @@ func (s settings) showPolicies(ctx context.Context, r *report, w world) error {
 	if err != nil {
 		return err
 	}
-	if err := apply(ctx, w.client, objects...); err != nil {
+	err = apply(ctx, w.client, objects...)
+	if err != nil {
 		return err
 	}
 	const wanted = 5 // within the namespace, across to the other one, and from the world
@@ -30,8 +31,9 @@ func (s settings) showPolicies(ctx context.Context, r *report, w world) error {
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion("networking.k8s.io/v1")
 		list.SetKind("NetworkPolicyList")
-		if err := w.client.List(ctx, list, client.MatchingLabels{"networking.resources.gardener.cloud/service-name": "stall"}); err != nil {
-			return err
+		failure := w.client.List(ctx, list, client.MatchingLabels{"networking.resources.gardener.cloud/service-name": "stall"})
+		if failure != nil {
+			return failure
 		}
 		rows = [][]string{{"NAMESPACE", "NETWORKPOLICY", "PODS"}}
 		for _, policy := range list.Items {
@@ -52,7 +54,7 @@ func (s settings) showPolicies(ctx context.Context, r *report, w world) error {
 // selected describes which pods a policy is about.
 func selected(policy unstructured.Unstructured) string {
 	labels, _, _ := unstructured.NestedStringMap(policy.Object, "spec", "podSelector", "matchLabels")
-	var pairs []string
+	pairs := make([]string, 0, len(labels))
 	for key, value := range labels {
 		pairs = append(pairs, key+"="+value)
 	}

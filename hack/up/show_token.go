@@ -25,17 +25,19 @@ func (s settings) showToken(ctx context.Context, r *report, w world) error {
 	if err != nil {
 		return err
 	}
-	if err := apply(ctx, w.client, objects...); err != nil {
+	err = apply(ctx, w.client, objects...)
+	if err != nil {
 		return err
 	}
 	secret := object("v1", "Secret", exampleNamespace, "picker", nil)
 	var token string
 	err = await(ctx, 30*time.Second, "token in "+describe(secret), func(ctx context.Context) error {
-		if err := w.client.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
-			return err
+		failure := w.client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+		if failure != nil {
+			return failure
 		}
-		token, err = dataOf(secret, "token")
-		return err
+		token, failure = dataOf(secret, "token")
+		return failure
 	})
 	if err != nil {
 		return err

@@ -43,7 +43,8 @@ func (s settings) walkThrough(ctx context.Context, r *report, w world) error {
 	_, reason, message := condition(set, "ResourcesApplied")
 	r.step("ManagedResource %s/%s: ResourcesApplied is True (%s: %s)", exampleNamespace, exampleName, reason, message)
 	if s.cluster == "" {
-		if err := s.showConditions(ctx, r, c); err != nil {
+		err = s.showConditions(ctx, r, c)
+		if err != nil {
 			return err
 		}
 	}

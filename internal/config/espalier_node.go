@@ -22,13 +22,13 @@ func validateEspalierNode(c EspalierNode, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[string]bool{}
 	for i, each := range c.RequiredDaemonSets {
-		at := at.Child("requiredDaemonSets").Index(i)
+		where := at.Child("requiredDaemonSets").Index(i)
 		if seen[each] {
-			errs = append(errs, field.Duplicate(at, each))
+			errs = append(errs, field.Duplicate(where, each))
 		}
 		seen[each] = true
 		if why := notAnObjectName(each); why != "" {
-			errs = append(errs, field.Invalid(at, each, why))
+			errs = append(errs, field.Invalid(where, each, why))
 		}
 	}
 	return errs

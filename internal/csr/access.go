@@ -64,8 +64,9 @@ func decisionRights() []right {
 // eventRights are for Events about requests, which have no namespace.
 func eventRights() []right {
 	const group, namespace = "events.k8s.io", metav1.NamespaceDefault
-	var rights []right
-	for _, verb := range []string{"create", "patch"} {
+	verbs := []string{"create", "patch"}
+	rights := make([]right, 0, len(verbs))
+	for _, verb := range verbs {
 		rights = append(rights, right{
 			said: fmt.Sprintf("%s events.%s in namespace %q", verb, group, namespace),
 			any:  []authorizationv1.ResourceAttributes{{Verb: verb, Group: group, Resource: "events", Namespace: namespace}},

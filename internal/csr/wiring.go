@@ -105,7 +105,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	return nil
 }
 
-// tells tells whether Events are sent.
+// tells says whether Events are sent.
 func tells(own config.EspalierCSRApprover) bool { return own.Events || own.ObserveOnly }
 
 // judgedBy turns configuration into rules.

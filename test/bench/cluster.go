@@ -128,7 +128,8 @@ func (b *bench) install(ctx context.Context) error {
 		return err
 	}
 	for _, c := range b.clusters() {
-		if err = c.apply(ctx, accounts()...); err != nil {
+		err = c.apply(ctx, accounts()...)
+		if err != nil {
 			return err
 		}
 	}

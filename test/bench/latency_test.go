@@ -8,12 +8,12 @@ import (
 )
 
 func TestLatencyRows(t *testing.T) {
-	took := func(n int, all time.Duration, last time.Duration) []time.Duration {
+	took := func(n int, all, last int) []time.Duration {
 		values := make([]time.Duration, n)
 		for i := range values {
-			values[i] = all * time.Millisecond
+			values[i] = time.Duration(all) * time.Millisecond
 		}
-		values[n-1] = last * time.Millisecond
+		values[n-1] = time.Duration(last) * time.Millisecond
 		return values
 	}
 	l := latency{deployments: 100, together: []int{1, 10}}

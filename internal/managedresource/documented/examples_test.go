@@ -17,6 +17,7 @@ func allExamples() map[string]example {
 }
 
 func TestEveryExampleDoesWhatThePageSays(t *testing.T) {
+	t.Parallel()
 	p := readPage(t)
 	shown := p.examples()
 	for name, tc := range allExamples() {

@@ -268,6 +268,7 @@ func TestMalformedFieldsAreRefused(t *testing.T) {
 		"an annotation without quotes":           {spec: "{secretRefs: []}", metadata: "annotations: {resources.gardener.cloud/ignore: true}, "},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			g := NewWithT(t)
 			mr := &unstructured.Unstructured{}
 			g.Expect(yaml.Unmarshal(fmt.Appendf(nil, "apiVersion: resources.gardener.cloud/v1alpha1\nkind: ManagedResource\nmetadata: {%sname: mr, namespace: %s}\nspec: %s\n",

@@ -96,8 +96,8 @@ func settings(t *testing.T) map[string]string {
 		}
 	}
 	spec := reflect.TypeFor[resourcesv1alpha1.ManagedResourceSpec]()
-	for i := range spec.NumField() {
-		name, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ",")
+	for field := range spec.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		found["`spec."+name+"`"] = name + ":"
 	}
 	return found

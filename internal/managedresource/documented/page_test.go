@@ -35,7 +35,7 @@ var (
 	headings = regexp.MustCompile(`(?m)^##+ (.*)$`)
 	examples = regexp.MustCompile("(?m)^<!-- example: (\\S+) -->\n```yaml\n((?:.*\n)*?)```\n\n((?:[-] .*\n(?:  .*\n)*)*)")
 	commands = regexp.MustCompile("(?m)^<!-- commands: (\\S+) -->\n```sh\n((?:.*\n)*?)```\n")
-	item     = regexp.MustCompile(`(?m)^- (.*\n(?:  .*\n)*)`)
+	item     = regexp.MustCompile(`(?m)^- (.*\n(?: {2}.*\n)*)`)
 )
 
 func readPage(t *testing.T) *page {
@@ -58,7 +58,7 @@ func readPage(t *testing.T) *page {
 
 // withoutBlocks blanks what is fenced: a comment in a block is no heading.
 func withoutBlocks(text string) string {
-	return regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllStringFunc(text, func(block string) string { return strings.Repeat(" ", len(block)) })
+	return regexp.MustCompile("(?ms)^```.*?\n```$").ReplaceAllStringFunc(text, func(block string) string { return strings.Repeat(" ", len(block)) })
 }
 
 func examplesOf(text string) []pageExample {

@@ -108,10 +108,11 @@ func TestTheCompressedValueIsTheFirstExample(t *testing.T) {
 	shown := readPage(t).examples()
 	content, err := unpack(compressed.FindStringSubmatch(shown["compressed"].yaml)[2])
 	g.Expect(err).NotTo(HaveOccurred())
-	value := regexp.MustCompile(`(?m)^    (.*\n)`)
+	value := regexp.MustCompile(`(?m)^ {4}(.*\n)`)
 	var manifest strings.Builder
 	_, text, _ := strings.Cut(shown["first"].yaml, "objects.yaml: |\n")
-	for _, line := range value.FindAllStringSubmatch(text[:strings.Index(text, "---")], -1) {
+	text, _, _ = strings.Cut(text, "---")
+	for _, line := range value.FindAllStringSubmatch(text, -1) {
 		_, _ = manifest.WriteString(line[1])
 	}
 	g.Expect(content).To(Equal(strings.Replace(manifest.String(), "greeting", "packed", 1)))

@@ -155,8 +155,8 @@ func read(ctx context.Context, reader client.Reader) (*Cluster, error) {
 	)
 }
 
-// pages calls take for each page of a list. Each is an object of its own: JSON is decoded into the maps and pointers that
-// are there already, so that one object for all would write later pages into the items of earlier ones.
+// pages calls take for each page of a list. Each is an object of its own: JSON is decoded into what is there already, so that
+// one object for all would write later pages into the items of earlier ones, and keep the token of a page that has none.
 func pages[T any, List interface {
 	*T
 	client.ObjectList

@@ -26,7 +26,9 @@ type cached struct {
 }
 
 func (c cached) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	list.(*corev1.SecretList).Items = c.secrets
+	if secrets, ok := list.(*corev1.SecretList); ok {
+		secrets.Items = c.secrets
+	}
 	return nil
 }
 

@@ -62,7 +62,8 @@ func prepared(content, ca []byte) (*kubeconfig.Config, error) {
 	if ca == nil {
 		return config, nil
 	}
-	return config, config.SetCA(ca) //nolint:wrapcheck // the caller says what it was for
+	err = config.SetCA(ca)
+	return config, err //nolint:wrapcheck // the caller says what it was for
 }
 
 // changesFor returns what puts a token into a Secret with a kubeconfig, nil if it holds none.

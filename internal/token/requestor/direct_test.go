@@ -33,8 +33,9 @@ func (c upToDate) Get(ctx context.Context, key client.ObjectKey, object client.O
 		return err
 	}
 	stripped, err := digest.Strip(full)
-	if secret, ok := stripped.(*corev1.Secret); ok {
-		secret.DeepCopyInto(object.(*corev1.Secret))
+	secret, isSecret := stripped.(*corev1.Secret)
+	if into, ok := object.(*corev1.Secret); ok && isSecret {
+		secret.DeepCopyInto(into)
 	}
 	return err
 }
@@ -53,7 +54,7 @@ func (c *unwritable) Patch(ctx context.Context, object client.Object, patch clie
 }
 
 // direct is a reconciler that a test calls itself, and what it tells in Events.
-func (s *scene) direct(now time.Time) (*requestor.Reconciler, chan string) {
+func (s *scene) direct(now time.Time) (r *requestor.Reconciler, told chan string) {
 	recorder, clock, memory := events.NewFakeRecorder(10), clocktesting.NewFakeClock(now), requestor.NewMemory()
 	return &requestor.Reconciler{
 		Secrets: upToDate{s.Source}, Source: s.Source, Target: s.Target, TargetAccounts: s.Target,

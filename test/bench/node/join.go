@@ -44,7 +44,8 @@ func (b *bench) join(ctx context.Context) error {
 		return err
 	}
 	b.seen = newObserver(b.clock, b.daemonSets, b.clients)
-	if err = b.seen.start(ctx); err != nil {
+	err = b.seen.start(ctx)
+	if err != nil {
 		return err
 	}
 	total := b.nodes + (b.nodes+9)/10
@@ -58,11 +59,13 @@ func (b *bench) join(ctx context.Context) error {
 			name = fmt.Sprintf("%s%d", floorPrefix, i)
 		}
 		if b.ownPods { // before the Node, which would wait for nothing otherwise
-			if err = b.createPods(ctx, name, daemonSets); err != nil {
+			err = b.createPods(ctx, name, daemonSets)
+			if err != nil {
 				return err
 			}
 		}
-		if err = b.createNode(ctx, name); err != nil {
+		err = b.createNode(ctx, name)
+		if err != nil {
 			return err
 		}
 		if b.rate > 0 {

@@ -106,7 +106,7 @@ func Truncated(request *http.Request, next http.RoundTripper) (*http.Response, e
 	if err != nil {
 		return nil, err //nolint:wrapcheck // a transport passes errors as they are
 	}
-	defer response.Body.Close() //nolint:errcheck // nothing is lost
+	defer func() { _ = response.Body.Close() }()
 	whole, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // as above

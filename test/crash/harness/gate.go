@@ -15,9 +15,9 @@ import (
 type Side string
 
 const (
-	// Before: the API server never sees the request.
+	// Before means that the API server never sees the request.
 	Before Side = "before"
-	// After: the API server carries it out, and the answer is lost.
+	// After means that the API server carries it out, and the answer is lost.
 	After Side = "after"
 )
 

@@ -90,7 +90,8 @@ func (r *run) drive() (outcome Outcome, err error) {
 	}
 	r.startAll()
 	for number, each := range r.scenario.First {
-		if err := r.step(fmt.Sprintf("first state, step %d", number+1), each, calm); err != nil {
+		err = r.step(fmt.Sprintf("first state, step %d", number+1), each, calm)
+		if err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -106,7 +107,8 @@ func (r *run) drive() (outcome Outcome, err error) {
 			r.arm(each.Gate, number)
 		}
 	}
-	if err := r.act(); err != nil {
+	err = r.act()
+	if err != nil {
 		return Outcome{}, err
 	}
 	outcome.end, err = r.end()
@@ -329,8 +331,9 @@ func (r *run) configuration(number int) *config.ResourceManagerConfiguration {
 }
 
 func (r *run) logs() string {
-	var texts []string
-	for _, each := range append(slices.Clone(r.ended), r.processes...) {
+	all := append(slices.Clone(r.ended), r.processes...)
+	texts := make([]string, 0, len(all))
+	for _, each := range all {
 		texts = append(texts, each.Log())
 	}
 	return strings.ReplaceAll(strings.Join(texts, "\n-- next process --\n"), r.NS, "$NS")

@@ -222,7 +222,8 @@ func lineDifference(want, have string) string {
 	}
 	only := func(mark, of string, other map[string]int) {
 		for line := range strings.SplitSeq(of, "\n") {
-			if other[line]--; other[line] < 0 {
+			other[line]--
+			if other[line] < 0 {
 				_, _ = fmt.Fprintf(&text, "  %s%s\n", mark, line)
 			}
 		}

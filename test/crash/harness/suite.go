@@ -129,7 +129,8 @@ func (s *Suite) TryPoints(ctx context.Context, points []Point) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		point.entry.count(made, err, time.Since(start))
-		if done++; done%progressEvery == 0 {
+		done++
+		if done%progressEvery == 0 {
 			_, _ = fmt.Fprintf(s.Out, "crash points: %d of %d tried, %d failures\n", done, len(points), s.failures)
 		}
 	})
@@ -200,7 +201,7 @@ const mostCuts = 3
 
 // RandomRuns plans runs with full concurrency in which one process after the other is cut off somewhere.
 func (s *Suite) RandomRuns(random *rand.Rand, count int) []Planned {
-	var runs []Planned
+	runs := make([]Planned, 0, count)
 	for i := range count {
 		e := s.entries[(i+random.IntN(2))%len(s.entries)]
 		plan, texts := Plan{Parallel: true}, make([]string, 0, mostCuts)

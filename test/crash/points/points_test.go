@@ -22,7 +22,8 @@ func TestAProcessThatIsCutOffAnywhereLeavesNothingBehindAndTakesNothingAway(t *t
 	g.Expect(suite.Failures()).To(BeZero())
 	random := rand.New(rand.NewPCG(uint64(crashtest.Number(t, "CRASH_SEED", 1)), 1))
 	points := suite.Points(random)
-	if t.Logf("there are %d crash points", len(points)); sample > 0 {
+	t.Logf("there are %d crash points", len(points))
+	if sample > 0 {
 		points = harness.Sample(points, random, sample)
 	}
 	suite.TryPoints(t.Context(), points)

@@ -22,7 +22,8 @@ type inJSON struct {
 }
 
 func (r *inJSON) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
-	if r.pages++; r.pages > 6 {
+	r.pages++
+	if r.pages > 6 {
 		return errors.New("asked for more pages than there are")
 	}
 	page := `{"metadata":{"continue":"2"},"items":[{"metadata":{"name":"one","labels":{"first":"page"}}}]}`

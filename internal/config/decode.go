@@ -115,7 +115,8 @@ func isRestriction(at path) bool {
 
 // holdsRestrictions tells whether a section has such fields, so that a misspelt one must not pass with a warning.
 func holdsRestrictions(at path) bool {
-	return strings.HasPrefix(at.String()+".", "espalier.managedResource.") || strings.HasPrefix(at.String()+".", "espalier.csrApprover.")
+	section := at.String() + "."
+	return strings.HasPrefix(section, "espalier.managedResource.") || strings.HasPrefix(section, "espalier.csrApprover.") || strings.HasPrefix(section, "espalier.networkPolicy.")
 }
 
 func decodesItself(target reflect.Value) bool {

@@ -255,6 +255,18 @@ func TestEspalierRestrictionsThatCannotBeUnderstoodStopTheProcess(t *testing.T) 
 	}
 }
 
+func TestRestrictionsOfTheOtherBinariesStopTheProcessToo(t *testing.T) {
+	for file, want := range map[string]string{
+		"csrApprover: {observeonly: true}":    `line 5: espalier.csrApprover.observeonly: unknown field; this section holds restrictions, and one that is not understood cannot be kept`,
+		"csrApprover: {allowedDNSPatterns: }": `line 5: espalier.csrApprover.allowedDNSPatterns: has no value; remove the key to restrict nothing, or write an empty list to allow nothing`,
+		"networkPolicy: {observeonly: true}":  `line 5: espalier.networkPolicy.observeonly: unknown field; this section holds restrictions, and one that is not understood cannot be kept`,
+	} {
+		t.Run(file, func(t *testing.T) {
+			NewWithT(t).Expect(decodeError(t, minimal+"espalier:\n  "+file)).To(Equal(want))
+		})
+	}
+}
+
 func TestEspalierValues(t *testing.T) {
 	NewWithT(t).Expect(validate(t, minimal+`espalier:
   managedResource:

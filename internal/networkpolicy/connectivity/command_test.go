@@ -19,17 +19,19 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/networkpolicy/connectivity"
 	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
 // asBinary makes the test binary behave as the real one.
 const asBinary = "ESPALIER_TEST_AS_BINARY"
 
+// A report is about a whole cluster, and the pods of other packages' tests would be in it.
 func TestMain(m *testing.M) {
 	if os.Getenv(asBinary) != "" {
 		os.Exit(process.Main(nil, connectivity.Command(process.Program{Name: "netpol-controller"})))
 	}
-	os.Exit(m.Run())
+	os.Exit(binary.WithOwnServers(m))
 }
 
 // result is what the user of the command sees.

@@ -43,16 +43,18 @@ func (l *Ledger) Wrote(set types.NamespacedName, resourceVersion string) {
 }
 
 // Recreated lists the objects of a set that had been deleted of late and are there again, as far as that was not
-// reported.
-func (l *Ledger) Recreated(set types.NamespacedName, now time.Time) []resourcesv1alpha1.ObjectReference {
+// reported. Open tells that one more is being made again right now, and may turn out never to have been deleted.
+func (l *Ledger) Recreated(set types.NamespacedName, now time.Time) (refs []resourcesv1alpha1.ObjectReference, open bool) {
 	l.memory.mu.Lock()
 	defer l.memory.mu.Unlock()
-	recent := l.memory.recent(set, now)
-	refs := make([]resourcesv1alpha1.ObjectReference, 0, len(recent))
-	for _, each := range recent {
+	for _, each := range l.memory.recent(set, now) {
+		if each.open {
+			open = true
+			continue
+		}
 		refs = append(refs, each.ref)
 	}
-	return refs
+	return refs, open
 }
 
 // Reported drops objects from that list.

@@ -20,17 +20,49 @@ func TestLossesAreToldOnceAndForgottenAfterAMinute(t *testing.T) {
 	}
 	changes := NewChanges()
 	ledger := changes.Ledger("")
-	changes.memory.lost(set, ref("a"), start)
-	changes.memory.lost(set, ref("b"), start)
-	changes.memory.lost(set, ref("a"), start.Add(30*time.Second))
-	told := ledger.Recreated(set, start.Add(time.Minute))
+	recreated := func(after time.Duration) []resourcesv1alpha1.ObjectReference {
+		refs, open := ledger.Recreated(set, start.Add(after))
+		g.Expect(open).To(BeFalse())
+		return refs
+	}
+	lost := func(name string, after time.Duration) {
+		changes.memory.lost(set, ref(name), start.Add(after))
+		changes.memory.settled(set, ref(name))
+	}
+	lost("a", 0)
+	lost("b", 0)
+	lost("a", 30*time.Second)
+	told := recreated(time.Minute)
 	g.Expect(told).To(Equal([]resourcesv1alpha1.ObjectReference{ref("a"), ref("b")}))
-	g.Expect(ledger.Recreated(set, start.Add(61*time.Second))).To(Equal([]resourcesv1alpha1.ObjectReference{ref("a")}))
-	changes.memory.lost(set, ref("c"), start.Add(62*time.Second))
+	g.Expect(recreated(61*time.Second)).To(Equal([]resourcesv1alpha1.ObjectReference{ref("a")}))
+	lost("c", 62*time.Second)
 	ledger.Reported(set, told)
-	g.Expect(ledger.Recreated(set, start.Add(63*time.Second))).To(Equal([]resourcesv1alpha1.ObjectReference{ref("c")}), "lost after it was told")
-	g.Expect(ledger.Recreated(set, start.Add(time.Hour))).To(BeEmpty())
+	g.Expect(recreated(63*time.Second)).To(Equal([]resourcesv1alpha1.ObjectReference{ref("c")}), "lost after it was told")
+	g.Expect(recreated(time.Hour)).To(BeEmpty())
 	g.Expect(changes.memory.recreated).To(BeEmpty())
+}
+
+func TestALossIsOpenUntilTheObjectIsMadeAgain(t *testing.T) {
+	g := NewWithT(t)
+	start := time.Unix(1e9, 0)
+	set := types.NamespacedName{Namespace: "sets", Name: "one"}
+	ref := resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "shop", Name: "a"}}
+	changes := NewChanges()
+	ledger := changes.Ledger("")
+	for _, deleted := range []bool{false, true} {
+		changes.memory.lost(set, ref, start)
+		refs, open := ledger.Recreated(set, start)
+		g.Expect(refs).To(BeEmpty())
+		g.Expect(open).To(BeTrue())
+		if deleted {
+			changes.memory.settled(set, ref)
+		} else {
+			changes.memory.reported(set, []resourcesv1alpha1.ObjectReference{ref})
+		}
+		refs, open = ledger.Recreated(set, start)
+		g.Expect(refs).To(HaveLen(map[bool]int{true: 1}[deleted]))
+		g.Expect(open).To(BeFalse())
+	}
 }
 
 func TestALateWriteOfAnotherControllerDoesNotBringBackASet(t *testing.T) {

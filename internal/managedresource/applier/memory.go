@@ -122,6 +122,9 @@ type memory struct {
 type loss struct {
 	ref resourcesv1alpha1.ObjectReference
 	at  time.Time
+	// open tells that the object is being made again, which will show whether it had really been deleted: it may only have
+	// lost the label that we watch.
+	open bool
 }
 
 // lossAge is how long the loss of an object that is there again is news.
@@ -199,17 +202,30 @@ func (m *memory) reopen(name types.NamespacedName) {
 	delete(m.recreated, name)
 }
 
-// lost notes that an object had been deleted and is made again. What nobody has reported for long is forgotten.
+// lost notes that an object seems to have been deleted and is about to be made again: open until settled or reported.
+// What nobody has reported for long is forgotten.
 func (m *memory) lost(name types.NamespacedName, ref resourcesv1alpha1.ObjectReference, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.recent(name, now)
 	key := inventory.RefKey(ref)
 	if at := slices.IndexFunc(known, func(each loss) bool { return inventory.RefKey(each.ref) == key }); at >= 0 {
-		known[at].at = now
+		known[at].at, known[at].open = now, true
 		return
 	}
-	m.recreated[name] = append(known, loss{ref, now})
+	m.recreated[name] = append(known, loss{ref, now, true})
+}
+
+// settled notes that an object had been deleted indeed, and is there again.
+func (m *memory) settled(name types.NamespacedName, ref resourcesv1alpha1.ObjectReference) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := inventory.RefKey(ref)
+	for i, each := range m.recreated[name] {
+		if inventory.RefKey(each.ref) == key {
+			m.recreated[name][i].open = false
+		}
+	}
 }
 
 // reported forgets the losses of objects.

@@ -86,6 +86,7 @@ func (w *writing) create(ctx context.Context, fallback bool) error {
 	}
 	if w.same {
 		w.repaired(nil, nil)
+		w.memory.settled(w.pass.name, ref)
 		w.Concluded(w.pass.name)
 	} else {
 		w.result.count(&w.result.created)

@@ -40,12 +40,15 @@ type ledger struct {
 	unfinished, foreign bool
 	written             string
 	recreated           []resourcesv1alpha1.ObjectReference
+	// open is how often it says that an object is being made again right now.
+	open int
 }
 
 func (l *ledger) Concluded(types.NamespacedName) (string, bool) { return l.written, !l.unfinished }
 func (l *ledger) Wrote(_ types.NamespacedName, version string)  { l.written = version }
-func (l *ledger) Recreated(types.NamespacedName, time.Time) []resourcesv1alpha1.ObjectReference {
-	return l.recreated
+func (l *ledger) Recreated(types.NamespacedName, time.Time) ([]resourcesv1alpha1.ObjectReference, bool) {
+	l.open--
+	return l.recreated, l.open >= 0
 }
 
 func (l *ledger) Reported(_ types.NamespacedName, refs []resourcesv1alpha1.ObjectReference) {
@@ -414,4 +417,19 @@ func TestPodsThatAreNotCountedInTimeAreListed(t *testing.T) {
 	a.clock.Step(6 * time.Second)
 	a.judge("mr")
 	a.Expect(a.verdict("mr")[1]).To(HaveSuffix("there are still non-terminated old pods"))
+}
+
+func TestASetIsNotFoundWellWhileAnObjectIsMadeAgain(t *testing.T) {
+	a := newAlone(t)
+	ref := a.ref("v1", "ServiceAccount", a.Namespace, "default")
+	a.set("mr", ref)
+	a.judge("mr")
+	a.ledger.open = 1
+	a.Expect(a.judge("mr")).To(Equal(ctrl.Result{RequeueAfter: 20 * time.Millisecond}))
+	a.Expect(a.verdict("mr")[0]).To(Equal(allHealthy))
+	a.ledger.recreated = []resourcesv1alpha1.ObjectReference{ref}
+	a.judge("mr")
+	a.Expect(a.verdict("mr")[0]).To(Equal(`False/ServiceAccountMissing: Required ServiceAccount "default" in namespace "` + a.Namespace + `" is missing`))
+	a.judge("mr")
+	a.Expect(a.verdict("mr")[0]).To(Equal(allHealthy))
 }

@@ -46,8 +46,8 @@ type Ledger interface {
 	// Wrote tells that this controller has written to a set.
 	Wrote(set types.NamespacedName, resourceVersion string)
 	// Recreated lists the objects of a set that had been deleted of late and are there again, as far as that was not
-	// reported.
-	Recreated(set types.NamespacedName, now time.Time) []resourcesv1alpha1.ObjectReference
+	// reported. Open tells that one more is being made again right now, and may turn out never to have been deleted.
+	Recreated(set types.NamespacedName, now time.Time) (refs []resourcesv1alpha1.ObjectReference, open bool)
 	// Reported drops objects from that list.
 	Reported(set types.NamespacedName, refs []resourcesv1alpha1.ObjectReference)
 	// Responsible tells whether a set is this process's to judge.
@@ -97,7 +97,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	written, concluded := r.Ledger.Concluded(request.NamespacedName)
 	if !concluded || !r.Ledger.Responsible(mr) || !due(mr) {
 		r.Verdicts.forget(request.NamespacedName)
-		r.Ledger.Reported(request.NamespacedName, r.Ledger.Recreated(request.NamespacedName, r.Clock.Now())) // later it is no news
+		missed, _ := r.Ledger.Recreated(request.NamespacedName, r.Clock.Now())
+		r.Ledger.Reported(request.NamespacedName, missed) // later it is no news
 		return ctrl.Result{}, nil
 	}
 	if behind(mr.ResourceVersion, written) {
@@ -125,7 +126,10 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 		return ctrl.Result{RequeueAfter: r.Verdicts.wait(name, r.Clock.Now())}, nil
 	}
 	r.Verdicts.sawAll(name)
-	missed := r.Ledger.Recreated(name, r.Clock.Now())
+	missed, open := r.Ledger.Recreated(name, r.Clock.Now())
+	if open && len(found.faults) == 0 { // found well by a look that may be older or newer than what is being made
+		return ctrl.Result{RequeueAfter: catchUp}, nil
+	}
 	lost := lost(mr, found, missed)
 	next := mr.Status
 	next.Conditions = conditions(r.Clock, mr.Status.Conditions, found)

@@ -11,6 +11,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // claim is a PersistentVolumeClaim, not in any set.
@@ -97,8 +98,11 @@ func TestAcceptanceB63WorkloadsAreDeletedInTheForeground(t *testing.T) {
 				"/api/v1/namespaces/$NS/services/web":                         "",
 				"/apis/networking.k8s.io/v1/namespaces/$NS/networkpolicies/p": "",
 			} {
-				sent := recording.Of("DELETE", e.Fill(path))
-				e.Expect(sent).NotTo(BeEmpty(), path)
+				var sent []binary.Sent
+				e.Eventually(func() []binary.Sent {
+					sent = recording.Of("DELETE", e.Fill(path))
+					return sent
+				}, binary.Patience, "10ms").ShouldNot(BeEmpty(), path)
 				for _, each := range sent {
 					policy, _ := each.Body["propagationPolicy"].(string)
 					e.Expect(policy).To(Equal(want), path)

@@ -34,7 +34,7 @@ func TestLossesAreToldOnceAndForgottenAfterAMinute(t *testing.T) {
 	lost("a", 30*time.Second)
 	told := recreated(time.Minute)
 	g.Expect(told).To(Equal([]resourcesv1alpha1.ObjectReference{ref("a"), ref("b")}))
-	g.Expect(recreated(61*time.Second)).To(Equal([]resourcesv1alpha1.ObjectReference{ref("a")}))
+	g.Expect(recreated(61 * time.Second)).To(Equal([]resourcesv1alpha1.ObjectReference{ref("a")}))
 	lost("c", 62*time.Second)
 	ledger.Reported(set, told)
 	g.Expect(recreated(63*time.Second)).To(Equal([]resourcesv1alpha1.ObjectReference{ref("c")}), "lost after it was told")

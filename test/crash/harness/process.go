@@ -6,10 +6,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource"
@@ -48,6 +51,9 @@ func (p *Process) run(ctx context.Context, cfg *config.ResourceManagerConfigurat
 		Log: p.log.logger(), WrapTransport: p.Gate.Wrap, Clock: clk,
 	}
 	clusters, err := setup.Connect(ctx, needs)
+	for err != nil && unreachable(err) && !p.Gate.Dead() && sleep(ctx) { // a process that cannot start is started again
+		clusters, err = setup.Connect(ctx, needs)
+	}
 	if err != nil {
 		return fmt.Errorf("connect controller: %w", err)
 	}
@@ -55,6 +61,23 @@ func (p *Process) run(ctx context.Context, cfg *config.ResourceManagerConfigurat
 		return fmt.Errorf("add controllers: %w", err)
 	}
 	return clusters.Start(ctx) //nolint:wrapcheck // a controller's own words
+}
+
+// restartPause is how long a process that could not start stays away.
+const restartPause = 100 * time.Millisecond
+
+func sleep(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(restartPause):
+		return true
+	}
+}
+
+// unreachable tells that an API server was just stopping or starting. A request that was cut off on purpose never is.
+func unreachable(err error) bool {
+	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || apierrors.IsServiceUnavailable(err)
 }
 
 // Stop ends the process, which may go on for a moment but cannot send anything any more, and returns without waiting.

@@ -28,3 +28,7 @@ roles node-controller internal/node
 roles csr-approver internal/csr
 roles netpol-controller internal/networkpolicy
 roles token-controllers internal/token
+roles webhook-server internal/webhook
+
+echo "rendering webhook configurations and admission policies"
+go run ./hack/render

@@ -21,8 +21,8 @@ type binary struct {
 	clusterRoles []string
 	// config renders its configuration file.
 	config func(environment) string
-	// ownClusterOnly keeps it away from a cluster that is not ours, where it would act on what was there before.
-	ownClusterOnly bool
+	// ownClusterOnly keeps it away from a cluster that is not ours, and says why; empty: it does no harm there.
+	ownClusterOnly string
 	// show shows it at work, once all are started.
 	show func(settings, context.Context, *report, world) error
 }
@@ -77,9 +77,34 @@ func binaries() []binary {
 			name:           "node-controller",
 			clusterRoles:   []string{"espalier-node-controller-target"},
 			config:         func(e environment) string { return resourceManagerConfig(e, nodeSections) },
-			ownClusterOnly: true,
+			ownClusterOnly: "it would act on nodes of yours",
+		},
+		{
+			name:           "webhook-server",
+			clusterRoles:   []string{"espalier-webhook-server-source", "espalier-webhook-server-target", "espalier-webhook-server-target-selfmanaged"},
+			config:         func(e environment) string { return resourceManagerConfig(e, webhookSections(e)) },
+			ownClusterOnly: "its API server cannot call this machine",
+			show:           settings.showWebhooks,
 		},
 	}
+}
+
+// webhookSections make the server manage certificates and webhook configurations itself. The token invalidator is on in both
+// of its halves, as token-controllers has it.
+func webhookSections(e environment) string {
+	return fmt.Sprintf(`controllers:
+  tokenInvalidator: {enabled: true}
+webhooks:
+  endpointSliceHints: {enabled: true}
+  highAvailabilityConfig: {enabled: true, defaultNotReadyTolerationSeconds: 60, defaultUnreachableTolerationSeconds: 60}
+  podTopologySpreadConstraints: {enabled: true}
+  projectedTokenMount: {enabled: true}
+  seccompProfile: {enabled: true}
+  tokenInvalidator: {enabled: true}
+espalier:
+  webhooks:
+    selfManaged: {url: "https://127.0.0.1:%d"}
+`, e.webhookPort)
 }
 
 // tokenSections leave the static tokens of a cluster that is not ours alone. Any API server takes a token for its own audience.

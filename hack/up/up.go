@@ -59,8 +59,8 @@ func (s settings) showBinaries(ctx context.Context, r *report, admin *rest.Confi
 		if !present[b.name] {
 			continue
 		}
-		if b.ownClusterOnly && s.cluster != "" {
-			r.step("not starting %s: it would act on nodes of yours", b.name)
+		if b.ownClusterOnly != "" && s.cluster != "" {
+			r.step("not starting %s: %s", b.name, b.ownClusterOnly)
 			continue
 		}
 		if err := s.startBinary(ctx, r, admin, c, b, index, dead); err != nil {
@@ -68,7 +68,7 @@ func (s settings) showBinaries(ctx context.Context, r *report, admin *rest.Confi
 		}
 	}
 	for _, b := range binaries() {
-		if !present[b.name] || b.show == nil {
+		if !present[b.name] || b.show == nil || b.ownClusterOnly != "" && s.cluster != "" {
 			continue
 		}
 		if err := b.show(s, ctx, r, world{client: c, admin: admin}); err != nil {

@@ -29,8 +29,8 @@ func TestReadSettings(t *testing.T) {
 		"another port":                            {map[string]string{"ESPALIER_PORT": "30000"}, settings{root: "/repo", port: 30000}, ""},
 		"a cluster of one's own":                  {map[string]string{"ESPALIER_KUBECONFIG": "/my/kubeconfig"}, settings{root: "/repo", port: 26443, cluster: "/my/kubeconfig"}, ""},
 		"the shell's kubeconfigs are not ours":    {map[string]string{"KUBECONFIG": "/k", "TARGET_KUBECONFIG": "/t"}, settings{root: "/repo", port: 26443}, ""},
-		"no number":                               {map[string]string{"ESPALIER_PORT": "many"}, settings{}, `ESPALIER_PORT: "many" is not a port from 1 to 65510`},
-		"a port that leaves no room for the rest": {map[string]string{"ESPALIER_PORT": "65530"}, settings{}, `ESPALIER_PORT: "65530" is not a port from 1 to 65510`},
+		"no number":                               {map[string]string{"ESPALIER_PORT": "many"}, settings{}, `ESPALIER_PORT: "many" is not a port from 1 to 65507`},
+		"a port that leaves no room for the rest": {map[string]string{"ESPALIER_PORT": "65530"}, settings{}, `ESPALIER_PORT: "65530" is not a port from 1 to 65507`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -16,6 +16,13 @@ type layout struct {
 func project() layout {
 	return layout{
 		shared: []string{
+			"admission/certificates",
+			"admission/confirmation",
+			"admission/patch",
+			"admission/registration",
+			"admission/review",
+			"admission/reviewtest",
+			"admission/serving",
 			"apply",
 			"apply/fields",
 			"apply/inventory",
@@ -33,6 +40,7 @@ func project() layout {
 			"networkpolicy",
 			"node",
 			"token",
+			"webhook",
 		},
 		binaries: map[string][]string{
 			"csr-approver":               {"csr"},
@@ -40,6 +48,7 @@ func project() layout {
 			"netpol-controller":          {"networkpolicy"},
 			"node-controller":            {"node"},
 			"token-controllers":          {"token"},
+			"webhook-server":             {"webhook"},
 		},
 		pure: []string{
 			"apply/fields",

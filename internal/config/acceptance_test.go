@@ -47,7 +47,8 @@ func defaulted() *ResourceManagerConfiguration {
 				AuditPeriod: minutes(60), DeletionWaveTimeout: ptr.To(seconds(30)), MaxConcurrentRequests: ptr.To(32), MaxDecompressedBytes: ptr.To[int64](67108864),
 				Kstatus: ptr.To(false), GarbageCollectionReportOnly: ptr.To(false),
 			},
-			Token: EspalierToken{Audiences: &[]string{"gardener"}, RequestorWorkers: ptr.To(32)},
+			Token:    EspalierToken{Audiences: &[]string{"gardener"}, RequestorWorkers: ptr.To(32)},
+			Webhooks: EspalierWebhooks{ShutdownDelay: ptr.To(seconds(2))},
 		},
 	}
 }
@@ -131,6 +132,17 @@ espalier:
     rateLimit: {requests: 3, period: 2m, maxDelay: 1m}
   networkPolicy: {observeOnly: true, maxConcurrentRequests: 7}
   node: {requiredDaemonSets: [kube-system/a]}
+  webhooks:
+    shutdownDelay: 1s
+    legacyReplicaCriteria: true
+    selfManaged:
+      secretName: a
+      configurationName: b
+      serviceName: c
+      url: https://d:1
+      authorityValidity: 2h
+      certificateValidity: 1h
+      flavor: gardener-shoot
 `
 
 func TestAcceptance4DefaultsNeverOverwriteWhatIsSet(t *testing.T) {

@@ -119,6 +119,7 @@ func defaultEspalier(c *Espalier) {
 	}
 	defaultEspalierToken(&c.Token)
 	defaultEspalierCSRApprover(&c.CSRApprover)
+	defaultEspalierWebhooks(&c.Webhooks)
 	defaultEspalierNetworkPolicy(&c.NetworkPolicy)
 	defaultEspalierNode(&c.Node)
 }

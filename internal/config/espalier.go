@@ -14,6 +14,8 @@ type Espalier struct {
 	NetworkPolicy EspalierNetworkPolicy `json:"networkPolicy,omitempty"`
 	// Node belongs to node-controller.
 	Node EspalierNode `json:"node,omitempty"`
+	// Webhooks belongs to webhook-server.
+	Webhooks EspalierWebhooks `json:"webhooks,omitempty"`
 }
 
 // EspalierManagedResource tunes and restricts managedresource-controller.

@@ -167,6 +167,7 @@ func validateEspalier(c Espalier, at *field.Path) field.ErrorList {
 	errs := validateEspalierManagedResource(c.ManagedResource, at.Child("managedResource"))
 	errs = append(errs, validateEspalierToken(c.Token, at.Child("token"))...)
 	errs = append(errs, validateEspalierCSRApprover(c.CSRApprover, at.Child("csrApprover"))...)
+	errs = append(errs, validateEspalierWebhooks(c.Webhooks, at.Child("webhooks"))...)
 	errs = append(errs, validateEspalierNetworkPolicy(c.NetworkPolicy, at.Child("networkPolicy"))...)
 	return append(errs, validateEspalierNode(c.Node, at.Child("node"))...)
 }

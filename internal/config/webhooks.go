@@ -61,9 +61,9 @@ type ProjectedTokenMountWebhook struct {
 type SystemComponentsConfigWebhook struct {
 	// Enabled switches the handler on; default false.
 	Enabled bool `json:"enabled,omitempty"`
-	// NodeSelector is the node selector that Pods get.
+	// NodeSelector is the labels of the Nodes whose taints Pods get tolerations for.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// PodNodeSelector is the node selector by which Pods are found.
+	// PodNodeSelector is added to the node selector of Pods; its values win.
 	PodNodeSelector map[string]string `json:"podNodeSelector,omitempty"`
 	// PodTolerations are the tolerations that Pods get; checked even when disabled.
 	PodTolerations []corev1.Toleration `json:"podTolerations,omitempty"`

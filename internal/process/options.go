@@ -36,6 +36,8 @@ type Needs struct {
 	SkipNameValidation bool
 	// EveryReplica makes all replicas work at once, without leader election.
 	EveryReplica bool
+	// WebhookServer serves webhooks; nil stands for a plain one, which listens where the configuration says.
+	WebhookServer webhook.Server
 }
 
 // ManagerOptions returns the options of the manager on the source cluster. It is pure: what needs a connection (REST
@@ -64,12 +66,8 @@ func ManagerOptions(program Program, cfg config.Process, needs Needs, log logr.L
 			BindAddress:   address(cfg.Server.Metrics),
 			ExtraHandlers: profilingHandlers(cfg.Debugging),
 		},
-		HealthProbeBindAddress: address(cfg.Server.HealthProbes),
-		WebhookServer: webhook.NewServer(webhook.Options{
-			Host:    cfg.Server.Webhooks.BindAddress,
-			Port:    cfg.Server.Webhooks.Port,
-			CertDir: cfg.Server.Webhooks.TLS.ServerCertDir,
-		}),
+		HealthProbeBindAddress:  address(cfg.Server.HealthProbes),
+		WebhookServer:           webhookServer(cfg, needs),
 		GracefulShutdownTimeout: ptr.To(shutdownTimeout),
 		Controller: controllerconfig.Controller{
 			RecoverPanic:       ptr.To(true),
@@ -77,6 +75,17 @@ func ManagerOptions(program Program, cfg config.Process, needs Needs, log logr.L
 			SkipNameValidation: ptr.To(needs.SkipNameValidation),
 		},
 	}
+}
+
+func webhookServer(cfg config.Process, needs Needs) webhook.Server {
+	if needs.WebhookServer != nil {
+		return needs.WebhookServer
+	}
+	return webhook.NewServer(webhook.Options{
+		Host:    cfg.Server.Webhooks.BindAddress,
+		Port:    cfg.Server.Webhooks.Port,
+		CertDir: cfg.Server.Webhooks.TLS.ServerCertDir,
+	})
 }
 
 // TargetOptions returns the options of a target cluster of its own. It is pure; Connect adds REST mapper and HTTP client.

@@ -1,0 +1,154 @@
+package certificates
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// fieldManager is who owns what is applied.
+const fieldManager = "espalier"
+
+// distribution is since when every configuration holds a bundle.
+type distribution struct {
+	bundle []byte
+	since  time.Time
+}
+
+// of returns since when the bundle is distributed; zero if it is not.
+func (d distribution) of(bundle []byte) time.Time {
+	if !bytes.Equal(d.bundle, bundle) {
+		return time.Time{}
+	}
+	return d.since
+}
+
+// readConfigurations reads those that are wanted. One that does not exist has no resource version.
+func (k *Keeper) readConfigurations(ctx context.Context) ([]client.Object, error) {
+	wanted := k.options.Configurations(nil)
+	live := make([]client.Object, len(wanted))
+	for i, want := range wanted {
+		object, err := empty(want)
+		if err != nil {
+			return nil, err
+		}
+		if err := k.called.Get(ctx, client.ObjectKeyFromObject(want), object); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("read webhook configuration %q: %w", want.GetName(), err)
+		}
+		live[i] = object
+	}
+	return live, nil
+}
+
+// distribute writes the configurations that differ, over what was read of them, and returns how many it has written.
+func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []client.Object) (written int, err error) {
+	wanted := k.options.Configurations(bundle)
+	if len(wanted) != len(live) {
+		return 0, fmt.Errorf("keep webhook configurations: there are %d with a bundle, and %d without", len(wanted), len(live))
+	}
+	for i, object := range wanted {
+		want, err := newConfiguration(object)
+		if err != nil {
+			return written, err
+		}
+		changed, err := k.write(ctx, want, live[i])
+		if changed {
+			written++
+		}
+		if err != nil {
+			return written, fmt.Errorf("write %s %q: %w", want.kind, want.name, err)
+		}
+	}
+	return written, nil
+}
+
+// write makes one configuration as it is wanted. It fails with a conflict if somebody has changed it since it was read.
+func (k *Keeper) write(ctx context.Context, want configuration, live client.Object) (changed bool, _ error) {
+	have, err := newConfiguration(live)
+	if err != nil {
+		return false, err
+	}
+	if live.GetResourceVersion() == "" {
+		if len(want.webhooks) == 0 {
+			return false, nil
+		}
+		// An empty one first: applying cannot require that nobody has created it in the meantime.
+		live.SetName(want.name)
+		err = k.called.Create(ctx, live, client.FieldOwner(fieldManager))
+		if err != nil {
+			return false, err
+		}
+	} else if want.keptBy(have) {
+		return false, nil
+	}
+	applied := want.applied(live.GetResourceVersion())
+	err = k.called.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(fieldManager), client.ForceOwnership)
+	if err != nil {
+		return true, err
+	}
+	after, err := empty(live)
+	if err != nil {
+		return true, err
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, after); err != nil {
+		return true, fmt.Errorf("read answer: %w", err)
+	}
+	k.options.Log.Info("Wrote webhook configuration", "kind", want.kind, "name", want.name, "webhooks", len(want.webhooks))
+	return true, k.removeForeign(ctx, want, after)
+}
+
+// removeForeign replaces the list of webhooks if applying has left more in it than is wanted: what belongs to other field
+// managers, for instance those webhooks that somebody had applied from a file and that are disabled now.
+func (k *Keeper) removeForeign(ctx context.Context, want configuration, live client.Object) error {
+	have, err := newConfiguration(live)
+	if err != nil || want.sameWebhooks(have) {
+		return err
+	}
+	webhooks := want.webhooks
+	if webhooks == nil {
+		webhooks = []any{}
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": live.GetResourceVersion()},
+		"webhooks": webhooks,
+	})
+	if err != nil {
+		return fmt.Errorf("encode webhooks: %w", err)
+	}
+	if err := k.called.Patch(ctx, live, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)); err != nil {
+		return err
+	}
+	k.options.Log.Info("Removed what others had added to webhooks", "kind", want.kind, "name", want.name)
+	return nil
+}
+
+// empty returns an object of the same kind.
+func empty(object client.Object) (client.Object, error) {
+	switch object.(type) {
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		return &admissionregistrationv1.MutatingWebhookConfiguration{}, nil
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		return &admissionregistrationv1.ValidatingWebhookConfiguration{}, nil
+	}
+	return nil, fmt.Errorf("keep webhook configuration %q: it is a %T", object.GetName(), object)
+}
+
+// named returns an object of the same kind and name.
+func named(object client.Object) (client.Object, error) {
+	only, err := empty(object)
+	if err != nil {
+		return nil, err
+	}
+	only.SetName(object.GetName())
+	return only, nil
+}
+
+func isConflict(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }

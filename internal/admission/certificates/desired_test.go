@@ -1,0 +1,132 @@
+package certificates
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// mutating is a configuration as somebody declares it who leaves to the API server what that sets itself.
+func mutating(name string, bundle []byte, webhooks ...string) *admissionregistrationv1.MutatingWebhookConfiguration {
+	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "hooks"}}}
+	for _, webhook := range webhooks {
+		c.Webhooks = append(c.Webhooks, admissionregistrationv1.MutatingWebhook{
+			Name:                    webhook + ".example.com",
+			ClientConfig:            admissionregistrationv1.WebhookClientConfig{Service: service(webhook), CABundle: bundle},
+			Rules:                   bonsais(),
+			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+			AdmissionReviewVersions: []string{"v1beta1", "v1"},
+		})
+	}
+	return c
+}
+
+func validating(name string, bundle []byte, webhooks ...string) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "hooks"}}}
+	for _, webhook := range webhooks {
+		c.Webhooks = append(c.Webhooks, admissionregistrationv1.ValidatingWebhook{
+			Name:                    webhook + ".example.com",
+			ClientConfig:            admissionregistrationv1.WebhookClientConfig{Service: service(webhook), CABundle: bundle},
+			Rules:                   bonsais(),
+			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+			AdmissionReviewVersions: []string{"v1beta1", "v1"},
+		})
+	}
+	return c
+}
+
+func service(webhook string) *admissionregistrationv1.ServiceReference {
+	return &admissionregistrationv1.ServiceReference{Namespace: "garden", Name: "hooks", Path: ptr.To("/webhooks/" + webhook)}
+}
+
+// bonsais match nothing that any API server of the tests has.
+func bonsais() []admissionregistrationv1.RuleWithOperations {
+	return []admissionregistrationv1.RuleWithOperations{{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"trees.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"bonsais"}},
+	}}
+}
+
+// completed is the same as an API server shows it.
+func completed(c *admissionregistrationv1.MutatingWebhookConfiguration) *admissionregistrationv1.MutatingWebhookConfiguration {
+	for i := range c.Webhooks {
+		w := &c.Webhooks[i]
+		w.FailurePolicy, w.MatchPolicy = ptr.To(admissionregistrationv1.Fail), ptr.To(admissionregistrationv1.Equivalent)
+		w.NamespaceSelector, w.ObjectSelector = &metav1.LabelSelector{}, &metav1.LabelSelector{}
+		w.TimeoutSeconds, w.ReinvocationPolicy = ptr.To(int32(10)), ptr.To(admissionregistrationv1.NeverReinvocationPolicy)
+		w.Rules[0].Scope = ptr.To(admissionregistrationv1.AllScopes)
+		w.ClientConfig.Service.Port = ptr.To(int32(443))
+	}
+	return c
+}
+
+func TestKeptBy(t *testing.T) {
+	bundle := []byte("bundle")
+	for name, tc := range map[string]struct {
+		live func(*admissionregistrationv1.MutatingWebhookConfiguration)
+		want bool
+	}{
+		"as the API server completes it": {func(*admissionregistrationv1.MutatingWebhookConfiguration) {}, true},
+		"labels and annotations of others": {func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+			c.Labels["team"] = "a"
+			c.Annotations = map[string]string{"note": "b"}
+		}, true},
+		"webhooks in another order": {func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+			c.Webhooks[0], c.Webhooks[1] = c.Webhooks[1], c.Webhooks[0]
+		}, true},
+		"no labels":                  {func(c *admissionregistrationv1.MutatingWebhookConfiguration) { c.Labels = nil }, false},
+		"another value of our label": {func(c *admissionregistrationv1.MutatingWebhookConfiguration) { c.Labels["app"] = "x" }, false},
+		"no bundle": {func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+			c.Webhooks[1].ClientConfig.CABundle = nil
+		}, false},
+		"another bundle": {func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+			c.Webhooks[1].ClientConfig.CABundle = []byte("x")
+		}, false},
+		"a webhook less": {func(c *admissionregistrationv1.MutatingWebhookConfiguration) { c.Webhooks = c.Webhooks[:1] }, false},
+		"a webhook more": {func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+			c.Webhooks = append(c.Webhooks, completed(mutating("", bundle, "x")).Webhooks...)
+		}, false},
+		"another failure policy": {func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+			c.Webhooks[0].FailurePolicy = ptr.To(admissionregistrationv1.Ignore)
+		}, false},
+		"another port": {func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+			c.Webhooks[0].ClientConfig.Service.Port = ptr.To(int32(444))
+		}, false},
+		"another scope": {func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+			c.Webhooks[0].Rules[0].Scope = ptr.To(admissionregistrationv1.ClusterScope)
+		}, false},
+		"a narrower selector": {func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+			c.Webhooks[0].ObjectSelector.MatchLabels = map[string]string{"a": "b"}
+		}, false},
+		"a condition that lets objects pass unseen": {func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+			c.Webhooks[0].MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "never", Expression: "false"}}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			live := completed(mutating("hooks", bundle, "a", "b"))
+			tc.live(live)
+			want, err := newConfiguration(mutating("hooks", bundle, "a", "b"))
+			g.Expect(err).NotTo(HaveOccurred())
+			have, err := newConfiguration(live)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(want.keptBy(have)).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestOnlyWebhookConfigurationsAreKept(t *testing.T) {
+	for name, object := range map[string]client.Object{
+		"a Secret": &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "hooks"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := newConfiguration(object)
+			NewWithT(t).Expect(err).To(MatchError(`keep webhook configuration "hooks": it is a *v1.Secret`))
+		})
+	}
+}

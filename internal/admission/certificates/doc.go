@@ -1,0 +1,52 @@
+// Package certificates keeps the certificate of a webhook server, and what makes API servers trust it, without anybody's
+// help: an authority and a certificate signed by it in one Secret, and that authority in the CA bundle of the webhook
+// configurations. Both are replaced after two thirds of their validity, and no request fails meanwhile.
+//
+// # Who does what
+//
+// Every replica watches the Secret, that one only, and serves from it. One replica, which holds a lease of the Keeper's
+// own, writes Secret and configurations; the others only read. The lease keeps replicas from working against each other,
+// but nothing depends on it: a process may be stopped for minutes between two instructions and go on without knowing that
+// another one has the lease. Therefore every write is valid only for what was read before (resource versions; an object
+// that must not exist is created, not applied), and configurations are always read before the Secret. So if somebody
+// changes the Secret after we read it, and then the configurations, our later write to these fails with a conflict; it can
+// never put an old bundle over a newer one.
+//
+// # Phases of a rotation
+//
+// What is in the Secret says how far a rotation has come. Nothing else is remembered, so a process that starts, or takes
+// over, goes on from there. Each line is one write to the Secret:
+//
+//	create    authority A, certificate signed by A                 bundle A
+//	announce  + authority B, which nobody uses yet                 bundle A, B
+//	use       B signs the certificate; A is retired, its key gone  bundle A, B
+//	forget    A is removed                                         bundle B
+//
+// After each of them the configurations get the bundle that belongs to it. "use" waits until every configuration has been
+// seen with the bundle A, B, and for the settle time after that, in which API servers learn of it. "forget" waits until
+// the last certificate signed by A has expired: a replica that is cut off from its API server may serve it until then. The
+// order of a bundle is by age, so that "use" changes no configuration. A certificate that expires earlier than its
+// authority is replaced in one write ("renew"), since nobody needs to learn of it.
+//
+// # A crash between any two writes
+//
+//   - before "create": nothing exists, and the next process starts anew. Two that start at once both try to create the
+//     Secret; one fails and takes what the other has made.
+//   - after "create", before the configurations: they trust nobody or an older authority. The next process writes them.
+//   - after "announce": the configurations lack B, or some do. Nobody serves a certificate of B. The next process writes
+//     those that differ. The settle time starts again, because nobody knows how much of it has gone.
+//   - after "use": replicas serve the one certificate or the other, and the bundle has both.
+//   - after "forget": the bundle still has A, which does no harm until it is written.
+//
+// # What others do to our objects
+//
+// A Secret that is deleted or broken by hand is replaced. If the process has served from it, what it remembers is stored
+// again, and a new authority is announced: deleting the Secret is how one asks for a rotation, and no request fails. If no
+// process remembers, everything is new at once, and API servers refuse us until they have learned of the new bundle. A
+// Secret of another type than SecretType is somebody else's; it is neither used nor written, and the log says so.
+//
+// Configurations are applied by server-side apply, and only if they differ from what is wanted: labels, annotations and
+// the order of webhooks that others give them stay, as does everything that is not in the list of webhooks. That list is
+// ours: changed webhooks are restored, and webhooks that are not wanted are removed, whoever has added them; a webhook
+// whose handler is disabled would fail every request that it matches.
+package certificates

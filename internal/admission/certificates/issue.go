@@ -1,0 +1,175 @@
+package certificates
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+)
+
+// backdated is how far what is issued begins in the past, for API servers whose clocks are late.
+const backdated = time.Minute
+
+const (
+	certificateBlock = "CERTIFICATE"
+	keyBlock         = "EC PRIVATE KEY"
+	serialBits       = 127
+)
+
+// pair is a certificate and its private key.
+type pair struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+// issued is when the pair was made.
+func (p pair) issued() time.Time { return p.certificate.NotBefore.Add(backdated) }
+
+// lifetime is how long the pair was made to be valid.
+func (p pair) lifetime() time.Duration { return p.certificate.NotAfter.Sub(p.issued()) }
+
+// due is when the pair is to be replaced: after two thirds of its own life, or of what it would be given today.
+func (p pair) due(validity time.Duration) time.Time {
+	return p.issued().Add(min(p.lifetime(), validity) / 3 * 2)
+}
+
+// newAuthority makes an authority that is valid from now. Each has a key and a name of its own.
+func newAuthority(name string, validity time.Duration, now time.Time) (pair, error) {
+	template, err := newTemplate(now, now.Add(validity))
+	if err != nil {
+		return pair{}, err
+	}
+	template.Subject = pkix.Name{CommonName: name + "-ca@" + template.SerialNumber.Text(16)}
+	template.IsCA = true
+	template.BasicConstraintsValid = true
+	template.MaxPathLenZero = true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature
+	return sign(template, nil)
+}
+
+// issue makes a serving certificate for hosts. It does not outlive the authority.
+func issue(authority pair, hosts []string, validity time.Duration, now time.Time) (pair, error) {
+	template, err := newTemplate(now, ends(authority, validity, now))
+	if err != nil {
+		return pair{}, err
+	}
+	template.Subject = pkix.Name{CommonName: hosts[0]}
+	if len(hosts[0]) > maxCommonName {
+		template.Subject.CommonName = ""
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	return sign(template, &authority)
+}
+
+// maxCommonName is what X.509 allows. Nobody reads it: names are compared with the alternative ones.
+const maxCommonName = 64
+
+// ends is when a certificate that is issued now would end.
+func ends(authority pair, validity time.Duration, now time.Time) time.Time {
+	end := now.Add(validity)
+	if limit := authority.certificate.NotAfter; limit.Before(end) {
+		return limit
+	}
+	return end
+}
+
+func newTemplate(now, end time.Time) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits))
+	if err != nil {
+		return nil, fmt.Errorf("choose serial number: %w", err)
+	}
+	return &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-backdated).UTC(), NotAfter: end.UTC()}, nil
+}
+
+// sign makes a key and a certificate for it, by an authority or, if that is nil, by itself.
+func sign(template *x509.Certificate, authority *pair) (pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return pair{}, fmt.Errorf("generate key: %w", err)
+	}
+	issuer, signer := template, crypto.Signer(key)
+	if authority != nil {
+		issuer, signer = authority.certificate, authority.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer, key.Public(), signer)
+	if err != nil {
+		return pair{}, fmt.Errorf("sign certificate: %w", err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		return pair{}, fmt.Errorf("read own certificate: %w", err)
+	}
+	return pair{certificate: certificate, key: key}, nil
+}
+
+func encodeCertificates(certificates ...*x509.Certificate) []byte {
+	var out bytes.Buffer
+	for _, certificate := range certificates {
+		out.Write(pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: certificate.Raw}))
+	}
+	return out.Bytes()
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}), nil
+}
+
+func decodeCertificates(data []byte) ([]*x509.Certificate, error) {
+	var certificates []*x509.Certificate
+	for len(bytes.TrimSpace(data)) > 0 {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil || block.Type != certificateBlock {
+			return nil, errors.New("it is not a PEM encoded certificate")
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("it is not a certificate: %w", err)
+		}
+		certificates = append(certificates, certificate)
+	}
+	return certificates, nil
+}
+
+// decodePair reads a certificate and a key that belong together.
+func decodePair(certificate, key []byte) (pair, error) {
+	certificates, err := decodeCertificates(certificate)
+	if err != nil {
+		return pair{}, fmt.Errorf("certificate: %w", err)
+	}
+	if len(certificates) != 1 {
+		return pair{}, fmt.Errorf("certificate: there are %d instead of one", len(certificates))
+	}
+	block, _ := pem.Decode(key)
+	if block == nil {
+		return pair{}, errors.New("key: it is not PEM encoded")
+	}
+	private, err := x509.ParseECPrivateKey(block.Bytes)
+	if err != nil {
+		return pair{}, errors.New("key: it is not an ECDSA key") // The parser's text could hold parts of it.
+	}
+	if !private.PublicKey.Equal(certificates[0].PublicKey) {
+		return pair{}, errors.New("key: it belongs to another certificate")
+	}
+	return pair{certificate: certificates[0], key: private}, nil
+}

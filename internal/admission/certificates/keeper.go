@@ -1,0 +1,212 @@
+package certificates
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// DefaultSettle is how long a bundle must have been in every configuration before a certificate of its newest authority
+// is served. API servers learn of a configuration by a watch, which takes milliseconds.
+const DefaultSettle = 10 * time.Second
+
+// Connection is how a cluster is reached. No cache is used: the Keeper reads few objects, by name, and live.
+type Connection struct {
+	Config *rest.Config
+	// HTTPClient is used if set; else one is made of Config.
+	HTTPClient *http.Client
+}
+
+// Lease times as leader election has them; see Options.
+type Lease struct {
+	// Name is the Lease's name; empty for the Secret's.
+	Name string
+	// Identity tells this process from the other replicas; empty for the host's name and a random part.
+	Identity string
+	// Duration, RenewDeadline and RetryPeriod are 15, 10 and 2 seconds if all are 0.
+	Duration, RenewDeadline, RetryPeriod time.Duration
+}
+
+// Options say which certificates are kept, and for whom.
+type Options struct {
+	// Own is the cluster with the Secret and the Lease; Called is the one whose API servers call the webhooks, where the
+	// configurations are.
+	Own, Called Connection
+	// Namespace and SecretName are where authority and certificate are stored.
+	Namespace, SecretName string
+	// Lease is who may write, one replica at a time.
+	Lease Lease
+	// Hosts are the DNS names and IP addresses that the certificate is for. See ServiceHosts.
+	Hosts []string
+	// AuthorityValidity and CertificateValidity are how long what is issued is valid; it is replaced after two thirds of
+	// that. A certificate never outlives its authority.
+	AuthorityValidity, CertificateValidity time.Duration
+	// Settle is how long a bundle must have been in every configuration before a certificate of its newest authority is
+	// served; 0 for DefaultSettle. It is never longer than a sixth of AuthorityValidity.
+	Settle time.Duration
+	// Configurations returns the Mutating- and ValidatingWebhookConfigurations that trust a bundle, without writing to it.
+	// Names and number must not depend on the bundle. The list of webhooks of each is wholly ours: what else is in it is
+	// removed. One without webhooks is emptied if it exists, and not created.
+	Configurations func(caBundle []byte) []client.Object
+	// Clock is what validity is measured by.
+	Clock clock.Clock
+	// Log gets every change.
+	Log logr.Logger
+	// Registry gets the metrics; nil for none.
+	Registry prometheus.Registerer
+}
+
+// Keeper keeps the certificate of a webhook server, and the configurations that make API servers trust it. Add it to a
+// manager, and give its GetCertificate to the server.
+type Keeper struct {
+	options Options
+	rules   rules
+	own     client.WithWatch
+	called  client.WithWatch
+	lock    resourcelock.Interface
+	metrics *metrics
+
+	// current is what is served: the last readable content of the Secret.
+	current atomic.Pointer[state]
+	// changed gets a value when something that is kept may have changed.
+	changed chan struct{}
+
+	// leading is held by the loop that keeps things.
+	leading sync.Mutex
+	// distributed is what is known of the configurations; leading protects it.
+	distributed distribution
+}
+
+var (
+	_ manager.Runnable               = (*Keeper)(nil)
+	_ manager.LeaderElectionRunnable = (*Keeper)(nil)
+)
+
+// New checks the options and returns a Keeper that has not started. It sends no request.
+func New(options Options) (*Keeper, error) {
+	if err := options.complete(); err != nil {
+		return nil, err
+	}
+	own, err := newClient(options.Own)
+	if err != nil {
+		return nil, fmt.Errorf("create client for the Secret of webhook certificates: %w", err)
+	}
+	called, err := newClient(options.Called)
+	if err != nil {
+		return nil, fmt.Errorf("create client for webhook configurations: %w", err)
+	}
+	lock, err := newLock(options)
+	if err != nil {
+		return nil, fmt.Errorf("create lease of webhook certificates: %w", err)
+	}
+	return &Keeper{
+		options: options, rules: options.rules(), own: own, called: called, lock: lock,
+		metrics: newMetrics(options.Registry), changed: make(chan struct{}, 1),
+	}, nil
+}
+
+// GetCertificate returns the certificate to serve; an error until the Secret was read.
+func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	s := k.current.Load()
+	if s == nil {
+		return nil, fmt.Errorf("there is no certificate in Secret %s/%s yet", k.options.Namespace, k.options.SecretName)
+	}
+	return &s.served, nil
+}
+
+// NeedLeaderElection says that every replica reads the Secret. Who writes is decided by a lease of the Keeper's own.
+func (*Keeper) NeedLeaderElection() bool { return false }
+
+// Start serves what is in the Secret, and keeps it and the configurations while this replica has the lease, until the
+// context ends.
+func (k *Keeper) Start(ctx context.Context) error {
+	ctx = logr.NewContext(ctx, k.options.Log)
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	running.Go(func() { k.watchSecret(ctx) })
+	return k.elect(ctx)
+}
+
+// adoptFirst serves what the Secret holds before the watch has told of it. Later on only the watch does: it never goes back
+// to something older.
+func (k *Keeper) adoptFirst(s *state) {
+	if k.current.Load() == nil {
+		k.adopt(s)
+	}
+}
+
+// adopt serves what the Secret holds.
+func (k *Keeper) adopt(s *state) {
+	before := k.current.Swap(s)
+	k.metrics.use(s)
+	if before == nil || !before.serving.certificate.Equal(s.serving.certificate) {
+		k.options.Log.Info("Serving with a certificate", "serial", s.serving.certificate.SerialNumber.Text(16), "expires", s.serving.certificate.NotAfter)
+	}
+}
+
+// read adopts the Secret if it can be used. A Secret that cannot leaves what was served before in use.
+func (k *Keeper) read(secret *corev1.Secret) {
+	s, err := decode(secret)
+	if err != nil {
+		k.options.Log.Error(err, "Secret of webhook certificates is not used")
+		return
+	}
+	k.adopt(s)
+}
+
+// signal wakes the replica that keeps things.
+func (k *Keeper) signal() {
+	select {
+	case k.changed <- struct{}{}:
+	default: // Somebody did so already.
+	}
+}
+
+func (o *Options) complete() error {
+	switch {
+	case o.Own.Config == nil || o.Called.Config == nil:
+		return errors.New("keep webhook certificates: both clusters must be named")
+	case o.Namespace == "":
+		return errors.New("keep webhook certificates: the own namespace is not known; set POD_NAMESPACE")
+	case o.SecretName == "":
+		return errors.New("keep webhook certificates: the Secret must be named")
+	case len(o.Hosts) == 0:
+		return errors.New("keep webhook certificates: there is no host that the certificate is for")
+	case o.AuthorityValidity <= 0 || o.CertificateValidity <= 0:
+		return errors.New("keep webhook certificates: validities must be positive")
+	}
+	if o.Settle == 0 {
+		o.Settle = DefaultSettle
+	}
+	o.Settle = min(o.Settle, o.AuthorityValidity/6)
+	return o.Lease.complete(o.SecretName)
+}
+
+func (o *Options) rules() rules {
+	return rules{
+		name: o.SecretName, hosts: o.Hosts,
+		authority: o.AuthorityValidity, certificate: o.CertificateValidity, settle: o.Settle,
+	}
+}
+
+// ServiceHosts returns the names by which API servers and others reach a Service.
+func ServiceHosts(namespace, name string) []string {
+	host := name + "." + namespace + ".svc"
+	return []string{host, host + ".cluster.local"}
+}

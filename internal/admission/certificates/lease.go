@@ -1,0 +1,81 @@
+package certificates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Times of the lease, as leader election usually has them.
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+func (l *Lease) complete(name string) error {
+	if l.Name == "" {
+		l.Name = name
+	}
+	if l.Identity == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("keep webhook certificates: find name of this host: %w", err)
+		}
+		l.Identity = host + "_" + string(uuid.NewUUID())
+	}
+	if l.Duration == 0 && l.RenewDeadline == 0 && l.RetryPeriod == 0 {
+		l.Duration, l.RenewDeadline, l.RetryPeriod = leaseDuration, renewDeadline, retryPeriod
+	}
+	return nil
+}
+
+func newLock(options Options) (resourcelock.Interface, error) {
+	httpClient, err := options.Own.client()
+	if err != nil {
+		return nil, err
+	}
+	leases, err := coordinationv1client.NewForConfigAndClient(options.Own.Config, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	return &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: options.Namespace, Name: options.Lease.Name},
+		Client:     leases,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: options.Lease.Identity},
+	}, nil
+}
+
+// elect keeps things whenever this replica has the lease, until the context ends. Losing the lease is no failure: another
+// replica has it then, and this one goes on serving.
+func (k *Keeper) elect(ctx context.Context) error {
+	for ctx.Err() == nil {
+		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+			Lock: k.lock, Name: k.options.Lease.Name, ReleaseOnCancel: true,
+			LeaseDuration: k.options.Lease.Duration, RenewDeadline: k.options.Lease.RenewDeadline, RetryPeriod: k.options.Lease.RetryPeriod,
+			Callbacks: leaderelection.LeaderCallbacks{
+				OnStartedLeading: k.lead,
+				OnStoppedLeading: func() {},
+				OnNewLeader: func(identity string) {
+					k.options.Log.Info("Webhook certificates are kept by a replica", "identity", identity, "self", identity == k.options.Lease.Identity)
+				},
+			},
+		})
+		if err != nil {
+			return errors.Join(errors.New("keep webhook certificates: use lease"), err)
+		}
+		elector.Run(ctx)
+	}
+	k.leading.Lock() // The loop has ended.
+	defer k.leading.Unlock()
+	return nil
+}

@@ -1,0 +1,171 @@
+package certificates
+
+import (
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// rules are what the plan goes by.
+type rules struct {
+	// name is what authorities are named after; hosts are what certificates are for.
+	name  string
+	hosts []string
+	// authority and certificate are the validities.
+	authority, certificate time.Duration
+	// settle is how long a bundle must have been distributed before its next authority is used.
+	settle time.Duration
+}
+
+// facts are what is known when a change is planned.
+type facts struct {
+	// state is what the Secret holds; nil if it does not exist or cannot be read.
+	state *state
+	// remembered is what this process has served last; nil if nothing.
+	remembered *state
+	// distributed is since when every configuration holds the bundle of the state; zero if not all do.
+	distributed time.Time
+	now         time.Time
+}
+
+// change is one write to the Secret.
+type change string
+
+// The changes. Their order in a rotation of the authority is announce, use, forget.
+const (
+	// nothing is to be written.
+	nothing change = ""
+	// create makes an authority and a certificate: there is nothing that anybody could trust.
+	create change = "create"
+	// restore stores again what was served until somebody deleted or broke the Secret, and announces a new authority: who
+	// deletes it wants a new one.
+	restore change = "restore"
+	// announce makes the next authority, which is trusted from then on, but not used.
+	announce change = "announce"
+	// use lets the next authority sign, and retires the one before.
+	use change = "use"
+	// renew makes a new certificate under the same authority.
+	renew change = "renew"
+	// forget ends the trust in retired authorities.
+	forget change = "forget"
+)
+
+// next returns what to write to the Secret now. If that is nothing, look again at that time, or when something changes.
+func (r rules) next(f facts) (change, time.Time) {
+	s := f.state
+	switch {
+	case s == nil && f.remembered != nil && valid(f.remembered.authority.certificate, f.now):
+		return restore, time.Time{}
+	case s == nil || !valid(s.authority.certificate, f.now):
+		return create, time.Time{}
+	case s.next == nil && reached(f.now, s.authority.due(r.authority)):
+		return announce, time.Time{}
+	case s.next != nil && reached(f.now, s.next.due(r.authority)):
+		return announce, time.Time{} // It never became trusted everywhere, and is old by now.
+	case s.next != nil && !f.distributed.IsZero() && reached(f.now, f.distributed.Add(r.settle)):
+		return use, time.Time{}
+	case r.mustRenew(s, f.now):
+		return renew, time.Time{}
+	case len(s.retired) > 0 && reached(f.now, s.retiredUntil):
+		return forget, time.Time{}
+	}
+	return nothing, r.nextLook(f)
+}
+
+// mustRenew says whether the certificate is old or for other hosts, and a new one would be better.
+func (r rules) mustRenew(s *state, now time.Time) bool {
+	if !r.covers(s.serving.certificate) {
+		return true
+	}
+	// Towards the end of an authority, renewing changes nothing.
+	gains := ends(s.authority, r.certificate, now).Truncate(time.Second).After(s.serving.certificate.NotAfter)
+	return reached(now, s.serving.due(r.certificate)) && (gains || s.serving.lifetime() > r.certificate)
+}
+
+func (r rules) covers(certificate *x509.Certificate) bool {
+	return !slices.ContainsFunc(r.hosts, func(host string) bool { return certificate.VerifyHostname(host) != nil })
+}
+
+// nextLook is when time alone makes the next change due.
+func (r rules) nextLook(f facts) time.Time {
+	s := f.state
+	looks := []time.Time{s.authority.due(r.authority), s.authority.certificate.NotAfter, s.serving.due(r.certificate), s.retiredUntil}
+	if s.next != nil {
+		looks = append(looks, s.next.due(r.authority))
+		if !f.distributed.IsZero() {
+			looks = append(looks, f.distributed.Add(r.settle))
+		}
+	}
+	first := s.authority.certificate.NotAfter
+	for _, look := range looks {
+		if look.After(f.now) && look.Before(first) {
+			first = look
+		}
+	}
+	return first
+}
+
+// carryOut returns the state after a change. What it was given stays as it is.
+func (r rules) carryOut(c change, f facts) (*state, error) {
+	switch c {
+	case create:
+		return r.create(f.now)
+	case restore:
+		if f.remembered.next != nil {
+			return f.remembered, nil
+		}
+		return r.announce(*f.remembered, f.now)
+	case announce:
+		return r.announce(*f.state, f.now)
+	case use:
+		return r.use(*f.state, f.now)
+	case renew:
+		return r.renew(*f.state, f.now)
+	case forget:
+		after := *f.state
+		after.retired, after.retiredUntil = nil, time.Time{}
+		return &after, nil
+	case nothing:
+	}
+	return f.state, nil
+}
+
+func (r rules) create(now time.Time) (*state, error) {
+	authority, err := newAuthority(r.name, r.authority, now)
+	if err != nil {
+		return nil, fmt.Errorf("create authority: %w", err)
+	}
+	return r.renew(state{authority: authority}, now)
+}
+
+func (r rules) announce(s state, now time.Time) (*state, error) {
+	next, err := newAuthority(r.name, r.authority, now)
+	if err != nil {
+		return nil, fmt.Errorf("create next authority: %w", err)
+	}
+	s.next = &next
+	return &s, nil
+}
+
+func (r rules) use(s state, now time.Time) (*state, error) {
+	if until := s.serving.certificate.NotAfter; until.After(s.retiredUntil) {
+		s.retiredUntil = until
+	}
+	s.retired = append(slices.Clone(s.retired), s.authority.certificate)
+	s.authority, s.next = *s.next, nil
+	return r.renew(s, now)
+}
+
+func (r rules) renew(s state, now time.Time) (*state, error) {
+	serving, err := issue(s.authority, r.hosts, r.certificate, now)
+	if err != nil {
+		return nil, fmt.Errorf("issue certificate: %w", err)
+	}
+	s.serving = serving
+	return s.serve(), nil
+}
+
+func valid(c *x509.Certificate, now time.Time) bool { return now.Before(c.NotAfter) }
+
+func reached(now, when time.Time) bool { return !now.Before(when) }

@@ -1,0 +1,138 @@
+package certificates
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// SecretType marks Secrets of this package. A Secret of another type is somebody else's and is never written.
+const SecretType corev1.SecretType = "espalier.dev/webhook-certificates"
+
+// Keys of the Secret. What is there says which phase a rotation is in; see the package comment.
+const (
+	keyServingCertificate   = "tls.crt"
+	keyServingKey           = "tls.key"
+	keyAuthorityCertificate = "authority.crt"
+	keyAuthorityKey         = "authority.key"
+	keyNextCertificate      = "next-authority.crt"
+	keyNextKey              = "next-authority.key"
+	keyRetired              = "retired-authorities.crt"
+	keyRetiredUntil         = "retired-until"
+	keyBundle               = "ca.crt"
+)
+
+// state is the content of the Secret.
+type state struct {
+	// authority has signed what is served.
+	authority pair
+	// serving is what servers show.
+	serving pair
+	// next is the authority that is already trusted, but not used yet; nil if none is.
+	next *pair
+	// retired are authorities that are still trusted, until retiredUntil, because a replica could still serve what they
+	// have signed.
+	retired      []*x509.Certificate
+	retiredUntil time.Time
+	// served is serving as package tls wants it.
+	served tls.Certificate
+}
+
+// serve returns the state with its serving pair in the form that package tls wants.
+func (s state) serve() *state {
+	s.served = tls.Certificate{Certificate: [][]byte{s.serving.certificate.Raw}, PrivateKey: s.serving.key, Leaf: s.serving.certificate}
+	return &s
+}
+
+// bundle returns what clients must trust, oldest first: the order does not change when a rotation proceeds from one
+// authority to the next, and nothing has to be written then.
+func (s *state) bundle() []byte {
+	trusted := append([]*x509.Certificate{s.authority.certificate}, s.retired...)
+	if s.next != nil {
+		trusted = append(trusted, s.next.certificate)
+	}
+	slices.SortStableFunc(trusted, func(a, b *x509.Certificate) int {
+		if order := a.NotBefore.Compare(b.NotBefore); order != 0 {
+			return order
+		}
+		return bytes.Compare(a.Raw, b.Raw)
+	})
+	return encodeCertificates(trusted...)
+}
+
+// errForeign is a Secret that somebody else has made.
+var errForeign = errors.New("it is somebody else's")
+
+// decode reads a Secret. The error wraps errForeign if it is not ours to write either.
+func decode(secret *corev1.Secret) (*state, error) {
+	fail := func(err error) (*state, error) {
+		return nil, fmt.Errorf("read Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	if secret.Type != SecretType {
+		return fail(fmt.Errorf("its type is %q instead of %q: %w; delete it, or name another Secret", secret.Type, SecretType, errForeign))
+	}
+	s := state{}
+	var err error
+	if s.serving, err = decodePair(secret.Data[keyServingCertificate], secret.Data[keyServingKey]); err != nil {
+		return fail(fmt.Errorf("%s and %s: %w", keyServingCertificate, keyServingKey, err))
+	}
+	if s.authority, err = decodePair(secret.Data[keyAuthorityCertificate], secret.Data[keyAuthorityKey]); err != nil {
+		return fail(fmt.Errorf("%s and %s: %w", keyAuthorityCertificate, keyAuthorityKey, err))
+	}
+	if err = s.serving.certificate.CheckSignatureFrom(s.authority.certificate); err != nil {
+		return fail(fmt.Errorf("%s is not signed by %s: %w", keyServingCertificate, keyAuthorityCertificate, err))
+	}
+	if len(secret.Data[keyNextCertificate]) > 0 {
+		var next pair
+		if next, err = decodePair(secret.Data[keyNextCertificate], secret.Data[keyNextKey]); err != nil {
+			return fail(fmt.Errorf("%s and %s: %w", keyNextCertificate, keyNextKey, err))
+		}
+		s.next = &next
+	}
+	if s.retired, err = decodeCertificates(secret.Data[keyRetired]); err != nil {
+		return fail(fmt.Errorf("%s: %w", keyRetired, err))
+	}
+	if len(s.retired) > 0 {
+		if s.retiredUntil, err = time.Parse(time.RFC3339, string(secret.Data[keyRetiredUntil])); err != nil {
+			return fail(fmt.Errorf("%s: %w", keyRetiredUntil, err))
+		}
+	}
+	return s.serve(), nil
+}
+
+// encode returns the Secret that holds the state.
+func (s *state) encode(namespace, name string) (*corev1.Secret, error) {
+	data := map[string][]byte{
+		keyServingCertificate:   encodeCertificates(s.serving.certificate),
+		keyAuthorityCertificate: encodeCertificates(s.authority.certificate),
+		keyBundle:               s.bundle(),
+	}
+	keys := map[string]pair{keyServingKey: s.serving, keyAuthorityKey: s.authority}
+	if s.next != nil {
+		data[keyNextCertificate] = encodeCertificates(s.next.certificate)
+		keys[keyNextKey] = *s.next
+	}
+	for key, value := range keys {
+		encoded, err := encodeKey(value.key)
+		if err != nil {
+			return nil, err
+		}
+		data[key] = encoded
+	}
+	if len(s.retired) > 0 {
+		data[keyRetired] = encodeCertificates(s.retired...)
+		data[keyRetiredUntil] = []byte(s.retiredUntil.UTC().Format(time.RFC3339))
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Type:       SecretType,
+		Data:       data,
+	}, nil
+}

@@ -1,0 +1,76 @@
+package certificates
+
+import (
+	"context"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// watchSecret serves what is in the Secret, until the context ends.
+func (k *Keeper) watchSecret(ctx context.Context) {
+	read := func(object any) {
+		if secret, ok := object.(*corev1.Secret); ok {
+			k.read(secret)
+		}
+		k.signal()
+	}
+	watchOne(ctx, k.own, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.options.Namespace, Name: k.options.SecretName}}, toolscache.ResourceEventHandlerFuncs{
+		AddFunc: read, UpdateFunc: func(_, object any) { read(object) }, DeleteFunc: func(any) { k.signal() },
+	})
+}
+
+// watchConfiguration wakes the loop whenever a configuration changes, until the context ends.
+func (k *Keeper) watchConfiguration(ctx context.Context, object client.Object) {
+	watchOne(ctx, k.called, object, toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { k.signal() }, UpdateFunc: func(any, any) { k.signal() }, DeleteFunc: func(any) { k.signal() },
+	})
+}
+
+// watchOne watches a single object by its name, which is all that a role needs to allow.
+func watchOne(ctx context.Context, c client.WithWatch, object client.Object, handler toolscache.ResourceEventHandler) {
+	only := []client.ListOption{
+		client.InNamespace(object.GetNamespace()),
+		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector(metav1.ObjectNameField, object.GetName())},
+	}
+	_, controller := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
+		ListerWatcher: &toolscache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				list, err := listFor(object)
+				if err != nil {
+					return nil, err
+				}
+				return list, c.List(ctx, list, append(only, &client.ListOptions{Raw: &options})...)
+			},
+			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				list, err := listFor(object)
+				if err != nil {
+					return nil, err
+				}
+				return c.Watch(ctx, list, append(only, &client.ListOptions{Raw: &options})...)
+			},
+		},
+		ObjectType: object,
+		Handler:    handler,
+	})
+	controller.RunWithContext(ctx)
+}
+
+func listFor(object client.Object) (client.ObjectList, error) {
+	switch object.(type) {
+	case *corev1.Secret:
+		return &corev1.SecretList{}, nil
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		return &admissionregistrationv1.MutatingWebhookConfigurationList{}, nil
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		return &admissionregistrationv1.ValidatingWebhookConfigurationList{}, nil
+	}
+	return nil, fmt.Errorf("watch %T: no such kind is kept", object)
+}

@@ -1,0 +1,42 @@
+// Package confirmation holds what protects objects from being deleted by mistake: an annotation that has to be set before.
+// Whoever validates deletions asks Check; whoever deletes without a human calls Confirm first.
+package confirmation
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// Annotation is set, by whoever wants an object deleted, to anything that strconv.ParseBool takes for true: 1, t, T,
+	// true, TRUE or True. Whatever else it holds confirms nothing, nor does its absence.
+	Annotation = "confirmation.gardener.cloud/deletion"
+	// TimestampAnnotation is set by controllers together with Annotation: when they did so, in UTC, as RFC 3339 with
+	// nanoseconds. It is for humans; nobody judges by it.
+	TimestampAnnotation = "gardener.cloud/timestamp"
+)
+
+// errMissing is worded as Gardener words it: its clients look for this text.
+var errMissing = errors.New(`must have a "` + Annotation + `" annotation to delete`)
+
+// Check returns an error, which says what to do, unless the annotations of an object confirm that it is to be deleted.
+func Check(annotations map[string]string) error {
+	if confirmed, err := strconv.ParseBool(annotations[Annotation]); err != nil || !confirmed {
+		return errMissing
+	}
+	return nil
+}
+
+// Confirm annotates an object so that Check passes, and with when that happened. It writes nothing to any cluster.
+func Confirm(object metav1.Object, at time.Time) {
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[Annotation] = "true"
+	annotations[TimestampAnnotation] = at.UTC().Format(time.RFC3339Nano)
+	object.SetAnnotations(annotations)
+}

@@ -1,0 +1,81 @@
+// Package patch builds JSON Patches (RFC 6902) from what a handler wants changed, without the object as a whole.
+package patch
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Patch is a list of operations, applied in order. The zero value changes nothing.
+type Patch []Operation
+
+// Operation is one step of a Patch.
+type Operation struct {
+	// Op is add, remove or replace.
+	Op string `json:"op"`
+	// Path is a JSON Pointer (RFC 6901); see Pointer.
+	Path string `json:"path"`
+	// Value is what add and replace put there, encoded as the Kubernetes API does.
+	Value any `json:"value,omitempty"`
+}
+
+// Add sets a member of an object, whether it was there or not, or inserts into a list, at its end if the path ends in
+// "-". A null member can be set, but not added into.
+func (p *Patch) Add(path string, value any) {
+	*p = append(*p, Operation{Op: "add", Path: path, Value: raw(value)})
+}
+
+// Remove removes what is there; it must be.
+func (p *Patch) Remove(path string) { *p = append(*p, Operation{Op: "remove", Path: path}) }
+
+// Append adds values to the end of a list of which length items are there. An empty one is set as a whole, because it may
+// be absent or null.
+func Append[V any](p *Patch, path string, length int, values ...V) {
+	if len(values) == 0 {
+		return
+	}
+	if length == 0 {
+		p.Add(path, values)
+		return
+	}
+	for _, value := range values {
+		p.Add(path+"/-", value)
+	}
+}
+
+// Pointer joins names of members and indexes to a path.
+func Pointer(parts ...any) string {
+	path := strings.Builder{}
+	for _, part := range parts {
+		path.WriteByte('/')
+		path.WriteString(escape.Replace(fmt.Sprint(part)))
+	}
+	return path.String()
+}
+
+// escape never changes.
+var escape = strings.NewReplacer("~", "~0", "/", "~1") //nolint:gochecknoglobals // a constant, if Go had such
+
+// Encode returns the document, nil if nothing changes.
+func (p Patch) Encode() ([]byte, error) {
+	if len(p) == 0 {
+		return nil, nil
+	}
+	document, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("encode patch: %w", err)
+	}
+	return document, nil
+}
+
+// raw keeps values that encode as nothing: omitempty would drop false, 0 and "".
+func raw(value any) any {
+	return &box{value}
+}
+
+// box encodes as what it holds.
+type box struct{ value any }
+
+// MarshalJSON implements json.Marshaler.
+func (b *box) MarshalJSON() ([]byte, error) { return json.Marshal(b.value) } //nolint:wrapcheck // Encode says what failed

@@ -1,0 +1,121 @@
+package registration
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Configuration is what the webhooks of one configuration have in common.
+type Configuration struct {
+	// Name and Labels are those of the configuration objects.
+	Name   string
+	Labels map[string]string
+	// Namespaces and Objects are the requirements of all webhooks whose Selection is Standard; nil for none. They are
+	// never changed.
+	Namespaces, Objects *metav1.LabelSelector
+	// Client says how the server is reached at a path.
+	Client ClientConfig
+}
+
+// ClientConfig returns how an API server reaches the webhook at a path.
+type ClientConfig func(path string) admissionregistrationv1.WebhookClientConfig
+
+// Service reaches webhooks by port 443 of a Service. Without CA bundle the API server trusts what it trusts anyway.
+func Service(namespace, name string, caBundle []byte) ClientConfig {
+	return func(path string) admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{
+			Service:  &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: name, Path: &path},
+			CABundle: caBundle,
+		}
+	}
+}
+
+// URL reaches webhooks by a URL without a path, such as https://host:443. See Service for the CA bundle.
+func URL(base string, caBundle []byte) ClientConfig {
+	return func(path string) admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{URL: ptr.To(base + path), CABundle: caBundle}
+	}
+}
+
+// Mutating returns the configuration of the mutating webhooks among those declared, in their order. It has no webhooks if
+// none is.
+func (c Configuration) Mutating(declared ...Webhook) *admissionregistrationv1.MutatingWebhookConfiguration {
+	built := &admissionregistrationv1.MutatingWebhookConfiguration{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingWebhookConfiguration"},
+		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Labels: maps.Clone(c.Labels)},
+	}
+	for _, w := range declared {
+		if w.Type != Mutating {
+			continue
+		}
+		webhook := admissionregistrationv1.MutatingWebhook{
+			Name: w.Name, ClientConfig: c.Client(w.Path), Rules: rules(w),
+			NamespaceSelector: w.Namespaces.Selector(c.Namespaces), ObjectSelector: w.Objects.Selector(c.Objects), MatchConditions: slices.Clone(w.MatchConditions),
+			FailurePolicy: failurePolicy(w), MatchPolicy: matchPolicy(w), TimeoutSeconds: timeout(w),
+			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: versions(w),
+		}
+		if w.ReinvocationPolicy != "" {
+			webhook.ReinvocationPolicy = ptr.To(w.ReinvocationPolicy)
+		}
+		built.Webhooks = append(built.Webhooks, webhook)
+	}
+	return built
+}
+
+// Validating returns the configuration of the validating webhooks among those declared, in their order. It has no webhooks
+// if none is.
+func (c Configuration) Validating(declared ...Webhook) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	built := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration"},
+		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Labels: maps.Clone(c.Labels)},
+	}
+	for _, w := range declared {
+		if w.Type != Validating {
+			continue
+		}
+		built.Webhooks = append(built.Webhooks, admissionregistrationv1.ValidatingWebhook{
+			Name: w.Name, ClientConfig: c.Client(w.Path), Rules: rules(w),
+			NamespaceSelector: w.Namespaces.Selector(c.Namespaces), ObjectSelector: w.Objects.Selector(c.Objects), MatchConditions: slices.Clone(w.MatchConditions),
+			FailurePolicy: failurePolicy(w), MatchPolicy: matchPolicy(w), TimeoutSeconds: timeout(w),
+			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: versions(w),
+		})
+	}
+	return built
+}
+
+// Both returns both configurations, the mutating one first. One without webhooks is there too, so that applying the
+// objects also takes back what is no longer declared.
+func (c Configuration) Both(declared ...Webhook) []client.Object {
+	return []client.Object{c.Mutating(declared...), c.Validating(declared...)}
+}
+
+func rules(w Webhook) []admissionregistrationv1.RuleWithOperations {
+	copied := make([]admissionregistrationv1.RuleWithOperations, len(w.Rules))
+	for i := range w.Rules {
+		copied[i] = *w.Rules[i].DeepCopy()
+	}
+	return copied
+}
+
+func failurePolicy(w Webhook) *admissionregistrationv1.FailurePolicyType {
+	return ptr.To(cmp.Or(w.FailurePolicy, admissionregistrationv1.Fail))
+}
+
+func matchPolicy(w Webhook) *admissionregistrationv1.MatchPolicyType {
+	return ptr.To(cmp.Or(w.MatchPolicy, admissionregistrationv1.Exact))
+}
+
+func timeout(w Webhook) *int32 { return ptr.To(cmp.Or(w.TimeoutSeconds, DefaultTimeoutSeconds)) }
+
+func versions(w Webhook) []string {
+	if w.ReviewVersions == nil {
+		return reviewVersions()
+	}
+	return slices.Clone(w.ReviewVersions)
+}

@@ -1,0 +1,177 @@
+package review
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+)
+
+// maxBody is more than an old and a new object of the size that API servers take, in bytes.
+const maxBody = 7 << 20
+
+// Handler judges requests. It may be called concurrently.
+type Handler interface {
+	Handle(ctx context.Context, request *Request) Response
+}
+
+// HandlerFunc is a function that is a Handler.
+type HandlerFunc func(ctx context.Context, request *Request) Response
+
+// Handle implements Handler.
+func (f HandlerFunc) Handle(ctx context.Context, request *Request) Response { return f(ctx, request) }
+
+// Endpoint serves a Handler over HTTP.
+type Endpoint struct {
+	// Name is the handler's in metrics and logs.
+	Name string
+	// Mutating tells that it is there to change objects: whatever it lets pass unchanged counts as skipped.
+	Mutating bool
+	Handler  Handler
+	Metrics  *Metrics
+	Log      logr.Logger
+	Clock    clock.PassiveClock
+}
+
+// bodies are reused between requests.
+var bodies = sync.Pool{New: func() any { return &bytes.Buffer{} }} //nolint:gochecknoglobals // a pool is of no use otherwise
+
+// keep is the largest buffer that is kept for the next request, in bytes.
+const keep = 256 << 10
+
+// ServeHTTP implements http.Handler. The status is 200 whatever the verdict, and 400 if there is nothing to judge.
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	begin := e.Clock.Now()
+	body := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	body.Reset()
+	defer func() {
+		if body.Cap() <= keep {
+			bodies.Put(body)
+		}
+	}()
+	found, err := readReview(r, body)
+	var response Response
+	status := http.StatusOK
+	if err == nil {
+		response = e.judge(r.Context(), &found.request)
+	} else {
+		status, response = http.StatusBadRequest, Undecodable(err)
+	}
+	e.Metrics.observe(e, response, e.Clock.Since(begin))
+	answer := encode(found, response)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if _, err := w.Write(answer); err != nil {
+		e.Log.V(1).Info("Could not answer", "handler", e.Name, "error", err.Error())
+	}
+}
+
+func readReview(r *http.Request, body *bytes.Buffer) (review, error) {
+	given := r.Header.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(given); err != nil || media != "application/json" {
+		return review{}, fmt.Errorf("contentType=%s, expected application/json", given)
+	}
+	if r.Body == nil {
+		return review{}, errNoContent
+	}
+	if r.ContentLength > 0 && r.ContentLength <= maxBody {
+		body.Grow(int(r.ContentLength) + bytes.MinRead)
+	}
+	n, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1))
+	if err != nil {
+		return review{}, fmt.Errorf("read body: %w", err)
+	}
+	if n > maxBody {
+		return review{}, fmt.Errorf("request entity is too large; limit is %d bytes", maxBody)
+	}
+	if n == 0 {
+		return review{}, errNoContent
+	}
+	return decodeReview(body.Bytes())
+}
+
+// judge survives a handler that panics.
+func (e *Endpoint) judge(ctx context.Context, request *Request) (response Response) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			e.Log.Info("Handler panicked", "handler", e.Name, "namespace", request.Namespace, "name", request.Name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+			response = Errored(http.StatusInternalServerError, fmt.Errorf("panic: %v [recovered]", panicked))
+		}
+	}()
+	response = e.Handler.Handle(ctx, request)
+	switch log := e.Log.V(1); {
+	case !response.Allowed:
+		e.Log.Info("Denied", "handler", e.Name, "operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name, "user", request.User.Name, "code", response.Code, "message", response.Message)
+	case log.Enabled():
+		log.Info("Allowed", "handler", e.Name, "operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name, "patch", len(response.Patch))
+	}
+	return response
+}
+
+// encode writes the answer as the version of the review that it belongs to.
+func encode(to review, response Response) []byte {
+	version := to.apiVersion
+	if version != groupV1beta1 {
+		version = groupV1
+	}
+	out := make([]byte, 0, 256+len(response.Message)+len(response.Patch)*4/3)
+	out = append(out, `{"kind":"AdmissionReview","apiVersion":"`...)
+	out = append(out, version...)
+	out = append(out, `","response":{"uid":`...)
+	out = quote(out, to.request.UID)
+	if response.Allowed {
+		out = append(out, `,"allowed":true`...)
+	} else {
+		out = append(out, `,"allowed":false`...)
+	}
+	out = append(out, `,"status":`...)
+	out = appendStatus(out, response)
+	if len(response.Patch) > 0 {
+		out = append(out, `,"patchType":"JSONPatch","patch":"`...)
+		out = base64.StdEncoding.AppendEncode(out, response.Patch)
+		out = append(out, '"')
+	}
+	for i, warning := range response.Warnings {
+		out = append(out, [2]string{`,"warnings":[`, `,`}[min(i, 1)]...)
+		out = quote(out, warning)
+		if i == len(response.Warnings)-1 {
+			out = append(out, ']')
+		}
+	}
+	return append(out, `}}`...)
+}
+
+func appendStatus(out []byte, response Response) []byte {
+	if response.Allowed && response.Message == "" {
+		return append(out, `{"metadata":{},"code":200}`...)
+	}
+	status := metav1.Status{Code: response.Code, Reason: response.Reason, Message: response.Message, Details: response.Details}
+	if response.Code == http.StatusUnprocessableEntity {
+		status.Status = metav1.StatusFailure
+	}
+	encoded, err := json.Marshal(status)
+	if err != nil { // not possible: it consists of strings and numbers
+		return append(out, `{"metadata":{},"code":500}`...)
+	}
+	return append(out, encoded...)
+}
+
+// quote appends a string as JSON, in which bytes that are no UTF-8 are replaced.
+func quote(out []byte, text string) []byte {
+	out, err := jsontext.AppendQuote(out, text)
+	if err != nil && len(out) == 0 {
+		return append(out, `""`...)
+	}
+	return out
+}

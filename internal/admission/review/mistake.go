@@ -1,0 +1,70 @@
+package review
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// mistake says where an object cannot be read, in words that stay the same: those of the decoder differ from one process to
+// the next.
+type mistake struct {
+	field string
+	cause *json.SemanticError
+}
+
+func (m *mistake) Error() string {
+	if m.cause.Err != nil {
+		return m.field + ": " + m.cause.Err.Error()
+	}
+	return m.field + ": must not be " + inWords(m.cause.JSONKind)
+}
+
+// Unwrap gives the decoder's error.
+func (m *mistake) Unwrap() error { return m.cause }
+
+// reworded names the field of an error of the decoder. Other errors, such as those about what is not JSON, stay.
+func reworded(err error) error {
+	var cause *json.SemanticError
+	if !errors.As(err, &cause) {
+		return err
+	}
+	return &mistake{field: fieldPath(cause.JSONPointer), cause: cause}
+}
+
+// fieldPath writes a pointer as Kubernetes writes paths: spec.containers[0].name.
+func fieldPath(pointer jsontext.Pointer) string {
+	path := strings.Builder{}
+	for token := range pointer.Tokens() {
+		switch {
+		case token != "" && strings.Trim(token, "0123456789") == "":
+			path.WriteString("[" + token + "]")
+		case path.Len() == 0:
+			path.WriteString(token)
+		default:
+			path.WriteString("." + token)
+		}
+	}
+	if path.Len() == 0 {
+		return "object"
+	}
+	return path.String()
+}
+
+func inWords(kind jsontext.Kind) string {
+	switch kind { //nolint:exhaustive // nothing else begins a value that a field could refuse
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case 't', 'f':
+		return "a boolean"
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	}
+	return "of that type"
+}

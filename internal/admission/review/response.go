@@ -1,0 +1,64 @@
+package review
+
+import (
+	"errors"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/internal/admission/patch"
+)
+
+// Response is the answer to a Request.
+type Response struct {
+	Allowed bool
+	// Code is that of HTTP: 200 if allowed.
+	Code int32
+	// Reason and Message explain it; Details name the fields of a request that is invalid.
+	Reason  metav1.StatusReason
+	Message string
+	Details *metav1.StatusDetails
+	// Patch is a JSON Patch, nil if nothing changes. Only allowed requests have one.
+	Patch []byte
+	// Warnings are shown to the user by clients such as kubectl: a sentence each, of at most 120 characters.
+	Warnings []string
+}
+
+// Allowed lets a request pass; the message may be empty.
+func Allowed(message string) Response {
+	return Response{Allowed: true, Code: http.StatusOK, Message: message}
+}
+
+// Denied refuses a request because of what its user asks for: 403, Forbidden.
+func Denied(message string) Response {
+	return Response{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message}
+}
+
+// Errored refuses a request with a code of HTTP, because it could not be judged.
+func Errored(code int32, err error) Response {
+	return Response{Code: code, Message: err.Error()}
+}
+
+// Undecodable refuses a request whose object could not be read: 400.
+func Undecodable(err error) Response { return Errored(http.StatusBadRequest, err) }
+
+// Refused refuses a request because of an error: with its status if it carries one, as those of API servers do, else as
+// Denied does.
+func Refused(err error) Response {
+	var carrier apierrors.APIStatus
+	if !errors.As(err, &carrier) {
+		return Denied(err.Error())
+	}
+	status := carrier.Status()
+	return Response{Code: status.Code, Reason: status.Reason, Message: status.Message, Details: status.Details}
+}
+
+// Patched lets a request pass, changed by a patch, which may be empty.
+func Patched(changes patch.Patch) Response {
+	document, err := changes.Encode()
+	if err != nil {
+		return Errored(http.StatusInternalServerError, err)
+	}
+	return Response{Allowed: true, Code: http.StatusOK, Patch: document}
+}

@@ -1,0 +1,85 @@
+// Package reviewtest holds what tests of admission handlers share: requests, and what every patch must keep to.
+package reviewtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/admission/review"
+)
+
+// Request makes a request about an object written as YAML or JSON, as API servers send it: an update has the same old
+// object. Name and namespace are those of the object, which need not have any.
+func Request(tb testing.TB, operation review.Operation, resource schema.GroupVersionResource, object string) *review.Request {
+	tb.Helper()
+	g := NewWithT(tb)
+	encoded, err := yaml.YAMLToJSON([]byte(object))
+	g.Expect(err).NotTo(HaveOccurred())
+	known := struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+	}{}
+	g.Expect(json.Unmarshal(encoded, &known)).To(Succeed())
+	request := &review.Request{
+		UID: "uid", Kind: schema.FromAPIVersionAndKind(known.APIVersion, known.Kind), Resource: resource, Operation: operation,
+		Name: known.Metadata.Name, Namespace: known.Metadata.Namespace,
+	}
+	if operation != review.Delete {
+		request.Object = encoded
+	}
+	if operation == review.Update || operation == review.Delete {
+		request.OldObject = encoded
+	}
+	return request
+}
+
+// Handle lets a handler judge a request, requires what holds for every verdict, and returns it with the object as it then
+// is: a refused one has no patch, a patch applies, and a second run of the handler changes nothing.
+func Handle(tb testing.TB, handler review.Handler, request *review.Request) (response review.Response, after []byte) {
+	tb.Helper()
+	g := NewWithT(tb)
+	before := bytes.Clone(request.Object)
+	response = handler.Handle(tb.Context(), request)
+	g.Expect(request.Object).To(Equal(before), "a handler must not change the bytes of a request")
+	if !response.Allowed || len(response.Patch) == 0 {
+		g.Expect(response.Patch).To(BeEmpty())
+		return response, request.Object
+	}
+	after = Apply(tb, request.Object, response.Patch)
+	again := *request
+	again.Object = after
+	second := handler.Handle(tb.Context(), &again)
+	g.Expect(second.Allowed).To(BeTrue(), "its own result is refused: %s", second.Message)
+	g.Expect(string(second.Patch)).To(BeEmpty(), "its own result is changed again")
+	return response, after
+}
+
+// Apply applies a JSON Patch to an object.
+func Apply(tb testing.TB, object, document []byte) []byte {
+	tb.Helper()
+	g := NewWithT(tb)
+	decoded, err := jsonpatch.DecodePatch(document)
+	g.Expect(err).NotTo(HaveOccurred(), "%s", document)
+	after, err := decoded.Apply(object)
+	g.Expect(err).NotTo(HaveOccurred(), "%s", document)
+	return after
+}
+
+// Same requires that an object is as wanted, written as YAML or JSON.
+func Same(tb testing.TB, object []byte, want string) {
+	tb.Helper()
+	g := NewWithT(tb)
+	encoded, err := yaml.YAMLToJSON([]byte(want))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(object).To(MatchJSON(encoded))
+}

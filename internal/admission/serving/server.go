@@ -1,0 +1,174 @@
+package serving
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	stdlog "log"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// DefaultShutdownLimit is how long a server takes to end at most: what a process has, less the time for what stops after it.
+const DefaultShutdownLimit = 4300 * time.Millisecond
+
+// Limits of connections, as the library has them.
+const (
+	idleTimeout       = 90 * time.Second
+	readHeaderTimeout = 32 * time.Second
+	maxHeaderBytes    = 1 << 20
+)
+
+// GetCertificate returns the certificate for a new connection. An error refuses the connection, and says why the server
+// is not ready.
+type GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+
+// Options say how a Server is reached and how it ends.
+type Options struct {
+	// BindAddress is where it listens; empty for every address.
+	BindAddress string
+	// Port is the port; 0 for any that is free.
+	Port int
+	// CertDir is the folder of tls.crt and tls.key, which are read again when they change. Empty: the library's,
+	// k8s-webhook-server/serving-certs in the folder for temporary files. Ignored if GetCertificate is set.
+	CertDir string
+	// GetCertificate is asked for the certificate of each connection instead; nil to use CertDir.
+	GetCertificate GetCertificate
+	// ShutdownDelay is how long requests are taken after the process was asked to end.
+	ShutdownDelay time.Duration
+	// ShutdownLimit is when the end must have come, counted from the same moment; 0 for DefaultShutdownLimit.
+	ShutdownLimit time.Duration
+	// Clock is what the delay is measured by.
+	Clock clock.Clock
+	// Log gets what the server does.
+	Log logr.Logger
+}
+
+// Server serves webhooks by TLS. It is the server of a manager: give it to manager.Options.WebhookServer, then call AddTo.
+type Server struct {
+	// Server is the library's. It registers handlers and measures them; it never starts.
+	webhook.Server
+
+	options Options
+	mux     *http.ServeMux
+	source  GetCertificate
+	// port is where it listens; 0 until then.
+	port atomic.Int64
+	// asked is when the process was asked to end; nil until then.
+	asked atomic.Pointer[time.Time]
+}
+
+var _ webhook.Server = (*Server)(nil)
+
+// New returns a server that has not started.
+func New(options Options) *Server {
+	if options.ShutdownLimit == 0 {
+		options.ShutdownLimit = DefaultShutdownLimit
+	}
+	mux := http.NewServeMux()
+	return &Server{
+		Server:  webhook.NewServer(webhook.Options{WebhookMux: mux}),
+		options: options,
+		mux:     mux,
+		source:  options.GetCertificate,
+	}
+}
+
+// AddTo makes the manager run the server, whose webhook server it must be already, adds the readiness check
+// "webhook-server", and sees to it that the end begins with that check: see the package comment.
+func (s *Server) AddTo(mgr manager.Manager) error {
+	if mgr.GetWebhookServer() != webhook.Server(s) {
+		return errors.New("add webhook server: the manager was created with another one")
+	}
+	if err := mgr.AddReadyzCheck("webhook-server", s.StartedChecker()); err != nil {
+		return fmt.Errorf("add readiness check of webhook server: %w", err)
+	}
+	if err := mgr.Add(holder{s}); err != nil {
+		return fmt.Errorf("add delay of webhook server: %w", err)
+	}
+	return nil
+}
+
+// Port returns the port it listens at; 0 until it does.
+func (s *Server) Port() int { return int(s.port.Load()) }
+
+// WebhookMux returns what the handlers are registered with.
+func (s *Server) WebhookMux() *http.ServeMux { return s.mux }
+
+// Start serves until the context ends, and then as long as the package comment says. It returns an error if there is no
+// usable certificate, or the address is taken; none if requests were still in flight when time was up.
+func (s *Server) Start(ctx context.Context) error {
+	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWatching()
+	getCertificate, err := s.certificates(watching)
+	if err != nil {
+		return err
+	}
+	listener, err := s.listen(ctx, getCertificate)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler:           http.HandlerFunc(s.serveHTTP),
+		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		ErrorLog:          stdlog.New(connectionLog{s.options.Log}, "", 0),
+		IdleTimeout:       idleTimeout,
+		ReadHeaderTimeout: readHeaderTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	s.options.Log.Info("Serving webhooks", "address", listener.Addr().String())
+	select {
+	case err := <-served:
+		s.port.Store(0)
+		return fmt.Errorf("serve webhooks: %w", err)
+	case <-ctx.Done():
+	}
+	s.end(ctx, server)
+	return nil
+}
+
+// listen opens the port. HTTP/2 is offered, and who does not ask for it gets HTTP/1.1.
+func (s *Server) listen(ctx context.Context, getCertificate GetCertificate) (net.Listener, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(s.options.BindAddress, strconv.Itoa(s.options.Port)))
+	if err != nil {
+		return nil, fmt.Errorf("listen for webhooks: %w", err)
+	}
+	if address, ok := listener.Addr().(*net.TCPAddr); ok {
+		s.port.Store(int64(address.Port))
+	}
+	return tls.NewListener(listener, &tls.Config{NextProtos: []string{"h2"}, GetCertificate: getCertificate}), nil
+}
+
+// serveHTTP asks clients to leave when the end is near.
+func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	if since, ending := s.ending(); ending && since >= s.options.ShutdownDelay/2 {
+		w.Header().Set("Connection", "close")
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// connectionLog takes what net/http has to say. A client that does not finish its handshake, such as a probe that only
+// opens a connection, is no news.
+type connectionLog struct{ log logr.Logger }
+
+func (l connectionLog) Write(line []byte) (int, error) {
+	text := string(line)
+	if isHandshakeError(text) {
+		l.log.V(1).Info("Connection refused", "reason", text)
+	} else {
+		l.log.Info("Connection failed", "reason", text)
+	}
+	return len(line), nil
+}

@@ -1,0 +1,173 @@
+package serving_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/espalier-dev/espalier/internal/admission/serving"
+)
+
+// newManager returns a manager that asks no API server for anything.
+func newManager(server *serving.Server, probes string) (manager.Manager, error) {
+	return manager.New(&rest.Config{Host: "https://127.0.0.1:1"}, manager.Options{
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return meta.NewDefaultRESTMapper(nil), nil },
+		Metrics:        metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: probes,
+		WebhookServer: server, Logger: logr.Discard(), GracefulShutdownTimeout: ptr.To(4500 * time.Millisecond),
+	})
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = listener.Close() }()
+	address, ok := listener.Addr().(*net.TCPAddr)
+	NewWithT(t).Expect(ok).To(BeTrue())
+	return address.Port
+}
+
+// readyz returns what /readyz/webhook-server answers.
+func readyz(ctx context.Context, probes string) (code int, text string) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+probes+"/readyz/webhook-server", http.NoBody)
+	if err != nil {
+		return 0, err.Error()
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(body)
+}
+
+// TestAManagerEndsWithReadinessFirst holds the order: not ready, then the delay in which everything works, then the rest.
+func TestAManagerEndsWithReadinessFirst(t *testing.T) {
+	g := NewWithT(t)
+	fake := clocktesting.NewFakeClock(time.Now())
+	server := serving.New(serving.Options{BindAddress: "127.0.0.1", CertDir: certDir(t, "one"), ShutdownDelay: 2 * time.Second, Clock: fake})
+	server.Register("/hook", http.HandlerFunc(answer))
+	probes := net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
+	mgr, err := newManager(server, probes)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(server.AddTo(mgr)).To(Succeed())
+	controllers := make(chan struct{})
+	g.Expect(mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		<-ctx.Done()
+		close(controllers)
+		return nil
+	}))).To(Succeed())
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	status := func() int { code, _ := readyz(t.Context(), probes); return code }
+	g.Eventually(status).WithTimeout(10 * time.Second).WithPolling(10 * time.Millisecond).Should(Equal(http.StatusOK))
+	client := newClient(t, false)
+	hook := fmt.Sprintf("https://127.0.0.1:%d/hook", server.Port())
+
+	stop()
+
+	g.Eventually(status).WithTimeout(10 * time.Second).WithPolling(time.Millisecond).Should(Equal(http.StatusInternalServerError))
+	response, err := post(t.Context(), client, hook)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(response.closes).To(BeFalse(), "nobody can have noticed yet")
+	fake.Step(time.Second)
+	response, err = post(t.Context(), client, hook)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(response.closes).To(BeTrue(), "clients must leave in the second half of the delay")
+	fake.Step(999 * time.Millisecond)
+	_, err = post(t.Context(), client, hook)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Consistently(controllers).WithTimeout(300*time.Millisecond).ShouldNot(BeClosed(), "controllers and caches must work during the delay")
+	g.Expect(status()).To(Equal(http.StatusInternalServerError), "/readyz must answer during the delay")
+
+	fake.Step(time.Millisecond)
+	g.Eventually(done).WithTimeout(10 * time.Second).Should(Receive(BeNil()))
+	g.Expect(controllers).To(BeClosed())
+	_, err = post(t.Context(), client, hook)
+	g.Expect(err).To(MatchError(ContainSubstring("connection refused")))
+}
+
+func TestAManagerWithoutServerDoesNotWait(t *testing.T) {
+	g := NewWithT(t)
+	fake := clocktesting.NewFakeClock(time.Now())
+	server := serving.New(serving.Options{BindAddress: "127.0.0.1", CertDir: t.TempDir(), ShutdownDelay: 2 * time.Second, Clock: fake})
+	mgr, err := newManager(server, "0")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(server.AddTo(mgr)).To(Succeed())
+	g.Expect(mgr.Start(t.Context())).To(MatchError(ContainSubstring("read certificate of webhook server: ")))
+}
+
+func TestAManagerOfAnotherServerIsRefused(t *testing.T) {
+	g := NewWithT(t)
+	mgr, err := newManager(serving.New(serving.Options{}), "0")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(serving.New(serving.Options{}).AddTo(mgr)).To(MatchError("add webhook server: the manager was created with another one"))
+}
+
+func TestRequestsInFlightAreFinished(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			arrived, goOn := make(chan struct{}), make(chan struct{})
+			s := start(t, serving.Options{CertDir: certDir(t, "one")}, func(w http.ResponseWriter, r *http.Request) {
+				close(arrived)
+				<-goOn
+				if r.Context().Err() == nil { // Its look-ups still work.
+					answer(w, r)
+				}
+			})
+			result := make(chan error, 1)
+			go func() {
+				_, err := post(t.Context(), newClient(t, http2), s.url)
+				result <- err
+			}()
+			<-arrived
+			s.stop()
+			refused := func() error {
+				_, err := post(t.Context(), newClient(t, http2), s.url)
+				return err
+			}
+			g.Eventually(refused).WithTimeout(5 * time.Second).Should(MatchError(ContainSubstring("connection refused")))
+			g.Expect(s.done).NotTo(Receive())
+			close(goOn)
+			g.Eventually(result).WithTimeout(5 * time.Second).Should(Receive(BeNil()))
+			g.Eventually(s.done).WithTimeout(10 * time.Second).Should(Receive(BeNil()))
+		})
+	}
+}
+
+func TestTheLimitEndsWhatDoesNotEnd(t *testing.T) {
+	g := NewWithT(t)
+	arrived, cut := make(chan struct{}), make(chan struct{})
+	s := start(t, serving.Options{CertDir: certDir(t, "one"), ShutdownLimit: 200 * time.Millisecond}, func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+		close(cut)
+	})
+	go func() { _, _ = post(t.Context(), newClient(t, true), s.url) }()
+	<-arrived
+	s.stop()
+	g.Eventually(s.done).WithTimeout(5 * time.Second).Should(Receive(BeNil()))
+	g.Eventually(cut).WithTimeout(5 * time.Second).Should(BeClosed())
+}

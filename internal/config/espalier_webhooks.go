@@ -1,0 +1,117 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+// Defaults of webhook-server.
+const (
+	defaultShutdownDelay       = 2 * time.Second
+	maxShutdownDelay           = 4 * time.Second
+	defaultCertificateSecret   = "espalier-webhook-server"
+	defaultAuthorityValidity   = 365 * 24 * time.Hour
+	defaultCertificateValidity = 90 * 24 * time.Hour
+	minCertificateValidity     = time.Minute
+)
+
+// EspalierWebhooks tunes webhook-server.
+type EspalierWebhooks struct {
+	// ShutdownDelay is how long requests are still taken after the process was asked to end, while it says that it is not
+	// ready, so that whoever balances can turn to other replicas. At least 0, at most 4s, default 2s.
+	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
+	// LegacyReplicaCriteria makes the annotation high-availability-config.resources.gardener.cloud/replica-criteria of
+	// namespaces count. Default false.
+	LegacyReplicaCriteria bool `json:"legacyReplicaCriteria,omitempty"`
+	// SelfManaged makes the server issue its own certificates and keep its own webhook configurations. Nil: certificates
+	// come from server.webhooks.tls.serverCertDir, and configurations are somebody else's.
+	SelfManaged *EspalierSelfManagedWebhooks `json:"selfManaged,omitempty"`
+}
+
+// EspalierSelfManagedWebhooks says how a server is reached that manages its certificates and configurations itself.
+type EspalierSelfManagedWebhooks struct {
+	// SecretName is the Secret in the server's own namespace that holds authority and certificate; default
+	// espalier-webhook-server.
+	SecretName string `json:"secretName,omitempty"`
+	// ConfigurationName is the name of the webhook configurations; default espalier-webhook-server.
+	ConfigurationName string `json:"configurationName,omitempty"`
+	// ServiceName is the Service in the server's own namespace by which API servers reach it, at port 443; default
+	// espalier-webhook-server. Ignored if URL is set.
+	ServiceName string `json:"serviceName,omitempty"`
+	// URL is how API servers reach the server if not by a Service: https://host:port, without a path. The certificate is
+	// for its host.
+	URL string `json:"url,omitempty"`
+	// AuthorityValidity and CertificateValidity are how long what is issued is valid; it is renewed after two thirds of
+	// that. At least 1m, default 365 and 90 days; a certificate never outlives its authority.
+	AuthorityValidity   *metav1.Duration `json:"authorityValidity,omitempty"`
+	CertificateValidity *metav1.Duration `json:"certificateValidity,omitempty"`
+	// Flavor is who the configurations are for: standalone (any cluster; default), gardener-runtime or gardener-shoot.
+	Flavor string `json:"flavor,omitempty"`
+}
+
+// Flavors of webhook configurations.
+const (
+	FlavorStandalone      = "standalone"
+	FlavorGardenerRuntime = "gardener-runtime"
+	FlavorGardenerShoot   = "gardener-shoot"
+)
+
+func defaultEspalierWebhooks(c *EspalierWebhooks) {
+	setIfNil(&c.ShutdownDelay, metav1.Duration{Duration: defaultShutdownDelay})
+	if c.SelfManaged == nil {
+		return
+	}
+	setIfZero(&c.SelfManaged.SecretName, defaultCertificateSecret)
+	setIfZero(&c.SelfManaged.ConfigurationName, defaultCertificateSecret)
+	setIfZero(&c.SelfManaged.ServiceName, defaultCertificateSecret)
+	setIfZero(&c.SelfManaged.Flavor, FlavorStandalone)
+	setIfNil(&c.SelfManaged.AuthorityValidity, metav1.Duration{Duration: defaultAuthorityValidity})
+	setIfNil(&c.SelfManaged.CertificateValidity, metav1.Duration{Duration: defaultCertificateValidity})
+}
+
+func validateEspalierWebhooks(c EspalierWebhooks, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if delay := ptr.Deref(c.ShutdownDelay, metav1.Duration{}).Duration; delay < 0 || delay > maxShutdownDelay {
+		errs = append(errs, field.Invalid(at.Child("shutdownDelay"), delay.String(), "must be at least 0s and at most "+maxShutdownDelay.String()))
+	}
+	if c.SelfManaged != nil {
+		errs = append(errs, validateSelfManagedWebhooks(*c.SelfManaged, at.Child("selfManaged"))...)
+	}
+	return errs
+}
+
+func validateSelfManagedWebhooks(c EspalierSelfManagedWebhooks, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, each := range []struct{ child, name string }{{"secretName", c.SecretName}, {"configurationName", c.ConfigurationName}} {
+		for _, problem := range validation.IsDNS1123Subdomain(each.name) {
+			errs = append(errs, field.Invalid(at.Child(each.child), each.name, problem))
+		}
+	}
+	for _, problem := range validation.IsDNS1035Label(c.ServiceName) {
+		errs = append(errs, field.Invalid(at.Child("serviceName"), c.ServiceName, problem))
+	}
+	if c.URL != "" {
+		parsed, err := url.Parse(c.URL)
+		if err != nil || parsed.Scheme != "https" || parsed.Hostname() == "" || parsed.Path != "" || parsed.RawQuery != "" || parsed.Fragment != "" || parsed.User != nil {
+			errs = append(errs, field.Invalid(at.Child("url"), c.URL, "must be https://host:port, without a path"))
+		}
+	}
+	for _, each := range []struct {
+		child    string
+		validity *metav1.Duration
+	}{{"authorityValidity", c.AuthorityValidity}, {"certificateValidity", c.CertificateValidity}} {
+		if each.validity != nil && each.validity.Duration < minCertificateValidity {
+			errs = append(errs, field.Invalid(at.Child(each.child), each.validity.Duration.String(), "must be at least "+minCertificateValidity.String()))
+		}
+	}
+	if flavors := []string{FlavorStandalone, FlavorGardenerRuntime, FlavorGardenerShoot}; !slices.Contains(flavors, c.Flavor) {
+		errs = append(errs, field.NotSupported(at.Child("flavor"), c.Flavor, flavors))
+	}
+	return errs
+}

@@ -1,0 +1,82 @@
+// Package deletionprotection refuses to delete custom resources, and the definitions of their kinds, that a whole cluster
+// hangs on, unless somebody annotated them before: confirmation.gardener.cloud/deletion=true.
+//
+// It writes nothing. It reads only for DELETECOLLECTION, and then live: what was annotated a moment ago must be deletable,
+// and what is not must not be. API servers send one review for each object of a collection, without its name, and nobody
+// knows the selectors of the user; so each is judged by the whole collection, of which all objects must be confirmed.
+//
+// That a definition carries gardener.cloud/deletion-protected=true is up to the selector of the webhook's configuration.
+package deletionprotection
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/admission/review"
+)
+
+const (
+	// Name is the handler's in metrics and logs.
+	Name = "crd-deletion-protection"
+	// Path is where it is served, for both webhooks that lead to it.
+	Path = "/webhooks/validate-crd-deletion"
+)
+
+// label marks the definitions that are protected.
+const label = "gardener.cloud/deletion-protected"
+
+// budget is how long a verdict may take; API servers wait as long.
+const budget = 10 * time.Second
+
+// Collections are listed to judge DELETECOLLECTION.
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list,roleName=espalier-webhook-server-source
+// +kubebuilder:rbac:groups=druid.gardener.cloud,resources=etcds,verbs=list,roleName=espalier-webhook-server-source
+// +kubebuilder:rbac:groups=extensions.gardener.cloud,resources=backupbuckets;backupentries;containerruntimes;controlplanes;dnsrecords;extensions;infrastructures;networks;operatingsystemconfigs;workers,verbs=list,roleName=espalier-webhook-server-source
+
+// Handler judges deletions.
+type Handler struct {
+	// Source lists metadata in the source cluster. It must not read from a cache.
+	Source client.Reader
+}
+
+// Handle implements review.Handler.
+func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Response {
+	switch {
+	case request.Operation != review.Delete:
+		return review.Allowed("operation is not DELETE")
+	case !protected(request.Resource):
+		return review.Allowed("resource is not deletion-protected")
+	case request.Name != "":
+		return judgeObject(request)
+	}
+	return h.judgeCollection(ctx, request)
+}
+
+func (h *Handler) judgeCollection(ctx context.Context, request *review.Request) review.Response {
+	ctx, cancel := context.WithTimeout(ctx, budget)
+	defer cancel()
+	list := &metav1.PartialObjectMetadataList{}
+	kind := request.Kind
+	kind.Kind += "List"
+	list.SetGroupVersionKind(kind)
+	var which client.ListOption = client.InNamespace(request.Namespace)
+	if request.Resource.Group == definitions {
+		which = client.MatchingLabels{label: "true"}
+	}
+	if err := h.Source.List(ctx, list, which); apierrors.IsNotFound(err) {
+		return review.Allowed("object was not found")
+	} else if err != nil {
+		return review.Errored(http.StatusInternalServerError, err)
+	}
+	for i := range list.Items {
+		if verdict := judge(list.Items[i].Annotations); !verdict.Allowed {
+			return verdict
+		}
+	}
+	return review.Allowed("")
+}

@@ -1,0 +1,72 @@
+// Package extensiontest installs definitions of the extension kinds in the API server of a test: permissive ones, whose
+// schemas let through whatever webhooks are to judge.
+package extensiontest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// patience is how long an API server may take to serve a new kind.
+const patience = 30 * time.Second
+
+// Definition returns the CustomResourceDefinition of a kind, with the label that protects it.
+func Definition(kind extensionvalidation.Kind) *unstructured.Unstructured {
+	anything := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+	scope := "Cluster"
+	if kind.Namespaced {
+		scope = "Namespaced"
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1",
+		"kind":       "CustomResourceDefinition",
+		"metadata":   map[string]any{"name": kind.Plural + "." + kind.Group, "labels": map[string]any{"gardener.cloud/deletion-protected": "true"}},
+		"spec": map[string]any{
+			"group": kind.Group,
+			"scope": scope,
+			"names": map[string]any{"kind": kind.Kind, "plural": kind.Plural, "singular": strings.ToLower(kind.Kind)},
+			"versions": []any{map[string]any{
+				"name": "v1alpha1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": anything},
+				"subresources": map[string]any{"status": map[string]any{}},
+			}},
+		},
+	}}
+	return object
+}
+
+// Install creates the definitions of all kinds that are not there yet, and waits until their objects can be created. It
+// must be called before webhooks are registered. It returns an administrator's client.
+func Install(t *testing.T) client.Client {
+	t.Helper()
+	g := NewWithT(t)
+	servers, err := local.ForTests()
+	g.Expect(err).NotTo(HaveOccurred())
+	c, err := client.New(servers.Source.Config, client.Options{})
+	g.Expect(err).NotTo(HaveOccurred())
+	kinds := extensionvalidation.Kinds()
+	for _, kind := range kinds {
+		g.Expect(client.IgnoreAlreadyExists(c.Create(t.Context(), Definition(kind)))).To(Succeed())
+	}
+	for _, kind := range kinds {
+		g.Eventually(func() error { return c.Create(t.Context(), Object(kind, "default", "probe"), client.DryRunAll) }, patience, 10*time.Millisecond).Should(Succeed())
+	}
+	return c
+}
+
+// Object returns an object of a kind with nothing in it. Those of the cluster are in no namespace.
+func Object(kind extensionvalidation.Kind, namespace, name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind.Group + "/v1alpha1", "kind": kind.Kind}}
+	object.SetName(name)
+	if kind.Namespaced {
+		object.SetNamespace(namespace)
+	}
+	return object
+}

@@ -1,0 +1,153 @@
+package extensionvalidation
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// maxDifferences is how many are listed at most.
+const maxDifferences = 10
+
+// differences lists in which fields two values of one type differ: "<path>: <now> != <before>", in the order of the fields
+// and of keys, where paths consist of Go names. The format is that of github.com/go-test/deep, which is the wire format of
+// Gardener's texts; what is semantically equal makes no difference, and what may hold secrets is not shown.
+func differences[T any](now, before *T) []string {
+	c := comparison{}
+	c.compare("", reflect.ValueOf(now).Elem(), reflect.ValueOf(before).Elem())
+	return c.found
+}
+
+type comparison struct{ found []string }
+
+func (c *comparison) compare(path string, now, before reflect.Value) {
+	if len(c.found) == maxDifferences || equality.Semantic.DeepEqual(now.Interface(), before.Interface()) {
+		return
+	}
+	if isWhole(now) {
+		c.add(path, show(now), show(before))
+		return
+	}
+	switch now.Kind() {
+	case reflect.Pointer:
+		c.comparePointers(path, now, before)
+	case reflect.Struct:
+		for i := range now.NumField() {
+			c.compare(join(path, now.Type().Field(i).Name), now.Field(i), before.Field(i))
+		}
+	case reflect.Slice:
+		c.compareSlices(path, now, before)
+	case reflect.Map:
+		c.compareMaps(path, now, before)
+	default:
+		c.add(path, show(now), show(before))
+	}
+}
+
+func (c *comparison) comparePointers(path string, now, before reflect.Value) {
+	const nothing = "<nil pointer>"
+	switch kind := now.Type().Elem().String(); {
+	case now.IsNil():
+		c.add(path, nothing, kind)
+	case before.IsNil():
+		c.add(path, kind, nothing)
+	default:
+		c.compare(path, now.Elem(), before.Elem())
+	}
+}
+
+func (c *comparison) compareSlices(path string, now, before reflect.Value) {
+	const none, absent = "<nil slice>", "<no value>"
+	if now.IsNil() || before.IsNil() {
+		c.add(path, showOr(now, none), showOr(before, none))
+		return
+	}
+	for i := range max(now.Len(), before.Len()) {
+		item := join(path, "slice["+strconv.Itoa(i)+"]")
+		switch {
+		case i >= now.Len():
+			c.add(item, absent, show(before.Index(i)))
+		case i >= before.Len():
+			c.add(item, show(now.Index(i)), absent)
+		default:
+			c.compare(item, now.Index(i), before.Index(i))
+		}
+	}
+}
+
+func (c *comparison) compareMaps(path string, now, before reflect.Value) {
+	const none, absent = "<nil map>", "<does not have key>"
+	if now.IsNil() || before.IsNil() {
+		c.add(path, showOr(now, none), showOr(before, none))
+		return
+	}
+	keys := map[string]reflect.Value{}
+	for _, key := range slices.Concat(now.MapKeys(), before.MapKeys()) {
+		keys[key.String()] = key
+	}
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		item := join(path, "map["+name+"]")
+		value, old := now.MapIndex(keys[name]), before.MapIndex(keys[name])
+		switch {
+		case !value.IsValid():
+			c.add(item, absent, show(old))
+		case !old.IsValid():
+			c.add(item, show(value), absent)
+		default:
+			c.compare(item, value, old)
+		}
+	}
+}
+
+func (c *comparison) add(path, now, before string) {
+	if len(c.found) < maxDifferences {
+		c.found = append(c.found, path+": "+now+" != "+before)
+	}
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// isWhole says whether a value is shown as a whole, although it consists of others.
+func isWhole(value reflect.Value) bool {
+	switch value.Interface().(type) {
+	case quantity, metav1.Time, opaqueBytes:
+		return true
+	}
+	return false
+}
+
+func showOr(value reflect.Value, none string) string {
+	if value.IsNil() {
+		return none
+	}
+	return show(value)
+}
+
+// show writes plain values, and lists and maps of plain values, as Go does, and others as JSON.
+func show(value reflect.Value) string {
+	kind := value.Kind()
+	if kind == reflect.Slice || kind == reflect.Map {
+		kind = value.Type().Elem().Kind()
+	}
+	switch kind {
+	case reflect.Struct, reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface:
+		encoded, err := json.Marshal(value.Interface())
+		if err != nil { // a providerConfig that is no JSON
+			return value.Type().String()
+		}
+		return string(encoded)
+	default:
+		return fmt.Sprint(value)
+	}
+}

@@ -1,0 +1,8 @@
+// Package extensionvalidation validates the custom resources that Gardener's extensions and etcd-druid act on: what the
+// schemas of their definitions cannot express, such as fields that must not change and fields that depend on others.
+//
+// It reads nothing but the objects under review, and writes nothing. All findings are reported at once, in the form in which
+// API servers report those about built-in kinds. Unknown fields are ignored.
+//
+// Every kind has a file, with its specification and its rules.
+package extensionvalidation

@@ -1,0 +1,56 @@
+package extensionvalidation
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/espalier-dev/espalier/internal/admission/review"
+)
+
+// handler validates objects of one kind.
+type handler[Spec, Status any] struct {
+	rules rules[Spec, Status]
+	// kind names it in refusals; if empty, the object's own does.
+	kind schema.GroupKind
+}
+
+// Handle implements review.Handler.
+func (h *handler[Spec, Status]) Handle(_ context.Context, request *review.Request) review.Response {
+	now, before := &object[Spec, Status]{}, &object[Spec, Status]{}
+	var found field.ErrorList
+	switch request.Operation {
+	case review.Create:
+		if err := review.Decode(request.Object, now); err != nil {
+			return review.Undecodable(err)
+		}
+		found = h.rules.create(now)
+	case review.Update:
+		if err := review.Decode(request.Object, now); err != nil {
+			return review.Undecodable(err)
+		}
+		if err := review.Decode(request.OldObject, before); err != nil {
+			return review.Undecodable(err)
+		}
+		found = h.rules.update(now, before)
+	case review.Delete:
+		if err := review.Decode(request.OldObject, before); err != nil {
+			return review.Undecodable(err)
+		}
+	case review.Connect:
+	default:
+		return review.Errored(http.StatusBadRequest, fmt.Errorf("unknown operation %q", request.Operation))
+	}
+	if len(found) == 0 {
+		return review.Allowed("")
+	}
+	kind := h.kind
+	if kind.Empty() {
+		kind = schema.FromAPIVersionAndKind(now.APIVersion, now.Kind).GroupKind()
+	}
+	return review.Refused(apierrors.NewInvalid(kind, now.Metadata.Name, found))
+}

@@ -1,0 +1,92 @@
+package extensionvalidation
+
+import (
+	"fmt"
+	"net"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+type networkSpec struct {
+	DefaultSpec `json:",inline"`
+	PodCIDR     string   `json:"podCIDR"`
+	ServiceCIDR string   `json:"serviceCIDR"`
+	IPFamilies  []string `json:"ipFamilies,omitempty"`
+}
+
+const (
+	familyIPv4 = "IPv4"
+	familyIPv6 = "IPv6"
+	notIPv4    = "must be a valid IPv4 address"
+	notIPv6    = "must be a valid IPv6 address"
+)
+
+func networks() rules[networkSpec, unread] {
+	return rules[networkSpec, unread]{
+		namespaced: true,
+		check:      checkNetwork,
+		keep: func(now, before *networkSpec, found *findings) {
+			found.keep(specPath("type"), now.Type, before.Type)
+			found.keep(specPath("podCIDR"), now.PodCIDR, before.PodCIDR)
+			found.keep(specPath("serviceCIDR"), now.ServiceCIDR, before.ServiceCIDR)
+			found.keep(specPath("ipFamilies"), now.IPFamilies, before.IPFamilies)
+		},
+	}
+}
+
+func checkNetwork(network *object[networkSpec, unread], found *findings) {
+	spec := &network.Spec
+	found.require(specPath("type"), spec.Type)
+	if wrong := checkFamilies(spec.IPFamilies); len(wrong) > 0 {
+		found.add(wrong...) // without families there is nothing to hold the ranges against
+		return
+	}
+	family := familyIPv4
+	if len(spec.IPFamilies) > 0 {
+		family = spec.IPFamilies[0]
+	}
+	pods := found.cidr(specPath("podCIDR"), spec.PodCIDR, family)
+	services := found.cidr(specPath("serviceCIDR"), spec.ServiceCIDR, family)
+	if pods != nil && services != nil && (pods.Contains(services.IP) || services.Contains(pods.IP)) {
+		found.add(field.Invalid(specPath("serviceCIDR"), spec.ServiceCIDR, fmt.Sprintf("must not overlap with %q (%q)", specPath("podCIDR"), spec.PodCIDR)))
+	}
+}
+
+func checkFamilies(families []string) field.ErrorList {
+	var found findings
+	path := specPath("ipFamilies")
+	seen := sets.New[string]()
+	for i, family := range families {
+		found.oneOf(path.Index(i), family, familyIPv4, familyIPv6)
+		if seen.Has(family) {
+			found.add(field.Duplicate(path.Index(i), family))
+		}
+		seen.Insert(family)
+	}
+	if len(found.list) == 0 && len(families) > 1 {
+		found.add(field.Invalid(path, families, "dual-stack networking is not supported"))
+	}
+	return found.list
+}
+
+// cidr returns a range of the family, or also of another, which is a finding, or nil if it is none.
+func (f *findings) cidr(path *field.Path, text, family string) *net.IPNet {
+	if text == "" {
+		f.requireIf(true, path)
+		return nil
+	}
+	_, network, err := net.ParseCIDR(text)
+	if err != nil {
+		f.add(field.Invalid(path, text, err.Error()))
+		return nil
+	}
+	isIPv4 := network.IP.To4() != nil
+	if family == familyIPv4 && !isIPv4 {
+		f.add(field.Invalid(path, network.IP.String(), notIPv4))
+	}
+	if family == familyIPv6 && isIPv4 {
+		f.add(field.Invalid(path, network.IP.String(), notIPv6))
+	}
+	return network
+}

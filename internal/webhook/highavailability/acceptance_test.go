@@ -1,0 +1,361 @@
+package highavailability_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+const (
+	pinned = "{key: topology.kubernetes.io/zone, operator: In, values: [a, b, c]}"
+	soft   = "{topologyKey: kubernetes.io/hostname, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: web, tier: one}}}"
+	hard   = "{topologyKey: kubernetes.io/hostname, maxSkew: 1, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web, tier: one}}}"
+)
+
+// required is an affinity with these terms.
+func required(terms string) string {
+	return "{nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [" + terms + "]}}}"
+}
+
+// zoned is a constraint on zones.
+func zoned(skew, domains string) string {
+	return "{topologyKey: topology.kubernetes.io/zone, maxSkew: " + skew + ", minDomains: " + domains + ", whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web, tier: one}}}"
+}
+
+// tolerances are the annotations for a failure tolerance type that is absent, empty, and some word.
+func tolerances() map[string]map[string]string {
+	return map[string]map[string]string{"nil": nil, "empty": {"failure-tolerance-type": ""}, "foo": {"failure-tolerance-type": "foo"}}
+}
+
+// ofTwo are the constraints for two replicas without zones.
+func ofTwo(tolerance string) string {
+	if tolerance == "foo" {
+		return hard
+	}
+	return soft
+}
+
+func TestAcceptance4_01WithoutTheLabelConsiderNothingChanges(t *testing.T) {
+	e := serve(t, "", ", defaultNotReadyTolerationSeconds: 60")
+	namespace := e.namespaceWith(nil, map[string]string{"failure-tolerance-type": "zone", "zones": "a,b"})
+	for _, kind := range kinds() {
+		stored, err := e.Create(workload{namespace: namespace, kind: kind, component: "server"}.yaml())
+		e.Expect(err).NotTo(HaveOccurred())
+		e.outcomeIs(stored, "{replicas: 1}")
+	}
+}
+
+func TestAcceptance4_02WithoutATypeReplicasStay(t *testing.T) {
+	e := serve(t, "", "")
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.namespace(nil), kind: kind}.yaml(), "{replicas: 1}")
+		e.becomes(workload{namespace: e.namespace(nil), kind: kind, override: "4"}.yaml(), "{replicas: 1}")
+	}
+}
+
+func TestAcceptance4_03ReplicasOfControllers(t *testing.T) {
+	e := serve(t, "", "")
+	for name, want := range map[string]string{
+		"nil": "{replicas: 2, spread: [" + soft + "]}", "empty": "{replicas: 1}", "foo": "{replicas: 2, spread: [" + hard + "]}",
+	} {
+		for _, kind := range kinds() {
+			e.becomes(workload{namespace: e.namespace(tolerances()[name]), kind: kind, component: "controller"}.yaml(), want)
+		}
+	}
+}
+
+func TestAcceptance4_04ReplicasOfServers(t *testing.T) {
+	e := serve(t, "", "")
+	for name, annotations := range tolerances() {
+		for _, kind := range kinds() {
+			e.becomes(workload{namespace: e.namespace(annotations), kind: kind, component: "server"}.yaml(), "{replicas: 2, spread: ["+ofTwo(name)+"]}")
+		}
+	}
+}
+
+func TestAcceptance4_05HibernatedWorkloadsStayAsleep(t *testing.T) {
+	e := serve(t, "", "")
+	for _, component := range []string{"controller", "server"} {
+		for _, kind := range kinds() {
+			e.becomes(workload{namespace: e.namespace(nil), kind: kind, component: component, replicas: "0", override: "abc"}.yaml(), "{replicas: 0}")
+		}
+	}
+}
+
+func TestAcceptance4_06AnAnnotationSetsReplicas(t *testing.T) {
+	e := serve(t, "", "")
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.namespace(nil), kind: kind, component: "controller", override: "4"}.yaml(), "{replicas: 4, spread: ["+soft+"]}")
+		_, err := e.Create(workload{namespace: e.namespace(nil), kind: kind, component: "controller", override: "abc"}.yaml())
+		e.Expect(err).To(MatchError(`admission webhook "high-availability-config.resources.gardener.cloud" denied the request: strconv.Atoi: parsing "abc": invalid syntax`))
+	}
+}
+
+// scalers scale a workload up to 5.
+func scalers(of workload) map[string]string {
+	return map[string]string{
+		"HPA":  hpa(of.namespace, of.kind, "web", "", "", "minReplicas: 1, maxReplicas: 5"),
+		"HVPA": hvpa(of.namespace, of.kind, "web", "true", "", "", "minReplicas: 1, maxReplicas: 5"),
+	}
+}
+
+func TestAcceptance4_07WhatIsScaledHorizontallyKeepsMoreReplicas(t *testing.T) {
+	e := serve(t, "", "")
+	e.serveHvpas()
+	for _, kind := range kinds() {
+		for _, scaler := range []string{"HPA", "HVPA"} {
+			w := workload{namespace: e.namespace(nil), kind: kind}
+			e.scale(w, scalers(w)[scaler])
+			w.component = "server"
+			e.becomes(w.yaml(), "{replicas: 2, spread: ["+soft+"]}")
+			w.replicas = "5"
+			e.becomes(w.yaml(), "{replicas: 5, spread: ["+soft+"]}")
+		}
+	}
+}
+
+func TestAcceptance4_08WhatIsNotScaledLosesReplicas(t *testing.T) {
+	e := serve(t, "", "")
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.namespace(nil), kind: kind, component: "server", replicas: "5"}.yaml(), "{replicas: 2, spread: ["+soft+"]}")
+	}
+}
+
+func TestAcceptance4_09AnHvpaThatIsNotDeployedDoesNotScale(t *testing.T) {
+	e := serve(t, "", "")
+	e.serveHvpas()
+	for _, kind := range kinds() {
+		w := workload{namespace: e.namespace(nil), kind: kind}
+		_, err := e.Create(hvpa(w.namespace, kind, "web", "false", "", "", "minReplicas: 1, maxReplicas: 5"))
+		e.Expect(err).NotTo(HaveOccurred())
+		later := w
+		later.name = "other" // when this one is known, so is the one before
+		e.scale(later, hvpa(w.namespace, kind, "other", "true", "", "", "minReplicas: 1, maxReplicas: 5"))
+		w.component, w.replicas = "server", "5"
+		e.becomes(w.yaml(), "{replicas: 2, spread: ["+soft+"]}")
+	}
+}
+
+func TestAcceptance4_10WithoutZonesThereIsNoAffinity(t *testing.T) {
+	e := serve(t, "", "")
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.namespace(map[string]string{"failure-tolerance-type": "foo"}), kind: kind}.yaml(), "{replicas: 1}")
+		e.becomes(workload{namespace: e.namespace(map[string]string{"failure-tolerance-type": "foo", "zones": ""}), kind: kind}.yaml(), "{replicas: 1}")
+	}
+}
+
+// foo is a namespace of three zones.
+func (e *env) foo() string {
+	e.T.Helper()
+	return e.namespace(map[string]string{"failure-tolerance-type": "foo", "zones": "a,b,c"})
+}
+
+func TestAcceptance4_11PodsArePinnedToZones(t *testing.T) {
+	e := serve(t, "", "")
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.foo(), kind: kind}.yaml(), "{replicas: 1, affinity: "+required("{matchExpressions: ["+pinned+"]}")+"}")
+	}
+}
+
+func TestAcceptance4_12WhatIsPinnedStays(t *testing.T) {
+	e := serve(t, "", "")
+	affinity := required("{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}, " + pinned + "]}")
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.foo(), kind: kind, pods: "affinity: " + affinity}.yaml(), "{replicas: 1, affinity: "+affinity+"}")
+	}
+}
+
+func TestAcceptance4_13EveryTermIsPinned(t *testing.T) {
+	e := serve(t, "", "")
+	have := required("{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}, " +
+		"{matchExpressions: [{key: topology.kubernetes.io/zone, operator: NotIn, values: [x]}]}, " +
+		"{matchExpressions: [{key: foo, operator: NotIn, values: [bar]}]}")
+	want := required("{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}, " + pinned + "]}, " +
+		"{matchExpressions: [" + pinned + "]}, " +
+		"{matchExpressions: [{key: foo, operator: NotIn, values: [bar]}, " + pinned + "]}")
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.foo(), kind: kind, pods: "affinity: " + have}.yaml(), "{replicas: 1, affinity: "+want+"}")
+	}
+}
+
+func TestAcceptance4_14AnEmptyToleranceOrZonePinningIsEnough(t *testing.T) {
+	e := serve(t, "", "")
+	want := "{replicas: 1, affinity: " + required("{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [a]}]}") + "}"
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.namespace(map[string]string{"failure-tolerance-type": "", "zones": "a"}), kind: kind}.yaml(), want)
+		e.becomes(workload{namespace: e.namespace(map[string]string{"zone-pinning": "true", "zones": "a"}), kind: kind}.yaml(), want)
+	}
+}
+
+func TestAcceptance4_15OneReplicaKeepsItsSpread(t *testing.T) {
+	e := serve(t, "", "")
+	spread := "[" + hard + ", " + zoned("3", "7") + ", {topologyKey: some-key, maxSkew: 12, whenUnsatisfiable: ScheduleAnyway}]"
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.namespace(map[string]string{"zones": "a,b,c"}), kind: kind, pods: "topologySpreadConstraints: " + spread}.yaml(), "{replicas: 1, spread: "+spread+"}")
+	}
+}
+
+func TestAcceptance4_16WithoutZonesPodsAreSpreadAcrossHosts(t *testing.T) {
+	e := serve(t, "", "")
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.namespace(nil), kind: kind, replicas: "2"}.yaml(), "{replicas: 2, spread: ["+soft+"]}")
+	}
+}
+
+func TestAcceptance4_17PodsAreSpreadAcrossZones(t *testing.T) {
+	e := serve(t, "", "")
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.namespace(map[string]string{"zones": "a,b,c"}), kind: kind, replicas: "2"}.yaml(), "{replicas: 2, spread: ["+soft+", "+zoned("1", "2")+"]}")
+	}
+}
+
+func TestAcceptance4_18OtherConstraintsAreKept(t *testing.T) {
+	e := serve(t, "", "")
+	const some = "{topologyKey: some-key, maxSkew: 12, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {a: b}}}"
+	for _, kind := range kinds() {
+		e.becomes(workload{
+			namespace: e.namespace(map[string]string{"zones": "a,b,c"}), kind: kind, replicas: "2",
+			pods: "topologySpreadConstraints: [" + some + ", {topologyKey: kubernetes.io/hostname, maxSkew: 34, whenUnsatisfiable: DoNotSchedule}, {topologyKey: topology.kubernetes.io/zone, maxSkew: 56, whenUnsatisfiable: ScheduleAnyway}]",
+		}.yaml(), "{replicas: 2, spread: ["+some+", "+soft+", "+zoned("1", "2")+"]}")
+	}
+}
+
+func TestAcceptance4_19AToleranceOfNodesSpreadsAcrossHostsOnly(t *testing.T) {
+	e := serve(t, "", "")
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.foo(), kind: kind, replicas: "2"}.yaml(), "{replicas: 2, affinity: "+required("{matchExpressions: ["+pinned+"]}")+", spread: ["+hard+"]}")
+	}
+}
+
+func TestAcceptance4_20AToleranceOfZonesSpreadsAcrossBoth(t *testing.T) {
+	e := serve(t, "", "")
+	affinity := required("{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [a, b]}]}")
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.namespace(map[string]string{"failure-tolerance-type": "zone", "zones": "a,b"}), kind: kind, replicas: "2"}.yaml(),
+			"{replicas: 2, affinity: "+affinity+", spread: ["+hard+", "+zoned("1", "2")+"]}")
+	}
+}
+
+func TestAcceptance4_21SpreadGoesByTheMostReplicas(t *testing.T) {
+	e := serve(t, "", "")
+	e.serveHvpas()
+	for _, kind := range kinds() {
+		for _, scaler := range []func(namespace string) string{
+			func(namespace string) string {
+				return hpa(namespace, kind, "web", "", "", "minReplicas: 1, maxReplicas: 6")
+			},
+			func(namespace string) string {
+				return hvpa(namespace, kind, "web", "true", "", "", "minReplicas: 1, maxReplicas: 6")
+			},
+		} {
+			w := workload{namespace: e.namespace(map[string]string{"zones": "a,b,c"}), kind: kind}
+			e.scale(w, scaler(w.namespace))
+			w.replicas = "2"
+			e.becomes(w.yaml(), "{replicas: 2, spread: ["+soft+", "+zoned("2", "3")+"]}")
+		}
+	}
+}
+
+const (
+	notReady    = "{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 60}"
+	unreachable = "{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 120}"
+	both        = ", defaultNotReadyTolerationSeconds: 60, defaultUnreachableTolerationSeconds: 120"
+)
+
+func TestAcceptance4_22DefaultTolerationsAreAppended(t *testing.T) {
+	e := serve(t, "", both)
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.namespace(nil), kind: kind}.yaml(), "{replicas: 1, tolerations: ["+notReady+", "+unreachable+"]}")
+	}
+}
+
+func TestAcceptance4_23AnotherEffectIsNoToleration(t *testing.T) {
+	e := serve(t, "", both)
+	const have = "{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoSchedule}, {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoSchedule}"
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.namespace(nil), kind: kind, pods: "tolerations: [" + have + "]"}.yaml(), "{replicas: 1, tolerations: ["+have+", "+notReady+", "+unreachable+"]}")
+	}
+}
+
+func TestAcceptance4_24OwnTolerationsStay(t *testing.T) {
+	e := serve(t, "", both)
+	const (
+		ownNotReady    = "{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}"
+		ownUnreachable = "{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 300}"
+	)
+	for _, kind := range kinds() {
+		e.becomes(workload{namespace: e.namespace(nil), kind: kind, pods: "tolerations: [" + ownNotReady + "]"}.yaml(), "{replicas: 1, tolerations: ["+ownNotReady+", "+unreachable+"]}")
+		e.becomes(workload{namespace: e.namespace(nil), kind: kind, pods: "tolerations: [" + ownUnreachable + "]"}.yaml(), "{replicas: 1, tolerations: ["+ownUnreachable+", "+notReady+"]}")
+	}
+}
+
+// autoscalers requires what becomes of the limits of an HPA, of both versions, and of an HVPA.
+func (e *env) autoscalers(annotations map[string]string, component, override, limits, wantMin, wantMax string) {
+	e.T.Helper()
+	namespace := e.namespace(annotations)
+	current := hpa(namespace, "Deployment", "nobody", component, override, limits)
+	e.becomes(current, "{min: "+wantMin+", max: "+wantMax+"}")
+	e.becomes(hvpa(namespace, "Deployment", "nobody", "true", component, override, limits), "{hvpaMin: "+wantMin+", hvpaMax: "+wantMax+"}")
+
+	old := e.Object(current) // which API servers no longer serve
+	old.SetAPIVersion("autoscaling/v2beta1")
+	old.SetName("old")
+	e.becomesByPost(old, "{min: "+wantMin+", max: "+wantMax+"}")
+}
+
+func TestAcceptance4_25AutoscalersWithoutATypeStay(t *testing.T) {
+	e := serve(t, "", "")
+	e.serveHvpas()
+	e.autoscalers(nil, "", "", "minReplicas: 1, maxReplicas: 2", "1", "2")
+}
+
+// zone is what items 26 to 28 have in common.
+var zone = map[string]string{"failure-tolerance-type": "zone"}
+
+func TestAcceptance4_26TheMinimumIsRaised(t *testing.T) {
+	e := serve(t, "", "")
+	e.serveHvpas()
+	e.autoscalers(zone, "controller", "", "minReplicas: 1, maxReplicas: 2", "2", "2")
+	e.autoscalers(zone, "controller", "", "minReplicas: 1, maxReplicas: 1", "2", "2")
+}
+
+func TestAcceptance4_27AnAnnotationSetsTheMinimum(t *testing.T) {
+	e := serve(t, "", "")
+	e.serveHvpas()
+	e.autoscalers(zone, "controller", "12", "minReplicas: 1, maxReplicas: 2", "12", "12")
+}
+
+func TestAcceptance4_28TheMinimumIsNotLowered(t *testing.T) {
+	e := serve(t, "", "")
+	e.serveHvpas()
+	e.autoscalers(zone, "controller", "", "minReplicas: 12, maxReplicas: 16", "12", "16")
+}
+
+func TestAcceptance4_29AnHvpaWithoutAMinimumStays(t *testing.T) {
+	e := serve(t, "", "")
+	e.serveHvpas()
+	e.becomes(hvpa(e.namespace(nil), "Deployment", "nobody", "true", "server", "", "maxReplicas: 1"), "{hvpaMax: 1}")
+}
+
+// All items above go through becomes, which holds this too.
+func TestAcceptance4_30TheOutputIsNotChangedAgain(t *testing.T) {
+	e := serve(t, "", both)
+	namespace := e.namespace(map[string]string{"failure-tolerance-type": "zone", "zones": "c,b,a"})
+	for _, kind := range kinds() {
+		stored, err := e.Create(workload{
+			namespace: namespace, kind: kind, component: "server", replicas: "7",
+			pods: "affinity: " + required("{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [x]}, {key: kubernetes.io/hostname, operator: Exists}]}") +
+				", tolerations: [{key: x, operator: Exists}], topologySpreadConstraints: [{topologyKey: topology.kubernetes.io/zone, maxSkew: 3, whenUnsatisfiable: DoNotSchedule}]",
+		}.yaml())
+		e.Expect(err).NotTo(HaveOccurred())
+		e.outcomeIs(stored, "{replicas: 2, affinity: "+required("{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}, "+pinned+"]}")+
+			", tolerations: [{key: x, operator: Exists}, "+notReady+", "+unreachable+"], spread: ["+hard+", "+zoned("1", "2")+"]}")
+		answer := e.review(stored)
+		e.Expect(answer.Allowed).To(BeTrue())
+		e.Expect(answer.Patch).To(BeEmpty())
+		e.Expect(answer.PatchType).To(BeEmpty())
+		updated, err := e.Update(stored, `{"metadata":{"annotations":{"note":"again"}}}`)
+		e.Expect(err).NotTo(HaveOccurred())
+		e.Expect(updated.Object["spec"]).To(Equal(stored.Object["spec"]))
+	}
+}

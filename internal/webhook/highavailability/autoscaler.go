@@ -1,0 +1,45 @@
+package highavailability
+
+import "github.com/espalier-dev/espalier/internal/admission/patch"
+
+// limits are the fewest and the most replicas that an autoscaler sets.
+type limits struct {
+	Min *int32 `json:"minReplicas"`
+	Max int32  `json:"maxReplicas"`
+}
+
+type horizontalPodAutoscaler struct {
+	Metadata metadata `json:"metadata"`
+	Spec     limits   `json:"spec"`
+}
+
+type hvpa struct {
+	Metadata metadata `json:"metadata"`
+	Spec     struct {
+		HPA struct {
+			Template struct {
+				Spec limits `json:"spec"`
+			} `json:"template"`
+		} `json:"hpa"`
+	} `json:"spec"`
+}
+
+// changeScaler raises the fewest replicas to those that the component should have, and the most replicas to the fewest. It
+// lowers nothing. The limits are members of what is at path. An autoscaler without a minimum is left alone.
+func changeScaler(changes *patch.Patch, component metadata, have limits, path string, in namespace) error {
+	if have.Min == nil || in.criteria != nil { // legacy mode knows no autoscalers
+		return nil
+	}
+	computed, wanted, err := countReplicas(*have.Min, component, in)
+	if err != nil || !wanted {
+		return err
+	}
+	fewest := max(*have.Min, computed)
+	if fewest != *have.Min {
+		changes.Add(path+"/minReplicas", fewest)
+	}
+	if have.Max < fewest {
+		changes.Add(path+"/maxReplicas", fewest)
+	}
+	return nil
+}

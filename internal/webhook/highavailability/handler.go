@@ -1,0 +1,108 @@
+// Package highavailability makes workloads fit to lose a node or a zone. It sets the replicas, the node affinity, the
+// spread and the tolerations of Deployments and StatefulSets, and the limits of the autoscalers that scale them, from
+// annotations of their namespace. Of each kind it changes nothing but these fields; whatever else is in the lists that it
+// changes stays in its order, with all of its fields.
+//
+// It reads the namespace and who scales the workload, from the target cluster, for every request; it writes nothing.
+package highavailability
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/admission/patch"
+	"github.com/espalier-dev/espalier/internal/admission/review"
+)
+
+// Name is the handler's in metrics and logs.
+const Name = "high-availability-config"
+
+// Path is where the handler is served.
+const Path = "/webhooks/high-availability-config"
+
+// Namespaces reads namespaces.
+type Namespaces interface {
+	// Annotations returns those annotations of a namespace that begin with AnnotationPrefix, and maybe others. They must
+	// not be changed. A namespace that is not there is an error, as the API server words it.
+	Annotations(ctx context.Context, name string) (map[string]string, error)
+}
+
+// Target is what autoscalers say whom they scale.
+type Target struct{ Namespace, APIVersion, Kind, Name string }
+
+// Scaling knows what is scaled horizontally.
+type Scaling interface {
+	// MaxReplicas returns whether a HorizontalPodAutoscaler or an Hvpa of the target's namespace scales exactly this
+	// target, and up to how many replicas. A target without a name is scaled by nobody. Errors begin with "failed to list
+	// all HPAs: " or "failed to list all HVPAs: ".
+	MaxReplicas(ctx context.Context, target Target) (limit int32, scaled bool, err error)
+}
+
+// Handler judges workloads and autoscalers.
+type Handler struct {
+	Namespaces Namespaces
+	Scaling    Scaling
+	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are how long Pods stay on nodes that have
+	// gone, in seconds, unless their template says so itself; nil adds no toleration.
+	DefaultNotReadyTolerationSeconds    *int64
+	DefaultUnreachableTolerationSeconds *int64
+	// LegacyReplicaCriteria makes the annotation replica-criteria of namespaces count.
+	LegacyReplicaCriteria bool
+}
+
+// Handle implements review.Handler. All operations are judged alike. Look-ups that fail are answered with 500, objects that
+// cannot be read with 403.
+func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Response {
+	annotations, err := h.Namespaces.Annotations(ctx, request.Namespace)
+	if err != nil {
+		return review.Errored(http.StatusInternalServerError, err)
+	}
+	found := surroundings{namespace: readNamespace(annotations, h.LegacyReplicaCriteria)}
+	found.limit, found.scaled, err = h.Scaling.MaxReplicas(ctx, Target{
+		Namespace: request.Namespace, APIVersion: request.Kind.GroupVersion().String(), Kind: request.Kind.Kind, Name: request.Name,
+	})
+	if err != nil {
+		return review.Errored(http.StatusInternalServerError, err)
+	}
+	switch request.Kind.GroupKind() {
+	case schema.GroupKind{Group: "apps", Kind: "Deployment"}, schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
+		object := workload{}
+		return answer(request, &object, func(changes *patch.Patch) (warning string, err error) {
+			return h.changeWorkload(changes, &object, found)
+		})
+	case schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:
+		if version := request.Kind.Version; version != "v2" && version != "v2beta1" {
+			return review.Denied(fmt.Sprintf("autoscaling version %q in request is not supported", version))
+		}
+		object := horizontalPodAutoscaler{}
+		return answer(request, &object, func(changes *patch.Patch) (string, error) {
+			return "", changeScaler(changes, object.Metadata, object.Spec, "/spec", found.namespace)
+		})
+	case schema.GroupKind{Group: "autoscaling.k8s.io", Kind: "Hvpa"}:
+		object := hvpa{}
+		return answer(request, &object, func(changes *patch.Patch) (string, error) {
+			return "", changeScaler(changes, object.Metadata, object.Spec.HPA.Template.Spec, "/spec/hpa/template/spec", found.namespace)
+		})
+	}
+	return review.Allowed("unexpected resource: " + request.Kind.GroupKind().String())
+}
+
+// answer reads an object and answers with what change wants. Whatever is wrong with the object is denied.
+func answer(request *review.Request, object any, change func(*patch.Patch) (warning string, err error)) review.Response {
+	if err := review.Decode(request.Object, object); err != nil {
+		return review.Denied(err.Error())
+	}
+	var changes patch.Patch
+	warning, err := change(&changes)
+	if err != nil {
+		return review.Denied(err.Error())
+	}
+	response := review.Patched(changes)
+	if warning != "" {
+		response.Warnings = []string{warning}
+	}
+	return response
+}

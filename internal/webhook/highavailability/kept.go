@@ -1,0 +1,26 @@
+package highavailability
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// kept is an element of a list: what is read of it, and all of it as it was sent, so that a list can be written anew without
+// losing fields of its elements that nobody here knows.
+type kept[T any] struct {
+	Read T
+	sent jsontext.Value
+}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (k *kept[T]) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+	sent, err := decoder.ReadValue()
+	if err != nil {
+		return err //nolint:wrapcheck // it is the text of the answer
+	}
+	k.sent = sent.Clone()
+	return json.Unmarshal(k.sent, &k.Read, decoder.Options()) //nolint:wrapcheck // so is this
+}
+
+// MarshalJSON returns what was sent.
+func (k kept[T]) MarshalJSON() ([]byte, error) { return k.sent, nil }

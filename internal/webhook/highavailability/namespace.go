@@ -1,0 +1,72 @@
+package highavailability
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// AnnotationPrefix begins all annotations and labels that this handler reads.
+const AnnotationPrefix = "high-availability-config.resources.gardener.cloud/"
+
+// Annotations of namespaces. Who runs the cluster sets them.
+const (
+	// FailureToleranceType says what workloads must survive: node, zone or another word; empty if nothing. Missing is
+	// another case than empty.
+	FailureToleranceType = AnnotationPrefix + "failure-tolerance-type"
+	// Zones are the names of the zones that may be used, separated by commas. Missing: none is known.
+	Zones = AnnotationPrefix + "zones"
+	// ZonePinning, if true, keeps workloads in the zones even where failure-tolerance-type is missing. What is no boolean
+	// counts as false, and so does a missing one.
+	ZonePinning = AnnotationPrefix + "zone-pinning"
+	// ReplicaCriteria, only in legacy mode, says by what replicas are counted: failure-tolerance-type or zones; any other
+	// value leaves them alone. Missing: the rules of today hold.
+	ReplicaCriteria = AnnotationPrefix + "replica-criteria"
+)
+
+// namespace is what the annotations of a namespace say.
+type namespace struct {
+	// tolerance is the failure tolerance type; nil if there is none, which is not the same as empty.
+	tolerance *string
+	// zones are sorted, each is named once, and no name is empty. Spaces are part of names.
+	zones []string
+	// pinned keeps Pods in the zones.
+	pinned bool
+	// criteria is by what replicas are counted in legacy mode; nil outside of it.
+	criteria *string
+}
+
+// surroundings are all that is known of an object from elsewhere.
+type surroundings struct {
+	namespace
+	// scaled tells that somebody scales the workload, up to limit replicas.
+	scaled bool
+	limit  int32
+}
+
+// readNamespace makes sense of annotations. Legacy lets replica-criteria count.
+func readNamespace(annotations map[string]string, legacy bool) namespace {
+	found := namespace{tolerance: value(annotations, FailureToleranceType), zones: splitZones(annotations[Zones])}
+	pinning, err := strconv.ParseBool(annotations[ZonePinning])
+	found.pinned = found.tolerance != nil || err == nil && pinning
+	if legacy {
+		found.criteria = value(annotations, ReplicaCriteria)
+	}
+	if found.criteria != nil {
+		found.pinned = found.tolerance != nil
+	}
+	return found
+}
+
+func value(annotations map[string]string, key string) *string {
+	if given, ok := annotations[key]; ok {
+		return &given
+	}
+	return nil
+}
+
+func splitZones(list string) []string {
+	zones := slices.DeleteFunc(strings.Split(list, ","), func(zone string) bool { return zone == "" })
+	slices.Sort(zones)
+	return slices.Compact(zones)
+}

@@ -1,0 +1,94 @@
+package highavailability
+
+import (
+	"math"
+	"strconv"
+)
+
+// Labels and annotations of workloads and autoscalers. Who deploys them sets them.
+const (
+	// ComponentType, a label, is controller, or any other word for what serves requests. Missing or empty: replicas are
+	// left alone.
+	ComponentType = AnnotationPrefix + "type"
+	// Replicas, an annotation, is a decimal integer that counts instead of the computed number of replicas. Missing or
+	// empty: the computed one counts.
+	Replicas = AnnotationPrefix + "replicas"
+)
+
+// controller is the type of components of which one replica works at a time.
+const controller = "controller"
+
+// metadata is what is read of an object's. The names of its fields are those of the constants above.
+type metadata struct {
+	Labels struct {
+		Type string `json:"high-availability-config.resources.gardener.cloud/type"`
+	} `json:"labels"`
+	Annotations struct {
+		Replicas string `json:"high-availability-config.resources.gardener.cloud/replicas"`
+	} `json:"annotations"`
+}
+
+// countReplicas returns how many replicas a component should have; wanted is false if that is not ours to say: of what is
+// hibernated (current is 0) or has no type. An annotation that is no number is an error.
+func countReplicas(current int32, component metadata, in namespace) (count int32, wanted bool, err error) {
+	kind, override := component.Labels.Type, component.Annotations.Replicas
+	if current == 0 || kind == "" {
+		return 0, false, nil
+	}
+	if override != "" {
+		count, err = parseReplicas(override)
+		return count, err == nil, err
+	}
+	if in.criteria != nil {
+		count, wanted = countByCriteria(*in.criteria, kind, in)
+		return count, wanted, nil
+	}
+	if kind == controller && in.tolerance != nil && *in.tolerance == "" {
+		return 1, true, nil
+	}
+	return 2, true, nil
+}
+
+// parseReplicas takes numbers literally: it is the API server that judges negative ones.
+func parseReplicas(text string) (int32, error) {
+	count, err := strconv.Atoi(text)
+	if err == nil && (count < math.MinInt32 || count > math.MaxInt32) {
+		err = &strconv.NumError{Func: "Atoi", Num: text, Err: strconv.ErrRange}
+	}
+	if err != nil {
+		return 0, err //nolint:wrapcheck // it is the text of the answer
+	}
+	return int32(count), nil //nolint:gosec // checked above
+}
+
+// countByCriteria is the table of legacy mode.
+func countByCriteria(criteria, kind string, in namespace) (count int32, wanted bool) {
+	switch criteria {
+	case "failure-tolerance-type":
+		tolerance := ""
+		if in.tolerance != nil {
+			tolerance = *in.tolerance
+		}
+		switch {
+		case kind == controller && tolerance == "":
+			return 1, true
+		case kind != controller && tolerance == toleranceZone:
+			return 3, true
+		}
+		return 2, true
+	case "zones":
+		if kind != controller && len(in.zones) >= 3 {
+			return 3, true
+		}
+		return 2, true
+	}
+	return 0, false
+}
+
+// scale returns the replicas that a workload gets: autoscalers may have set more than is computed.
+func scale(current, computed int32, scaled bool) int32 {
+	if scaled {
+		return max(current, computed)
+	}
+	return computed
+}

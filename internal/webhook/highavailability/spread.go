@@ -1,0 +1,107 @@
+package highavailability
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/internal/admission/patch"
+)
+
+// toleranceZone is the failure tolerance type of what must survive the loss of a zone.
+const toleranceZone = "zone"
+
+// spread is what is read of a topology spread constraint.
+type spread struct {
+	MaxSkew           int32  `json:"maxSkew"`
+	TopologyKey       string `json:"topologyKey"`
+	WhenUnsatisfiable string `json:"whenUnsatisfiable"`
+	MinDomains        *int32 `json:"minDomains"`
+	LabelSelector     *struct {
+		MatchLabels map[string]string `json:"matchLabels"`
+		Others      jsontext.Value    `json:",embed"`
+	} `json:"labelSelector"`
+	Others jsontext.Value `json:",embed"`
+}
+
+// constraints returns how Pods with these labels are to be spread, hostnames first; nil if that is not ours to say.
+func constraints(replicas int32, labels map[string]string, in surroundings) []corev1.TopologySpreadConstraint {
+	if replicas <= 1 {
+		return nil
+	}
+	most := replicas
+	if in.scaled {
+		most = max(most, in.limit)
+	}
+	hostname := corev1.TopologySpreadConstraint{
+		TopologyKey: corev1.LabelHostname, MaxSkew: 1, WhenUnsatisfiable: in.acrossHosts(), LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
+	}
+	if !in.acrossZones() {
+		return []corev1.TopologySpreadConstraint{hostname}
+	}
+	zones := int32(min(len(in.zones), 1<<20))
+	zone := corev1.TopologySpreadConstraint{
+		TopologyKey: corev1.LabelTopologyZone, MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: hostname.LabelSelector,
+	}
+	if most >= 2*zones {
+		zone.MaxSkew = 2
+	}
+	if in.criteria == nil {
+		zone.MinDomains = ptr.To(min(most, zones))
+	}
+	return []corev1.TopologySpreadConstraint{hostname, zone}
+}
+
+// acrossHosts says whether Pods may share a node when there are too few.
+func (n namespace) acrossHosts() corev1.UnsatisfiableConstraintAction {
+	strict := n.tolerance != nil && *n.tolerance != ""
+	if n.criteria != nil {
+		strict = len(n.zones) > 1
+	}
+	if strict {
+		return corev1.DoNotSchedule
+	}
+	return corev1.ScheduleAnyway
+}
+
+// acrossZones says whether Pods are spread across zones.
+func (n namespace) acrossZones() bool {
+	asked := n.tolerance == nil || *n.tolerance == toleranceZone || n.criteria != nil
+	return asked && len(n.zones) > 1
+}
+
+// spreadPods lets the list end with what is wanted, without anything else that it has about hostnames and zones.
+func spreadPods(changes *patch.Patch, have []kept[spread], want []corev1.TopologySpreadConstraint) {
+	if len(want) == 0 {
+		return
+	}
+	ours := func(each kept[spread]) bool {
+		return each.Read.TopologyKey == corev1.LabelHostname || each.Read.TopologyKey == corev1.LabelTopologyZone
+	}
+	others := len(have) - len(want)
+	if others >= 0 && !slices.ContainsFunc(have[:others], ours) && slices.EqualFunc(have[others:], want, same) {
+		return
+	}
+	list := make([]any, 0, len(have)+len(want))
+	for _, each := range have {
+		if !ours(each) {
+			list = append(list, each)
+		}
+	}
+	for _, each := range want {
+		list = append(list, each)
+	}
+	changes.Add(specOfPods+"/topologySpreadConstraints", list)
+}
+
+// same tells that a constraint says what is wanted, and nothing else.
+func same(have kept[spread], want corev1.TopologySpreadConstraint) bool {
+	found := have.Read
+	return found.TopologyKey == want.TopologyKey && found.MaxSkew == want.MaxSkew && found.WhenUnsatisfiable == string(want.WhenUnsatisfiable) &&
+		ptr.Equal(found.MinDomains, want.MinDomains) && len(found.Others) == 0 &&
+		found.LabelSelector != nil && len(found.LabelSelector.Others) == 0 && maps.Equal(found.LabelSelector.MatchLabels, want.LabelSelector.MatchLabels)
+}

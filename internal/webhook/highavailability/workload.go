@@ -1,0 +1,88 @@
+package highavailability
+
+import (
+	"fmt"
+
+	"github.com/espalier-dev/espalier/internal/admission/patch"
+)
+
+// workload is what is read of a Deployment or StatefulSet.
+type workload struct {
+	Metadata metadata `json:"metadata"`
+	Spec     *struct {
+		Replicas *int32       `json:"replicas"`
+		Template *podTemplate `json:"template"`
+	} `json:"spec"`
+}
+
+type podTemplate struct {
+	Metadata struct {
+		Labels map[string]string `json:"labels"`
+	} `json:"metadata"`
+	Spec *podSpec `json:"spec"`
+}
+
+type podSpec struct {
+	Affinity    *affinity         `json:"affinity"`
+	Spread      []kept[spread]    `json:"topologySpreadConstraints"`
+	Tolerations []givenToleration `json:"tolerations"`
+}
+
+// changeWorkload sets replicas, then what depends on them. The warning, if any, tells of replicas that were taken away.
+func (h *Handler) changeWorkload(changes *patch.Patch, object *workload, in surroundings) (warning string, err error) {
+	replicas, template := int32(0), (*podTemplate)(nil)
+	if object.Spec != nil {
+		template = object.Spec.Template
+		if object.Spec.Replicas != nil {
+			replicas = *object.Spec.Replicas
+		}
+	}
+	computed, wanted, err := countReplicas(replicas, object.Metadata, in.namespace)
+	if err != nil {
+		return "", err
+	}
+	if set := scale(replicas, computed, in.scaled); wanted && set != replicas {
+		changes.Add("/spec/replicas", set)
+		if set < replicas {
+			warning = fmt.Sprintf("spec.replicas: %d, not %d; annotation %s sets another", set, replicas, Replicas)
+		}
+		replicas = set
+	}
+
+	labels, pods := map[string]string(nil), podSpec{}
+	if template != nil {
+		labels = template.Metadata.Labels
+		if template.Spec != nil {
+			pods = *template.Spec
+		}
+	}
+	var ofPods patch.Patch
+	if in.pinned && len(in.zones) > 0 {
+		pin(&ofPods, pods.Affinity, in.zones)
+	}
+	spreadPods(&ofPods, pods.Spread, constraints(replicas, labels, in))
+	if in.criteria == nil {
+		tolerate(&ofPods, pods.Tolerations, h.DefaultNotReadyTolerationSeconds, h.DefaultUnreachableTolerationSeconds)
+	}
+	if len(ofPods) > 0 {
+		createParents(changes, object)
+		*changes = append(*changes, ofPods...)
+	}
+	return warning, nil
+}
+
+// specOfPods is where everything is set that is of Pods.
+const specOfPods = "/spec/template/spec"
+
+// createParents makes specOfPods exist. Objects that API servers send always have it.
+func createParents(changes *patch.Patch, object *workload) {
+	type none struct{}
+	switch {
+	case object.Spec == nil:
+		changes.Add("/spec", map[string]any{"template": map[string]any{"spec": none{}}})
+	case object.Spec.Template == nil:
+		changes.Add("/spec/template", map[string]any{"spec": none{}})
+	case object.Spec.Template.Spec == nil:
+		changes.Add(specOfPods, none{})
+	}
+}

@@ -1,0 +1,33 @@
+package lookup
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+// BenchmarkLookups asks caches that are warm. It needs an API server, as the tests do.
+func BenchmarkLookups(b *testing.B) {
+	e := start(b, options{})
+	e.world()
+	e.warm()
+	web, other := e.target("web"), e.target("other")
+	e.eventually(func() bool { return e.scalingOf(web).scaled }).Should(BeTrue())
+	pool := map[string]string{"pool": e.namespace}
+	for name, ask := range map[string]func() error{
+		"Annotations":          func() error { _, err := e.Annotations(b.Context(), e.namespace); return err },
+		"MaxReplicas/scaled":   func() error { _, _, err := e.MaxReplicas(b.Context(), web); return err },
+		"MaxReplicas/unscaled": func() error { _, _, err := e.MaxReplicas(b.Context(), other); return err },
+		"Automount":            func() error { _, err := e.Automount(b.Context(), e.namespace, "robot"); return err },
+		"Taints":               func() error { _, err := e.Taints(b.Context(), pool); return err },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := ask(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,190 @@
+package lookup
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
+)
+
+// definition is the CustomResourceDefinition of Hvpas.
+const definition = "hvpas.autoscaling.k8s.io"
+
+// hvpas follows the one CustomResourceDefinition, and Hvpas for as long as it is there. Where neither may be watched,
+// requests to list them live get the answer.
+//
+// These watches are no part of the target's cache: a process that may not read Hvpas, or that meets an API server which
+// cannot convert them, is ready all the same.
+type hvpas struct {
+	live       dynamic.NamespaceableResourceInterface
+	client     dynamic.Interface
+	definition toolscache.SharedIndexInformer
+	// current watches Hvpas; nil while their kind is not served. Only the handler of definition's events sets it.
+	current atomic.Pointer[following]
+	// running counts watches that have not ended.
+	running sync.WaitGroup
+}
+
+// following is a watch of Hvpas.
+type following struct {
+	toolscache.SharedIndexInformer
+	// of is the definition that was there when it began: Hvpas go with theirs.
+	of   types.UID
+	stop context.CancelFunc
+}
+
+var _ manager.LeaderElectionRunnable = &hvpas{}
+
+func hvpaResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "autoscaling.k8s.io", Version: "v1alpha1", Resource: "hvpas"}
+}
+
+func newHvpas(cfg *rest.Config, httpClient *http.Client) (*hvpas, error) {
+	client, err := dynamic.NewForConfigAndClient(cfg, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("create client for Hvpas: %w", err)
+	}
+	definitions, err := metadata.NewForConfigAndClient(metadata.ConfigFor(cfg), httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("create client for CustomResourceDefinitions: %w", err)
+	}
+	return &hvpas{
+		client: client, live: client.Resource(hvpaResource()),
+		definition: definitionInformer(definitions),
+	}, nil
+}
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=hvpas.autoscaling.k8s.io,verbs=list;watch,roleName=espalier-webhook-server-target
+
+// definitionInformer watches one object, which needs no right to see others.
+func definitionInformer(client metadata.Interface) toolscache.SharedIndexInformer {
+	resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	return metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, nil, func(options *metav1.ListOptions) {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, definition).String()
+	}).Informer()
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (*hvpas) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable.
+func (h *hvpas) Start(ctx context.Context) error {
+	if err := h.definition.SetTransform(keepOfDefinition); err != nil {
+		return fmt.Errorf("watch CustomResourceDefinition %s: %w", definition, err)
+	}
+	_, err := h.definition.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(added any) { h.follow(ctx, added) },
+		UpdateFunc: func(_, updated any) { h.follow(ctx, updated) },
+		DeleteFunc: func(any) { h.forget() },
+	})
+	if err != nil {
+		return fmt.Errorf("watch CustomResourceDefinition %s: %w", definition, err)
+	}
+	h.definition.RunWithContext(ctx)
+	h.running.Wait()
+	return nil
+}
+
+// +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=hvpas,verbs=list;watch,roleName=espalier-webhook-server-target
+
+// follow watches the Hvpas of a definition. One that was made again while nobody looked has other Hvpas. A definition that
+// changes may be served only now, for which a watch that failed before should not wait.
+func (h *hvpas) follow(ctx context.Context, object any) {
+	found, ok := object.(metav1.Object)
+	if !ok {
+		return
+	}
+	if current := h.current.Load(); current != nil && current.of == found.GetUID() && current.HasSynced() {
+		return
+	}
+	h.forget()
+	informer := dynamicinformer.NewFilteredDynamicInformer(h.client, hvpaResource(), metav1.NamespaceAll, 0, toolscache.Indexers{byTarget: hvpaIndex}, nil).Informer()
+	if informer.SetTransform(keepOfHvpa) != nil { // not possible before it runs; the answers are live ones then
+		return
+	}
+	watching, stop := context.WithCancel(ctx)
+	h.current.Store(&following{SharedIndexInformer: informer, of: found.GetUID(), stop: stop})
+	h.running.Go(func() { informer.RunWithContext(watching) })
+}
+
+func (h *hvpas) forget() {
+	if current := h.current.Swap(nil); current != nil {
+		current.stop()
+	}
+}
+
+// find returns the Hvpa that scales a target; where the kind is not served nobody does.
+func (h *hvpas) find(ctx context.Context, target highavailability.Target) (scaler, error) {
+	if h.definition.HasSynced() {
+		if _, served, err := h.definition.GetStore().GetByKey(definition); err == nil && !served {
+			return scaler{}, nil
+		}
+	}
+	first := scaler{}
+	if current := h.current.Load(); current != nil && current.HasSynced() {
+		candidates, err := current.GetIndexer().ByIndex(byTarget, hvpaKey(target))
+		if err == nil {
+			for _, each := range candidates {
+				if candidate, ok := each.(*scaler); ok {
+					first = first.before(*candidate, target)
+				}
+			}
+			return first, nil
+		}
+	}
+	list, err := h.live.Namespace(target.Namespace).List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return scaler{}, nil
+	}
+	if err != nil {
+		return scaler{}, err //nolint:wrapcheck // the caller says what could not be listed
+	}
+	for i := range list.Items {
+		first = first.before(*scalerOfHvpa(&list.Items[i]), target)
+	}
+	return first, nil
+}
+
+// hvpaIndex indexes Hvpas by whom they scale.
+func hvpaIndex(object any) ([]string, error) {
+	if found, ok := object.(*scaler); ok && found.scales {
+		return []string{hvpaKey(found.target)}, nil
+	}
+	return nil, nil
+}
+
+func hvpaKey(target highavailability.Target) string { return target.Namespace + "/" + indexKey(target) }
+
+func keepOfHvpa(object any) (any, error) {
+	if found, ok := object.(*unstructured.Unstructured); ok {
+		return scalerOfHvpa(found), nil
+	}
+	return object, nil
+}
+
+func keepOfDefinition(object any) (any, error) {
+	found, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return object, nil
+	}
+	kept := &metav1.PartialObjectMetadata{ObjectMeta: identity(found)}
+	kept.UID = found.UID
+	return kept, nil
+}

@@ -1,0 +1,350 @@
+package lookup
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// world creates what all look-ups find.
+func (e *env) world() {
+	e.t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}
+	change := []byte(`{"metadata":{"annotations":{"other":"x","high-availability-config.resources.gardener.cloud/zones":"a,b"}}}`)
+	e.Expect(e.admin.Patch(e.t.Context(), namespace, client.RawPatch("application/merge-patch+json", change))).To(Succeed())
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: e.namespace + "-n1", Labels: map[string]string{"pool": e.namespace}}}
+	node.Spec.Taints = []corev1.Taint{{Key: "k2", Effect: "NoSchedule"}, {Key: "k1", Value: "v1", Effect: "NoExecute"}}
+	other := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: e.namespace + "-n2"}}
+	other.Spec.Taints = []corev1.Taint{{Key: "k3", Effect: "NoSchedule"}}
+	e.create(
+		autoscaler(e.namespace, "web-a", "apps/v1", "Deployment", "web", 7),
+		autoscaler(e.namespace, "web-b", "apps/v1", "Deployment", "web", 8),
+		autoscaler(e.namespace, "old", "apps/v1beta1", "Deployment", "old", 8),
+		autoscaler(e.namespace, "set", "apps/v1", "StatefulSet", "set", 8),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "robot"}, AutomountServiceAccountToken: ptr.To(false)},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "silent"}},
+		node, other,
+	)
+}
+
+// everythingIsFound requires the right answers about the world.
+func (e *env) everythingIsFound() {
+	e.t.Helper()
+	ctx := e.t.Context()
+	annotations, err := e.Annotations(ctx, e.namespace)
+	e.Expect(err).NotTo(HaveOccurred())
+	e.Expect(annotations).To(HaveKeyWithValue("high-availability-config.resources.gardener.cloud/zones", "a,b"))
+	e.Expect(e.scalingOf(e.target("web"))).To(Equal(scaling{limit: 7, scaled: true}), "the first by name counts")
+	for _, nobody := range []string{"old", "set", "missing", ""} {
+		e.Expect(e.scalingOf(e.target(nobody))).To(Equal(scaling{}), nobody)
+	}
+	automount, err := e.Automount(ctx, e.namespace, "robot")
+	e.Expect(err).NotTo(HaveOccurred())
+	e.Expect(automount).To(HaveValue(BeFalse()))
+	automount, err = e.Automount(ctx, e.namespace, "silent")
+	e.Expect(err).NotTo(HaveOccurred())
+	e.Expect(automount).To(BeNil())
+	for range 2 {
+		var pool []corev1.Taint
+		pool, err = e.Taints(ctx, map[string]string{"pool": e.namespace})
+		e.Expect(err).NotTo(HaveOccurred())
+		e.Expect(pool).To(Equal([]corev1.Taint{{Key: "k1", Value: "v1", Effect: "NoExecute"}, {Key: "k2", Effect: "NoSchedule"}, {Key: "node.kubernetes.io/not-ready", Effect: "NoSchedule"}}))
+	}
+	taints, err := e.Taints(ctx, nil)
+	e.Expect(err).NotTo(HaveOccurred())
+	e.Expect(taints).To(ContainElement(corev1.Taint{Key: "k3", Effect: "NoSchedule"}))
+}
+
+func TestWarmLookupsSendNoRequest(t *testing.T) {
+	// The world is there before the start, so that caches which are synced know it.
+	e := start(t, options{cold: true})
+	e.world()
+	warm := start(t, options{})
+	warm.namespace = e.namespace
+	warm.warm()
+	warm.requests.Reset()
+	warm.everythingIsFound()
+	warm.Expect(warm.requests.Seen()).To(BeEmpty())
+}
+
+func TestColdLookupsReadLive(t *testing.T) {
+	e := start(t, options{cold: true})
+	e.world()
+	e.requests.Reset()
+	e.everythingIsFound()
+	e.Expect(e.requests.Seen()).To(ContainElements(
+		"GET /api/v1/namespaces/"+e.namespace,
+		e.path("/apis/autoscaling/v2", "horizontalpodautoscalers"),
+		e.path("/apis/autoscaling.k8s.io/v1alpha1", "hvpas"),
+		e.path("/api/v1", "serviceaccounts/robot"),
+		"GET /api/v1/nodes",
+	))
+}
+
+func TestARestrictedConnectionReadsOtherNamespacesLive(t *testing.T) {
+	e := start(t, options{namespaces: []string{"default"}})
+	e.world()
+	e.warm()
+	e.requests.Reset()
+	e.everythingIsFound()
+	e.Expect(e.requests.Seen()).To(ContainElements(e.path("/apis/autoscaling/v2", "horizontalpodautoscalers"), e.path("/api/v1", "serviceaccounts/robot")))
+}
+
+// synced is a cache that says whether it is synced.
+type synced bool
+
+func (s synced) HasSynced() bool { return bool(s) }
+
+// nothing is a cache of nothing.
+type nothing struct{ client.Reader }
+
+func (nothing) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "Kind"}, "x")
+}
+
+func (nothing) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("no index")
+}
+
+func TestWhatACacheMissesIsReadLive(t *testing.T) {
+	e := start(t, options{cold: true})
+	e.world()
+	e.cached, e.namespaces, e.serviceAccounts, e.autoscalers, e.nodes = nothing{}, synced(true), synced(true), synced(true), synced(true)
+	e.everythingIsFound()
+}
+
+func TestWhatIsNowhereIsNotFound(t *testing.T) {
+	e := start(t, options{})
+	e.warm()
+	_, err := e.Annotations(t.Context(), "lookup-missing")
+	e.Expect(err).To(MatchError(`namespaces "lookup-missing" not found`))
+	e.Expect(apierrors.IsNotFound(err)).To(BeTrue())
+	_, err = e.Automount(t.Context(), e.namespace, "some-service-account")
+	e.Expect(err).To(MatchError(`serviceaccounts "some-service-account" not found`))
+	e.Expect(apierrors.IsNotFound(err)).To(BeTrue())
+}
+
+func TestChangesAreSeen(t *testing.T) {
+	e := start(t, options{})
+	e.warm()
+	e.world()
+	ctx := t.Context()
+	e.eventually(func() scaling { return e.scalingOf(e.target("web")) }).Should(Equal(scaling{limit: 7, scaled: true}))
+	e.Expect(e.admin.Delete(ctx, autoscaler(e.namespace, "web-a", "", "", "", 0))).To(Succeed())
+	e.eventually(func() scaling { return e.scalingOf(e.target("web")) }).Should(Equal(scaling{limit: 8, scaled: true}))
+	changed := &autoscalingv2.HorizontalPodAutoscaler{}
+	e.Expect(e.admin.Get(ctx, client.ObjectKey{Namespace: e.namespace, Name: "web-b"}, changed)).To(Succeed())
+	changed.Spec.ScaleTargetRef.Name = "shop"
+	e.Expect(e.admin.Update(ctx, changed)).To(Succeed())
+	e.eventually(func() scaling { return e.scalingOf(e.target("web")) }).Should(Equal(scaling{}))
+	e.Expect(e.scalingOf(e.target("shop"))).To(Equal(scaling{limit: 8, scaled: true}))
+}
+
+func TestChangesOfNodesAreSeen(t *testing.T) {
+	e := start(t, options{})
+	e.world()
+	e.warm()
+	ctx := t.Context()
+	pool := map[string]string{"pool": e.namespace}
+	keys := func() []string {
+		taints, err := e.Taints(ctx, pool)
+		e.Expect(err).NotTo(HaveOccurred())
+		found := []string{}
+		for _, each := range taints {
+			found = append(found, each.Key)
+		}
+		return found
+	}
+	e.eventually(keys).Should(Equal([]string{"k1", "k2", "node.kubernetes.io/not-ready"}))
+
+	other := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: e.namespace + "-n2"}}
+	joins := []byte(`{"metadata":{"labels":{"pool":"` + e.namespace + `"}}}`)
+	e.Expect(e.admin.Patch(ctx, other, client.RawPatch("application/merge-patch+json", joins))).To(Succeed())
+	e.eventually(keys).Should(Equal([]string{"k1", "k2", "k3", "node.kubernetes.io/not-ready"}))
+	e.Expect(e.admin.Patch(ctx, other, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"taints":[{"key":"k4","effect":"NoSchedule"}]}}`)))).To(Succeed())
+	e.eventually(keys).Should(Equal([]string{"k1", "k2", "k4", "node.kubernetes.io/not-ready"}))
+	e.Expect(e.admin.Delete(ctx, other)).To(Succeed())
+	e.eventually(keys).Should(Equal([]string{"k1", "k2", "node.kubernetes.io/not-ready"}))
+
+	e.eventually(func() bool { _, _, known := e.taints.recall(pool); return known }).Should(BeTrue())
+	taints, err := e.Taints(ctx, pool)
+	e.Expect(err).NotTo(HaveOccurred())
+	taints[0].Key = "changed by a caller"
+	e.Expect(keys()).To(Equal([]string{"k1", "k2", "node.kubernetes.io/not-ready"}))
+	beat := []byte(`{"status":{"phase":"Running"}}`)
+	before := e.taints.changes.Load()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: e.namespace + "-n1"}}
+	e.Expect(e.admin.Status().Patch(ctx, node, client.RawPatch("application/merge-patch+json", beat))).To(Succeed())
+	e.eventually(func() string {
+		seen := &corev1.Node{}
+		e.Expect(e.cached.Get(ctx, client.ObjectKeyFromObject(node), seen)).To(Succeed())
+		return seen.ResourceVersion
+	}).Should(Equal(node.ResourceVersion))
+	e.Expect(e.taints.changes.Load()).To(Equal(before), "what a Node reports about itself does not count")
+}
+
+func TestHvpasComeAndGo(t *testing.T) {
+	e := start(t, options{})
+	e.serveNoHvpas()
+	e.warm()
+	web := e.target("web")
+	settled := func(want scaling) {
+		t.Helper()
+		e.eventually(func(g Gomega) {
+			e.requests.Reset()
+			g.Expect(e.scalingOf(web)).To(Equal(want))
+			g.Expect(e.requests.Seen()).To(BeEmpty(), "the answer comes from a watch")
+		}).Should(Succeed())
+	}
+	settled(scaling{})
+
+	e.serveHvpas()
+	elsewhere := start(t, options{cold: true}).namespace
+	nameless := hvpaOf(e.namespace, "a-nameless", "web", true, 3)
+	unstructured.RemoveNestedField(nameless.Object, "spec", "targetRef")
+	odd := hvpaOf(e.namespace, "a-odd", "web", true, 3)
+	odd.Object["spec"] = map[string]any{"targetRef": "web", "hpa": []any{map[string]any{"deploy": "yes"}}}
+	e.create(
+		hvpaOf(e.namespace, "a-not-deployed", "web", false, 4), hvpaOf(elsewhere, "a-elsewhere", "web", true, 5), nameless, odd,
+		hvpaOf(e.namespace, "web-b", "web", true, 7), hvpaOf(e.namespace, "web-a", "web", true, 6),
+	)
+	settled(scaling{limit: 6, scaled: true})
+	e.Expect(e.scalingOf(e.target("api"))).To(Equal(scaling{}))
+	e.Expect(start(t, options{cold: true}).scalingOf(web)).To(Equal(scaling{limit: 6, scaled: true}), "the live answer is the same")
+
+	e.create(autoscaler(e.namespace, "web", "apps/v1", "Deployment", "web", 9))
+	settled(scaling{limit: 9, scaled: true})
+	e.Expect(e.admin.Delete(t.Context(), autoscaler(e.namespace, "web", "", "", "", 0))).To(Succeed())
+	settled(scaling{limit: 6, scaled: true})
+
+	e.serveNoHvpas()
+	settled(scaling{})
+
+	e.serveHvpas()
+	settled(scaling{})
+	e.create(hvpaOf(e.namespace, "again", "web", true, 11))
+	settled(scaling{limit: 11, scaled: true})
+}
+
+func TestHvpasAreFollowedAnewOnlyIfNeeded(t *testing.T) {
+	e := start(t, options{})
+	e.serveHvpas()
+	followed := func() bool { current := e.hvpas.current.Load(); return current != nil && current.HasSynced() }
+	e.eventually(followed).Should(BeTrue())
+	first := e.hvpas.current.Load()
+	definition := func(uid types.UID) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: uid}}
+	}
+	e.hvpas.follow(t.Context(), definition(first.of))
+	e.Expect(e.hvpas.current.Load()).To(BeIdenticalTo(first))
+	e.hvpas.follow(t.Context(), definition("made again"))
+	e.Expect(e.hvpas.current.Load()).NotTo(BeIdenticalTo(first))
+	e.eventually(first.IsStopped).Should(BeTrue())
+	e.eventually(followed).Should(BeTrue())
+}
+
+// rights are what the roles grant that are made of the markers of this package.
+func rights() map[string]rbacv1.PolicyRule {
+	return map[string]rbacv1.PolicyRule{
+		"namespaces":      {APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
+		"serviceaccounts": {APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get", "list", "watch"}},
+		"nodes":           {APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}},
+		"hpas":            {APIGroups: []string{"autoscaling"}, Resources: []string{"horizontalpodautoscalers"}, Verbs: []string{"list", "watch"}},
+		"hvpas":           {APIGroups: []string{"autoscaling.k8s.io"}, Resources: []string{"hvpas"}, Verbs: []string{"list", "watch"}},
+		"definition":      {APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, ResourceNames: []string{"hvpas.autoscaling.k8s.io"}, Verbs: []string{"list", "watch"}},
+	}
+}
+
+// without leaves rights out.
+func without(names ...string) []rbacv1.PolicyRule {
+	left := rights()
+	for _, each := range names {
+		delete(left, each)
+	}
+	var rules []rbacv1.PolicyRule
+	for _, each := range left {
+		rules = append(rules, each)
+	}
+	return rules
+}
+
+func TestTheShippedRightsAreEnough(t *testing.T) {
+	before := start(t, options{cold: true})
+	before.world()
+	before.serveHvpas()
+	before.create(hvpaOf(before.namespace, "db", "db", true, 6))
+	as, _ := user(t, before.admin, without()...)
+	e := start(t, options{as: as})
+	e.namespace = before.namespace
+	e.warm()
+	e.eventually(func() bool { current := e.hvpas.current.Load(); return current != nil && current.HasSynced() }).Should(BeTrue())
+	e.requests.Reset()
+	e.everythingIsFound()
+	e.Expect(e.scalingOf(e.target("db"))).To(Equal(scaling{limit: 6, scaled: true}))
+	e.Expect(e.requests.Seen()).To(BeEmpty())
+}
+
+func TestMissingRightsAreErrorsOfTheRequest(t *testing.T) {
+	admin := start(t, options{cold: true})
+	admin.world()
+	admin.serveHvpas()
+	admin.create(hvpaOf(admin.namespace, "db", "db", true, 6))
+	forbidden := func(resource, group, verb, name string) string {
+		return resource + ` is forbidden: User "USER" cannot ` + verb + ` resource "` + name + `" in API group "` + group + `"`
+	}
+	for name, tc := range map[string]struct {
+		missing string
+		ask     func(e *env) error
+		want    string
+	}{
+		"namespaces": {missing: "namespaces", ask: func(e *env) error {
+			_, err := e.Annotations(t.Context(), e.namespace)
+			return err
+		}, want: forbidden(`namespaces "NAMESPACE"`, "", "get", "namespaces")},
+		"ServiceAccounts": {missing: "serviceaccounts", ask: func(e *env) error {
+			_, err := e.Automount(t.Context(), e.namespace, "robot")
+			return err
+		}, want: forbidden(`serviceaccounts "robot"`, "", "get", "serviceaccounts")},
+		"Nodes": {missing: "nodes", ask: func(e *env) error {
+			_, err := e.Taints(t.Context(), nil)
+			return err
+		}, want: forbidden("nodes", "", "list", "nodes")},
+		"HPAs": {missing: "hpas", ask: func(e *env) error {
+			_, _, err := e.MaxReplicas(t.Context(), e.target("web"))
+			return err
+		}, want: "failed to list all HPAs: " + forbidden("horizontalpodautoscalers.autoscaling", "autoscaling", "list", "horizontalpodautoscalers")},
+		"HVPAs": {missing: "hvpas", ask: func(e *env) error {
+			_, _, err := e.MaxReplicas(t.Context(), e.target("db"))
+			return err
+		}, want: "failed to list all HVPAs: " + forbidden("hvpas.autoscaling.k8s.io", "autoscaling.k8s.io", "list", "hvpas")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			as, name := user(t, admin.admin, without(tc.missing)...)
+			e := start(t, options{as: as, unmanaged: true})
+			e.namespace = admin.namespace
+			err := tc.ask(e)
+			want := strings.NewReplacer("NAMESPACE", e.namespace, "USER", name).Replace(tc.want)
+			e.Expect(err).To(MatchError(ContainSubstring(want)))
+			e.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "its status is for the answer")
+		})
+	}
+	t.Run("the definition of Hvpas", func(t *testing.T) {
+		as, _ := user(t, admin.admin, without("definition")...)
+		e := start(t, options{as: as})
+		e.namespace = admin.namespace
+		e.Expect(e.scalingOf(e.target("db"))).To(Equal(scaling{limit: 6, scaled: true}), "Hvpas are listed instead")
+	})
+}

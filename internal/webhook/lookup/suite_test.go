@@ -1,0 +1,239 @@
+package lookup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
+	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// TestMain takes servers of its own: whether Hvpas are served is the same for all who use a server.
+func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
+
+// all are all look-ups.
+var all = Enabled{HighAvailability: true, SystemComponents: true, TokenMount: true}
+
+// env is a namespace on an API server, and look-ups that read from there.
+type env struct {
+	*WithT
+	t         testing.TB
+	admin     client.Client
+	namespace string
+	requests  *binary.Requests
+	*Lookups
+	manager manager.Manager
+}
+
+// options change what is looked up, and by whom.
+type options struct {
+	// cold never starts the manager, so that no cache gets filled.
+	cold bool
+	// unmanaged fills the caches without a manager, which would not end while some are not filled.
+	unmanaged bool
+	// as is who reads; nil is an administrator.
+	as *rest.Config
+	// namespaces restrict the connection.
+	namespaces []string
+}
+
+func scheme(tb testing.TB) *runtime.Scheme {
+	tb.Helper()
+	known := runtime.NewScheme()
+	NewWithT(tb).Expect(clientgoscheme.AddToScheme(known)).To(Succeed())
+	NewWithT(tb).Expect(apiextensionsv1.AddToScheme(known)).To(Succeed())
+	return known
+}
+
+func server(tb testing.TB) local.Server {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("needs an API server")
+	}
+	servers, err := local.ForTests()
+	NewWithT(tb).Expect(err).NotTo(HaveOccurred())
+	return servers.Target
+}
+
+func start(tb testing.TB, o options) *env {
+	tb.Helper()
+	e := &env{WithT: NewWithT(tb), t: tb, requests: &binary.Requests{}}
+	at := server(tb)
+	known := scheme(tb)
+	var err error
+	e.admin, err = client.New(at.Config, client.Options{Scheme: known})
+	e.Expect(err).NotTo(HaveOccurred())
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "lookup-"}}
+	e.Expect(e.admin.Create(tb.Context(), namespace)).To(Succeed())
+	e.namespace = namespace.Name
+
+	cfg := rest.CopyConfig(at.Config)
+	if o.as != nil {
+		cfg = rest.CopyConfig(o.as)
+	}
+	cfg.Wrap(e.requests.Wrap)
+	caches := Cache(all)
+	for _, each := range o.namespaces {
+		caches.DefaultNamespaces = map[string]cache.Config{each: {}}
+	}
+	e.manager, err = manager.New(cfg, manager.Options{Scheme: known, Cache: caches, Metrics: metricsserver.Options{BindAddress: "0"}})
+	e.Expect(err).NotTo(HaveOccurred())
+	e.Lookups, err = New(tb.Context(), &process.Clusters{
+		Source: e.manager, Target: e.manager, TargetConfig: cfg, TargetHTTPClient: e.manager.GetHTTPClient(),
+	}, all)
+	e.Expect(err).NotTo(HaveOccurred())
+	if o.cold {
+		return e
+	}
+	ctx, cancel := context.WithCancel(tb.Context())
+	runs := []func(context.Context) error{e.manager.Start}
+	if o.unmanaged {
+		runs = []func(context.Context) error{e.manager.GetCache().Start, e.hvpas.Start}
+	}
+	done := make(chan error, len(runs))
+	for _, run := range runs {
+		go func() { done <- run(ctx) }()
+	}
+	tb.Cleanup(func() {
+		cancel()
+		for range runs {
+			if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+				tb.Errorf("watching ended with: %v", err)
+			}
+		}
+	})
+	return e
+}
+
+// warm waits until everything is in the caches that is on the server now.
+func (e *env) warm() {
+	e.t.Helper()
+	for _, each := range []informer{e.namespaces, e.autoscalers, e.nodes, e.serviceAccounts, e.hvpas.definition} {
+		e.eventually(each.HasSynced).Should(BeTrue())
+	}
+}
+
+func (e *env) eventually(actual any) AsyncAssertion {
+	return e.Eventually(actual).WithTimeout(30 * time.Second).WithPolling(10 * time.Millisecond)
+}
+
+func (e *env) create(objects ...client.Object) {
+	e.t.Helper()
+	for _, object := range objects {
+		e.Expect(e.admin.Create(e.t.Context(), object)).To(Succeed())
+	}
+}
+
+// target is a Deployment of the namespace.
+func (e *env) target(name string) highavailability.Target {
+	return highavailability.Target{Namespace: e.namespace, APIVersion: "apps/v1", Kind: "Deployment", Name: name}
+}
+
+// scaling is what MaxReplicas answers.
+type scaling struct {
+	limit  int32
+	scaled bool
+	err    string
+}
+
+func (e *env) scalingOf(target highavailability.Target) scaling {
+	limit, scaled, err := e.MaxReplicas(e.t.Context(), target)
+	if err != nil {
+		return scaling{limit, scaled, err.Error()}
+	}
+	return scaling{limit, scaled, ""}
+}
+
+func autoscaler(namespace, name, version, kind, of string, limit int32) *autoscalingv2.HorizontalPodAutoscaler {
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: version, Kind: kind, Name: of}, MinReplicas: ptr.To[int32](1), MaxReplicas: limit,
+		},
+	}
+}
+
+// hvpaOf makes an Hvpa that scales a Deployment.
+func hvpaOf(namespace, name, of string, deploy bool, limit int64) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "autoscaling.k8s.io/v1alpha1", "kind": "Hvpa",
+		"metadata": map[string]any{"namespace": namespace, "name": name},
+		"spec": map[string]any{
+			"targetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": of},
+			"hpa":       map[string]any{"deploy": deploy, "template": map[string]any{"spec": map[string]any{"minReplicas": int64(1), "maxReplicas": limit}}},
+		},
+	}}
+}
+
+// hvpaDefinition lets Hvpas be served that may have any fields.
+func hvpaDefinition() *apiextensionsv1.CustomResourceDefinition {
+	anything := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}}
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "hvpas.autoscaling.k8s.io", Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, for tests"}},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "autoscaling.k8s.io", Scope: apiextensionsv1.NamespaceScoped,
+			Names:    apiextensionsv1.CustomResourceDefinitionNames{Kind: "Hvpa", ListKind: "HvpaList", Plural: "hvpas", Singular: "hvpa"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha1", Served: true, Storage: true, Schema: anything}},
+		},
+	}
+}
+
+// serveHvpas returns when Hvpas can be created.
+func (e *env) serveHvpas() {
+	e.t.Helper()
+	e.create(hvpaDefinition())
+	e.t.Cleanup(e.serveNoHvpas)
+	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "autoscaling.k8s.io/v1alpha1", "kind": "HvpaList"}}
+	e.eventually(func() error { return e.admin.List(e.t.Context(), list) }).Should(Succeed())
+}
+
+// serveNoHvpas returns when their definition is gone.
+func (e *env) serveNoHvpas() {
+	e.t.Helper()
+	ctx := context.WithoutCancel(e.t.Context())
+	e.Expect(client.IgnoreNotFound(e.admin.Delete(ctx, hvpaDefinition()))).To(Succeed())
+	e.eventually(func() error { return e.admin.Get(ctx, client.ObjectKeyFromObject(hvpaDefinition()), hvpaDefinition()) }).Should(MatchError(ContainSubstring("not found")))
+}
+
+// user returns a user who may do what the rules say, and the user's name.
+func user(tb testing.TB, admin client.Client, rules ...rbacv1.PolicyRule) (cfg *rest.Config, name string) {
+	tb.Helper()
+	g := NewWithT(tb)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "lookup-"}, Rules: rules}
+	g.Expect(admin.Create(tb.Context(), role)).To(Succeed())
+	g.Expect(admin.Create(tb.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: role.Name}},
+	})).To(Succeed())
+	cfg, err := server(tb).UserConfig(role.Name)
+	g.Expect(err).NotTo(HaveOccurred())
+	return cfg, role.Name
+}
+
+// path is that of a list in the namespace.
+func (e *env) path(group, resource string) string {
+	return fmt.Sprintf("GET %s/namespaces/%s/%s", group, e.namespace, resource)
+}

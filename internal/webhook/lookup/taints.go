@@ -1,0 +1,95 @@
+package lookup
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// taints remembers the last answer about Nodes until one of them changes in a way that counts, because to look at a thousand
+// Nodes for every Pod takes longer than all else that is done for it.
+type taints struct {
+	// changes counts what happened to Nodes.
+	changes atomic.Uint64
+
+	mu sync.Mutex
+	// Guarded by mu: the answer about selector when changes was at.
+	known    bool
+	at       uint64
+	selector map[string]string
+	answer   []corev1.Taint
+}
+
+// handler notes what changes answers. The cache is changed before it hears of it, so that no answer is remembered that is
+// older than the last change that was noted.
+func (t *taints) handler() toolscache.ResourceEventHandler {
+	note := func(any) { t.changes.Add(1) }
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    note,
+		DeleteFunc: note,
+		UpdateFunc: func(before, after any) {
+			one, isNode := before.(*corev1.Node)
+			two, isNodeToo := after.(*corev1.Node)
+			if !isNode || !isNodeToo || !maps.Equal(one.Labels, two.Labels) || !slices.Equal(one.Spec.Taints, two.Spec.Taints) {
+				note(after)
+			}
+		},
+	}
+}
+
+func (t *taints) recall(selector map[string]string) (answer []corev1.Taint, at uint64, known bool) {
+	at = t.changes.Load()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.known || t.at != at || !maps.Equal(t.selector, selector) {
+		return nil, at, false
+	}
+	return slices.Clone(t.answer), at, true
+}
+
+func (t *taints) remember(selector map[string]string, answer []corev1.Taint, at uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known, t.at, t.selector, t.answer = true, at, maps.Clone(selector), slices.Clone(answer)
+}
+
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch,roleName=espalier-webhook-server-target
+
+// Taints implements systemcomponents.Nodes: sorted, each once, without the time when it was added.
+func (l *Lookups) Taints(ctx context.Context, selector map[string]string) ([]corev1.Taint, error) {
+	synced := l.nodes != nil && l.nodes.HasSynced()
+	answer, at, known := l.taints.recall(selector)
+	if synced && known {
+		return answer, nil
+	}
+	list := &corev1.NodeList{}
+	options := []client.ListOption{client.MatchingLabels(selector)}
+	if err := l.list(ctx, l.nodes, list, options, options); err != nil {
+		return nil, err
+	}
+	answer = distinct(list.Items)
+	if synced {
+		l.taints.remember(selector, answer, at)
+	}
+	return answer, nil
+}
+
+// distinct returns the taints of all Nodes, sorted, each once.
+func distinct(nodes []corev1.Node) []corev1.Taint {
+	found := map[corev1.Taint]struct{}{}
+	for i := range nodes {
+		for _, taint := range nodes[i].Spec.Taints {
+			found[corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect}] = struct{}{}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), func(a, b corev1.Taint) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
+	})
+}

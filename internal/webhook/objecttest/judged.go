@@ -1,0 +1,116 @@
+package objecttest
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
+)
+
+// Case is how an object is judged that was made at random.
+type Case[T any] struct {
+	Handler review.Handler
+	Kind    schema.GroupVersionKind
+	Object  Value
+	// Touched are the paths that the handler may change, in which * stands for every index of a list.
+	Touched []string
+	// Want does to an object of the API what the handler shall do to one in JSON. It returns false if it shall be refused.
+	Want func(*T) bool
+}
+
+// Hold requires what holds for all handlers: they survive any object; a patch applies, its result is not changed again, and
+// is the object in all but what may be touched. If an API server could send the object, the result is as wanted.
+func (c Case[T]) Hold(tb testing.TB, bytes []byte) {
+	tb.Helper()
+	g := NewWithT(tb)
+	source := From(bytes)
+	before, err := json.Marshal(c.Object(source))
+	g.Expect(err).NotTo(HaveOccurred())
+	response, after := reviewtest.Handle(tb, c.Handler, &review.Request{
+		UID: "uid", Kind: c.Kind, Namespace: "shop", Operation: review.Create, Object: before,
+	})
+	g.Expect(cmp.Diff(c.untouched(tb, before), c.untouched(tb, after))).To(BeEmpty(), "more than what may be touched is changed of %s", before)
+	if source.Odd() {
+		return
+	}
+	g.Expect(response.Code).NotTo(BeEquivalentTo(http.StatusBadRequest), "%s: %s", response.Message, before)
+	want, got := new(T), new(T)
+	g.Expect(json.Unmarshal(before, want)).To(Succeed(), "%s", before)
+	g.Expect(json.Unmarshal(after, got)).To(Succeed(), "%s", after)
+	g.Expect(response.Allowed).To(Equal(c.Want(want)), "%s: %s", response.Message, before)
+	g.Expect(cmp.Diff(want, got, cmpopts.EquateEmpty())).To(BeEmpty(), "%s", before)
+}
+
+// untouched returns an object without what may be touched, nor what is empty, since that may have been made on the way.
+func (c Case[T]) untouched(tb testing.TB, object []byte) any {
+	tb.Helper()
+	var decoded any
+	NewWithT(tb).Expect(json.Unmarshal(object, &decoded)).To(Succeed())
+	for _, path := range c.Touched {
+		remove(decoded, strings.Split(strings.TrimPrefix(path, "/"), "/"))
+	}
+	return withoutEmpty(decoded)
+}
+
+func remove(from any, path []string) {
+	switch from := from.(type) {
+	case map[string]any:
+		if len(path) == 1 {
+			delete(from, path[0])
+			return
+		}
+		remove(from[path[0]], path[1:])
+	case []any:
+		if path[0] == "*" && len(path) > 1 {
+			for _, item := range from {
+				remove(item, path[1:])
+			}
+		}
+	}
+}
+
+// withoutEmpty drops empty members of objects. Items of lists stay, for their places count.
+func withoutEmpty(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			if kept := withoutEmpty(member); kept == nil {
+				delete(value, name)
+			} else {
+				value[name] = kept
+			}
+		}
+		if len(value) == 0 {
+			return nil
+		}
+	case []any:
+		for i, item := range value {
+			value[i] = withoutEmpty(item)
+		}
+		if len(value) == 0 {
+			return nil
+		}
+	}
+	return value
+}
+
+// Seeds are bytes of which objects with much in them are made, the same each time.
+func Seeds() [][]byte {
+	const count, size = 200, 400
+	random := rand.NewChaCha8([32]byte{})
+	seeds := make([][]byte, count)
+	for i := range seeds[1:] { // the first stays empty
+		seeds[i+1] = make([]byte, size)
+		_, _ = random.Read(seeds[i+1]) // which never fails
+	}
+	return seeds
+}

@@ -1,0 +1,112 @@
+// Package objecttest makes random objects for the fuzz targets of handlers, and holds what every handler must keep to.
+package objecttest
+
+// Source makes values of the bytes of a fuzz target: the same bytes make the same values, and more bytes make more.
+type Source struct {
+	bytes []byte
+	// mayBeOdd is for a quarter of the inputs, since most large objects would be odd otherwise.
+	mayBeOdd, odd bool
+}
+
+// From returns a Source of these bytes.
+func From(bytes []byte) *Source {
+	s := &Source{bytes: bytes}
+	s.mayBeOdd = s.Number(4) == 3
+	return s
+}
+
+// Odd is true if a value was made that no API server sends: of a wrong type, or null in a list or a map. What handlers make
+// of such is theirs to say, as long as they survive it.
+func (s *Source) Odd() bool { return s.odd }
+
+// Number returns one of 0 to below-1; 0 if all bytes are used up.
+func (s *Source) Number(below int) int {
+	if len(s.bytes) == 0 {
+		return 0
+	}
+	next := int(s.bytes[0])
+	s.bytes = s.bytes[1:]
+	return next % below
+}
+
+// Value makes a value.
+type Value func(s *Source) any
+
+// Member is a name in an object.
+type Member struct {
+	Name  string
+	Value Value
+}
+
+// Text is one of the given strings.
+func Text(choices ...string) Value {
+	return func(s *Source) any { return choices[s.Number(len(choices))] }
+}
+
+// Integer is one of the given numbers.
+func Integer(choices ...int64) Value {
+	return func(s *Source) any { return choices[s.Number(len(choices))] }
+}
+
+// Bool is true or false.
+func Bool(s *Source) any { return s.Number(2) == 1 }
+
+// Object has each member or has not, or has it as null, and now and then one that nobody knows.
+func Object(members ...Member) Value {
+	return func(s *Source) any {
+		object := map[string]any{}
+		for _, member := range members {
+			switch kind := s.Number(32); {
+			case kind < 8:
+			case kind < 12:
+				object[member.Name] = nil
+			case kind == 31 && s.mayBeOdd:
+				s.odd = true
+				object[member.Name] = []any{map[string]any{}, "wrong", 3.5, true}[s.Number(4)]
+			default:
+				object[member.Name] = member.Value(s)
+			}
+		}
+		if s.Number(4) == 3 {
+			object["newerField"] = map[string]any{"list": []any{1, "two", nil, map[string]any{"a/b~c": ""}}}
+		}
+		return object
+	}
+}
+
+// One is one of the given values, which nobody may change.
+func One(choices ...any) Value {
+	return func(s *Source) any { return choices[s.Number(len(choices))] }
+}
+
+// List has up to five items of a kind; few are null.
+func List(item Value) Value {
+	return func(s *Source) any {
+		list := make([]any, s.Number(6))
+		for i := range list {
+			list[i] = s.orNull(item)
+		}
+		return list
+	}
+}
+
+// Map has each of the names or has not, with one of the values; few are null.
+func Map(value Value, names ...string) Value {
+	return func(s *Source) any {
+		object := map[string]any{}
+		for _, name := range names {
+			if s.Number(2) == 1 {
+				object[name] = s.orNull(value)
+			}
+		}
+		return object
+	}
+}
+
+func (s *Source) orNull(value Value) any {
+	if s.Number(32) == 31 && s.mayBeOdd {
+		s.odd = true
+		return nil
+	}
+	return value(s)
+}

@@ -1,0 +1,170 @@
+package systemcomponents
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/config"
+)
+
+func TestOfDaemonSet(t *testing.T) {
+	for name, tc := range map[string]struct {
+		owners string
+		want   bool
+	}{
+		"no owner":                             {owners: `null`},
+		"a ReplicaSet":                         {owners: `[{"apiVersion":"apps/v1","kind":"ReplicaSet","controller":true}]`},
+		"a DaemonSet":                          {owners: `[{"apiVersion":"apps/v1","kind":"DaemonSet","name":"proxy","controller":true}]`, want: true},
+		"a DaemonSet that does not control it": {owners: `[{"apiVersion":"apps/v1","kind":"DaemonSet","controller":false}]`},
+		"a DaemonSet that says nothing":        {owners: `[{"apiVersion":"apps/v1","kind":"DaemonSet"}]`},
+		"a DaemonSet that says null":           {owners: `[{"apiVersion":"apps/v1","kind":"DaemonSet","controller":null}]`},
+		"a DaemonSet of another group":         {owners: `[{"apiVersion":"apps.kruise.io/v1alpha1","kind":"DaemonSet","controller":true}]`},
+		"a DaemonSet among others":             {owners: `[null,{"apiVersion":"v1","kind":"Node"},{"apiVersion":"apps/v1","kind":"DaemonSet","controller":true}]`, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(ofDaemonSet(decoded(t, `{"metadata":{"ownerReferences":`+tc.owners+`}}`))).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestPlanSelectsNodes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		object    string
+		configure map[string]string
+		want      string
+	}{
+		"nothing is configured":                   {object: `{"spec":{"nodeSelector":{"a":"b"}}}`},
+		"nothing is configured, nothing is there": {object: `{"spec":{}}`},
+		"nothing but an empty map is configured":  {object: `{"spec":{}}`, configure: map[string]string{}},
+		"no spec":                                 {object: `{}`, configure: map[string]string{"a": "1"}, want: `[{"op":"add","path":"/spec","value":{}},{"op":"add","path":"/spec/nodeSelector","value":{"a":"1"}}]`},
+		"no spec, nothing is configured":          {object: `{}`},
+		"no selector":                             {object: `{"spec":{}}`, configure: map[string]string{"b": "2", "a": "1"}, want: `[{"op":"add","path":"/spec/nodeSelector","value":{"a":"1","b":"2"}}]`},
+		"a selector that is null":                 {object: `{"spec":{"nodeSelector":null}}`, configure: map[string]string{"a": "1"}, want: `[{"op":"add","path":"/spec/nodeSelector","value":{"a":"1"}}]`},
+		"an empty selector":                       {object: `{"spec":{"nodeSelector":{}}}`, configure: map[string]string{"b": "2", "a": "1"}, want: `[{"op":"add","path":"/spec/nodeSelector/a","value":"1"},{"op":"add","path":"/spec/nodeSelector/b","value":"2"}]`},
+		"other labels are kept":                   {object: `{"spec":{"nodeSelector":{"other":"label"}}}`, configure: map[string]string{"worker.gardener.cloud/system-components": "true"}, want: `[{"op":"add","path":"/spec/nodeSelector/worker.gardener.cloud~1system-components","value":"true"}]`},
+		"the configured value wins":               {object: `{"spec":{"nodeSelector":{"a":"0"}}}`, configure: map[string]string{"a": "1"}, want: `[{"op":"add","path":"/spec/nodeSelector/a","value":"1"}]`},
+		"an empty value is added":                 {object: `{"spec":{"nodeSelector":{}}}`, configure: map[string]string{"a": ""}, want: `[{"op":"add","path":"/spec/nodeSelector/a","value":""}]`},
+		"the same value":                          {object: `{"spec":{"nodeSelector":{"a":"1","other":"label"}}}`, configure: map[string]string{"a": "1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			document, err := plan(decoded(t, tc.object), config.SystemComponentsConfigWebhook{PodNodeSelector: tc.configure}, nil).Encode()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(string(document)).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestOverruled(t *testing.T) {
+	want := map[string]string{"b": "2", "a": "1", "c": "3"}
+	for name, tc := range map[string]struct {
+		object string
+		want   []string
+	}{
+		"no spec":            {object: `{}`},
+		"no selector":        {object: `{"spec":{}}`},
+		"other labels":       {object: `{"spec":{"nodeSelector":{"other":"label"}}}`},
+		"the same values":    {object: `{"spec":{"nodeSelector":{"a":"1","b":"2"}}}`},
+		"different values":   {object: `{"spec":{"nodeSelector":{"b":"","a":"0","c":"3"}}}`, want: []string{`spec.nodeSelector: "a" is set to "1" instead of "0"`, `spec.nodeSelector: "b" is set to "2" instead of ""`}},
+		"a value of ours":    {object: `{"spec":{"nodeSelector":{"c":"3"}}}`},
+		"a selector is null": {object: `{"spec":{"nodeSelector":null}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(overruled(decoded(t, tc.object), want)).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestPlanTolerates(t *testing.T) {
+	configured := corev1.Toleration{Key: "c", Operator: "Equal", Value: "v", Effect: "NoExecute"}
+	const wanted = `{"key":"c","operator":"Equal","value":"v","effect":"NoExecute"}`
+	for name, tc := range map[string]struct {
+		tolerations string
+		configured  []corev1.Toleration
+		taints      []corev1.Taint
+		want        string
+	}{
+		"nothing":                     {tolerations: `null`},
+		"nothing is added":            {tolerations: `[{"key":"a"}]`},
+		"none is there":               {tolerations: `null`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations","value":[` + wanted + `]}]`},
+		"an empty list":               {tolerations: `[]`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations","value":[` + wanted + `]}]`},
+		"others precede":              {tolerations: `[{"key":"a"}]`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`},
+		"it is there":                 {tolerations: `[` + wanted + `]`, configured: []corev1.Toleration{configured}},
+		"it is configured twice":      {tolerations: `null`, configured: []corev1.Toleration{configured, configured}, want: `[{"op":"add","path":"/spec/tolerations","value":[` + wanted + `]}]`},
+		"it is there for a time only": {tolerations: `[{"key":"c","operator":"Equal","value":"v","effect":"NoExecute","tolerationSeconds":10}]`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`},
+		"it is there for another time": {
+			tolerations: `[{"key":"c","tolerationSeconds":10}]`, configured: []corev1.Toleration{{Key: "c", TolerationSeconds: ptr.To[int64](0)}},
+			want: `[{"op":"add","path":"/spec/tolerations/-","value":{"key":"c","tolerationSeconds":0}}]`,
+		},
+		"no operator is another than Equal":         {tolerations: `[{"key":"c","value":"v","effect":"NoExecute"}]`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`},
+		"another effect":                            {tolerations: `[{"key":"c","operator":"Equal","value":"v","effect":"NoSchedule"}]`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`},
+		"an absent field is empty":                  {tolerations: `[{"key":"a","value":""},{"key":"a","tolerationSeconds":null}]`, want: `[{"op":"remove","path":"/spec/tolerations/1"}]`},
+		"the Pod has it twice":                      {tolerations: `[{"key":"a","tolerationSeconds":10},{"key":"b"},{"tolerationSeconds":10,"key":"a"}]`, want: `[{"op":"remove","path":"/spec/tolerations/2"}]`},
+		"the Pod has it three times, and others":    {tolerations: `[{"key":"a"},{"key":"a"},{"key":"b"},{"key":"a"},{"key":"b"}]`, configured: []corev1.Toleration{configured}, want: `[{"op":"remove","path":"/spec/tolerations/4"},{"op":"remove","path":"/spec/tolerations/3"},{"op":"remove","path":"/spec/tolerations/1"},{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`},
+		"tolerations that differ in a newer field":  {tolerations: `[{"key":"a","newer":1},{"key":"a","newer":2},{"key":"a"}]`},
+		"tolerations that are equal in a newer one": {tolerations: `[{"key":"a","newer":1},{"newer":1,"key":"a"}]`, want: `[{"op":"remove","path":"/spec/tolerations/1"}]`},
+		"taints, sorted": {
+			tolerations: `[]`,
+			taints: []corev1.Taint{
+				{Key: "b", Value: "2", Effect: "NoSchedule"},
+				{Key: "b", Value: "1", Effect: "PreferNoSchedule"},
+				{Key: "a", Effect: "NoExecute"},
+				{Key: "b", Value: "1", Effect: "NoExecute"},
+				{Key: "b", Value: "2", Effect: "NoSchedule"},
+			},
+			want: `[{"op":"add","path":"/spec/tolerations","value":[` +
+				`{"key":"a","operator":"Exists","effect":"NoExecute"},{"key":"b","operator":"Equal","value":"1","effect":"NoExecute"},` +
+				`{"key":"b","operator":"Equal","value":"1","effect":"PreferNoSchedule"},{"key":"b","operator":"Equal","value":"2","effect":"NoSchedule"}]}]`,
+		},
+		"taints that come and go": {
+			tolerations: `[]`,
+			taints: []corev1.Taint{
+				{Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"},
+				{Key: "node.cloudprovider.kubernetes.io/uninitialized", Effect: "NoSchedule"},
+				{Key: "kubernetes.io/arch", Effect: "NoSchedule"},
+				{Key: "ToBeDeletedByClusterAutoscaler", Effect: "NoSchedule"},
+			},
+		},
+		"taints with similar keys": {
+			tolerations: `[]`,
+			taints:      []corev1.Taint{{Key: "kubernetes.io", Effect: "NoSchedule"}, {Key: "ToBeDeletedByClusterAutoscaler2", Effect: "NoSchedule"}},
+			want:        `[{"op":"add","path":"/spec/tolerations","value":[{"key":"ToBeDeletedByClusterAutoscaler2","operator":"Exists","effect":"NoSchedule"},{"key":"kubernetes.io","operator":"Exists","effect":"NoSchedule"}]}]`,
+		},
+		"a taint that is tolerated": {tolerations: `[{"key":"a","operator":"Exists","effect":"NoExecute"}]`, taints: []corev1.Taint{{Key: "a", Effect: "NoExecute"}}},
+		"a taint that is configured": {
+			tolerations: `[]`, configured: []corev1.Toleration{configured}, taints: []corev1.Taint{{Key: "c", Value: "v", Effect: "NoExecute"}, {Key: "a", Effect: "NoExecute"}},
+			want: `[{"op":"add","path":"/spec/tolerations","value":[` + wanted + `,{"key":"a","operator":"Exists","effect":"NoExecute"}]}]`,
+		},
+		"configured and existing ones are not filtered": {
+			tolerations: `[{"key":"node.kubernetes.io/not-ready","operator":"Exists"}]`, configured: []corev1.Toleration{{Key: "node.kubernetes.io/unreachable", Operator: "Exists"}},
+			want: `[{"op":"add","path":"/spec/tolerations/-","value":{"key":"node.kubernetes.io/unreachable","operator":"Exists"}}]`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			document, err := plan(decoded(t, `{"spec":{"tolerations":`+tc.tolerations+`}}`), config.SystemComponentsConfigWebhook{PodTolerations: tc.configured}, tc.taints).Encode()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(string(document)).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestPlanLeavesTheConfigurationAlone(t *testing.T) {
+	g := NewWithT(t)
+	tolerations := make([]corev1.Toleration, 1, 8)
+	tolerations[0] = corev1.Toleration{Key: "c"}
+	section := config.SystemComponentsConfigWebhook{PodTolerations: tolerations}
+	g.Expect(plan(decoded(t, `{"spec":{}}`), section, []corev1.Taint{{Key: "a"}})).To(HaveLen(1))
+	g.Expect(tolerations[:2]).To(BeComparableTo([]corev1.Toleration{{Key: "c"}, {}}))
+}
+
+func decoded(t *testing.T, object string) pod {
+	t.Helper()
+	found := pod{}
+	NewWithT(t).Expect(review.Decode([]byte(object), &found)).To(Succeed())
+	return found
+}

@@ -1,0 +1,98 @@
+package systemcomponents
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/espalier-dev/espalier/internal/admission/patch"
+)
+
+// toleration is one of a Pod. Others are its fields that nobody knew when this was written: they tell tolerations apart.
+type toleration struct {
+	Key      string                    `json:"key"`
+	Operator corev1.TolerationOperator `json:"operator"`
+	Value    string                    `json:"value"`
+	Effect   corev1.TaintEffect        `json:"effect"`
+	Seconds  *int64                    `json:"tolerationSeconds"`
+	Others   jsontext.Value            `json:",embed"`
+}
+
+// identity is equal for tolerations that say the same.
+type identity struct {
+	key, value, others string
+	operator           corev1.TolerationOperator
+	effect             corev1.TaintEffect
+	limited            bool
+	seconds            int64
+}
+
+func (t toleration) identity() identity {
+	same := identity{key: t.Key, operator: t.Operator, value: t.Value, effect: t.Effect, others: string(t.Others)}
+	if t.Seconds != nil {
+		same.limited, same.seconds = true, *t.Seconds
+	}
+	return same
+}
+
+// tolerate removes tolerations that a Pod has twice, and appends those of the wanted ones that it lacks, in their order.
+func tolerate(changes *patch.Patch, have []toleration, want []corev1.Toleration) {
+	known := make(map[identity]struct{}, len(have)+len(want))
+	var twice []int
+	for i, each := range have {
+		if !learn(known, each) {
+			twice = append(twice, i)
+		}
+	}
+	for _, i := range slices.Backward(twice) { // so that the indexes of the others stay
+		changes.Remove(patch.Pointer("spec", "tolerations", i))
+	}
+	var missing []corev1.Toleration
+	for _, each := range want {
+		if learn(known, toleration{Key: each.Key, Operator: each.Operator, Value: each.Value, Effect: each.Effect, Seconds: each.TolerationSeconds}) {
+			missing = append(missing, each)
+		}
+	}
+	patch.Append(changes, "/spec/tolerations", len(have)-len(twice), missing...)
+}
+
+// learn is true if the toleration was unknown.
+func learn(known map[identity]struct{}, t toleration) bool {
+	before := len(known)
+	known[t.identity()] = struct{}{}
+	return len(known) > before
+}
+
+// tolerationsOf returns what tolerates the taints for ever, sorted, without those that come and go with the state of a node.
+func tolerationsOf(taints []corev1.Taint) []corev1.Toleration {
+	known := map[corev1.Toleration]struct{}{} // none has seconds, so that equal ones are one key
+	for _, taint := range taints {
+		if !temporary(taint.Key) {
+			known[tolerationOf(taint)] = struct{}{}
+		}
+	}
+	tolerations := make([]corev1.Toleration, 0, len(known))
+	for each := range known {
+		tolerations = append(tolerations, each)
+	}
+	slices.SortFunc(tolerations, func(a, b corev1.Toleration) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
+	})
+	return tolerations
+}
+
+func tolerationOf(taint corev1.Taint) corev1.Toleration {
+	operator := corev1.TolerationOpEqual
+	if taint.Value == "" {
+		operator = corev1.TolerationOpExists
+	}
+	return corev1.Toleration{Key: taint.Key, Operator: operator, Value: taint.Value, Effect: taint.Effect}
+}
+
+// temporary is true for taints that Kubernetes and the cluster autoscaler set themselves.
+func temporary(key string) bool {
+	return strings.Contains(key, "kubernetes.io/") || key == "ToBeDeletedByClusterAutoscaler"
+}

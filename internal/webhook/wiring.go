@@ -1,0 +1,90 @@
+// Package webhook puts together what webhook-server serves. It holds no rules of its own.
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/admission/serving"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/internal/webhook/lookup"
+)
+
+// Check returns an error if there is nothing to serve.
+func Check(cfg *config.ResourceManagerConfiguration) error {
+	if !anyEnabled(cfg.Webhooks) {
+		return errors.New("nothing to do: set webhooks.<handler>.enabled: true, or do not run webhook-server")
+	}
+	return nil
+}
+
+// Needs says what the family asks of its connections.
+func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return process.Needs{}, fmt.Errorf("build scheme: %w", err)
+	}
+	return process.Needs{
+		Scheme:        scheme,
+		EveryReplica:  true,
+		TargetCache:   lookup.Cache(lookedUp(cfg.Webhooks)),
+		TargetAccess:  lookup.Requirements(lookedUp(cfg.Webhooks)),
+		WebhookServer: server(cfg),
+	}, nil
+}
+
+func server(cfg *config.ResourceManagerConfiguration) *serving.Server {
+	return serving.New(serving.Options{
+		BindAddress: cfg.Server.Webhooks.BindAddress, Port: cfg.Server.Webhooks.Port, CertDir: cfg.Server.Webhooks.TLS.ServerCertDir,
+		ShutdownDelay: ptr.Deref(cfg.Espalier.Webhooks.ShutdownDelay, metav1.Duration{}).Duration,
+		Clock:         clock.RealClock{}, Log: ctrl.Log.WithName("webhook-server"),
+	})
+}
+
+func lookedUp(w config.Webhooks) lookup.Enabled {
+	return lookup.Enabled{
+		HighAvailability: w.HighAvailabilityConfig.Enabled,
+		SystemComponents: w.SystemComponentsConfig.Enabled,
+		TokenMount:       w.ProjectedTokenMount.Enabled,
+	}
+}
+
+// Add adds the enabled handlers to the manager of the source cluster, which must have been made with Needs.
+func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
+	if err := Check(cfg); err != nil {
+		return err
+	}
+	server, ok := clusters.Source.GetWebhookServer().(*serving.Server)
+	if !ok {
+		return errors.New("the manager was not made with the needs of webhook-server")
+	}
+	found, err := lookup.New(lifetime, clusters, lookedUp(cfg.Webhooks))
+	if err != nil {
+		return fmt.Errorf("prepare look-ups: %w", err)
+	}
+	metrics := review.NewMetrics(registry)
+	for _, each := range endpoints(cfg, clusters, found) {
+		server.Register(each.path, &review.Endpoint{
+			Name: each.name, Mutating: each.mutating, Handler: each.handler, Metrics: metrics,
+			Log: clusters.Source.GetLogger().WithName("webhook"), Clock: clusters.Clock,
+		})
+	}
+	if err := keep(clusters, cfg, registry, server); err != nil {
+		return err
+	}
+	if err := server.AddTo(clusters.Source); err != nil {
+		return fmt.Errorf("add webhook server: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/espalier-dev/espalier/internal/webhook/registrations"
+)
+
+const burst = 10
+
+// figures are those of one load.
+type figures struct {
+	// processor is that of the server for each request, in ms; objects and bytes are its allocations.
+	processor, objects, bytes float64
+	median, tail              time.Duration
+}
+
+// loads measures Pods at two rates, mixed over all handlers for Pods, and the floor beside each.
+func (b *bench) loads(ctx context.Context, s size, recorded map[string][]byte) (bool, error) {
+	if err := b.startFloor(ctx); err != nil {
+		return false, err
+	}
+	mixed := pods(b, recorded)
+	if _, err := b.send(ctx, target{b.server.ID, b.ports.webhooks, b.ports.metrics}, mixed, 500, s.single); err != nil { // warm
+		return false, err
+	}
+	met := true
+	for _, rate := range []int{500, 1500} {
+		floor, err := b.send(ctx, target{b.floor.ID, b.ports.floor, 0}, mixed, rate, s.load)
+		if err != nil {
+			return false, err
+		}
+		written := b.profile(ctx, s, rate)
+		own, err := b.send(ctx, target{b.server.ID, b.ports.webhooks, b.ports.metrics}, mixed, rate, s.load)
+		if err != nil {
+			return false, err
+		}
+		if err := <-written; err != nil {
+			return false, err
+		}
+		fmt.Printf("\nPods at %d requests/s, all %d handlers for Pods in turn, bodies of %d bytes\n", rate, len(mixed), len(mixed[0].body))
+		met = show("processor time of the server for each request, in ms", own.processor, 0.25) && met
+		met = show("median, in ms", milliseconds(own.median), 1.2) && met
+		met = show("99th percentile, in ms", milliseconds(own.tail), 4) && met
+		inform("÷ floor: processor time", own.processor/floor.processor)
+		inform("÷ floor: median", milliseconds(own.median)/milliseconds(floor.median))
+		inform("floor: 99th percentile, in ms", milliseconds(floor.tail))
+		inform("allocated objects for each request", own.objects)
+		inform("allocated KiB for each request", own.bytes/1024)
+	}
+	return met, nil
+}
+
+// handlers measures each handler alone.
+func (b *bench) handlers(ctx context.Context, s size, recorded map[string][]byte) (bool, error) {
+	fmt.Printf("\n%-75s %8s %8s %8s %8s %8s\n", "each handler alone, 1000 requests/s", "CPU ms", "p50 ms", "p99 ms", "objects", "KiB")
+	met := true
+	for _, path := range slices.Sorted(maps.Keys(recorded)) {
+		found, err := b.send(ctx, target{b.server.ID, b.ports.webhooks, b.ports.metrics}, []review{{path, recorded[path]}}, 1000, s.single)
+		if err != nil {
+			return false, err
+		}
+		fmt.Printf("%-75s %8.3f %8.2f %8.2f %8.0f %8.1f\n", path, found.processor, milliseconds(found.median), milliseconds(found.tail), found.objects, found.bytes/1024)
+		met = met && found.processor <= 0.25
+	}
+	return met, nil
+}
+
+// pods are the reviews about Pods.
+func pods(b *bench, recorded map[string][]byte) []review {
+	var found []review
+	for _, each := range registrations.Enabled("", b.cfg.Webhooks, registrations.Own{}) {
+		if each.Rules[0].Resources[0] == "pods" {
+			found = append(found, review{each.Path, recorded[each.Path]})
+		}
+	}
+	return found
+}
+
+// target is a process that is measured. Without metrics there are no allocations.
+type target struct{ pid, port, metrics int }
+
+// send keeps a rate for a time, in bursts, by one client with one connection.
+func (b *bench) send(ctx context.Context, to target, reviews []review, rate int, d time.Duration) (figures, error) {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(b.authority)
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}
+	defer transport.CloseIdleConnections()
+	c := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	if _, err := post(ctx, c, to.port, reviews[0]); err != nil { // opens the connection
+		return figures{}, err
+	}
+	before, err := usageOf(ctx, to)
+	if err != nil {
+		return figures{}, err
+	}
+	latencies, err := bursts(ctx, c, to.port, reviews, rate, d)
+	if err != nil {
+		return figures{}, err
+	}
+	after, err := usageOf(ctx, to)
+	if err != nil {
+		return figures{}, err
+	}
+	slices.Sort(latencies)
+	n := float64(len(latencies))
+	return figures{
+		processor: (after.processor - before.processor).Seconds() * 1000 / n, objects: (after.objects - before.objects) / n, bytes: (after.bytes - before.bytes) / n,
+		median: latencies[len(latencies)/2], tail: latencies[len(latencies)*99/100],
+	}, nil
+}
+
+func bursts(ctx context.Context, c *http.Client, port int, reviews []review, rate int, d time.Duration) ([]time.Duration, error) {
+	count := max(1, int(d.Seconds()*float64(rate)/burst))
+	latencies := make([]time.Duration, count*burst)
+	errs := make([]error, count*burst)
+	every := time.NewTicker(time.Second * burst / time.Duration(rate))
+	defer every.Stop()
+	var running sync.WaitGroup
+	for i := range count {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-every.C:
+		}
+		for j := range burst {
+			running.Go(func() {
+				at := i*burst + j
+				latencies[at], errs[at] = post(ctx, c, port, reviews[at%len(reviews)])
+			})
+		}
+	}
+	running.Wait()
+	return latencies, errors.Join(errs...)
+}
+
+// post sends one review and tells how long the answer took.
+func post(ctx context.Context, c *http.Client, port int, r review) (time.Duration, error) {
+	begin := time.Now()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("https://127.0.0.1:%d%s?timeout=10s", port, r.path), bytes.NewReader(r.body))
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err
+	}
+	if response.ProtoMajor != 2 || !bytes.Contains(answer, []byte(`"allowed":true`)) {
+		return 0, fmt.Errorf("%s by %s: %s", r.path, response.Proto, answer)
+	}
+	return time.Since(begin), nil
+}
+
+func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }

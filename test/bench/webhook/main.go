@@ -1,0 +1,117 @@
+// Command webhook measures webhook-server on a real control plane and prints the figures with their targets:
+//
+//	go run ./test/bench/webhook [-smoke] [-enforce] [-profile file]
+//
+// Reviews are those that the API server itself sends about a Pod of 5 containers with 10 variables each, a Deployment, a
+// HorizontalPodAutoscaler, an EndpointSlice, a Secret and a Worker: it is let call a recorder first. They are then sent to
+// the server, a process of its own with all handlers enabled, by one HTTP/2 client over TLS on loopback, in bursts of ten
+// that share one connection. Processor time is the server's, from the kernel, allocations are from its metrics. Beside it,
+// in the same run, a floor is measured: a server of the same library that reads the same bodies and allows everything.
+//
+// The last part creates Pods through the API server, with and without webhooks in turn.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// size is how much is measured.
+type size struct {
+	autoscalers, namespaces, nodes int
+	// load is how long each rate is kept, single how long each handler is measured alone.
+	load, single time.Duration
+	pods         int
+	// profile is where a profile of the processor under the higher rate goes; empty for none.
+	profile string
+}
+
+func main() {
+	ctrl.SetLogger(logr.Discard()) // what goes wrong comes back as an error
+	klog.SetLogger(logr.Discard())
+	smoke := flag.Bool("smoke", false, "a workload of seconds, to see that everything still works")
+	enforce := flag.Bool("enforce", false, "exit with 1 if a target is missed")
+	profile := flag.String("profile", "", "file for a profile of the server's processor time at the higher rate")
+	floor := flag.String("floor", "", "serve as floor at this address (used by the benchmark itself)")
+	certificates := flag.String("certificates", "", "folder of the floor's certificate")
+	flag.Parse()
+	s := size{autoscalers: 5000, namespaces: 1000, nodes: 1000, load: 20 * time.Second, single: 5 * time.Second, pods: 400}
+	if *smoke {
+		s = size{autoscalers: 50, namespaces: 10, nodes: 10, load: time.Second, single: 300 * time.Millisecond, pods: 20}
+	}
+	s.profile = *profile
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	var met bool
+	var err error
+	if *floor != "" {
+		met, err = true, serveFloor(ctx, *floor, *certificates)
+	} else {
+		met, err = run(ctx, s)
+	}
+	cancel()
+	if err == nil && *enforce && !met {
+		err = errors.New("a target is missed")
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "\nerror: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// run measures everything, and tells whether all targets are met.
+func run(ctx context.Context, s size) (met bool, err error) {
+	b, err := newBench(ctx, s.profile != "")
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	err = b.fill(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	recorded, err := b.record(ctx)
+	if err != nil {
+		return false, err
+	}
+	started, err := b.startServer(ctx)
+	if err != nil {
+		return false, err
+	}
+	met = show("start until ready, in s", started.Seconds(), 2)
+	memory, err := resident(b.server.ID)
+	if err != nil {
+		return false, err
+	}
+	met = show(fmt.Sprintf("memory with %d HPAs, %d namespaces, %d nodes, in MiB", s.autoscalers, s.namespaces, s.nodes), memory, 60) && met
+	loads, err := b.loads(ctx, s, recorded)
+	if err != nil {
+		return false, err
+	}
+	alone, err := b.handlers(ctx, s, recorded)
+	if err != nil {
+		return false, err
+	}
+	pods, err := b.podCreation(ctx, s)
+	return met && loads && alone && pods, err
+}
+
+func inform(what string, value float64) { fmt.Printf("%-75s %8.3f\n", what, value) }
+
+func show(what string, value, target float64) bool {
+	verdict := "met"
+	if value > target {
+		verdict = "NOT MET"
+	}
+	fmt.Printf("%-75s %8.3f   target ≤ %g: %s\n", what, value, target, verdict)
+	return value <= target
+}

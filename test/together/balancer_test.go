@@ -1,0 +1,111 @@
+package together_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// balancer is what a Service is to API servers: it passes each new connection on to a replica that is ready, and leaves
+// connections that are open alone.
+type balancer struct {
+	listener net.Listener
+	mu       sync.Mutex
+	replicas []*replica
+	next     int
+}
+
+// newBalancer listens at a port of loopback.
+func newBalancer(t *testing.T) *balancer {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	b := &balancer{listener: listener}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go b.pass(connection)
+		}
+	}()
+	return b
+}
+
+func (b *balancer) url() string { return "https://" + b.listener.Addr().String() }
+
+// follow asks the replicas again and again whether they are ready, as kubelets and kube-proxy together do.
+func (b *balancer) follow(ctx context.Context, replicas ...*replica) {
+	b.mu.Lock()
+	b.replicas = replicas
+	b.mu.Unlock()
+	go func() {
+		for ctx.Err() == nil {
+			for _, each := range replicas {
+				ready := each.isReady(ctx)
+				b.mu.Lock()
+				each.ready = ready
+				b.mu.Unlock()
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}()
+}
+
+// choose returns where the next connection goes, empty if nobody is ready.
+func (b *balancer) choose() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for range b.replicas {
+		b.next++
+		if each := b.replicas[b.next%len(b.replicas)]; each.ready {
+			return each.address
+		}
+	}
+	return ""
+}
+
+func (b *balancer) pass(from net.Conn) {
+	defer func() { _ = from.Close() }()
+	to, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "tcp", b.choose())
+	if err != nil {
+		return
+	}
+	defer func() { _ = to.Close() }()
+	var copying sync.WaitGroup
+	for _, each := range [][2]net.Conn{{from, to}, {to, from}} {
+		copying.Go(func() {
+			_, _ = io.Copy(each[1], each[0])
+			_ = each[0].Close()
+			_ = each[1].Close()
+		})
+	}
+	copying.Wait()
+}
+
+// isReady asks a replica's readiness probe.
+func (r *replica) isReady(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.probe+"/readyz", http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}

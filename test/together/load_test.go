@@ -1,0 +1,122 @@
+package together_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// load counts what is asked while it runs, and what of it fails.
+type load struct {
+	asked, failed atomic.Int64
+	mu            sync.Mutex
+	failures      []string
+	cancel        context.CancelFunc
+	running       sync.WaitGroup
+}
+
+// note counts a request.
+func (l *load) note(err error) {
+	l.asked.Add(1)
+	if err == nil {
+		return
+	}
+	l.failed.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.failures) < 5 {
+		l.failures = append(l.failures, err.Error())
+	}
+}
+
+// end stops asking, and returns the counts once everything is answered.
+func (l *load) end() (asked, failed int64) {
+	l.cancel()
+	l.running.Wait()
+	return l.asked.Load(), l.failed.Load()
+}
+
+// reviewOfAPod is what an API server would send.
+const reviewOfAPod = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","kind":{"group":"","version":"v1","kind":"Pod"},` +
+	`"resource":{"group":"","version":"v1","resource":"pods"},"namespace":"a","operation":"CREATE","object":{"kind":"Pod","apiVersion":"v1","metadata":{},"spec":{"containers":[{"name":"c"}]}}}}`
+
+// post sends 500 reviews a second to a URL, by a client that is made anew for each whenever clientOf returns another.
+func post(t *testing.T, url string, clientOf func() *http.Client) *load {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &load{cancel: cancel}
+	l.running.Go(func() {
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			for range 10 {
+				l.running.Go(func() { l.note(postOne(t.Context(), clientOf(), url)) })
+			}
+		}
+	})
+	return l
+}
+
+func postOne(ctx context.Context, c *http.Client, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(reviewOfAPod))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && !strings.Contains(string(answer), `"patchType":"JSONPatch"`) {
+		err = fmt.Errorf("%d %s", response.StatusCode, answer)
+	}
+	return err
+}
+
+// create lets an API server create Pods, without storing them, one after the other by each of some clients.
+func create(t *testing.T, c client.Client, namespace string, clients int) *load {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &load{cancel: cancel}
+	for range clients {
+		l.running.Go(func() {
+			for ctx.Err() == nil {
+				l.note(createOne(t.Context(), c, namespace))
+			}
+		})
+	}
+	return l
+}
+
+func createOne(ctx context.Context, c client.Client, namespace string) error {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "a-", Namespace: namespace},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}}},
+	}
+	if err := c.Create(ctx, pod, client.DryRunAll); err != nil {
+		return err
+	}
+	if pod.Spec.SecurityContext == nil || pod.Spec.SecurityContext.SeccompProfile == nil {
+		return fmt.Errorf("the Pod was created without a seccomp profile")
+	}
+	return nil
+}

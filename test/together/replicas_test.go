@@ -1,0 +1,133 @@
+package together_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
+	"github.com/espalier-dev/espalier/test/binary"
+)
+
+// replica is a process of the built webhook-server.
+type replica struct {
+	// address is where it serves, probe where it says whether it is ready.
+	address, probe string
+	command        *exec.Cmd
+	// ready is what the balancer knows; it holds the lock.
+	ready bool
+}
+
+// pair is two replicas behind one address, which an API server calls about the Pods of a namespace.
+type pair struct {
+	*webhooktest.Env
+	balancer *balancer
+	replicas [2]*replica
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	g := NewWithT(t)
+	server := filepath.Join(t.TempDir(), "webhook-server")
+	built, err := exec.CommandContext(t.Context(), "go", "build", "-o", server, "../../cmd/webhook-server").CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred(), string(built))
+	p := &pair{Env: &webhooktest.Env{CertDir: t.TempDir()}, balancer: newBalancer(t)}
+	p.CA = webhooktest.Certify(t, p.CertDir)
+	p.URL, p.HTTP = p.balancer.url(), webhooktest.Client(t, p.CA)
+	p.Env.Env = binary.New(t, webhooktest.Binary(), binary.Options{Config: "webhooks: {seccompProfile: {enabled: true}}\n", Stopped: true})
+	for i := range p.replicas {
+		p.replicas[i] = p.start(server)
+	}
+	p.balancer.follow(t.Context(), p.replicas[0], p.replicas[1])
+	p.Eventually(func() []bool {
+		return []bool{p.replicas[0].isReady(p.Ctx), p.replicas[1].isReady(p.Ctx)}
+	}, binary.Patience, "50ms").Should(Equal([]bool{true, true}))
+	p.Eventually(p.balancer.choose, binary.Patience, "10ms").ShouldNot(BeEmpty())
+	p.Register(webhooktest.Options{Flavor: config.FlavorGardenerRuntime})
+	return p
+}
+
+// start runs a process of the server under the rights that it ships.
+func (p *pair) start(server string) *replica {
+	p.T.Helper()
+	dir := p.T.TempDir()
+	ports := [3]int{webhooktest.FreePort(p.T), webhooktest.FreePort(p.T), webhooktest.FreePort(p.T)}
+	text := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
+kind: ResourceManagerConfiguration
+sourceClientConnection: {kubeconfig: %q}
+leaderElection: {leaderElect: false}
+server:
+  healthProbes: {bindAddress: 127.0.0.1, port: %d}
+  metrics: {bindAddress: 127.0.0.1, port: %d}
+  webhooks: {bindAddress: 127.0.0.1, port: %d, tls: {serverCertDir: %q}}
+webhooks: {seccompProfile: {enabled: true}}
+`, filepath.Join(dir, "kubeconfig"), ports[0], ports[1], ports[2], p.CertDir)
+	p.Expect(os.WriteFile(filepath.Join(dir, "kubeconfig"), p.Kubeconfigs.Source, 0o600)).To(Succeed())
+	p.Expect(os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(text), 0o600)).To(Succeed())
+	r := &replica{
+		address: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[2])), probe: "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])),
+		command: exec.Command(server, "--config="+filepath.Join(dir, "config.yaml")),
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	p.Expect(err).NotTo(HaveOccurred())
+	r.command.Stdout, r.command.Stderr = log, log
+	p.Expect(r.command.Start()).To(Succeed())
+	p.T.Cleanup(func() {
+		_ = r.command.Process.Kill()
+		_ = r.command.Wait()
+		_ = log.Close()
+		if content, err := os.ReadFile(log.Name()); err == nil && p.T.Failed() {
+			p.T.Logf("log of the server at %s:\n%s", r.address, content)
+		}
+	})
+	return r
+}
+
+// both asks in two ways at once: as an API server does, and as many times as the benchmark does.
+func (p *pair) both() (direct, through *load) {
+	p.T.Helper()
+	direct = post(p.T, p.URL+"/webhooks/seccomp-profile", func() *http.Client { return p.HTTP })
+	return direct, create(p.T, p.Target, p.Namespace, 2)
+}
+
+func TestAReplicaThatIsStoppedUnderLoadFailsNoRequest(t *testing.T) {
+	p := newPair(t)
+	direct, through := p.both()
+	time.Sleep(time.Second) // under load
+	p.Expect(p.replicas[0].command.Process.Signal(syscall.SIGTERM)).To(Succeed())
+	p.Expect(p.replicas[0].command.Wait()).To(Succeed(), "it ends by itself, without error")
+	time.Sleep(time.Second)
+	for name, l := range map[string]*load{"posted": direct, "through the API server": through} {
+		asked, failed := l.end()
+		t.Logf("%s: %d requests, %d failed", name, asked, failed)
+		p.Expect(asked).To(BeNumerically(">", 100))
+		p.Expect(failed).To(BeZero(), "%v", l.failures)
+	}
+}
+
+func TestOfAReplicaThatIsKilledOnlyRequestsInFlightFail(t *testing.T) {
+	p := newPair(t)
+	direct, through := p.both()
+	time.Sleep(time.Second) // under load
+	p.Expect(p.replicas[0].command.Process.Kill()).To(Succeed())
+	_ = p.replicas[0].command.Wait()
+	p.Eventually(func() bool { return p.replicas[0].isReady(p.Ctx) }, binary.Patience, "10ms").Should(BeFalse())
+	time.Sleep(200 * time.Millisecond) // the balancer asks four times in this
+	before := direct.failed.Load() + through.failed.Load()
+	asked := direct.asked.Load() + through.asked.Load()
+	p.Eventually(func() int64 { return direct.asked.Load() + through.asked.Load() }, binary.Patience, "50ms").Should(BeNumerically(">", asked+500))
+	directAsked, directFailed := direct.end()
+	throughAsked, throughFailed := through.end()
+	t.Logf("killed: of %d posted %d failed, of %d through the API server %d", directAsked, directFailed, throughAsked, throughFailed)
+	p.Expect(directFailed+throughFailed).To(Equal(before), "requests failed after the balancer had noticed: %v %v", direct.failures, through.failures)
+}

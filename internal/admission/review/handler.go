@@ -50,16 +50,19 @@ var bodies = sync.Pool{New: func() any { return &bytes.Buffer{} }} //nolint:goch
 // keep is the largest buffer that is kept for the next request, in bytes.
 const keep = 256 << 10
 
+// release keeps a buffer for the next request.
+func release(buffer *bytes.Buffer) {
+	if buffer.Cap() <= keep {
+		bodies.Put(buffer)
+	}
+}
+
 // ServeHTTP implements http.Handler. The status is 200 whatever the verdict, and 400 if there is nothing to judge.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin := e.Clock.Now()
 	body := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	body.Reset()
-	defer func() {
-		if body.Cap() <= keep {
-			bodies.Put(body)
-		}
-	}()
+	defer release(body)
 	found, err := readReview(r, body)
 	var response Response
 	status := http.StatusOK

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -55,11 +56,20 @@ var errNoContent = errors.New("there is no content to decode")
 // lenient reads JSON as API servers do: the last of equal names counts, and any bytes may be in strings.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) //nolint:gochecknoglobals // a constant, if Go had such
 
-// Decode reads of an object what into has fields for, and skips the rest. Null is read as absent. The error names the path
-// of what has the wrong type.
+// Decode reads of an object what into, a pointer, has fields for, and skips the rest. Null is read as absent. The error
+// names the field that has the wrong type. What is skipped is not looked at: it is valid JSON in every Request that comes
+// from an Endpoint.
 func Decode(object []byte, into any) error {
+	object = bytes.TrimLeft(object, " \t\r\n")
 	if len(object) == 0 {
 		return errNoContent
+	}
+	buffer := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	defer release(buffer)
+	buffer.Reset()
+	if kept, ok := prune(buffer.AvailableBuffer(), object, shapeFor(reflect.TypeOf(into))); ok {
+		_, _ = buffer.Write(kept) // keeps what has grown for the next one
+		object = kept
 	}
 	return reworded(json.Unmarshal(object, into, lenient))
 }

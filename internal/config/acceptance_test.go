@@ -142,7 +142,8 @@ espalier:
       url: https://d:1
       authorityValidity: 2h
       certificateValidity: 1h
-      flavor: gardener-shoot
+      excludedNamespaces: [e]
+      flavor: standalone
 `
 
 func TestAcceptance4DefaultsNeverOverwriteWhatIsSet(t *testing.T) {

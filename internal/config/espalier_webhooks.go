@@ -51,6 +51,9 @@ type EspalierSelfManagedWebhooks struct {
 	// that. At least 1m, default 365 and 90 days; a certificate never outlives its authority.
 	AuthorityValidity   *metav1.Duration `json:"authorityValidity,omitempty"`
 	CertificateValidity *metav1.Duration `json:"certificateValidity,omitempty"`
+	// ExcludedNamespaces are namespaces that no webhook is called about, besides kube-system and the server's own; flavour
+	// standalone only.
+	ExcludedNamespaces []string `json:"excludedNamespaces,omitempty"`
 	// Flavor is who the configurations are for: standalone (any cluster; default), gardener-runtime or gardener-shoot.
 	Flavor string `json:"flavor,omitempty"`
 }
@@ -109,6 +112,14 @@ func validateSelfManagedWebhooks(c EspalierSelfManagedWebhooks, at *field.Path) 
 		if each.validity != nil && each.validity.Duration < minCertificateValidity {
 			errs = append(errs, field.Invalid(at.Child(each.child), each.validity.Duration.String(), "must be at least "+minCertificateValidity.String()))
 		}
+	}
+	for i, namespace := range c.ExcludedNamespaces {
+		for _, problem := range validation.IsDNS1123Label(namespace) {
+			errs = append(errs, field.Invalid(at.Child("excludedNamespaces").Index(i), namespace, problem))
+		}
+	}
+	if len(c.ExcludedNamespaces) > 0 && c.Flavor != FlavorStandalone {
+		errs = append(errs, field.Forbidden(at.Child("excludedNamespaces"), "only flavor standalone selects namespaces by their names"))
 	}
 	if flavors := []string{FlavorStandalone, FlavorGardenerRuntime, FlavorGardenerShoot}; !slices.Contains(flavors, c.Flavor) {
 		errs = append(errs, field.NotSupported(at.Child("flavor"), c.Flavor, flavors))

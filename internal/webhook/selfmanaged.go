@@ -36,21 +36,29 @@ func keep(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, 
 	if own.URL == "" && !clusters.Same {
 		return errors.New("espalier.webhooks.selfManaged: the API server of the target cannot reach a Service of the source; set espalier.webhooks.selfManaged.url")
 	}
-	hosts, err := hosts(own, clusters.OwnNamespace)
+	hosts, err := hostsOf(own, clusters.OwnNamespace)
 	if err != nil {
 		return err
 	}
 	unlimited := rest.CopyConfig(clusters.Source.GetConfig()) // a lease must not wait behind other requests
 	unlimited.QPS, unlimited.RateLimiter = -1, nil
+	served := registrations.Own{Name: own.ConfigurationName, ServiceName: own.ServiceName, URL: own.URL, Excluded: own.ExcludedNamespaces}
+	if clusters.Same {
+		served.Namespace = clusters.OwnNamespace
+	}
+	address, err := outside(own, hosts[0])
+	if err != nil {
+		return err
+	}
+	log := clusters.Source.GetLogger().WithName("certificates")
+	reached := &reachable{server: server, serverName: hosts[0], bindAddress: cfg.Server.Webhooks.BindAddress, outside: address, clock: clusters.Clock, log: log}
 	keeper, err := certificates.New(certificates.Options{
 		Own:       certificates.Connection{Config: unlimited, HTTPClient: clusters.Source.GetHTTPClient()},
 		Called:    certificates.Connection{Config: clusters.TargetConfig, HTTPClient: clusters.TargetHTTPClient},
 		Namespace: clusters.OwnNamespace, SecretName: own.SecretName, Hosts: hosts,
 		AuthorityValidity: own.AuthorityValidity.Duration, CertificateValidity: own.CertificateValidity.Duration,
-		Configurations: registrations.Configurations(own.Flavor, cfg.Webhooks, registrations.Own{
-			Name: own.ConfigurationName, Namespace: clusters.OwnNamespace, ServiceName: own.ServiceName, URL: own.URL,
-		}),
-		Clock: clusters.Clock, Log: clusters.Source.GetLogger().WithName("certificates"), Registry: registry,
+		Configurations: registrations.Configurations(own.Flavor, cfg.Webhooks, served),
+		Reachable:      reached.ask, Clock: clusters.Clock, Log: log, Registry: registry,
 	})
 	if err != nil {
 		return fmt.Errorf("keep certificates: %w", err)
@@ -62,8 +70,8 @@ func keep(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, 
 	return nil
 }
 
-// hosts returns what API servers call the server.
-func hosts(own *config.EspalierSelfManagedWebhooks, namespace string) ([]string, error) {
+// hostsOf returns what API servers call the server.
+func hostsOf(own *config.EspalierSelfManagedWebhooks, namespace string) ([]string, error) {
 	if own.URL == "" {
 		return certificates.ServiceHosts(namespace, own.ServiceName), nil
 	}

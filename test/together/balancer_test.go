@@ -2,6 +2,7 @@ package together_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -12,8 +13,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// balancer is what a Service is to API servers: it passes each new connection on to a replica that is ready, and leaves
-// connections that are open alone.
+// balancer is what a Service is to API servers: it passes each new connection on to a replica that is ready, to the other one
+// if that does not take it, and leaves connections that are open alone.
 type balancer struct {
 	listener net.Listener
 	mu       sync.Mutex
@@ -63,26 +64,56 @@ func (b *balancer) follow(ctx context.Context, replicas ...*replica) {
 	}()
 }
 
-// choose returns where the next connection goes, empty if nobody is ready.
-func (b *balancer) choose() string {
+// choose returns where the next connection goes, nil if nobody is ready but for one that is of no use.
+func (b *balancer) choose(useless *replica) *replica {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for range b.replicas {
 		b.next++
-		if each := b.replicas[b.next%len(b.replicas)]; each.ready {
-			return each.address
+		if each := b.replicas[b.next%len(b.replicas)]; each.ready && each != useless {
+			return each
 		}
 	}
-	return ""
+	return nil
+}
+
+// dial connects to a replica.
+func (b *balancer) dial() (net.Conn, *replica, error) {
+	err := errors.New("nobody is ready")
+	var chosen *replica
+	for range b.replicas {
+		if chosen = b.choose(chosen); chosen == nil {
+			break
+		}
+		var to net.Conn
+		if to, err = (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "tcp", chosen.address); err == nil {
+			return to, chosen, nil
+		}
+	}
+	return nil, nil, err
+}
+
+// busiest waits until both replicas have connections, and returns the one that has more, and the other.
+func (b *balancer) busiest(g Gomega) (busy, other *replica) {
+	g.Eventually(func() bool {
+		return b.replicas[0].connections.Load() > 0 && b.replicas[1].connections.Load() > 0
+	}, 20*time.Second, 10*time.Millisecond).Should(BeTrue(), "a replica has no connection")
+	busy, other = b.replicas[0], b.replicas[1]
+	if other.connections.Load() > busy.connections.Load() {
+		busy, other = other, busy
+	}
+	return busy, other
 }
 
 func (b *balancer) pass(from net.Conn) {
 	defer func() { _ = from.Close() }()
-	to, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "tcp", b.choose())
+	to, chosen, err := b.dial()
 	if err != nil {
 		return
 	}
 	defer func() { _ = to.Close() }()
+	chosen.connections.Add(1)
+	defer chosen.connections.Add(-1)
 	var copying sync.WaitGroup
 	for _, each := range [][2]net.Conn{{from, to}, {to, from}} {
 		copying.Go(func() {

@@ -18,15 +18,18 @@ import (
 
 // load counts what is asked while it runs, and what of it fails.
 type load struct {
-	asked, failed atomic.Int64
-	mu            sync.Mutex
-	failures      []string
-	cancel        context.CancelFunc
-	running       sync.WaitGroup
+	asked, failed, inFlight atomic.Int64
+	mu                      sync.Mutex
+	failures                []string
+	cancel                  context.CancelFunc
+	running                 sync.WaitGroup
 }
 
-// note counts a request.
-func (l *load) note(err error) {
+// one sends a request, and counts it.
+func (l *load) one(send func() error) {
+	l.inFlight.Add(1)
+	defer l.inFlight.Add(-1)
+	err := send()
 	l.asked.Add(1)
 	if err == nil {
 		return
@@ -65,7 +68,7 @@ func post(t *testing.T, url string, clientOf func() *http.Client) *load {
 			case <-ticker.C:
 			}
 			for range 10 {
-				l.running.Go(func() { l.note(postOne(t.Context(), clientOf(), url)) })
+				l.running.Go(func() { l.one(func() error { return postOne(t.Context(), clientOf(), url) }) })
 			}
 		}
 	})
@@ -100,7 +103,7 @@ func create(t *testing.T, c client.Client, namespace string, clients int) *load 
 	for range clients {
 		l.running.Go(func() {
 			for ctx.Err() == nil {
-				l.note(createOne(t.Context(), c, namespace))
+				l.one(func() error { return createOne(t.Context(), c, namespace) })
 			}
 		})
 	}

@@ -110,6 +110,7 @@ func TestRotationUnderLoadFailsNoRequest(t *testing.T) {
 	for name, l := range map[string]*load{"posted": direct, "through the API server": through} {
 		asked, failed := l.end()
 		t.Logf("%s: %d requests, %d failed, while the bundle changed %d times", name, asked, failed, r.bundles-1)
+		r.Expect(asked).To(BeNumerically(">", 0))
 		r.Expect(failed).To(BeZero(), "%v", l.failures)
 	}
 }

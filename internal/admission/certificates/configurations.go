@@ -48,16 +48,29 @@ func (k *Keeper) readConfigurations(ctx context.Context) ([]client.Object, error
 	return live, nil
 }
 
-// distribute writes the configurations that differ, over what was read of them, and returns how many it has written.
+// distribute writes the configurations that differ, over what was read of them, and returns how many it has written. Those
+// that would get their first webhooks wait until the server can be reached; the error wraps errUnreachable then.
 func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []client.Object) (written int, err error) {
 	wanted := k.options.Configurations(bundle)
 	if len(wanted) != len(live) {
 		return 0, fmt.Errorf("keep webhook configurations: there are %d with a bundle, and %d without", len(wanted), len(live))
 	}
+	reach := k.reach(ctx, bundle)
+	var waiting error
 	for i, object := range wanted {
 		want, err := newConfiguration(object)
 		if err != nil {
 			return written, err
+		}
+		begins, err := want.begins(live[i])
+		if err != nil {
+			return written, err
+		}
+		if begins {
+			if unreachable := reach(); unreachable != nil {
+				waiting = unreachable
+				continue
+			}
 		}
 		changed, err := k.write(ctx, want, live[i])
 		if changed {
@@ -67,7 +80,7 @@ func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []client.Ob
 			return written, fmt.Errorf("write %s %q: %w", want.kind, want.name, err)
 		}
 	}
-	return written, nil
+	return written, waiting
 }
 
 // write makes one configuration as it is wanted. It fails with a conflict if somebody has changed it since it was read.

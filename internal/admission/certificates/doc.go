@@ -24,7 +24,8 @@
 //
 // After each of them the configurations get the bundle that belongs to it. "use" waits until every configuration has been
 // seen with the bundle A, B, and for the settle time after that, in which API servers learn of it. "forget" waits until
-// the last certificate signed by A has expired: a replica that is cut off from its API server may serve it until then. The
+// the last certificate that A has ever signed has expired: a replica that is cut off from its API server may serve it until
+// then, even if validities were shortened since, so the Secret tells when that is. The
 // order of a bundle is by age, so that "use" changes no configuration. A certificate that expires earlier than its
 // authority is replaced in one write ("renew"), since nobody needs to learn of it.
 //
@@ -37,6 +38,19 @@
 //     those that differ. The settle time starts again, because nobody knows how much of it has gone.
 //   - after "use": replicas serve the one certificate or the other, and the bundle has both.
 //   - after "forget": the bundle still has A, which does no harm until it is written.
+//
+// # The first start
+//
+// A configuration gets its first webhooks when the server can be reached with what it serves (Options.Reachable): until then
+// they would refuse everything that they match, and maybe what the server needs to become reachable.
+//
+// # Clocks
+//
+// Whatever is issued begins an hour in the past, for those whose clocks are late. A clock that was far ahead, and goes back,
+// leaves an authority or a certificate behind that is not valid yet. It is replaced as an expired one is; a replica that
+// remembers a state with a valid authority stores that again. The authority that is replaced stays in the bundle for as long
+// as a certificate lives, because the wrong clock may be ours: other replicas serve the newest certificate that is valid
+// by their own clocks. A replica that has none refuses connections, and is not ready.
 //
 // # What others do to our objects
 //

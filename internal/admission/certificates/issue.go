@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// backdated is how far what is issued begins in the past, for API servers whose clocks are late.
-const backdated = time.Minute
+// maxBackdated is how far what is issued begins in the past, for API servers whose clocks are late: an hour, or as long as it
+// is valid from now on if that is less.
+const maxBackdated = time.Hour
 
 const (
 	certificateBlock = "CERTIFICATE"
@@ -31,8 +32,11 @@ type pair struct {
 	key         *ecdsa.PrivateKey
 }
 
-// issued is when the pair was made.
-func (p pair) issued() time.Time { return p.certificate.NotBefore.Add(backdated) }
+// issued is when the pair was made. What lasts for less than twice of maxBackdated, all in all, began half of that before.
+func (p pair) issued() time.Time {
+	whole := p.certificate.NotAfter.Sub(p.certificate.NotBefore)
+	return p.certificate.NotBefore.Add(min(maxBackdated, whole/2))
+}
 
 // lifetime is how long the pair was made to be valid.
 func (p pair) lifetime() time.Duration { return p.certificate.NotAfter.Sub(p.issued()) }
@@ -95,6 +99,7 @@ func newTemplate(now, end time.Time) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("choose serial number: %w", err)
 	}
+	backdated := min(maxBackdated, end.Sub(now))
 	return &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-backdated).UTC(), NotAfter: end.UTC()}, nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -62,6 +61,11 @@ type Options struct {
 	// Names and number must not depend on the bundle. The list of webhooks of each is wholly ours: what else is in it is
 	// removed. One without webhooks is emptied if it exists, and not created.
 	Configurations func(caBundle []byte) []client.Object
+	// Reachable says whether API servers can reach a server that serves with a certificate of the bundle; see Dial. It is
+	// asked before a configuration gets its first webhooks, which would refuse what they match while nobody answers. An
+	// error delays that: it is asked again every second. Configurations that have webhooks are written without asking.
+	// Nil for always.
+	Reachable func(ctx context.Context, caBundle []byte) error
 	// Clock is what validity is measured by.
 	Clock clock.Clock
 	// Log gets every change.
@@ -80,8 +84,8 @@ type Keeper struct {
 	lock    resourcelock.Interface
 	metrics *metrics
 
-	// current is what is served: the last readable content of the Secret.
-	current atomic.Pointer[state]
+	// known is what is served: the readable contents of the Secret, the last one first.
+	known memory
 	// changed gets a value when something that is kept may have changed.
 	changed chan struct{}
 
@@ -119,13 +123,22 @@ func New(options Options) (*Keeper, error) {
 	}, nil
 }
 
-// GetCertificate returns the certificate to serve; an error until the Secret was read.
+// GetCertificate returns the certificate to serve: the newest that is valid. It is an error if there is none, as until the
+// Secret was read: nobody would trust what is shown.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	s := k.current.Load()
-	if s == nil {
+	now := k.options.Clock.Now()
+	newest := k.known.newest()
+	if newest == nil {
 		return nil, fmt.Errorf("there is no certificate in Secret %s/%s yet", k.options.Namespace, k.options.SecretName)
 	}
-	return &s.served, nil
+	if !valid(newest.serving.certificate, now) {
+		k.signal() // The clock was changed; nothing else tells the loop.
+	}
+	if s := k.known.servable(now); s != nil {
+		return &s.served, nil
+	}
+	return nil, fmt.Errorf("the certificate in Secret %s/%s is not valid now, but from %s to %s", k.options.Namespace, k.options.SecretName,
+		newest.serving.certificate.NotBefore.Format(time.RFC3339), newest.serving.certificate.NotAfter.Format(time.RFC3339))
 }
 
 // NeedLeaderElection says that every replica reads the Secret. Who writes is decided by a lease of the Keeper's own.
@@ -146,14 +159,14 @@ func (k *Keeper) Start(ctx context.Context) error {
 // adoptFirst serves what the Secret holds before the watch has told of it. Later on only the watch does: it never goes back
 // to something older.
 func (k *Keeper) adoptFirst(s *state) {
-	if k.current.Load() == nil {
+	if k.known.newest() == nil {
 		k.adopt(s)
 	}
 }
 
 // adopt serves what the Secret holds.
 func (k *Keeper) adopt(s *state) {
-	before := k.current.Swap(s)
+	before := k.known.add(s)
 	k.metrics.use(s)
 	if before == nil || !before.serving.certificate.Equal(s.serving.certificate) {
 		k.options.Log.Info("Serving with a certificate", "serial", s.serving.certificate.SerialNumber.Text(16), "expires", s.serving.certificate.NotAfter)

@@ -47,6 +47,9 @@ func (k *Keeper) lead(ctx context.Context) {
 			return
 		case err == nil:
 			retry = minRetry
+		case errors.Is(err, errUnreachable):
+			k.options.Log.Info("Webhook configurations are not created yet; trying again", "reason", err.Error(), "after", reachableRetry.String())
+			wait, retry = reachableRetry, minRetry
 		default:
 			if isConflict(err) {
 				k.options.Log.V(1).Info("Somebody else was faster", "reason", err.Error())
@@ -145,7 +148,8 @@ func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 
 // examine returns what is known. A Secret of ours that cannot be read counts as none; a foreign one is an error.
 func (k *Keeper) examine(secret *corev1.Secret) (facts, error) {
-	found := facts{remembered: k.current.Load(), now: k.options.Clock.Now()}
+	now := k.options.Clock.Now()
+	found := facts{remembered: k.known.trustworthy(now), now: now}
 	if secret == nil {
 		return found, nil
 	}

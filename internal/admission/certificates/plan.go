@@ -22,7 +22,7 @@ type rules struct {
 type facts struct {
 	// state is what the Secret holds; nil if it does not exist or cannot be read.
 	state *state
-	// remembered is what this process has served last; nil if nothing.
+	// remembered is the newest that this process has read whose authority is valid; nil if there is none.
 	remembered *state
 	// distributed is since when every configuration holds the bundle of the state; zero if not all do.
 	distributed time.Time
@@ -39,7 +39,7 @@ const (
 	// create makes an authority and a certificate: there is nothing that anybody could trust.
 	create change = "create"
 	// restore stores again what was served until somebody deleted or broke the Secret, and announces a new authority: who
-	// deletes it wants a new one.
+	// deletes it wants a new one. So it does with what was served until a clock that is wrong has led to a new authority.
 	restore change = "restore"
 	// announce makes the next authority, which is trusted from then on, but not used.
 	announce change = "announce"
@@ -55,14 +55,22 @@ const (
 func (r rules) next(f facts) (change, time.Time) {
 	s := f.state
 	switch {
-	case s == nil && f.remembered != nil && valid(f.remembered.authority.certificate, f.now):
+	case s != nil && valid(s.authority.certificate, f.now):
+		return r.proceed(f)
+	case f.remembered != nil && valid(f.remembered.authority.certificate, f.now):
 		return restore, time.Time{}
-	case s == nil || !valid(s.authority.certificate, f.now):
-		return create, time.Time{}
+	}
+	return create, time.Time{}
+}
+
+// proceed returns what is next under an authority that is valid.
+func (r rules) proceed(f facts) (change, time.Time) {
+	s := f.state
+	switch {
 	case s.next == nil && reached(f.now, s.authority.due(r.authority)):
 		return announce, time.Time{}
-	case s.next != nil && reached(f.now, s.next.due(r.authority)):
-		return announce, time.Time{} // It never became trusted everywhere, and is old by now.
+	case s.next != nil && (reached(f.now, s.next.due(r.authority)) || !valid(s.next.certificate, f.now)):
+		return announce, time.Time{} // It never became trusted everywhere, and is old by now; or it is of a time to come.
 	case s.next != nil && !f.distributed.IsZero() && reached(f.now, f.distributed.Add(r.settle)):
 		return use, time.Time{}
 	case r.mustRenew(s, f.now):
@@ -75,7 +83,7 @@ func (r rules) next(f facts) (change, time.Time) {
 
 // mustRenew says whether the certificate is old or for other hosts, and a new one would be better.
 func (r rules) mustRenew(s *state, now time.Time) bool {
-	if !r.covers(s.serving.certificate) {
+	if !r.covers(s.serving.certificate) || now.Before(s.serving.certificate.NotBefore) {
 		return true
 	}
 	// Towards the end of an authority, renewing changes nothing.
@@ -110,12 +118,14 @@ func (r rules) nextLook(f facts) time.Time {
 func (r rules) carryOut(c change, f facts) (*state, error) {
 	switch c {
 	case create:
-		return r.create(f.now)
+		return r.create(f)
 	case restore:
-		if f.remembered.next != nil {
-			return f.remembered, nil
+		after := *f.remembered
+		r.distrustLater(&after, f)
+		if after.next != nil {
+			return &after, nil
 		}
-		return r.announce(*f.remembered, f.now)
+		return r.announce(after, f.now)
 	case announce:
 		return r.announce(*f.state, f.now)
 	case use:
@@ -131,12 +141,25 @@ func (r rules) carryOut(c change, f facts) (*state, error) {
 	return f.state, nil
 }
 
-func (r rules) create(now time.Time) (*state, error) {
-	authority, err := newAuthority(r.name, r.authority, now)
+func (r rules) create(f facts) (*state, error) {
+	authority, err := newAuthority(r.name, r.authority, f.now)
 	if err != nil {
 		return nil, fmt.Errorf("create authority: %w", err)
 	}
-	return r.renew(state{authority: authority}, now)
+	after := state{authority: authority}
+	r.distrustLater(&after, f)
+	return r.renew(after, f.now)
+}
+
+// distrustLater retires the authorities of what the Secret holds, which are not valid by the clock of this process. That
+// may be the clock that is wrong, and others may go on to serve what they know.
+func (r rules) distrustLater(after *state, f facts) {
+	if f.state == nil {
+		return
+	}
+	after.retired = append(slices.Clone(after.retired), f.state.retired...)
+	after.retired = append(after.retired, f.state.authority.certificate)
+	after.retiredUntil = latest(after.retiredUntil, f.state.retiredUntil, f.now.Add(r.certificate).UTC().Truncate(time.Second))
 }
 
 func (r rules) announce(s state, now time.Time) (*state, error) {
@@ -149,11 +172,9 @@ func (r rules) announce(s state, now time.Time) (*state, error) {
 }
 
 func (r rules) use(s state, now time.Time) (*state, error) {
-	if until := s.serving.certificate.NotAfter; until.After(s.retiredUntil) {
-		s.retiredUntil = until
-	}
+	s.retiredUntil = latest(s.retiredUntil, s.signedUntil)
 	s.retired = append(slices.Clone(s.retired), s.authority.certificate)
-	s.authority, s.next = *s.next, nil
+	s.authority, s.next, s.signedUntil = *s.next, nil, time.Time{}
 	return r.renew(s, now)
 }
 
@@ -163,9 +184,15 @@ func (r rules) renew(s state, now time.Time) (*state, error) {
 		return nil, fmt.Errorf("issue certificate: %w", err)
 	}
 	s.serving = serving
+	s.signedUntil = latest(s.signedUntil, serving.certificate.NotAfter)
 	return s.serve(), nil
 }
 
-func valid(c *x509.Certificate, now time.Time) bool { return now.Before(c.NotAfter) }
+// valid says whether the time is within the validity of a certificate. Clocks can go back.
+func valid(c *x509.Certificate, now time.Time) bool {
+	return !now.Before(c.NotBefore) && now.Before(c.NotAfter)
+}
+
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 func reached(now, when time.Time) bool { return !now.Before(when) }

@@ -26,6 +26,7 @@ const (
 	keyNextKey              = "next-authority.key"
 	keyRetired              = "retired-authorities.crt"
 	keyRetiredUntil         = "retired-until"
+	keySignedUntil          = "signed-until"
 	keyBundle               = "ca.crt"
 )
 
@@ -35,6 +36,9 @@ type state struct {
 	authority pair
 	// serving is what servers show.
 	serving pair
+	// signedUntil is the latest end of all that the authority has signed: a replica could still serve what came before
+	// serving, and that lasts longer if validities were shortened since.
+	signedUntil time.Time
 	// next is the authority that is already trusted, but not used yet; nil if none is.
 	next *pair
 	// retired are authorities that are still trusted, until retiredUntil, because a replica could still serve what they
@@ -64,7 +68,7 @@ func (s *state) bundle() []byte {
 		}
 		return bytes.Compare(a.Raw, b.Raw)
 	})
-	return encodeCertificates(trusted...)
+	return encodeCertificates(slices.CompactFunc(trusted, (*x509.Certificate).Equal)...)
 }
 
 // errForeign is a Secret that somebody else has made.
@@ -89,6 +93,14 @@ func decode(secret *corev1.Secret) (*state, error) {
 	if err = s.serving.certificate.CheckSignatureFrom(s.authority.certificate); err != nil {
 		return fail(fmt.Errorf("%s is not signed by %s: %w", keyServingCertificate, keyAuthorityCertificate, err))
 	}
+	s.signedUntil = s.serving.certificate.NotAfter
+	if text := secret.Data[keySignedUntil]; len(text) > 0 {
+		var until time.Time
+		if until, err = time.Parse(time.RFC3339, string(text)); err != nil {
+			return fail(fmt.Errorf("%s: %w", keySignedUntil, err))
+		}
+		s.signedUntil = latest(s.signedUntil, until)
+	}
 	if len(secret.Data[keyNextCertificate]) > 0 {
 		var next pair
 		if next, err = decodePair(secret.Data[keyNextCertificate], secret.Data[keyNextKey]); err != nil {
@@ -112,6 +124,7 @@ func (s *state) encode(namespace, name string) (*corev1.Secret, error) {
 	data := map[string][]byte{
 		keyServingCertificate:   encodeCertificates(s.serving.certificate),
 		keyAuthorityCertificate: encodeCertificates(s.authority.certificate),
+		keySignedUntil:          []byte(s.signedUntil.UTC().Format(time.RFC3339)),
 		keyBundle:               s.bundle(),
 	}
 	keys := map[string]pair{keyServingKey: s.serving, keyAuthorityKey: s.authority}

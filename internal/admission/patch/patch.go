@@ -3,6 +3,7 @@ package patch
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -63,10 +64,23 @@ func Pointer(parts ...any) string {
 // escape never changes.
 var escape = strings.NewReplacer("~", "~0", "/", "~1") //nolint:gochecknoglobals // a constant, if Go had such
 
+// ErrTooLarge refuses a patch that would keep API servers busy for long, or fill our memory: an object that needs so many
+// changes is no workload, but meant to do that.
+var ErrTooLarge = errors.New("the object needs too many changes")
+
+// MaxOperations is how many changes are made to one object, maxBytes how long the document may be.
+const (
+	MaxOperations = 10_000
+	maxBytes      = 8 << 20
+)
+
 // Encode returns the document, nil if nothing changes.
 func (p Patch) Encode() ([]byte, error) {
 	if len(p) == 0 {
 		return nil, nil
+	}
+	if len(p) > MaxOperations {
+		return nil, fmt.Errorf("%w: %d, at most %d are made", ErrTooLarge, len(p), MaxOperations)
 	}
 	document := []byte{'['}
 	for i, each := range p {
@@ -85,6 +99,9 @@ func (p Patch) Encode() ([]byte, error) {
 			}
 		}
 		document = append(document, '}')
+		if len(document) > maxBytes {
+			return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, maxBytes)
+		}
 	}
 	return append(document, ']'), nil
 }

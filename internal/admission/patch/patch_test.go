@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -30,6 +31,26 @@ func TestPatchesAreJSONPatches(t *testing.T) {
 			g.Expect(string(document)).To(Equal(tc.want))
 		})
 	}
+}
+
+func TestTooManyChangesAreRefused(t *testing.T) {
+	g := NewWithT(t)
+	many := Patch{}
+	for range 10_000 {
+		many.Add("/a/-", 1)
+	}
+	_, err := many.Encode()
+	g.Expect(err).NotTo(HaveOccurred())
+	many.Add("/a/-", 1)
+	_, err = many.Encode()
+	g.Expect(err).To(MatchError("the object needs too many changes: 10001, at most 10000 are made"))
+	g.Expect(err).To(MatchError(ErrTooLarge))
+	long := Patch{}
+	for range 10 {
+		long.Add("/a", strings.Repeat("a", 1<<20))
+	}
+	_, err = long.Encode()
+	g.Expect(err).To(MatchError("the object needs too many changes: more than 8388608 bytes"))
 }
 
 func TestAValueThatCannotBeEncodedIsAnError(t *testing.T) {

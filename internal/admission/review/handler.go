@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -88,8 +89,8 @@ func readReview(r *http.Request, body *bytes.Buffer) (review, error) {
 	if r.Body == nil {
 		return review{}, errNoContent
 	}
-	if r.ContentLength > 0 && r.ContentLength <= maxBody {
-		body.Grow(int(r.ContentLength) + bytes.MinRead)
+	if r.ContentLength > 0 { // no more than one body usually has: what is announced need not come
+		body.Grow(int(min(r.ContentLength, keep)) + bytes.MinRead)
 	}
 	n, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1))
 	if err != nil {
@@ -115,11 +116,21 @@ func (e *Endpoint) judge(ctx context.Context, request *Request) (response Respon
 	response = e.Handler.Handle(ctx, request)
 	switch log := e.Log.V(1); {
 	case !response.Allowed:
-		e.Log.Info("Denied", "handler", e.Name, "operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name, "user", request.User.Name, "code", response.Code, "message", response.Message)
+		e.Log.Info("Denied", "handler", e.Name, "operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name, "user", request.User.Name, "code", response.Code, "message", shortened(response.Message))
 	case log.Enabled():
 		log.Info("Allowed", "handler", e.Name, "operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name, "patch", len(response.Patch))
 	}
 	return response
+}
+
+// loggedMessage is how much of a message goes into the log, in bytes: it may quote what the user has sent.
+const loggedMessage = 1 << 10
+
+func shortened(message string) string {
+	if len(message) <= loggedMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:loggedMessage], "") + "…"
 }
 
 // encode writes the answer as the version of the review that it belongs to.

@@ -95,7 +95,7 @@ func TestWhatIsNoAdmissionReviewIsRefused(t *testing.T) {
 		"another version":      {"application/json", `{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v2"}`, `apiVersion: expected admission.k8s.io/v1 or admission.k8s.io/v1beta1, got "admission.k8s.io/v2"`},
 		"no request":           {"application/json", `{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}`, "request: must be set"},
 		"a request of null":    {"application/json", `{"kind": "AdmissionReview", "request": null}`, "request: must be set"},
-		"no uid":               {"application/json", `{"request": {}}`, "request.uid: must be set"},
+		"more than a review":   {"application/json", `{"request": {"uid": "1"}} {}`, "there is more after the review"},
 		"a name of two":        {"application/json", `{"request": {"uid": "a", "name": 2}}`, "request.name: must not be a number"},
 		"too much":             {"application/json", `{"request": "` + strings.Repeat("a", 7<<20) + `"}`, "request entity is too large; limit is 7340032 bytes"},
 	} {

@@ -35,7 +35,7 @@ func (m *Metrics) observe(e *Endpoint, response Response, took time.Duration) {
 // outcome is what a verdict counts as.
 func outcome(e *Endpoint, response Response) string {
 	switch {
-	case !response.Allowed && response.Code != 403 && response.Code != 422:
+	case response.Failed, !response.Allowed && response.Code != 403 && response.Code != 422:
 		return "errored"
 	case !response.Allowed:
 		return "denied"

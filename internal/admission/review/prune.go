@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding"
 	stdjson "encoding/json"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -37,12 +39,7 @@ func shapeFor(t reflect.Type) *shape {
 
 // shapeOf follows a type as far as it decodes by its fields. Within are the types around it.
 func shapeOf(t reflect.Type, within []reflect.Type) *shape {
-	for _, each := range within {
-		if each == t {
-			return &shape{whole: true}
-		}
-	}
-	if decodesItself(t) {
+	if slices.Contains(within, t) || decodesItself(t) {
 		return &shape{whole: true}
 	}
 	within = append(within, t)
@@ -74,29 +71,30 @@ func decodesItself(t reflect.Type) bool {
 // for, or names fields in a way that is not understood here.
 func membersOf(t reflect.Type, within []reflect.Type) (members map[string]*shape, ok bool) {
 	members = map[string]*shape{}
-	for i := range t.NumField() {
-		field := t.Field(i)
+	embedded := map[string]*shape{}
+	for field := range t.Fields() {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case name == "-" && options == "" || !field.IsExported() && !field.Anonymous:
-			continue
-		case field.Anonymous && name == "" && (options == "" || options == "inline") && field.Type.Kind() == reflect.Struct:
-			embedded, embeddable := membersOf(field.Type, within)
-			if !embeddable {
+		case isEmbedded(field, name, options):
+			inner, understood := membersOf(field.Type, within)
+			if !understood {
 				return nil, false
 			}
-			for key, value := range embedded {
-				if members[key] == nil {
-					members[key] = value
-				}
-			}
-		case name == "" || strings.ContainsAny(name, `'"\`) || options != "" && options != "omitempty" && options != "omitzero":
+			maps.Copy(embedded, inner)
+		case name == "" || strings.ContainsAny(name, `'"\`) || !slices.Contains([]string{"", "omitempty", "omitzero"}, options):
 			return nil, false
 		default:
 			members[name] = shapeOf(field.Type, within)
 		}
 	}
-	return members, true
+	maps.Copy(embedded, members)
+	return embedded, true
+}
+
+// isEmbedded tells whether the members of a field are members of the struct.
+func isEmbedded(field reflect.StructField, name, options string) bool {
+	return field.Anonymous && name == "" && (options == "" || options == "inline") && field.Type.Kind() == reflect.Struct
 }
 
 // prune appends to out what a shape keeps of a value that is valid JSON. It is not ok if the value shows that it is not.
@@ -116,41 +114,57 @@ func pruneObject(out, value []byte, members map[string]*shape) (kept []byte, ok 
 	out = append(out, '{')
 	begin := len(out)
 	for at := 1; ; {
-		at = space(value, at)
-		if at < len(value) && value[at] == ',' {
-			at = space(value, at+1)
-		}
+		at = item(value, at)
 		if at < len(value) && value[at] == '}' {
 			return append(out, '}'), true
 		}
-		name, end := value[at:], next(value, at)
-		if end < 0 || value[at] != '"' {
+		name, content, end := member(value, at)
+		if end < 0 {
 			return out, false
 		}
-		name = name[:end-at]
-		at = space(value, end)
-		if at >= len(value) || value[at] != ':' {
-			return out, false
-		}
-		at = space(value, at+1)
-		if end = next(value, at); end < 0 {
-			return out, false
-		}
+		at = end
 		of, wanted := members[string(name[1:len(name)-1])]
 		if escaped := bytes.IndexByte(name, '\\') >= 0; escaped { // whatever it stands for
 			of, wanted = &shape{whole: true}, true
 		}
-		if wanted {
-			if len(out) > begin {
-				out = append(out, ',')
-			}
-			out = append(append(out, name...), ':')
-			if out, ok = prune(out, value[at:end], of); !ok {
-				return out, false
-			}
+		if !wanted {
+			continue
 		}
-		at = end
+		if len(out) > begin {
+			out = append(out, ',')
+		}
+		out = append(append(out, name...), ':')
+		if out, ok = prune(out, content, of); !ok {
+			return out, false
+		}
 	}
+}
+
+// item returns where the next item or member begins, or the end of a list or object.
+func item(value []byte, at int) int {
+	at = space(value, at)
+	if at < len(value) && value[at] == ',' {
+		return space(value, at+1)
+	}
+	return at
+}
+
+// member returns the name, with its quotes, and the content of the member that begins at a place, and where it ends; that is
+// negative if it does not.
+func member(value []byte, at int) (name, content []byte, end int) {
+	end = next(value, at)
+	if end < 0 || value[at] != '"' {
+		return nil, nil, -1
+	}
+	name, at = value[at:end], space(value, end)
+	if at >= len(value) || value[at] != ':' {
+		return nil, nil, -1
+	}
+	at = space(value, at+1)
+	if end = next(value, at); end < 0 {
+		return nil, nil, -1
+	}
+	return name, value[at:end], end
 }
 
 func pruneList(out, value []byte, items *shape) (kept []byte, ok bool) {
@@ -195,7 +209,8 @@ func next(value []byte, at int) int {
 		case '{', '[':
 			depth++
 		case '}', ']':
-			if depth--; depth < 0 {
+			depth--
+			if depth < 0 {
 				return ended(begin, at)
 			}
 			if depth == 0 {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 
 	"github.com/go-json-experiment/json"
@@ -122,6 +123,9 @@ func decodeReview(body []byte) (review, error) {
 	if err != nil {
 		return found, reworded(err)
 	}
+	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
+		return found, errors.New("there is more after the review")
+	}
 	if found.kind != "" && found.kind != reviewKind {
 		return found, fmt.Errorf("kind: expected AdmissionReview, got %q", found.kind)
 	}
@@ -130,9 +134,6 @@ func decodeReview(body []byte) (review, error) {
 	}
 	if !given {
 		return found, errors.New("request: must be set")
-	}
-	if found.request.UID == "" {
-		return found, errors.New("request.uid: must be set")
 	}
 	return found, nil
 }

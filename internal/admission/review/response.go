@@ -21,6 +21,9 @@ type Response struct {
 	Details *metav1.StatusDetails
 	// Patch is a JSON Patch, nil if nothing changes. Only allowed requests have one.
 	Patch []byte
+	// Failed tells that a request was not refused for what it asks, but could not be judged, although the code is that of a
+	// refusal: a look-up was not allowed. Metrics count it so.
+	Failed bool
 	// Warnings are shown to the user by clients such as kubectl: a sentence each, of at most 120 characters.
 	Warnings []string
 }
@@ -54,9 +57,20 @@ func Refused(err error) Response {
 	return Response{Code: status.Code, Reason: status.Reason, Message: status.Message, Details: status.Details}
 }
 
-// Patched lets a request pass, changed by a patch, which may be empty.
+// Unjudged refuses a request because of an error that is not the user's, as Refused does.
+func Unjudged(err error) Response {
+	response := Refused(err)
+	response.Failed = true
+	return response
+}
+
+// Patched lets a request pass, changed by a patch, which may be empty. An object that would need too
+// many changes is refused: 413.
 func Patched(changes patch.Patch) Response {
 	document, err := changes.Encode()
+	if errors.Is(err, patch.ErrTooLarge) {
+		return Errored(http.StatusRequestEntityTooLarge, err)
+	}
 	if err != nil {
 		return Errored(http.StatusInternalServerError, err)
 	}

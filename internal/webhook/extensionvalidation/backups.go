@@ -1,7 +1,5 @@
 package extensionvalidation
 
-import "k8s.io/apimachinery/pkg/runtime"
-
 type backupBucketSpec struct {
 	DefaultSpec `json:",inline"`
 	Region      string          `json:"region"`
@@ -24,10 +22,10 @@ func backupBuckets() rules[backupBucketSpec, unread] {
 
 type backupEntrySpec struct {
 	DefaultSpec                `json:",inline"`
-	BackupBucketProviderStatus *runtime.RawExtension `json:"backupBucketProviderStatus,omitempty"`
-	Region                     string                `json:"region"`
-	BucketName                 string                `json:"bucketName"`
-	SecretRef                  secretReference       `json:"secretRef"`
+	BackupBucketProviderStatus *opaqueExtension `json:"backupBucketProviderStatus,omitempty"`
+	Region                     string           `json:"region"`
+	BucketName                 string           `json:"bucketName"`
+	SecretRef                  secretReference  `json:"secretRef"`
 }
 
 func backupEntries() rules[backupEntrySpec, unread] {

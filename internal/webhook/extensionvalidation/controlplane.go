@@ -1,13 +1,11 @@
 package extensionvalidation
 
-import "k8s.io/apimachinery/pkg/runtime"
-
 type controlPlaneSpec struct {
 	DefaultSpec                  `json:",inline"`
-	Purpose                      *string               `json:"purpose,omitempty"`
-	InfrastructureProviderStatus *runtime.RawExtension `json:"infrastructureProviderStatus,omitempty"`
-	Region                       string                `json:"region"`
-	SecretRef                    secretReference       `json:"secretRef"`
+	Purpose                      *string          `json:"purpose,omitempty"`
+	InfrastructureProviderStatus *opaqueExtension `json:"infrastructureProviderStatus,omitempty"`
+	Region                       string           `json:"region"`
+	SecretRef                    secretReference  `json:"secretRef"`
 }
 
 func controlPlanes() rules[controlPlaneSpec, unread] {

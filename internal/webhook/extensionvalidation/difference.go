@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // maxDifferences is how many are listed at most.
@@ -52,7 +53,7 @@ func (c *comparison) compare(path string, now, before reflect.Value) {
 
 func (c *comparison) comparePointers(path string, now, before reflect.Value) {
 	const nothing = "<nil pointer>"
-	switch kind := now.Type().Elem().String(); {
+	switch kind := nameOf(now.Type().Elem()); {
 	case now.IsNil():
 		c.add(path, nothing, kind)
 	case before.IsNil():
@@ -92,7 +93,7 @@ func (c *comparison) compareMaps(path string, now, before reflect.Value) {
 		keys[key.String()] = key
 	}
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
-		item := join(path, "map["+name+"]")
+		item := join(path, "map["+cut(name, maxValue)+"]")
 		value, old := now.MapIndex(keys[name]), before.MapIndex(keys[name])
 		switch {
 		case !value.IsValid():
@@ -107,7 +108,7 @@ func (c *comparison) compareMaps(path string, now, before reflect.Value) {
 
 func (c *comparison) add(path, now, before string) {
 	if len(c.found) < maxDifferences {
-		c.found = append(c.found, path+": "+now+" != "+before)
+		c.found = append(c.found, path+": "+cut(now, maxValue)+" != "+cut(before, maxValue))
 	}
 }
 
@@ -121,10 +122,22 @@ func join(path, name string) string {
 // isWhole says whether a value is shown as a whole, although it consists of others.
 func isWhole(value reflect.Value) bool {
 	switch value.Interface().(type) {
-	case quantity, metav1.Time, opaqueBytes:
+	case quantity, metav1.Time, opaqueBytes, opaqueExtension:
 		return true
 	}
 	return false
+}
+
+// nameOf returns what a type is called in texts: those that hide what they hold go by the names of those that do not.
+func nameOf(shown reflect.Type) string {
+	switch shown {
+	case reflect.TypeFor[opaqueExtension]():
+		return reflect.TypeFor[runtime.RawExtension]().String()
+	case reflect.TypeFor[opaqueText]():
+		return reflect.TypeFor[string]().String()
+	default:
+		return shown.String()
+	}
 }
 
 func showOr(value reflect.Value, none string) string {
@@ -136,6 +149,9 @@ func showOr(value reflect.Value, none string) string {
 
 // show writes plain values, and lists and maps of plain values, as Go does, and others as JSON.
 func show(value reflect.Value) string {
+	if _, hidden := reflect.TypeAssert[opaqueExtension](value); hidden {
+		return concealed
+	}
 	kind := value.Kind()
 	if kind == reflect.Slice || kind == reflect.Map {
 		kind = value.Type().Elem().Kind()

@@ -53,6 +53,9 @@ func checkDNSRecord(record *object[dnsRecordSpec, unread], found *findings) {
 		found.add(field.Invalid(specPath("values"), spec.Values, "CNAME records must have a single value"))
 	}
 	for i, value := range spec.Values {
+		if found.full() {
+			break
+		}
 		found.add(checkRecordValue(specPath("values").Index(i), spec.RecordType, value)...)
 	}
 	if spec.TTL != nil {

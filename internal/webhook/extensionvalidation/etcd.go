@@ -125,7 +125,7 @@ func checkEtcd(etcd *object[etcdSpec, unread], found *findings) {
 		found.add(field.Invalid(storePath().Child("prefix"), store.Prefix, "must contain object name and namespace"))
 	}
 	if store.Provider != nil && *store.Provider != "" && !slices.Contains(storageProviders(), *store.Provider) {
-		found.add(field.Invalid(storePath().Child("provider"), *store.Provider, "unsupported storage provider: "+*store.Provider))
+		found.add(field.Invalid(storePath().Child("provider"), *store.Provider, "unsupported storage provider: "+cut(*store.Provider, maxValue)))
 	}
 }
 

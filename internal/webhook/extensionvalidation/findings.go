@@ -1,20 +1,76 @@
 package extensionvalidation
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxFindings is how many are listed at most: large objects must not lead to much larger answers, which nobody reads.
-const maxFindings = 1000
+// Large objects must not lead to large answers, which nobody reads, nor to much work: texts are put together in a way that
+// takes time by the square of their length.
+const (
+	// maxFindings is how many are listed at most, and maxText how long they may be together, in bytes. More are dropped.
+	maxFindings = 1000
+	maxText     = 64 << 10
+	// maxValue is how much is shown of a value, and maxDetail of what is said about it, in bytes.
+	maxValue  = 1 << 10
+	maxDetail = 32 << 10
+)
 
 // findings collects what is wrong with an object.
-type findings struct{ list field.ErrorList }
+type findings struct {
+	list field.ErrorList
+	// text is how long the list is, in bytes.
+	text int
+	// dropped is true once something was not listed.
+	dropped bool
+}
+
+// full says whether nothing more is listed. Whoever looks at many things stops then.
+func (f *findings) full() bool { return f.dropped || len(f.list) >= maxFindings }
 
 func (f *findings) add(found ...*field.Error) {
-	f.list = append(f.list, found[:min(len(found), max(0, maxFindings-len(f.list)))]...)
+	for _, each := range found {
+		if f.full() {
+			return
+		}
+		each = shortened(each)
+		length := len(each.Error())
+		if f.text+length > maxText && len(f.list) > 0 {
+			f.dropped = true
+			return
+		}
+		f.list = append(f.list, each)
+		f.text += length
+	}
+}
+
+// shortened returns a finding that shows no more than the beginning of long values.
+func shortened(found *field.Error) *field.Error {
+	short := *found
+	short.Field, short.Detail = cut(found.Field, maxValue), cut(found.Detail, maxDetail)
+	switch value := found.BadValue.(type) {
+	case string:
+		short.BadValue = cut(value, maxValue)
+	case nil, bool, int, int32, int64:
+	default:
+		if encoded, err := json.Marshal(value); err == nil && len(encoded) > maxValue {
+			short.BadValue = cut(string(encoded), maxValue)
+		}
+	}
+	return &short
+}
+
+// cut returns text, or its beginning and how long all of it is.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + fmt.Sprintf("… (cut, %d bytes in all)", len(text))
 }
 
 // require finds text that is empty.

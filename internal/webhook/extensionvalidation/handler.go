@@ -19,14 +19,17 @@ type handler[Spec, Status any] struct {
 	kind schema.GroupKind
 }
 
-// Handle implements review.Handler.
-func (h *handler[Spec, Status]) Handle(_ context.Context, request *review.Request) review.Response {
+// Handle implements review.Handler. It gives up once nobody waits for the answer any more.
+func (h *handler[Spec, Status]) Handle(ctx context.Context, request *review.Request) review.Response {
 	now, before := &object[Spec, Status]{}, &object[Spec, Status]{}
 	var found field.ErrorList
 	switch request.Operation {
 	case review.Create:
 		if err := review.Decode(request.Object, now); err != nil {
 			return review.Undecodable(err)
+		}
+		if err := ctx.Err(); err != nil {
+			return givenUp(err)
 		}
 		found = h.rules.create(now)
 	case review.Update:
@@ -35,6 +38,9 @@ func (h *handler[Spec, Status]) Handle(_ context.Context, request *review.Reques
 		}
 		if err := review.Decode(request.OldObject, before); err != nil {
 			return review.Undecodable(err)
+		}
+		if err := ctx.Err(); err != nil {
+			return givenUp(err)
 		}
 		found = h.rules.update(now, before)
 	case review.Delete:
@@ -45,6 +51,9 @@ func (h *handler[Spec, Status]) Handle(_ context.Context, request *review.Reques
 	default:
 		return review.Errored(http.StatusBadRequest, fmt.Errorf("unknown operation %q", request.Operation))
 	}
+	if err := ctx.Err(); err != nil {
+		return givenUp(err)
+	}
 	if len(found) == 0 {
 		return review.Allowed("")
 	}
@@ -53,4 +62,9 @@ func (h *handler[Spec, Status]) Handle(_ context.Context, request *review.Reques
 		kind = schema.FromAPIVersionAndKind(now.APIVersion, now.Kind).GroupKind()
 	}
 	return review.Refused(apierrors.NewInvalid(kind, now.Metadata.Name, found))
+}
+
+// givenUp is the answer when there was no time to judge.
+func givenUp(err error) review.Response {
+	return review.Errored(http.StatusInternalServerError, fmt.Errorf("validate object: the request has ended before: %w", err))
 }

@@ -1,6 +1,7 @@
 package extensionvalidation_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -181,6 +182,15 @@ func BenchmarkHandle(b *testing.B) {
 	}
 }
 
+func TestNobodyIsJudgedOnceTheRequestHasEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, e := range []example{{kind: "Worker"}, {kind: "Worker", updated: true}} {
+		response := kindOf(t, e.kind).Handler().Handle(ctx, e.request(t, here))
+		NewWithT(t).Expect(response).To(Equal(review.Response{Code: 500, Message: "validate object: the request has ended before: context canceled"}))
+	}
+}
+
 func TestAnswersStaySmall(t *testing.T) {
 	for name, tc := range map[string]example{
 		"pools":    {kind: "Worker", object: "spec: {pools: [" + strings.Repeat("{},", 5000) + "]}"},
@@ -190,8 +200,9 @@ func TestAnswersStaySmall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			response, _ := reviewtest.Handle(t, kindOf(t, tc.kind).Handler(), tc.request(t, here))
-			g.Expect(found(t, response)).To(HaveLen(1000))
-			g.Expect(len(response.Message)).To(BeNumerically("<", 200_000))
+			number := len(found(t, response))
+			g.Expect(number).To(And(BeNumerically(">", 500), BeNumerically("<=", 1000)))
+			g.Expect(len(response.Message)).To(And(BeNumerically(">", 32<<10), BeNumerically("<", 70<<10)))
 		})
 	}
 }

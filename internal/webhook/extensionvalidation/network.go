@@ -38,9 +38,8 @@ func networks() rules[networkSpec, unread] {
 func checkNetwork(network *object[networkSpec, unread], found *findings) {
 	spec := &network.Spec
 	found.require(specPath("type"), spec.Type)
-	if wrong := checkFamilies(spec.IPFamilies); len(wrong) > 0 {
-		found.add(wrong...) // without families there is nothing to hold the ranges against
-		return
+	if !found.families(specPath("ipFamilies"), spec.IPFamilies) {
+		return // without families there is nothing to hold the ranges against
 	}
 	family := familyIPv4
 	if len(spec.IPFamilies) > 0 {
@@ -49,25 +48,28 @@ func checkNetwork(network *object[networkSpec, unread], found *findings) {
 	pods := found.cidr(specPath("podCIDR"), spec.PodCIDR, family)
 	services := found.cidr(specPath("serviceCIDR"), spec.ServiceCIDR, family)
 	if pods != nil && services != nil && (pods.Contains(services.IP) || services.Contains(pods.IP)) {
-		found.add(field.Invalid(specPath("serviceCIDR"), spec.ServiceCIDR, fmt.Sprintf("must not overlap with %q (%q)", specPath("podCIDR"), spec.PodCIDR)))
+		found.add(field.Invalid(specPath("serviceCIDR"), spec.ServiceCIDR, fmt.Sprintf("must not overlap with %q (%q)", specPath("podCIDR"), cut(spec.PodCIDR, maxValue))))
 	}
 }
 
-func checkFamilies(families []string) field.ErrorList {
-	var found findings
-	path := specPath("ipFamilies")
+// families returns whether nothing is wrong with them.
+func (f *findings) families(path *field.Path, families []string) bool {
+	before := len(f.list)
 	seen := sets.New[string]()
 	for i, family := range families {
-		found.oneOf(path.Index(i), family, familyIPv4, familyIPv6)
+		if f.full() {
+			break
+		}
+		f.oneOf(path.Index(i), family, familyIPv4, familyIPv6)
 		if seen.Has(family) {
-			found.add(field.Duplicate(path.Index(i), family))
+			f.add(field.Duplicate(path.Index(i), family))
 		}
 		seen.Insert(family)
 	}
-	if len(found.list) == 0 && len(families) > 1 {
-		found.add(field.Invalid(path, families, "dual-stack networking is not supported"))
+	if len(f.list) == before && len(families) > 1 {
+		f.add(field.Invalid(path, families, "dual-stack networking is not supported"))
 	}
-	return found.list
+	return len(f.list) == before && !f.full()
 }
 
 // cidr returns a range of the family, or also of another, which is a finding, or nil if it is none.
@@ -78,7 +80,7 @@ func (f *findings) cidr(path *field.Path, text, family string) *net.IPNet {
 	}
 	_, network, err := net.ParseCIDR(text)
 	if err != nil {
-		f.add(field.Invalid(path, text, err.Error()))
+		f.add(field.Invalid(path, text, cut(err.Error(), maxValue)))
 		return nil
 	}
 	isIPv4 := network.IP.To4() != nil

@@ -24,8 +24,8 @@ type unread struct{}
 
 // DefaultSpec is common to all extension kinds. It is exported because its name is part of texts.
 type DefaultSpec struct {
-	Type           string                `json:"type"`
-	ProviderConfig *runtime.RawExtension `json:"providerConfig,omitempty"`
+	Type           string           `json:"type"`
+	ProviderConfig *opaqueExtension `json:"providerConfig,omitempty"`
 }
 
 type secretReference struct {
@@ -49,6 +49,15 @@ func (opaqueBytes) String() string { return concealed }
 
 // MarshalJSON implements json.Marshaler, by which values get into texts.
 func (opaqueBytes) MarshalJSON() ([]byte, error) { return json.Marshal(concealed) } //nolint:wrapcheck // a constant
+
+// opaqueExtension is a runtime.RawExtension that may hold a secret, and is never shown.
+type opaqueExtension struct{ runtime.RawExtension }
+
+// String implements fmt.Stringer.
+func (opaqueExtension) String() string { return concealed }
+
+// MarshalJSON implements json.Marshaler, by which values get into texts.
+func (opaqueExtension) MarshalJSON() ([]byte, error) { return json.Marshal(concealed) } //nolint:wrapcheck // a constant
 
 // opaqueText may hold a secret, and is never shown.
 type opaqueText string

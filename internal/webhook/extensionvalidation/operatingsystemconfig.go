@@ -27,17 +27,17 @@ type criConfig struct {
 }
 
 type unit struct {
-	Name      string   `json:"name"`
-	Command   *string  `json:"command,omitempty"`
-	Enable    *bool    `json:"enable,omitempty"`
-	Content   *string  `json:"content,omitempty"`
-	DropIns   []dropIn `json:"dropIns,omitempty"`
-	FilePaths []string `json:"filePaths,omitempty"`
+	Name      string      `json:"name"`
+	Command   *string     `json:"command,omitempty"`
+	Enable    *bool       `json:"enable,omitempty"`
+	Content   *opaqueText `json:"content,omitempty"`
+	DropIns   []dropIn    `json:"dropIns,omitempty"`
+	FilePaths []string    `json:"filePaths,omitempty"`
 }
 
 type dropIn struct {
-	Name    string `json:"name"`
-	Content string `json:"content"`
+	Name    string     `json:"name"`
+	Content opaqueText `json:"content"`
 }
 
 type file struct {
@@ -102,13 +102,22 @@ func checkOperatingSystemConfig(config *object[operatingSystemConfigSpec, operat
 
 func (f *findings) units(path *field.Path, units []unit, files sets.Set[string]) {
 	for i, each := range units {
+		if f.full() {
+			return
+		}
 		at := path.Index(i)
 		f.require(at.Child("name"), each.Name)
 		for j, dropIn := range each.DropIns {
+			if f.full() {
+				return
+			}
 			f.require(at.Child("dropIns").Index(j).Child("name"), dropIn.Name)
-			f.require(at.Child("dropIns").Index(j).Child("content"), dropIn.Content)
+			f.require(at.Child("dropIns").Index(j).Child("content"), string(dropIn.Content))
 		}
 		for k, needed := range each.FilePaths {
+			if f.full() {
+				return
+			}
 			if !files.Has(needed) {
 				f.add(field.Invalid(at.Child("filePaths").Index(k), needed, "'filePath' requires a matching 'path' in 'spec.files'"))
 			}
@@ -118,6 +127,9 @@ func (f *findings) units(path *field.Path, units []unit, files sets.Set[string])
 
 func (f *findings) files(path *field.Path, files []file) {
 	for i := range files {
+		if f.full() {
+			return
+		}
 		at := path.Index(i)
 		f.require(at.Child("path"), files[i].Path)
 		f.content(at.Child("content"), &files[i].Content)
@@ -148,6 +160,9 @@ func (f *findings) content(path *field.Path, content *fileContent) {
 // repeatedFiles finds paths that were seen before, and adds what it sees.
 func (f *findings) repeatedFiles(path *field.Path, files []file, seen sets.Set[string]) {
 	for i, each := range files {
+		if f.full() {
+			return
+		}
 		if each.Path == "" {
 			continue
 		}

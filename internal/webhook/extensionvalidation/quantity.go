@@ -10,24 +10,34 @@ import (
 
 // quantity is a resource.Quantity that takes no longer to decode than it is worth: of 1e-2000000000, Kubernetes computes
 // every digit before it rounds, for minutes, and whoever may write an object could keep the server from all other work.
+// Between n and E, the smallest and the largest unit, there is no need for exponents of more than two digits.
 type quantity struct{ resource.Quantity }
 
 const (
 	// maxQuantity is how long a quantity may be, in bytes.
 	maxQuantity = 256
-	// maxExponent is how long the exponent of a quantity may be, in bytes with sign and closing quotation mark.
-	maxExponent = len(`-9999"`)
+	// maxExponent is how many digits the exponent of a quantity may have.
+	maxExponent = 2
 )
 
-var errQuantity = errors.New("quantities have at most 256 characters, and exponents of at most four digits")
+var errQuantity = errors.New("quantities have at most 256 characters, and exponents of at most two digits")
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (q *quantity) UnmarshalJSON(encoded []byte) error {
-	exponent := bytes.LastIndexAny(encoded, "eE")
-	if len(encoded) > maxQuantity || exponent >= 0 && len(encoded)-exponent-1 > maxExponent {
+	if len(encoded) > maxQuantity || exponentDigits(encoded) > maxExponent {
 		return errQuantity
 	}
 	return q.Quantity.UnmarshalJSON(encoded) //nolint:wrapcheck // the decoder says where
+}
+
+// exponentDigits returns how many digits follow the last letter e, and a sign.
+func exponentDigits(encoded []byte) int {
+	letter := bytes.LastIndexAny(encoded, "eE")
+	if letter < 0 {
+		return 0
+	}
+	exponent := bytes.TrimSuffix(encoded[letter+1:], []byte(`"`))
+	return len(bytes.TrimLeft(exponent, "+-"))
 }
 
 // resourceList is a corev1.ResourceList.

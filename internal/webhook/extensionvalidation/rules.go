@@ -33,15 +33,22 @@ func below(path *field.Path, names ...string) *field.Path {
 
 // create lists what is wrong with a new object.
 func (r *rules[Spec, Status]) create(now *object[Spec, Status]) field.ErrorList {
-	found := findings{list: apivalidation.ValidateObjectMeta(&now.Metadata, r.namespaced, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))}
-	r.check(now, &found)
+	var found findings
+	r.whole(now, &found)
 	return found.list
+}
+
+// whole finds what is wrong with an object by itself.
+func (r *rules[Spec, Status]) whole(now *object[Spec, Status], found *findings) {
+	found.metadata(&now.Metadata, r.namespaced)
+	r.check(now, found)
 }
 
 // update lists what is wrong with a change. An object that is being deleted and whose specification stays may be invalid,
 // or else an object from before a rule could never get rid of its finalizers.
 func (r *rules[Spec, Status]) update(now, before *object[Spec, Status]) field.ErrorList {
-	found := findings{list: apivalidation.ValidateObjectMetaUpdate(&now.Metadata, &before.Metadata, field.NewPath("metadata"))}
+	var found findings
+	found.metadataUpdate(&now.Metadata, &before.Metadata)
 	switch deleting := now.Metadata.DeletionTimestamp != nil; {
 	case !deleting:
 		r.keep(&now.Spec, &before.Spec, &found)
@@ -50,7 +57,7 @@ func (r *rules[Spec, Status]) update(now, before *object[Spec, Status]) field.Er
 	default:
 		found.add(r.freeze(&now.Spec, &before.Spec))
 	}
-	found.add(r.create(now)...)
+	r.whole(now, &found)
 	return found.list
 }
 

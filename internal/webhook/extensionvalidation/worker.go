@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,34 +16,34 @@ import (
 
 type workerSpec struct {
 	DefaultSpec                  `json:",inline"`
-	InfrastructureProviderStatus *runtime.RawExtension `json:"infrastructureProviderStatus,omitempty"`
-	Region                       string                `json:"region"`
-	SecretRef                    secretReference       `json:"secretRef"`
-	SSHPublicKey                 opaqueBytes           `json:"sshPublicKey,omitempty"`
-	Pools                        []workerPool          `json:"pools"`
+	InfrastructureProviderStatus *opaqueExtension `json:"infrastructureProviderStatus,omitempty"`
+	Region                       string           `json:"region"`
+	SecretRef                    secretReference  `json:"secretRef"`
+	SSHPublicKey                 opaqueBytes      `json:"sshPublicKey,omitempty"`
+	Pools                        []workerPool     `json:"pools"`
 }
 
 type workerPool struct {
-	MachineType                      string                `json:"machineType"`
-	Maximum                          int32                 `json:"maximum"`
-	MaxSurge                         intstr.IntOrString    `json:"maxSurge"`
-	MaxUnavailable                   intstr.IntOrString    `json:"maxUnavailable"`
-	Annotations                      map[string]string     `json:"annotations,omitempty"`
-	Labels                           map[string]string     `json:"labels,omitempty"`
-	Taints                           []corev1.Taint        `json:"taints,omitempty"`
-	MachineImage                     machineImage          `json:"machineImage"`
-	Minimum                          int32                 `json:"minimum"`
-	Name                             string                `json:"name"`
-	UserData                         opaqueBytes           `json:"userData,omitempty"`
-	Volume                           *volume               `json:"volume,omitempty"`
-	DataVolumes                      []dataVolume          `json:"dataVolumes,omitempty"`
-	KubeletDataVolumeName            *string               `json:"kubeletDataVolumeName,omitempty"`
-	Zones                            []string              `json:"zones,omitempty"`
-	MachineControllerManagerSettings *machineSettings      `json:"machineControllerManager,omitempty"`
-	ProviderConfig                   *runtime.RawExtension `json:"providerConfig,omitempty"`
-	KubernetesVersion                *string               `json:"kubernetesVersion,omitempty"`
-	NodeTemplate                     *nodeTemplate         `json:"nodeTemplate,omitempty"`
-	Architecture                     *string               `json:"architecture,omitempty"`
+	MachineType                      string             `json:"machineType"`
+	Maximum                          int32              `json:"maximum"`
+	MaxSurge                         intstr.IntOrString `json:"maxSurge"`
+	MaxUnavailable                   intstr.IntOrString `json:"maxUnavailable"`
+	Annotations                      map[string]string  `json:"annotations,omitempty"`
+	Labels                           map[string]string  `json:"labels,omitempty"`
+	Taints                           []corev1.Taint     `json:"taints,omitempty"`
+	MachineImage                     machineImage       `json:"machineImage"`
+	Minimum                          int32              `json:"minimum"`
+	Name                             string             `json:"name"`
+	UserData                         opaqueBytes        `json:"userData,omitempty"`
+	Volume                           *volume            `json:"volume,omitempty"`
+	DataVolumes                      []dataVolume       `json:"dataVolumes,omitempty"`
+	KubeletDataVolumeName            *string            `json:"kubeletDataVolumeName,omitempty"`
+	Zones                            []string           `json:"zones,omitempty"`
+	MachineControllerManagerSettings *machineSettings   `json:"machineControllerManager,omitempty"`
+	ProviderConfig                   *opaqueExtension   `json:"providerConfig,omitempty"`
+	KubernetesVersion                *string            `json:"kubernetesVersion,omitempty"`
+	NodeTemplate                     *nodeTemplate      `json:"nodeTemplate,omitempty"`
+	Architecture                     *string            `json:"architecture,omitempty"`
 }
 
 type machineImage struct {
@@ -86,6 +85,9 @@ func workers() rules[workerSpec, unread] {
 			found.require(specPath("region"), worker.Spec.Region)
 			found.require(specPath("secretRef", "name"), worker.Spec.SecretRef.Name)
 			for i := range worker.Spec.Pools {
+				if found.full() {
+					return
+				}
 				found.pool(specPath("pools").Index(i), &worker.Spec.Pools[i])
 			}
 		},
@@ -107,6 +109,9 @@ func (f *findings) pool(path *field.Path, pool *workerPool) {
 	}
 	if pool.NodeTemplate != nil {
 		for _, name := range slices.Sorted(maps.Keys(pool.NodeTemplate.Capacity)) {
+			if f.full() {
+				return
+			}
 			f.capacity(path.Child("nodeTemplate", "capacity", string(name)), name, pool.NodeTemplate.Capacity[name].Quantity)
 		}
 	}

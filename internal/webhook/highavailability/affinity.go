@@ -3,23 +3,25 @@ package highavailability
 import (
 	"slices"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/espalier-dev/espalier/internal/admission/patch"
 )
 
-// affinity is what is read of a Pod's. Terms are nil where they are null.
+// affinity is what is read of a Pod's. What is read of a term is nil where it is null.
 type affinity struct {
 	Node *struct {
 		Required *struct {
-			Terms []*nodeSelectorTerm `json:"nodeSelectorTerms"`
+			Terms []kept[*nodeSelectorTerm] `json:"nodeSelectorTerms"`
 		} `json:"requiredDuringSchedulingIgnoredDuringExecution"`
 	} `json:"nodeAffinity"`
 }
 
 type nodeSelectorTerm struct {
 	Expressions []kept[expression] `json:"matchExpressions"`
+	Others      jsontext.Value     `json:",embed"`
 }
 
 type expression struct {
@@ -46,29 +48,59 @@ func pin(changes *patch.Patch, have *affinity, zones []string) {
 	case len(have.Node.Required.Terms) == 0:
 		changes.Add(path+"/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms", terms)
 	default:
-		for i, term := range have.Node.Required.Terms {
-			pinTerm(changes, path+"/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms"+patch.Pointer(i), term, want)
-		}
+		pinTerms(changes, path+"/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms", have.Node.Required.Terms, want)
 	}
 }
 
-func pinTerm(changes *patch.Patch, path string, have *nodeSelectorTerm, want corev1.NodeSelectorRequirement) {
-	if have == nil {
-		changes.Remove(path)
-		changes.Add(path, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{want}})
+// pinTerms writes the list anew if a term of it has to change: there may be more terms than changes that one can ask for.
+func pinTerms(changes *patch.Patch, path string, have []kept[*nodeSelectorTerm], want corev1.NodeSelectorRequirement) {
+	if !slices.ContainsFunc(have, func(term kept[*nodeSelectorTerm]) bool { return !term.Read.isPinned(want) }) {
 		return
 	}
-	ofZones := func(each kept[expression]) bool { return each.Read.Key == want.Key }
-	if first := slices.IndexFunc(have.Expressions, ofZones); first >= 0 && first == len(have.Expressions)-1 && have.Expressions[first].Read.is(want) {
-		return
+	list := make([]any, 0, len(have))
+	for _, term := range have {
+		if term.Read.isPinned(want) {
+			list = append(list, term)
+		} else {
+			list = append(list, term.Read.pinned(want))
+		}
 	}
-	list := make([]any, 0, len(have.Expressions)+1)
-	for _, each := range have.Expressions {
-		if !ofZones(each) {
+	changes.Add(path, list)
+}
+
+// isPinned tells that a term ends with what is wanted, and says nothing else of zones.
+func (t *nodeSelectorTerm) isPinned(want corev1.NodeSelectorRequirement) bool {
+	if t == nil {
+		return false
+	}
+	first := slices.IndexFunc(t.Expressions, func(each kept[expression]) bool { return each.Read.Key == want.Key })
+	return first >= 0 && first == len(t.Expressions)-1 && t.Expressions[first].Read.is(want)
+}
+
+// pinned is a term that ends with what is wanted.
+func (t *nodeSelectorTerm) pinned(want corev1.NodeSelectorRequirement) pinnedTerm {
+	if t == nil {
+		return pinnedTerm{Expressions: []any{want}}
+	}
+	list := make([]any, 0, len(t.Expressions)+1)
+	for _, each := range t.Expressions {
+		if each.Read.Key != want.Key {
 			list = append(list, each)
 		}
 	}
-	changes.Add(path+"/matchExpressions", append(list, want))
+	return pinnedTerm{Expressions: append(list, want), Others: t.Others}
+}
+
+// pinnedTerm is a term as it is written anew.
+type pinnedTerm struct {
+	Expressions []any          `json:"matchExpressions"`
+	Others      jsontext.Value `json:",embed"`
+}
+
+// MarshalJSON lets encoders of any version keep the other members of the term.
+func (t pinnedTerm) MarshalJSON() ([]byte, error) {
+	type plain pinnedTerm
+	return json.Marshal(plain(t), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) //nolint:wrapcheck // encoders say what they encode
 }
 
 func (e expression) is(want corev1.NodeSelectorRequirement) bool {

@@ -39,6 +39,8 @@ type Scaling interface {
 	// target, and up to how many replicas. A target without a name is scaled by nobody. Errors begin with "failed to list
 	// all HPAs: " or "failed to list all HVPAs: ".
 	MaxReplicas(ctx context.Context, target Target) (limit int32, scaled bool, err error)
+	// MaxReplicasLive is MaxReplicas of now: an autoscaler counts even if it was created just before.
+	MaxReplicasLive(ctx context.Context, target Target) (limit int32, scaled bool, err error)
 }
 
 // Handler judges workloads and autoscalers.
@@ -61,18 +63,13 @@ func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Re
 		return review.Errored(http.StatusInternalServerError, err)
 	}
 	found := surroundings{namespace: readNamespace(annotations, h.LegacyReplicaCriteria)}
-	found.limit, found.scaled, err = h.Scaling.MaxReplicas(ctx, Target{
-		Namespace: request.Namespace, APIVersion: request.Kind.GroupVersion().String(), Kind: request.Kind.Kind, Name: request.Name,
-	})
+	found.limit, found.scaled, err = h.Scaling.MaxReplicas(ctx, targetOf(request))
 	if err != nil {
 		return review.Errored(http.StatusInternalServerError, err)
 	}
 	switch request.Kind.GroupKind() {
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"}, schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
-		object := workload{}
-		return answer(request, &object, func(changes *patch.Patch) (warning string, err error) {
-			return h.changeWorkload(changes, &object, found)
-		})
+		return h.judgeWorkload(ctx, request, found)
 	case schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:
 		if version := request.Kind.Version; version != "v2" && version != "v2beta1" {
 			return review.Denied(fmt.Sprintf("autoscaling version %q in request is not supported", version))
@@ -90,11 +87,35 @@ func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Re
 	return review.Allowed("unexpected resource: " + request.Kind.GroupKind().String())
 }
 
+// targetOf is the object of a request as autoscalers name it.
+func targetOf(request *review.Request) Target {
+	return Target{Namespace: request.Namespace, APIVersion: request.Kind.GroupVersion().String(), Kind: request.Kind.Kind, Name: request.Name}
+}
+
+// judgeWorkload takes no replicas away before it has made sure that nobody scales the workload.
+func (h *Handler) judgeWorkload(ctx context.Context, request *review.Request, found surroundings) review.Response {
+	object := workload{}
+	if err := review.Decode(request.Object, &object); err != nil {
+		return review.Denied(err.Error())
+	}
+	if object.losesReplicas(found) {
+		var err error
+		if found.limit, found.scaled, err = h.Scaling.MaxReplicasLive(ctx, targetOf(request)); err != nil {
+			return review.Errored(http.StatusInternalServerError, err)
+		}
+	}
+	return changed(func(changes *patch.Patch) (string, error) { return h.changeWorkload(changes, &object, found) })
+}
+
 // answer reads an object and answers with what change wants. Whatever is wrong with the object is denied.
 func answer(request *review.Request, object any, change func(*patch.Patch) (warning string, err error)) review.Response {
 	if err := review.Decode(request.Object, object); err != nil {
 		return review.Denied(err.Error())
 	}
+	return changed(change)
+}
+
+func changed(change func(*patch.Patch) (warning string, err error)) review.Response {
 	var changes patch.Patch
 	warning, err := change(&changes)
 	if err != nil {

@@ -22,6 +22,8 @@ type cluster struct {
 	limit          int32
 	scaled         bool
 	scalingErr     error
+	// live is what only MaxReplicasLive knows.
+	live *cluster
 
 	namespaces []string
 	targets    []Target
@@ -35,6 +37,13 @@ func (c *cluster) Annotations(_ context.Context, name string) (map[string]string
 func (c *cluster) MaxReplicas(_ context.Context, target Target) (limit int32, scaled bool, err error) {
 	c.targets = append(c.targets, target)
 	return c.limit, c.scaled, c.scalingErr
+}
+
+func (c *cluster) MaxReplicasLive(ctx context.Context, target Target) (limit int32, scaled bool, err error) {
+	if c.live == nil {
+		c.live = &cluster{limit: c.limit, scaled: c.scaled, scalingErr: c.scalingErr}
+	}
+	return c.live.MaxReplicas(ctx, target)
 }
 
 // in returns a handler for a cluster whose namespace has these annotations, with their short keys.
@@ -285,4 +294,49 @@ func TestReplicasThatAreTakenAwayAreToldOf(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestNoReplicasAreTakenAwayBeforeALookAtWhatIsThereNow(t *testing.T) {
+	const object = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop, labels: {high-availability-config.resources.gardener.cloud/type: TYPE}}, spec: {replicas: REPLICAS, template: {spec: {}}}}"
+	web := Target{Namespace: "shop", APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	for name, tc := range map[string]struct {
+		known, live    cluster
+		kind, replicas string
+		asked          []Target
+		want           string
+	}{
+		"nobody scales it":                  {kind: "server", replicas: "5", asked: []Target{web}, want: `"replicas":2`},
+		"somebody does now":                 {live: cluster{scaled: true, limit: 9}, kind: "server", replicas: "5", asked: []Target{web}, want: `"replicas":5`},
+		"somebody is known to":              {known: cluster{scaled: true, limit: 9}, kind: "server", replicas: "5", want: `"replicas":5`},
+		"there are as many as there should": {live: cluster{scaled: true, limit: 9}, kind: "server", replicas: "2", want: `"replicas":2`},
+		"there are fewer":                   {live: cluster{scaled: true, limit: 9}, kind: "server", replicas: "1", want: `"replicas":2`},
+		"it is hibernated":                  {live: cluster{scaled: true, limit: 9}, kind: "server", replicas: "0", want: `"replicas":0`},
+		"it has no type":                    {live: cluster{scaled: true, limit: 9}, kind: "''", replicas: "5", want: `"replicas":5`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			tc.known.live = &tc.live
+			request := reviewtest.Request(t, review.Create, schema.GroupVersionResource{}, replaceAll(replaceAll(object, "TYPE", tc.kind), "REPLICAS", tc.replicas))
+			response := (&Handler{Namespaces: &tc.known, Scaling: &tc.known}).Handle(t.Context(), request)
+			g.Expect(response.Allowed).To(BeTrue())
+			after := request.Object
+			if len(response.Patch) > 0 {
+				after = reviewtest.Apply(t, request.Object, response.Patch)
+			}
+			g.Expect(string(after)).To(ContainSubstring(tc.want))
+			g.Expect(tc.live.targets).To(Equal(tc.asked))
+		})
+	}
+	t.Run("what is there now counts for the spread too", func(t *testing.T) {
+		h := in(map[string]string{"zones": "a,b,c"})
+		h.found().live = &cluster{scaled: true, limit: 6}
+		_, after := judge(t, h, replaceAll(replaceAll(object, "TYPE", "server"), "REPLICAS", "5"))
+		NewWithT(t).Expect(string(after)).To(ContainSubstring(`"maxSkew":2`))
+	})
+	t.Run("it cannot be told", func(t *testing.T) {
+		h := in(nil)
+		h.found().live = &cluster{scalingErr: errors.New("failed to list all HPAs: no connection")}
+		response, _ := judge(t, h, replaceAll(replaceAll(object, "TYPE", "server"), "REPLICAS", "5"))
+		NewWithT(t).Expect(response).To(Equal(review.Response{Code: 500, Message: "failed to list all HPAs: no connection"}))
+	})
 }

@@ -1,6 +1,8 @@
 package highavailability
 
 import (
+	"errors"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -19,7 +21,11 @@ func (k *kept[T]) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 		return err //nolint:wrapcheck // it is the text of the answer
 	}
 	k.sent = sent.Clone()
-	return json.Unmarshal(k.sent, &k.Read, decoder.Options()) //nolint:wrapcheck // so is this
+	err = json.Unmarshal(k.sent, &k.Read, decoder.Options())
+	if wrong, ok := errors.AsType[*json.SemanticError](err); ok { // it knows its place in the element alone
+		wrong.JSONPointer = decoder.StackPointer() + wrong.JSONPointer
+	}
+	return err //nolint:wrapcheck // so is this
 }
 
 // MarshalJSON returns what was sent.

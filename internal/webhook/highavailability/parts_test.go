@@ -10,6 +10,8 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/utils/ptr"
 
+	"github.com/espalier-dev/espalier/internal/admission/patch"
+	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
 )
 
@@ -113,13 +115,16 @@ func TestCountReplicas(t *testing.T) {
 
 func TestCountReplicasRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"foo":                  `strconv.Atoi: parsing "foo": invalid syntax`,
-		"4,":                   `strconv.Atoi: parsing "4,": invalid syntax`,
-		"4.0":                  `strconv.Atoi: parsing "4.0": invalid syntax`,
-		"0x4":                  `strconv.Atoi: parsing "0x4": invalid syntax`,
-		"99999999999999999999": `strconv.Atoi: parsing "99999999999999999999": value out of range`,
-		"2147483648":           `strconv.Atoi: parsing "2147483648": value out of range`,
-		"-2147483649":          `strconv.Atoi: parsing "-2147483649": value out of range`,
+		"foo":                           `strconv.Atoi: parsing "foo": invalid syntax`,
+		"4,":                            `strconv.Atoi: parsing "4,": invalid syntax`,
+		"4.0":                           `strconv.Atoi: parsing "4.0": invalid syntax`,
+		"0x4":                           `strconv.Atoi: parsing "0x4": invalid syntax`,
+		"99999999999999999999":          `strconv.Atoi: parsing "99999999999999999999": value out of range`,
+		"2147483648":                    `strconv.Atoi: parsing "2147483648": value out of range`,
+		strings.Repeat("é", 127) + "x9": `strconv.Atoi: parsing "` + strings.Repeat("é", 127) + `x9": invalid syntax`,
+		strings.Repeat("é", 128) + "x":  `strconv.Atoi: parsing "` + strings.Repeat("é", 126) + `…": invalid syntax`,
+		strings.Repeat("9", 257):        `strconv.Atoi: parsing "` + strings.Repeat("9", 253) + `…": value out of range`,
+		"-2147483649":                   `strconv.Atoi: parsing "-2147483649": value out of range`,
 	} {
 		t.Run(text, func(t *testing.T) {
 			g := NewWithT(t)
@@ -179,6 +184,8 @@ func TestAffinity(t *testing.T) {
 		"pinned to other zones":              {annotations: zones, have: required("[{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [a, c, b]}]}]"), want: required("[{matchExpressions: [PINNED]}]")},
 		"kept away from zones":               {annotations: zones, have: required("[{matchExpressions: [{key: topology.kubernetes.io/zone, operator: NotIn, values: [x]}, {key: x, operator: Exists}]}]"), want: required("[{matchExpressions: [{key: x, operator: Exists}, PINNED]}]")},
 		"fields only":                        {annotations: zones, have: required("[{matchFields: [{key: metadata.name, operator: In, values: [n]}]}]"), want: required("[{matchFields: [{key: metadata.name, operator: In, values: [n]}], matchExpressions: [PINNED]}]")},
+		"what else terms say":                {annotations: zones, have: required("[{newer: {a: [1, null]}, matchExpressions: [PINNED]}, {newer: [2], matchFields: null, matchExpressions: [{key: x, newer: 3}]}]"), want: required("[{newer: {a: [1, null]}, matchExpressions: [PINNED]}, {newer: [2], matchFields: null, matchExpressions: [{key: x, newer: 3}, PINNED]}]")},
+		"null among terms":                   {annotations: zones, have: required("[null, {matchExpressions: [PINNED]}]"), want: required("[{matchExpressions: [PINNED]}, {matchExpressions: [PINNED]}]")},
 		"several terms":                      {annotations: zones, have: required("[{matchExpressions: [{key: x, operator: Exists}]}, {matchExpressions: [PINNED]}, {}]"), want: required("[{matchExpressions: [{key: x, operator: Exists}, PINNED]}, {matchExpressions: [PINNED]}, {matchExpressions: [PINNED]}]")},
 		"no zones":                           {annotations: map[string]string{"failure-tolerance-type": "foo", "zones": ","}, have: "{}", want: "{}"},
 		"neither tolerance nor pinning":      {annotations: map[string]string{"zones": "a"}, have: "{}", want: "{}"},
@@ -193,11 +200,42 @@ func TestAffinity(t *testing.T) {
 	}
 }
 
-func TestAnExpressionOfAWrongTypeIsNamed(t *testing.T) {
-	response, _ := judge(t, in(nil), deployment("1", "{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: 5}]}]}}}}"))
+func TestWrongTypesInListsAreNamedByTheirPlace(t *testing.T) {
+	const terms = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+	required := func(terms string) string {
+		return "{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: " + terms + "}}}}"
+	}
+	for name, tc := range map[string]struct{ pods, want string }{
+		"a key":                {required("[{matchExpressions: [{key: 5}]}]"), terms + "[0].matchExpressions[0].key: must not be a number"},
+		"a value":              {required("[{}, {matchExpressions: [{}, {key: x, values: [a, 1]}]}]"), terms + "[1].matchExpressions[1].values[1]: must not be a number"},
+		"a term":               {required("[{}, x]"), terms + "[1]: must not be a string"},
+		"expressions":          {required("[{matchExpressions: x}]"), terms + "[0].matchExpressions: must not be a string"},
+		"a skew":               {"{topologySpreadConstraints: [{maxSkew: x}]}", "spec.template.spec.topologySpreadConstraints[0].maxSkew: must not be a string"},
+		"a label":              {"{topologySpreadConstraints: [{}, {labelSelector: {matchLabels: {app: true}}}]}", "spec.template.spec.topologySpreadConstraints[1].labelSelector.matchLabels.app: must not be a boolean"},
+		"a constraint":         {"{topologySpreadConstraints: [[]]}", "spec.template.spec.topologySpreadConstraints[0]: must not be a list"},
+		"what is in no object": {"{topologySpreadConstraints: {}}", "spec.template.spec.topologySpreadConstraints: must not be an object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			response, _ := judge(t, in(nil), deployment("1", tc.pods))
+			g := NewWithT(t)
+			g.Expect(response.Code).To(BeEquivalentTo(403))
+			g.Expect(response.Message).To(Equal(tc.want))
+		})
+	}
+}
+
+// TestManyTermsAreOneChange has as many as fit into a request.
+func TestManyTermsAreOneChange(t *testing.T) {
+	const count = 150_000
+	object := workload{}
 	g := NewWithT(t)
-	g.Expect(response.Code).To(BeEquivalentTo(403))
-	g.Expect(response.Message).To(ContainSubstring("/key"))
+	g.Expect(review.Decode([]byte(`{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[`+
+		strings.Repeat(`{},`, count-1)+`{}]}}}}}}}`), &object)).To(Succeed())
+	var changes patch.Patch
+	pin(&changes, object.Spec.Template.Spec.Affinity, []string{"a"})
+	g.Expect(changes).To(HaveLen(1))
+	g.Expect(changes[0].Path).To(Equal("/spec/template/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms"))
+	g.Expect(changes[0].Value).To(HaveLen(count))
 }
 
 func TestSpread(t *testing.T) {

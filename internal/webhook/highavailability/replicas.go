@@ -1,6 +1,7 @@
 package highavailability
 
 import (
+	"errors"
 	"math"
 	"strconv"
 )
@@ -54,6 +55,9 @@ func parseReplicas(text string) (int32, error) {
 	count, err := strconv.Atoi(text)
 	if err == nil && (count < math.MinInt32 || count > math.MaxInt32) {
 		err = &strconv.NumError{Func: "Atoi", Num: text, Err: strconv.ErrRange}
+	}
+	if wrong, ok := errors.AsType[*strconv.NumError](err); ok {
+		wrong.Num = cut(wrong.Num)
 	}
 	if err != nil {
 		return 0, err //nolint:wrapcheck // it is the text of the answer

@@ -28,14 +28,25 @@ type podSpec struct {
 	Tolerations []givenToleration `json:"tolerations"`
 }
 
+// replicas are 0 where they are not set.
+func (w *workload) replicas() int32 {
+	if w.Spec == nil || w.Spec.Replicas == nil {
+		return 0
+	}
+	return *w.Spec.Replicas
+}
+
+// losesReplicas tells that changeWorkload would take replicas away.
+func (w *workload) losesReplicas(in surroundings) bool {
+	computed, wanted, err := countReplicas(w.replicas(), w.Metadata, in.namespace)
+	return err == nil && wanted && scale(w.replicas(), computed, in.scaled) < w.replicas()
+}
+
 // changeWorkload sets replicas, then what depends on them. The warning, if any, tells of replicas that were taken away.
 func (h *Handler) changeWorkload(changes *patch.Patch, object *workload, in surroundings) (warning string, err error) {
-	replicas, template := int32(0), (*podTemplate)(nil)
+	replicas, template := object.replicas(), (*podTemplate)(nil)
 	if object.Spec != nil {
 		template = object.Spec.Template
-		if object.Spec.Replicas != nil {
-			replicas = *object.Spec.Replicas
-		}
 	}
 	computed, wanted, err := countReplicas(replicas, object.Metadata, in.namespace)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -35,8 +36,10 @@ const definition = "hvpas.autoscaling.k8s.io"
 type hvpas struct {
 	live       dynamic.NamespaceableResourceInterface
 	client     dynamic.Interface
+	mapper     meta.RESTMapper
 	definition toolscache.SharedIndexInformer
-	// current watches Hvpas; nil while their kind is not served. Only the handler of definition's events sets it.
+	// current watches Hvpas; nil while their kind is not served. Only the handler of definition's events sets it; a watch
+	// whose kind is gone takes itself out.
 	current atomic.Pointer[following]
 	// running counts watches that have not ended.
 	running sync.WaitGroup
@@ -56,7 +59,7 @@ func hvpaResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "autoscaling.k8s.io", Version: "v1alpha1", Resource: "hvpas"}
 }
 
-func newHvpas(cfg *rest.Config, httpClient *http.Client) (*hvpas, error) {
+func newHvpas(cfg *rest.Config, httpClient *http.Client, mapper meta.RESTMapper) (*hvpas, error) {
 	client, err := dynamic.NewForConfigAndClient(cfg, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("create client for Hvpas: %w", err)
@@ -66,7 +69,7 @@ func newHvpas(cfg *rest.Config, httpClient *http.Client) (*hvpas, error) {
 		return nil, fmt.Errorf("create client for CustomResourceDefinitions: %w", err)
 	}
 	return &hvpas{
-		client: client, live: client.Resource(hvpaResource()),
+		client: client, live: client.Resource(hvpaResource()), mapper: mapper,
 		definition: definitionInformer(definitions),
 	}, nil
 }
@@ -116,12 +119,26 @@ func (h *hvpas) follow(ctx context.Context, object any) {
 	}
 	h.forget()
 	informer := dynamicinformer.NewFilteredDynamicInformer(h.client, hvpaResource(), metav1.NamespaceAll, 0, toolscache.Indexers{byTarget: hvpaIndex}, nil).Informer()
-	if informer.SetTransform(keepOfHvpa) != nil { // not possible before it runs; the answers are live ones then
+	watching, stop := context.WithCancel(ctx)
+	next := &following{SharedIndexInformer: informer, of: found.GetUID(), stop: stop}
+	if informer.SetTransform(keepOfHvpa) != nil || informer.SetWatchErrorHandlerWithContext(h.failed(next)) != nil {
+		stop() // not possible before it runs; the answers are live ones then
 		return
 	}
-	watching, stop := context.WithCancel(ctx)
-	h.current.Store(&following{SharedIndexInformer: informer, of: found.GetUID(), stop: stop})
+	h.current.Store(next)
 	h.running.Go(func() { informer.RunWithContext(watching) })
+}
+
+// failed ends a watch whose kind is no longer served while its definition is still there: its answers would be those of
+// then for ever. The definition has to change before the kind is served again, and then it is followed anew. A watch that
+// has nothing to answer yet goes on trying.
+func (h *hvpas) failed(watch *following) toolscache.WatchErrorHandlerWithContext {
+	return func(ctx context.Context, reflector *toolscache.Reflector, err error) {
+		toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
+		if apierrors.IsNotFound(err) && watch.HasSynced() && h.current.CompareAndSwap(watch, nil) {
+			watch.stop()
+		}
+	}
 }
 
 func (h *hvpas) forget() {
@@ -132,34 +149,56 @@ func (h *hvpas) forget() {
 
 // find returns the Hvpa that scales a target; where the kind is not served nobody does.
 func (h *hvpas) find(ctx context.Context, target highavailability.Target) (scaler, error) {
-	if h.definition.HasSynced() {
-		if _, served, err := h.definition.GetStore().GetByKey(definition); err == nil && !served {
-			return scaler{}, nil
-		}
+	current := h.current.Load()
+	if current == nil || !current.HasSynced() || h.undefined() {
+		return h.findLive(ctx, target)
+	}
+	candidates, err := current.GetIndexer().ByIndex(byTarget, hvpaKey(target))
+	if err != nil {
+		return h.findLive(ctx, target)
 	}
 	first := scaler{}
-	if current := h.current.Load(); current != nil && current.HasSynced() {
-		candidates, err := current.GetIndexer().ByIndex(byTarget, hvpaKey(target))
-		if err == nil {
-			for _, each := range candidates {
-				if candidate, ok := each.(*scaler); ok {
-					first = first.before(*candidate, target)
-				}
-			}
-			return first, nil
+	for _, each := range candidates {
+		if candidate, ok := each.(*scaler); ok {
+			first = first.before(*candidate, target)
 		}
 	}
+	return first, nil
+}
+
+// findLive is find by what the API server has now.
+func (h *hvpas) findLive(ctx context.Context, target highavailability.Target) (scaler, error) {
+	if h.undefined() {
+		return scaler{}, nil
+	}
 	list, err := h.live.Namespace(target.Namespace).List(ctx, metav1.ListOptions{})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !h.served() {
 		return scaler{}, nil
 	}
 	if err != nil {
 		return scaler{}, err //nolint:wrapcheck // the caller says what could not be listed
 	}
+	first := scaler{}
 	for i := range list.Items {
 		first = first.before(*scalerOfHvpa(&list.Items[i]), target)
 	}
 	return first, nil
+}
+
+// undefined tells that there is no definition of Hvpas, if that is known.
+func (h *hvpas) undefined() bool {
+	if !h.definition.HasSynced() {
+		return false
+	}
+	_, defined, err := h.definition.GetStore().GetByKey(definition)
+	return err == nil && !defined
+}
+
+// served is false if discovery does not know Hvpas. To those who may not read them API servers tell no other way: they refuse
+// first, and then look for what is asked for.
+func (h *hvpas) served() bool {
+	_, err := h.mapper.RESTMapping(schema.GroupKind{Group: hvpaResource().Group, Kind: "Hvpa"}, hvpaResource().Version)
+	return !meta.IsNoMatchError(err)
 }
 
 // hvpaIndex indexes Hvpas by whom they scale.

@@ -4,7 +4,7 @@
 // Answers come from watches that keep no more than that, so that no request is sent while they are up to date. They are
 // optional: whatever a cache does not hold yet, cannot hold, or does not find by name is read from the API server at once,
 // and nobody ever waits for a cache. What is found in a cache may be older than what was written last, by as long as a watch
-// takes to tell, which is milliseconds.
+// takes to tell, which is milliseconds. Who cannot bear that asks for what is there now (MaxReplicasLive).
 package lookup
 
 import (
@@ -78,7 +78,7 @@ func (l *Lookups) watchScaling(lifetime context.Context, clusters *process.Clust
 		return fmt.Errorf("watch HorizontalPodAutoscalers: %w", err)
 	}
 	l.namespaces, l.autoscalers = namespaces, autoscalers
-	if l.hvpas, err = newHvpas(clusters.TargetConfig, clusters.TargetHTTPClient); err != nil {
+	if l.hvpas, err = newHvpas(clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper); err != nil {
 		return err
 	}
 	if err := clusters.Source.Add(l.hvpas); err != nil {
@@ -134,11 +134,23 @@ func (l *Lookups) Automount(ctx context.Context, namespace, name string) (*bool,
 // MaxReplicas implements highavailability.Scaling. HorizontalPodAutoscalers come before Hvpas; of several the first by name
 // counts.
 func (l *Lookups) MaxReplicas(ctx context.Context, target highavailability.Target) (limit int32, scaled bool, err error) {
+	return l.maxReplicas(ctx, l.autoscalers, target, l.hvpas.find)
+}
+
+// MaxReplicasLive implements highavailability.Scaling. Only that Hvpas are not served at all is taken from a watch.
+func (l *Lookups) MaxReplicasLive(ctx context.Context, target highavailability.Target) (limit int32, scaled bool, err error) {
+	return l.maxReplicas(ctx, nil, target, l.hvpas.findLive)
+}
+
+// maxReplicas lists HorizontalPodAutoscalers from where it is told, and finds Hvpas if none of them scales the target.
+func (l *Lookups) maxReplicas(
+	ctx context.Context, from informer, target highavailability.Target, hvpa func(context.Context, highavailability.Target) (scaler, error),
+) (limit int32, scaled bool, err error) {
 	if target.Name == "" {
 		return 0, false, nil
 	}
 	list := &autoscalingv2.HorizontalPodAutoscalerList{}
-	err = l.list(ctx, l.autoscalers, list,
+	err = l.list(ctx, from, list,
 		[]client.ListOption{client.InNamespace(target.Namespace), client.MatchingFields{byTarget: indexKey(target)}},
 		[]client.ListOption{client.InNamespace(target.Namespace)})
 	if err != nil {
@@ -149,7 +161,7 @@ func (l *Lookups) MaxReplicas(ctx context.Context, target highavailability.Targe
 		first = first.before(scalerOf(&list.Items[i]), target)
 	}
 	if !first.scales && l.hvpas != nil {
-		if first, err = l.hvpas.find(ctx, target); err != nil {
+		if first, err = hvpa(ctx, target); err != nil {
 			return 0, false, fmt.Errorf("failed to list all HVPAs: %w", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -239,11 +240,101 @@ func TestHvpasComeAndGo(t *testing.T) {
 	settled(scaling{limit: 11, scaled: true})
 }
 
+// missing is a cache that has not heard of anything yet.
+type missing struct{ client.Reader }
+
+func (missing) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+func TestTheLiveAnswerKnowsWhatNoWatchHasToldYet(t *testing.T) {
+	e := start(t, options{})
+	e.serveNoHvpas()
+	e.world()
+	e.warm()
+	e.cached = missing{}
+	web := e.target("web")
+	e.requests.Reset()
+	e.Expect(e.scalingOf(web)).To(Equal(scaling{}))
+	e.Expect(e.requests.Seen()).To(BeEmpty())
+	e.Expect(e.scalingNow(web)).To(Equal(scaling{limit: 7, scaled: true}))
+	e.Expect(e.scalingNow(e.target("missing"))).To(Equal(scaling{}), "no Hvpas are served")
+	e.Expect(e.scalingNow(e.target(""))).To(Equal(scaling{}))
+	list := e.path("/apis/autoscaling/v2", "horizontalpodautoscalers")
+	e.Expect(e.requests.Seen()).To(Equal([]string{list, list}))
+}
+
+func TestTheLiveAnswerKnowsHvpas(t *testing.T) {
+	e := start(t, options{})
+	e.serveHvpas()
+	e.eventually(e.watchesHvpas).Should(BeTrue())
+	db := hvpaOf(e.namespace, "db", "db", true, 6)
+	e.create(db)
+	e.eventually(func() scaling { return e.scalingOf(e.target("db")) }).Should(Equal(scaling{limit: 6, scaled: true}))
+	e.Expect(e.hvpas.current.Load().GetStore().Delete(&scaler{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "db"}})).To(Succeed())
+	e.requests.Reset()
+	e.Expect(e.scalingOf(e.target("db"))).To(Equal(scaling{}))
+	e.Expect(e.requests.Seen()).To(BeEmpty())
+	e.Expect(e.scalingNow(e.target("db"))).To(Equal(scaling{limit: 6, scaled: true}))
+	e.Expect(e.requests.Seen()).To(ConsistOf(
+		e.path("/apis/autoscaling/v2", "horizontalpodautoscalers"), e.path("/apis/autoscaling.k8s.io/v1alpha1", "hvpas"),
+	))
+}
+
+// watchesHvpas is true once the answers about Hvpas come from a watch.
+func (e *env) watchesHvpas() bool {
+	current := e.hvpas.current.Load()
+	return current != nil && current.HasSynced()
+}
+
+// TestHvpasOfAVersionThatIsNoLongerServedScaleNobody keeps the definition, and thereby the watch.
+func TestHvpasOfAVersionThatIsNoLongerServedScaleNobody(t *testing.T) {
+	e := start(t, options{})
+	e.serveHvpas()
+	e.eventually(e.watchesHvpas).Should(BeTrue())
+	e.create(hvpaOf(e.namespace, "db", "db", true, 6))
+	db := e.target("db")
+	e.eventually(func() scaling { return e.scalingOf(db) }).Should(Equal(scaling{limit: 6, scaled: true}))
+
+	next := hvpaDefinition().Spec.Versions[0]
+	next.Name = "v1beta1"
+	versions := func(served bool) {
+		changed := hvpaDefinition()
+		e.Expect(e.admin.Get(t.Context(), client.ObjectKeyFromObject(changed), changed)).To(Succeed())
+		changed.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{*changed.Spec.Versions[0].DeepCopy(), next}
+		changed.Spec.Versions[0].Served, changed.Spec.Versions[1].Storage = served, false
+		e.Expect(e.admin.Update(t.Context(), changed)).To(Succeed())
+	}
+	versions(false)
+	e.eventually(func() *following { return e.hvpas.current.Load() }).Should(BeNil())
+	e.eventually(func() scaling { return e.scalingOf(db) }).Should(Equal(scaling{}))
+
+	versions(true)
+	e.eventually(func(g Gomega) {
+		e.requests.Reset()
+		g.Expect(e.scalingOf(db)).To(Equal(scaling{limit: 6, scaled: true}))
+		g.Expect(e.requests.Seen()).To(BeEmpty(), "the answer comes from a watch")
+	}).Should(Succeed())
+}
+
+func TestHvpasThatAreNotServedNeedNoRight(t *testing.T) {
+	admin := start(t, options{cold: true})
+	admin.serveNoHvpas()
+	admin.eventually(func() error {
+		_, err := admin.manager.GetRESTMapper().RESTMapping(schema.GroupKind{Group: "autoscaling.k8s.io", Kind: "Hvpa"}, "v1alpha1")
+		return err
+	}).Should(MatchError(ContainSubstring("no matches for kind")))
+	as, name := user(t, admin.admin, without("hvpas", "definition")...)
+	e := start(t, options{as: as, unmanaged: true})
+	e.Expect(e.scalingOf(e.target("db"))).To(Equal(scaling{}))
+	e.Expect(e.scalingNow(e.target("db"))).To(Equal(scaling{}))
+	e.serveHvpas()
+	e.eventually(func() string { return e.scalingOf(e.target("db")).err }).
+		Should(ContainSubstring(`failed to list all HVPAs: hvpas.autoscaling.k8s.io is forbidden: User "` + name + `"`))
+}
+
 func TestHvpasAreFollowedAnewOnlyIfNeeded(t *testing.T) {
 	e := start(t, options{})
 	e.serveHvpas()
-	followed := func() bool { current := e.hvpas.current.Load(); return current != nil && current.HasSynced() }
-	e.eventually(followed).Should(BeTrue())
+	e.eventually(e.watchesHvpas).Should(BeTrue())
 	first := e.hvpas.current.Load()
 	definition := func(uid types.UID) *metav1.PartialObjectMetadata {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: uid}}
@@ -253,7 +344,7 @@ func TestHvpasAreFollowedAnewOnlyIfNeeded(t *testing.T) {
 	e.hvpas.follow(t.Context(), definition("made again"))
 	e.Expect(e.hvpas.current.Load()).NotTo(BeIdenticalTo(first))
 	e.eventually(first.IsStopped).Should(BeTrue())
-	e.eventually(followed).Should(BeTrue())
+	e.eventually(e.watchesHvpas).Should(BeTrue())
 }
 
 // rights are what the roles grant that are made of the markers of this package.
@@ -290,7 +381,7 @@ func TestTheShippedRightsAreEnough(t *testing.T) {
 	e := start(t, options{as: as})
 	e.namespace = before.namespace
 	e.warm()
-	e.eventually(func() bool { current := e.hvpas.current.Load(); return current != nil && current.HasSynced() }).Should(BeTrue())
+	e.eventually(e.watchesHvpas).Should(BeTrue())
 	e.requests.Reset()
 	e.everythingIsFound()
 	e.Expect(e.scalingOf(e.target("db"))).To(Equal(scaling{limit: 6, scaled: true}))

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,8 +101,10 @@ func start(tb testing.TB, o options) *env {
 	}
 	e.manager, err = manager.New(cfg, manager.Options{Scheme: known, Cache: caches, Metrics: metricsserver.Options{BindAddress: "0"}})
 	e.Expect(err).NotTo(HaveOccurred())
+	mapper, err := process.NewMapper(cfg, e.manager.GetHTTPClient(), clock.RealClock{}, 0)
+	e.Expect(err).NotTo(HaveOccurred())
 	e.Lookups, err = New(tb.Context(), &process.Clusters{
-		Source: e.manager, Target: e.manager, TargetConfig: cfg, TargetHTTPClient: e.manager.GetHTTPClient(),
+		Source: e.manager, Target: e.manager, TargetConfig: cfg, TargetHTTPClient: e.manager.GetHTTPClient(), TargetMapper: mapper,
 	}, all)
 	e.Expect(err).NotTo(HaveOccurred())
 	if o.cold {
@@ -159,7 +162,15 @@ type scaling struct {
 }
 
 func (e *env) scalingOf(target highavailability.Target) scaling {
-	limit, scaled, err := e.MaxReplicas(e.t.Context(), target)
+	return said(e.MaxReplicas(e.t.Context(), target))
+}
+
+// scalingNow is scalingOf by what the API server has now.
+func (e *env) scalingNow(target highavailability.Target) scaling {
+	return said(e.MaxReplicasLive(e.t.Context(), target))
+}
+
+func said(limit int32, scaled bool, err error) scaling {
 	if err != nil {
 		return scaling{limit, scaled, err.Error()}
 	}

@@ -52,6 +52,7 @@ func podSpec() []Member {
 					Member{"values", List(Text("123abc"))},
 				))},
 			)},
+			Member{"matchLabelKeys", List(Text("app", "pod-template-hash"))},
 		))},
 	}
 }

@@ -138,6 +138,11 @@ func spreadExamples() []example {
 		{name: "a Pod without the hash", object: of("", "")},
 		{name: "a Pod without constraints", object: pod(hash, "")},
 		{name: "an empty selector", object: of(hash, "labelSelector: {}"), change: labelled},
+		{name: "a constraint that matches the hash by itself", object: of(hash, "labelSelector: {matchLabels: {app: test}}, matchLabelKeys: [pod-template-hash]")},
+		{
+			name: "a constraint that matches another label by itself", object: of("labels: {app: test, pod-template-hash: 123abc}", "labelSelector: {matchLabels: {tier: one}}, matchLabelKeys: [app]"),
+			change: `[{"op":"add","path":"/spec/topologySpreadConstraints/0/labelSelector/matchLabels/pod-template-hash","value":"123abc"}]`,
+		},
 		{name: "a selector of another hash", object: of(hash, "labelSelector: {matchLabels: {pod-template-hash: 789xyz}}")},
 		{name: "an expression that names hashes", object: of(hash, "labelSelector: {matchExpressions: [{key: pod-template-hash, operator: In, values: [x]}]}")},
 		{
@@ -187,6 +192,8 @@ func tokenMountExamples() []example {
 		{name: "an empty lifetime", object: pod(seconds(""), optedOut), denied: `strconv.ParseInt: parsing "": invalid syntax`},
 		{name: "a lifetime in words", object: pod(seconds("12h"), optedOut), denied: `strconv.ParseInt: parsing "12h": invalid syntax`},
 		{name: "a lifetime with a sign", object: pod(seconds("+8998"), optedOut), change: simple(8998)},
+		{name: "a lifetime with zeros before it", object: pod(seconds("0000000000000000600"), optedOut), change: simple(600)},
+		{name: "a lifetime with a sign and zeros before it", object: pod(seconds("+0000000000000000000008998"), optedOut), change: simple(8998)},
 		{name: "a lifetime that nobody asks for", object: pod(seconds("x"), "")},
 		{name: "a Pod that opts out with any value", object: pod(`labels: {projected-token-mount.resources.gardener.cloud/skip: "false"}`, optedOut)},
 		{name: "a Pod of the resource manager", object: pod("labels: {app: gardener-resource-manager}", optedOut)},

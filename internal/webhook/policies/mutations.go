@@ -76,7 +76,7 @@ func projectedTokenMount() mutation {
 			condition("has-no-token", "!has(object.spec.volumes) || !object.spec.volumes.exists(v, v.name.startsWith('kube-api-access-'))"),
 		},
 		required: requirement{ // longer numbers are more seconds than API servers grant
-			expression: "!(" + annotated + ") || " + annotation + ".matches('^[+-]?[0-9]{1,18}$')",
+			expression: "!(" + annotated + ") || " + annotation + ".matches('^[+-]?0*[0-9]{1,18}$')",
 			message:    `'strconv.ParseInt: parsing "' + ` + annotation + ` + '": invalid syntax'`,
 		},
 		variables: []admissionregistrationv1.Variable{
@@ -139,7 +139,9 @@ func topologySpread() mutation {
 		key      = "pod-template-hash"
 		label    = "{'" + key + "': object.metadata.labels['" + key + "']}"
 		selector = "Object.spec.topologySpreadConstraints.labelSelector{matchLabels: " + label + "}"
-		named    = "has(c.labelSelector) && (has(c.labelSelector.matchLabels) && '" + key + "' in c.labelSelector.matchLabels || " +
+		// API servers refuse the key in both; they do the same by it alone.
+		keyed = "has(c.matchLabelKeys) && '" + key + "' in c.matchLabelKeys"
+		named = "has(c.labelSelector) && (has(c.labelSelector.matchLabels) && '" + key + "' in c.labelSelector.matchLabels || " +
 			"has(c.labelSelector.matchExpressions) && c.labelSelector.matchExpressions.exists(e, e.key == '" + key + "' && e.operator == 'In'))"
 	)
 	return mutation{
@@ -148,7 +150,7 @@ func topologySpread() mutation {
 			condition("is-of-deployment", "has(object.metadata.labels) && '"+key+"' in object.metadata.labels"),
 			condition("has-constraints", "has(object.spec.topologySpreadConstraints)"),
 		},
-		patch: eachOf("spec.topologySpreadConstraints", "c", "!("+named+")", func(at string) string {
+		patch: eachOf("spec.topologySpreadConstraints", "c", "!("+keyed+") && !("+named+")", func(at string) string {
 			return fmt.Sprintf(`!has(c.labelSelector)
     ? JSONPatch{op: 'add', path: %[1]s/labelSelector', value: %[2]s}
     : !has(c.labelSelector.matchLabels)

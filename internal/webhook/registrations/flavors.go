@@ -33,6 +33,9 @@ type Own struct {
 	ServiceName string
 	// URL reaches the server: https://host:port, without a path.
 	URL string
+	// Excluded are more namespaces that no webhook of the flavour standalone is called about, such as those of the network
+	// plugin, whose Pods must start before anybody can reach the server.
+	Excluded []string
 	// App is the value of the label app on the server's own Pods, which no webhook with failure policy Fail ever sees;
 	// else the server could not come back once it is gone. Empty: Name.
 	App string
@@ -47,7 +50,7 @@ func Configurations(flavor string, cfg config.Webhooks, own Own) func(caBundle [
 	return func(caBundle []byte) []client.Object {
 		built := registration.Configuration{
 			Name: own.Name, Labels: labels(flavor, own),
-			Namespaces: StandardNamespaces(flavor, own.Namespace), Objects: StandardObjects(flavor),
+			Namespaces: StandardNamespaces(flavor, append([]string{own.Namespace}, own.Excluded...)...), Objects: StandardObjects(flavor),
 			Client: own.clientConfig(caBundle),
 		}
 		if flavor == config.FlavorGardenerShoot {
@@ -63,9 +66,9 @@ func Enabled(flavor string, cfg config.Webhooks, own Own) []registration.Webhook
 	return append(d.mutating(cfg), d.validating(cfg)...)
 }
 
-// StandardNamespaces is the selector of namespaces that most webhooks of a flavour share. ownNamespace is where the server
-// runs, and may be empty.
-func StandardNamespaces(flavor, ownNamespace string) *metav1.LabelSelector {
+// StandardNamespaces is the selector of namespaces that most webhooks of a flavour share. The flavour standalone leaves out,
+// besides kube-system, those that are named, such as where the server runs; empty names do not count.
+func StandardNamespaces(flavor string, leftOut ...string) *metav1.LabelSelector {
 	var required metav1.LabelSelectorRequirement
 	switch flavor {
 	case config.FlavorGardenerRuntime:
@@ -74,8 +77,10 @@ func StandardNamespaces(flavor, ownNamespace string) *metav1.LabelSelector {
 		required = in(namespacePurpose, purposeKubeSystem, purposeDashboard)
 	default:
 		excluded := []string{namespaceKubeSystem}
-		if ownNamespace != "" && ownNamespace != namespaceKubeSystem {
-			excluded = append(excluded, ownNamespace)
+		for _, each := range leftOut {
+			if each != "" && !slices.Contains(excluded, each) {
+				excluded = append(excluded, each)
+			}
 		}
 		required = notIn(namespaceName, excluded...)
 	}

@@ -37,6 +37,9 @@ func plan(found pod, host string) patch.Patch {
 
 func giveAll(changes *patch.Patch, list string, containers []*container, host string) {
 	for i, each := range containers {
+		if len(*changes) > patch.MaxOperations { // which is refused
+			return
+		}
 		if each != nil && !slices.Contains(each.Env, named{Name: variable}) {
 			patch.Append(changes, patch.Pointer("spec", list, i, "env"), len(each.Env), corev1.EnvVar{Name: variable, Value: host})
 		}

@@ -1,6 +1,7 @@
 package servicehost
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -36,4 +37,15 @@ func TestPlan(t *testing.T) {
 			g.Expect(string(document)).To(Equal(tc.want))
 		})
 	}
+}
+
+// TestTooManyChangesEndEarly has more than are made to one object.
+func TestTooManyChangesEndEarly(t *testing.T) {
+	found := pod{}
+	g := NewWithT(t)
+	g.Expect(review.Decode([]byte(`{"spec":{"initContainers":[`+strings.Repeat(`{},`, 30_000)+`{}],"containers":[`+strings.Repeat(`{},`, 30_000)+`{}]}}`), &found)).To(Succeed())
+	changes := plan(found, "api.example.com")
+	g.Expect(changes).To(HaveLen(10_001))
+	_, err := changes.Encode()
+	g.Expect(err).To(MatchError("the object needs too many changes: 10001, at most 10000 are made"))
 }

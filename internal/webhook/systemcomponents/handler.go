@@ -46,7 +46,7 @@ func (h Handler) Handle(ctx context.Context, request *review.Request) review.Res
 	}
 	taints, err := h.Nodes.Taints(ctx, h.Config.NodeSelector)
 	if err != nil {
-		return review.Refused(err)
+		return review.Unjudged(err)
 	}
 	response := review.Patched(plan(found, h.Config, taints))
 	response.Warnings = overruled(found, h.Config.PodNodeSelector)

@@ -97,8 +97,8 @@ func TestHandleRefusesIfNodesCannotBeRead(t *testing.T) {
 		err  error
 		want review.Response
 	}{
-		"as the API server does": {err: apierrors.NewTimeoutError("too slow", 1), want: review.Response{Code: 504, Reason: "Timeout", Message: "Timeout: too slow", Details: &metav1.StatusDetails{RetryAfterSeconds: 1}}},
-		"for any other reason":   {err: errors.New("list nodes: broken"), want: review.Response{Code: 403, Reason: "Forbidden", Message: "list nodes: broken"}},
+		"as the API server does": {err: apierrors.NewTimeoutError("too slow", 1), want: review.Response{Code: 504, Reason: "Timeout", Message: "Timeout: too slow", Details: &metav1.StatusDetails{RetryAfterSeconds: 1}, Failed: true}},
+		"for any other reason":   {err: errors.New("list nodes: broken"), want: review.Response{Code: 403, Reason: "Forbidden", Message: "list nodes: broken", Failed: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			response, _ := reviewtest.Handle(t, handler(broken{tc.err}), create(t, `{apiVersion: v1, kind: Pod, spec: {}}`))

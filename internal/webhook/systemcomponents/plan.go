@@ -27,7 +27,7 @@ type owner struct {
 
 type podSpec struct {
 	NodeSelector map[string]string `json:"nodeSelector"`
-	Tolerations  []toleration      `json:"tolerations"`
+	Tolerations  []given           `json:"tolerations"`
 }
 
 // ofDaemonSet is true for Pods whose DaemonSet says on which nodes they run.
@@ -60,7 +60,7 @@ func overruled(found pod, want map[string]string) []string {
 	var warnings []string
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		if value, asked := found.Spec.NodeSelector[key]; asked && value != want[key] {
-			warnings = append(warnings, fmt.Sprintf("spec.nodeSelector: %q is set to %q instead of %q", key, want[key], value))
+			warnings = append(warnings, fmt.Sprintf("spec.nodeSelector: %q is set to %q instead of %q", key, want[key], cut(value)))
 		}
 	}
 	return warnings

@@ -1,6 +1,7 @@
 package systemcomponents
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -65,11 +66,15 @@ func TestOverruled(t *testing.T) {
 		object string
 		want   []string
 	}{
-		"no spec":            {object: `{}`},
-		"no selector":        {object: `{"spec":{}}`},
-		"other labels":       {object: `{"spec":{"nodeSelector":{"other":"label"}}}`},
-		"the same values":    {object: `{"spec":{"nodeSelector":{"a":"1","b":"2"}}}`},
-		"different values":   {object: `{"spec":{"nodeSelector":{"b":"","a":"0","c":"3"}}}`, want: []string{`spec.nodeSelector: "a" is set to "1" instead of "0"`, `spec.nodeSelector: "b" is set to "2" instead of ""`}},
+		"no spec":          {object: `{}`},
+		"no selector":      {object: `{"spec":{}}`},
+		"other labels":     {object: `{"spec":{"nodeSelector":{"other":"label"}}}`},
+		"the same values":  {object: `{"spec":{"nodeSelector":{"a":"1","b":"2"}}}`},
+		"different values": {object: `{"spec":{"nodeSelector":{"b":"","a":"0","c":"3"}}}`, want: []string{`spec.nodeSelector: "a" is set to "1" instead of "0"`, `spec.nodeSelector: "b" is set to "2" instead of ""`}},
+		"a long value": {
+			object: `{"spec":{"nodeSelector":{"a":"` + strings.Repeat("é", 200) + `"}}}`,
+			want:   []string{`spec.nodeSelector: "a" is set to "1" instead of "` + strings.Repeat("é", 126) + `…"`},
+		},
 		"a value of ours":    {object: `{"spec":{"nodeSelector":{"c":"3"}}}`},
 		"a selector is null": {object: `{"spec":{"nodeSelector":null}}`},
 	} {
@@ -102,11 +107,15 @@ func TestPlanTolerates(t *testing.T) {
 		},
 		"no operator is another than Equal":         {tolerations: `[{"key":"c","value":"v","effect":"NoExecute"}]`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`},
 		"another effect":                            {tolerations: `[{"key":"c","operator":"Equal","value":"v","effect":"NoSchedule"}]`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`},
-		"an absent field is empty":                  {tolerations: `[{"key":"a","value":""},{"key":"a","tolerationSeconds":null}]`, want: `[{"op":"remove","path":"/spec/tolerations/1"}]`},
-		"the Pod has it twice":                      {tolerations: `[{"key":"a","tolerationSeconds":10},{"key":"b"},{"tolerationSeconds":10,"key":"a"}]`, want: `[{"op":"remove","path":"/spec/tolerations/2"}]`},
-		"the Pod has it three times, and others":    {tolerations: `[{"key":"a"},{"key":"a"},{"key":"b"},{"key":"a"},{"key":"b"}]`, configured: []corev1.Toleration{configured}, want: `[{"op":"remove","path":"/spec/tolerations/4"},{"op":"remove","path":"/spec/tolerations/3"},{"op":"remove","path":"/spec/tolerations/1"},{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`},
+		"an absent field is empty":                  {tolerations: `[{"key":"a","value":""},{"key":"a","tolerationSeconds":null}]`, want: `[{"op":"add","path":"/spec/tolerations","value":[{"key":"a","value":""}]}]`},
+		"the Pod has it twice":                      {tolerations: `[{"key":"a","tolerationSeconds":10},{"key":"b"},{"tolerationSeconds":10,"key":"a"}]`, want: `[{"op":"add","path":"/spec/tolerations","value":[{"key":"a","tolerationSeconds":10},{"key":"b"}]}]`},
+		"the Pod has it three times, and others":    {tolerations: `[{"key":"a"},{"key":"a"},{"key":"b"},{"key":"a"},{"key":"b"}]`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations","value":[{"key":"a"},{"key":"b"},` + wanted + `]}]`},
 		"tolerations that differ in a newer field":  {tolerations: `[{"key":"a","newer":1},{"key":"a","newer":2},{"key":"a"}]`},
-		"tolerations that are equal in a newer one": {tolerations: `[{"key":"a","newer":1},{"newer":1,"key":"a"}]`, want: `[{"op":"remove","path":"/spec/tolerations/1"}]`},
+		"tolerations that are equal in a newer one": {tolerations: `[{"key":"a","newer":1},{"newer":1,"key":"a"}]`, want: `[{"op":"add","path":"/spec/tolerations","value":[{"key":"a","newer":1}]}]`},
+		"others stay as they were sent": {
+			tolerations: `[null,{"newer":{"deep":[1,null]},"key":"a","effect":""},{"key":"b"},{"key":"b"}]`, configured: []corev1.Toleration{configured},
+			want: `[{"op":"add","path":"/spec/tolerations","value":[null,{"newer":{"deep":[1,null]},"key":"a","effect":""},{"key":"b"},` + wanted + `]}]`,
+		},
 		"taints, sorted": {
 			tolerations: `[]`,
 			taints: []corev1.Taint{
@@ -151,6 +160,15 @@ func TestPlanTolerates(t *testing.T) {
 			g.Expect(string(document)).To(Equal(tc.want))
 		})
 	}
+}
+
+// TestManyDuplicatesAreOneChange has as many as fit into a request: API servers would be busy for seconds with as many removals.
+func TestManyDuplicatesAreOneChange(t *testing.T) {
+	duplicates := strings.TrimSuffix(strings.Repeat(`{"key":"a"},`, 20_000), ",")
+	g := NewWithT(t)
+	document, err := plan(decoded(t, `{"spec":{"tolerations":[`+duplicates+`]}}`), config.SystemComponentsConfigWebhook{}, nil).Encode()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(document)).To(Equal(`[{"op":"add","path":"/spec/tolerations","value":[{"key":"a"}]}]`))
 }
 
 func TestPlanLeavesTheConfigurationAlone(t *testing.T) {

@@ -2,9 +2,11 @@ package systemcomponents
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,6 +21,26 @@ type toleration struct {
 	Effect   corev1.TaintEffect        `json:"effect"`
 	Seconds  *int64                    `json:"tolerationSeconds"`
 	Others   jsontext.Value            `json:",embed"`
+}
+
+// given is a toleration of a Pod: what is read of it, and all of it as it was sent.
+type given struct {
+	read toleration
+	sent jsontext.Value
+}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (g *given) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+	sent, err := decoder.ReadValue()
+	if err != nil {
+		return err //nolint:wrapcheck // it is the text of the answer
+	}
+	g.sent = sent.Clone()
+	err = json.Unmarshal(g.sent, &g.read, decoder.Options())
+	if wrong, ok := errors.AsType[*json.SemanticError](err); ok { // it knows its place in the toleration alone
+		wrong.JSONPointer = decoder.StackPointer() + wrong.JSONPointer
+	}
+	return err //nolint:wrapcheck // so is this
 }
 
 // identity is equal for tolerations that say the same.
@@ -38,25 +60,27 @@ func (t toleration) identity() identity {
 	return same
 }
 
-// tolerate removes tolerations that a Pod has twice, and appends those of the wanted ones that it lacks, in their order.
-func tolerate(changes *patch.Patch, have []toleration, want []corev1.Toleration) {
+// tolerate appends those of the wanted tolerations that a Pod lacks, in their order. If the Pod has some twice, the whole list
+// is set instead, with each once: API servers move all others for every one that is removed by itself.
+func tolerate(changes *patch.Patch, have []given, want []corev1.Toleration) {
 	known := make(map[identity]struct{}, len(have)+len(want))
-	var twice []int
-	for i, each := range have {
-		if !learn(known, each) {
-			twice = append(twice, i)
+	once := make([]any, 0, len(have))
+	for _, each := range have {
+		if learn(known, each.read) {
+			once = append(once, each.sent)
 		}
 	}
-	for _, i := range slices.Backward(twice) { // so that the indexes of the others stay
-		changes.Remove(patch.Pointer("spec", "tolerations", i))
-	}
-	var missing []corev1.Toleration
+	var missing []any
 	for _, each := range want {
 		if learn(known, toleration{Key: each.Key, Operator: each.Operator, Value: each.Value, Effect: each.Effect, Seconds: each.TolerationSeconds}) {
 			missing = append(missing, each)
 		}
 	}
-	patch.Append(changes, "/spec/tolerations", len(have)-len(twice), missing...)
+	if len(once) < len(have) {
+		changes.Add("/spec/tolerations", append(once, missing...))
+		return
+	}
+	patch.Append(changes, "/spec/tolerations", len(have), missing...)
 }
 
 // learn is true if the toleration was unknown.

@@ -47,7 +47,7 @@ func (h Handler) Handle(ctx context.Context, request *review.Request) review.Res
 	}
 	automount, err := h.ServiceAccounts.Automount(ctx, request.Namespace, name)
 	if err != nil {
-		return review.Refused(err)
+		return review.Unjudged(err)
 	}
 	changes, err := plan(found, automount, h.ExpirationSeconds)
 	if err != nil {

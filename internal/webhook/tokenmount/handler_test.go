@@ -110,22 +110,22 @@ func TestHandleRefuses(t *testing.T) {
 			object: `{spec: {serviceAccountName: some-service-account}}`,
 			want: review.Response{
 				Code: 404, Reason: "NotFound", Message: `serviceaccounts "some-service-account" not found`,
-				Details: &metav1.StatusDetails{Name: "some-service-account", Kind: "serviceaccounts"},
+				Details: &metav1.StatusDetails{Name: "some-service-account", Kind: "serviceaccounts"}, Failed: true,
 			},
 		},
 		"a look-up that the API server refuses, as it does": {
 			object: `{spec: {serviceAccountName: slow}}`,
-			want:   review.Response{Code: 504, Reason: "Timeout", Message: "Timeout: too slow", Details: &metav1.StatusDetails{RetryAfterSeconds: 1}},
+			want:   review.Response{Code: 504, Reason: "Timeout", Message: "Timeout: too slow", Details: &metav1.StatusDetails{RetryAfterSeconds: 1}, Failed: true},
 		},
 		"a look-up that fails": {
 			object: `{spec: {serviceAccountName: broken}}`,
-			want:   review.Response{Code: 403, Reason: "Forbidden", Message: "read ServiceAccount: broken"},
+			want:   review.Response{Code: 403, Reason: "Forbidden", Message: "read ServiceAccount: broken", Failed: true},
 		},
 		"a ServiceAccount that does not exist, whatever else would keep the Pod as it is": {
 			object: `{spec: {serviceAccountName: missing, automountServiceAccountToken: false}}`,
 			want: review.Response{
 				Code: 404, Reason: "NotFound", Message: `serviceaccounts "missing" not found`,
-				Details: &metav1.StatusDetails{Name: "missing", Kind: "serviceaccounts"},
+				Details: &metav1.StatusDetails{Name: "missing", Kind: "serviceaccounts"}, Failed: true,
 			},
 		},
 		"an annotation that is no number": {

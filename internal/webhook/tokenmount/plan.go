@@ -1,6 +1,7 @@
 package tokenmount
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -63,8 +64,8 @@ func plan(found pod, automount *bool, expirationSeconds int64) (patch.Patch, err
 	}
 	if given := found.Metadata.Annotations.ExpirationSeconds; given != nil {
 		var err error
-		if expirationSeconds, err = strconv.ParseInt(*given, 10, 64); err != nil {
-			return nil, err //nolint:wrapcheck // it is the text of the answer
+		if expirationSeconds, err = parseSeconds(*given); err != nil {
+			return nil, err
 		}
 	}
 	changes := patch.Patch{}
@@ -74,8 +75,20 @@ func plan(found pod, automount *bool, expirationSeconds int64) (patch.Patch, err
 	return changes, nil
 }
 
+// parseSeconds takes numbers literally: it is the API server that judges negative and small ones.
+func parseSeconds(text string) (int64, error) {
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if wrong, ok := errors.AsType[*strconv.NumError](err); ok {
+		wrong.Num = cut(wrong.Num)
+	}
+	return seconds, err //nolint:wrapcheck // it is the text of the answer
+}
+
 func mountAll(changes *patch.Patch, list string, containers []*container) {
 	for i, each := range containers {
+		if len(*changes) > patch.MaxOperations { // which is refused
+			return
+		}
 		if each != nil {
 			patch.Append(changes, patch.Pointer("spec", list, i, "volumeMounts"), len(each.VolumeMounts),
 				corev1.VolumeMount{Name: volumeName, MountPath: mountPath, ReadOnly: true})

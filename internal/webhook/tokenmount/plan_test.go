@@ -1,6 +1,7 @@
 package tokenmount
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -62,6 +63,8 @@ func TestPlan(t *testing.T) {
 		"the annotation is empty":                        {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":""}`, spec: `{}`, wantErr: `strconv.ParseInt: parsing "": invalid syntax`},
 		"the annotation is not decimal":                  {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"0x10"}`, spec: `{}`, wantErr: `strconv.ParseInt: parsing "0x10": invalid syntax`},
 		"the annotation is too large":                    {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"9223372036854775808"}`, spec: `{}`, wantErr: `strconv.ParseInt: parsing "9223372036854775808": value out of range`},
+		"the annotation is long":                         {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"` + strings.Repeat("é", 200) + `"}`, spec: `{}`, wantErr: `strconv.ParseInt: parsing "` + strings.Repeat("é", 126) + `…": invalid syntax`},
+		"zeros precede":                                  {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"0000000000000000600"}`, spec: `{}`, want: appended("600")},
 		"containers of both kinds, but no ephemeral ones": {automount: no, spec: `{"volumes":[{"name":"a"}],"initContainers":[{}],"containers":[null,{"volumeMounts":null},{"volumeMounts":[{"name":"a"},null]}],"ephemeralContainers":[{}]}`, want: `[` +
 			`{"op":"add","path":"/spec/volumes/-","value":` + volumeFor("43200") + `},` +
 			`{"op":"add","path":"/spec/initContainers/0/volumeMounts","value":[` + mount + `]},` +
@@ -86,6 +89,17 @@ func TestPlan(t *testing.T) {
 			g.Expect(string(document)).To(Equal(tc.want))
 		})
 	}
+}
+
+// TestTooManyChangesEndEarly has more than are made to one object.
+func TestTooManyChangesEndEarly(t *testing.T) {
+	g := NewWithT(t)
+	many := `[` + strings.Repeat(`{},`, 30_000) + `{}]`
+	changes, err := plan(decoded(t, `{"spec":{"initContainers":`+many+`,"containers":`+many+`}}`), ptr.To(false), 43200)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(changes).To(HaveLen(10_001))
+	_, err = changes.Encode()
+	g.Expect(err).To(MatchError("the object needs too many changes: 10001, at most 10000 are made"))
 }
 
 func decoded(t *testing.T, object string) pod {

@@ -68,6 +68,9 @@ func narrowed(pod *corev1.Pod) bool {
 	}
 	for i := range pod.Spec.TopologySpreadConstraints {
 		selector := &pod.Spec.TopologySpreadConstraints[i].LabelSelector
+		if slices.Contains(pod.Spec.TopologySpreadConstraints[i].MatchLabelKeys, "pod-template-hash") {
+			continue
+		}
 		if *selector == nil {
 			*selector = &metav1.LabelSelector{}
 		}

@@ -27,7 +27,8 @@ type hash struct {
 }
 
 type constraint struct {
-	Selector *selector `json:"labelSelector"`
+	Selector       *selector `json:"labelSelector"`
+	MatchLabelKeys []string  `json:"matchLabelKeys"`
 }
 
 type selector struct {
@@ -49,8 +50,11 @@ func plan(found pod) patch.Patch {
 	}
 	labels := map[string]string{hashLabel: *own}
 	for i, each := range found.Spec.Constraints {
+		if len(changes) > patch.MaxOperations { // which is refused
+			break
+		}
 		switch at := patch.Pointer("spec", "topologySpreadConstraints", i, "labelSelector"); {
-		case each == nil || choosesRevision(each.Selector):
+		case each == nil || each.matchesOwn() || choosesRevision(each.Selector):
 		case each.Selector == nil:
 			changes.Add(at, metav1.LabelSelector{MatchLabels: labels})
 		case each.Selector.MatchLabels == nil:
@@ -61,6 +65,10 @@ func plan(found pod) patch.Patch {
 	}
 	return changes
 }
+
+// matchesOwn is true for constraints that have the API server do the same. It refuses a key that the selector has too. This
+// goes beyond Gardener, which knows no such field.
+func (c *constraint) matchesOwn() bool { return slices.Contains(c.MatchLabelKeys, hashLabel) }
 
 // choosesRevision is true for selectors that name revisions of any Deployment; those that only exclude some do not count.
 func choosesRevision(s *selector) bool {

@@ -1,6 +1,7 @@
 package topologyspread
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -22,6 +23,10 @@ func TestPlan(t *testing.T) {
 		"labels that are null":                             {labels: `{"pod-template-hash":"123abc"}`, constraints: `[{"labelSelector":{"matchLabels":null}}]`, want: at + `/matchLabels","value":{"pod-template-hash":"123abc"}}]`},
 		"other labels":                                     {labels: `{"pod-template-hash":"123abc"}`, constraints: `[{"labelSelector":{"matchLabels":{"app":"test"}}}]`, want: at + `/matchLabels/pod-template-hash","value":"123abc"}]`},
 		"an empty hash of the Pod":                         {labels: `{"pod-template-hash":""}`, constraints: `[{"labelSelector":{"matchLabels":{}}}]`, want: at + `/matchLabels/pod-template-hash","value":""}]`},
+		"a key that is matched by itself":                  {labels: `{"pod-template-hash":"123abc"}`, constraints: `[{"labelSelector":{"matchLabels":{"app":"test"}},"matchLabelKeys":["app","pod-template-hash"]}]`},
+		"a key that is matched by itself, no selector":     {labels: `{"pod-template-hash":"123abc"}`, constraints: `[{"matchLabelKeys":["pod-template-hash"]}]`},
+		"another key that is matched by itself":            {labels: `{"pod-template-hash":"123abc"}`, constraints: `[{"matchLabelKeys":["app"],"labelSelector":{"matchLabels":{"app":"test"}}}]`, want: at + `/matchLabels/pod-template-hash","value":"123abc"}]`},
+		"no keys that are matched by themselves":           {labels: `{"pod-template-hash":"123abc"}`, constraints: `[{"matchLabelKeys":null,"labelSelector":{"matchLabels":{"app":"test"}}}]`, want: at + `/matchLabels/pod-template-hash","value":"123abc"}]`},
 		"the same hash":                                    {labels: `{"pod-template-hash":"123abc"}`, constraints: `[{"labelSelector":{"matchLabels":{"pod-template-hash":"123abc"}}}]`},
 		"another hash":                                     {labels: `{"pod-template-hash":"123abc"}`, constraints: `[{"labelSelector":{"matchLabels":{"pod-template-hash":"789xyz"}}}]`},
 		"an empty hash":                                    {labels: `{"pod-template-hash":"123abc"}`, constraints: `[{"labelSelector":{"matchLabels":{"pod-template-hash":""}}}]`},
@@ -48,4 +53,15 @@ func TestPlan(t *testing.T) {
 			g.Expect(string(document)).To(Equal(tc.want))
 		})
 	}
+}
+
+// TestTooManyChangesEndEarly has more than are made to one object.
+func TestTooManyChangesEndEarly(t *testing.T) {
+	found := pod{}
+	g := NewWithT(t)
+	g.Expect(review.Decode([]byte(`{"metadata":{"labels":{"pod-template-hash":"a"}},"spec":{"topologySpreadConstraints":[`+strings.Repeat(`{},`, 30_000)+`{}]}}`), &found)).To(Succeed())
+	changes := plan(found)
+	g.Expect(changes).To(HaveLen(10_001))
+	_, err := changes.Encode()
+	g.Expect(err).To(MatchError("the object needs too many changes: 10001, at most 10000 are made"))
 }

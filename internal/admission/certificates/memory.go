@@ -1,0 +1,59 @@
+package certificates
+
+import (
+	"sync"
+	"time"
+)
+
+// remembers is how many states a process knows: one could be of no use because a clock was wrong for a while.
+const remembers = 8
+
+// memory is what this process has read from the Secret, newest first. The zero value is empty.
+type memory struct {
+	mu     sync.Mutex
+	states []*state
+}
+
+// newest returns what was read last; nil if nothing was.
+func (m *memory) newest() *state {
+	return m.first(func(*state) bool { return true })
+}
+
+// trustworthy returns the newest state whose authority is valid; nil if there is none.
+func (m *memory) trustworthy(now time.Time) *state {
+	return m.first(func(s *state) bool { return valid(s.authority.certificate, now) })
+}
+
+// servable returns the newest state whose certificate is valid; nil if there is none.
+func (m *memory) servable(now time.Time) *state {
+	return m.first(func(s *state) bool { return valid(s.serving.certificate, now) })
+}
+
+func (m *memory) first(is func(*state) bool) *state {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.states {
+		if is(s) {
+			return s
+		}
+	}
+	return nil
+}
+
+// add remembers a state as the newest, and returns what was it before.
+func (m *memory) add(s *state) (before *state) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept := []*state{s}
+	for i, old := range m.states {
+		if i == 0 {
+			before = old
+		}
+		// Of states with the same certificate, only the newest tells anything.
+		if !old.serving.certificate.Equal(s.serving.certificate) && len(kept) < remembers {
+			kept = append(kept, old)
+		}
+	}
+	m.states = kept
+	return before
+}

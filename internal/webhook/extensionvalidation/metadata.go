@@ -1,0 +1,89 @@
+package extensionvalidation
+
+import (
+	"cmp"
+	"slices"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// API servers have checked metadata before they ask. What is larger than they would pass on, or than anybody needs, comes
+// from whoever posts here directly, and is not looked at item by item.
+const (
+	// maxEntries is how many labels and annotations together are looked at.
+	maxEntries = 10_000
+	// maxItems is how many owners, finalizers and managers of fields are, each.
+	maxItems = 1000
+)
+
+func metadataPath() *field.Path { return field.NewPath("metadata") }
+
+// metadata finds what is wrong with metadata by themselves.
+func (f *findings) metadata(meta *metav1.ObjectMeta, namespaced bool) {
+	if f.tooMuch(meta) {
+		return
+	}
+	meta = concise(meta)
+	f.add(ordered(apivalidation.ValidateObjectMeta(meta, namespaced, apivalidation.NameIsDNSSubdomain, metadataPath()))...)
+}
+
+// metadataUpdate finds what is wrong with a change of metadata.
+func (f *findings) metadataUpdate(now, before *metav1.ObjectMeta) {
+	if f.tooMuch(now) {
+		return
+	}
+	f.add(ordered(apivalidation.ValidateObjectMetaUpdate(concise(now), before, metadataPath()))...)
+}
+
+// tooMuch finds more than is looked at.
+func (f *findings) tooMuch(meta *metav1.ObjectMeta) bool {
+	var found field.ErrorList
+	if entries := len(meta.Labels) + len(meta.Annotations); entries > maxEntries {
+		found = append(found, field.TooMany(metadataPath(), entries, maxEntries))
+	}
+	for child, items := range map[string]int{
+		"ownerReferences": len(meta.OwnerReferences), "finalizers": len(meta.Finalizers), "managedFields": len(meta.ManagedFields),
+	} {
+		if items > maxItems {
+			found = append(found, field.TooMany(metadataPath().Child(child), items, maxItems))
+		}
+	}
+	slices.SortFunc(found, func(a, b *field.Error) int { return cmp.Compare(a.Field, b.Field) })
+	f.add(found...)
+	return len(found) > 0
+}
+
+// concise returns metadata without the ends of long texts that the checks would repeat with every item or character.
+func concise(meta *metav1.ObjectMeta) *metav1.ObjectMeta {
+	short := *meta
+	short.OwnerReferences = slices.Clone(meta.OwnerReferences)
+	for i := range short.OwnerReferences {
+		owner := &short.OwnerReferences[i]
+		owner.APIVersion, owner.Kind, owner.Name = cut(owner.APIVersion, maxValue), cut(owner.Kind, maxValue), cut(owner.Name, maxValue)
+	}
+	short.ManagedFields = slices.Clone(meta.ManagedFields)
+	for i := range short.ManagedFields {
+		short.ManagedFields[i].Manager = cut(short.ManagedFields[i].Manager, maxValue)
+	}
+	return &short
+}
+
+// ordered sorts what was found in one field, which comes from maps in any order, by value. Fields keep their order.
+func ordered(found field.ErrorList) field.ErrorList {
+	position := map[string]int{}
+	for i, each := range found {
+		if _, seen := position[each.Field]; !seen {
+			position[each.Field] = i
+		}
+	}
+	text := func(each *field.Error) string {
+		value, _ := each.BadValue.(string)
+		return value
+	}
+	slices.SortStableFunc(found, func(a, b *field.Error) int {
+		return cmp.Or(cmp.Compare(position[a.Field], position[b.Field]), cmp.Compare(text(a), text(b)), cmp.Compare(a.Detail, b.Detail))
+	})
+	return found
+}

@@ -47,8 +47,8 @@ func newRotating(t *testing.T) *rotating {
 		Configure: func(cfg *config.ResourceManagerConfiguration) {
 			cfg.LeaderElection.ResourceNamespace = ownSpace
 			cfg.Server.Webhooks.BindAddress, cfg.Server.Webhooks.Port = "127.0.0.1", port
-			cfg.Espalier.Webhooks.SelfManaged.AuthorityValidity.Duration = 12 * time.Second
-			cfg.Espalier.Webhooks.SelfManaged.CertificateValidity.Duration = 5 * time.Second
+			cfg.Espalier.Webhooks.SelfManaged.AuthorityValidity.Duration = 18 * time.Second
+			cfg.Espalier.Webhooks.SelfManaged.CertificateValidity.Duration = 9 * time.Second
 		},
 	})
 	t.Cleanup(func() {
@@ -106,7 +106,7 @@ func TestRotationUnderLoadFailsNoRequest(t *testing.T) {
 	r.Eventually(func() int {
 		r.Expect(r.look()).To(Succeed())
 		return r.bundles
-	}, 2*time.Minute, 100*time.Millisecond).Should(BeNumerically(">=", 5))
+	}, 2*time.Minute, 100*time.Millisecond).Should(BeNumerically(">=", 3))
 	for name, l := range map[string]*load{"posted": direct, "through the API server": through} {
 		asked, failed := l.end()
 		t.Logf("%s: %d requests, %d failed, while the bundle changed %d times", name, asked, failed, r.bundles-1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -207,13 +208,17 @@ func (e *Env) Restart(meanwhile func()) {
 	e.Start()
 }
 
-// Events lists the Events about an object of the Env's namespace in one cluster as "type reason: note".
+// Events lists the Events about an object of the Env's namespace in one cluster as "type reason: note", without those by
+// which API servers tell that they have mended what they know of addresses and ports of Services.
 func (e *Env) Events(c client.Client, kind, name string) []string {
 	e.T.Helper()
 	list := &corev1.EventList{}
 	e.Expect(c.List(e.Ctx, list)).To(Succeed())
 	var found []string
 	for _, event := range list.Items {
+		if strings.HasSuffix(event.ReportingController, "-repair-controller") || strings.HasSuffix(event.Source.Component, "-repair-controller") {
+			continue
+		}
 		if event.InvolvedObject.Kind == kind && event.InvolvedObject.Name == name && (event.InvolvedObject.Namespace == "" || event.InvolvedObject.Namespace == e.Namespace) {
 			found = append(found, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Message))
 		}

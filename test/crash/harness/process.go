@@ -50,17 +50,26 @@ func (p *Process) run(ctx context.Context, cfg *config.ResourceManagerConfigurat
 		Program: process.Program{Name: "managedresource-controller", SharesLease: true}, Config: cfg.Process(),
 		Log: p.log.logger(), WrapTransport: p.Gate.Wrap, Clock: clk,
 	}
-	clusters, err := setup.Connect(ctx, needs)
+	clusters, err := prepare(ctx, setup, needs, cfg)
 	for err != nil && unreachable(err) && !p.Gate.Dead() && sleep(ctx) { // a process that cannot start is started again
-		clusters, err = setup.Connect(ctx, needs)
+		clusters, err = prepare(ctx, setup, needs, cfg)
 	}
 	if err != nil {
-		return fmt.Errorf("connect controller: %w", err)
-	}
-	if err := managedresource.Add(ctx, clusters, cfg, prometheus.NewRegistry()); err != nil {
-		return fmt.Errorf("add controllers: %w", err)
+		return err
 	}
 	return clusters.Start(ctx) //nolint:wrapcheck // a controller's own words
+}
+
+// prepare does what a process does before it starts to work.
+func prepare(ctx context.Context, setup *process.Setup, needs process.Needs, cfg *config.ResourceManagerConfiguration) (*process.Clusters, error) {
+	clusters, err := setup.Connect(ctx, needs)
+	if err != nil {
+		return nil, fmt.Errorf("connect controller: %w", err)
+	}
+	if err := managedresource.Add(ctx, clusters, cfg, prometheus.NewRegistry()); err != nil {
+		return nil, fmt.Errorf("add controllers: %w", err)
+	}
+	return clusters, nil
 }
 
 // restartPause is how long a process that could not start stays away.

@@ -53,13 +53,14 @@ func (l *load) end() (asked, failed int64) {
 const reviewOfAPod = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","kind":{"group":"","version":"v1","kind":"Pod"},` +
 	`"resource":{"group":"","version":"v1","resource":"pods"},"namespace":"a","operation":"CREATE","object":{"kind":"Pod","apiVersion":"v1","metadata":{},"spec":{"containers":[{"name":"c"}]}}}}`
 
-// post sends 500 reviews a second to a URL, by a client that is made anew for each whenever clientOf returns another.
-func post(t *testing.T, url string, clientOf func() *http.Client) *load {
+// post sends so many reviews a second to a URL, by a client that is made anew for each whenever clientOf returns another.
+func post(t *testing.T, url string, rate int, clientOf func() *http.Client) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &load{cancel: cancel}
 	l.running.Go(func() {
-		ticker := time.NewTicker(20 * time.Millisecond)
+		const perBurst = 10
+		ticker := time.NewTicker(time.Second * perBurst / time.Duration(rate))
 		defer ticker.Stop()
 		for {
 			select {
@@ -67,7 +68,7 @@ func post(t *testing.T, url string, clientOf func() *http.Client) *load {
 				return
 			case <-ticker.C:
 			}
-			for range 10 {
+			for range perBurst {
 				l.running.Go(func() { l.one(func() error { return postOne(t.Context(), clientOf(), url) }) })
 			}
 		}
@@ -95,8 +96,9 @@ func postOne(ctx context.Context, c *http.Client, url string) error {
 	return err
 }
 
-// create lets an API server create Pods, without storing them, one after the other by each of some clients.
-func create(t *testing.T, c client.Client, namespace string, clients int) *load {
+// create lets an API server create Pods, without storing them, one after the other by each of some clients, which
+// pause in between.
+func create(t *testing.T, c client.Client, namespace string, clients int, pause time.Duration) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &load{cancel: cancel}
@@ -104,6 +106,7 @@ func create(t *testing.T, c client.Client, namespace string, clients int) *load 
 		l.running.Go(func() {
 			for ctx.Err() == nil {
 				l.one(func() error { return createOne(t.Context(), c, namespace) })
+				time.Sleep(pause)
 			}
 		})
 	}

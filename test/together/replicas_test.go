@@ -104,8 +104,8 @@ func (p *pair) both() (direct, through *load) {
 		clients[i] = webhooktest.Client(p.T, p.CA)
 	}
 	var next atomic.Int64
-	direct = post(p.T, p.URL+"/webhooks/seccomp-profile", func() *http.Client { return clients[int(next.Add(1))%len(clients)] })
-	return direct, create(p.T, p.Target, p.Namespace, 2)
+	direct = post(p.T, p.URL+"/webhooks/seccomp-profile", 500, func() *http.Client { return clients[int(next.Add(1))%len(clients)] })
+	return direct, create(p.T, p.Target, p.Namespace, 2, 0)
 }
 
 // warm lets both loads ask for a while, and returns the replica that serves more connections.

@@ -3,6 +3,7 @@ package together_test
 import (
 	"errors"
 	"net/http"
+	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -47,8 +48,8 @@ func newRotating(t *testing.T) *rotating {
 		Configure: func(cfg *config.ResourceManagerConfiguration) {
 			cfg.LeaderElection.ResourceNamespace = ownSpace
 			cfg.Server.Webhooks.BindAddress, cfg.Server.Webhooks.Port = "127.0.0.1", port
-			cfg.Espalier.Webhooks.SelfManaged.AuthorityValidity.Duration = 18 * time.Second
-			cfg.Espalier.Webhooks.SelfManaged.CertificateValidity.Duration = 9 * time.Second
+			cfg.Espalier.Webhooks.SelfManaged.AuthorityValidity.Duration = 30 * time.Second
+			cfg.Espalier.Webhooks.SelfManaged.CertificateValidity.Duration = 15 * time.Second
 		},
 	})
 	t.Cleanup(func() {
@@ -96,12 +97,25 @@ func (r *rotating) look() error {
 	return nil
 }
 
+// rate is how many reviews are posted in a second: what a busy machine can do with the race detector, or as many as
+// ESPALIER_ROTATION_RATE says.
+func rate(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("ESPALIER_ROTATION_RATE")
+	if text == "" {
+		return 100
+	}
+	found, err := strconv.Atoi(text)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return found
+}
+
 func TestRotationUnderLoadFailsNoRequest(t *testing.T) {
 	r := newRotating(t)
 	r.Eventually(r.look, binary.Patience, "50ms").Should(Succeed())
 	r.Eventually(func() error { return createOne(r.Ctx, r.Target, r.Namespace) }, binary.Patience, "50ms").Should(Succeed())
-	direct := post(t, r.url+"/webhooks/seccomp-profile", r.trusting)
-	through := create(t, r.Target, r.Namespace, 2)
+	direct := post(t, r.url+"/webhooks/seccomp-profile", rate(t), r.trusting)
+	through := create(t, r.Target, r.Namespace, 1, 50*time.Millisecond)
 	// Each rotation of the authority changes the bundle twice: the new one comes, and later the old one goes.
 	r.Eventually(func() int {
 		r.Expect(r.look()).To(Succeed())

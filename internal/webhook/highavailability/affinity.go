@@ -8,20 +8,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/espalier-dev/espalier/internal/admission/patch"
+	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
 // affinity is what is read of a Pod's. What is read of a term is nil where it is null.
 type affinity struct {
 	Node *struct {
 		Required *struct {
-			Terms []kept[*nodeSelectorTerm] `json:"nodeSelectorTerms"`
+			Terms []object.Kept[*nodeSelectorTerm] `json:"nodeSelectorTerms"`
 		} `json:"requiredDuringSchedulingIgnoredDuringExecution"`
 	} `json:"nodeAffinity"`
 }
 
 type nodeSelectorTerm struct {
-	Expressions []kept[expression] `json:"matchExpressions"`
-	Others      jsontext.Value     `json:",embed"`
+	Expressions []object.Kept[expression] `json:"matchExpressions"`
+	Others      jsontext.Value            `json:",embed"`
 }
 
 type expression struct {
@@ -53,8 +54,8 @@ func pin(changes *patch.Patch, have *affinity, zones []string) {
 }
 
 // pinTerms writes the list anew if a term of it has to change: there may be more terms than changes that one can ask for.
-func pinTerms(changes *patch.Patch, path string, have []kept[*nodeSelectorTerm], want corev1.NodeSelectorRequirement) {
-	if !slices.ContainsFunc(have, func(term kept[*nodeSelectorTerm]) bool { return !term.Read.isPinned(want) }) {
+func pinTerms(changes *patch.Patch, path string, have []object.Kept[*nodeSelectorTerm], want corev1.NodeSelectorRequirement) {
+	if !slices.ContainsFunc(have, func(term object.Kept[*nodeSelectorTerm]) bool { return !term.Read.isPinned(want) }) {
 		return
 	}
 	list := make([]any, 0, len(have))
@@ -73,7 +74,7 @@ func (t *nodeSelectorTerm) isPinned(want corev1.NodeSelectorRequirement) bool {
 	if t == nil {
 		return false
 	}
-	first := slices.IndexFunc(t.Expressions, func(each kept[expression]) bool { return each.Read.Key == want.Key })
+	first := slices.IndexFunc(t.Expressions, func(each object.Kept[expression]) bool { return each.Read.Key == want.Key })
 	return first >= 0 && first == len(t.Expressions)-1 && t.Expressions[first].Read.is(want)
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/internal/admission/patch"
+	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
 // toleranceZone is the failure tolerance type of what must survive the loss of a zone.
@@ -75,11 +76,11 @@ func (n namespace) acrossZones() bool {
 }
 
 // spreadPods lets the list end with what is wanted, without anything else that it has about hostnames and zones.
-func spreadPods(changes *patch.Patch, have []kept[spread], want []corev1.TopologySpreadConstraint) {
+func spreadPods(changes *patch.Patch, have []object.Kept[spread], want []corev1.TopologySpreadConstraint) {
 	if len(want) == 0 {
 		return
 	}
-	ours := func(each kept[spread]) bool {
+	ours := func(each object.Kept[spread]) bool {
 		return each.Read.TopologyKey == corev1.LabelHostname || each.Read.TopologyKey == corev1.LabelTopologyZone
 	}
 	others := len(have) - len(want)
@@ -99,7 +100,7 @@ func spreadPods(changes *patch.Patch, have []kept[spread], want []corev1.Topolog
 }
 
 // same tells that a constraint says what is wanted, and nothing else.
-func same(have kept[spread], want corev1.TopologySpreadConstraint) bool {
+func same(have object.Kept[spread], want corev1.TopologySpreadConstraint) bool {
 	found := have.Read
 	return found.TopologyKey == want.TopologyKey && found.MaxSkew == want.MaxSkew && found.WhenUnsatisfiable == string(want.WhenUnsatisfiable) &&
 		ptr.Equal(found.MinDomains, want.MinDomains) && len(found.Others) == 0 &&

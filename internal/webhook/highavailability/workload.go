@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/espalier-dev/espalier/internal/admission/patch"
+	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
 // workload is what is read of a Deployment or StatefulSet.
@@ -23,9 +24,9 @@ type podTemplate struct {
 }
 
 type podSpec struct {
-	Affinity    *affinity         `json:"affinity"`
-	Spread      []kept[spread]    `json:"topologySpreadConstraints"`
-	Tolerations []givenToleration `json:"tolerations"`
+	Affinity    *affinity             `json:"affinity"`
+	Spread      []object.Kept[spread] `json:"topologySpreadConstraints"`
+	Tolerations []givenToleration     `json:"tolerations"`
 }
 
 // replicas are 0 where they are not set.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/patch"
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/webhook/object"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -26,8 +27,8 @@ type owner struct {
 }
 
 type podSpec struct {
-	NodeSelector map[string]string `json:"nodeSelector"`
-	Tolerations  []given           `json:"tolerations"`
+	NodeSelector map[string]string         `json:"nodeSelector"`
+	Tolerations  []object.Kept[toleration] `json:"tolerations"`
 }
 
 // ofDaemonSet is true for Pods whose DaemonSet says on which nodes they run.

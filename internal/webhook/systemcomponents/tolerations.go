@@ -2,15 +2,14 @@ package systemcomponents
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/espalier-dev/espalier/internal/admission/patch"
+	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
 // toleration is one of a Pod. Others are its fields that nobody knew when this was written: they tell tolerations apart.
@@ -21,26 +20,6 @@ type toleration struct {
 	Effect   corev1.TaintEffect        `json:"effect"`
 	Seconds  *int64                    `json:"tolerationSeconds"`
 	Others   jsontext.Value            `json:",embed"`
-}
-
-// given is a toleration of a Pod: what is read of it, and all of it as it was sent.
-type given struct {
-	read toleration
-	sent jsontext.Value
-}
-
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (g *given) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
-	sent, err := decoder.ReadValue()
-	if err != nil {
-		return err //nolint:wrapcheck // it is the text of the answer
-	}
-	g.sent = sent.Clone()
-	err = json.Unmarshal(g.sent, &g.read, decoder.Options())
-	if wrong, ok := errors.AsType[*json.SemanticError](err); ok { // it knows its place in the toleration alone
-		wrong.JSONPointer = decoder.StackPointer() + wrong.JSONPointer
-	}
-	return err //nolint:wrapcheck // so is this
 }
 
 // identity is equal for tolerations that say the same.
@@ -62,12 +41,12 @@ func (t toleration) identity() identity {
 
 // tolerate appends those of the wanted tolerations that a Pod lacks, in their order. If the Pod has some twice, the whole list
 // is set instead, with each once: API servers move all others for every one that is removed by itself.
-func tolerate(changes *patch.Patch, have []given, want []corev1.Toleration) {
+func tolerate(changes *patch.Patch, have []object.Kept[toleration], want []corev1.Toleration) {
 	known := make(map[identity]struct{}, len(have)+len(want))
 	once := make([]any, 0, len(have))
 	for _, each := range have {
-		if learn(known, each.read) {
-			once = append(once, each.sent)
+		if learn(known, each.Read) {
+			once = append(once, each)
 		}
 	}
 	var missing []any

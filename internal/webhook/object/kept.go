@@ -1,4 +1,4 @@
-package highavailability
+package object
 
 import (
 	"errors"
@@ -7,15 +7,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// kept is an element of a list: what is read of it, and all of it as it was sent, so that a list can be written anew without
+// Kept is an element of a list: what is read of it, and all of it as it was sent, so that a list can be written anew without
 // losing fields of its elements that nobody here knows.
-type kept[T any] struct {
+type Kept[T any] struct {
 	Read T
 	sent jsontext.Value
 }
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (k *kept[T]) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+func (k *Kept[T]) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	sent, err := decoder.ReadValue()
 	if err != nil {
 		return err //nolint:wrapcheck // it is the text of the answer
@@ -29,4 +29,4 @@ func (k *kept[T]) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 }
 
 // MarshalJSON returns what was sent.
-func (k kept[T]) MarshalJSON() ([]byte, error) { return k.sent, nil }
+func (k Kept[T]) MarshalJSON() ([]byte, error) { return k.sent, nil }

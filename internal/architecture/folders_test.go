@@ -31,6 +31,7 @@ func project() layout {
 			"apply/observe",
 			"architecture",
 			"config",
+			"excerpt",
 			"health",
 			"process",
 		},

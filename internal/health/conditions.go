@@ -3,9 +3,9 @@ package health
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 const (
@@ -56,7 +56,7 @@ func HealthCondition(faults []Fault) (healthy bool, reason, message string) { //
 	if first.Events != "" {
 		message += "\n\n" + first.Events
 	}
-	return false, first.reason(), list(message, faults, func(f Fault) string { return f.text(cut(f.Detail, maxFurther)) })
+	return false, first.reason(), list(message, faults, func(f Fault) string { return f.text(excerpt.Of(f.Detail, maxFurther)) })
 }
 
 func (f Fault) reason() string {
@@ -100,7 +100,7 @@ func ProgressCondition(rolling []Rolling) (progressing bool, reason, message str
 		return false, resourcesv1alpha1.ConditionResourcesRolledOut, resourcesv1alpha1.MessageResourcesRolledOut
 	}
 	first := rolling[0]
-	message = list(first.text(first.Description), rolling, func(r Rolling) string { return r.text(cut(r.Description, maxFurther)) })
+	message = list(first.text(first.Description), rolling, func(r Rolling) string { return r.text(excerpt.Of(r.Description, maxFurther)) })
 	return true, first.Kind + resourcesv1alpha1.SuffixProgressing, message
 }
 
@@ -112,7 +112,7 @@ func (r Rolling) text(description string) string {
 // their own, so that they do not look like part of the last line.
 func list[T any](first string, all []T, text func(T) string) string {
 	var message strings.Builder
-	_, _ = message.WriteString(cut(first, maxFirst))
+	_, _ = message.WriteString(excerpt.Of(first, maxFirst))
 	separator := "; "
 	if strings.Contains(first, "\n") {
 		separator = "\n\n"
@@ -128,17 +128,4 @@ func list[T any](first string, all []T, text func(T) string) string {
 		separator = "; "
 	}
 	return message.String()
-}
-
-// cut shortens a text to a number of bytes, between two characters, and shows that it did.
-func cut(text string, limit int) string {
-	const ellipsis = "…"
-	if len(text) <= limit {
-		return text
-	}
-	end := limit - len(ellipsis)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + ellipsis
 }

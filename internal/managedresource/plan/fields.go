@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/apply/merge"
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 const (
@@ -145,17 +145,5 @@ func shown(value any, at position) string {
 	if err := encoder.Encode(scrubbed(value, at)); err != nil {
 		return notShown
 	}
-	return cut(strings.TrimSuffix(text.String(), "\n"), maxValue)
-}
-
-// cut shortens a text to so many bytes, without breaking a character.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	end := limit - len("…")
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
+	return excerpt.Of(strings.TrimSuffix(text.String(), "\n"), maxValue)
 }

@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"strings"
+
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 // Leaving are the facts about an object that the set does not contain any more, or not as one of its own.
@@ -47,6 +49,6 @@ func Dismiss(l Leaving) Object {
 			o.note(fmt.Sprintf("with it %d PersistentVolumeClaims", l.Claims))
 		}
 	}
-	o.Note = cut(o.Note, maxNote)
+	o.Note = excerpt.Of(o.Note, maxNote)
 	return o
 }

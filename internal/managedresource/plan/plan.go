@@ -7,6 +7,8 @@ package plan
 import (
 	"fmt"
 	"strings"
+
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 // Action is what would be done with one object.
@@ -143,7 +145,7 @@ func (p *Plan) Faulty() bool {
 // Summary is the plan in one line of counts.
 func (p *Plan) Summary() string {
 	if p.Problem != "" {
-		return cut("nothing would be done: "+p.Problem, maxNote)
+		return excerpt.Of("nothing would be done: "+p.Problem, maxNote)
 	}
 	counts, unconfirmed := p.Counts(), 0
 	for i := range p.Objects {

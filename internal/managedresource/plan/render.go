@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 // Unbounded as a limit makes renderings complete.
@@ -85,7 +87,7 @@ type set struct {
 func (p *Plan) JSON(limit int) (string, error) {
 	d := document{
 		Version: "v1", ManagedResource: set{p.Namespace, p.Name, p.Generation}, SecretsChecksum: p.Checksum,
-		Summary: p.Summary(), Counts: p.Counts(), Problem: cut(p.Problem, maxNote), Faults: bounded(p.Faults), Remarks: bounded(p.Remarks), Objects: []json.RawMessage{},
+		Summary: p.Summary(), Counts: p.Counts(), Problem: excerpt.Of(p.Problem, maxNote), Faults: bounded(p.Faults), Remarks: bounded(p.Remarks), Objects: []json.RawMessage{},
 	}
 	size := 4 * maxNote
 	for _, remark := range slices.Concat(d.Faults, d.Remarks) {
@@ -146,7 +148,7 @@ func bounded(remarks []string) []string {
 		if i == maxRemarks {
 			return append(listed, fmt.Sprintf("and %d more", len(remarks)-maxRemarks))
 		}
-		listed = append(listed, cut(remark, maxNote))
+		listed = append(listed, excerpt.Of(remark, maxNote))
 	}
 	return listed
 }

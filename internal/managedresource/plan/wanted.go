@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 // Holding tells who else holds an object besides the set.
@@ -78,7 +79,7 @@ func Decide(w Wanted) Object {
 	default:
 		w.decideChange(&o)
 	}
-	o.Note = cut(o.Note, maxNote)
+	o.Note = excerpt.Of(o.Note, maxNote)
 	return o
 }
 
@@ -183,7 +184,7 @@ func Reconsider(objects []Object) {
 		for _, other := range created {
 			if names(o.Note, other) {
 				o.Action, o.Unconfirmed = o.attempted, true
-				o.Note = cut(fmt.Sprintf("not confirmed: %s; %s is created by the set itself", o.Note, other), maxNote)
+				o.Note = excerpt.Of(fmt.Sprintf("not confirmed: %s; %s is created by the set itself", o.Note, other), maxNote)
 				break
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"strconv"
+
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 // Labels and annotations of workloads and autoscalers. Who deploys them sets them.
@@ -57,7 +59,7 @@ func parseReplicas(text string) (int32, error) {
 		err = &strconv.NumError{Func: "Atoi", Num: text, Err: strconv.ErrRange}
 	}
 	if wrong, ok := errors.AsType[*strconv.NumError](err); ok {
-		wrong.Num = cut(wrong.Num)
+		wrong.Num = excerpt.Quoted(wrong.Num)
 	}
 	if err != nil {
 		return 0, err //nolint:wrapcheck // it is the text of the answer

@@ -7,6 +7,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/patch"
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,7 +62,7 @@ func overruled(found pod, want map[string]string) []string {
 	var warnings []string
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		if value, asked := found.Spec.NodeSelector[key]; asked && value != want[key] {
-			warnings = append(warnings, fmt.Sprintf("spec.nodeSelector: %q is set to %q instead of %q", key, want[key], cut(value)))
+			warnings = append(warnings, fmt.Sprintf("spec.nodeSelector: %q is set to %q instead of %q", key, want[key], excerpt.Quoted(value)))
 		}
 	}
 	return warnings

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/internal/admission/patch"
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 const (
@@ -79,7 +80,7 @@ func plan(found pod, automount *bool, expirationSeconds int64) (patch.Patch, err
 func parseSeconds(text string) (int64, error) {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if wrong, ok := errors.AsType[*strconv.NumError](err); ok {
-		wrong.Num = cut(wrong.Num)
+		wrong.Num = excerpt.Quoted(wrong.Num)
 	}
 	return seconds, err //nolint:wrapcheck // it is the text of the answer
 }

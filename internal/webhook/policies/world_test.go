@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/espalier-dev/espalier/internal/webhook/kindstest"
+	"github.com/espalier-dev/espalier/internal/webhook/extensiontest"
 	"github.com/espalier-dev/espalier/internal/webhook/policies"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
@@ -56,7 +56,7 @@ func newWorld(t *testing.T) *world {
 	for _, name := range []string{w.namespace, w.disabled, "kube-system"} {
 		w.serviceAccounts(name)
 	}
-	w.Expect(kindstest.Serve(w.ctx, w)).To(Succeed())
+	extensiontest.Install(t)
 	return w
 }
 

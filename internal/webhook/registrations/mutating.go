@@ -7,6 +7,15 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/webhook/endpointslicehints"
+	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
+	"github.com/espalier-dev/espalier/internal/webhook/schedulername"
+	"github.com/espalier-dev/espalier/internal/webhook/seccompprofile"
+	"github.com/espalier-dev/espalier/internal/webhook/servicehost"
+	"github.com/espalier-dev/espalier/internal/webhook/systemcomponents"
+	"github.com/espalier-dev/espalier/internal/webhook/tokeninvalidator"
+	"github.com/espalier-dev/espalier/internal/webhook/tokenmount"
+	"github.com/espalier-dev/espalier/internal/webhook/topologyspread"
 )
 
 // serviceHostTimeoutSeconds is short, since Pods of a whole cluster wait for it and do without it.
@@ -39,7 +48,7 @@ func (d declarer) mutating(cfg config.Webhooks) []registration.Webhook {
 
 func (d declarer) tokenInvalidator() registration.Webhook {
 	return registration.Webhook{
-		Name: "token-invalidator" + suffix, Path: "/webhooks/invalidate-service-account-token-secret",
+		Name: tokeninvalidator.Name + suffix, Path: tokeninvalidator.Path,
 		Rules:      rules(rule(onWrite(), "", version("v1"), "secrets")),
 		Namespaces: registration.Selection{Standard: true},
 		Objects: registration.Selection{Labels: metav1.LabelSelector{MatchLabels: map[string]string{
@@ -50,7 +59,7 @@ func (d declarer) tokenInvalidator() registration.Webhook {
 
 func (d declarer) projectedTokenMount() registration.Webhook {
 	return registration.Webhook{
-		Name: "projected-token-mount" + suffix, Path: "/webhooks/mount-projected-service-account-token",
+		Name: tokenmount.Name + suffix, Path: tokenmount.Path,
 		Rules:      createdPods(),
 		Namespaces: registration.Selection{Standard: true},
 		Objects:    registration.Selection{Labels: d.pods(absent(skipTokenMount), d.notOwn())},
@@ -59,7 +68,7 @@ func (d declarer) projectedTokenMount() registration.Webhook {
 
 func (d declarer) highAvailability() registration.Webhook {
 	return registration.Webhook{
-		Name: "high-availability-config" + suffix, Path: "/webhooks/high-availability-config",
+		Name: highavailability.Name + suffix, Path: highavailability.Path,
 		Rules: rules(
 			rule(onWrite(), "apps", version("v1"), "deployments", "statefulsets"),
 			rule(onWrite(), "autoscaling", version("v2beta1", "v2"), "horizontalpodautoscalers"),
@@ -73,7 +82,7 @@ func (d declarer) highAvailability() registration.Webhook {
 
 func (d declarer) schedulerName() registration.Webhook {
 	return registration.Webhook{
-		Name: "pod-scheduler-name" + suffix, Path: "/webhooks/default-pod-scheduler-name",
+		Name: schedulername.Name + suffix, Path: schedulername.Path,
 		Rules:         createdPods(),
 		Namespaces:    registration.Selection{Standard: d.plain()},
 		Objects:       registration.Selection{Labels: d.pods()},
@@ -83,7 +92,7 @@ func (d declarer) schedulerName() registration.Webhook {
 
 func (d declarer) seccompProfile() registration.Webhook {
 	return registration.Webhook{
-		Name: "seccomp-profile" + suffix, Path: "/webhooks/seccomp-profile",
+		Name: seccompprofile.Name + suffix, Path: seccompprofile.Path,
 		Rules:      createdPods(),
 		Namespaces: registration.Selection{Standard: true},
 		Objects:    registration.Selection{Labels: d.pods(absent(skipSeccomp), d.notOwn())},
@@ -92,7 +101,7 @@ func (d declarer) seccompProfile() registration.Webhook {
 
 func (d declarer) serviceHost() registration.Webhook {
 	return registration.Webhook{
-		Name: "kubernetes-service-host" + suffix, Path: "/webhooks/kubernetes-service-host",
+		Name: servicehost.Name + suffix, Path: servicehost.Path,
 		Rules:              createdPods(),
 		Namespaces:         registration.Selection{Standard: d.plain(), Labels: expressions(notIn(injectServiceHost, "disable"))},
 		Objects:            registration.Selection{Labels: d.pods(notIn(injectServiceHost, "disable"))},
@@ -108,7 +117,7 @@ func (d declarer) systemComponents() registration.Webhook {
 		objects.Labels.MatchLabels = managedByGardener()
 	}
 	return registration.Webhook{
-		Name: "system-components-config" + suffix, Path: "/webhooks/system-components-config",
+		Name: systemcomponents.Name + suffix, Path: systemcomponents.Path,
 		Rules:      createdPods(),
 		Namespaces: registration.Selection{Standard: true},
 		Objects:    objects,
@@ -117,7 +126,7 @@ func (d declarer) systemComponents() registration.Webhook {
 
 func (d declarer) endpointSliceHints() registration.Webhook {
 	return registration.Webhook{
-		Name: "endpoint-slice-hints" + suffix, Path: "/webhooks/endpoint-slice-hints",
+		Name: endpointslicehints.Name + suffix, Path: endpointslicehints.Path,
 		Rules:       rules(rule(onWrite(), "discovery.k8s.io", version("v1"), "endpointslices")),
 		Namespaces:  registration.Selection{Standard: true},
 		Objects:     registration.Selection{Labels: metav1.LabelSelector{MatchLabels: map[string]string{considerHints: "true"}}},
@@ -131,7 +140,7 @@ func (d declarer) topologySpread() registration.Webhook {
 		required = append(required, exists(podTemplateHash))
 	}
 	return registration.Webhook{
-		Name: "pod-topology-spread-constraints" + suffix, Path: "/webhooks/pod-topology-spread-constraints",
+		Name: topologyspread.Name + suffix, Path: topologyspread.Path,
 		Rules:      createdPods(),
 		Namespaces: registration.Selection{Standard: true},
 		Objects:    registration.Selection{Standard: true, Labels: d.pods(required...)},

@@ -191,11 +191,13 @@ func TestOwnNamespaceIsLeftAlone(t *testing.T) {
 func TestKindsAreThoseThatAreValidated(t *testing.T) {
 	t.Parallel()
 	var declared, served []string
-	for _, kind := range registrations.Kinds() {
-		declared = append(declared, fmt.Sprint(kind.Group, kind.Kind, kind.Plural, kind.Namespaced, kind.Path()))
+	for _, webhook := range registrations.Enabled("standalone", config.Webhooks{ExtensionValidation: config.Switch{Enabled: true}}, registrations.Own{}) {
+		rule := webhook.Rules[0]
+		declared = append(declared, fmt.Sprint(rule.APIGroups[0], rule.APIVersions[0], rule.Resources[0], webhook.Path))
 	}
 	for _, kind := range extensionvalidation.Kinds() {
-		served = append(served, fmt.Sprint(kind.Group, kind.Kind, kind.Plural, kind.Namespaced, kind.Path))
+		path := "/validate-" + strings.ReplaceAll(kind.Group, ".", "-") + "-v1alpha1-" + strings.ToLower(kind.Kind)
+		served = append(served, fmt.Sprint(kind.Group, "v1alpha1", kind.Plural, path))
 	}
 	NewWithT(t).Expect(declared).To(HaveExactElements(served))
 }

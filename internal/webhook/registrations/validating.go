@@ -5,10 +5,16 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/webhook/deletionprotection"
+	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
 )
 
-// deletionPath serves both webhooks that ask for confirmed deletions.
-const deletionPath = "/webhooks/validate-crd-deletion"
+// The groups whose objects are validated and protected. Each is served in one version.
+const (
+	groupExtensions = "extensions.gardener.cloud"
+	groupDruid      = "druid.gardener.cloud"
+	versionV1alpha1 = "v1alpha1"
+)
 
 // validating declares the enabled handlers that judge, in the order of their configuration. Gardener has none in shoots,
 // where the kinds do not exist.
@@ -21,7 +27,7 @@ func (d declarer) validating(cfg config.Webhooks) []registration.Webhook {
 		all = append(all, d.definitionDeletion(), d.resourceDeletion())
 	}
 	if cfg.ExtensionValidation.Enabled {
-		for _, kind := range Kinds() {
+		for _, kind := range extensionvalidation.Kinds() {
 			all = append(all, d.validation(kind))
 		}
 	}
@@ -31,7 +37,7 @@ func (d declarer) validating(cfg config.Webhooks) []registration.Webhook {
 func (d declarer) definitionDeletion() registration.Webhook {
 	return registration.Webhook{
 		Type: registration.Validating,
-		Name: "crd-deletion-protection" + suffix, Path: deletionPath,
+		Name: deletionprotection.Name + suffix, Path: deletionprotection.Path,
 		Rules:      rules(rule(onDelete(), "apiextensions.k8s.io", version("v1beta1", "v1"), "customresourcedefinitions")),
 		Namespaces: registration.Selection{Standard: d.plain()},
 		Objects:    registration.Selection{Labels: metav1.LabelSelector{MatchLabels: map[string]string{deletionProtected: "true"}}},
@@ -40,7 +46,7 @@ func (d declarer) definitionDeletion() registration.Webhook {
 
 func (d declarer) resourceDeletion() registration.Webhook {
 	var extensions []string
-	for _, kind := range Kinds() {
+	for _, kind := range extensionvalidation.Kinds() {
 		// Bastions live for minutes: the handler lets them go unconfirmed. Gardener registers them nevertheless.
 		exempt := kind.Kind == "Bastion" && d.plain()
 		if kind.Group == groupExtensions && !exempt {
@@ -49,7 +55,7 @@ func (d declarer) resourceDeletion() registration.Webhook {
 	}
 	return registration.Webhook{
 		Type: registration.Validating,
-		Name: "cr-deletion-protection" + suffix, Path: deletionPath,
+		Name: "cr-deletion-protection" + suffix, Path: deletionprotection.Path,
 		Rules: rules(
 			rule(onDelete(), groupDruid, version(versionV1alpha1), "etcds"),
 			rule(onDelete(), groupExtensions, version(versionV1alpha1), extensions...),
@@ -58,11 +64,11 @@ func (d declarer) resourceDeletion() registration.Webhook {
 	}
 }
 
-func (d declarer) validation(kind Kind) registration.Webhook {
+func (d declarer) validation(kind extensionvalidation.Kind) registration.Webhook {
 	return registration.Webhook{
 		Type: registration.Validating,
-		Name: "validation.extensions." + kind.Plural + suffix, Path: kind.Path(),
-		Rules:      rules(rule(onWrite(), kind.Group, version(kind.Version), kind.Plural)),
+		Name: kind.Name + suffix, Path: kind.Path,
+		Rules:      rules(rule(onWrite(), kind.Group, version(versionV1alpha1), kind.Plural)),
 		Namespaces: registration.Selection{Standard: d.plain()},
 	}
 }

@@ -51,7 +51,8 @@ func (p *Process) run(ctx context.Context, cfg *config.ResourceManagerConfigurat
 		Log: p.log.logger(), WrapTransport: p.Gate.Wrap, Clock: clk,
 	}
 	clusters, err := prepare(ctx, setup, needs, cfg)
-	for err != nil && unreachable(err) && !p.Gate.Dead() && sleep(ctx) { // a process that cannot start is started again
+	for err != nil && starting(err) && !p.Gate.Dead() && sleep(ctx) { // a process that cannot start is started again
+		setup.Log.Info("Could not start", "reason", err.Error())
 		clusters, err = prepare(ctx, setup, needs, cfg)
 	}
 	if err != nil {
@@ -84,9 +85,10 @@ func sleep(ctx context.Context) bool {
 	}
 }
 
-// unreachable tells that an API server was just stopping or starting. A request that was cut off on purpose never is.
-func unreachable(err error) bool {
-	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || apierrors.IsServiceUnavailable(err)
+// starting tells that an API server was just stopping or starting: one that has not read its roles yet forbids
+// everything. A request that was cut off on purpose never is.
+func starting(err error) bool {
+	return apierrors.IsForbidden(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || apierrors.IsServiceUnavailable(err)
 }
 
 // Stop ends the process, which may go on for a moment but cannot send anything any more, and returns without waiting.

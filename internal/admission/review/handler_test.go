@@ -129,7 +129,7 @@ func TestHandlersGetTheRequest(t *testing.T) {
 	g.Expect(answer).To(Equal(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"1","allowed":true,"status":{"metadata":{},"code":200}}}`))
 	g.Expect(seen).To(Equal(review.Request{
 		UID: "1", Kind: schema.GroupVersionKind{Group: "g", Version: "v", Kind: "K"}, Resource: schema.GroupVersionResource{Group: "h", Version: "w", Resource: "ks"},
-		SubResource: "scale", Name: "n", Namespace: "m", Operation: "UPDATE", User: review.User{Name: "me", UID: "7", Groups: []string{"a", "b"}},
+		SubResource: "scale", Name: "n", Namespace: "m", Operation: "UPDATE", User: review.User{Name: "me", UID: "7", Groups: []string{"a", "b"}, Extra: map[string][]string{"x": {"y"}}},
 		Object: []byte(`{"a": "\u00e9"}`), OldObject: []byte(`[1 , 2]`), DryRun: true,
 	}))
 	_, _ = post("application/json", `{"request": {"uid": "2", "object": null, "dryRun": null, "userInfo": null}}`)

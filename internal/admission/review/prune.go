@@ -97,146 +97,174 @@ func isEmbedded(field reflect.StructField, name, options string) bool {
 	return field.Anonymous && name == "" && (options == "" || options == "inline") && field.Type.Kind() == reflect.Struct
 }
 
-// prune appends to out what a shape keeps of a value that is valid JSON. It is not ok if the value shows that it is not.
-func prune(out, value []byte, of *shape) (kept []byte, ok bool) {
+// prune appends to out what a shape keeps of the value that begins at a place, and returns where that ends; negative if the
+// value shows that it is no JSON. Each byte is looked at once.
+func prune(out, text []byte, at int, of *shape) (kept []byte, end int) {
 	switch {
-	case len(value) == 0:
-		return out, false
-	case of.members != nil && value[0] == '{':
-		return pruneObject(out, value, of.members)
-	case of.items != nil && value[0] == '[':
-		return pruneList(out, value, of.items)
+	case at >= len(text):
+		return out, -1
+	case of.members != nil && text[at] == '{':
+		return pruneObject(out, text, at, of.members)
+	case of.items != nil && text[at] == '[':
+		return pruneList(out, text, at, of.items)
 	}
-	return append(out, value...), true
+	if end = next(text, at); end < 0 {
+		return out, -1
+	}
+	return append(out, text[at:end]...), end
 }
 
-func pruneObject(out, value []byte, members map[string]*shape) (kept []byte, ok bool) {
+func pruneObject(out, text []byte, at int, members map[string]*shape) (kept []byte, end int) {
 	out = append(out, '{')
 	begin := len(out)
-	for at := 1; ; {
-		at = item(value, at)
-		if at < len(value) && value[at] == '}' {
-			return append(out, '}'), true
-		}
-		name, content, end := member(value, at)
-		if end < 0 {
-			return out, false
-		}
-		at = end
+	ended := walk(text, at, func(name []byte, at int) int {
 		of, wanted := members[string(name[1:len(name)-1])]
-		if escaped := bytes.IndexByte(name, '\\') >= 0; escaped { // whatever it stands for
+		if bytes.IndexByte(name, '\\') >= 0 { // whatever it stands for
 			of, wanted = &shape{whole: true}, true
 		}
 		if !wanted {
-			continue
+			return next(text, at)
 		}
 		if len(out) > begin {
 			out = append(out, ',')
 		}
 		out = append(append(out, name...), ':')
-		if out, ok = prune(out, content, of); !ok {
-			return out, false
-		}
-	}
+		kept, end := prune(out, text, at, of)
+		out = kept
+		return end
+	})
+	return append(out, '}'), ended
 }
 
-// item returns where the next item or member begins, or the end of a list or object.
-func item(value []byte, at int) int {
-	at = space(value, at)
-	if at < len(value) && value[at] == ',' {
-		return space(value, at+1)
-	}
-	return at
-}
-
-// member returns the name, with its quotes, and the content of the member that begins at a place, and where it ends; that is
-// negative if it does not.
-func member(value []byte, at int) (name, content []byte, end int) {
-	end = next(value, at)
-	if end < 0 || value[at] != '"' {
-		return nil, nil, -1
-	}
-	name, at = value[at:end], space(value, end)
-	if at >= len(value) || value[at] != ':' {
-		return nil, nil, -1
-	}
-	at = space(value, at+1)
-	if end = next(value, at); end < 0 {
-		return nil, nil, -1
-	}
-	return name, value[at:end], end
-}
-
-func pruneList(out, value []byte, items *shape) (kept []byte, ok bool) {
+func pruneList(out, text []byte, at int, items *shape) (kept []byte, end int) {
 	out = append(out, '[')
-	for at := 1; ; {
-		at = space(value, at)
-		if at < len(value) && value[at] == ',' {
+	begin := len(out)
+	ended := walkList(text, at, func(at int) int {
+		if len(out) > begin {
 			out = append(out, ',')
-			at = space(value, at+1)
 		}
-		if at < len(value) && value[at] == ']' {
-			return append(out, ']'), true
+		kept, end := prune(out, text, at, items)
+		out = kept
+		return end
+	})
+	return append(out, ']'), ended
+}
+
+// walk calls read for each member of the object that begins at a place: with the name in its quotes and where the value
+// begins. It must return where the value ends, or something negative to give up. So does walk; it gives up too if there is no
+// object, or one that is not well written.
+func walk(text []byte, at int, read func(name []byte, at int) int) (end int) {
+	return between(text, at, '{', '}', func(at int) int {
+		if at >= len(text) || text[at] != '"' {
+			return -1
 		}
-		end := next(value, at)
+		end := quoted(text, at)
 		if end < 0 {
-			return out, false
+			return -1
 		}
-		if out, ok = prune(out, value[at:end], items); !ok {
-			return out, false
+		name := text[at:end]
+		at = space(text, end)
+		if at >= len(text) || text[at] != ':' {
+			return -1
 		}
-		at = end
+		return read(name, space(text, at+1))
+	})
+}
+
+// walkList is walk for a list.
+func walkList(text []byte, at int, read func(at int) int) (end int) {
+	return between(text, at, '[', ']', read)
+}
+
+// between walks through what stands between two brackets, separated by commas.
+func between(text []byte, at int, opening, closing byte, read func(at int) int) (end int) {
+	if at >= len(text) || text[at] != opening {
+		return -1
+	}
+	at = space(text, at+1)
+	if at < len(text) && text[at] == closing {
+		return at + 1
+	}
+	for {
+		if at = read(at); at < 0 {
+			return -1
+		}
+		at = space(text, at)
+		switch {
+		case at >= len(text):
+			return -1
+		case text[at] == closing:
+			return at + 1
+		case text[at] != ',':
+			return -1
+		}
+		at = space(text, at+1)
 	}
 }
 
 // space returns where something other than white space is.
-func space(value []byte, at int) int {
-	for at < len(value) && (value[at] == ' ' || value[at] == '\n' || value[at] == '\t' || value[at] == '\r') {
+func space(text []byte, at int) int {
+	for at < len(text) && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t' || text[at] == '\r') {
 		at++
 	}
 	return at
 }
 
 // next returns where the value that begins at a place ends, negative if it does not.
-func next(value []byte, at int) int {
-	for depth, begin := 0, at; at < len(value); at++ {
-		switch value[at] {
+func next(text []byte, at int) int {
+	if at >= len(text) {
+		return -1
+	}
+	switch text[at] {
+	case '"':
+		return quoted(text, at)
+	case '{', '[':
+		return nested(text, at)
+	}
+	begin := at
+	for at < len(text) && !ends(text[at]) {
+		at++
+	}
+	if at == begin || at == len(text) {
+		return -1
+	}
+	return at
+}
+
+// ends tells whether a number or a literal is over.
+func ends(c byte) bool {
+	switch c {
+	case ',', '}', ']', ' ', '\n', '\t', '\r', '{', '[', '"', ':':
+		return true
+	}
+	return false
+}
+
+// nested returns where the object or list that begins at a place ends, negative if it does not.
+func nested(text []byte, at int) int {
+	for depth := 0; at < len(text); at++ {
+		switch text[at] {
 		case '"':
-			if at = quoted(value, at); at < 0 || depth == 0 {
-				return at
+			if at = quoted(text, at); at < 0 {
+				return -1
 			}
 			at--
 		case '{', '[':
 			depth++
 		case '}', ']':
 			depth--
-			if depth < 0 {
-				return ended(begin, at)
-			}
 			if depth == 0 {
 				return at + 1
-			}
-		case ',', ' ', '\n', '\t', '\r':
-			if depth == 0 {
-				return ended(begin, at)
 			}
 		}
 	}
 	return -1
 }
 
-// ended is where a value without brackets ends, negative if there is none.
-func ended(begin, at int) int {
-	if at == begin {
-		return -1
-	}
-	return at
-}
-
 // quoted returns where the string that begins at a place ends, negative if it does not.
-func quoted(value []byte, at int) int {
-	for at++; at < len(value); at++ {
-		switch value[at] {
+func quoted(text []byte, at int) int {
+	for at++; at < len(text); at++ {
+		switch text[at] {
 		case '"':
 			return at + 1
 		case '\\':

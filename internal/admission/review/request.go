@@ -49,6 +49,8 @@ type User struct {
 	Name   string   `json:"username"`
 	UID    string   `json:"uid"`
 	Groups []string `json:"groups"`
+	// Extra is what else the authenticator said about the user. To be handed on to authorizers.
+	Extra map[string][]string `json:"extra"`
 }
 
 // errNoContent is worded as Gardener's handlers word it.
@@ -58,8 +60,7 @@ var errNoContent = errors.New("there is no content to decode")
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) //nolint:gochecknoglobals // a constant, if Go had such
 
 // Decode reads of an object what into, a pointer, has fields for, and skips the rest. Null is read as absent. The error
-// names the field that has the wrong type. What is skipped is not looked at: it is valid JSON in every Request that comes
-// from an Endpoint.
+// names the field that has the wrong type. What is skipped is not looked at.
 func Decode(object []byte, into any) error {
 	object = bytes.TrimLeft(object, " \t\r\n")
 	if len(object) == 0 {
@@ -68,7 +69,7 @@ func Decode(object []byte, into any) error {
 	buffer := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	defer release(buffer)
 	buffer.Reset()
-	if kept, ok := prune(buffer.AvailableBuffer(), object, shapeFor(reflect.TypeOf(into))); ok {
+	if kept, end := prune(buffer.AvailableBuffer(), object, 0, shapeFor(reflect.TypeOf(into))); end >= 0 {
 		_, _ = buffer.Write(kept) // keeps what has grown for the next one
 		object = kept
 	}
@@ -102,6 +103,14 @@ const (
 
 // decodeReview reads a body, to which the objects of the request then refer.
 func decodeReview(body []byte) (review, error) {
+	if found, ok := readEnvelope(body); ok {
+		return found, nil
+	}
+	return decodeUnusual(body)
+}
+
+// decodeUnusual reads what readEnvelope leaves to it.
+func decodeUnusual(body []byte) (review, error) {
 	found := review{}
 	given := false
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(body), lenient)

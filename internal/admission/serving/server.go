@@ -41,7 +41,12 @@ type Options struct {
 	// CertDir is the folder of tls.crt and tls.key, which are read again when they change. Empty: the library's,
 	// k8s-webhook-server/serving-certs in the folder for temporary files. Ignored if GetCertificate is set.
 	CertDir string
-	// GetCertificate is asked for the certificate of each connection instead; nil to use CertDir.
+	// CertFile and KeyFile are the two files instead of a folder, read again likewise; both or none. Ignored if GetCertificate
+	// is set.
+	CertFile, KeyFile string
+	// Setting is the field of the configuration that names folder or files, for messages; empty: server.webhooks.tls.serverCertDir.
+	Setting string
+	// GetCertificate is asked for the certificate of each connection instead; nil to use files.
 	GetCertificate GetCertificate
 	// ShutdownDelay is how long requests are taken after the process was asked to end.
 	ShutdownDelay time.Duration
@@ -65,6 +70,8 @@ type Server struct {
 	port atomic.Int64
 	// asked is when the process was asked to end; nil until then.
 	asked atomic.Pointer[time.Time]
+	// workers answer requests.
+	workers workers
 }
 
 var _ webhook.Server = (*Server)(nil)
@@ -80,6 +87,7 @@ func New(options Options) *Server {
 		options: options,
 		mux:     mux,
 		source:  options.GetCertificate,
+		workers: workers{tasks: make(chan *task)},
 	}
 }
 
@@ -125,6 +133,8 @@ func (s *Server) Start(ctx context.Context) error {
 		ReadHeaderTimeout: readHeaderTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 	}
+	stopWorkers := s.workers.start()
+	defer stopWorkers()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	s.options.Log.Info("Serving webhooks", "address", listener.Addr().String())
@@ -156,7 +166,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if since, ending := s.ending(); ending && since >= s.options.ShutdownDelay/2 {
 		w.Header().Set("Connection", "close")
 	}
-	s.mux.ServeHTTP(w, r)
+	s.workers.serve(s.mux, w, r)
 }
 
 // connectionLog takes what net/http has to say. A client that does not finish its handshake, such as a probe that only

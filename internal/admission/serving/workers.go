@@ -1,0 +1,63 @@
+package serving
+
+import (
+	"net/http"
+	"runtime"
+)
+
+// Reviews are decoded in deep calls, and the library answers each request in a goroutine of its own, whose stack has to grow
+// anew each time. Workers answer requests with the stack that they have got from earlier ones.
+
+// workersPerProcessor is how many workers there are for each processor. Requests that find none idle are answered without.
+const workersPerProcessor = 8
+
+type workers struct {
+	// tasks is not buffered: who is not busy takes from it.
+	tasks chan *task
+}
+
+// task is a request that waits for its answer.
+type task struct {
+	handler http.Handler
+	writer  http.ResponseWriter
+	request *http.Request
+	// done gets what the handler panicked with; nil if it did not.
+	done chan any
+}
+
+// start starts the workers. What it returns ends them as soon as they have answered what they are at; it does not wait for that.
+func (w *workers) start() (stop func()) {
+	ended := make(chan struct{})
+	for range workersPerProcessor * runtime.GOMAXPROCS(0) {
+		go func() {
+			for {
+				select {
+				case <-ended:
+					return
+				case t := <-w.tasks:
+					t.done <- t.answer()
+				}
+			}
+		}()
+	}
+	return func() { close(ended) }
+}
+
+// serve answers a request, and panics if its handler does.
+func (w *workers) serve(handler http.Handler, writer http.ResponseWriter, request *http.Request) {
+	t := &task{handler: handler, writer: writer, request: request, done: make(chan any, 1)}
+	select {
+	case w.tasks <- t:
+		if panicked := <-t.done; panicked != nil {
+			panic(panicked) //nolint:forbidigo // the library, in whose goroutine this is, knows what to do with it
+		}
+	default:
+		handler.ServeHTTP(writer, request)
+	}
+}
+
+func (t *task) answer() (panicked any) {
+	defer func() { panicked = recover() }()
+	t.handler.ServeHTTP(t.writer, t.request)
+	return nil
+}

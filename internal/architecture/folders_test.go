@@ -16,12 +16,14 @@ type layout struct {
 func project() layout {
 	return layout{
 		shared: []string{
+			"admission/admissiontest",
 			"admission/certificates",
 			"admission/confirmation",
 			"admission/patch",
 			"admission/registration",
 			"admission/review",
 			"admission/reviewtest",
+			"admission/selfmanaged",
 			"admission/serving",
 			"apply",
 			"apply/fields",
@@ -40,6 +42,7 @@ func project() layout {
 			"managedresource",
 			"networkpolicy",
 			"node",
+			"project",
 			"token",
 			"webhook",
 		},
@@ -48,6 +51,7 @@ func project() layout {
 			"managedresource-controller": {"managedresource"},
 			"netpol-controller":          {"networkpolicy"},
 			"node-controller":            {"node"},
+			"project-controller":         {"project"},
 			"token-controllers":          {"token"},
 			"webhook-server":             {"webhook"},
 		},

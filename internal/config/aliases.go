@@ -40,19 +40,33 @@ func resolveAliases(doc *document, aliases []alias) []Warning {
 // resolveSection moves the fields of one alias to the canonical section. A value of a wrong kind is moved too, so that
 // it is reported and not lost.
 func (d *document) resolveSection(parent map[string]any, a alias) []Warning {
-	value, used := parent[a.spelling]
+	return d.move(place{parent, a.section, a.spelling}, place{parent, a.section, a.canonical})
+}
+
+// place is a key of a map, and the path of that map.
+type place struct {
+	parent map[string]any
+	at     path
+	key    string
+}
+
+func (p place) path() path { return p.at.child(p.key) }
+
+// move moves the fields of one section to another, which wins field by field.
+func (d *document) move(source, target place) []Warning {
+	value, used := source.parent[source.key]
 	if !used {
 		return nil
 	}
-	delete(parent, a.spelling)
-	from, to := a.section.child(a.spelling), a.section.child(a.canonical)
-	if parent[a.canonical] == nil {
-		parent[a.canonical] = value
+	delete(source.parent, source.key)
+	from, to := source.path(), target.path()
+	if target.parent[target.key] == nil {
+		target.parent[target.key] = value
 		d.moved[to.String()] = from
 		return []Warning{d.warn(from, "read as "+to.String())}
 	}
 	fields, isMap := value.(map[string]any)
-	canonical, isCanonicalMap := parent[a.canonical].(map[string]any)
+	canonical, isCanonicalMap := target.parent[target.key].(map[string]any)
 	if !isMap || !isCanonicalMap {
 		return []Warning{d.warn(from, "ignored, "+to.String()+" is set")}
 	}

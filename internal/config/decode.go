@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -32,9 +33,9 @@ func decode(doc *document, target any) ([]Warning, []error) {
 // value fills target from what the file says at the path. Null leaves the target unset, except where an absent
 // restriction would widen what the process may do.
 func (d *decoder) value(from any, target reflect.Value, at path) {
-	if from == nil {
+	if from == nil || from == "" && isChoice(at) {
 		if isRestriction(at) {
-			d.fail(at, "has no value; remove the key to restrict nothing, or write an empty list to allow nothing")
+			d.fail(at, noValue(at))
 		}
 		return
 	}
@@ -50,6 +51,8 @@ func (d *decoder) value(from any, target reflect.Value, at path) {
 		d.structure(from, target, at)
 	case reflect.Slice:
 		d.list(from, target, at)
+	case reflect.Map:
+		d.mapping(from, target, at)
 	default:
 		d.leaf(from, target, at)
 	}
@@ -88,6 +91,25 @@ func (d *decoder) list(from any, target reflect.Value, at path) {
 	}
 }
 
+// mapping decodes the values of a map one by one if they have a format of their own, so that the one at fault is named.
+func (d *decoder) mapping(from any, target reflect.Value, at path) {
+	fields, ok := from.(map[string]any)
+	if !ok || !decodesItself(reflect.New(target.Type().Elem()).Elem()) {
+		d.leaf(from, target, at)
+		return
+	}
+	target.Set(reflect.MakeMap(target.Type()))
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		value := reflect.New(target.Type().Elem()).Elem()
+		if fields[key] == nil {
+			d.fail(at.child(key), "has no value")
+			continue
+		}
+		d.leaf(fields[key], value, at.child(key))
+		target.SetMapIndex(reflect.ValueOf(key).Convert(target.Type().Key()), value)
+	}
+}
+
 func (d *decoder) leaf(from any, target reflect.Value, at path) {
 	raw, err := json.Marshal(from)
 	if err == nil {
@@ -110,13 +132,30 @@ func (d *decoder) fail(at path, message string) {
 // isRestriction tells whether a field narrows what a process may do, so that an empty value must never be taken for
 // "no restriction".
 func isRestriction(at path) bool {
-	return strings.HasPrefix(at.String()+".", "espalier.managedResource.namespaces.") || strings.HasPrefix(at.String()+".", "espalier.csrApprover.")
+	field := at.String() + "."
+	return strings.HasPrefix(field, "espalier.managedResource.namespaces.") || strings.HasPrefix(field, "espalier.csrApprover.") || isChoice(at)
+}
+
+// isChoice tells whether a field is a restriction that is one value, of which an empty one is none.
+func isChoice(at path) bool {
+	return slices.Contains([]string{"espalier.project.staleDeletion", "espalier.project.maxProjectsPerCreator"}, at.String())
+}
+
+// noValue says what to do about a restriction without a value.
+func noValue(at path) string {
+	const message = "has no value; remove the key to restrict nothing"
+	if isChoice(at) {
+		return message
+	}
+	return message + ", or write an empty list to allow nothing"
 }
 
 // holdsRestrictions tells whether a section has such fields, so that a misspelt one must not pass with a warning.
 func holdsRestrictions(at path) bool {
 	section := at.String() + "."
-	return strings.HasPrefix(section, "espalier.managedResource.") || strings.HasPrefix(section, "espalier.csrApprover.") || strings.HasPrefix(section, "espalier.networkPolicy.")
+	return slices.ContainsFunc([]string{"managedResource", "csrApprover", "networkPolicy", "project"}, func(family string) bool {
+		return strings.HasPrefix(section, "espalier."+family+".")
+	})
 }
 
 func decodesItself(target reflect.Value) bool {
@@ -130,7 +169,7 @@ func fieldsByName(target reflect.Value) map[string]reflect.Value {
 	for i := range target.NumField() {
 		name, options, _ := strings.Cut(target.Type().Field(i).Tag.Get("json"), ",")
 		switch {
-		case name == "" && strings.Contains(options, "inline"):
+		case name == "" && (strings.Contains(options, "inline") || target.Type().Field(i).Anonymous):
 			maps.Copy(fields, fieldsByName(target.Field(i)))
 		case name != "" && name != "-":
 			fields[name] = target.Field(i)
@@ -141,8 +180,12 @@ func fieldsByName(target reflect.Value) map[string]reflect.Value {
 
 // expected says what a field takes, for a person.
 func expected(target reflect.Value) string {
-	if target.Type() == reflect.TypeFor[metav1.Duration]() {
+	switch target.Type() {
+	case reflect.TypeFor[metav1.Duration]():
 		return `a duration such as "30s" or "1h"`
+	case reflect.TypeFor[resource.Quantity]():
+		return `a quantity such as "5" or "10Gi"`
+	default: // Others are known by their kind.
 	}
 	switch target.Kind() {
 	case reflect.Bool:

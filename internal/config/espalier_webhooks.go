@@ -67,26 +67,35 @@ const (
 
 func defaultEspalierWebhooks(c *EspalierWebhooks) {
 	setIfNil(&c.ShutdownDelay, metav1.Duration{Duration: defaultShutdownDelay})
-	if c.SelfManaged == nil {
+	defaultSelfManagedWebhooks(c.SelfManaged, defaultCertificateSecret)
+}
+
+// defaultSelfManagedWebhooks gives everything that the server owns one name.
+func defaultSelfManagedWebhooks(c *EspalierSelfManagedWebhooks, name string) {
+	if c == nil {
 		return
 	}
-	setIfZero(&c.SelfManaged.SecretName, defaultCertificateSecret)
-	setIfZero(&c.SelfManaged.ConfigurationName, defaultCertificateSecret)
-	setIfZero(&c.SelfManaged.ServiceName, defaultCertificateSecret)
-	setIfZero(&c.SelfManaged.Flavor, FlavorStandalone)
-	setIfNil(&c.SelfManaged.AuthorityValidity, metav1.Duration{Duration: defaultAuthorityValidity})
-	setIfNil(&c.SelfManaged.CertificateValidity, metav1.Duration{Duration: defaultCertificateValidity})
+	setIfZero(&c.SecretName, name)
+	setIfZero(&c.ConfigurationName, name)
+	setIfZero(&c.ServiceName, name)
+	setIfZero(&c.Flavor, FlavorStandalone)
+	setIfNil(&c.AuthorityValidity, metav1.Duration{Duration: defaultAuthorityValidity})
+	setIfNil(&c.CertificateValidity, metav1.Duration{Duration: defaultCertificateValidity})
 }
 
 func validateEspalierWebhooks(c EspalierWebhooks, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if delay := ptr.Deref(c.ShutdownDelay, metav1.Duration{}).Duration; delay < 0 || delay > maxShutdownDelay {
-		errs = append(errs, field.Invalid(at.Child("shutdownDelay"), delay.String(), "must be at least 0s and at most "+maxShutdownDelay.String()))
-	}
+	errs := validateShutdownDelay(c.ShutdownDelay, at.Child("shutdownDelay"))
 	if c.SelfManaged != nil {
 		errs = append(errs, validateSelfManagedWebhooks(*c.SelfManaged, at.Child("selfManaged"))...)
 	}
 	return errs
+}
+
+func validateShutdownDelay(d *metav1.Duration, at *field.Path) field.ErrorList {
+	if delay := ptr.Deref(d, metav1.Duration{}).Duration; delay < 0 || delay > maxShutdownDelay {
+		return field.ErrorList{field.Invalid(at, delay.String(), "must be at least 0s and at most "+maxShutdownDelay.String())}
+	}
+	return nil
 }
 
 func validateSelfManagedWebhooks(c EspalierSelfManagedWebhooks, at *field.Path) field.ErrorList {

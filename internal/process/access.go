@@ -34,14 +34,14 @@ type Requirement struct {
 
 // side is one of the two clusters, as messages name it.
 type side struct {
-	name       string // "source" or "target"
+	name       string // "target", "source", or what the program calls its source
 	field      string // where its connection is configured
 	variable   string // which environment variable overrides that
 	connection config.ClientConnection
 }
 
-func sourceSide(cfg config.Process) side {
-	return side{name: "source", field: "sourceClientConnection", variable: "KUBECONFIG", connection: cfg.Source}
+func sourceSide(program Program, cfg config.Process) side {
+	return side{name: program.sourceName(), field: program.sourceField(), variable: "KUBECONFIG", connection: cfg.Source}
 }
 
 func targetSide(connection config.ClientConnection) side {

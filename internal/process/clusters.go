@@ -88,7 +88,7 @@ func (c *Clusters) share(mapper *Mapper) {
 
 // newSource connects to the source cluster and creates the manager.
 func (s *Setup) newSource(ctx context.Context, needs Needs, passive clock.PassiveClock) (manager.Manager, *Mapper, error) {
-	source := sourceSide(s.Config)
+	source := sourceSide(s.Program, s.Config)
 	cfg, httpClient, err := s.reach(source)
 	if err != nil {
 		return nil, nil, err
@@ -188,7 +188,7 @@ func provide(mapper *Mapper) func(*rest.Config, *http.Client) (meta.RESTMapper, 
 // explainPort adds what to do about a port that is taken.
 func explainPort(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w; another process listens there: stop it, or change server.metrics, server.healthProbes or server.webhooks", err)
+		return fmt.Errorf("%w; another process listens there: stop it, or change server.metrics, server.healthProbes or the port of webhooks", err)
 	}
 	return err
 }

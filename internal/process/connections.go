@@ -65,7 +65,7 @@ func unlessNamed(c config.Process, getenv func(string) string) config.Process {
 // whether they are one.
 func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections, error) {
 	redirectLibraryLogs(s.Log)
-	source := sourceSide(s.Config)
+	source := sourceSide(s.Program, s.Config)
 	cfg, err := restConfig(source.connection, s.Program.UserAgent())
 	if err != nil {
 		return nil, source.explain(err)

@@ -54,12 +54,16 @@ func (f *flags) usage(program Program) string {
 	fmt.Fprintf(&text, "%s.\n\n", program.Purpose)
 	fmt.Fprintf(&text, "Usage:\n  %s --config=FILE [--strict-config]\n\nFlags:\n%s", program.Name, f.set.FlagUsages())
 	text.WriteString(listSubcommands(program))
-	text.WriteString(`
+	fmt.Fprintf(&text, `
 Environment:
-  KUBECONFIG          path of a kubeconfig file; used instead of sourceClientConnection.kubeconfig
-  TARGET_KUBECONFIG   path of a kubeconfig file; used instead of targetClientConnection.kubeconfig,
+  KUBECONFIG          path of a kubeconfig file; used instead of %s.kubeconfig
+`, program.sourceField())
+	if program.Source == "" {
+		text.WriteString(`  TARGET_KUBECONFIG   path of a kubeconfig file; used instead of targetClientConnection.kubeconfig,
                       only if the configuration has a targetClientConnection
-  POD_NAMESPACE       the namespace this process runs in, if it is not told by its ServiceAccount
+`)
+	}
+	text.WriteString(`  POD_NAMESPACE       the namespace this process runs in, if it is not told by its ServiceAccount
 
 Without a kubeconfig the process connects to the cluster that it runs in.
 Every field of the configuration file is explained in docs/configuration.md.

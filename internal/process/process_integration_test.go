@@ -232,7 +232,7 @@ func TestATakenPortIsToldWithTheRemedy(t *testing.T) {
 	code, last := second.ends(t)
 	g.Expect(code).To(Equal(1))
 	g.Expect(last).To(Equal(`Error: create manager: error listening on 127.0.0.1:` + taken + `: listen tcp 127.0.0.1:` + taken +
-		`: bind: address already in use; another process listens there: stop it, or change server.metrics, server.healthProbes or server.webhooks`))
+		`: bind: address already in use; another process listens there: stop it, or change server.metrics, server.healthProbes or the port of webhooks`))
 }
 
 func TestSignalsEndAStubbornProcess(t *testing.T) {

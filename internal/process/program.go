@@ -6,6 +6,9 @@ type Program struct {
 	Name string
 	// Purpose says what it does, for --help: a sentence that begins with the verb, without its full stop.
 	Purpose string
+	// Source is what the configuration and messages call the source cluster: its connection is <Source>ClientConnection. A
+	// process with a name for it has no target of its own. Empty: source.
+	Source string
 	// SharesLease makes the process use the configured lease name as it is, so that it and a running Gardener resource
 	// manager exclude each other. All others append "-<name>".
 	SharesLease bool
@@ -25,3 +28,13 @@ func (p Program) LeaseName(configured string) string {
 	}
 	return configured + "-" + p.Name
 }
+
+func (p Program) sourceName() string {
+	if p.Source == "" {
+		return "source"
+	}
+	return p.Source
+}
+
+// sourceField is where the connection to the source is configured.
+func (p Program) sourceField() string { return p.sourceName() + "ClientConnection" }

@@ -1,14 +1,10 @@
 package webhook
 
 import (
-	"errors"
-	"fmt"
-	"net/url"
-
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/internal/admission/certificates"
+	"github.com/espalier-dev/espalier/internal/admission/selfmanaged"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -24,60 +20,19 @@ import (
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=create,roleName=espalier-webhook-server-target-selfmanaged
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=espalier-webhook-server,verbs=get;list;watch;patch,roleName=espalier-webhook-server-target-selfmanaged
 
-// keep makes the server serve a certificate of its own making, and keeps the webhook configurations.
+// keep makes the server serve a certificate of its own making, and keeps the webhook configurations, if that is asked for.
 func keep(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer, server *serving.Server) error {
 	own := cfg.Espalier.Webhooks.SelfManaged
 	if own == nil {
 		return nil
 	}
-	if clusters.OwnNamespace == "" {
-		return errors.New("espalier.webhooks.selfManaged: the namespace of this process is not known; set the environment variable POD_NAMESPACE")
-	}
-	if own.URL == "" && !clusters.Same {
-		return errors.New("espalier.webhooks.selfManaged: the API server of the target cannot reach a Service of the source; set espalier.webhooks.selfManaged.url")
-	}
-	hosts, err := hostsOf(own, clusters.OwnNamespace)
-	if err != nil {
-		return err
-	}
-	unlimited := rest.CopyConfig(clusters.Source.GetConfig()) // a lease must not wait behind other requests
-	unlimited.QPS, unlimited.RateLimiter = -1, nil
-	served := registrations.Own{Name: own.ConfigurationName, ServiceName: own.ServiceName, URL: own.URL, Excluded: own.ExcludedNamespaces}
-	if clusters.Same {
-		served.Namespace = clusters.OwnNamespace
-	}
-	address, err := outside(own, hosts[0])
-	if err != nil {
-		return err
-	}
-	log := clusters.Source.GetLogger().WithName("certificates")
-	reached := &reachable{server: server, serverName: hosts[0], bindAddress: cfg.Server.Webhooks.BindAddress, outside: address, clock: clusters.Clock, log: log}
-	keeper, err := certificates.New(certificates.Options{
-		Own:       certificates.Connection{Config: unlimited, HTTPClient: clusters.Source.GetHTTPClient()},
-		Called:    certificates.Connection{Config: clusters.TargetConfig, HTTPClient: clusters.TargetHTTPClient},
-		Namespace: clusters.OwnNamespace, SecretName: own.SecretName, Hosts: hosts,
-		AuthorityValidity: own.AuthorityValidity.Duration, CertificateValidity: own.CertificateValidity.Duration,
-		Configurations: registrations.Configurations(own.Flavor, cfg.Webhooks, served),
-		Reachable:      reached.ask, Clock: clusters.Clock, Log: log, Registry: registry,
+	return selfmanaged.Keep(selfmanaged.Options{ //nolint:wrapcheck // it names the setting
+		Clusters: clusters, Server: server, BindAddress: cfg.Server.Webhooks.BindAddress, Registry: registry,
+		Settings: own, SettingsPath: "espalier.webhooks.selfManaged",
+		Configurations: func(serviceNamespace string) func([]byte) []client.Object {
+			return registrations.Configurations(own.Flavor, cfg.Webhooks, registrations.Own{
+				Namespace: serviceNamespace, Name: own.ConfigurationName, ServiceName: own.ServiceName, URL: own.URL, Excluded: own.ExcludedNamespaces,
+			})
+		},
 	})
-	if err != nil {
-		return fmt.Errorf("keep certificates: %w", err)
-	}
-	server.UseCertificates(keeper.GetCertificate)
-	if err := clusters.Source.Add(keeper); err != nil {
-		return fmt.Errorf("keep certificates: %w", err)
-	}
-	return nil
-}
-
-// hostsOf returns what API servers call the server.
-func hostsOf(own *config.EspalierSelfManagedWebhooks, namespace string) ([]string, error) {
-	if own.URL == "" {
-		return certificates.ServiceHosts(namespace, own.ServiceName), nil
-	}
-	parsed, err := url.Parse(own.URL)
-	if err != nil {
-		return nil, fmt.Errorf("espalier.webhooks.selfManaged.url: %w", err)
-	}
-	return []string{parsed.Hostname()}, nil
 }

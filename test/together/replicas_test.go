@@ -14,6 +14,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/espalier-dev/espalier/internal/admission/admissiontest"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 	"github.com/espalier-dev/espalier/test/binary"
@@ -44,8 +45,8 @@ func newPair(t *testing.T) *pair {
 	built, err := exec.CommandContext(t.Context(), "go", "build", "-o", server, "../../cmd/webhook-server").CombinedOutput()
 	g.Expect(err).NotTo(HaveOccurred(), string(built))
 	p := &pair{Env: &webhooktest.Env{CertDir: t.TempDir()}, balancer: newBalancer(t)}
-	p.CA = webhooktest.Certify(t, p.CertDir)
-	p.URL, p.HTTP = p.balancer.url(), webhooktest.Client(t, p.CA)
+	p.CA = admissiontest.Certify(t, p.CertDir)
+	p.URL, p.HTTP = p.balancer.url(), admissiontest.Client(t, p.CA)
 	p.Env.Env = binary.New(t, webhooktest.Binary(), binary.Options{Config: "webhooks: {seccompProfile: {enabled: true}}\n", Stopped: true})
 	for i := range p.replicas {
 		p.replicas[i] = p.start(server)
@@ -63,7 +64,7 @@ func newPair(t *testing.T) *pair {
 func (p *pair) start(server string) *replica {
 	p.T.Helper()
 	dir := p.T.TempDir()
-	ports := [3]int{webhooktest.FreePort(p.T), webhooktest.FreePort(p.T), webhooktest.FreePort(p.T)}
+	ports := [3]int{admissiontest.FreePort(p.T), admissiontest.FreePort(p.T), admissiontest.FreePort(p.T)}
 	text := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 sourceClientConnection: {kubeconfig: %q}
@@ -101,7 +102,7 @@ func (p *pair) both() (direct, through *load) {
 	p.T.Helper()
 	clients := [4]*http.Client{}
 	for i := range clients {
-		clients[i] = webhooktest.Client(p.T, p.CA)
+		clients[i] = admissiontest.Client(p.T, p.CA)
 	}
 	var next atomic.Int64
 	direct = post(p.T, p.URL+"/webhooks/seccomp-profile", 500, func() *http.Client { return clients[int(next.Add(1))%len(clients)] })

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/admission/admissiontest"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 	"github.com/espalier-dev/espalier/test/binary"
@@ -41,7 +42,7 @@ type rotating struct {
 
 func newRotating(t *testing.T) *rotating {
 	t.Helper()
-	port := webhooktest.FreePort(t)
+	port := admissiontest.FreePort(t)
 	r := &rotating{url: "https://127.0.0.1:" + strconv.Itoa(port)}
 	r.Env = binary.New(t, webhooktest.Binary(), binary.Options{
 		Config: "webhooks: {seccompProfile: {enabled: true}}\nespalier: {webhooks: {selfManaged: {url: '" + r.url + "'}}}\n",
@@ -84,7 +85,7 @@ func (r *rotating) look() error {
 		return errors.New("there is no webhook yet")
 	}
 	bundle := string(found.Webhooks[0].ClientConfig.CABundle)
-	fresh := webhooktest.Client(r.T, []byte(bundle))
+	fresh := admissiontest.Client(r.T, []byte(bundle))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.client != nil {

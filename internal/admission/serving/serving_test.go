@@ -204,6 +204,21 @@ func TestUnusableFilesAreAFatalErrorWithARemedy(t *testing.T) {
 	}
 }
 
+func TestTwoFilesOfAnyNameAreEnough(t *testing.T) {
+	g := NewWithT(t)
+	certificate, key := writePair(t, t.TempDir(), "one")
+	dir := t.TempDir()
+	options := serving.Options{CertFile: filepath.Join(dir, "server.pem"), KeyFile: filepath.Join(dir, "server-key.pem"), Setting: "a.b", Clock: clock.RealClock{}}
+	g.Expect(serving.New(options).Start(t.Context())).To(MatchError("read certificate of webhook server: open " + dir +
+		"/server.pem: no such file or directory; the two files must exist and belong together, or change a.b"))
+	copyFile(t, certificate, options.CertFile)
+	copyFile(t, key, options.KeyFile)
+	s := start(t, options, answer)
+	response, err := post(t.Context(), newClient(t, false), s.url)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(response.certificate).To(Equal("one"))
+}
+
 func TestTheDefaultFolderIsTheLibrarys(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	err := serving.New(serving.Options{Clock: clock.RealClock{}}).Start(t.Context())

@@ -3,19 +3,13 @@ package webhooktest
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -25,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/admission/admissiontest"
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/webhook"
@@ -73,10 +68,10 @@ func Binary() binary.Binary {
 func New(t *testing.T, o Options) *Env {
 	t.Helper()
 	e := &Env{CertDir: t.TempDir()}
-	port := FreePort(t)
+	port := admissiontest.FreePort(t)
 	e.URL = "https://127.0.0.1:" + strconv.Itoa(port)
-	e.CA = Certify(t, e.CertDir)
-	e.HTTP = Client(t, e.CA)
+	e.CA = admissiontest.Certify(t, e.CertDir)
+	e.HTTP = admissiontest.Client(t, e.CA)
 	e.Env = binary.New(t, Binary(), binary.Options{
 		Config: section("webhooks", o.Webhooks) + section("controllers", o.Controllers) + section("espalier", section("webhooks", o.Settings)),
 		Configure: func(cfg *config.ResourceManagerConfiguration) {
@@ -89,7 +84,7 @@ func New(t *testing.T, o Options) *Env {
 		},
 		TwoClusters: o.TwoClusters,
 	})
-	e.awaitServer()
+	admissiontest.AwaitServer(e.Ctx, t, strings.TrimPrefix(e.URL, "https://"), binary.Patience)
 	if !o.Unregistered {
 		e.Register(o)
 	}
@@ -103,17 +98,6 @@ func section(key, content string) string {
 	}
 	lines := strings.Split(strings.TrimRight(content, "\n"), "\n")
 	return key + ":\n  " + strings.Join(lines, "\n  ") + "\n"
-}
-
-func (e *Env) awaitServer() {
-	e.T.Helper()
-	e.Eventually(func() error {
-		connection, err := (&net.Dialer{}).DialContext(e.Ctx, "tcp", strings.TrimPrefix(e.URL, "https://"))
-		if err == nil {
-			_ = connection.Close()
-		}
-		return err
-	}, binary.Patience, 5*time.Millisecond).Should(Succeed())
 }
 
 // Register creates the webhook configurations of what the options enable, and waits until the API server has taken notice of
@@ -138,42 +122,14 @@ func (e *Env) Register(o Options) {
 	built := registration.Configuration{Name: e.Namespace, Namespaces: here, Objects: registrations.StandardObjects(flavor), Client: registration.URL(e.URL, e.CA)}
 	e.T.Cleanup(e.unregister)
 	for _, each := range []registration.Type{registration.Mutating, registration.Validating} {
-		all := slices.Concat(declared, []registration.Webhook{e.probe(each)})
+		all := slices.Concat(declared, []registration.Webhook{admissiontest.Probe(each)})
 		var object client.Object = built.Mutating(all...)
 		if each == registration.Validating {
 			object = built.Validating(all...)
 		}
 		e.Expect(e.Target.Create(e.Ctx, object)).To(Succeed())
 	}
-	for _, each := range []registration.Type{registration.Mutating, registration.Validating} {
-		e.Eventually(func() error { return e.Target.Create(e.Ctx, e.asked(each), client.DryRunAll) }, binary.Patience, 10*time.Millisecond).
-			Should(MatchError(ContainSubstring(probeName(each))))
-	}
-}
-
-// probe is a webhook that nobody serves: the request that only it is asked about is refused as soon as the API server
-// knows the configuration.
-func (e *Env) probe(kind registration.Type) registration.Webhook {
-	return registration.Webhook{
-		Type: kind, Name: probeName(kind), Path: "/not-served",
-		Rules: []admissionregistrationv1.RuleWithOperations{{
-			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
-		}},
-		Namespaces: registration.Selection{Standard: true},
-		Objects:    registration.Selection{Labels: metav1.LabelSelector{MatchLabels: map[string]string{"probe": probeName(kind)}}},
-	}
-}
-
-func (e *Env) asked(kind registration.Type) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, GenerateName: "probe-", Labels: map[string]string{"probe": probeName(kind)}}}
-}
-
-func probeName(kind registration.Type) string {
-	if kind == registration.Validating {
-		return "validating.probe.example.com"
-	}
-	return "mutating.probe.example.com"
+	admissiontest.AwaitCalls(e.Ctx, e.T, e.Target, e.Namespace, binary.Patience)
 }
 
 // unregister lets nothing of this test hold up the API server.
@@ -264,34 +220,4 @@ func (e *Env) Review(path, request string) Answer {
 	}{}
 	e.Expect(json.NewDecoder(bytes.NewBufferString(text)).Decode(&found)).To(Succeed(), text)
 	return found.Response
-}
-
-// Certify writes tls.crt and tls.key of a certificate for 127.0.0.1 into a folder, and returns who signed it.
-func Certify(t *testing.T, dir string) []byte {
-	t.Helper()
-	g := NewWithT(t)
-	pair, err := newPair("127.0.0.1")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(os.WriteFile(filepath.Join(dir, "tls.crt"), pair.certificate, 0o600)).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(dir, "tls.key"), pair.key, 0o600)).To(Succeed())
-	return pair.certificate
-}
-
-// Client returns a client that trusts an authority and speaks HTTP/2, as API servers do.
-func Client(t *testing.T, authority []byte) *http.Client {
-	t.Helper()
-	pool := x509.NewCertPool()
-	NewWithT(t).Expect(pool.AppendCertsFromPEM(authority)).To(BeTrue())
-	return &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
-}
-
-// FreePort returns a port of loopback that nobody uses.
-func FreePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = listener.Close() }()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	NewWithT(t).Expect(ok).To(BeTrue(), listener.Addr().String())
-	return address.Port
 }

@@ -1,11 +1,9 @@
-package webhook
+package selfmanaged
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/certificates"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
-	"github.com/espalier-dev/espalier/internal/config"
 )
 
 // outsidePatience is how long webhooks are not registered because this process cannot reach itself in the way that API
@@ -63,20 +60,4 @@ func (r *reachable) ask(ctx context.Context, bundle []byte) error {
 	}
 	r.log.Info("Registering webhooks although this process does not reach itself as API servers would", "address", r.outside, "reason", err.Error())
 	return nil
-}
-
-// outside returns what API servers connect to.
-func outside(own *config.EspalierSelfManagedWebhooks, host string) (string, error) {
-	const https = "443"
-	if own.URL == "" {
-		return net.JoinHostPort(host, https), nil
-	}
-	parsed, err := url.Parse(own.URL)
-	if err != nil {
-		return "", fmt.Errorf("espalier.webhooks.selfManaged.url: %w", err)
-	}
-	if parsed.Port() == "" {
-		return net.JoinHostPort(parsed.Hostname(), https), nil
-	}
-	return parsed.Host, nil
 }

@@ -1,4 +1,4 @@
-package webhooktest
+package admissiontest
 
 import (
 	"crypto/ecdsa"

@@ -1,0 +1,108 @@
+// Package admissiontest holds what tests share that let a real API server call a webhook server: a certificate, a port, and
+// a way to know when the API server has taken notice of a configuration. It knows no webhook.
+package admissiontest
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/admission/registration"
+)
+
+// Certify writes tls.crt and tls.key of a certificate for 127.0.0.1 into a folder, and returns who signed it.
+func Certify(t *testing.T, dir string) []byte {
+	t.Helper()
+	g := NewWithT(t)
+	pair, err := newPair("127.0.0.1")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.WriteFile(filepath.Join(dir, "tls.crt"), pair.certificate, 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, "tls.key"), pair.key, 0o600)).To(Succeed())
+	return pair.certificate
+}
+
+// Client returns a client that trusts an authority and speaks HTTP/2, as API servers do.
+func Client(t *testing.T, authority []byte) *http.Client {
+	t.Helper()
+	pool := x509.NewCertPool()
+	NewWithT(t).Expect(pool.AppendCertsFromPEM(authority)).To(BeTrue())
+	return &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+}
+
+// FreePort returns a port of loopback that nobody uses.
+func FreePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = listener.Close() }()
+	address, ok := listener.Addr().(*net.TCPAddr)
+	NewWithT(t).Expect(ok).To(BeTrue(), listener.Addr().String())
+	return address.Port
+}
+
+// AwaitServer waits until somebody listens at an address, host:port.
+func AwaitServer(ctx context.Context, t *testing.T, address string, patience time.Duration) {
+	t.Helper()
+	NewWithT(t).Eventually(func() error {
+		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err == nil {
+			_ = connection.Close()
+		}
+		return err
+	}, patience, 5*time.Millisecond).Should(Succeed())
+}
+
+// Probe is a webhook that nobody serves: the request that only it is asked about is refused as soon as the API server
+// knows the configuration. See AwaitCalls.
+func Probe(kind registration.Type) registration.Webhook {
+	return registration.Webhook{
+		Type: kind, Name: probeName(kind), Path: "/not-served",
+		Rules: []admissionregistrationv1.RuleWithOperations{{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+		}},
+		Namespaces: registration.Selection{Standard: true},
+		Objects:    registration.Selection{Labels: metav1.LabelSelector{MatchLabels: map[string]string{"probe": probeName(kind)}}},
+	}
+}
+
+// AwaitCalls waits until the API server calls the webhooks of both types, among which a Probe of that type must be registered
+// for a namespace.
+func AwaitCalls(ctx context.Context, t *testing.T, c client.Writer, namespace string, patience time.Duration) {
+	t.Helper()
+	for _, kind := range []registration.Type{registration.Mutating, registration.Validating} {
+		NewWithT(t).Eventually(func() error { return c.Create(ctx, probed(kind, namespace), client.DryRunAll) }, patience, 10*time.Millisecond).
+			Should(MatchError(ContainSubstring(probeName(kind))))
+	}
+}
+
+func probeName(kind registration.Type) string {
+	if kind == registration.Validating {
+		return "validating.probe.example.com"
+	}
+	return "mutating.probe.example.com"
+}
+
+// AwaitSilence waits until the API server calls none of the webhooks any more that AwaitCalls was about.
+func AwaitSilence(ctx context.Context, t *testing.T, c client.Writer, namespace string, patience time.Duration) {
+	t.Helper()
+	for _, kind := range []registration.Type{registration.Mutating, registration.Validating} {
+		NewWithT(t).Eventually(func() error { return c.Create(ctx, probed(kind, namespace), client.DryRunAll) }, patience, 10*time.Millisecond).Should(Succeed())
+	}
+}
+
+func probed(kind registration.Type, namespace string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "probe-", Labels: map[string]string{"probe": probeName(kind)}}}
+}

@@ -1,0 +1,96 @@
+package selfmanaged
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/admission/certificates"
+	"github.com/espalier-dev/espalier/internal/admission/serving"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/process"
+)
+
+// Options are what a server needs to manage itself.
+type Options struct {
+	// Clusters are the process's: Secret and lease are in the source, configurations in the target.
+	Clusters *process.Clusters
+	// Server is the process's webhook server, which must not have started.
+	Server *serving.Server
+	// BindAddress is where it listens; empty for every address.
+	BindAddress string
+	// Settings say how it is reached; defaulted and validated.
+	Settings *config.EspalierSelfManagedWebhooks
+	// SettingsPath is where they stand in the configuration file, for messages.
+	SettingsPath string
+	// Configurations returns the configurations that trust a bundle; see certificates.Options. ServiceNamespace is that of
+	// the Service by which the server is reached, and empty if that is in another cluster.
+	Configurations func(serviceNamespace string) func(caBundle []byte) []client.Object
+	// Registry gets the metrics; nil for none.
+	Registry prometheus.Registerer
+}
+
+// Keep makes the server serve a certificate of its own making, and keeps the webhook configurations. Call it before the
+// manager starts. It fails if the process does not know its namespace, or has no way to be reached.
+func Keep(o Options) error {
+	clusters, own := o.Clusters, o.Settings
+	if clusters.OwnNamespace == "" {
+		return fmt.Errorf("%s: the namespace of this process is not known; set the environment variable POD_NAMESPACE", o.SettingsPath)
+	}
+	if own.URL == "" && !clusters.Same {
+		return fmt.Errorf("%[1]s: the API server of the target cannot reach a Service of the source; set %[1]s.url", o.SettingsPath)
+	}
+	hosts, outside, err := addresses(own, clusters.OwnNamespace)
+	if err != nil {
+		return fmt.Errorf("%s.url: %w", o.SettingsPath, err)
+	}
+	serviceNamespace := ""
+	if clusters.Same {
+		serviceNamespace = clusters.OwnNamespace
+	}
+	unlimited := rest.CopyConfig(clusters.Source.GetConfig()) // a lease must not wait behind other requests
+	unlimited.QPS, unlimited.RateLimiter = -1, nil
+	log := clusters.Source.GetLogger().WithName("certificates")
+	reached := &reachable{server: o.Server, serverName: hosts[0], bindAddress: o.BindAddress, outside: outside, clock: clusters.Clock, log: log}
+	keeper, err := certificates.New(certificates.Options{
+		Own:       certificates.Connection{Config: unlimited, HTTPClient: clusters.Source.GetHTTPClient()},
+		Called:    certificates.Connection{Config: clusters.TargetConfig, HTTPClient: clusters.TargetHTTPClient},
+		Namespace: clusters.OwnNamespace, SecretName: own.SecretName, Hosts: hosts,
+		AuthorityValidity: own.AuthorityValidity.Duration, CertificateValidity: own.CertificateValidity.Duration,
+		Configurations: o.Configurations(serviceNamespace),
+		Reachable:      reached.ask, Clock: clusters.Clock, Log: log, Registry: o.Registry,
+	})
+	if err != nil {
+		return fmt.Errorf("keep certificates: %w", err)
+	}
+	o.Server.UseCertificates(keeper.GetCertificate)
+	if err := clusters.Source.Add(keeper); err != nil {
+		return fmt.Errorf("keep certificates: %w", err)
+	}
+	return nil
+}
+
+// addresses returns what API servers call the server, and what they connect to.
+func addresses(own *config.EspalierSelfManagedWebhooks, namespace string) (hosts []string, outside string, err error) {
+	const https = "443"
+	if own.URL == "" {
+		hosts = certificates.ServiceHosts(namespace, own.ServiceName)
+		return hosts, net.JoinHostPort(hosts[0], https), nil
+	}
+	parsed, err := url.Parse(own.URL)
+	if err != nil {
+		return nil, "", fmt.Errorf("parse URL: %w", err)
+	}
+	if parsed.Hostname() == "" {
+		return nil, "", errors.New("it has no host")
+	}
+	if parsed.Port() == "" {
+		return []string{parsed.Hostname()}, net.JoinHostPort(parsed.Hostname(), https), nil
+	}
+	return []string{parsed.Hostname()}, parsed.Host, nil
+}

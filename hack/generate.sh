@@ -21,7 +21,9 @@ roles() {
 }
 
 echo "generating deepcopy functions and CRDs"
-controller_gen object "crd:headerFile=$header" paths=./api/... output:crd:dir=deploy/crds
+controller_gen object paths=./api/...
+controller_gen "crd:headerFile=$header" paths=./api/resources/... output:crd:dir=deploy/crds
+controller_gen "crd:headerFile=$header" paths=./api/core/... output:crd:dir=deploy/project-controller/crds
 
 roles managedresource-controller internal/managedresource
 roles node-controller internal/node
@@ -29,6 +31,7 @@ roles csr-approver internal/csr
 roles netpol-controller internal/networkpolicy
 roles token-controllers internal/token
 roles webhook-server internal/webhook
+roles project-controller internal/project
 
 echo "rendering webhook configurations and admission policies"
 go run ./hack/render

@@ -1,6 +1,7 @@
-// Package v1beta1 holds the types that the APIs of Espalier share with each other, above all the condition of a status.
-// Their JSON form is that of Gardener's core.gardener.cloud/v1beta1 group. What belongs to one kind alone does not belong
-// here.
+// Package v1beta1 is the API group core.gardener.cloud/v1beta1, as far as Espalier works with it: the Project in full, its
+// neighbours as far as somebody here looks at them, the labels, annotations and finalizers that go with them, and the condition
+// that all APIs of Espalier share. On the wire it is the same API as Gardener's.
 //
 // +kubebuilder:object:generate=true
+// +groupName=core.gardener.cloud
 package v1beta1

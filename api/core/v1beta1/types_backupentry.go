@@ -1,0 +1,49 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// BackupEntry is a place in a bucket where the backups of a Shoot are. Its CRD keeps every field that is not here.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=bec
+// +kubebuilder:subresource:status
+// +kubebuilder:pruning:PreserveUnknownFields
+type BackupEntry struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is where the backups are.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Spec BackupEntrySpec `json:"spec,omitempty"`
+	// Status is what its controllers have found.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Status *runtime.RawExtension `json:"status,omitempty"`
+}
+
+// BackupEntryList is a list of BackupEntries.
+//
+// +kubebuilder:object:root=true
+type BackupEntryList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// Items are the BackupEntries.
+	Items []BackupEntry `json:"items"`
+}
+
+// BackupEntrySpec is where the backups are.
+type BackupEntrySpec struct {
+	// BucketName names the BackupBucket.
+	// +kubebuilder:validation:MinLength=1
+	BucketName string `json:"bucketName"`
+	// SeedName names the Seed that is responsible.
+	// +optional
+	SeedName *string `json:"seedName,omitempty"`
+}

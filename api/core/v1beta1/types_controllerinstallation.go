@@ -1,0 +1,53 @@
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// ControllerInstallation brings a controller of an extension into a Seed. Its CRD keeps every field that is not here.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=ctrlinst
+// +kubebuilder:subresource:status
+// +kubebuilder:selectablefield:JSONPath=.spec.registrationRef.name
+// +kubebuilder:selectablefield:JSONPath=.spec.seedRef.name
+// +kubebuilder:pruning:PreserveUnknownFields
+type ControllerInstallation struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is which controller comes into which Seed.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Spec ControllerInstallationSpec `json:"spec,omitempty"`
+	// Status is what its controllers have found.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Status *runtime.RawExtension `json:"status,omitempty"`
+}
+
+// ControllerInstallationList is a list of ControllerInstallations.
+//
+// +kubebuilder:object:root=true
+type ControllerInstallationList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// Items are the ControllerInstallations.
+	Items []ControllerInstallation `json:"items"`
+}
+
+// ControllerInstallationSpec is which controller comes into which Seed.
+type ControllerInstallationSpec struct {
+	// RegistrationRef names the ControllerRegistration.
+	RegistrationRef corev1.ObjectReference `json:"registrationRef"`
+	// SeedRef names the Seed.
+	SeedRef corev1.ObjectReference `json:"seedRef"`
+	// DeploymentRef names the ControllerDeployment.
+	// +optional
+	DeploymentRef *corev1.ObjectReference `json:"deploymentRef,omitempty"`
+}

@@ -1,0 +1,74 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ControllerRegistration announces a controller of an extension. Its CRD keeps every field that is not here.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=ctrlreg
+// +kubebuilder:pruning:PreserveUnknownFields
+type ControllerRegistration struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is what the controller is responsible for.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Spec ControllerRegistrationSpec `json:"spec,omitempty"`
+}
+
+// ControllerRegistrationList is a list of ControllerRegistrations.
+//
+// +kubebuilder:object:root=true
+type ControllerRegistrationList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// Items are the ControllerRegistrations.
+	Items []ControllerRegistration `json:"items"`
+}
+
+// ControllerRegistrationSpec is what a controller of an extension is responsible for.
+type ControllerRegistrationSpec struct {
+	// Resources are the kinds and types that the controller is responsible for.
+	// +optional
+	Resources []ControllerResource `json:"resources,omitempty"`
+	// Deployment says how the controller gets into Seeds.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Deployment *ControllerRegistrationDeployment `json:"deployment,omitempty"`
+}
+
+// ControllerResource is a kind and type that a controller is responsible for.
+//
+// +kubebuilder:pruning:PreserveUnknownFields
+type ControllerResource struct {
+	// Kind is that of the extension resource.
+	Kind string `json:"kind"`
+	// Type is that of the extension resource.
+	Type string `json:"type"`
+}
+
+// ControllerRegistrationDeployment says how a controller gets into Seeds.
+type ControllerRegistrationDeployment struct {
+	// Policy says when the controller is deployed.
+	// +kubebuilder:validation:Enum=OnDemand;Always;AlwaysExceptNoShoots
+	// +optional
+	Policy *string `json:"policy,omitempty"`
+	// SeedSelector selects the Seeds; nil for all.
+	// +optional
+	SeedSelector *metav1.LabelSelector `json:"seedSelector,omitempty"`
+	// DeploymentRefs name ControllerDeployments.
+	// +optional
+	DeploymentRefs []DeploymentRef `json:"deploymentRefs,omitempty"`
+}
+
+// DeploymentRef names a ControllerDeployment.
+type DeploymentRef struct {
+	// Name is that of the ControllerDeployment.
+	Name string `json:"name"`
+}

@@ -1,0 +1,60 @@
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Plant is a cluster that belongs to a project and is run by others. Its CRD keeps every field that is not here.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=pl
+// +kubebuilder:subresource:status
+// +kubebuilder:pruning:PreserveUnknownFields
+type Plant struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is where the cluster is.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Spec PlantSpec `json:"spec,omitempty"`
+	// Status is what its controllers have found.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Status *runtime.RawExtension `json:"status,omitempty"`
+}
+
+// PlantList is a list of Plants.
+//
+// +kubebuilder:object:root=true
+type PlantList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// Items are the Plants.
+	Items []Plant `json:"items"`
+}
+
+// PlantSpec is where a cluster is that others run.
+type PlantSpec struct {
+	// SecretRef names the Secret with the kubeconfig, in the Plant's namespace.
+	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != ''",message="name must not be empty",reason=FieldValueRequired,fieldPath=".name"
+	SecretRef corev1.LocalObjectReference `json:"secretRef"`
+	// Endpoints are addresses that people may want.
+	// +optional
+	Endpoints []PlantEndpoint `json:"endpoints,omitempty"`
+}
+
+// PlantEndpoint is an address of a Plant.
+type PlantEndpoint struct {
+	// Name tells the endpoint from the others.
+	Name string `json:"name"`
+	// URL is the address.
+	URL string `json:"url"`
+	// Purpose tells people what the address is for.
+	Purpose string `json:"purpose"`
+}

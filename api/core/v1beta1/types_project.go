@@ -1,0 +1,190 @@
+package v1beta1
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Project gives a team a namespace, roles in it and a quota.
+//
+// The schema holds every rule that one look at the object can decide. Rules about what is set once are at the root and not at
+// the fields, so that they hold as well when the whole spec or status is removed. Three kinds of rules are the validating
+// webhook's: whether members or tolerations are there twice, whether a namespace is another project's already, and whether the
+// name of a member that is a ServiceAccount is a name that ServiceAccounts have. The last one is too expensive for the schema,
+// since names of members have no limit there. An empty apiGroup is accepted for Users and Groups, because the API server reads
+// it as theirs in roles; the defaulting webhook fills it in before the schema is asked, so it is only seen where no webhook
+// is installed.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:subresource:status
+// +kubebuilder:selectablefield:JSONPath=.spec.namespace
+// +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.namespace`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Owner",type=string,JSONPath=`.spec.owner.name`
+// +kubebuilder:printcolumn:name="Creator",type=string,JSONPath=`.spec.createdBy.name`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 10",message="metadata.name may not be more than 10 bytes"
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('--')",message="name may not contain two consecutive hyphens"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.createdBy) || (has(self.spec) && has(self.spec.createdBy) && self.spec.createdBy == oldSelf.spec.createdBy)",message="field is immutable",fieldPath=".spec.createdBy"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.__namespace__) || (has(self.spec) && has(self.spec.__namespace__) && self.spec.__namespace__ == oldSelf.spec.__namespace__)",message="field is immutable",fieldPath=".spec.namespace"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.owner) || (has(self.spec) && has(self.spec.owner))",message="owner cannot be reset",fieldPath=".spec.owner"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.phase) || oldSelf.status.phase.size() == 0 || (has(self.status) && has(self.status.phase) && self.status.phase.size() > 0)",message="phase cannot be updated to an empty string",fieldPath=".status.phase"
+type Project struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is what the team wants.
+	// +optional
+	Spec ProjectSpec `json:"spec,omitempty"`
+	// Status is what the project controller has found.
+	// +optional
+	Status ProjectStatus `json:"status,omitempty"`
+}
+
+// ProjectList is a list of Projects.
+//
+// +kubebuilder:object:root=true
+type ProjectList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// Items are the Projects.
+	Items []Project `json:"items"`
+}
+
+// ProjectSpec is what a team wants.
+type ProjectSpec struct {
+	// CreatedBy is who created the project. Set at creation by the defaulting webhook, and never changed.
+	// +kubebuilder:validation:XValidation:rule="self.kind in ['Group', 'ServiceAccount', 'User']",message="supported values: \"Group\", \"ServiceAccount\", \"User\"",fieldPath=".kind"
+	// +kubebuilder:validation:XValidation:rule="self.name.size() > 0",message="name must not be empty",reason=FieldValueRequired,fieldPath=".name"
+	// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || !has(self.apiGroup) || self.apiGroup.size() == 0",message="supported values: \"\"",fieldPath=".apiGroup"
+	// +kubebuilder:validation:XValidation:rule="!(self.kind in ['Group', 'User']) || !has(self.apiGroup) || self.apiGroup.size() == 0 || self.apiGroup == 'rbac.authorization.k8s.io'",message="supported values: \"rbac.authorization.k8s.io\"",fieldPath=".apiGroup"
+	// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || (has(self.__namespace__) && self.__namespace__.size() > 0)",message="namespace must not be empty",reason=FieldValueRequired,fieldPath=".namespace"
+	// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || (self.name.size() <= 253 && self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))",message="must be a lower case RFC 1123 subdomain",fieldPath=".name"
+	// +optional
+	CreatedBy *rbacv1.Subject `json:"createdBy,omitempty"`
+	// Description tells people what the project is for.
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0",message="must provide a description when key is present",reason=FieldValueRequired
+	// +optional
+	Description *string `json:"description,omitempty"`
+	// Owner may do everything with the project. Defaulted at creation to the first member with the role owner, else to who
+	// creates the project; it can be changed, but not removed.
+	// +kubebuilder:validation:XValidation:rule="self.kind in ['Group', 'ServiceAccount', 'User']",message="supported values: \"Group\", \"ServiceAccount\", \"User\"",fieldPath=".kind"
+	// +kubebuilder:validation:XValidation:rule="self.name.size() > 0",message="name must not be empty",reason=FieldValueRequired,fieldPath=".name"
+	// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || !has(self.apiGroup) || self.apiGroup.size() == 0",message="supported values: \"\"",fieldPath=".apiGroup"
+	// +kubebuilder:validation:XValidation:rule="!(self.kind in ['Group', 'User']) || !has(self.apiGroup) || self.apiGroup.size() == 0 || self.apiGroup == 'rbac.authorization.k8s.io'",message="supported values: \"rbac.authorization.k8s.io\"",fieldPath=".apiGroup"
+	// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || (has(self.__namespace__) && self.__namespace__.size() > 0)",message="namespace must not be empty",reason=FieldValueRequired,fieldPath=".namespace"
+	// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || (self.name.size() <= 253 && self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))",message="must be a lower case RFC 1123 subdomain",fieldPath=".name"
+	// +optional
+	Owner *rbacv1.Subject `json:"owner,omitempty"`
+	// Purpose tells people why the project is there.
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0",message="must provide a purpose when key is present",reason=FieldValueRequired
+	// +optional
+	Purpose *string `json:"purpose,omitempty"`
+	// Members are the subjects that have roles in the project; at most 1000. A Group stands for any number of people.
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:XValidation:rule="self.filter(m, (has(m.role) && m.role == 'owner') || (has(m.roles) && 'owner' in m.roles)).size() <= 1",message="cannot have more than one member having the owner role",reason=FieldValueForbidden
+	// +optional
+	Members []ProjectMember `json:"members,omitempty"`
+	// Namespace is the project's: garden, or a name that starts with garden-. The controller fills in a name of its own
+	// if it is empty. It cannot be changed once it is set.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self != 'gardener-system-seed-lease'",message="Project namespace gardener-system-seed-lease is reserved by Gardener"
+	// +kubebuilder:validation:XValidation:rule="self == 'garden' || self.startsWith('garden-')",message=".spec.namespace must start with garden-",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be a lower case RFC 1123 label"
+	// +optional
+	Namespace *string `json:"namespace,omitempty"`
+	// Tolerations are those of the shoots in the project.
+	// +optional
+	Tolerations *ProjectTolerations `json:"tolerations,omitempty"`
+}
+
+// ProjectMember is a subject with its roles in a project: admin, owner, viewer, uam, serviceaccountmanager or
+// extension:<name>.
+//
+// +kubebuilder:validation:XValidation:rule="self.kind in ['Group', 'ServiceAccount', 'User']",message="supported values: \"Group\", \"ServiceAccount\", \"User\"",fieldPath=".kind"
+// +kubebuilder:validation:XValidation:rule="self.name.size() > 0",message="name must not be empty",reason=FieldValueRequired,fieldPath=".name"
+// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || !has(self.apiGroup) || self.apiGroup.size() == 0",message="supported values: \"\"",fieldPath=".apiGroup"
+// +kubebuilder:validation:XValidation:rule="!(self.kind in ['Group', 'User']) || !has(self.apiGroup) || self.apiGroup.size() == 0 || self.apiGroup == 'rbac.authorization.k8s.io'",message="supported values: \"rbac.authorization.k8s.io\"",fieldPath=".apiGroup"
+// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || (has(self.__namespace__) && self.__namespace__.size() > 0)",message="namespace must not be empty",reason=FieldValueRequired,fieldPath=".namespace"
+type ProjectMember struct {
+	rbacv1.Subject `json:",inline"`
+	// Role is the first of the member's roles; empty or absent for none.
+	// +kubebuilder:validation:MaxLength=30
+	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self in ['admin', 'owner', 'serviceaccountmanager', 'uam', 'viewer'] || self.startsWith('extension:')",message="supported values: \"admin\", \"owner\", \"serviceaccountmanager\", \"uam\", \"viewer\", \"extension:*\""
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('extension:') || self.matches('^extension:[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="the name of an extension role must be a label value that is not empty"
+	// +optional
+	Role string `json:"role"`
+	// Roles are the further ones.
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=set
+	// +kubebuilder:validation:items:MaxLength=30
+	// +kubebuilder:validation:items:XValidation:rule="self in ['admin', 'owner', 'serviceaccountmanager', 'uam', 'viewer'] || self.startsWith('extension:')",message="supported values: \"admin\", \"owner\", \"serviceaccountmanager\", \"uam\", \"viewer\", \"extension:*\""
+	// +kubebuilder:validation:items:XValidation:rule="!self.startsWith('extension:') || self.matches('^extension:[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="the name of an extension role must be a label value that is not empty"
+	// +optional
+	Roles []string `json:"roles,omitempty"`
+}
+
+// ProjectTolerations are tolerations for taints of seeds.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.defaults) || self.defaults.all(d, has(self.whitelist) && self.whitelist.exists(w, w.key == d.key && (!has(w.value) || (has(d.value) && d.value == w.value))))",message="only the following tolerations are allowed: those of spec.tolerations.whitelist",reason=FieldValueForbidden,fieldPath=".defaults"
+type ProjectTolerations struct {
+	// Defaults are added to every shoot of the project. The whitelist must cover each.
+	// +kubebuilder:validation:MaxItems=100
+	// +optional
+	Defaults []Toleration `json:"defaults,omitempty"`
+	// Whitelist are those that shoots of the project may have.
+	// +kubebuilder:validation:MaxItems=100
+	// +optional
+	Whitelist []Toleration `json:"whitelist,omitempty"`
+}
+
+// Toleration tolerates the taint of a seed.
+type Toleration struct {
+	// Key is that of the taint.
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0",message="cannot be empty",reason=FieldValueRequired
+	Key string `json:"key"`
+	// Value is that of the taint; nil for every value.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Value *string `json:"value,omitempty"`
+}
+
+// ProjectStatus is what the project controller has found.
+type ProjectStatus struct {
+	// ObservedGeneration is the generation that the phase is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Phase is how far the controller is.
+	// +optional
+	Phase ProjectPhase `json:"phase,omitempty"`
+	// StaleSinceTimestamp is when the project was first found unused; nil if it is in use.
+	// +optional
+	StaleSinceTimestamp *metav1.Time `json:"staleSinceTimestamp,omitempty"`
+	// StaleAutoDeleteTimestamp is when the project will be deleted if nobody uses it until then; nil if no such date is set.
+	// +optional
+	StaleAutoDeleteTimestamp *metav1.Time `json:"staleAutoDeleteTimestamp,omitempty"`
+	// LastActivityTimestamp is when something that counts as use was last created, changed or deleted in the project.
+	// +optional
+	LastActivityTimestamp *metav1.Time `json:"lastActivityTimestamp,omitempty"`
+}
+
+// ProjectPhase is how far the controller is with a project; empty before the controller has seen it.
+//
+// +kubebuilder:validation:Enum="";Pending;Ready;Failed;Terminating
+type ProjectPhase string
+
+const (
+	// ProjectPending means that the controller has seen the project, and not yet done anything for it.
+	ProjectPending ProjectPhase = "Pending"
+	// ProjectReady means that namespace, quota and roles are as the project wants them.
+	ProjectReady ProjectPhase = "Ready"
+	// ProjectFailed means that something is in the way; Events say what. The controller tries again.
+	ProjectFailed ProjectPhase = "Failed"
+	// ProjectTerminating means that the project is being deleted.
+	ProjectTerminating ProjectPhase = "Terminating"
+)

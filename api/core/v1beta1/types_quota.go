@@ -1,0 +1,48 @@
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Quota limits what the Shoots of a project, or those that use a Secret, may take together. Its CRD keeps every field that is not here.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=squota
+// +kubebuilder:pruning:PreserveUnknownFields
+type Quota struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is the limit.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Spec QuotaSpec `json:"spec,omitempty"`
+}
+
+// QuotaList is a list of Quotas.
+//
+// +kubebuilder:object:root=true
+type QuotaList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// Items are the Quotas.
+	Items []Quota `json:"items"`
+}
+
+// QuotaSpec is a limit for Shoots.
+type QuotaSpec struct {
+	// ClusterLifetimeDays is the longest that a Shoot may exist, in days; nil for no end.
+	// +optional
+	ClusterLifetimeDays *int32 `json:"clusterLifetimeDays,omitempty"`
+	// Metrics are the limits by resource.
+	// +nullable
+	// +optional
+	Metrics corev1.ResourceList `json:"metrics,omitempty"`
+	// Scope is the kind that the limit is per: a v1 Secret or a Project.
+	// +kubebuilder:validation:XValidation:rule="has(self.apiVersion) && has(self.kind) && ((self.apiVersion == 'v1' && self.kind == 'Secret') || (self.apiVersion.startsWith('core.gardener.cloud/') && self.kind == 'Project'))",message="supported values: v1 Secret, core.gardener.cloud Project"
+	Scope corev1.ObjectReference `json:"scope"`
+}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/config"
+	projectregistrations "github.com/espalier-dev/espalier/internal/project/registrations"
 	"github.com/espalier-dev/espalier/internal/webhook/policies"
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
 )
@@ -32,17 +33,18 @@ func main() {
 func run(root string) error {
 	server := filepath.Join(root, "webhook-server")
 	failures := []error{
-		configurations(filepath.Join(server, "webhooks"), config.FlavorStandalone),
-		configurations(filepath.Join(server, "gardener", "runtime"), config.FlavorGardenerRuntime),
-		configurations(filepath.Join(server, "gardener", "shoot"), config.FlavorGardenerShoot),
+		configurations(filepath.Join(server, "webhooks"), registrations.Shipped(config.FlavorStandalone)),
+		configurations(filepath.Join(server, "gardener", "runtime"), registrations.Shipped(config.FlavorGardenerRuntime)),
+		configurations(filepath.Join(server, "gardener", "shoot"), registrations.Shipped(config.FlavorGardenerShoot)),
+		configurations(filepath.Join(root, "project-controller", "webhooks"), projectregistrations.Shipped()),
 		admissionPolicies(filepath.Join(root, "policies")),
 	}
 	return errors.Join(failures...)
 }
 
-func configurations(folder, flavor string) error {
+func configurations(folder string, shipped []client.Object) error {
 	files := map[string][]client.Object{}
-	for _, object := range registrations.Shipped(flavor) {
+	for _, object := range shipped {
 		name := strings.TrimSuffix(strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind), "webhookconfiguration")
 		files[name] = append(files[name], object)
 	}

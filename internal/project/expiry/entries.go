@@ -1,0 +1,113 @@
+package expiry
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/espalier-dev/espalier/internal/excerpt"
+)
+
+// entry is a key of the annotation with its value. The value is nil if it is no JSON.
+type entry struct {
+	key   string
+	value json.RawMessage
+}
+
+// parse returns the entries up to where the text stops being JSON, and a sentence about that place if there is one. It keeps
+// entries with equal keys.
+func parse(text string) (entries []entry, broken string) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
+		return nil, "Annotation " + Annotation + " is no JSON object and has no effect: correct it"
+	}
+	for decoder.More() {
+		token, err := decoder.Token()
+		key, ok := token.(string)
+		if err != nil || !ok {
+			return entries, stopsAt(decoder)
+		}
+		each := entry{key: key}
+		err = decoder.Decode(&each.value)
+		entries = append(entries, each)
+		if err != nil {
+			return entries, stopsAt(decoder)
+		}
+	}
+	if _, err := decoder.Token(); err != nil {
+		return entries, stopsAt(decoder)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return entries, stopsAt(decoder)
+	}
+	return entries, ""
+}
+
+func stopsAt(decoder *json.Decoder) string {
+	return fmt.Sprintf("Annotation %s is no JSON after byte %d, and has no effect from there on: correct it", Annotation, decoder.InputOffset())
+}
+
+// subject returns whom the entry is about, unless its key is malformed.
+func (e entry) subject() (identity, bool) {
+	kind, name, _ := strings.Cut(e.key, ":")
+	switch kind {
+	case rbacv1.UserKind, rbacv1.GroupKind:
+		return identify(rbacv1.Subject{Kind: kind, Name: name}), name != ""
+	case rbacv1.ServiceAccountKind:
+		namespace, account, ok := strings.Cut(name, "/")
+		return identity{kind, namespace, account}, ok && namespace != "" && account != "" && !strings.Contains(account, "/")
+	}
+	return identity{}, false
+}
+
+// until returns when the membership ends.
+func (e entry) until() (time.Time, error) {
+	var text *string
+	if err := json.Unmarshal(e.value, &text); err != nil {
+		return time.Time{}, fmt.Errorf("read time: %w", err)
+	}
+	if text == nil {
+		return time.Time{}, errors.New("read time: null is none")
+	}
+	at, err := time.Parse(time.RFC3339, *text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read time: %w", err)
+	}
+	if at.IsZero() {
+		return time.Time{}, errors.New("read time: before all times")
+	}
+	return at, nil
+}
+
+func (e entry) noSubject() string {
+	return e.say("is no subject, and has no effect: write User:<name>, Group:<name> or ServiceAccount:<namespace>/<name>")
+}
+
+func (e entry) isOwner() string {
+	return e.say("is the owner, whose membership does not end: remove the entry, or make somebody else the owner")
+}
+
+func (e entry) noMember() string {
+	return e.say("is no member, so the entry has no effect: correct or remove it")
+}
+
+func (e entry) noTime() string {
+	return e.say(fmt.Sprintf("has no roles until its time is correct: write it like \"2027-01-31T18:00:00Z\", not %s", e.shown()))
+}
+
+// shown is the value as it was written.
+func (e entry) shown() string {
+	if len(e.value) == 0 {
+		return "what is there"
+	}
+	return excerpt.Quoted(string(e.value))
+}
+
+func (e entry) say(what string) string {
+	return fmt.Sprintf("Annotation %s: %q %s", Annotation, excerpt.Quoted(e.key), what)
+}

@@ -1,0 +1,131 @@
+package extensionaccess
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// Label has the value true on ClusterRoles that extensions get. Set by whoever installs an extension; with any other
+	// value, or without it, nobody gets the role from here.
+	Label = "authorization.gardener.cloud/custom-extensions-permissions"
+	// Labelled is the only value of Label that counts.
+	Labelled = "true"
+	// AnnotationSelector is on ClusterRoles with Label, and holds a label selector as JSON: which ServiceAccounts get the
+	// role. It is required; {} selects all ServiceAccounts of all seeds.
+	AnnotationSelector = "authorization.gardener.cloud/extensions-serviceaccount-selector"
+	// SeedNamespacePrefix starts the names of the namespaces that belong to seeds. Only ServiceAccounts there get roles.
+	SeedNamespacePrefix = "seed-"
+)
+
+// role is what matters of a labelled ClusterRole.
+type role struct {
+	uid      types.UID
+	deleting bool
+	// selector is nil if invalid says why.
+	selector labels.Selector
+	invalid  error
+}
+
+// roleOf reads a ClusterRole.
+func roleOf(object metav1.Object) role {
+	selector, err := parseSelector(object.GetAnnotations())
+	return role{uid: object.GetUID(), deleting: object.GetDeletionTimestamp() != nil, selector: selector, invalid: err}
+}
+
+// parseSelector reads the selector strictly: a misspelled field would make it select everything.
+func parseSelector(annotations map[string]string) (labels.Selector, error) {
+	const parsing = "failed computing subjects for ClusterRoleBinding: failed parsing label selector"
+	text, found := annotations[AnnotationSelector]
+	if !found {
+		return nil, errors.New(parsing + ": no service account selector annotations present")
+	}
+	var raw *metav1.LabelSelector
+	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&raw)
+	if err == nil {
+		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("there is something behind the object")
+		} else if raw == nil {
+			err = errors.New("null is no selector")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf(parsing+": failed unmarshalling extensions service account selector: %w", err)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(raw)
+	if err != nil {
+		return nil, fmt.Errorf(parsing+": %w", err)
+	}
+	return selector, nil
+}
+
+// binding is the part of a ClusterRoleBinding that is ours to say.
+type binding struct {
+	owners   []metav1.OwnerReference
+	roleRef  rbacv1.RoleRef
+	subjects []rbacv1.Subject
+}
+
+// desired returns the binding of a ClusterRole to ServiceAccounts.
+func desired(name string, uid types.UID, accounts []types.NamespacedName) binding {
+	want := binding{
+		owners: []metav1.OwnerReference{{
+			APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: name, UID: uid,
+			Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
+		}},
+		roleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+	}
+	sorted := slices.Clone(accounts)
+	slices.SortFunc(sorted, func(a, b types.NamespacedName) int {
+		if a.Namespace != b.Namespace {
+			return strings.Compare(a.Namespace, b.Namespace)
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	for _, each := range sorted {
+		want.subjects = append(want.subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: each.Name, Namespace: each.Namespace})
+	}
+	return want
+}
+
+// bindingOf reads a ClusterRoleBinding.
+func bindingOf(object *rbacv1.ClusterRoleBinding) binding {
+	return binding{owners: object.OwnerReferences, roleRef: object.RoleRef, subjects: object.Subjects}
+}
+
+// looksOurs tells whether a ClusterRoleBinding is as this controller makes them, for whichever ServiceAccounts of seeds. A
+// binding without subjects looks like ours, and like many others.
+func looksOurs(object *rbacv1.ClusterRoleBinding) bool {
+	if len(object.OwnerReferences) != 1 {
+		return false
+	}
+	want := desired(object.Name, object.OwnerReferences[0].UID, nil)
+	return sameOwner(object.OwnerReferences[0], want.owners[0]) && object.RoleRef == want.roleRef &&
+		!slices.ContainsFunc(object.Subjects, func(s rbacv1.Subject) bool {
+			return s.Kind != rbacv1.ServiceAccountKind || !strings.HasPrefix(s.Namespace, SeedNamespacePrefix)
+		})
+}
+
+func sameOwner(a, b metav1.OwnerReference) bool {
+	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID &&
+		ptr.Deref(a.Controller, false) == ptr.Deref(b.Controller, false) &&
+		ptr.Deref(a.BlockOwnerDeletion, false) == ptr.Deref(b.BlockOwnerDeletion, false)
+}
+
+// same compares two bindings; subjects in their order.
+func same(a, b binding) bool {
+	return slices.EqualFunc(a.owners, b.owners, sameOwner) && a.roleRef == b.roleRef && slices.Equal(a.subjects, b.subjects)
+}

@@ -1,0 +1,67 @@
+package extensionaccess
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/espalier-dev/espalier/internal/excerpt"
+)
+
+// maxNote is how long notes of Events may be, in bytes; API servers refuse longer ones.
+const maxNote = 1024
+
+// Reasons of the Events, all on ClusterRoles.
+const (
+	// ReasonInvalidSelector: the annotation with the selector is missing or cannot be read; the binding stays as it is.
+	ReasonInvalidSelector = "InvalidServiceAccountSelector"
+	// ReasonForeignBinding: a binding of that name, which is not ours, binds another role.
+	ReasonForeignBinding = "ForeignClusterRoleBinding"
+	// ReasonBindingFailed: a request failed; it is tried again.
+	ReasonBindingFailed = "ClusterRoleBindingFailed"
+	// ReasonOverwritten: a binding of that name, which somebody else had made, got the subjects that the role selects.
+	ReasonOverwritten = "ClusterRoleBindingOverwritten"
+	// ReasonUnbound: the role has lost its label, so its binding was removed.
+	ReasonUnbound = "ClusterRoleBindingRemoved"
+)
+
+// failureReasons are those of a ClusterRole that is not bound as it should be.
+func failureReasons() []string {
+	return []string{ReasonInvalidSelector, ReasonForeignBinding, ReasonBindingFailed}
+}
+
+// Events tells what becomes of labelled ClusterRoles. Events about what has no namespace are in the namespace default.
+type Events struct{ Recorder events.EventRecorder }
+
+func referTo(name string, uid types.UID) *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid},
+	}
+}
+
+func (e *Events) failed(role *rbacv1.ClusterRole, now outcome) {
+	e.Recorder.Eventf(role, nil, corev1.EventTypeWarning, now.reason, "Bind", "%s", now.note)
+}
+
+func (e *Events) overwrote(role *rbacv1.ClusterRole, before *rbacv1.ClusterRoleBinding) {
+	subjects := make([]string, 0, len(before.Subjects))
+	for _, each := range before.Subjects {
+		name := each.Name
+		if each.Namespace != "" {
+			name = each.Namespace + "/" + name
+		}
+		subjects = append(subjects, each.Kind+" "+name)
+	}
+	note := fmt.Sprintf("Overwrote ClusterRoleBinding %q, which somebody else had made, with the ServiceAccounts of extensions; its subjects were: %s", before.Name, strings.Join(subjects, ", "))
+	e.Recorder.Eventf(role, nil, corev1.EventTypeWarning, ReasonOverwritten, "Bind", "%s", excerpt.Of(note, maxNote))
+}
+
+func (e *Events) unbound(role *rbacv1.ClusterRole) {
+	e.Recorder.Eventf(role, nil, corev1.EventTypeNormal, ReasonUnbound, "Unbind", "Removed the ClusterRoleBinding, since the role does not have the label %s=%s any more", Label, Labelled)
+}

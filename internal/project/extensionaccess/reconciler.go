@@ -1,0 +1,204 @@
+// Package extensionaccess binds ClusterRoles that carry a label to the ServiceAccounts of extensions: those in namespaces of
+// seeds whose labels the role selects by an annotation. The binding has the name of the role, and belongs to it.
+//
+// Everything happens in the garden cluster. ClusterRoles with the label and ServiceAccounts are watched as metadata, and
+// ClusterRoleBindings whole; of ServiceAccounts outside of seeds and of all other bindings nothing is kept. While these
+// watches show that a binding is as desired, nothing is read or written; else the binding is read, and written by one
+// request, or by two where its roleRef, which cannot be changed, is to be another. All is decided anew from what there is: a
+// process that dies between two requests leaves what the next one finds, and completes. When a role loses its label, its
+// binding goes; when a role is deleted, the garbage collector takes the binding.
+//
+// What this means for security. Whoever may create ClusterRoles can give the ServiceAccounts of seeds what they hold
+// themselves, cluster-wide, without a right to bindings, and no more than that: API servers let nobody write a ClusterRole
+// with rules that they do not hold, unless they may escalate, and neither put the label on one, cluster-admin for example.
+// Whoever may create ServiceAccounts in a namespace whose name begins with seed- can take part in every such role, so neither
+// these namespaces nor the right to create them are for users. A binding of the same name that somebody else has made, for
+// the same role, is overwritten, and an Event tells it; one that binds another role is left alone. The controller itself can
+// bind every ClusterRole, which RBAC cannot narrow down to a label.
+package extensionaccess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/espalier-dev/espalier/internal/excerpt"
+)
+
+// ClusterRoles with the label are watched, and one is read before a binding is removed because its label is gone. Bindings
+// give rights that the controller does not hold itself, hence bind.
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=get;list;watch;bind,roleName=espalier-project-controller-source
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=list;watch,roleName=espalier-project-controller-source
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,verbs=get;list;watch;create;patch;delete,roleName=espalier-project-controller-source
+// Events tell whoever labelled a ClusterRole what is wrong with it.
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-project-controller-source
+
+// Reconciler binds labelled ClusterRoles.
+type Reconciler struct {
+	// Client reads and writes without caches.
+	Client  client.WithWatch
+	Events  *Events
+	Metrics *Metrics
+
+	watches *watches // set by SetupWithManager
+	outcome outcomes
+}
+
+// Reconcile looks at the ClusterRole, and the ClusterRoleBinding, of one name.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	found, labelled := r.watches.roles.get(request.NamespacedName)
+	if !labelled || found.deleting {
+		r.report(request.Name, nil, outcome{})
+		if labelled {
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, r.cleanUp(ctx, request)
+	}
+	ref := referTo(request.Name, found.uid)
+	if found.invalid != nil {
+		r.report(request.Name, ref, outcome{reason: ReasonInvalidSelector, note: excerpt.Of(fmt.Sprintf("Cannot bind the role: %s; its ClusterRoleBinding stays as it is until the annotation %s holds a label selector as JSON, "+
+			`like {"matchLabels":{"app":"x"}}`, found.invalid, AnnotationSelector), maxNote)})
+		return ctrl.Result{}, reconcile.TerminalError(found.invalid)
+	}
+	want := desired(request.Name, found.uid, r.watches.selected(found.selector))
+	if have, ok := r.watches.bindings.get(request.NamespacedName); ok && same(have, want) {
+		r.report(request.Name, ref, outcome{bound: true})
+		return ctrl.Result{}, nil
+	}
+	err := r.bind(ctx, request.Name, ref, want)
+	if err != nil && ctx.Err() == nil && worthTelling(err) {
+		r.report(request.Name, ref, failed(err))
+	}
+	return ctrl.Result{}, err
+}
+
+// bind makes the ClusterRoleBinding of a ClusterRole be as desired. It is read live: the watch keeps only those that look
+// like ours, and may lag behind our own writes.
+func (r *Reconciler) bind(ctx context.Context, name string, ref *rbacv1.ClusterRole, want binding) error {
+	have := &rbacv1.ClusterRoleBinding{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, have)
+	if apierrors.IsNotFound(err) {
+		have, err = nil, nil
+	}
+	if err != nil {
+		return fmt.Errorf("read ClusterRoleBinding: %w", err)
+	}
+	next := plan(have, want)
+	if next == refuse {
+		r.report(name, ref, outcome{reason: ReasonForeignBinding, note: excerpt.Of(fmt.Sprintf("Cannot bind the role: ClusterRoleBinding %q binds %s %q: delete it, or give this ClusterRole another name", name, have.RoleRef.Kind, have.RoleRef.Name), maxNote)})
+		return reconcile.TerminalError(fmt.Errorf("ClusterRoleBinding %q is not ours and binds %s %q", name, have.RoleRef.Kind, have.RoleRef.Name))
+	}
+	if err := r.do(ctx, next, have, name, want); err != nil {
+		return err
+	}
+	if next == takeOver {
+		r.Events.overwrote(ref, have)
+	}
+	if next != nothing {
+		log.FromContext(ctx).Info("Bound ClusterRole to ServiceAccounts of extensions", "subjects", len(want.subjects))
+	}
+	r.report(name, ref, outcome{bound: true})
+	return nil
+}
+
+// do carries out what was planned.
+func (r *Reconciler) do(ctx context.Context, next step, have *rbacv1.ClusterRoleBinding, name string, want binding) error {
+	switch next {
+	case create:
+		return r.create(ctx, name, want)
+	case patch, takeOver:
+		changed := have.DeepCopy()
+		changed.OwnerReferences, changed.Subjects = want.owners, want.subjects
+		// What binds another role by now must not get our subjects, so the patch is about this version only.
+		if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("patch ClusterRoleBinding: %w", err)
+		}
+	case replace:
+		if err := r.delete(ctx, have); err != nil {
+			return err
+		}
+		return r.create(ctx, name, want)
+	case nothing, refuse:
+	}
+	return nil
+}
+
+func (r *Reconciler) create(ctx context.Context, name string, want binding) error {
+	object := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: want.owners}, RoleRef: want.roleRef, Subjects: want.subjects,
+	}
+	if err := r.Client.Create(ctx, object); err != nil {
+		return fmt.Errorf("create ClusterRoleBinding: %w", err)
+	}
+	return nil
+}
+
+// delete deletes exactly what was read.
+func (r *Reconciler) delete(ctx context.Context, have *rbacv1.ClusterRoleBinding) error {
+	err := r.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete ClusterRoleBinding: %w", err)
+	}
+	return nil
+}
+
+// cleanUp removes the binding of a ClusterRole that has lost its label. That is asked of the API server: the watch of labelled
+// roles cannot tell whether one has lost its label, was deleted, or is not seen yet.
+func (r *Reconciler) cleanUp(ctx context.Context, request ctrl.Request) error {
+	if _, found := r.watches.bindings.get(request.NamespacedName); !found {
+		return nil
+	}
+	of := &metav1.PartialObjectMetadata{}
+	of.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
+	err := r.Client.Get(ctx, request.NamespacedName, of)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read ClusterRole: %w", err)
+	}
+	have := &rbacv1.ClusterRoleBinding{}
+	err = r.Client.Get(ctx, request.NamespacedName, have)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read ClusterRoleBinding: %w", err)
+	}
+	if judgeLeftover(have, of) == kept {
+		return nil
+	}
+	if err := r.delete(ctx, have); err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("Removed the ClusterRoleBinding of a ClusterRole that has lost its label", "subjects", len(have.Subjects))
+	r.Events.unbound(referTo(of.Name, of.UID))
+	return nil
+}
+
+// report tells what became of a ClusterRole in metrics, and in an Event if that is a failure and another than before.
+func (r *Reconciler) report(name string, ref *rbacv1.ClusterRole, now outcome) {
+	if r.outcome.set(name, now, r.Metrics) && now.note != "" {
+		r.Events.failed(ref, now)
+	}
+}
+
+// worthTelling is false for what was told already, and for what the next attempt settles.
+func worthTelling(err error) bool {
+	return !errors.Is(err, reconcile.TerminalError(nil)) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err)
+}
+
+// failed is the outcome of a request that failed.
+func failed(err error) outcome {
+	note := fmt.Sprintf("Cannot bind the role: %s; it is tried again", strings.TrimSpace(err.Error()))
+	return outcome{reason: ReasonBindingFailed, note: excerpt.Of(note, maxNote)}
+}

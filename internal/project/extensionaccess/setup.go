@@ -1,0 +1,28 @@
+package extensionaccess
+
+import (
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+)
+
+// ControllerName names the controller in logs and metrics.
+const ControllerName = "controllerregistration-extension-clusterrole"
+
+const (
+	// workers is how many ClusterRoles are looked at together.
+	workers = 5
+	// deadline bounds one look at a ClusterRole.
+	deadline = 3 * time.Minute
+)
+
+// SetupWithManager adds the controller to the manager.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.watches = newWatches(r.Client, mgr.GetLogger().WithName(ControllerName))
+	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
+							Named(ControllerName).
+							WatchesRawSource(r.watches).
+							WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: deadline}).
+							Complete(r)
+}

@@ -1,0 +1,182 @@
+package extensionaccess
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// watches follow labelled ClusterRoles, ServiceAccounts of seeds, and bindings that look like ours. They are a source of
+// the controller, which enqueues names of ClusterRoles.
+type watches struct {
+	client client.WithWatch
+	log    logr.Logger
+
+	roles    *follower[role]
+	accounts *follower[labels.Set]
+	bindings *follower[binding]
+
+	queue  queue          // set by Start, before anything is followed
+	synced sync.WaitGroup // of the first listings
+}
+
+func newWatches(c client.WithWatch, log logr.Logger) *watches {
+	w := &watches{client: c, log: log}
+	w.roles = &follower[role]{keep: keepRole, told: w.roleTold, listed: w.rolesListed}
+	w.accounts = &follower[labels.Set]{keep: keepAccount, told: w.accountTold, listed: func(map[types.NamespacedName]labels.Set) { w.enqueueRoles() }}
+	w.bindings = &follower[binding]{keep: keepBinding, told: w.bindingTold, listed: w.bindingsListed}
+	return w
+}
+
+func keepRole(object client.Object) (role, bool) {
+	return roleOf(object), object.GetLabels()[Label] == Labelled
+}
+
+func keepAccount(object client.Object) (labels.Set, bool) {
+	return object.GetLabels(), strings.HasPrefix(object.GetNamespace(), SeedNamespacePrefix)
+}
+
+func keepBinding(object client.Object) (binding, bool) {
+	found, ok := object.(*rbacv1.ClusterRoleBinding)
+	if !ok || found.DeletionTimestamp != nil || !looksOurs(found) {
+		return binding{}, false
+	}
+	return bindingOf(found), true
+}
+
+func (w *watches) enqueue(name string) {
+	w.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+}
+
+func (w *watches) enqueueRoles() {
+	for key := range w.roles.all() {
+		w.enqueue(key.Name)
+	}
+}
+
+func (w *watches) roleTold(key types.NamespacedName, _, _ *role) { w.enqueue(key.Name) }
+
+// rolesListed enqueues those too that are no longer labelled, or gone.
+func (w *watches) rolesListed(before map[types.NamespacedName]role) {
+	for key := range before {
+		w.enqueue(key.Name)
+	}
+	w.enqueueRoles()
+}
+
+// accountTold enqueues the roles that a ServiceAccount had, and those that it gets.
+func (w *watches) accountTold(_ types.NamespacedName, before, after *labels.Set) {
+	if before != nil && after != nil && labels.Equals(*before, *after) {
+		return
+	}
+	for key, each := range w.roles.all() {
+		if each.selector != nil && (before != nil && each.selector.Matches(*before) || after != nil && each.selector.Matches(*after)) {
+			w.enqueue(key.Name)
+		}
+	}
+}
+
+// bindingTold enqueues the role of a binding that we keep, or whose name a labelled role has.
+func (w *watches) bindingTold(key types.NamespacedName, before, after *binding) {
+	if _, labelled := w.roles.get(key); labelled || before != nil || after != nil {
+		w.enqueue(key.Name)
+	}
+}
+
+func (w *watches) bindingsListed(map[types.NamespacedName]binding) {
+	for key := range w.bindings.all() {
+		w.enqueue(key.Name)
+	}
+	w.enqueueRoles()
+}
+
+// selected lists the ServiceAccounts of seeds with such labels.
+func (w *watches) selected(by labels.Selector) []types.NamespacedName {
+	var found []types.NamespacedName
+	w.accounts.mu.RLock()
+	defer w.accounts.mu.RUnlock()
+	for key, each := range w.accounts.kept {
+		if by.Matches(each) {
+			found = append(found, key)
+		}
+	}
+	return found
+}
+
+// Start follows everything until the context ends.
+func (w *watches) Start(ctx context.Context, q queue) error {
+	w.queue = q
+	w.synced.Add(3)
+	follow(ctx, w, w.roles, metadataList(rbacv1.SchemeGroupVersion.WithKind("ClusterRole")), &metav1.PartialObjectMetadata{}, Label+"="+Labelled)
+	follow(ctx, w, w.accounts, metadataList(schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}), &metav1.PartialObjectMetadata{}, "")
+	follow(ctx, w, w.bindings, &rbacv1.ClusterRoleBindingList{}, &rbacv1.ClusterRoleBinding{}, "")
+	return nil
+}
+
+// WaitForSync waits until everything was listed once.
+func (w *watches) WaitForSync(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		w.synced.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("list ClusterRoles, ServiceAccounts and ClusterRoleBindings: %w", ctx.Err())
+	}
+}
+
+func metadataList(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	return list
+}
+
+// follow fills a follower with the objects of a kind that a label selector selects.
+func follow[T any](ctx context.Context, w *watches, f *follower[T], kind client.ObjectList, item client.Object, selector string) {
+	raw := func(options metav1.ListOptions) *client.ListOptions {
+		options.LabelSelector = selector
+		return &client.ListOptions{Raw: &options, Limit: options.Limit, Continue: options.Continue}
+	}
+	fresh := func() client.ObjectList {
+		list, _ := kind.DeepCopyObject().(client.ObjectList) // a copy is of its original's type
+		return list
+	}
+	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list := fresh()
+			err := w.client.List(ctx, list, raw(options))
+			return list, err //nolint:wrapcheck // the reflector looks at it
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return w.client.Watch(ctx, fresh(), raw(options)) //nolint:wrapcheck // the reflector looks at it
+		},
+	}, w.client)
+	first := sync.OnceFunc(w.synced.Done)
+	then := f.listed
+	f.listed = func(before map[types.NamespacedName]T) {
+		then(before)
+		first()
+	}
+	log := w.log.WithValues("kind", fmt.Sprintf("%T", item))
+	reflector := cache.NewReflectorWithOptions(source, item, f, cache.ReflectorOptions{Name: ControllerName, Logger: &log})
+	go reflector.RunWithContext(logr.NewContext(ctx, log))
+}

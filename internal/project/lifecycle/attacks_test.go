@@ -1,0 +1,234 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/projecttest"
+)
+
+// An administrator of one project names what is not the project's. Nobody but who may label a namespace gives it away.
+func TestAttackNamespacesOfOthersAreNotAdopted(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	victim := s.ready(owner("victim"))
+	for name, namespace := range map[string]string{
+		"another project's":          *victim.Spec.Namespace,
+		"nobody's":                   s.createNamespace("garden-nobody", nil, nil).Name,
+		"labelled for another":       s.createNamespace("garden-other", labelsFor("other"), nil).Name,
+		"labelled as a project only": s.createNamespace("garden-half", map[string]string{"gardener.cloud/role": "project"}, nil).Name,
+	} {
+		before := s.namespace(namespace)
+		attacker := s.create(owner("mallory"), in(namespace))
+		s.eventually(attacker, "Failed")
+		s.eventuallyTold(attacker, HavePrefix("Warning NamespaceReconcileFailed: namespace cannot be used as it needs the project labels "))
+		s.delete(attacker)
+		s.eventuallyGone(attacker)
+		s.Expect(s.namespace(namespace).ResourceVersion).To(Equal(before.ResourceVersion), name)
+	}
+	s.Expect(s.grants(victim)).To(Equal(standard(victim, "victim", "", "", "", "victim")))
+}
+
+func TestAttackSystemNamespacesAreRefusedByTheAPI(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	before := s.namespace("kube-system")
+	err := s.Admin.Create(s.Ctx, s.Project(s.name(), in("kube-system")))
+	s.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+	s.Expect(s.namespace("kube-system").ResourceVersion).To(Equal(before.ResourceVersion))
+}
+
+// E2: somebody knows the UID, and is faster.
+func TestAttackGeneratedNameIsTaken(t *testing.T) {
+	s := newScene(t, projecttest.Options{Stopped: true})
+	p := s.create()
+	generated := generatedName(p)
+	before := s.createNamespace(generated, map[string]string{"mine": "true"}, nil)
+	s.Start()
+	s.eventually(p, "Failed")
+	s.Expect(s.namespace(generated).ResourceVersion).To(Equal(before.ResourceVersion))
+	s.Expect(s.Get(p).Spec.Namespace).To(BeNil())
+	s.edit(p, in("garden-"+p.Name+"-free"))
+	s.eventually(p, "Ready")
+}
+
+func TestAttackViewerCannotBecomeOwner(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready(owner("o"), member("eve", "viewer"))
+	s.Eventually(func() error { return s.As("eve").Get(s.Ctx, keyOf(p), &corev1beta1.Project{}) }).WithTimeout(patience).Should(Succeed())
+	for name, each := range map[string]change{"owner": owner("eve"), "member": member("eve", "admin")} {
+		s.Expect(apierrors.IsForbidden(s.try(s.As("eve"), p, each))).To(BeTrue(), name)
+	}
+	s.Expect(apierrors.IsForbidden(s.As("eve").Delete(s.Ctx, p))).To(BeTrue())
+	s.Expect(s.Get(p).Spec).To(Equal(p.Spec))
+}
+
+func TestEdgeCase01NameWithADotNeedsANamespaceOfItsOwn(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.Project("a." + s.name())
+	s.Expect(s.Admin.Create(s.Ctx, p)).To(Succeed())
+	s.eventually(p, "Failed")
+	s.eventuallyTold(p, HavePrefix("Warning NamespaceReconcileFailed: create Namespace "))
+	s.edit(p, in("garden-dot"))
+	s.eventually(p, "Ready")
+}
+
+func TestEdgeCase07TerminatingNamespaceComesBack(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready()
+	namespace := s.namespace(*p.Spec.Namespace)
+	s.patch(namespace, `{"metadata":{"finalizers":["example.com/hold"]}}`)
+	s.Expect(s.Admin.Delete(s.Ctx, namespace)).To(Succeed())
+	s.Eventually(func() bool { return s.namespace(namespace.Name).DeletionTimestamp != nil }).WithTimeout(patience).Should(BeTrue())
+	s.edit(p, member("a", "admin", "extension:foo"))
+	s.eventually(p, "Failed")
+	s.eventuallyTold(p, HavePrefix(fmt.Sprintf("Warning NamespaceReconcileFailed: Error while reconciling RBAC resources for namespace %q: ", namespace.Name)))
+	s.patch(s.namespace(namespace.Name), `{"metadata":{"finalizers":null}}`)
+	s.eventually(p, "Ready")
+	s.Expect(s.namespace(namespace.Name).UID).NotTo(Equal(namespace.UID))
+}
+
+func TestEdgeCase10OwnerAmongMembersAloneIsNoProjectAdmin(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready(member("w", "owner"))
+	s.Expect(s.grants(p)).To(Equal(standard(p, "", "", "w", "", "w")))
+}
+
+func TestEdgeCase12ImpossibleExtensionRoleIsToldAndHoldsUpNothingElse(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	s.withoutValidation()
+	p := s.ready(member("a", "admin"), member("old", "extension:old"))
+	s.Eventually(func() error {
+		return s.try(s.Admin, p, func(p *corev1beta1.Project) { p.Spec.Members = nil }, member("b", "admin"), member("e", "extension:a/b", "extension:fine"))
+	}).WithTimeout(patience).Should(Succeed())
+	s.eventually(p, "Failed")
+	s.eventuallyTold(p, And(
+		HavePrefix(fmt.Sprintf("Warning NamespaceReconcileFailed: Error while reconciling RBAC resources for namespace %q: ", *p.Spec.Namespace)),
+		ContainSubstring(`role "extension:a/b" is impossible, because the name of the extension must be a label value`)))
+	fine := "gardener.cloud:extension:project:" + p.Name + ":fine"
+	s.eventuallyGrants(p, sorted(append(standard(p, "", "", "b", "", ""), "ClusterRole "+fine, "RoleBinding "+fine+" -> ClusterRole "+fine+": e")))
+}
+
+func TestAttackRolesWithInjectionCharactersAreRefusedByTheAPI(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	for _, role := range []string{"extension:", "extension:a/b", "extension:..", "extension:x:y", "extension:a b", "extension:x\n- y", "extension:%2e", `extension:","x":"`} {
+		err := s.Admin.Create(s.Ctx, s.Project(s.name(), member("e", role)))
+		s.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s: %v", role, err)
+	}
+}
+
+// E17, without the webhook that prevents it.
+func TestEdgeCase17SecondProjectOfANamespaceGetsNothing(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	first := s.ready(owner("one"))
+	second := s.create(owner("two"), in(*first.Spec.Namespace))
+	s.eventually(second, "Failed")
+	s.delete(second)
+	s.eventuallyGone(second)
+	s.Expect(s.grants(first)).To(Equal(standard(first, "one", "", "", "", "one")))
+}
+
+func TestEdgeCase19NamespaceCannotBeRemoved(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready()
+	err := s.try(s.Admin, p, func(p *corev1beta1.Project) { p.Spec.Namespace = nil })
+	s.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+}
+
+// Other loops write the same status.
+func TestEdgeCase16PhasesLeaveTheRestOfTheStatusAlone(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready()
+	const stamp = `{"status":{"lastActivityTimestamp":"2020-01-01T00:00:00Z"}}`
+	s.Expect(s.Admin.Status().Patch(s.Ctx, s.Get(p), mergePatch(stamp))).To(Succeed())
+	s.again(p)
+	s.Expect(s.Get(p).Status.LastActivityTimestamp.Time.UTC()).To(Equal(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)))
+}
+
+func crowd(size int) change {
+	return func(p *corev1beta1.Project) {
+		for i := range size {
+			member(fmt.Sprintf("user-%05d@example.com", i), "viewer")(p)
+		}
+	}
+}
+
+func TestAttackTenThousandMembersAreRefusedByTheAPI(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	err := s.Admin.Create(s.Ctx, s.Project(s.name(), crowd(10_000)))
+	s.Expect(err).To(MatchError(ContainSubstring("spec.members: Too many: 10000: must have at most 1000 items")))
+}
+
+// Where another API server than ours serves Projects, there may be no limit.
+func TestTenThousandMembersGetTheirRole(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	s.withoutValidation()
+	p := s.Project(s.name(), crowd(10_000))
+	s.Eventually(func() error { return s.Admin.Create(s.Ctx, p) }).WithTimeout(patience).Should(Succeed())
+	other := s.ready(owner("o"))
+	s.eventually(p, "Ready")
+	for _, each := range s.grants(p) {
+		if strings.HasPrefix(each, "RoleBinding gardener.cloud:system:project-viewer ") {
+			s.Expect(strings.Count(each, "@example.com")).To(Equal(10_000))
+		}
+	}
+	s.Expect(s.grants(other)).To(Equal(standard(other, "o", "", "", "", "o")))
+}
+
+func TestNothingIsSentWhereNothingIsToBeDone(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	var all []*corev1beta1.Project
+	for range 5 {
+		all = append(all, s.create(owner("o"), member("e", "viewer", "extension:foo")))
+	}
+	for _, each := range all {
+		s.eventually(each, "Ready")
+	}
+	s.atRest()
+	s.Restart(nil)
+	s.atRest()
+	s.Restart(s.Requests.Reset)
+	s.Consistently(s.writes).WithTimeout(2 * time.Second).Should(BeEmpty())
+	s.Expect(s.Get(all[0]).Status.Phase).To(BeEquivalentTo("Ready"))
+}
+
+// writes are those to objects; a process that starts asks what it may do by a request that looks like one.
+func (s *scene) writes() []string {
+	var found []string
+	for _, each := range s.Requests.Writes() {
+		if !strings.Contains(each, "authorization.k8s.io/") || strings.Contains(each, "rbac.") {
+			found = append(found, each)
+		}
+	}
+	return found
+}
+
+func TestNewProjectCostsNoRequestMoreThanNeeded(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	s.ready(in("garden-first"))
+	s.atRest()
+	p := s.ready(in("garden-cost"), owner("o"))
+	s.atRest()
+	_ = p
+	s.Requests.Reset()
+	s.ready(owner("o"))
+	s.Consistently(func() int { return len(s.Requests.Seen()) }).WithTimeout(500*time.Millisecond).
+		Should(Equal(16), "finalizer, two phases, the namespace and its name, and eleven RBAC objects")
+}
+
+func TestMembershipExpiryTakesRoles(t *testing.T) {
+	s := newScene(t, projecttest.Options{Settings: "{membershipExpiry: true}"})
+	p := s.ready(owner("o"), member("temp", "viewer"))
+	s.Expect(s.grants(p)).To(Equal(standard(p, "o", "", "", "temp", "o")))
+	at := time.Now().Add(2 * time.Second).UTC().Format(time.RFC3339)
+	s.edit(p, func(p *corev1beta1.Project) {
+		p.Annotations = map[string]string{"project.espalier.dev/membership-expiry": `{"User:temp":"` + at + `"}`}
+	})
+	s.eventuallyGrants(p, standard(p, "o", "", "", "", "o"))
+	s.Expect(ptr.Deref(s.Get(p).Spec.Owner, user(""))).To(Equal(user("o")))
+}

@@ -1,0 +1,165 @@
+package lifecycle
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+)
+
+const yes = "true"
+
+// hashLength is how much of the hash of its UID is in the name of a Project's generated namespace.
+const hashLength = 5
+
+// namespaceName returns the name of the Project's namespace: that of the spec, else one that is always the same for the same
+// Project, so that a namespace whose name was not yet written down is found again.
+func namespaceName(p *corev1beta1.Project) string {
+	if name := ptr.Deref(p.Spec.Namespace, ""); name != "" {
+		return name
+	}
+	sum := sha256.Sum256([]byte(p.UID))
+	return corev1beta1.ProjectNamespacePrefix + p.Name + "-" + hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// ownerOf is how namespaces and quotas refer to their Project.
+func ownerOf(p *corev1beta1.Project) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Project", Name: p.Name, UID: p.UID,
+		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+	}
+}
+
+func projectLabels(p *corev1beta1.Project) map[string]string {
+	return map[string]string{corev1beta1.LabelRole: corev1beta1.RoleProject, corev1beta1.LabelProjectName: p.Name}
+}
+
+// newNamespace is the namespace of a Project that has none yet.
+func newNamespace(p *corev1beta1.Project, name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: projectLabels(p),
+		Annotations: map[string]string{
+			corev1beta1.AnnotationNamespaceProject:             string(p.UID),
+			corev1beta1.AnnotationNamespaceCreatedByController: yes,
+		},
+		OwnerReferences: []metav1.OwnerReference{ownerOf(p)},
+	}}
+}
+
+// Whoever may label a system's namespace could otherwise have it taken by a Project, and deleted with it.
+func systemNamespaces() []string {
+	return []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
+}
+
+// check returns why an existing namespace cannot be the Project's: somebody must have labelled it for this Project, and no
+// other Project, of the same name maybe, may have it already.
+func check(p *corev1beta1.Project, namespace *metav1.ObjectMeta) error {
+	if !labelled(p, namespace) {
+		return fmt.Errorf("namespace cannot be used as it needs the project labels %#v", projectLabels(p))
+	}
+	if uid, ok := namespace.Annotations[corev1beta1.AnnotationNamespaceProject]; ok && uid != string(p.UID) {
+		return errors.New("namespace is already in-use by another project")
+	}
+	if slices.Contains(systemNamespaces(), namespace.Name) {
+		return fmt.Errorf("namespace %q is the system's and cannot belong to a project", namespace.Name)
+	}
+	return checkController(p, namespace)
+}
+
+// checkController returns an error if somebody else than the Project controls an object: not every API server refuses a
+// second controller.
+func checkController(p *corev1beta1.Project, meta *metav1.ObjectMeta) error {
+	owner := metav1.GetControllerOfNoCopy(meta)
+	if owner == nil || owner.UID == p.UID {
+		return nil
+	}
+	return fmt.Errorf("%q is controlled by %s %q, and can have no other controller", meta.Name, owner.Kind, owner.Name)
+}
+
+func labelled(p *corev1beta1.Project, namespace *metav1.ObjectMeta) bool {
+	return namespace.Labels[corev1beta1.LabelRole] == corev1beta1.RoleProject && namespace.Labels[corev1beta1.LabelProjectName] == p.Name
+}
+
+// adopt makes a namespace that passed check the Project's. One that the controller has not created itself is kept when the
+// Project is deleted, whatever operators say.
+func adopt(p *corev1beta1.Project, namespace *metav1.ObjectMeta) {
+	annotations := maps.Clone(namespace.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[corev1beta1.AnnotationNamespaceProject] = string(p.UID)
+	if _, created := annotations[corev1beta1.AnnotationNamespaceCreatedByController]; !created {
+		annotations[corev1beta1.AnnotationNamespaceKeep] = yes
+	}
+	namespace.Annotations = annotations
+	if !owns(p, namespace) {
+		namespace.OwnerReferences = append(slices.Clone(namespace.OwnerReferences), ownerOf(p))
+	}
+}
+
+func owns(p *corev1beta1.Project, namespace *metav1.ObjectMeta) bool {
+	return ownedBy(namespace, p.UID)
+}
+
+func ownedBy(namespace *metav1.ObjectMeta, uid types.UID) bool {
+	return slices.ContainsFunc(namespace.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == uid })
+}
+
+// release is what becomes of a namespace when its Project is deleted.
+type release int
+
+const (
+	// leave: it is not the Project's, or no longer labelled so.
+	leave release = iota
+	// wait: it is being deleted.
+	wait
+	// keep: it stays, and forgets its Project.
+	keep
+	// remove: it is deleted.
+	remove
+)
+
+// decideRelease looks at the namespace of a Project that is being deleted. A namespace that the Project could not adopt is
+// left alone, even if it has the labels.
+func decideRelease(p *corev1beta1.Project, namespace *metav1.ObjectMeta) release {
+	uid, annotated := namespace.Annotations[corev1beta1.AnnotationNamespaceProject]
+	switch {
+	case namespace.DeletionTimestamp != nil:
+		return wait
+	case !labelled(p, namespace), annotated && uid != string(p.UID), !annotated && !owns(p, namespace):
+		return leave
+	case isTrue(namespace.Annotations[corev1beta1.AnnotationNamespaceKeep]):
+		return keep
+	}
+	return remove
+}
+
+func isTrue(value string) bool {
+	truth, err := strconv.ParseBool(value)
+	return err == nil && truth
+}
+
+// disown removes what adopt and newNamespace have set.
+func disown(p *corev1beta1.Project, namespace *metav1.ObjectMeta) {
+	annotations, labels := maps.Clone(namespace.Annotations), maps.Clone(namespace.Labels)
+	for _, each := range []string{corev1beta1.AnnotationNamespaceProject, corev1beta1.AnnotationNamespaceKeep, corev1beta1.AnnotationNamespaceCreatedByController} {
+		delete(annotations, each)
+	}
+	delete(labels, corev1beta1.LabelRole)
+	delete(labels, corev1beta1.LabelProjectName)
+	own := ownerOf(p)
+	namespace.Annotations, namespace.Labels = annotations, labels
+	namespace.OwnerReferences = slices.DeleteFunc(slices.Clone(namespace.OwnerReferences), func(o metav1.OwnerReference) bool {
+		return o.APIVersion == own.APIVersion && o.Kind == own.Kind && o.Name == own.Name && o.UID == own.UID
+	})
+}

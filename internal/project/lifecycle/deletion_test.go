@@ -1,0 +1,127 @@
+package lifecycle_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/projecttest"
+)
+
+func TestAcceptance13DeletedProjectTakesItsNamespaceAlong(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready()
+	namespace := s.namespace(*p.Spec.Namespace)
+	s.delete(p)
+	s.eventuallyGone(p)
+	s.eventuallyGone(namespace)
+}
+
+// expectReleased requires that nothing of the Project is left in a namespace.
+func (s *scene) expectReleased(name string, annotations map[string]string) {
+	s.T.Helper()
+	namespace := s.namespace(name)
+	s.Expect(namespace.DeletionTimestamp).To(BeNil())
+	s.Expect(namespace.Labels).To(Equal(map[string]string{"kubernetes.io/metadata.name": name}))
+	s.Expect(namespace.Annotations).To(Equal(annotations))
+	s.Expect(namespace.OwnerReferences).To(BeEmpty())
+}
+
+func TestAcceptance14NamespaceStaysIfItIsToBeKept(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready()
+	s.patch(s.namespace(*p.Spec.Namespace), `{"metadata":{"annotations":{"namespace.gardener.cloud/keep-after-project-deletion":"true","foreign":"stays"}}}`)
+	s.delete(p)
+	s.eventuallyGone(p)
+	s.expectReleased(*p.Spec.Namespace, map[string]string{"foreign": "stays"})
+}
+
+func TestAcceptance15AdoptedNamespaceStays(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.adopted("garden-a15")
+	s.delete(p)
+	s.eventuallyGone(p)
+	s.expectReleased("garden-a15", nil)
+}
+
+func TestAcceptance16ShootsHoldUpTheDeletion(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready()
+	namespace := s.namespace(*p.Spec.Namespace)
+	shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "shoot"}}
+	s.Expect(s.Admin.Create(s.Ctx, shoot)).To(Succeed())
+	s.delete(p)
+	s.eventually(p, "Terminating")
+	s.eventuallyTold(p, `Warning NamespaceNotEmpty: Cannot release namespace "`+namespace.Name+`" because it still contains Shoots`)
+	s.atRest()
+	s.Expect(s.namespace(namespace.Name).DeletionTimestamp).To(BeNil())
+	s.Expect(s.Admin.Delete(s.Ctx, shoot)).To(Succeed())
+	s.eventuallyGone(p)
+	s.eventuallyGone(namespace)
+}
+
+func TestAcceptance17ProjectWaitsForItsNamespace(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready()
+	namespace := s.namespace(*p.Spec.Namespace)
+	s.patch(namespace, `{"metadata":{"finalizers":["example.com/hold"]}}`)
+	s.delete(p)
+	s.eventually(p, "Terminating")
+	s.eventuallyTold(p, `Normal NamespaceMarkedForDeletion: Successfully marked project namespace "`+namespace.Name+`" for deletion`)
+	s.atRest()
+	s.Expect(s.Get(p).Finalizers).To(Equal([]string{"gardener"}))
+	s.patch(s.namespace(namespace.Name), `{"metadata":{"finalizers":null}}`)
+	s.eventuallyGone(p)
+}
+
+func TestAcceptance18OnlyTrueKeepsANamespace(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready()
+	namespace := s.namespace(*p.Spec.Namespace)
+	s.patch(namespace, `{"metadata":{"annotations":{"namespace.gardener.cloud/keep-after-project-deletion":"yes"}}}`)
+	s.delete(p)
+	s.eventuallyGone(p)
+	s.eventuallyGone(namespace)
+}
+
+func TestEdgeCase05NamespaceWithoutLabelsIsLeftAlone(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready()
+	namespace := s.namespace(*p.Spec.Namespace)
+	s.patch(namespace, `{"metadata":{"labels":{"gardener.cloud/role":null}}}`)
+	s.delete(p)
+	s.eventuallyGone(p)
+	s.Expect(s.namespace(namespace.Name).OwnerReferences).To(Equal([]metav1.OwnerReference{ownerReference(p, true)}), "garbage collection removes it")
+}
+
+func TestEdgeCase08ProjectDeletedBeforeAnythingHappenedIsGoneAtOnce(t *testing.T) {
+	s := newScene(t, projecttest.Options{Stopped: true})
+	p := s.create()
+	s.delete(p)
+	s.eventuallyGone(p)
+}
+
+func TestProjectWithoutRecordedNamespaceIsLetGo(t *testing.T) {
+	s := newScene(t, projecttest.Options{Stopped: true})
+	p := s.create(func(p *corev1beta1.Project) { p.Finalizers = []string{"gardener", "example.com/other"} })
+	s.delete(p)
+	s.Start()
+	s.Eventually(func() []string { return s.Get(p).Finalizers }).WithTimeout(patience).Should(Equal([]string{"example.com/other"}))
+}
+
+func TestEdgeCase04NamespaceThatCouldNotBeAdoptedSurvives(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.Project(s.name(), in("garden-e04"))
+	namespace := s.createNamespace("garden-e04", labelsFor(p.Name), nil)
+	namespace.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "other", UID: "other", Controller: ptr.To(true)}}
+	s.Expect(s.Admin.Update(s.Ctx, namespace)).To(Succeed())
+	s.Expect(s.Admin.Create(s.Ctx, p)).To(Succeed())
+	s.eventually(p, "Failed")
+	s.eventuallyTold(p, `Warning NamespaceReconcileFailed: "garden-e04" is controlled by Node "other", and can have no other controller`)
+	s.delete(p)
+	s.eventuallyGone(p)
+	s.Expect(s.namespace("garden-e04").ResourceVersion).To(Equal(namespace.ResourceVersion))
+}

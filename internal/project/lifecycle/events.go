@@ -1,0 +1,59 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
+)
+
+// EventSource is who reports the Events.
+const EventSource = "project-controller"
+
+// Reasons of the Events, which are all about Projects.
+const (
+	reasonReconcileFailed     = "NamespaceReconcileFailed"
+	reasonReconciled          = "NamespaceReconcileSuccessful"
+	reasonNotEmpty            = "NamespaceNotEmpty"
+	reasonDeletionFailed      = "NamespaceDeletionFailed"
+	reasonMarkedForDeletion   = "NamespaceMarkedForDeletion"
+	reasonMembershipExpiryBad = "MembershipExpiryInvalid"
+)
+
+// maxMessage is how long the message of an Event may be, in bytes, for everybody who reads it by the newer API.
+const maxMessage = 1024
+
+// Events tells what becomes of Projects, as core/v1 Events. A Project has no namespace, so they are in default.
+type Events struct{ Recorder record.EventRecorder }
+
+func (e *Events) send(p *corev1beta1.Project, kind, reason, message string) {
+	e.Recorder.Event(p, kind, reason, excerpt.Of(message, maxMessage))
+}
+
+// reconciled is told once for each generation of a Project, and whenever its namespace was created or changed: what changes
+// nothing is no event, so that a cluster at rest is left alone.
+func (e *Events) reconciled(p *corev1beta1.Project, namespace string) {
+	e.send(p, corev1.EventTypeNormal, reasonReconciled, fmt.Sprintf("Successfully reconciled namespace %q for project", namespace))
+}
+
+func (e *Events) failed(p *corev1beta1.Project, fault *failure) {
+	e.send(p, corev1.EventTypeWarning, fault.reason, fault.message)
+}
+
+func (e *Events) notEmpty(p *corev1beta1.Project, namespace string) {
+	e.send(p, corev1.EventTypeWarning, reasonNotEmpty, fmt.Sprintf("Cannot release namespace %q because it still contains Shoots", namespace))
+}
+
+// marked is told when the deletion begins, not each time that the namespace is found to be still there.
+func (e *Events) marked(p *corev1beta1.Project, namespace string) {
+	e.send(p, corev1.EventTypeNormal, reasonMarkedForDeletion, fmt.Sprintf("Successfully marked project namespace %q for deletion", namespace))
+}
+
+func (e *Events) expiryProblems(p *corev1beta1.Project, problems []string) {
+	for _, each := range problems {
+		e.send(p, corev1.EventTypeWarning, reasonMembershipExpiryBad, each)
+	}
+}

@@ -1,0 +1,71 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+)
+
+// scrapePatience bounds how long a scrape waits for the cache.
+const scrapePatience = 2 * time.Second
+
+// noPhase is how Projects are counted that the controller has not seen yet.
+const noPhase = "None"
+
+// Metrics of the main loop.
+type Metrics struct {
+	failures *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics. Projects are counted when metrics are read, from a cache.
+func NewMetrics(registry prometheus.Registerer, cached client.Reader) *Metrics {
+	m := &Metrics{failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "espalier_project_reconcile_failures_total", Help: "Failed attempts to bring a Project forward, by what failed; conflicts aside.",
+	}, []string{"step"})}
+	for _, each := range steps() {
+		m.failures.WithLabelValues(string(each))
+	}
+	registry.MustRegister(m.failures, &phases{cached: cached, description: prometheus.NewDesc(
+		"espalier_project_projects", "Projects by phase; None for those that the controller has not seen yet.", []string{"phase"}, nil,
+	)})
+	return m
+}
+
+func (m *Metrics) failed(s step) { m.failures.WithLabelValues(string(s)).Inc() }
+
+// phases counts Projects.
+type phases struct {
+	cached      client.Reader
+	description *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (c *phases) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- c.description }
+
+// Collect implements prometheus.Collector. It offers nothing until the cache is filled.
+func (c *phases) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+	defer cancel()
+	list := &corev1beta1.ProjectList{}
+	if c.cached.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
+		return
+	}
+	counts := map[string]float64{
+		noPhase: 0, string(corev1beta1.ProjectPending): 0, string(corev1beta1.ProjectReady): 0,
+		string(corev1beta1.ProjectFailed): 0, string(corev1beta1.ProjectTerminating): 0,
+	}
+	for i := range list.Items {
+		phase := string(list.Items[i].Status.Phase)
+		if _, known := counts[phase]; !known {
+			phase = noPhase
+		}
+		counts[phase]++
+	}
+	for phase, count := range counts {
+		metrics <- prometheus.MustNewConstMetric(c.description, prometheus.GaugeValue, count, phase)
+	}
+}

@@ -1,0 +1,115 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+)
+
+// deletionGrace is what namespaces are deleted with, in seconds.
+const deletionGrace = 60
+
+func namespaceMeta() *metav1.PartialObjectMetadata {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace
+}
+
+// ensureNamespace creates the namespace of a Project, or adopts one that is labelled for it. It tells whether it wrote
+// anything.
+func (r *Reconciler) ensureNamespace(ctx context.Context, p *corev1beta1.Project, name string) (written bool, err error) {
+	namespace := namespaceMeta()
+	err = r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	if err == nil {
+		return r.adoptNamespace(ctx, p, namespace)
+	}
+	if !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("read Namespace %q: %w", name, err)
+	}
+	err = r.Client.Create(ctx, newNamespace(p, name))
+	if err == nil {
+		log.FromContext(ctx).Info("Created namespace", "namespace", name)
+		return true, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return false, fmt.Errorf("create Namespace %q: %w", name, err)
+	}
+	// The cache does not know it yet. Whose it is must not be guessed.
+	namespace = namespaceMeta()
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return false, fmt.Errorf("read Namespace %q: %w", name, err)
+	}
+	return r.adoptNamespace(ctx, p, namespace)
+}
+
+// adoptNamespace makes an existing namespace the Project's, or keeps it so. Nothing is adopted on the word of a cache: the
+// patch fails if the namespace has changed since.
+func (r *Reconciler) adoptNamespace(ctx context.Context, p *corev1beta1.Project, namespace *metav1.PartialObjectMetadata) (written bool, err error) {
+	if err := check(p, &namespace.ObjectMeta); err != nil {
+		return false, err
+	}
+	before := namespace.DeepCopy()
+	adopt(p, &namespace.ObjectMeta)
+	if equality.Semantic.DeepEqual(before.ObjectMeta, namespace.ObjectMeta) {
+		return false, nil
+	}
+	if err := r.Client.Patch(ctx, namespace, lockedFrom(before)); err != nil {
+		return false, fmt.Errorf("adopt Namespace %q: %w", namespace.Name, err)
+	}
+	log.FromContext(ctx).Info("Adopted namespace", "namespace", namespace.Name)
+	return true, nil
+}
+
+// releaseNamespace does with the namespace of a Project that is being deleted what is due, and tells whether the Project
+// may go.
+func (r *Reconciler) releaseNamespace(ctx context.Context, p *corev1beta1.Project, name string) (released bool, err error) {
+	namespace := namespaceMeta()
+	if r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace) == nil && namespace.DeletionTimestamp != nil {
+		return false, nil // there is no way back, so the cache will do
+	}
+	// Everything else ends the Project or the namespace: not on the word of a cache.
+	namespace = namespaceMeta()
+	err = r.Live.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read Namespace: %w", err)
+	}
+	switch decideRelease(p, &namespace.ObjectMeta) {
+	case leave:
+		return true, nil
+	case wait:
+		return false, nil
+	case keep:
+		before := namespace.DeepCopy()
+		disown(p, &namespace.ObjectMeta)
+		if err := r.Client.Patch(ctx, namespace, lockedFrom(before)); client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("keep Namespace: %w", err)
+		}
+		log.FromContext(ctx).Info("Released namespace", "namespace", name)
+		return true, nil
+	case remove:
+		err := r.Client.Delete(ctx, namespace, client.PropagationPolicy(metav1.DeletePropagationForeground), client.GracePeriodSeconds(deletionGrace),
+			client.Preconditions{UID: &namespace.UID, ResourceVersion: ptr.To(namespace.ResourceVersion)})
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("delete Namespace: %w", err)
+		}
+		log.FromContext(ctx).Info("Deleted namespace", "namespace", name)
+	}
+	return false, nil
+}
+
+// lockedFrom returns a merge patch that fails if the object has changed meanwhile.
+func lockedFrom(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}

@@ -1,0 +1,210 @@
+// Package lifecycle is the main loop of Projects: it gives each a namespace, a quota and roles, and releases the namespace
+// when the Project is deleted.
+//
+// Everything happens in the garden cluster. Projects are watched, and so are the RBAC objects that they control, and the
+// deletion of their namespaces: what somebody else changes or deletes is restored at once. Caches hold Namespaces as
+// metadata and RBAC objects as fingerprints. What is missing there is created without asking; where that turns out to be
+// wrong, or something differs, the object is read live and patched under an optimistic lock, so that a cache that lags, or
+// a process that is no longer the leader, never overwrites what it has not seen, and never takes a namespace for a Project
+// because of labels that it no longer has. Phases are written field by field, since other loops write the same status.
+//
+// All state is in the objects themselves, and the name of a generated namespace follows from the UID of its Project: a
+// process that dies anywhere is followed by one that finds what is done and does the rest. The finalizer comes before
+// anything that has to be released, and goes when nothing is left.
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/project/expiry"
+	"github.com/espalier-dev/espalier/internal/project/roles"
+)
+
+// Projects are watched; the finalizer and the name of the namespace are patched in.
+// +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects,verbs=get;list;watch;patch
+// Phases are patched.
+// +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects/status,verbs=patch
+// Namespaces and quotas hold up the deletion of their Project, which takes this right where it is checked.
+// +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects/finalizers,verbs=update
+// Namespaces are watched, created for Projects, adopted, released and deleted.
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch;create;patch;delete
+// ResourceQuotas are kept as configured.
+// +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=get;list;watch;create;patch
+// Roles and bindings are kept as the members of Projects demand.
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings;rolebindings,verbs=get;list;watch;create;patch;delete
+// They grant what the controller itself may not do.
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=escalate;bind
+// Events tell what becomes of Projects.
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+
+// ShootFinder knows whether there are Shoots.
+type ShootFinder interface {
+	// AnyShoot tells whether there is a Shoot in a namespace. It returns an error if nobody can tell.
+	AnyShoot(ctx context.Context, namespace string) (bool, error)
+}
+
+// Reconciler is the main loop.
+type Reconciler struct {
+	// Client reads from caches, which need CacheOptions, and writes.
+	Client client.Client
+	// Live reads from the API server.
+	Live client.Reader
+	// Shoots hold up the deletion of Projects.
+	Shoots ShootFinder
+	// Quotas are those of the configuration, in order.
+	Quotas []config.ProjectQuota
+	// MembershipExpiry lets memberships end, as package expiry says.
+	MembershipExpiry bool
+	Clock            clock.PassiveClock
+	Events           *Events
+	Metrics          *Metrics
+
+	settled *settled // set by SetupWithManager
+}
+
+// Reconcile brings one Project forward. It does nothing, not even compare with the caches, if this process has done
+// everything for this generation of the Project and nothing was changed since.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	p := &corev1beta1.Project{}
+	if err := r.Client.Get(ctx, request.NamespacedName, p); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.settled.disturb(request.Name)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("read Project: %w", err)
+	}
+	if p.DeletionTimestamp != nil {
+		r.settled.disturb(request.Name)
+		result, fault := r.terminate(ctx, p)
+		return result, r.report(ctx, p, fault)
+	}
+	now := r.Clock.Now()
+	if until, ok := r.settled.holds(p, now); ok {
+		return again(until, now), nil
+	}
+	r.settled.begin(p.Name)
+	next, fault := r.reconcile(ctx, p, now)
+	if fault != nil {
+		return ctrl.Result{}, r.report(ctx, p, fault)
+	}
+	r.settled.settle(p, next)
+	return again(next, now), nil
+}
+
+// again asks for another look at a time; none if it is zero.
+func again(at, now time.Time) ctrl.Result {
+	if at.IsZero() {
+		return ctrl.Result{}
+	}
+	return ctrl.Result{RequeueAfter: max(at.Sub(now), time.Millisecond)}
+}
+
+// reconcile does everything for a Project that is not being deleted. It returns when the next membership ends, zero for
+// never.
+func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now time.Time) (time.Time, *failure) {
+	unseen := p.Status.ObservedGeneration != p.Generation || p.Status.Phase == "" || p.Status.Phase == corev1beta1.ProjectPending
+	if err := r.addFinalizer(ctx, p); err != nil {
+		return time.Time{}, silent(stepFinalizer, err)
+	}
+	if p.Status.Phase == "" {
+		if err := r.setPhase(ctx, p, corev1beta1.ProjectPending); err != nil {
+			return time.Time{}, silent(stepPhase, err)
+		}
+	}
+	namespace := namespaceName(p)
+	written, err := r.ensureNamespace(ctx, p, namespace)
+	if err != nil {
+		return time.Time{}, namespaceFailed(err)
+	}
+	if unseen || written {
+		r.Events.reconciled(p, namespace)
+	}
+	if ptr.Deref(p.Spec.Namespace, "") == "" {
+		if err := r.setNamespace(ctx, p, namespace); err != nil {
+			return time.Time{}, namespaceFailed(err)
+		}
+	}
+	if err := r.ensureQuota(ctx, p, namespace); err != nil {
+		return time.Time{}, quotaFailed(err)
+	}
+	members, next, problems := expiry.Members(p, r.MembershipExpiry, now)
+	if unseen {
+		r.Events.expiryProblems(p, problems)
+	}
+	desired, refused := roles.Desired(p, members, namespace)
+	// What nobody may have any more goes even if something else cannot be granted.
+	fault := rolesFailed(namespace, r.ensureRoles(ctx, desired, refused))
+	if stale := staleRolesFailed(r.removeStaleRoles(ctx, p, namespace, desired)); fault == nil {
+		fault = stale
+	}
+	if fault != nil {
+		return time.Time{}, fault
+	}
+	if err := r.setPhase(ctx, p, corev1beta1.ProjectReady); err != nil {
+		return time.Time{}, readyFailed(err)
+	}
+	return next, nil
+}
+
+// terminate releases the namespace of a Project that is being deleted, and lets the Project go.
+func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctrl.Result, *failure) {
+	if !controllerutil.ContainsFinalizer(p, corev1beta1.GardenerFinalizer) {
+		return ctrl.Result{}, nil
+	}
+	namespace := ptr.Deref(p.Spec.Namespace, "")
+	if namespace != "" {
+		used, err := r.Shoots.AnyShoot(ctx, namespace)
+		if err != nil {
+			return ctrl.Result{}, releaseFailed(namespace, fmt.Errorf("look for Shoots: %w", err))
+		}
+		if used {
+			r.Events.notEmpty(p, namespace)
+			return ctrl.Result{RequeueAfter: shootPause}, silent(stepPhase, r.setPhase(ctx, p, corev1beta1.ProjectTerminating))
+		}
+		released, err := r.releaseNamespace(ctx, p, namespace)
+		if err != nil {
+			return ctrl.Result{}, releaseFailed(namespace, err)
+		}
+		if !released {
+			if p.Status.Phase != corev1beta1.ProjectTerminating {
+				r.Events.marked(p, namespace)
+			}
+			return ctrl.Result{RequeueAfter: namespacePause}, silent(stepPhase, r.setPhase(ctx, p, corev1beta1.ProjectTerminating))
+		}
+	}
+	return ctrl.Result{}, silent(stepFinalizer, r.removeFinalizer(ctx, p))
+}
+
+// report tells of a failure, and returns what the queue gets to know. A conflict means that somebody else was faster: it is
+// tried again, and nobody else is told.
+func (r *Reconciler) report(ctx context.Context, p *corev1beta1.Project, fault *failure) error {
+	if fault == nil {
+		return nil
+	}
+	if ctx.Err() != nil || apierrors.IsConflict(fault.err) {
+		return fault.err
+	}
+	r.Metrics.failed(fault.step)
+	if fault.reason == "" {
+		return fault.err
+	}
+	r.Events.failed(p, fault)
+	if !fault.keepsPhase {
+		if err := r.setPhase(ctx, p, corev1beta1.ProjectFailed); err != nil {
+			log.FromContext(ctx).Error(err, "Could not set the phase of a Project to Failed")
+		}
+	}
+	return fault.err
+}

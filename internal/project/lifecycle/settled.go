@@ -1,0 +1,68 @@
+package lifecycle
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/expiry"
+)
+
+// settled remembers for which Projects everything is done, so that events about what this process has written itself, which
+// come when some caches do not know of it yet, lead to no second attempt. Its own lock guards it; a restart costs one
+// comparison of each Project with the caches.
+type settled struct {
+	mu sync.Mutex
+	// done are by the name of the Project.
+	done map[string]done
+	// working are Projects that are being reconciled, and were not disturbed since that began.
+	working map[string]bool
+}
+
+// done is what a Project was like when everything was done for it.
+type done struct {
+	uid        types.UID
+	generation int64
+	expiry     string
+	until      time.Time // zero: for ever
+}
+
+func newSettled() *settled { return &settled{done: map[string]done{}, working: map[string]bool{}} }
+
+// holds tells whether nothing has to be done for a Project, and until when; zero for ever.
+func (s *settled) holds(p *corev1beta1.Project, now time.Time) (until time.Time, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, ok := s.done[p.Name]
+	if !ok || d.uid != p.UID || d.generation != p.Generation || d.expiry != p.Annotations[expiry.Annotation] {
+		return time.Time{}, false
+	}
+	return d.until, d.until.IsZero() || now.Before(d.until)
+}
+
+func (s *settled) begin(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.done, name)
+	s.working[name] = true
+}
+
+// settle notes that everything is done, unless the Project was disturbed meanwhile.
+func (s *settled) settle(p *corev1beta1.Project, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.working[p.Name] {
+		s.done[p.Name] = done{uid: p.UID, generation: p.Generation, expiry: p.Annotations[expiry.Annotation], until: until}
+	}
+	delete(s.working, p.Name)
+}
+
+// disturb notes that something that a Project owns was changed or deleted, or that the Project is gone.
+func (s *settled) disturb(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.done, name)
+	delete(s.working, name)
+}

@@ -1,0 +1,186 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/expiry"
+	"github.com/espalier-dev/espalier/internal/project/index"
+	"github.com/espalier-dev/espalier/internal/project/quota"
+	"github.com/espalier-dev/espalier/internal/project/roles"
+)
+
+// ControllerName names the controller in logs and metrics.
+const ControllerName = "project"
+
+const (
+	// deadline bounds one attempt.
+	deadline = 3 * time.Minute
+	// The pause after a failure grows from the one to the other.
+	shortestPause = 5 * time.Millisecond
+	longestPause  = 1000 * time.Second
+	// namespacePause is how long a deleted namespace may take before it is looked at again; its deletion is watched.
+	namespacePause = time.Minute
+	// shootPause is the same for Shoots, which each look asks the API server for.
+	shootPause = 10 * time.Minute
+)
+
+// byExtensionProject is an index of ClusterRoles.
+const byExtensionProject = "extensionProject"
+
+// CacheOptions keep the caches small. ResourceQuotas are cached only if any is configured.
+func CacheOptions(quotas bool) map[client.Object]cache.ByObject {
+	options := map[client.Object]cache.ByObject{
+		&rbacv1.ClusterRole{}:        {Transform: roles.Trim},
+		&rbacv1.ClusterRoleBinding{}: {Transform: roles.Trim},
+		&rbacv1.RoleBinding{}:        {Transform: roles.Trim},
+	}
+	if quotas {
+		options[&corev1.ResourceQuota{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", quota.Name), Transform: quota.Trim}
+	}
+	return options
+}
+
+// SetupWithManager adds the controller to the manager, whose cache needs CacheOptions and index.Add. It returns what has to
+// be called with the namespace of each Shoot that is deleted.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) (onShootDeleted func(namespace string), err error) {
+	r.settled = newSettled()
+	caches := mgr.GetCache()
+	if err = mgr.GetFieldIndexer().IndexField(ctx, &rbacv1.ClusterRole{}, byExtensionProject, roles.ExtensionOf); err != nil {
+		return nil, fmt.Errorf("index ClusterRoles by Project: %w", err)
+	}
+	shoots := &shootDeletions{cached: mgr.GetClient()}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named(ControllerName).
+		WatchesRawSource(source.Kind(caches, &corev1beta1.Project{}, &handler.TypedEnqueueRequestForObject[*corev1beta1.Project]{}, r.worthwhile())).
+		WatchesRawSource(source.Kind(caches, namespaceMeta(), r.namespaces())).
+		WatchesRawSource(source.Kind(caches, &rbacv1.RoleBinding{}, drift[*rbacv1.RoleBinding](r))).
+		WatchesRawSource(source.Kind(caches, &rbacv1.ClusterRole{}, drift[*rbacv1.ClusterRole](r))).
+		WatchesRawSource(source.Kind(caches, &rbacv1.ClusterRoleBinding{}, drift[*rbacv1.ClusterRoleBinding](r))).
+		WatchesRawSource(source.Func(shoots.start)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			ReconciliationTimeout:   deadline,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
+		}).
+		Complete(r)
+	return shoots.deleted, err //nolint:wrapcheck // the caller names the controller
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+func request(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
+}
+
+// worthwhile passes updates of Projects that change more than metadata and status.
+func (r *Reconciler) worthwhile() predicate.TypedFuncs[*corev1beta1.Project] {
+	return predicate.TypedFuncs[*corev1beta1.Project]{
+		UpdateFunc: func(e event.TypedUpdateEvent[*corev1beta1.Project]) bool {
+			return e.ObjectOld.Generation != e.ObjectNew.Generation || e.ObjectOld.UID != e.ObjectNew.UID ||
+				e.ObjectOld.DeletionTimestamp == nil && e.ObjectNew.DeletionTimestamp != nil ||
+				r.MembershipExpiry && e.ObjectOld.Annotations[expiry.Annotation] != e.ObjectNew.Annotations[expiry.Annotation]
+		},
+	}
+}
+
+// namespaces enqueues the Project whose namespace is gone.
+func (r *Reconciler) namespaces() handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request] {
+	return handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request]{
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*metav1.PartialObjectMetadata], q queue) {
+			if owner := metav1.GetControllerOfNoCopy(e.Object); owner != nil && isProject(owner) {
+				r.settled.disturb(owner.Name)
+				q.Add(request(owner.Name))
+			}
+		},
+	}
+}
+
+func isProject(owner *metav1.OwnerReference) bool {
+	own := ownerOf(&corev1beta1.Project{})
+	return owner.APIVersion == own.APIVersion && owner.Kind == own.Kind
+}
+
+// drift enqueues the Project of an object that somebody has deleted or changed in what it grants, or in its owner. Resyncs
+// count too, as they cost no request where all is well.
+func drift[T client.Object](r *Reconciler) handler.TypedEventHandler[T, reconcile.Request] {
+	return handler.TypedFuncs[T, reconcile.Request]{
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) { r.drifted(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) {
+			if roles.GrantsSame(e.ObjectOld, e.ObjectNew) && e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() {
+				return
+			}
+			r.drifted(ctx, e.ObjectOld, q)
+			if roles.Owner(e.ObjectNew) != roles.Owner(e.ObjectOld) {
+				r.drifted(ctx, e.ObjectNew, q)
+			}
+		},
+	}
+}
+
+// drifted enqueues the Project of an object, unless it is being deleted: then nothing is restored.
+func (r *Reconciler) drifted(ctx context.Context, o client.Object, q queue) {
+	name := roles.Owner(o)
+	if name == "" {
+		return
+	}
+	r.settled.disturb(name)
+	p := &corev1beta1.Project{}
+	if r.Client.Get(ctx, client.ObjectKey{Name: name}, p, client.UnsafeDisableDeepCopy) == nil && p.DeletionTimestamp == nil {
+		q.Add(request(name))
+	}
+}
+
+// shootDeletions enqueues Projects that wait for their last Shoot.
+type shootDeletions struct {
+	cached client.Reader
+
+	mu    sync.Mutex
+	ctx   context.Context //nolint:containedctx // it is the controller's, and comes with its queue
+	queue queue
+}
+
+// start notes the queue. What was deleted before is found by the first look at each Project.
+func (s *shootDeletions) start(ctx context.Context, q queue) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ctx, s.queue = ctx, q
+	return nil
+}
+
+func (s *shootDeletions) deleted(namespace string) {
+	s.mu.Lock()
+	ctx, q := s.ctx, s.queue
+	s.mu.Unlock()
+	if q == nil {
+		return
+	}
+	p, err := index.Find(ctx, s.cached, namespace)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Could not find the Project of a deleted Shoot; it is looked at when its pause is over")
+		return
+	}
+	if p != nil && p.DeletionTimestamp != nil {
+		q.Add(request(p.Name))
+	}
+}

@@ -1,0 +1,134 @@
+package projecttest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/test/binary"
+)
+
+// installCRDs makes the API server serve exactly the kinds that the options name.
+func (e *Env) installCRDs() {
+	e.T.Helper()
+	wanted := func(plural string) bool {
+		return plural == "projects" || e.options.CRDs == nil || slices.Contains(e.options.CRDs, plural)
+	}
+	crds, err := binary.Install(e.Ctx, e.Admin, "deploy/project-controller/crds/*.yaml")
+	e.Expect(err).NotTo(HaveOccurred())
+	for _, crd := range crds {
+		plural, _, _ := strings.Cut(crd.GetName(), ".")
+		if !wanted(plural) {
+			e.RemoveCRD(plural)
+			continue
+		}
+		e.Eventually(func() error {
+			list := &unstructured.UnstructuredList{}
+			kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+			if err != nil {
+				return err
+			}
+			list.SetGroupVersionKind(corev1beta1.SchemeGroupVersion.WithKind(kind + "List"))
+			return e.Admin.List(e.Ctx, list)
+		}, binary.Patience, 20*time.Millisecond).Should(Succeed(), crd.GetName())
+	}
+}
+
+// RemoveCRD makes the API server no longer serve a kind, and waits until that is so.
+func (e *Env) RemoveCRD(plural string) {
+	e.T.Helper()
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	crd.SetName(plural + "." + corev1beta1.GroupName)
+	e.Expect(client.IgnoreNotFound(e.Admin.Delete(e.Ctx, crd))).To(Succeed())
+	e.Eventually(func() error { return e.Admin.Get(e.Ctx, client.ObjectKeyFromObject(crd), crd) }, binary.Patience, 20*time.Millisecond).
+		Should(MatchError(ContainSubstring("not found")))
+}
+
+// releaseNamespaces stands in for the controllers that let namespaces go.
+func (e *Env) releaseNamespaces() {
+	ctx, cancel := context.WithCancel(context.Background())
+	e.T.Cleanup(cancel)
+	go func() {
+		for ctx.Err() == nil {
+			e.releaseOnce(ctx)
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}()
+}
+
+func (e *Env) releaseOnce(ctx context.Context) {
+	list := &corev1.NamespaceList{}
+	if err := e.Admin.List(ctx, list); err != nil {
+		return
+	}
+	for i := range list.Items {
+		namespace := &list.Items[i]
+		if namespace.DeletionTimestamp == nil {
+			continue
+		}
+		if slices.Contains(namespace.Finalizers, metav1.FinalizerDeleteDependents) {
+			namespace.Finalizers = slices.DeleteFunc(namespace.Finalizers, func(f string) bool { return f == metav1.FinalizerDeleteDependents })
+			if e.Admin.Update(ctx, namespace) != nil {
+				continue // somebody was faster; the next round is near
+			}
+		}
+		namespace.Spec.Finalizers = nil
+		_ = e.Admin.SubResource("finalize").Update(ctx, namespace)
+	}
+}
+
+// As returns a client of a user, who has no rights but what RBAC gives that name and those groups.
+func (e *Env) As(user string, groups ...string) client.Client {
+	e.T.Helper()
+	cfg := rest.CopyConfig(e.Server)
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append([]string{"system:authenticated"}, groups...)}
+	c, err := client.New(cfg, client.Options{Scheme: e.Admin.Scheme()})
+	e.Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// Project returns a Project of a name that is not created yet. Names have at most ten characters.
+func (e *Env) Project(name string, change ...func(*corev1beta1.Project)) *corev1beta1.Project {
+	p := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, each := range change {
+		each(p)
+	}
+	return p
+}
+
+// Get reads a Project anew.
+func (e *Env) Get(p *corev1beta1.Project) *corev1beta1.Project {
+	e.T.Helper()
+	found := &corev1beta1.Project{}
+	e.Expect(e.Admin.Get(e.Ctx, client.ObjectKeyFromObject(p), found)).To(Succeed())
+	return found
+}
+
+// Events lists the Events about a Project as "type reason: message".
+func (e *Env) Events(p *corev1beta1.Project) []string {
+	e.T.Helper()
+	list := &corev1.EventList{}
+	e.Expect(e.Admin.List(e.Ctx, list)).To(Succeed())
+	var found []string
+	for _, event := range list.Items {
+		if event.InvolvedObject.Kind == "Project" && event.InvolvedObject.Name == p.Name && event.InvolvedObject.UID == p.UID {
+			found = append(found, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Message))
+		}
+	}
+	return found
+}

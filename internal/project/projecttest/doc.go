@@ -1,0 +1,14 @@
+// Package projecttest runs project-controller for tests: against a real API server of the test package's own, under the
+// binary's own rights, with the CRDs that it ships.
+//
+//	func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
+//
+//	e := projecttest.New(t, projecttest.Options{Project: "{minimumLifetimeDays: 0}"})
+//	p := e.Project("alpha")
+//	e.Expect(e.Admin.Create(e.Ctx, p)).To(Succeed())
+//	e.Eventually(func() corev1beta1.ProjectPhase { return e.Get(p).Status.Phase }, binary.Patience).Should(…)
+//
+// The controller acts on the whole cluster: tests of a package do not run in parallel, and when a test ends its Projects
+// are gone. The API server has no controllers beside it, so an Env stands in for the one of namespaces, and for the
+// garbage collector as far as it lets go of namespaces that are deleted in the foreground.
+package projecttest

@@ -1,0 +1,196 @@
+package projecttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/admission/registration"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/internal/project"
+	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// name is the binary's.
+const name = "project-controller"
+
+// Options change what is started.
+type Options struct {
+	// Project is the section controllers.project, as YAML in one line or several.
+	Project string
+	// Settings is the section espalier.project.
+	Settings string
+	// Configure changes the defaulted configuration; values below the limits of validation are fine here.
+	Configure func(*config.ControllerManagerConfiguration)
+	// CRDs are the plural names of the kinds that are served; nil for all that are shipped. Projects always are.
+	CRDs []string
+	// Webhooks makes the API server call the controller's webhooks as long as it runs; Register changes which, nil for all.
+	Webhooks bool
+	Register func([]registration.Webhook) []registration.Webhook
+	// Stopped leaves the controller stopped at first.
+	Stopped bool
+	// HoldNamespaces leaves namespaces that are deleted as they are, as if something in them held them.
+	HoldNamespaces bool
+	// Clock is the controller's; nil stands for the real one.
+	Clock clock.WithTickerAndDelayedExecution
+	// Log receives what the controller logs; the zero value discards it.
+	Log logr.Logger
+}
+
+// Env is a running project-controller.
+type Env struct {
+	*WithT
+	T   *testing.T
+	Ctx context.Context //nolint:containedctx // it is the test's, which an Env lives as long as
+	// Namespace is where the controller's ServiceAccount is.
+	Namespace string
+	// Admin is a cluster administrator's client without cache.
+	Admin client.WithWatch
+	// Server is the API server.
+	Server *rest.Config
+	// Requests are the controller's.
+	Requests *binary.Requests
+	Registry *prometheus.Registry
+	Config   *config.ControllerManagerConfiguration
+
+	options Options
+	stop    func()
+	// hooks is nil without webhooks.
+	hooks *hooks
+}
+
+// New installs the CRDs, and starts the controller unless told otherwise.
+func New(t *testing.T, o Options) *Env {
+	t.Helper()
+	g := NewWithT(t)
+	servers, err := local.ForTests()
+	g.Expect(err).NotTo(HaveOccurred())
+	e := &Env{WithT: g, T: t, Ctx: t.Context(), Server: servers.Source.Config, Requests: &binary.Requests{}, options: o}
+	needs, err := project.Needs(&config.ControllerManagerConfiguration{})
+	g.Expect(err).NotTo(HaveOccurred())
+	e.Admin, err = client.NewWithWatch(e.Server, client.Options{Scheme: needs.Scheme})
+	g.Expect(err).NotTo(HaveOccurred())
+	e.installCRDs()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "controller-"}}
+	g.Expect(e.Admin.Create(e.Ctx, namespace)).To(Succeed())
+	e.Namespace = namespace.Name
+	e.Config = e.configuration()
+	t.Cleanup(e.clear)
+	if !o.HoldNamespaces {
+		e.releaseNamespaces()
+	}
+	if !o.Stopped {
+		e.Start()
+	}
+	return e
+}
+
+func (e *Env) configuration() *config.ControllerManagerConfiguration {
+	kubeconfig, err := binary.Identity(e.Ctx, e.Admin, e.Server, name, e.Namespace, binary.Source)
+	e.Expect(err).NotTo(HaveOccurred())
+	file := filepath.Join(e.T.TempDir(), "kubeconfig")
+	e.Expect(os.WriteFile(file, kubeconfig, 0o600)).To(Succeed())
+	text := fmt.Sprintf(`apiVersion: controllermanager.config.gardener.cloud/v1alpha1
+kind: ControllerManagerConfiguration
+gardenClientConnection: {kubeconfig: %q}
+leaderElection: {leaderElect: false}
+controllers:
+  project:%s
+espalier:
+  project:%s
+`, file, section(e.options.Project), section(e.options.Settings))
+	cfg, warnings, err := config.ControllerManager([]byte(text))
+	e.Expect(err).NotTo(HaveOccurred())
+	e.Expect(warnings).To(BeEmpty())
+	e.Expect(cfg.Validate()).To(BeEmpty())
+	cfg.Server.Metrics, cfg.Server.HealthProbes = nil, nil
+	if e.options.Webhooks {
+		e.configureWebhooks(cfg)
+	}
+	if e.options.Configure != nil {
+		e.options.Configure(cfg)
+	}
+	return cfg
+}
+
+// section indents what belongs to a key.
+func section(content string) string {
+	if content == "" {
+		return " {}"
+	}
+	return "\n    " + strings.ReplaceAll(strings.TrimRight(content, "\n"), "\n", "\n    ")
+}
+
+// Start runs the controller anew: nothing is remembered of the last run.
+func (e *Env) Start() {
+	e.T.Helper()
+	ctx, cancel := context.WithCancel(e.Ctx)
+	needs, err := project.Needs(e.Config)
+	e.Expect(err).NotTo(HaveOccurred())
+	needs.SkipNameValidation = true
+	log := e.options.Log
+	if log.GetSink() == nil {
+		log = logr.Discard()
+	}
+	setup := &process.Setup{Program: process.Program{Name: name}, Config: e.Config.Process(), Log: log, Clock: e.options.Clock, WrapTransport: e.Requests.Wrap}
+	clusters, err := setup.Connect(ctx, needs)
+	e.Expect(err).NotTo(HaveOccurred())
+	e.Registry = prometheus.NewRegistry()
+	e.Expect(project.Add(ctx, clusters, e.Config, e.Registry)).To(Succeed())
+	done := make(chan error, 1)
+	go func() { done <- clusters.Start(ctx) }()
+	e.stop = func() {
+		e.unregisterWebhooks()
+		cancel()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			e.T.Errorf("%s ended with: %v", name, err)
+		}
+	}
+	e.registerWebhooks()
+}
+
+// Stop ends the controller; a second call does nothing.
+func (e *Env) Stop() {
+	if e.stop != nil {
+		e.stop()
+		e.stop = nil
+	}
+}
+
+// Restart ends the controller, lets something happen meanwhile, and starts it again.
+func (e *Env) Restart(meanwhile func()) {
+	e.Stop()
+	if meanwhile != nil {
+		meanwhile()
+	}
+	e.Start()
+}
+
+// clear stops the controller and removes all Projects.
+func (e *Env) clear() {
+	e.Stop()
+	ctx := context.Background()
+	list := &corev1beta1.ProjectList{}
+	e.Expect(e.Admin.List(ctx, list)).To(Succeed())
+	for i := range list.Items {
+		p := &list.Items[i]
+		e.Expect(client.IgnoreNotFound(e.Admin.Patch(ctx, p, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))).To(Succeed())
+		e.Expect(client.IgnoreNotFound(e.Admin.Delete(ctx, p))).To(Succeed())
+	}
+}

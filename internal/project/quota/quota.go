@@ -1,0 +1,90 @@
+// Package quota says which ResourceQuota a Project gets.
+package quota
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/espalier-dev/espalier/internal/config"
+)
+
+// Name is that of the ResourceQuota in every project's namespace.
+const Name = "gardener"
+
+// Select returns the quota of the first entry whose selector matches the labels of a Project; nil if none does. An empty
+// selector matches every Project, and so does none at all.
+func Select(entries []config.ProjectQuota, project map[string]string) (*corev1.ResourceQuota, error) {
+	for i, each := range entries {
+		selector := labels.Everything()
+		if each.ProjectSelector != nil {
+			var err error
+			if selector, err = metav1.LabelSelectorAsSelector(each.ProjectSelector); err != nil {
+				return nil, fmt.Errorf("controllers.project.quotas[%d].projectSelector: %w", i, err)
+			}
+		}
+		if selector.Matches(labels.Set(project)) {
+			return each.Config, nil
+		}
+	}
+	return nil, nil
+}
+
+// Desired returns the ResourceQuota of a namespace. Existing is the one that is there, nil if there is none; it is not
+// changed. The limited resources are exactly those of the configuration, with their existing values where they have one,
+// because operators raise and lower them by hand. Labels, annotations and owners that others have added stay; scopes of the
+// configuration are not looked at.
+func Desired(namespace string, existing, configured *corev1.ResourceQuota, owner metav1.OwnerReference) *corev1.ResourceQuota {
+	want := &corev1.ResourceQuota{}
+	if existing != nil {
+		want = existing.DeepCopy()
+	}
+	want.Namespace, want.Name = namespace, Name
+	want.Labels = overlay(want.Labels, configured.Labels)
+	want.Annotations = overlay(want.Annotations, configured.Annotations)
+	want.OwnerReferences = owned(want.OwnerReferences, owner)
+	hard := corev1.ResourceList{}
+	for resource, value := range configured.Spec.Hard {
+		if current, ok := want.Spec.Hard[resource]; ok {
+			value = current
+		}
+		hard[resource] = value.DeepCopy()
+	}
+	want.Spec.Hard = hard
+	return want
+}
+
+// owned puts an owner in the place of the one with its UID, else at the end.
+func owned(owners []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
+	i := slices.IndexFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
+	if i < 0 {
+		return append(owners, owner)
+	}
+	owners[i] = owner
+	return owners
+}
+
+func overlay(base, over map[string]string) map[string]string {
+	if len(over) == 0 {
+		return base
+	}
+	merged := maps.Clone(base)
+	if merged == nil {
+		merged = map[string]string{}
+	}
+	maps.Copy(merged, over)
+	return merged
+}
+
+// Trim is the transform for caches of ResourceQuotas: it drops what Desired neither reads nor changes.
+func Trim(object any) (any, error) {
+	if q, ok := object.(*corev1.ResourceQuota); ok {
+		q.ManagedFields, q.Status = nil, corev1.ResourceQuotaStatus{}
+		q.Spec.Scopes, q.Spec.ScopeSelector = nil, nil
+	}
+	return object, nil
+}

@@ -1,0 +1,61 @@
+package registrations_test
+
+import (
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/espalier-dev/espalier/internal/project/registrations"
+)
+
+// describe says in a line what a webhook is called about, and how.
+func describe(name string, client admissionregistrationv1.WebhookClientConfig, rules []admissionregistrationv1.RuleWithOperations, policy *admissionregistrationv1.FailurePolicyType, effects *admissionregistrationv1.SideEffectClass) string {
+	return fmt.Sprintf("%s: %v of %v in %v %v at %s/%s%s, %s, %s", name, rules[0].Operations, rules[0].Resources, rules[0].APIGroups, rules[0].APIVersions,
+		client.Service.Namespace, client.Service.Name, *client.Service.Path, *policy, *effects)
+}
+
+func TestShipped(t *testing.T) {
+	g := NewWithT(t)
+	shipped := registrations.Shipped()
+	g.Expect(shipped).To(HaveLen(2))
+	mutating, ok := shipped[0].(*admissionregistrationv1.MutatingWebhookConfiguration)
+	g.Expect(ok).To(BeTrue())
+	validating, ok := shipped[1].(*admissionregistrationv1.ValidatingWebhookConfiguration)
+	g.Expect(ok).To(BeTrue())
+	var all []string
+	for _, w := range mutating.Webhooks {
+		all = append(all, describe(w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.SideEffects))
+	}
+	for _, w := range validating.Webhooks {
+		all = append(all, describe(w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.SideEffects))
+	}
+	const (
+		written = ".project-controller.espalier.dev: [CREATE UPDATE] of [projects] in [core.gardener.cloud] [v1beta1] at espalier-system/espalier-project-controller"
+		fail    = ", Fail, None"
+	)
+	g.Expect(all).To(Equal([]string{
+		"normalization" + written + "/webhooks/normalize-project" + fail,
+		"ownership" + written + "/webhooks/default-project-owner" + fail,
+		"validation" + written + "/webhooks/validate-project" + fail,
+		"namespace-use" + written + "/webhooks/validate-project-namespace" + fail,
+		"permission" + written + "/webhooks/validate-project-permission" + fail,
+		"creator-limit.project-controller.espalier.dev: [CREATE] of [projects] in [core.gardener.cloud] [v1beta1] at espalier-system/espalier-project-controller/webhooks/validate-project-creator" + fail,
+		"deletion-confirmation.project-controller.espalier.dev: [DELETE] of [projects] in [core.gardener.cloud] [v1beta1] at espalier-system/espalier-project-controller/webhooks/validate-project-deletion" + fail,
+		"validate-namespace-deletion.gardener.cloud: [DELETE] of [namespaces] in [] [v1] at espalier-system/espalier-project-controller/webhooks/validate-namespace-deletion" + fail,
+	}))
+	last := validating.Webhooks[len(validating.Webhooks)-1]
+	g.Expect(last.NamespaceSelector.MatchLabels).To(Equal(map[string]string{"gardener.cloud/role": "project"}))
+	g.Expect(*last.TimeoutSeconds).To(Equal(int32(10)))
+}
+
+func TestAURLIsUsedInsteadOfTheService(t *testing.T) {
+	g := NewWithT(t)
+	built := registrations.Configurations(registrations.Own{Name: "own", Namespace: "ns", ServiceName: "service", URL: "https://10.0.0.1:9443"})([]byte("authority"))
+	mutating, ok := built[0].(*admissionregistrationv1.MutatingWebhookConfiguration)
+	g.Expect(ok).To(BeTrue())
+	g.Expect(mutating.Name).To(Equal("own"))
+	g.Expect(*mutating.Webhooks[0].ClientConfig.URL).To(Equal("https://10.0.0.1:9443/webhooks/normalize-project"))
+	g.Expect(string(mutating.Webhooks[0].ClientConfig.CABundle)).To(Equal("authority"))
+}

@@ -1,0 +1,89 @@
+package roles
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+)
+
+// Desired returns all RBAC objects that a Project with these members and this namespace must have: first the standard ones,
+// in an order that never changes, then those of extensions, sorted. Roles of extensions that cannot exist are left out;
+// there is an error for each.
+func Desired(p *corev1beta1.Project, members []corev1beta1.ProjectMember, namespace string) ([]client.Object, []error) {
+	who := collect(p.Spec.Owner, members)
+	get := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{namespace}, Verbs: []string{"get"}}
+	project := func(verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{corev1beta1.GroupName}, Resources: []string{"projects"}, ResourceNames: []string{p.Name}, Verbs: verbs}
+	}
+	var objects []client.Object
+	for _, each := range []struct {
+		prefix   string
+		subjects []rbacv1.Subject
+		rules    []rbacv1.PolicyRule
+	}{
+		{adminPrefix, who.admins.subjects, []rbacv1.PolicyRule{get, project("get", "patch", "manage-members", "update", "delete")}},
+		{managerPrefix, who.managers.subjects, []rbacv1.PolicyRule{project("get", "manage-members", "patch", "update")}},
+		{memberPrefix, who.members.subjects, []rbacv1.PolicyRule{get, project("get", "patch", "update", "delete")}},
+		{viewerPrefix, who.viewers.subjects, []rbacv1.PolicyRule{get, project("get")}},
+	} {
+		meta := objectMeta(p, "", each.prefix+p.Name, nil)
+		objects = append(objects,
+			&rbacv1.ClusterRole{ObjectMeta: meta, Rules: each.rules},
+			&rbacv1.ClusterRoleBinding{ObjectMeta: *meta.DeepCopy(), RoleRef: refer(meta.Name), Subjects: each.subjects},
+		)
+	}
+	objects = append(objects,
+		roleBinding(p, namespace, memberName, nil, who.members.subjects),
+		roleBinding(p, namespace, viewerName, nil, who.viewers.subjects),
+		roleBinding(p, namespace, serviceAccountName, nil, who.serviceAccountManagers.subjects),
+	)
+	extensions, refused := desiredExtensions(p, who, namespace)
+	return append(objects, extensions...), refused
+}
+
+func desiredExtensions(p *corev1beta1.Project, who *sets, namespace string) (objects []client.Object, refused []error) {
+	for _, extension := range who.extensionNames() {
+		if err := checkExtension(extension); err != nil {
+			refused = append(refused, err)
+			continue
+		}
+		name := extensionName(p.Name, extension)
+		objects = append(objects,
+			&rbacv1.ClusterRole{
+				ObjectMeta: objectMeta(p, "", name, ExtensionLabels(p.Name)),
+				AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{
+					MatchLabels: map[string]string{corev1beta1.LabelAggregateToExtensionRole: extension},
+				}}},
+			},
+			roleBinding(p, namespace, name, ExtensionLabels(p.Name), who.extensions[extension].subjects),
+		)
+	}
+	return objects, refused
+}
+
+func roleBinding(p *corev1beta1.Project, namespace, name string, labels map[string]string, subjects []rbacv1.Subject) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{ObjectMeta: objectMeta(p, namespace, name, labels), RoleRef: refer(name), Subjects: subjects}
+}
+
+func refer(clusterRole string) rbacv1.RoleRef {
+	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole}
+}
+
+// objectMeta makes the Project the controller, in a way that does not hold up its deletion.
+func objectMeta(p *corev1beta1.Project, namespace, name string, labels map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: namespace, Name: name, Labels: labels,
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: projectKind, Name: p.Name, UID: p.UID,
+			Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
+		}},
+	}
+}
+
+// ExtensionLabels are on the ClusterRoles and RoleBindings of the extension roles of a Project.
+func ExtensionLabels(project string) map[string]string {
+	return map[string]string{corev1beta1.LabelRole: corev1beta1.RoleExtensionProject, corev1beta1.LabelProjectName: project}
+}

@@ -1,0 +1,41 @@
+package roles
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
+)
+
+// Beginnings of the names of ClusterRoles and their bindings; the name of the Project follows. The names of RoleBindings,
+// and of the static ClusterRoles that they refer to, end before the colon.
+const (
+	adminPrefix   = "gardener.cloud:system:project:"
+	managerPrefix = "gardener.cloud:system:project-uam:"
+	memberPrefix  = "gardener.cloud:system:project-member:"
+	viewerPrefix  = "gardener.cloud:system:project-viewer:"
+
+	memberName         = "gardener.cloud:system:project-member"
+	viewerName         = "gardener.cloud:system:project-viewer"
+	serviceAccountName = "gardener.cloud:system:project-serviceaccountmanager"
+)
+
+func extensionName(project, extension string) string {
+	return "gardener.cloud:extension:project:" + project + ":" + extension
+}
+
+// checkExtension returns an error if the name of an extension's role cannot be the value of a label, which it is in the
+// selector of the role, or not part of the name of an object.
+func checkExtension(extension string) error {
+	if extension == "" {
+		return fmt.Errorf("role %q names no extension", corev1beta1.ProjectMemberExtensionPrefix)
+	}
+	if faults := validation.IsValidLabelValue(extension); len(faults) > 0 {
+		role := corev1beta1.ProjectMemberExtensionPrefix + extension
+		return fmt.Errorf("role %q is impossible, because the name of the extension must be a label value: %s", excerpt.Quoted(role), strings.Join(faults, "; "))
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package served
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+)
+
+// State says whether a kind is served.
+type State string
+
+const (
+	// Served means that the API server has objects of the kind, and that the cache holds them.
+	Served State = "served"
+	// Absent means that the API server certainly has no objects of the kind.
+	Absent State = "absent"
+	// Unknown means that there may be objects which nobody sees now.
+	Unknown State = "unknown"
+)
+
+// Finding is what is known of a kind.
+type Finding struct {
+	State State
+	// Why says what is in the way. It is empty while the process is finding out, and nothing has gone wrong so far.
+	Why string
+}
+
+func unknown(format string, args ...any) Finding {
+	return Finding{State: Unknown, Why: fmt.Sprintf(format, args...)}
+}
+
+// service is an APIService of the group.
+type service struct {
+	name, version string
+	uid           types.UID
+	// backed tells that another server than the API server itself serves this version.
+	backed, available bool
+	message           string
+}
+
+// facts are what the API server has said of the group.
+type facts struct {
+	services []service
+	// definitions are the CustomResourceDefinitions that there are, by name.
+	definitions map[string]types.UID
+	// listed are the kinds that discovery of the group's version has named.
+	listed map[Kind]bool
+	// projects tells that discovery has named Projects.
+	projects bool
+}
+
+// judge returns what the facts say of a kind, and who serves it: a kind that is served by somebody else has other objects.
+func judge(f facts, kind Kind) (Finding, types.UID) {
+	own, others := service{}, false
+	for _, each := range f.services {
+		switch {
+		case each.backed && !each.available:
+			return unknown("APIService %s is not available: %s", each.name, each.message), ""
+		case each.version == corev1beta1.SchemeGroupVersion.Version:
+			own = each
+		case each.backed:
+			others = true
+		}
+	}
+	if own.backed {
+		return judgeAggregated(f, kind), own.uid
+	}
+	uid, defined := f.definitions[kind.definition()]
+	switch listed := f.listed[kind]; {
+	case listed && defined:
+		return Finding{State: Served}, uid
+	case listed:
+		return unknown("%s are listed, but have no CustomResourceDefinition", kind.Resource().Resource), ""
+	case defined:
+		return unknown("CustomResourceDefinition %s is there, but %s does not list its kind", kind.definition(), corev1beta1.SchemeGroupVersion), ""
+	case others:
+		return unknown("another version of %s may serve the kind", corev1beta1.GroupName), ""
+	default:
+		return Finding{State: Absent}, ""
+	}
+}
+
+// judgeAggregated believes a server of its own that it has no such kind only if it has Projects: without them it is not yet,
+// or no longer, what it should be.
+func judgeAggregated(f facts, kind Kind) Finding {
+	switch {
+	case f.listed[kind]:
+		return Finding{State: Served}
+	case f.projects:
+		return Finding{State: Absent}
+	default:
+		return unknown("the server of %s lists no Projects", corev1beta1.SchemeGroupVersion)
+	}
+}

@@ -1,0 +1,45 @@
+package served
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestJudge(t *testing.T) {
+	local := service{name: "v1beta1.core.gardener.cloud", version: "v1beta1", uid: "local", available: true}
+	aggregated := service{name: "v1beta1.core.gardener.cloud", version: "v1beta1", uid: "remote", backed: true, available: true}
+	down := service{name: "v1beta1.core.gardener.cloud", version: "v1beta1", uid: "remote", backed: true, message: "no endpoints"}
+	defined := map[string]types.UID{"shoots.core.gardener.cloud": "crd"}
+	for name, tc := range map[string]struct {
+		facts facts
+		want  Finding
+		by    types.UID
+	}{
+		"a CRD":                          {facts: facts{services: []service{local}, definitions: defined, listed: map[Kind]bool{Shoot: true}}, want: Finding{State: "served"}, by: "crd"},
+		"no CRD":                         {facts: facts{services: []service{local}, projects: true}, want: Finding{State: "absent"}},
+		"nothing at all":                 {want: Finding{State: "absent"}},
+		"a CRD that is not served yet":   {facts: facts{services: []service{local}, definitions: defined}, want: Finding{"unknown", "CustomResourceDefinition shoots.core.gardener.cloud is there, but core.gardener.cloud/v1beta1 does not list its kind"}},
+		"a CRD that was just deleted":    {facts: facts{services: []service{local}, listed: map[Kind]bool{Shoot: true}}, want: Finding{"unknown", "shoots are listed, but have no CustomResourceDefinition"}},
+		"an aggregated API":              {facts: facts{services: []service{aggregated}, listed: map[Kind]bool{Shoot: true}, projects: true}, want: Finding{State: "served"}, by: "remote"},
+		"an aggregated API without it":   {facts: facts{services: []service{aggregated}, projects: true}, want: Finding{State: "absent"}, by: "remote"},
+		"an aggregated API with nothing": {facts: facts{services: []service{aggregated}}, want: Finding{"unknown", "the server of core.gardener.cloud/v1beta1 lists no Projects"}, by: "remote"},
+		"an aggregated API that is down": {facts: facts{services: []service{down}, definitions: defined, listed: map[Kind]bool{Shoot: true}, projects: true}, want: Finding{"unknown", "APIService v1beta1.core.gardener.cloud is not available: no endpoints"}},
+		"another version that is down": {
+			facts: facts{services: []service{local, {name: "v1.core.gardener.cloud", version: "v1", backed: true, message: "gone"}}, definitions: defined, listed: map[Kind]bool{Shoot: true}},
+			want:  Finding{"unknown", "APIService v1.core.gardener.cloud is not available: gone"},
+		},
+		"another version of somebody else": {
+			facts: facts{services: []service{local, {name: "v1.core.gardener.cloud", version: "v1", backed: true, available: true}}},
+			want:  Finding{"unknown", "another version of core.gardener.cloud may serve the kind"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			finding, by := judge(tc.facts, Shoot)
+			g.Expect(finding).To(Equal(tc.want))
+			g.Expect(by).To(Equal(tc.by))
+		})
+	}
+}

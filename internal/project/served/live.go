@@ -1,0 +1,33 @@
+package served
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Any asks the API server, not a cache, whether there is an object of a kind in a namespace. No error and false where the
+// kind is certainly not served; an error where nobody can tell.
+func (t *Tracker) Any(ctx context.Context, kind Kind, namespace string) (bool, error) {
+	found, err := t.AnyOf(ctx, kind.Resource(), namespace)
+	if apierrors.IsNotFound(err) && t.certainlyAbsent(kind) {
+		return false, nil
+	}
+	return found, err
+}
+
+// AnyOf asks the API server whether there is an object of a resource in a namespace.
+func (t *Tracker) AnyOf(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error) {
+	list, err := t.metadata.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return false, fmt.Errorf("list %s in namespace %q: %w", resource.GroupResource(), namespace, err)
+	}
+	return len(list.Items) > 0, nil
+}
+
+func (t *Tracker) certainlyAbsent(kind Kind) bool {
+	return t.Finding(kind).State == Absent
+}

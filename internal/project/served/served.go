@@ -1,0 +1,160 @@
+// Package served knows which of the kinds that count as use of a project the API server serves, and holds their objects.
+//
+// A kind is served, absent, or nobody can tell. Somebody who asks gets "absent" only if the API server has answered and
+// nobody else could serve the kind: an API that is down, a missing right or a watch that has broken never looks as if
+// there were no objects. Nothing of this keeps the process from starting or becoming ready. APIServices and
+// CustomResourceDefinitions are watched as metadata; only when one of the group changes the API server is asked what it
+// serves. The watch of a kind begins when it is served, and ends when it is not.
+package served
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/espalier-dev/espalier/internal/process"
+)
+
+// Options are what a Tracker works with.
+type Options struct {
+	// Clusters are the connections of the process.
+	Clusters *process.Clusters
+	// Registry takes the metrics; nil for none.
+	Registry prometheus.Registerer
+}
+
+// Tracker knows which kinds are served, and hands out their objects and events. Objects are watched by the leader only;
+// what is served all replicas know.
+type Tracker struct {
+	options   Options
+	discovery discovery.DiscoveryInterfaceWithContext
+	dynamic   dynamic.Interface
+	metadata  metadata.Interface
+	typed     rest.Interface
+	metrics   *metrics
+
+	services, definitions *watch
+	wake                  chan struct{}
+	handlers              map[Kind][]toolscache.ResourceEventHandler // not changed after the start
+	onChange              []func()                                   // not changed after the start
+
+	mu       sync.Mutex // guards what follows; a restart finds everything out anew
+	judged   map[Kind]Finding
+	servedBy map[Kind]types.UID
+	followed map[Kind]*watch
+	// changes counts what has happened to the group; judged is about the first so many of them.
+	changes, considered int
+	leading             bool
+}
+
+var _ manager.LeaderElectionRunnable = &Tracker{}
+
+// New returns a Tracker that the manager of the clusters runs.
+func New(o Options) (*Tracker, error) {
+	t := &Tracker{
+		options: o, metrics: newMetrics(o.Registry), wake: make(chan struct{}, 1), handlers: map[Kind][]toolscache.ResourceEventHandler{},
+		judged: map[Kind]Finding{}, servedBy: map[Kind]types.UID{}, followed: map[Kind]*watch{}, changes: 1,
+	}
+	if err := t.connect(); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(t.watchGroup(), o.Clusters.Source.Add(t), o.Clusters.Source.Add(leader{t})); err != nil {
+		return nil, fmt.Errorf("watch what is served: %w", err)
+	}
+	t.showMetrics()
+	return t, nil
+}
+
+// Finding says what is known of a kind now.
+func (t *Tracker) Finding(kind Kind) Finding {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.finding(kind)
+}
+
+// finding is Finding for who holds the lock.
+func (t *Tracker) finding(kind Kind) Finding {
+	judged, ok := t.judged[kind]
+	if kind == Secret {
+		judged, ok = Finding{State: Served}, true
+	}
+	switch {
+	case !ok, kind != Secret && judged.State != Unknown && t.considered != t.changes:
+		return Finding{State: Unknown}
+	case judged.State != Served:
+		return judged
+	}
+	following := t.followed[kind]
+	if following == nil {
+		return Finding{State: Unknown}
+	}
+	if err := following.failure(); err != nil {
+		return unknown("cannot follow %s: %v", kind.Resource().Resource, err)
+	}
+	if !following.HasSynced() {
+		return Finding{State: Unknown}
+	}
+	return Finding{State: Served}
+}
+
+// Objects returns what the cache has of a kind by one of its indexes; nothing unless the kind is served. What it returns
+// must not be changed, and has only the fields that this package keeps: identity, times, generation, the labels
+// gardener.cloud/role and reference.gardener.cloud/secretbinding, owners that are Shoots, and of Shoots and SecretBindings
+// what they refer to. Secrets that are of no use to anybody who reads them here are missing.
+func (t *Tracker) Objects(kind Kind, index, key string) []any {
+	t.mu.Lock()
+	following := t.followed[kind]
+	t.mu.Unlock()
+	if following == nil {
+		return nil
+	}
+	found, err := following.GetIndexer().ByIndex(index, key)
+	if err != nil {
+		return nil // there is no such index, which tests find out
+	}
+	return found
+}
+
+// Handle makes a handler get the events of a kind whenever it is served. To be called before the manager is started.
+func (t *Tracker) Handle(kind Kind, handler toolscache.ResourceEventHandler) {
+	t.handlers[kind] = append(t.handlers[kind], handler)
+}
+
+// OnChange makes f be called each time after a Finding may have changed. To be called before the manager is started. f must
+// not block.
+func (t *Tracker) OnChange(f func()) { t.onChange = append(t.onChange, f) }
+
+// OnShootDeleted makes f be called with the namespace of each Shoot that is deleted. To be called before the manager is started.
+func (t *Tracker) OnShootDeleted(f func(namespace string)) {
+	t.Handle(Shoot, toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) {
+		if shoot := Deleted(object); shoot != nil {
+			f(shoot.GetNamespace())
+		}
+	}})
+}
+
+// Deleted returns the object that a handler of deletions was called with; nil if there is none.
+func Deleted(object any) metav1.Object {
+	if missed, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		object = missed.Obj
+	}
+	found, _ := object.(metav1.Object)
+	return found
+}
+
+// AnyShoot asks the API server, not a cache, whether there is a Shoot in a namespace. No error and false where Shoots are
+// certainly not served; an error where nobody can tell.
+func (t *Tracker) AnyShoot(ctx context.Context, namespace string) (bool, error) {
+	return t.Any(ctx, Shoot, namespace)
+}

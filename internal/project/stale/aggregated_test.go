@@ -1,0 +1,162 @@
+package stale_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/projecttest"
+	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// recovery is how long an API server may take to notice that another one is back.
+const recovery = 90 * time.Second
+
+// extension is another API server that serves the group for the first: what it is asked it asks the second server of the
+// test run, as an administrator, because the first has asked already whether the user may.
+type extension struct {
+	*httptest.Server
+	down atomic.Bool
+}
+
+func newExtension(s *scene, behind *rest.Config) *extension {
+	s.T.Helper()
+	target, err := url.Parse(behind.Host)
+	s.Expect(err).NotTo(HaveOccurred())
+	transport, err := rest.TransportFor(behind)
+	s.Expect(err).NotTo(HaveOccurred())
+	e := &extension{}
+	proxy := &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Header.Del("Authorization")
+		},
+	}
+	e.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if e.down.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	s.T.Cleanup(e.Close)
+	return e
+}
+
+func (e *extension) stop() {
+	e.down.Store(true)
+	e.CloseClientConnections()
+}
+
+func groupService() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion("apiregistration.k8s.io/v1")
+	object.SetKind("APIService")
+	object.SetName("v1beta1.core.gardener.cloud")
+	return object
+}
+
+// aggregate makes the extension serve the group instead of CRDs, until the test ends.
+func (s *scene) aggregate(e *extension) {
+	s.T.Helper()
+	s.RemoveCRD("projects")
+	at, err := url.Parse(e.URL)
+	s.Expect(err).NotTo(HaveOccurred())
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "extension"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
+	}
+	s.Expect(s.Admin.Create(s.Ctx, service)).To(Succeed())
+	var port int64
+	_, err = fmt.Sscan(at.Port(), &port)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Eventually(func() error {
+		registered := groupService()
+		registered.Object["spec"] = map[string]any{
+			"group": "core.gardener.cloud", "version": "v1beta1", "groupPriorityMinimum": int64(1000), "versionPriority": int64(10),
+			"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": s.Namespace, "name": "extension", "port": port},
+		}
+		return s.Admin.Create(s.Ctx, registered)
+	}).Should(Succeed())
+	s.T.Cleanup(func() {
+		s.Stop()
+		ctx := context.Background()
+		s.Expect(s.Admin.Delete(ctx, groupService())).To(Succeed())
+		_, err := binary.Install(ctx, s.Admin, "deploy/project-controller/crds/core.gardener.cloud_projects.yaml")
+		s.Expect(err).NotTo(HaveOccurred())
+		s.Eventually(func() error { return s.Admin.List(ctx, &corev1beta1.ProjectList{}) }).Should(Succeed())
+	})
+	s.available("True")
+}
+
+// available waits until the API server takes the extension for up or down. Each look makes it look too.
+func (s *scene) available(status string) {
+	s.T.Helper()
+	s.Eventually(func() string {
+		found := groupService()
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"looked":"%d"}}}`, time.Now().UnixNano())
+		s.Expect(s.Admin.Patch(s.Ctx, found, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+		conditions, _, _ := unstructured.NestedSlice(found.Object, "status", "conditions")
+		for _, each := range conditions {
+			if condition, ok := each.(map[string]any); ok && condition["type"] == "Available" {
+				return fmt.Sprint(condition["status"])
+			}
+		}
+		return ""
+	}, recovery, 500*time.Millisecond).Should(Equal(status))
+}
+
+// An aggregated API serves the kinds. While it is down no project looks unused, however much time goes by.
+func TestAnOutageOfAnAggregatedAPIMarksAndDeletesNothing(t *testing.T) {
+	s := newScene(t, projecttest.Options{Stopped: true, CRDs: []string{}, Project: "staleSyncPeriod: 1s"})
+	servers, err := local.ForTests()
+	s.Expect(err).NotTo(HaveOccurred())
+	behind, err := client.New(servers.Target.Config, client.Options{Scheme: s.Admin.Scheme()})
+	s.Expect(err).NotTo(HaveOccurred())
+	_, err = binary.Install(s.Ctx, behind, "deploy/project-controller/crds/*.yaml")
+	s.Expect(err).NotTo(HaveOccurred())
+	e := newExtension(s, servers.Target.Config)
+	s.aggregate(e)
+	s.Start()
+
+	p := s.project()
+	s.Eventually(func() corev1beta1.ProjectPhase { return s.Get(p).Status.Phase }).Should(BeEquivalentTo("Ready"))
+	s.Expect(behind.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: *p.Spec.Namespace}})).To(Succeed())
+	shoot := s.create("Shoot", *p.Spec.Namespace, "s", nil)
+	s.age(p, 40*day)
+	s.Eventually(func() string { s.status(p, 0, 0, 0); return s.pass(p) }).Should(Equal("used by Shoot"))
+
+	e.stop()
+	s.available("False")
+	s.Expect(behind.Delete(s.Ctx, shoot)).To(Succeed()) // nobody sees it
+	s.age(p, 1000*day)
+	s.Eventually(func() string { return s.verdicts.of(p).text }).Should(Equal("undecided"))
+	seen := s.verdicts.of(p).count
+	s.Eventually(func() int { return s.verdicts.of(p).count }).Should(BeNumerically(">", seen+1))
+	s.Expect(s.verdicts.of(p).text).To(Equal("undecided"))
+	found := &corev1beta1.Project{}
+	s.Expect(behind.Get(s.Ctx, client.ObjectKeyFromObject(p), found)).To(Succeed())
+	s.Expect(found.DeletionTimestamp).To(BeNil())
+	s.Expect(found.Status.StaleSinceTimestamp).To(BeNil())
+
+	e.down.Store(false)
+	s.available("True")
+	s.Eventually(func() *metav1.Time { return s.Get(p).Status.StaleSinceTimestamp }, recovery).ShouldNot(BeNil())
+	s.Expect(s.deleted(p)).To(BeFalse())
+}

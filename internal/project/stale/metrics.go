@@ -1,0 +1,77 @@
+package stale
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+)
+
+// countTimeout bounds one count. The cache answers at once, or is not filled yet.
+const countTimeout = time.Second
+
+// Metrics are what can be seen of stale projects from outside.
+type Metrics struct{ wouldDelete prometheus.Counter }
+
+// NewMetrics registers the metrics; those about Projects are counted, when they are read, from the cache.
+func NewMetrics(registry prometheus.Registerer, cached client.Reader, passive clock.PassiveClock, undecided func() int) *Metrics {
+	m := &Metrics{wouldDelete: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "espalier_project_would_delete_total",
+		Help: "Projects that would have been deleted, were that not only rehearsed.",
+	})}
+	registry.MustRegister(m.wouldDelete,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "espalier_project_undecided",
+			Help: "Projects of which nobody can tell now whether they are used.",
+		}, func() float64 { return float64(undecided()) }),
+		&counted{
+			cached: cached, clock: passive,
+			stale:     prometheus.NewDesc("espalier_project_stale", "Projects that are marked as stale.", nil, nil),
+			remaining: prometheus.NewDesc("espalier_project_days_to_deletion", "Days until the first of the stale projects that have a date for it may be deleted.", nil, nil),
+		})
+	return m
+}
+
+// counted looks at all Projects when it is asked.
+type counted struct {
+	cached           client.Reader
+	clock            clock.PassiveClock
+	stale, remaining *prometheus.Desc
+}
+
+var _ prometheus.Collector = &counted{}
+
+// Describe implements prometheus.Collector.
+func (c *counted) Describe(out chan<- *prometheus.Desc) {
+	out <- c.stale
+	out <- c.remaining
+}
+
+// Collect implements prometheus.Collector. It says nothing while the cache is not filled, and no date where there is none.
+func (c *counted) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+	defer cancel()
+	projects := &corev1beta1.ProjectList{}
+	if c.cached.List(ctx, projects, client.UnsafeDisableDeepCopy) != nil {
+		return
+	}
+	stale, first := 0, time.Time{}
+	for i := range projects.Items {
+		status := &projects.Items[i].Status
+		if status.StaleSinceTimestamp == nil || projects.Items[i].DeletionTimestamp != nil {
+			continue
+		}
+		stale++
+		if date := status.StaleAutoDeleteTimestamp; date != nil && (first.IsZero() || date.Time.Before(first)) {
+			first = date.Time
+		}
+	}
+	out <- prometheus.MustNewConstMetric(c.stale, prometheus.GaugeValue, float64(stale))
+	if !first.IsZero() {
+		out <- prometheus.MustNewConstMetric(c.remaining, prometheus.GaugeValue, first.Sub(c.clock.Now()).Hours()/24)
+	}
+}

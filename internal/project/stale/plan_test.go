@@ -1,0 +1,104 @@
+package stale
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/internal/project/usage"
+)
+
+const day = 24 * time.Hour
+
+// born is when the project of all cases was created; ages count from it.
+func born() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+func at(age time.Duration) time.Time       { return born().Add(age) }
+func stamp(age time.Duration) *metav1.Time { return &metav1.Time{Time: at(age)} }
+
+// aged is a project of some age that nobody uses.
+func aged(age time.Duration, change ...func(*facts)) facts {
+	f := facts{now: at(age), created: born()}
+	for _, each := range change {
+		each(&f)
+	}
+	return f
+}
+
+func marked(since time.Duration) func(*facts) { return func(f *facts) { f.staleSince = stamp(since) } }
+func dated(date time.Duration) func(*facts)   { return func(f *facts) { f.autoDelete = stamp(date) } }
+func active(age time.Duration) func(*facts)   { return func(f *facts) { f.lastActivity = stamp(age) } }
+func used(v usage.Verdict) func(*facts)       { return func(f *facts) { f.use = v } }
+func exempted(f *facts)                       { f.skip = true }
+
+// rules are the defaults, without forecast.
+func rules(change ...func(*Rules)) Rules {
+	r := Rules{MinimumLifetime: 30 * day, GracePeriod: 14 * day, Expiration: 90 * day, SyncPeriod: 12 * time.Hour, Deletion: Delete}
+	for _, each := range change {
+		each(&r)
+	}
+	return r
+}
+
+func forecasting(r *Rules) { r.Forecast = 7 * day }
+
+func TestJudge(t *testing.T) {
+	const sync = 12 * time.Hour
+	for name, tc := range map[string]struct {
+		rules Rules
+		facts facts
+		want  plan
+	}{
+		"exempted, whatever else":          {rules(), aged(200*day, marked(30*day), exempted), plan{row: "exempted", next: sync}},
+		"a second too young":               {rules(), aged(30*day-time.Second, marked(day)), plan{row: "young", next: sync}},
+		"exactly old enough":               {rules(), aged(30 * day), plan{row: "unused", staleSince: stamp(30 * day), next: sync}},
+		"active a second too recently":     {rules(), aged(40*day-time.Second, active(10*day), marked(35*day)), plan{row: "active", next: sync}},
+		"active just long ago":             {rules(), aged(40*day, active(10*day)), plan{row: "unused", staleSince: stamp(40 * day), next: sync}},
+		"used":                             {rules(), aged(40*day, marked(35*day), used(usage.Verdict{By: "Shoot"})), plan{row: "used by Shoot", next: sync}},
+		"nobody can tell":                  {rules(), aged(200*day, marked(30*day), dated(120*day), used(usage.Verdict{Undecided: true})), plan{row: "undecided", hold: true, next: sync}},
+		"young, and nobody can tell":       {rules(), aged(day, marked(day), used(usage.Verdict{Undecided: true})), plan{row: "young", next: sync}},
+		"marked in parts of a second":      {rules(), aged(40*day + time.Millisecond), plan{row: "unused", staleSince: stamp(40 * day), next: sync}},
+		"a second left of the grace":       {rules(), aged(44*day-time.Second, marked(30*day)), plan{row: "unused", staleSince: stamp(30 * day), next: sync}},
+		"grace exactly over":               {rules(), aged(44*day, marked(30*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), next: sync}},
+		"a longer grace unsets the date":   {rules(func(r *Rules) { r.GracePeriod = 16 * day }), aged(45*day, marked(30*day), dated(120*day)), plan{row: "unused", staleSince: stamp(30 * day), next: sync}},
+		"a later date wins":                {rules(func(r *Rules) { r.Expiration = 100 * day }), aged(45*day, marked(30*day), dated(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(130 * day), next: sync}},
+		"an earlier date does not":         {rules(func(r *Rules) { r.Expiration = 20 * day }), aged(45*day, marked(30*day), dated(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), next: sync}},
+		"a second before the date":         {rules(), aged(120*day-time.Second, marked(30*day), dated(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), next: sync}},
+		"the date has come":                {rules(), aged(120*day, marked(30*day), dated(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), due: true, next: sync}},
+		"no periods at all":                {Rules{SyncPeriod: sync, Deletion: Delete}, aged(0), plan{row: "unused", staleSince: stamp(0), autoDelete: stamp(0), due: true, next: sync}},
+		"expired before the grace is over": {rules(func(r *Rules) { r.Expiration = day }), aged(44*day, marked(30*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(31 * day), due: true, next: sync}},
+		"deletion is off":                  {rules(func(r *Rules) { r.Deletion = Off }, forecasting), aged(120*day, marked(30*day), dated(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), next: sync}},
+		"no Shoots are served":             {rules(forecasting), aged(120*day, marked(30*day), dated(120*day), used(usage.Verdict{WithoutShoots: true})), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), next: sync}},
+		"no Shoots, and that is fine":      {rules(func(r *Rules) { r.WithoutShoots = true }), aged(120*day, marked(30*day), dated(120*day), used(usage.Verdict{WithoutShoots: true})), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), due: true, next: sync}},
+		"a rehearsal":                      {rules(func(r *Rules) { r.Deletion = DryRun }), aged(120*day, marked(30*day), dated(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), due: true, next: sync}},
+		"long before anything happens":     {rules(forecasting), aged(20 * day), plan{row: "young", next: sync}},
+		"shortly before it is to be told":  {rules(forecasting), aged(23*day - time.Hour), plan{row: "young", next: time.Hour}},
+		"soon stale":                       {rules(forecasting), aged(23 * day), plan{row: "young", news: []news{{ReasonStaleForecast, at(30 * day)}}, next: sync}},
+		"soon stale, but used":             {rules(forecasting), aged(23*day, used(usage.Verdict{By: "Plant"})), plan{row: "young", next: sync}},
+		"soon stale after activity":        {rules(forecasting), aged(35*day, active(10*day)), plan{row: "active", news: []news{{ReasonStaleForecast, at(40 * day)}}, next: sync}},
+		"soon deleted":                     {rules(forecasting), aged(113*day, marked(30*day), dated(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), news: []news{{ReasonDeletionForecast, at(120 * day)}}, next: sync}},
+		"soon deleted, in a rehearsal":     {rules(forecasting, func(r *Rules) { r.Deletion = DryRun }), aged(113*day, marked(30*day), dated(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), next: sync}},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.rules.judge(tc.facts)).To(Equal(tc.want)) })
+	}
+}
+
+func TestUseIsAskedForOnlyWhereItMatters(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rules Rules
+		facts facts
+		want  bool
+	}{
+		"young":                  {rules(), aged(29 * day), false},
+		"old":                    {rules(), aged(30 * day), true},
+		"exempted":               {rules(), aged(30*day, exempted), false},
+		"active":                 {rules(), aged(60*day, active(31*day)), false},
+		"young, and to be told":  {rules(forecasting), aged(23 * day), true},
+		"too young to be told":   {rules(forecasting), aged(23*day - time.Second), false},
+		"active, and to be told": {rules(forecasting), aged(60*day, active(37*day)), true},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.rules.asksForUse(tc.facts)).To(Equal(tc.want)) })
+	}
+}

@@ -1,0 +1,169 @@
+// Package stale finds projects that nobody uses, marks them, and deletes them when they stay unused.
+//
+// It watches Projects and Namespaces, and goes by the caches of package served; all in the garden cluster. It writes two
+// fields of the status of a Project, field by field. Before it deletes a Project it asks the API server itself: for the
+// Project, its namespace and what would count as use, because a cache may lag; then it confirms the deletion in an
+// annotation and deletes exactly the object that it has read. Whatever goes wrong on the way, nothing is deleted, and
+// where nobody can tell whether a project is used, its status stays as it is. Every step can be the last: the status, the
+// annotation and the Events are all that is remembered, and the next pass goes on from them.
+package stale
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/served"
+	"github.com/espalier-dev/espalier/internal/project/trigger"
+	"github.com/espalier-dev/espalier/internal/project/usage"
+)
+
+// Projects are watched, marked, and read again before they are deleted.
+// +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects,verbs=get;list;watch;patch;delete,roleName=espalier-project-controller-source
+// +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects/status,verbs=patch,roleName=espalier-project-controller-source
+// Namespaces say whether they are exempted.
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch,roleName=espalier-project-controller-source
+
+// Reconciler judges Projects.
+type Reconciler struct {
+	// Client reads from the caches and writes.
+	Client client.Client
+	// Live reads from the API server.
+	Live client.Reader
+	// Served has what counts as use.
+	Served  *served.Tracker
+	Rules   Rules
+	Clock   clock.PassiveClock
+	Events  *Events
+	Metrics *Metrics
+
+	held  held
+	again trigger.Trigger
+}
+
+// Reconcile looks at one Project.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	project := &corev1beta1.Project{}
+	if err := r.Client.Get(ctx, request.NamespacedName, project); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.held.drop(request.Name)
+			r.Events.forget(request.Name)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	logger := log.FromContext(ctx).V(1).WithValues("resourceVersion", project.ResourceVersion)
+	if project.DeletionTimestamp != nil || ptr.Deref(project.Spec.Namespace, "") == "" {
+		r.held.drop(request.Name)
+		logger.Info("Judged project", "verdict", "not to be judged")
+		return ctrl.Result{RequeueAfter: r.Rules.SyncPeriod}, nil
+	}
+	f, err := r.gather(ctx, r.Client, project)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	p := r.Rules.judge(f)
+	logger.Info("Judged project", "verdict", p.row)
+	if err := r.reportHeld(ctx, project.Name, f, p); err != nil {
+		return ctrl.Result{}, err
+	}
+	if p.hold {
+		return ctrl.Result{RequeueAfter: p.next}, nil
+	}
+	if err := r.act(ctx, project, f, p); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: p.next}, nil
+}
+
+// act does what the plan says.
+func (r *Reconciler) act(ctx context.Context, project *corev1beta1.Project, f facts, p plan) error {
+	if err := r.writeStatus(ctx, project, p); err != nil {
+		return err
+	}
+	for _, each := range p.news {
+		if _, err := r.Events.project(ctx, project, f.now, each.reason, each.at); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !p.due:
+		return nil
+	case r.Rules.Deletion == DryRun:
+		first, err := r.Events.project(ctx, project, f.now, ReasonWouldDelete, p.autoDelete.Time)
+		if first {
+			r.Metrics.wouldDelete.Inc()
+		}
+		return err
+	default:
+		return r.delete(ctx, project)
+	}
+}
+
+// gather collects what is known of a Project; the namespace comes from the reader.
+func (r *Reconciler) gather(ctx context.Context, reader client.Reader, project *corev1beta1.Project) (facts, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := reader.Get(ctx, client.ObjectKey{Name: *project.Spec.Namespace}, namespace); err != nil {
+		return facts{}, fmt.Errorf("read namespace %q: %w", *project.Spec.Namespace, err)
+	}
+	skip, err := strconv.ParseBool(namespace.Annotations[corev1beta1.AnnotationSkipStaleCheck])
+	f := facts{
+		now: r.Clock.Now(), created: project.CreationTimestamp.Time, skip: err == nil && skip,
+		lastActivity: project.Status.LastActivityTimestamp,
+		staleSince:   project.Status.StaleSinceTimestamp, autoDelete: project.Status.StaleAutoDeleteTimestamp,
+	}
+	if !r.Rules.asksForUse(f) {
+		return f, nil
+	}
+	f.use = usage.Look(r.Served, namespace.Name)
+	if f.use.WithoutShoots && f.use.By == "" && !f.use.Undecided {
+		if f.use.By, err = usage.Running(ctx, r.Served, namespace.Name); err != nil {
+			return facts{}, err //nolint:wrapcheck // it says what failed
+		}
+	}
+	return f, nil
+}
+
+// writeStatus writes the two fields that are ours, if they are not as planned.
+func (r *Reconciler) writeStatus(ctx context.Context, project *corev1beta1.Project, p plan) error {
+	status := project.Status
+	if status.StaleSinceTimestamp.Equal(p.staleSince) && status.StaleAutoDeleteTimestamp.Equal(p.autoDelete) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{
+		"staleSinceTimestamp": p.staleSince, "staleAutoDeleteTimestamp": p.autoDelete,
+	}})
+	if err != nil {
+		return fmt.Errorf("render status: %w", err)
+	}
+	// Into a copy: what the API server answers is newer than what was judged.
+	err = r.Client.Status().Patch(ctx, project.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	log.FromContext(ctx).Info("Changed what the project says of its use", "verdict", p.row, "staleSince", timeOf(p.staleSince), "autoDelete", timeOf(p.autoDelete))
+	return nil
+}
+
+func timeOf(t *metav1.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

@@ -1,0 +1,168 @@
+package stale_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/project/projecttest"
+	"github.com/espalier-dev/espalier/test/binary"
+)
+
+// atOnce lets nothing be waited for: what is unused is deleted.
+func atOnce(c *config.ControllerManagerConfiguration) {
+	c.Controllers.Project.MinimumLifetimeDays, c.Controllers.Project.StaleGracePeriodDays, c.Controllers.Project.StaleExpirationTimeDays = ptr.To(0), ptr.To(0), ptr.To(0)
+}
+
+func TestAPlainClusterLosesNoProjectByDefault(t *testing.T) {
+	s := newScene(t, projecttest.Options{CRDs: []string{}, Configure: atOnce})
+	p := s.project(held)
+	s.age(p, 1000*day)
+	s.stays(p, "unused", since(1000*day).until(1000*day))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "pod"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "default"}}
+	s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, account))).To(Succeed())
+	s.Expect(s.Admin.Create(s.Ctx, pod)).To(Succeed())
+	s.says(p, "used by pods")
+	s.becomes(p, unmarked())
+	s.Restart(func() { s.Config.Espalier.Project.StaleDeletionWithoutShoots = true })
+	s.stays(p, "used by pods", unmarked())
+	s.Expect(s.Admin.Delete(s.Ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
+	s.pass(p)
+	s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
+}
+
+func TestKindsComeAndGoWhileTheProcessRuns(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.project()
+	s.age(p, 40*day)
+	s.says(p, "unused")
+	s.create("Shoot", *p.Spec.Namespace, "s", nil)
+	s.Eventually(func() string { s.status(p, 0, 0, 0); return s.pass(p) }).Should(Equal("used by Shoot"))
+	s.RemoveCRD("shoots")
+	s.Eventually(func() string { s.status(p, 0, 0, 0); return s.pass(p) }).Should(Equal("unused"))
+	_, err := binary.Install(s.Ctx, s.Admin, "deploy/project-controller/crds/core.gardener.cloud_shoots.yaml")
+	s.Expect(err).NotTo(HaveOccurred())
+	s.create("Shoot", *p.Spec.Namespace, "s", nil)
+	s.Eventually(func() string { s.status(p, 0, 0, 0); return s.pass(p) }).Should(Equal("used by Shoot"))
+}
+
+// suspensions lists what was told of judging as a whole.
+func (s *scene) suspensions() []string {
+	s.T.Helper()
+	list := &corev1.EventList{}
+	s.Expect(s.Admin.List(s.Ctx, list)).To(Succeed())
+	var reasons []string
+	for _, each := range list.Items {
+		if each.InvolvedObject.Kind == "APIService" && each.CreationTimestamp.Time.After(s.began.Add(-time.Second)) {
+			reasons = append(reasons, each.Reason)
+		}
+	}
+	return reasons
+}
+
+// Whatever cannot be seen is not taken for unused: nothing is marked, deleted or cleared.
+func TestWhatCannotBeSeenIsNotUnused(t *testing.T) {
+	s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
+	unmarkedOne, markedOne := s.project(held), s.project(held)
+	s.age(markedOne, 1000*day)
+	s.status(markedOne, 30*day, 120*day, 0)
+	s.Requests.Hook(func(r *http.Request) error {
+		if strings.HasSuffix(r.URL.Path, "/shoots") {
+			return errors.New("out of order")
+		}
+		return nil
+	})
+	s.Start()
+	s.stays(unmarkedOne, "undecided", unmarked())
+	s.stays(markedOne, "undecided", since(30*day).until(120*day))
+	s.Eventually(s.suspensions).Should(Equal([]string{"StaleChecksSuspended"}))
+	s.Requests.Hook(nil)
+	s.Eventually(func() bool { return s.deleted(unmarkedOne) && s.deleted(markedOne) }).Should(BeTrue())
+	s.Eventually(s.suspensions).Should(ConsistOf("StaleChecksSuspended", "StaleChecksResumed"))
+}
+
+func TestAShootThatAppearsAtTheLastMomentSavesItsProject(t *testing.T) {
+	s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
+	p := s.project(held)
+	s.age(p, 1000*day)
+	var once sync.Once
+	s.Requests.Hook(func(r *http.Request) error {
+		if r.URL.Path == "/apis/core.gardener.cloud/v1beta1/namespaces/"+*p.Spec.Namespace+"/shoots" {
+			once.Do(func() {
+				shoot := &unstructured.Unstructured{}
+				shoot.SetAPIVersion("core.gardener.cloud/v1beta1")
+				shoot.SetKind("Shoot")
+				shoot.SetNamespace(*p.Spec.Namespace)
+				shoot.SetName("late")
+				_ = s.Admin.Create(s.Ctx, shoot)
+			})
+		}
+		return nil
+	})
+	s.Start()
+	s.stays(p, "used by Shoot", unmarked())
+}
+
+func TestForecastsAreToldOnce(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.project()
+	s.age(p, 23*day)
+	s.says(p, "young")
+	s.pass(p)
+	told := []string{"Warning StaleForecast: Nobody seems to use this project; unless that changes, it is marked as stale after " + p.CreationTimestamp.Add(30*day).UTC().Format(time.RFC3339)}
+	forecasts := func() []string {
+		var found []string
+		for _, each := range s.Events(p) {
+			if strings.Contains(each, "Forecast") || strings.Contains(each, "WouldDelete") {
+				found = append(found, each)
+			}
+		}
+		return found
+	}
+	s.Eventually(forecasts).Should(ConsistOf(told))
+	s.Restart(nil)
+	s.says(p, "young")
+	s.Expect(forecasts()).To(ConsistOf(told))
+	s.age(p, 113*day)
+	s.status(p, 30*day, 120*day, 0)
+	s.says(p, "unused")
+	told = append(told, "Warning DeletionForecast: Nobody seems to use this project; unless that changes, it is deleted after "+p.CreationTimestamp.Add(120*day).UTC().Format(time.RFC3339)+" with everything in its namespace")
+	s.Eventually(forecasts).Should(ConsistOf(told))
+	s.Restart(func() { s.Config.Espalier.Project.StaleDeletion = "DryRun" })
+	s.age(p, 120*day)
+	s.stays(p, "unused", since(30*day).until(120*day))
+	told = append(told, "Normal WouldDelete: Would delete this project, whose date of deletion was "+p.CreationTimestamp.Add(120*day).UTC().Format(time.RFC3339)+"; it stays because espalier.project.staleDeletion is DryRun")
+	s.Eventually(forecasts).Should(ConsistOf(told))
+}
+
+// Wherever the process is cut off, the next one marks and deletes, and marks with the same times.
+func TestEveryCutEndsInTheSameState(t *testing.T) {
+	cuts := binary.EveryCut(t, 3, func(t *testing.T, at binary.Cut) bool {
+		t.Helper()
+		s := newScene(t, projecttest.Options{})
+		p := s.project(held)
+		s.says(p, "young")
+		s.Requests.CutOff(at)
+		s.age(p, 200*day)
+		s.status(p, 30*day, 0, 0)
+		s.Eventually(func() bool { return s.Requests.Dead() || s.deleted(p) }).Should(BeTrue())
+		happened := false
+		s.Restart(func() { happened = s.Requests.Connect() })
+		s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
+		s.Expect(s.marks(p)).To(BeComparableTo(since(30 * day).until(120 * day)))
+		return happened
+	})
+	NewWithT(t).Expect(cuts).To(BeNumerically(">", 0))
+}

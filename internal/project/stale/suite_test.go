@@ -1,0 +1,234 @@
+package stale_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/projecttest"
+	"github.com/espalier-dev/espalier/test/binary"
+)
+
+func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
+
+const day = 24 * time.Hour
+
+// verdicts remembers what the stale loop says of each Project, by the version that it has looked at.
+type verdicts struct {
+	mu   sync.Mutex
+	last map[string]verdict
+}
+
+type verdict struct {
+	version int
+	text    string
+	count   int
+}
+
+// sink is a log that looks for verdicts.
+type sink struct {
+	*verdicts
+	values map[string]any
+}
+
+func (s sink) Init(logr.RuntimeInfo)        {}
+func (s sink) Enabled(int) bool             { return true }
+func (s sink) Error(error, string, ...any)  {}
+func (s sink) WithName(string) logr.LogSink { return s }
+func (s sink) WithValues(kv ...any) logr.LogSink {
+	values := map[string]any{}
+	for k, v := range s.values {
+		values[k] = v
+	}
+	for i := 0; i+1 < len(kv); i += 2 {
+		values[fmt.Sprint(kv[i])] = kv[i+1]
+	}
+	return sink{s.verdicts, values}
+}
+
+func (s sink) Info(_ int, message string, kv ...any) {
+	if message != "Judged project" {
+		return
+	}
+	version, _ := strconv.Atoi(fmt.Sprint(s.values["resourceVersion"]))
+	name := fmt.Sprint(s.values["name"])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last[name] = verdict{version, fmt.Sprint(kv[1]), s.last[name].count + 1}
+}
+
+func (v *verdicts) of(p *corev1beta1.Project) verdict {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.last[p.Name]
+}
+
+// scene is a controller whose time stands still.
+type scene struct {
+	*projecttest.Env
+	clock    *clocktesting.FakeClock
+	verdicts *verdicts
+	number   int
+	began    time.Time
+}
+
+func newScene(t *testing.T, o projecttest.Options) *scene {
+	t.Helper()
+	s := &scene{began: time.Now(), clock: clocktesting.NewFakeClock(time.Now()), verdicts: &verdicts{last: map[string]verdict{}}}
+	o.Clock, o.Log = s.clock, logr.New(sink{s.verdicts, nil})
+	s.Env = projecttest.New(t, o)
+	s.SetDefaultEventuallyTimeout(binary.Patience)
+	s.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	return s
+}
+
+// project creates a Project with its namespace.
+func (s *scene) project(change ...func(*corev1beta1.Project)) *corev1beta1.Project {
+	s.T.Helper()
+	s.number++
+	p := s.Project(fmt.Sprintf("p%d", s.number))
+	namespace := s.namespace(p.Name)
+	p.Spec.Namespace = &namespace
+	for _, each := range change {
+		each(p)
+	}
+	s.Expect(s.Admin.Create(s.Ctx, p)).To(Succeed())
+	return p
+}
+
+// namespace creates one that the Project of a name may adopt.
+func (s *scene) namespace(project string) string {
+	s.T.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "garden-" + project + "-", Labels: map[string]string{
+		"gardener.cloud/role": "project", "project.gardener.cloud/name": project,
+	}}}
+	s.Expect(s.Admin.Create(s.Ctx, namespace)).To(Succeed())
+	return namespace.Name
+}
+
+// create creates an object of a kind of ours; content is everything below the metadata.
+func (s *scene) create(kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
+	s.T.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	for k, v := range content {
+		object.Object[k] = v
+	}
+	object.SetAPIVersion("core.gardener.cloud/v1beta1")
+	object.SetKind(kind)
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	s.Eventually(func() error { return s.Admin.Create(s.Ctx, object) }).Should(Succeed())
+	return object
+}
+
+func (s *scene) secret(namespace string, change ...func(*corev1.Secret)) {
+	s.T.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credentials"}}
+	for _, each := range change {
+		each(secret)
+	}
+	s.Expect(s.Admin.Create(s.Ctx, secret)).To(Succeed())
+}
+
+// shootWith is the content of a Shoot that uses a SecretBinding.
+func shootWith(binding string) map[string]any {
+	return map[string]any{"spec": map[string]any{"secretBindingName": binding}}
+}
+
+func bindingOf(namespace, secret string) map[string]any {
+	return map[string]any{"secretRef": map[string]any{"namespace": namespace, "name": secret}}
+}
+
+// age sets the clock to so long after the Project was created.
+func (s *scene) age(p *corev1beta1.Project, age time.Duration) {
+	s.clock.SetTime(p.CreationTimestamp.Add(age))
+}
+
+// status writes ages as timestamps; 0 leaves one out.
+func (s *scene) status(p *corev1beta1.Project, staleSince, autoDelete, lastActivity time.Duration) {
+	s.T.Helper()
+	text := func(age time.Duration) string {
+		if age == 0 {
+			return "null"
+		}
+		return strconv.Quote(p.CreationTimestamp.Add(age).UTC().Format(time.RFC3339))
+	}
+	s.Expect(s.Admin.Status().Patch(s.Ctx, p.DeepCopy(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
+		`{"status":{"staleSinceTimestamp":%s,"staleAutoDeleteTimestamp":%s,"lastActivityTimestamp":%s}}`, text(staleSince), text(autoDelete), text(lastActivity))))).To(Succeed())
+}
+
+// pass makes the stale loop look at a Project, and returns what it says. A verdict that waits for caches does not count.
+func (s *scene) pass(p *corev1beta1.Project) string {
+	s.T.Helper()
+	poked := p.DeepCopy()
+	s.Expect(s.Admin.Patch(s.Ctx, poked, client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
+		`{"metadata":{"annotations":{"poked":"%d"}}}`, time.Now().UnixNano())))).To(Succeed())
+	version, err := strconv.Atoi(poked.ResourceVersion)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Eventually(func() int { return s.verdicts.of(p).version }).Should(BeNumerically(">=", version))
+	return s.verdicts.of(p).text
+}
+
+// says waits until a pass has a verdict.
+func (s *scene) says(p *corev1beta1.Project, want string) {
+	s.T.Helper()
+	s.Eventually(func() string { return s.pass(p) }).Should(Equal(want))
+}
+
+// marks are the two timestamps of a Project as ages; nil stands for none.
+type marks struct{ StaleSince, AutoDelete *time.Duration }
+
+func unmarked() marks                         { return marks{} }
+func since(age time.Duration) marks           { return marks{StaleSince: &age} }
+func (m marks) until(age time.Duration) marks { m.AutoDelete = &age; return m }
+
+func (s *scene) marks(p *corev1beta1.Project) marks {
+	s.T.Helper()
+	status := s.Get(p).Status
+	age := func(t *metav1.Time) *time.Duration {
+		if t == nil {
+			return nil
+		}
+		return ptr.To(t.Sub(p.CreationTimestamp.Time))
+	}
+	return marks{age(status.StaleSinceTimestamp), age(status.StaleAutoDeleteTimestamp)}
+}
+
+// becomes waits until a Project is marked like this.
+func (s *scene) becomes(p *corev1beta1.Project, want marks) {
+	s.T.Helper()
+	s.Eventually(func() marks { return s.marks(p) }).Should(BeComparableTo(want))
+}
+
+// stays makes a pass say something, and then nothing be changed.
+func (s *scene) stays(p *corev1beta1.Project, verdict string, want marks) {
+	s.T.Helper()
+	s.says(p, verdict)
+	s.Expect(s.pass(p)).To(Equal(verdict)) // what the first has written was written before the second began
+	s.Expect(s.marks(p)).To(BeComparableTo(want))
+	s.Expect(s.Get(p).DeletionTimestamp).To(BeNil())
+}
+
+// deleted tells whether somebody has deleted a Project.
+func (s *scene) deleted(p *corev1beta1.Project) bool {
+	found := &corev1beta1.Project{}
+	err := s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(p), found)
+	return err != nil || found.DeletionTimestamp != nil
+}
+
+// held keeps a Project that is deleted there to be looked at.
+func held(p *corev1beta1.Project) { p.Finalizers = []string{"example.org/held"} }

@@ -1,0 +1,83 @@
+package usage_test
+
+import (
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	corev1 "k8s.io/api/core/v1"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/served"
+	"github.com/espalier-dev/espalier/internal/project/usage"
+)
+
+// caches hold objects by "<kind> <index> <key>", and know all kinds but those that are named otherwise.
+type caches struct {
+	objects map[string][]any
+	states  map[served.Kind]served.Finding
+}
+
+func (c caches) Finding(kind served.Kind) served.Finding {
+	if finding, ok := c.states[kind]; ok {
+		return finding
+	}
+	return served.Finding{State: "served"}
+}
+
+func (c caches) Objects(kind served.Kind, index, key string) []any {
+	return c.objects[string(kind)+" "+index+" "+key]
+}
+
+func objectOf(name string, labels map[string]string) any {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels}}
+}
+
+func TestLook(t *testing.T) {
+	shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "s"}, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")}}
+	binding := &corev1beta1.SecretBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "b"}, SecretRef: corev1.SecretReference{Namespace: "ns", Name: "c"}}
+	down, starting, absent := served.Finding{State: "unknown", Why: "down"}, served.Finding{State: "unknown"}, served.Finding{State: "absent"}
+	bound := map[string][]any{"SecretBinding secret-namespace ns": {binding}, "Shoot namespace/secretbinding other/b": {shoot}, "Secret namespace ns": {objectOf("c", nil)}}
+	for name, tc := range map[string]struct {
+		objects map[string][]any
+		states  map[served.Kind]served.Finding
+		want    usage.Verdict
+	}{
+		"nothing":       {},
+		"a Shoot":       {objects: map[string][]any{"Shoot namespace ns": {shoot}}, want: usage.Verdict{By: "Shoot"}},
+		"a Plant":       {objects: map[string][]any{"Plant namespace ns": {objectOf("p", nil)}}, want: usage.Verdict{By: "Plant"}},
+		"a BackupEntry": {objects: map[string][]any{"BackupEntry namespace ns": {objectOf("b", nil)}}, want: usage.Verdict{By: "BackupEntry"}},
+		"a Secret":      {objects: bound, want: usage.Verdict{By: "Secret"}},
+		"a Secret that is made for a Shoot": {objects: map[string][]any{
+			"SecretBinding secret-namespace ns": {binding}, "Shoot namespace/secretbinding other/b": {shoot}, "Secret namespace ns": {objectOf("c", map[string]string{"gardener.cloud/role": "ssh-keypair"})},
+		}},
+		"a binding without Secret": {objects: map[string][]any{"SecretBinding secret-namespace ns": {binding}, "Shoot namespace/secretbinding other/b": {shoot}, "Secret namespace ns": {objectOf("d", nil)}}},
+		"a binding without Shoot":  {objects: map[string][]any{"SecretBinding secret-namespace ns": {binding}, "Secret namespace ns": {objectOf("c", nil)}}},
+		"a Quota": {objects: map[string][]any{
+			"Quota namespace ns": {objectOf("q", nil)}, "SecretBinding quota-namespace/quota ns/q": {binding}, "Shoot namespace/secretbinding other/b": {shoot},
+		}, want: usage.Verdict{By: "Quota"}},
+		"no Shoots":                     {states: map[served.Kind]served.Finding{"Shoot": absent}, want: usage.Verdict{WithoutShoots: true}},
+		"no Shoots, bindings are down":  {states: map[served.Kind]served.Finding{"Shoot": absent, "SecretBinding": down}, want: usage.Verdict{WithoutShoots: true}},
+		"Shoots are down":               {states: map[served.Kind]served.Finding{"Shoot": down}, want: usage.Verdict{Undecided: true, Why: "down"}},
+		"Plants are down":               {states: map[served.Kind]served.Finding{"Plant": down}, want: usage.Verdict{Undecided: true, Why: "down"}},
+		"BackupEntries not known yet":   {states: map[served.Kind]served.Finding{"BackupEntry": starting}, want: usage.Verdict{Undecided: true}},
+		"bindings are down":             {states: map[served.Kind]served.Finding{"SecretBinding": down}, want: usage.Verdict{Undecided: true, Why: "down"}},
+		"Quotas are down":               {states: map[served.Kind]served.Finding{"Quota": down}, want: usage.Verdict{Undecided: true, Why: "down"}},
+		"Secrets are down, none used":   {states: map[served.Kind]served.Finding{"Secret": down}},
+		"Secrets are down, one is used": {objects: bound, states: map[served.Kind]served.Finding{"Secret": down}, want: usage.Verdict{Undecided: true, Why: "down"}},
+		"Shoots are down, a Plant":      {objects: map[string][]any{"Plant namespace ns": {objectOf("p", nil)}}, states: map[served.Kind]served.Finding{"Shoot": down}, want: usage.Verdict{By: "Plant"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(usage.Look(caches{tc.objects, tc.states}, "ns")).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestKindsAreThoseThatCountAsUse(t *testing.T) {
+	kinds := served.Kinds()
+	slices.Sort(kinds)
+	NewWithT(t).Expect(kinds).To(Equal([]served.Kind{"BackupEntry", "Plant", "Quota", "Secret", "SecretBinding", "Shoot"}))
+}

@@ -1,0 +1,87 @@
+// Package namespaceuse refuses Projects for a namespace that another Project has already. It asks the API server, not a
+// cache, each time a Project gets its namespace: at creation, or later by an update. It writes nothing.
+//
+// Two requests in the same moment can both pass. The namespace then belongs to the Project whose name is in its labels; the
+// other fails, says so in its status, and never touches the namespace.
+package namespaceuse
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/excerpt"
+	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
+)
+
+const (
+	// Name is the handler's in metrics and logs.
+	Name = "namespace-use"
+	// Path is where it is served.
+	Path = "/webhooks/validate-project-namespace"
+)
+
+// The Projects of a namespace are listed.
+// +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects,verbs=list
+
+// Handler judges Projects that are created or updated.
+type Handler struct {
+	// Projects lists Projects. It must not read from a cache.
+	Projects client.Reader
+}
+
+// Handle implements review.Handler.
+func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Response {
+	if request.SubResource != "" || request.Operation != review.Create && request.Operation != review.Update {
+		return review.Allowed("")
+	}
+	now, before := normalform.Project{}, normalform.Project{}
+	if err := review.Decode(request.Object, &now); err != nil {
+		return review.Undecodable(err)
+	}
+	if request.Operation == review.Update {
+		if err := review.Decode(request.OldObject, &before); err != nil {
+			return review.Undecodable(err)
+		}
+	}
+	namespace := namespaceOf(now)
+	if namespace == "" || namespace == namespaceOf(before) {
+		return review.Allowed("")
+	}
+	used, err := h.usedByAnother(ctx, namespace, now.Metadata.Name)
+	if err != nil {
+		return review.Errored(http.StatusInternalServerError, err)
+	}
+	if used {
+		return review.Denied(fmt.Sprintf("namespace %q is already used by another project", namespace))
+	}
+	return review.Allowed("")
+}
+
+func namespaceOf(project normalform.Project) string {
+	if project.Spec == nil {
+		return ""
+	}
+	return project.Spec.Namespace
+}
+
+// usedByAnother needs no more than two to know, as one may be the Project itself.
+func (h *Handler) usedByAnother(ctx context.Context, namespace, name string) (bool, error) {
+	const enough = 2
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1beta1.SchemeGroupVersion.WithKind("ProjectList"))
+	if err := h.Projects.List(ctx, list, client.MatchingFields{"spec.namespace": namespace}, client.Limit(enough)); err != nil {
+		return false, fmt.Errorf("list Projects of namespace %q: %w", excerpt.Quoted(namespace), err)
+	}
+	for i := range list.Items {
+		if list.Items[i].Name != name {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,57 @@
+package normalization
+
+import (
+	"slices"
+
+	"github.com/espalier-dev/espalier/internal/admission/patch"
+	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
+)
+
+// plan changes a spec to its normal form. Fields that have it already, and those that normalform does not know, stay.
+func plan(spec *normalform.Spec) patch.Patch {
+	changes := patch.Patch{}
+	if spec == nil {
+		return changes
+	}
+	normal := normalform.Of(spec)
+	if spec.Owner != nil && *spec.Owner != *normal.Owner {
+		changes.Add("/spec/owner/apiGroup", normal.Owner.APIGroup)
+	}
+	for i, member := range spec.Members {
+		if member != nil {
+			planMember(&changes, patch.Pointer("spec", "members", i), member, normal.Members[i])
+		}
+	}
+	planTolerations(&changes, spec.Tolerations, normal.Tolerations)
+	return changes
+}
+
+func planMember(changes *patch.Patch, at string, is, want *normalform.Member) {
+	if is.APIGroup != want.APIGroup {
+		changes.Add(at+"/apiGroup", want.APIGroup)
+	}
+	if is.Role != want.Role {
+		changes.Add(at+"/role", want.Role)
+	}
+	switch {
+	case slices.Equal(is.Roles, want.Roles):
+	case len(want.Roles) == 0:
+		changes.Remove(at + "/roles")
+	default:
+		changes.Add(at+"/roles", want.Roles)
+	}
+}
+
+// planTolerations appends what the normal form has more.
+func planTolerations(changes *patch.Patch, is, want *normalform.Tolerations) {
+	if want == nil {
+		return
+	}
+	const at = "/spec/tolerations"
+	if is == nil {
+		changes.Add(at, want)
+		return
+	}
+	patch.Append(changes, at+"/defaults", len(is.Defaults), want.Defaults[len(is.Defaults):]...)
+	patch.Append(changes, at+"/whitelist", len(is.Whitelist), want.Whitelist[len(is.Whitelist):]...)
+}

@@ -1,0 +1,81 @@
+package ownership
+
+import (
+	"slices"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/admission/patch"
+	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
+)
+
+// planCreate records who creates a project, whatever was sent, and gives it an owner. The creator is always a User, even if
+// it is a ServiceAccount.
+func planCreate(spec *normalform.Spec, user string) patch.Patch {
+	changes := patch.Patch{}
+	if spec == nil {
+		changes.Add("/spec", struct{}{})
+		spec = &normalform.Spec{}
+	}
+	creator := normalform.Subject{APIGroup: normalform.RBACGroup, Kind: normalform.User, Name: user}
+	if spec.CreatedBy == nil || *spec.CreatedBy != creator {
+		changes.Add("/spec/createdBy", creator)
+	}
+	owner := spec.Owner
+	if owner == nil {
+		owner = firstOwner(spec.Members)
+		if owner == nil {
+			owner = &creator
+		}
+		changes.Add("/spec/owner", *owner)
+		planRole(&changes, spec.Members, owner)
+	}
+	planOwner(&changes, spec.Members, owner)
+	return changes
+}
+
+// planUpdate makes the owner a member.
+func planUpdate(spec *normalform.Spec) patch.Patch {
+	changes := patch.Patch{}
+	if spec != nil && spec.Owner != nil {
+		planOwner(&changes, spec.Members, spec.Owner)
+	}
+	return changes
+}
+
+// firstOwner returns the first member with the role of an owner; nil if there is none.
+func firstOwner(members []*normalform.Member) *normalform.Subject {
+	for _, member := range members {
+		if member != nil && hasOwnerRole(member) {
+			return &member.Subject
+		}
+	}
+	return nil
+}
+
+// planRole gives who has just become the owner the role, as normalization does for an owner that is there already.
+func planRole(changes *patch.Patch, members []*normalform.Member, owner *normalform.Subject) {
+	for i, member := range members {
+		if member == nil || member.Subject != *owner || hasOwnerRole(member) {
+			continue
+		}
+		if member.Role == "" && len(member.Roles) == 0 {
+			changes.Add(patch.Pointer("spec", "members", i, "role"), corev1beta1.ProjectMemberOwner)
+			continue
+		}
+		patch.Append(changes, patch.Pointer("spec", "members", i, "roles"), len(member.Roles), corev1beta1.ProjectMemberOwner)
+	}
+}
+
+func hasOwnerRole(member *normalform.Member) bool {
+	return member.Role == corev1beta1.ProjectMemberOwner || slices.Contains(member.Roles, corev1beta1.ProjectMemberOwner)
+}
+
+// planOwner appends the owner to the members unless one of them is the same in every field.
+func planOwner(changes *patch.Patch, members []*normalform.Member, owner *normalform.Subject) {
+	if slices.ContainsFunc(members, func(m *normalform.Member) bool { return m != nil && m.Subject == *owner }) {
+		return
+	}
+	patch.Append(changes, "/spec/members", len(members), normalform.Member{
+		Subject: *owner, Role: corev1beta1.ProjectMemberAdmin, Roles: []string{corev1beta1.ProjectMemberOwner},
+	})
+}

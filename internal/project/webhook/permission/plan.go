@@ -1,0 +1,130 @@
+package permission
+
+import (
+	"slices"
+	"strings"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
+)
+
+// Verbs that RBAC knows nothing of by itself; roles grant them on Projects.
+const (
+	manageMembers   = "manage-members"
+	modifyWhitelist = "modify-spec-tolerations-whitelist"
+)
+
+// need is a verb that a change asks for, and what the change is about, for whom it is refused.
+type need struct{ verb, change string }
+
+// plan returns what a change of a Project needs, in a fixed order. Before is nil at creation.
+//
+// Both are compared in their normal form: what an older object lacks of it, and the request gets it filled in, is no change
+// of the user's.
+func plan(now, before *normalform.Spec, user review.User) []need {
+	creation := before == nil
+	is, was := normalOf(now), normalOf(before)
+	var needs []need
+	if !slices.EqualFunc(whitelist(is), whitelist(was), normalform.Toleration.Equal) {
+		needs = append(needs, need{modifyWhitelist, "modify .spec.tolerations.whitelist"})
+	}
+	owner := was.Owner // who is about to become the owner has no say yet
+	if creation {
+		owner = is.Owner
+	}
+	if isOwner(user, owner) {
+		return needs
+	}
+	if !creation && (is.Owner == nil || *is.Owner != *owner) {
+		needs = append(needs, need{manageMembers, "manage owner in .spec.owner"})
+	}
+	if !sameGrants(grants(is.Members, *owner), grants(was.Members, *owner)) {
+		needs = append(needs, need{manageMembers, "manage human users or groups in .spec.members"})
+	}
+	return needs
+}
+
+func normalOf(spec *normalform.Spec) *normalform.Spec {
+	if spec == nil {
+		return &normalform.Spec{}
+	}
+	return normalform.Of(spec)
+}
+
+func whitelist(spec *normalform.Spec) []normalform.Toleration {
+	if spec.Tolerations == nil {
+		return nil
+	}
+	return spec.Tolerations.Whitelist
+}
+
+// isOwner tells whether a user acts as the owner. A Project without owner is everybody's who may change it.
+func isOwner(user review.User, owner *normalform.Subject) bool {
+	if owner == nil {
+		return true
+	}
+	switch owner.Kind {
+	case normalform.User:
+		return user.Name == owner.Name
+	case normalform.Group:
+		return slices.Contains(user.Groups, owner.Name)
+	case normalform.ServiceAccount:
+		return user.Name == normalform.ServiceAccountPrefix+owner.Namespace+":"+owner.Name
+	}
+	return false
+}
+
+// grant is what a member gets that only those may give who may manage members.
+type grant struct {
+	member normalform.Subject
+	// roles are sorted, each once, in a line each.
+	roles string
+}
+
+// grants returns what the members get, but for the owner. Users and groups count with all of their roles. ServiceAccounts are
+// free for everybody who may change the Project, but for the role that lets its holder manage members in turn.
+func grants(members []*normalform.Member, owner normalform.Subject) map[grant]struct{} {
+	found := make(map[grant]struct{}, len(members))
+	for _, member := range members {
+		if member == nil || key(member.Subject) == key(owner) {
+			continue
+		}
+		roles := member.AllRoles()
+		if !human(member.Subject) {
+			roles = slices.DeleteFunc(roles, func(role string) bool { return role != corev1beta1.ProjectMemberUserAccessManager })
+			if len(roles) == 0 {
+				continue
+			}
+		}
+		slices.Sort(roles)
+		found[grant{key(member.Subject), strings.Join(slices.Compact(roles), "\n")}] = struct{}{}
+	}
+	return found
+}
+
+// key is what a member is recognized by: users and groups have no namespace.
+func key(s normalform.Subject) normalform.Subject {
+	if s.Kind == normalform.ServiceAccount {
+		return normalform.Subject{Kind: s.Kind, Namespace: s.Namespace, Name: s.Name}
+	}
+	return normalform.Subject{Kind: s.Kind, Name: s.Name}
+}
+
+// human tells users and groups from ServiceAccounts, also from those that are named as the user which they authenticate as.
+// Groups of ServiceAccounts are groups.
+func human(s normalform.Subject) bool {
+	return s.Kind == normalform.Group || s.Kind == normalform.User && !strings.HasPrefix(s.Name, normalform.ServiceAccountPrefix)
+}
+
+func sameGrants(a, b map[grant]struct{}) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for each := range a {
+		if _, also := b[each]; !also {
+			return false
+		}
+	}
+	return true
+}

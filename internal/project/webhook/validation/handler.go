@@ -1,0 +1,46 @@
+// Package validation refuses Projects for what the schema of their CRD cannot: members and tolerations that are there twice
+// in different words, and ServiceAccounts that cannot exist. It reads nothing but the objects under review.
+package validation
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
+)
+
+const (
+	// Name is the handler's in metrics and logs.
+	Name = "validation"
+	// Path is where it is served.
+	Path = "/webhooks/validate-project"
+)
+
+// Handler judges Projects that are created or updated.
+type Handler struct{}
+
+// Handle implements review.Handler.
+func (Handler) Handle(_ context.Context, request *review.Request) review.Response {
+	if request.SubResource != "" || request.Operation != review.Create && request.Operation != review.Update {
+		return review.Allowed("")
+	}
+	now, before := normalform.Project{}, normalform.Project{}
+	if err := review.Decode(request.Object, &now); err != nil {
+		return review.Undecodable(err)
+	}
+	if request.Operation == review.Update {
+		if err := review.Decode(request.OldObject, &before); err != nil {
+			return review.Undecodable(err)
+		}
+	}
+	found := validate(now.Spec, before.Spec)
+	if len(found) == 0 {
+		return review.Allowed("")
+	}
+	kind := schema.GroupKind{Group: corev1beta1.GroupName, Kind: "Project"}
+	return review.Refused(apierrors.NewInvalid(kind, now.Metadata.Name, found))
+}

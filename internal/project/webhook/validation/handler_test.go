@@ -1,0 +1,103 @@
+package validation_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
+	"github.com/espalier-dev/espalier/internal/project/webhook/validation"
+)
+
+var projects = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"} //nolint:gochecknoglobals // a constant, if Go had such
+
+func TestHandle(t *testing.T) {
+	for name, tc := range map[string]struct{ spec, want string }{
+		"nothing":                      {`{}`, ``},
+		"members that differ":          {`{members: [{kind: User, name: a}, {kind: Group, name: a}, {kind: ServiceAccount, namespace: ns, name: a}, {kind: ServiceAccount, namespace: ms, name: a}, null]}`, ``},
+		"the same twice":               {`{members: [{kind: User, name: a, role: admin}, {kind: User, name: b}, {kind: User, name: a, role: viewer}]}`, `spec.members[2]: Duplicate value: "User a"`},
+		"three times":                  {`{members: [{kind: User, name: a}, {kind: User, name: a}, {kind: User, name: a}]}`, `[spec.members[1]: Duplicate value: "User a", spec.members[2]: Duplicate value: "User a"]`},
+		"a ServiceAccount in two ways": {`{members: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: "system:serviceaccount:foo:bar"}, {kind: ServiceAccount, namespace: foo, name: bar}]}`, `spec.members[1]: Duplicate value: "ServiceAccount foo/bar"`},
+		"and the other way round":      {`{members: [{kind: ServiceAccount, namespace: foo, name: bar}, {kind: User, name: "system:serviceaccount:foo:bar"}]}`, `spec.members[1]: Duplicate value: "User system:serviceaccount:foo:bar"`},
+		"a user who is none":           {`{members: [{kind: User, name: "system:serviceaccount:abcd"}, {kind: User, name: "system:serviceaccount:abcd"}]}`, `[spec.members[0].name: Invalid value: "system:serviceaccount:abcd": unsupported service account user name: "system:serviceaccount:abcd", spec.members[1].name: Invalid value: "system:serviceaccount:abcd": unsupported service account user name: "system:serviceaccount:abcd"]`},
+		"a group may be called so":     {`{members: [{kind: Group, name: "system:serviceaccount:abcd"}]}`, ``},
+		"an account that cannot exist": {`{members: [{kind: ServiceAccount, namespace: ns, name: ../a}]}`, `spec.members[0].name: Invalid value: "../a": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
+		"one in no possible namespace": {`{members: [{kind: ServiceAccount, namespace: A, name: a}]}`, `spec.members[0].namespace: Invalid value: "A": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`},
+		"tolerations that differ":      {`{tolerations: {defaults: [{key: a}, {key: b, value: v}, {key: b, value: w}], whitelist: [{key: a}]}}`, ``},
+		"a toleration twice":           {`{tolerations: {defaults: [{key: foo}, {key: bar, value: baz}, {key: foo}, {key: bar, value: baz}]}}`, `[spec.tolerations.defaults[2]: Duplicate value: "foo", spec.tolerations.defaults[3]: Duplicate value: "bar=baz"]`},
+		"a value after every value":    {`{tolerations: {whitelist: [{key: baz}, {key: baz, value: v}]}}`, `spec.tolerations.whitelist[1]: Duplicate value: "baz=v"`},
+		"every value after a value":    {`{tolerations: {whitelist: [{key: baz, value: v}, {key: baz}]}}`, ``},
+		"an empty value is one":        {`{tolerations: {whitelist: [{key: baz, value: ""}, {key: baz}]}}`, ``},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			object := `{metadata: {name: p}, spec: ` + tc.spec + `}`
+			request := reviewtest.Request(t, review.Create, projects, object)
+			response, _ := reviewtest.Handle(t, validation.Handler{}, request)
+			if tc.want == "" {
+				g.Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
+				return
+			}
+			g.Expect(response.Message).To(Equal(`Project.core.gardener.cloud "p" is invalid: ` + tc.want))
+			g.Expect(response.Code).To(Equal(int32(422)))
+			request = reviewtest.Request(t, review.Update, projects, object)
+			response, _ = reviewtest.Handle(t, validation.Handler{}, request)
+			g.Expect(response.Allowed).To(BeTrue(), "what is stored must not stand in the way of other changes")
+			request.OldObject = []byte(`{}`)
+			response, _ = reviewtest.Handle(t, validation.Handler{}, request)
+			g.Expect(response.Message).To(Equal(`Project.core.gardener.cloud "p" is invalid: ` + tc.want))
+		})
+	}
+}
+
+func TestOnlySoManyMistakesAreTold(t *testing.T) {
+	g := NewWithT(t)
+	members := strings.Repeat(`{"kind":"User","name":"`+strings.Repeat("a", 100_000)+`"},`, 50)
+	response, _ := reviewtest.Handle(t, validation.Handler{}, &review.Request{Operation: review.Create, Object: []byte(`{"spec":{"members":[` + strings.TrimSuffix(members, ",") + `]}}`)})
+	g.Expect(response.Code).To(Equal(int32(422)))
+	g.Expect(strings.Count(response.Message, "Duplicate value")).To(Equal(20))
+	g.Expect(len(response.Message)).To(BeNumerically("<", 20_000))
+}
+
+func TestHandleLeavesAlone(t *testing.T) {
+	const twice = `{"spec":{"members":[{"kind":"User","name":"a"},{"kind":"User","name":"a"}]}}`
+	for name, request := range map[string]review.Request{
+		"a deletion": {Operation: review.Delete, OldObject: []byte(twice)},
+		"the status": {Operation: review.Update, SubResource: "status", Object: []byte(twice), OldObject: []byte(`{}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			response, _ := reviewtest.Handle(t, validation.Handler{}, &request)
+			NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
+		})
+	}
+}
+
+func TestHandleRefusesWhatItCannotRead(t *testing.T) {
+	for name, tc := range map[string]struct {
+		request review.Request
+		want    string
+	}{
+		"the object":     {review.Request{Operation: review.Create, Object: []byte(`{"spec":{"members":1}}`)}, "spec.members: must not be a number"},
+		"the old object": {review.Request{Operation: review.Update, Object: []byte(`{}`), OldObject: []byte(`{"spec":{"members":1}}`)}, "spec.members: must not be a number"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			response, _ := reviewtest.Handle(t, validation.Handler{}, &tc.request)
+			NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Code: 400, Message: tc.want}))
+		})
+	}
+}
+
+func BenchmarkHandleTenThousandMembers(b *testing.B) {
+	members := strings.Builder{}
+	for i := range 10_000 {
+		fmt.Fprintf(&members, `{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"u%d","role":"viewer"},`, i)
+	}
+	request := &review.Request{Operation: review.Create, Object: []byte(`{"spec":{"members":[` + strings.TrimSuffix(members.String(), ",") + `]}}`)}
+	for b.Loop() {
+		validation.Handler{}.Handle(b.Context(), request)
+	}
+}

@@ -1,0 +1,101 @@
+// Package project puts together what project-controller runs. It holds no rules of its own.
+package project
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/admission/serving"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/internal/project/index"
+	"github.com/espalier-dev/espalier/internal/project/served"
+)
+
+// demand is what a part of the family asks of the connection.
+type demand struct {
+	cache  map[client.Object]cache.ByObject
+	access []process.Requirement
+}
+
+// parts are what all parts of the family work with.
+type parts struct {
+	clusters *process.Clusters
+	cfg      *config.ControllerManagerConfiguration
+	registry prometheus.Registerer
+	served   *served.Tracker
+}
+
+// One of several replicas works: who holds the lease, which is where the configuration says; the role that is shipped is for
+// the namespace of the process.
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-project-controller-lease
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-controller-manager-leader-election-project-controller,verbs=get;update,namespace=espalier-system,roleName=espalier-project-controller-lease
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-project-controller-lease
+
+// Needs says what the family asks of its connection.
+func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1beta1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return process.Needs{}, fmt.Errorf("build scheme: %w", err)
+		}
+	}
+	needs := process.Needs{
+		Scheme:       scheme,
+		SourceCache:  cache.Options{ByObject: map[client.Object]cache.ByObject{}, DefaultTransform: cache.TransformStripManagedFields()},
+		SourceAccess: []process.Requirement{{Kind: corev1beta1.SchemeGroupVersion.WithKind("Project"), Verbs: []string{"get", "list", "watch", "patch", "delete"}, Remedy: "kubectl apply -f deploy/project-controller/crds"}},
+	}
+	for _, each := range []demand{lifecycleDemand(cfg), staleDemand(cfg), extensionAccessDemand()} {
+		maps.Copy(needs.SourceCache.ByObject, each.cache)
+		needs.SourceAccess = append(needs.SourceAccess, each.access...)
+	}
+	if servesWebhooks(cfg) {
+		needs.WebhookServer = server(cfg)
+	}
+	return needs, nil
+}
+
+// servesWebhooks tells whether there is a certificate to serve with.
+func servesWebhooks(cfg *config.ControllerManagerConfiguration) bool {
+	return cfg.Espalier.Project.Webhooks.Served()
+}
+
+func server(cfg *config.ControllerManagerConfiguration) *serving.Server {
+	own := cfg.Espalier.Project.Webhooks
+	return serving.New(serving.Options{
+		BindAddress: own.BindAddress, Port: own.Port,
+		CertDir: own.TLS.ServerCertDir, CertFile: own.TLS.ServerCertPath, KeyFile: own.TLS.ServerKeyPath, Setting: "espalier.project.webhooks.tls",
+		ShutdownDelay: ptr.Deref(own.ShutdownDelay, metav1.Duration{}).Duration,
+		Clock:         clock.RealClock{}, Log: ctrl.Log.WithName("webhook-server"),
+	})
+}
+
+// Add adds all controllers, and the webhooks if they are served, to the manager, which must have been made with Needs.
+func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ControllerManagerConfiguration, registry prometheus.Registerer) error {
+	if err := index.Add(lifetime, clusters.Source.GetFieldIndexer()); err != nil {
+		return err //nolint:wrapcheck // it says what failed
+	}
+	tracker, err := served.New(served.Options{Clusters: clusters, Registry: registry})
+	if err != nil {
+		return fmt.Errorf("find out what is served: %w", err)
+	}
+	p := &parts{clusters: clusters, cfg: cfg, registry: registry, served: tracker}
+	for _, add := range []func(context.Context, *parts) error{addLifecycle, addStale, addExtensionAccess, addWebhooks} {
+		if err := add(lifetime, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

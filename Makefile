@@ -9,7 +9,7 @@ LDFLAGS  := -X github.com/espalier-dev/espalier/internal/process.Version=$(VERSI
 PACKAGES ?= ./...
 KILLS    ?= 50
 SOAK     ?= 1h
-BENCH    ?= token csr networkpolicy node webhook
+BENCH    ?= token csr networkpolicy node webhook project
 TOOL     := go tool -modfile=hack/tools/go.mod
 
 ##@ See it work
@@ -71,7 +71,7 @@ bench-smoke: ## Run every benchmark on a small workload, to see that it works
 	for each in $(BENCH); do go run ./test/bench/$$each -smoke; done
 
 .PHONY: bench-binaries
-bench-binaries: ## Measure the other binaries, each against a bare client (BENCH="token csr networkpolicy node webhook")
+bench-binaries: ## Measure the other binaries, each against a bare client (BENCH="token csr networkpolicy node webhook project")
 	for each in $(BENCH); do go run ./test/bench/$$each; done
 
 .PHONY: bench-latency

@@ -13,7 +13,8 @@ import (
 // systemNamespace holds the ServiceAccounts and leases of our binaries.
 const systemNamespace = "espalier-system"
 
-// binary is a program of this repository: cmd/<name>, with its roles in deploy/<name> and deploy/<name>/rbac.
+// binary is a program of this repository: cmd/<name>, with its roles in deploy/<name> and deploy/<name>/rbac, those of its users
+// in deploy/<name>/roles, and its CRDs in deploy/<name>/crds; the last two are left out where there are none.
 type binary struct {
 	name string
 	// clusterRoles are given to its ServiceAccount, which bears its name, besides every Role that it ships. Here one
@@ -85,6 +86,13 @@ func binaries() []binary {
 			config:         func(e environment) string { return resourceManagerConfig(e, webhookSections(e)) },
 			ownClusterOnly: "its API server cannot call this machine",
 			show:           settings.showWebhooks,
+		},
+		{
+			name:           "project-controller",
+			clusterRoles:   []string{"espalier-project-controller-source", "espalier-project-controller-selfmanaged"},
+			config:         controllerManagerConfig,
+			ownClusterOnly: "it would act on projects of yours, and its API server cannot call this machine",
+			show:           settings.showProject,
 		},
 	}
 }
@@ -160,6 +168,33 @@ server:
   webhooks: {bindAddress: 127.0.0.1, port: %d}
 logFormat: text
 %s`, e.kubeconfig, systemNamespace, e.probePort, e.metricsPort, e.webhookPort, sections)
+}
+
+// controllerManagerConfig renders the file of project-controller. A project that nothing uses is stale at once, has a day of
+// grace, and is deleted after three.
+func controllerManagerConfig(e environment) string {
+	return fmt.Sprintf(`apiVersion: controllermanager.config.gardener.cloud/v1alpha1
+kind: ControllerManagerConfiguration
+gardenClientConnection: {kubeconfig: %q}
+leaderElection: {leaderElect: true, resourceNamespace: %s}
+server:
+  healthProbes: {bindAddress: 127.0.0.1, port: %d}
+  metrics: {bindAddress: 127.0.0.1, port: %d}
+logFormat: text
+controllers:
+  project:
+    minimumLifetimeDays: 0
+    staleGracePeriodDays: 1
+    staleExpirationTimeDays: 3
+    quotas:
+    - config:
+        apiVersion: v1
+        kind: ResourceQuota
+        spec: {hard: {count/shoots.core.gardener.cloud: "10"}}
+espalier:
+  project:
+    webhooks: {bindAddress: 127.0.0.1, port: %[5]d, selfManaged: {url: "https://127.0.0.1:%[5]d"}}
+`, e.kubeconfig, systemNamespace, e.probePort, e.metricsPort, e.webhookPort)
 }
 
 // environmentOf gives each binary files and ports of its own; index is its place in binaries().

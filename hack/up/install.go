@@ -20,9 +20,9 @@ const tokenLifetime = 365 * 24 * time.Hour
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-// installCRDs waits until the API server serves them.
-func (s settings) installCRDs(ctx context.Context, c client.Client) error {
-	crds, err := readManifests(filepath.Join(s.root, "deploy", "crds"))
+// installCRDs installs those of a folder and waits until the API server serves them.
+func installCRDs(ctx context.Context, c client.Client, folder string) error {
+	crds, err := readManifests(folder)
 	if err != nil {
 		return err
 	}
@@ -47,6 +47,10 @@ func (s settings) installCRDs(ctx context.Context, c client.Client) error {
 
 // install prepares what a binary needs: its roles, its ServiceAccount with a token in a kubeconfig, its configuration.
 func (s settings) install(ctx context.Context, admin *rest.Config, c client.Client, b binary, e environment) error {
+	err := s.installForUsers(ctx, c, b)
+	if err != nil {
+		return err
+	}
 	manifests, err := readManifests(s.deployOf(b), filepath.Join(s.deployOf(b), "rbac"))
 	if err != nil {
 		return err
@@ -78,6 +82,29 @@ func (s settings) install(ctx context.Context, admin *rest.Config, c client.Clie
 		return fmt.Errorf("write configuration: %w", err)
 	}
 	return nil
+}
+
+// installForUsers installs what a binary ships for those who use it: CRDs, and roles that it binds and does not have itself.
+func (s settings) installForUsers(ctx context.Context, c client.Client, b binary) error {
+	if crds := filepath.Join(s.deployOf(b), "crds"); isFolder(crds) {
+		if err := installCRDs(ctx, c, crds); err != nil {
+			return err
+		}
+	}
+	roles := filepath.Join(s.deployOf(b), "roles")
+	if !isFolder(roles) {
+		return nil
+	}
+	manifests, err := readManifests(roles)
+	if err != nil {
+		return err
+	}
+	return apply(ctx, c, rolesAmong(manifests)...)
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // rolesAmong picks the roles. The rules of an aggregated one are the cluster's to write: applying those of the manifest,

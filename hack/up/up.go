@@ -52,7 +52,7 @@ func (s settings) showBinaries(ctx context.Context, r *report, admin *rest.Confi
 		return fmt.Errorf("connect to cluster: %w", err)
 	}
 	r.step("installing the CRDs of deploy/crds")
-	if err := s.installCRDs(ctx, c); err != nil {
+	if err := installCRDs(ctx, c, filepath.Join(s.root, "deploy", "crds")); err != nil {
 		return err
 	}
 	for index, b := range binaries() {

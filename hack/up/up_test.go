@@ -29,8 +29,8 @@ func TestReadSettings(t *testing.T) {
 		"another port":                            {map[string]string{"ESPALIER_PORT": "30000"}, settings{root: "/repo", port: 30000}, ""},
 		"a cluster of one's own":                  {map[string]string{"ESPALIER_KUBECONFIG": "/my/kubeconfig"}, settings{root: "/repo", port: 26443, cluster: "/my/kubeconfig"}, ""},
 		"the shell's kubeconfigs are not ours":    {map[string]string{"KUBECONFIG": "/k", "TARGET_KUBECONFIG": "/t"}, settings{root: "/repo", port: 26443}, ""},
-		"no number":                               {map[string]string{"ESPALIER_PORT": "many"}, settings{}, `ESPALIER_PORT: "many" is not a port from 1 to 65507`},
-		"a port that leaves no room for the rest": {map[string]string{"ESPALIER_PORT": "65530"}, settings{}, `ESPALIER_PORT: "65530" is not a port from 1 to 65507`},
+		"no number":                               {map[string]string{"ESPALIER_PORT": "many"}, settings{}, `ESPALIER_PORT: "many" is not a port from 1 to 65504`},
+		"a port that leaves no room for the rest": {map[string]string{"ESPALIER_PORT": "65530"}, settings{}, `ESPALIER_PORT: "65530" is not a port from 1 to 65504`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -96,6 +96,37 @@ func TestResourceManagerConfig(t *testing.T) {
 		},
 		"logFormat":   "text",
 		"controllers": map[string]any{},
+	}))
+}
+
+func TestControllerManagerConfig(t *testing.T) {
+	g := NewWithT(t)
+	cfg, warnings, err := config.ControllerManager([]byte(controllerManagerConfig(environment{kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3})))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(warnings).To(BeEmpty())
+	g.Expect(cfg.Validate()).To(BeEmpty())
+	g.Expect(cfg.GardenClientConnection.Kubeconfig).To(Equal(`/a "b"/k`))
+	g.Expect(cfg.LeaderElection.ResourceNamespace).To(Equal("espalier-system"))
+	g.Expect([]int{cfg.Server.HealthProbes.Port, cfg.Server.Metrics.Port, cfg.Espalier.Project.Webhooks.Port}).To(Equal([]int{1, 2, 3}))
+	g.Expect(cfg.Espalier.Project.Webhooks.SelfManaged.URL).To(Equal("https://127.0.0.1:3"))
+}
+
+// The walk-through acts as these users.
+func TestTheProjectExampleHoldsWhomTheWalkThroughActsAs(t *testing.T) {
+	g := NewWithT(t)
+	objects, err := readManifests(filepath.Join("..", "..", projectExample))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(objects).To(HaveLen(1))
+	spec, _, err := unstructured.NestedMap(objects[0].Object, "spec")
+	g.Expect(err).NotTo(HaveOccurred())
+	delete(spec, "description")
+	delete(spec, "purpose")
+	g.Expect(describe(objects[0])).To(Equal("Project /cellar"))
+	g.Expect(spec).To(Equal(map[string]any{
+		"owner": map[string]any{"kind": "User", "name": "cellarer"},
+		"members": []any{
+			map[string]any{"kind": "User", "name": "cooper", "role": "admin"}, map[string]any{"kind": "User", "name": "taster", "role": "viewer"},
+		},
 	}))
 }
 

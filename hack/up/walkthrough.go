@@ -156,6 +156,7 @@ func (s settings) howToGoOn() string {
 		{kubectl + set + "edit configmap harvest", "is undone at once"},
 		{kubectl + set + "edit secret " + exampleName, "what you change here is carried out"},
 		{kubectl + set + "delete managedresource " + exampleName, "takes its objects along"},
+		{kubectl + " apply -f " + projectExample, "a project again"},
 		{"tail -f .local/" + walkThroughBinary + "/log", "what the controller says"},
 		{"make up", "again, with newly built binaries"},
 		{"make down", "stops everything"},

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	projectExample = "examples/project.yaml"
+	projectName    = "cellar"
+	coreVersion    = "core.gardener.cloud/v1beta1"
+)
+
+// The users of the example: everybody but the last belongs to the project.
+const (
+	projectOwner  = "cellarer"
+	projectMember = "cooper"
+	projectViewer = "taster"
+	stranger      = "passer-by"
+)
+
+// showProject shows the life of a project: created, used by its members and by others, stale, in use again, and deleted.
+func (s settings) showProject(ctx context.Context, r *report, w world) error {
+	r.step("projects: applying %s", projectExample)
+	objects, err := readManifests(filepath.Join(s.root, projectExample))
+	if err != nil {
+		return err
+	}
+	wanted := objects[0]
+	err = admitted(ctx, w.client, wanted)
+	if err != nil {
+		return err
+	}
+	err = apply(ctx, w.client, wanted)
+	if err != nil {
+		return err
+	}
+	project, err := ready(ctx, w.client)
+	if err != nil {
+		return err
+	}
+	namespace, _, _ := unstructured.NestedString(project.Object, "spec", "namespace")
+	_, _ = fmt.Fprintf(r, "Project %s is Ready; its namespace is %s, its owner %s, its creator %s", projectName, namespace,
+		subjectName(project, "owner"), subjectName(project, "createdBy"))
+	for _, show := range []func(context.Context, *report, world, string) error{showMembers, showStaleness, showDeletion, showFallow} {
+		if err := show(ctx, r, w, namespace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admitted waits until the API server calls the webhooks for projects. Whoever creates one before that is nobody to it.
+func admitted(ctx context.Context, c client.Client, wanted *unstructured.Unstructured) error {
+	return await(ctx, 60*time.Second, "the API server to call the webhooks", func(ctx context.Context) error {
+		attempt := wanted.DeepCopy()
+		attempt.SetName("try")
+		if err := c.Create(ctx, attempt, client.DryRunAll); err != nil {
+			return err
+		}
+		if subjectName(attempt, "createdBy") == "" {
+			return errors.New("a project would be stored as it was sent")
+		}
+		return nil
+	})
+}
+
+// ready waits until the project of the example is.
+func ready(ctx context.Context, c client.Client) (*unstructured.Unstructured, error) {
+	project := object(coreVersion, "Project", "", projectName, nil)
+	return project, awaitProject(ctx, c, project, "to be ready", func() error {
+		phase, _, _ := unstructured.NestedString(project.Object, "status", "phase")
+		observed, _, _ := unstructured.NestedInt64(project.Object, "status", "observedGeneration")
+		if phase != "Ready" || observed != project.GetGeneration() {
+			return fmt.Errorf("generation %d is %s", observed, phase)
+		}
+		return nil
+	})
+}
+
+// awaitProject reads the project until a condition holds.
+func awaitProject(ctx context.Context, c client.Client, project *unstructured.Unstructured, what string, holds func() error) error {
+	return await(ctx, 60*time.Second, describe(project)+" "+what, func(ctx context.Context) error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(project), project); err != nil {
+			return err
+		}
+		return holds()
+	})
+}
+
+func subjectName(project *unstructured.Unstructured, field string) string {
+	name, _, _ := unstructured.NestedString(project.Object, "spec", field, "name")
+	return name
+}
+
+// as returns a client that acts as a user of the cluster.
+func (w world) as(user string) (client.Client, error) {
+	config := rest.CopyConfig(w.admin)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	return client.New(config, client.Options{})
+}
+
+// action is what somebody tries.
+type action struct {
+	who, what string
+	do        func(context.Context, client.Client) error
+}
+
+// showMembers shows what the members of the project may do, and what they and others may not.
+func showMembers(ctx context.Context, r *report, w world, namespace string) error {
+	note := func() *unstructured.Unstructured { return object("v1", "ConfigMap", namespace, "note", nil) }
+	member, err := w.as(projectMember)
+	if err != nil {
+		return err
+	}
+	// The cluster fills the roles of members, which takes it a moment when they are new.
+	err = await(ctx, 30*time.Second, projectMember+" to become a member", func(ctx context.Context) error { return apply(ctx, member, note()) })
+	if err != nil {
+		return err
+	}
+	project := func() *unstructured.Unstructured { return object(coreVersion, "Project", "", projectName, nil) }
+	enrol := []byte(`[{"op":"add","path":"/spec/members/-","value":{"kind":"User","name":"` + stranger + `","role":"admin"}}]`)
+	usurp := func(who string) []byte {
+		return []byte(`[{"op":"replace","path":"/spec/owner/name","value":"` + who + `"}]`)
+	}
+	rows := [][]string{{"WHO", "TRIES TO", "AND IS"}}
+	for _, each := range []action{
+		{projectMember, "write a ConfigMap", func(ctx context.Context, c client.Client) error { return apply(ctx, c, note()) }},
+		{projectMember, "list Secrets", listOf("SecretList", namespace)},
+		{projectMember, "add a member", patchBy(project(), enrol)},
+		{projectMember, "become owner", patchBy(project(), usurp(projectMember))},
+		{projectViewer, "list ConfigMaps", listOf("ConfigMapList", namespace)},
+		{projectViewer, "list Secrets", listOf("SecretList", namespace)},
+		{projectViewer, "become owner", patchBy(project(), usurp(projectViewer))},
+		{stranger, "read the project", func(ctx context.Context, c client.Client) error {
+			p := project()
+			return c.Get(ctx, client.ObjectKeyFromObject(p), p)
+		}},
+		{projectOwner, "add a member", patchBy(project(), enrol)},
+		{stranger, "read the project now", func(ctx context.Context, c client.Client) error {
+			p := project()
+			return await(ctx, 10*time.Second, "the new member's role", func(ctx context.Context) error { return c.Get(ctx, client.ObjectKeyFromObject(p), p) })
+		}},
+	} {
+		answer, failure := attempt(ctx, w, each)
+		if failure != nil {
+			return failure
+		}
+		rows = append(rows, []string{each.who, each.what, answer})
+	}
+	r.step("projects: what its members, and others, may do")
+	r.table(rows)
+	err = w.client.Delete(ctx, object("v1", "Namespace", "", namespace, nil))
+	_, _ = fmt.Fprintf(r, "an administrator deletes its namespace: %s", verdict(err))
+	return nil
+}
+
+// attempt says how the API server answers. Only what is neither yes nor no is an error.
+func attempt(ctx context.Context, w world, a action) (string, error) {
+	c, err := w.as(a.who)
+	if err != nil {
+		return "", err
+	}
+	err = a.do(ctx, c)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return "", fmt.Errorf("%s tries to %s: %w", a.who, a.what, err)
+	}
+	return verdict(err), nil
+}
+
+// verdict is what an API server's answer means.
+func verdict(err error) string {
+	if err == nil {
+		return "allowed"
+	}
+	return "refused: " + err.Error()
+}
+
+func listOf(kind, namespace string) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion("v1")
+		list.SetKind(kind)
+		return c.List(ctx, list, client.InNamespace(namespace))
+	}
+}
+
+func patchBy(o *unstructured.Unstructured, patch []byte) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		return c.Patch(ctx, o, client.RawPatch("application/json-patch+json", patch))
+	}
+}

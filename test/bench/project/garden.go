@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+const (
+	binaryName = "project-controller"
+	ownSpace   = "espalier-system"
+	// patience is how long anything may take.
+	patience = 10 * time.Minute
+	// filling is how many objects are created at once before anything is measured.
+	filling = 32
+)
+
+// policy makes the audit log hold what the controller or the bare client does, and nothing else.
+const policy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules:
+- {level: Metadata, users: ["system:serviceaccount:espalier-system:project-controller"]}
+- {level: None}
+`
+
+// garden is a control plane of its own, with the Projects.
+type garden struct {
+	plane *local.ControlPlane
+	admin client.Client
+	// kubeconfig is of the controller's ServiceAccount.
+	kubeconfig []byte
+	projects   []*corev1beta1.Project
+}
+
+// newGarden starts a control plane and creates the Projects.
+func (b *bench) newGarden(ctx context.Context, name string) (*garden, error) {
+	plane, err := local.Start(ctx, local.Options{Dir: filepath.Join(b.dir, name), Assets: b.assets, AuditPolicy: []byte(policy)})
+	if err != nil {
+		return nil, err
+	}
+	g := &garden{plane: plane}
+	if err := g.fill(ctx, b.options); err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	return g, nil
+}
+
+// close stops the control plane and removes its data.
+func (g *garden) close() error { return g.plane.Stop() }
+
+func (g *garden) fill(ctx context.Context, o options) error {
+	cfg := g.plane.AdminConfig()
+	cfg.QPS = -1
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	if g.admin, err = client.New(cfg, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	if _, err = binary.Install(ctx, g.admin, "deploy/project-controller/crds/*.yaml"); err != nil {
+		return err
+	}
+	for _, list := range []client.ObjectList{&corev1beta1.ProjectList{}, &corev1beta1.ShootList{}} {
+		err = await(ctx, "the CRDs to be served", func() (bool, error) { return g.admin.List(ctx, list) == nil, nil })
+		if err != nil {
+			return err
+		}
+	}
+	err = g.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownSpace}})
+	if err != nil {
+		return err
+	}
+	if g.kubeconfig, err = binary.Identity(ctx, g.admin, cfg, binaryName, ownSpace, binary.Source); err != nil {
+		return err
+	}
+	g.projects = make([]*corev1beta1.Project, o.projects)
+	return parallel(ctx, o.projects, filling, func(ctx context.Context, i int) error {
+		g.projects[i] = newProject(i, o.generated)
+		return g.admin.Create(ctx, g.projects[i])
+	})
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), corev1beta1.AddToScheme(scheme))
+}
+
+// asController returns a client with the controller's rights.
+func (g *garden) asController() (client.Client, error) {
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(g.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	cfg.QPS = -1
+	return client.New(cfg, client.Options{Scheme: g.admin.Scheme()})
+}
+
+func newProject(i int, generated bool) *corev1beta1.Project {
+	user := func(name string) rbacv1.Subject {
+		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: fmt.Sprintf("%s-%05d@example.org", name, i)}
+	}
+	owner := user("owner")
+	p := &corev1beta1.Project{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p-%05d", i)},
+		Spec: corev1beta1.ProjectSpec{
+			CreatedBy: &owner, Owner: &owner, Namespace: ptr.To(namespaceOf(i)),
+			Description: ptr.To("A project that the benchmark has created"),
+			Members: []corev1beta1.ProjectMember{
+				{Subject: owner, Role: "admin", Roles: []string{"owner"}},
+				{Subject: user("admin"), Role: "admin", Roles: []string{"uam"}},
+				{Subject: rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: fmt.Sprintf("team-%05d", i)}, Role: "viewer"},
+				{Subject: rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "robot", Namespace: namespaceOf(i)}, Role: "serviceaccountmanager"},
+			},
+		},
+	}
+	if generated {
+		p.Spec.Namespace = nil
+	}
+	return p
+}
+
+func namespaceOf(i int) string { return fmt.Sprintf("garden-p-%05d", i) }
+
+// addShoots creates Shoots in the namespaces that the Projects have by now, in turn, of the size that real ones have.
+func (g *garden) addShoots(ctx context.Context, count int) error {
+	list := &corev1beta1.ProjectList{}
+	if err := g.admin.List(ctx, list); err != nil {
+		return err
+	}
+	root, err := local.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	manifest, err := os.ReadFile(filepath.Join(root, "internal", "project", "crdtest", "testdata", "shoot.yaml"))
+	if err != nil {
+		return err
+	}
+	full, err := decode(manifest)
+	if err != nil {
+		return err
+	}
+	return parallel(ctx, count, filling, func(ctx context.Context, i int) error {
+		shoot := full.DeepCopy()
+		shoot.SetNamespace(ptr.Deref(list.Items[i%len(list.Items)].Spec.Namespace, ""))
+		shoot.SetName(fmt.Sprintf("s-%05d", i))
+		return g.admin.Create(ctx, shoot)
+	})
+}
+
+func parallel(ctx context.Context, n, inFlight int, do func(context.Context, int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(inFlight)
+	for i := range n {
+		group.Go(func() error { return do(ctx, i) })
+	}
+	return group.Wait()
+}
+
+func await(ctx context.Context, what string, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		is, err := done()
+		if err != nil || is {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1 "k8s.io/api/core/v1"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+)
+
+// result is what the controller needed.
+type result struct {
+	convergence, restart phase
+	rest                 requests
+	memory, peak         float64 // in MiB
+}
+
+// phase is a part of what the controller does.
+type phase struct {
+	took       time.Duration // from its first write to its last
+	sinceStart time.Duration // from the start of the process until it is in sync
+	sent       requests
+}
+
+// own measures the controller in a garden of its own.
+func (b *bench) own(ctx context.Context) (r result, err error) {
+	g, err := b.newGarden(ctx, "own")
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, g.close()) }()
+	log := &follower{file: g.plane.AuditLog()}
+	if r.convergence, err = b.converge(ctx, g, log); err != nil {
+		return r, err
+	}
+	fmt.Printf("first convergence: %s\n", seconds(r.convergence.took))
+	err = g.addShoots(ctx, b.options.shoots)
+	if err != nil {
+		return r, err
+	}
+	c, err := b.start(g, b.options.period.String())
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	if r.restart, err = c.follow(ctx, b.options.projects, log); err != nil {
+		return r, err
+	}
+	if r.rest, err = b.rest(ctx, log); err != nil {
+		return r, err
+	}
+	if r.memory, r.peak, err = c.memory(); err != nil {
+		return r, err
+	}
+	return r, b.profile(ctx, c, "heap.pprof", "/debug/pprof/heap")
+}
+
+// converge lets the controller do everything for all Projects, and makes sure that it has.
+func (b *bench) converge(ctx context.Context, g *garden, log *follower) (p phase, err error) {
+	c, err := b.start(g, "")
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	written := make(chan error, 1)
+	go func() {
+		if b.options.profiles == "" {
+			written <- nil
+			return
+		}
+		written <- errors.Join(await(ctx, "profiles to be served", func() (bool, error) {
+			_, failure := c.page(ctx, "/metrics")
+			return failure == nil, nil
+		}), b.profile(ctx, c, "convergence.pprof", "/debug/pprof/profile?seconds=20"))
+	}()
+	if p, err = c.follow(ctx, b.options.projects, log); err != nil {
+		return p, err
+	}
+	return p, errors.Join(g.complete(ctx), <-written)
+}
+
+// follow waits until the controller is in sync, and sums up what it has sent since it was started.
+func (c *controller) follow(ctx context.Context, projects int, log *follower) (phase, error) {
+	settled, err := c.settle(ctx, projects)
+	if err != nil {
+		return phase{}, err
+	}
+	p := phase{sinceStart: settled.Sub(c.started), sent: requests{}}
+	entries, err := log.next()
+	var begin, end time.Time
+	for _, each := range entries {
+		if !each.counts() {
+			continue
+		}
+		p.sent.add(each)
+		if !each.writes() {
+			continue
+		}
+		if begin.IsZero() || each.Received.Before(begin) {
+			begin = each.Received
+		}
+		if each.Done.After(end) {
+			end = each.Done
+		}
+	}
+	p.took = end.Sub(begin)
+	return p, err
+}
+
+// complete fails unless all Projects are Ready and all that belongs to them is there.
+func (g *garden) complete(ctx context.Context) error {
+	projects := &corev1beta1.ProjectList{}
+	if err := g.admin.List(ctx, projects); err != nil {
+		return err
+	}
+	for i := range projects.Items {
+		if p := &projects.Items[i]; p.Status.Phase != corev1beta1.ProjectReady || p.Status.ObservedGeneration != p.Generation {
+			return fmt.Errorf("project %s is %q of generation %d, not Ready of %d", p.Name, p.Status.Phase, p.Status.ObservedGeneration, p.Generation)
+		}
+	}
+	namespaces := &corev1.NamespaceList{}
+	if err := g.admin.List(ctx, namespaces, client.MatchingLabels{"gardener.cloud/role": "project"}); err != nil {
+		return err
+	}
+	if len(namespaces.Items) != len(projects.Items) {
+		return fmt.Errorf("%d Projects have %d namespaces", len(projects.Items), len(namespaces.Items))
+	}
+	return nil
+}
+
+// rest counts the requests of the controller while nothing happens.
+func (b *bench) rest(ctx context.Context, log *follower) (requests, error) {
+	if err := pause(ctx, 3*time.Second); err != nil { // the last Events arrive
+		return nil, err
+	}
+	if _, err := log.next(); err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, b.options.rest); err != nil {
+		return nil, err
+	}
+	entries, err := log.next()
+	sent := requests{}
+	for _, each := range entries {
+		if each.counts() {
+			sent.add(each)
+		}
+	}
+	return sent, err
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// requests are numbers of requests by verb and resource.
+type requests map[string]int
+
+func (r requests) add(e entry) {
+	resource := e.Object.Resource
+	if e.Object.Subresource != "" {
+		resource += "/" + e.Object.Subresource
+	}
+	r[e.Verb+" "+resource]++
+}
+
+func (r requests) all() int {
+	sum := 0
+	for _, count := range r {
+		sum += count
+	}
+	return sum
+}
+
+func (r requests) print() {
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		fmt.Printf("   %7d %s\n", r[name], name)
+	}
+}
+
+// entry is a line of the audit log.
+type entry struct {
+	Verb     string    `json:"verb"`
+	Received time.Time `json:"requestReceivedTimestamp"`
+	Done     time.Time `json:"stageTimestamp"`
+	Object   struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+	} `json:"objectRef"`
+}
+
+// counts tells whether it is about an object and no watch, which is renewed every some minutes.
+func (e entry) counts() bool { return e.Verb != "watch" && e.Object.Resource != "" }
+
+// writes tells whether it changes anything but an Event, which is sent when there is time.
+func (e entry) writes() bool {
+	return slices.Contains([]string{"create", "update", "patch", "delete"}, e.Verb) && e.Object.Resource != "events" &&
+		e.Object.Resource != "selfsubjectaccessreviews"
+}
+
+// follower reads the audit log as it grows.
+type follower struct {
+	file   string
+	offset int64
+}
+
+func (f *follower) next() ([]entry, error) {
+	file, err := os.Open(f.file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	if _, err = file.Seek(f.offset, io.SeekStart); err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(file)
+	if err != nil {
+		return nil, err
+	}
+	content = content[:bytes.LastIndexByte(content, '\n')+1] // the last line may be half written
+	f.offset += int64(len(content))
+	var entries []entry
+	for line := range bytes.Lines(content) {
+		var e entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("decode audit log: %w", err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}

@@ -86,5 +86,11 @@ func releaseFailed(namespace string, err error) *failure {
 	}
 }
 
+func unsureOfShoots(namespace string, err error) *failure {
+	fault := releaseFailed(namespace, fmt.Errorf("look for Shoots: %w", err))
+	fault.keepsPhase = true
+	return fault
+}
+
 // oneLine returns the text of an error that may be several joined ones.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -80,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	p := &corev1beta1.Project{}
 	if err := r.Client.Get(ctx, request.NamespacedName, p); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.settled.disturb(request.Name)
+			r.settled.forget(request.Name)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("read Project: %w", err)
@@ -140,7 +140,7 @@ func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now 
 		return time.Time{}, quotaFailed(err)
 	}
 	members, next, problems := expiry.Members(p, r.MembershipExpiry, now)
-	if unseen {
+	if r.settled.tell(p.Name, problems) {
 		r.Events.expiryProblems(p, problems)
 	}
 	desired, refused := roles.Desired(p, members, namespace)
@@ -166,8 +166,8 @@ func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctr
 	namespace := ptr.Deref(p.Spec.Namespace, "")
 	if namespace != "" {
 		used, err := r.Shoots.AnyShoot(ctx, namespace)
-		if err != nil {
-			return ctrl.Result{}, releaseFailed(namespace, fmt.Errorf("look for Shoots: %w", err))
+		if err != nil { // whatever serves Shoots is away: that says nothing against the Project
+			return ctrl.Result{}, unsureOfShoots(namespace, err)
 		}
 		if used {
 			r.Events.notEmpty(p, namespace)

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ type settled struct {
 	done map[string]done
 	// working are Projects that are being reconciled, and were not disturbed since that began.
 	working map[string]bool
+	// told is what was last said about an annotation of a Project that cannot be read.
+	told map[string]string
 }
 
 // done is what a Project was like when everything was done for it.
@@ -29,7 +32,7 @@ type done struct {
 	until      time.Time // zero: for ever
 }
 
-func newSettled() *settled { return &settled{done: map[string]done{}, working: map[string]bool{}} }
+func newSettled() *settled { return &settled{done: map[string]done{}, working: map[string]bool{}, told: map[string]string{}} }
 
 // holds tells whether nothing has to be done for a Project, and until when; zero for ever.
 func (s *settled) holds(p *corev1beta1.Project, now time.Time) (until time.Time, ok bool) {
@@ -59,7 +62,27 @@ func (s *settled) settle(p *corev1beta1.Project, until time.Time) {
 	delete(s.working, p.Name)
 }
 
-// disturb notes that something that a Project owns was changed or deleted, or that the Project is gone.
+// tell notes problems of a Project, and tells whether they are others than before. After a restart all are.
+func (s *settled) tell(name string, problems []string) (others bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := strings.Join(problems, "\n")
+	others = s.told[name] != text
+	if text == "" {
+		delete(s.told, name)
+	} else {
+		s.told[name] = text
+	}
+	return others
+}
+
+// forget drops what is known of a Project that is gone.
+func (s *settled) forget(name string) {
+	s.disturb(name)
+	s.tell(name, nil)
+}
+
+// disturb notes that something that a Project owns was changed or deleted, or that the Project is being deleted.
 func (s *settled) disturb(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,6 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/admission/confirmation"
-	"github.com/espalier-dev/espalier/internal/project/usage"
 )
 
 // delete deletes a Project, unless the API server knows better than the caches by which it was judged.
@@ -41,14 +40,13 @@ func (r *Reconciler) delete(ctx context.Context, cached *corev1beta1.Project) er
 
 // stillDue judges a Project once more, by what the API server says of it. What turns out to be used is marked as such.
 func (r *Reconciler) stillDue(ctx context.Context, project *corev1beta1.Project) (bool, error) {
-	f, err := r.gather(ctx, r.Live, project)
+	snapshot, err := r.Served.Snapshot(ctx, *project.Spec.Namespace)
+	if err != nil {
+		return false, fmt.Errorf("confirm that nobody uses the project: %w", err)
+	}
+	f, err := r.gather(ctx, r.Live, snapshot, project)
 	if err != nil {
 		return false, err
-	}
-	if f.use.By == "" {
-		if f.use.By, err = usage.Confirm(ctx, r.Served, *project.Spec.Namespace); err != nil {
-			return false, fmt.Errorf("confirm that nobody uses the project: %w", err)
-		}
 	}
 	p := r.Rules.judge(f)
 	if p.hold || p.due {

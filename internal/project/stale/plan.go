@@ -138,8 +138,8 @@ func (r Rules) mark(f facts) plan {
 		p.autoDelete = &metav1.Time{Time: expires}
 	}
 	p.next = r.nextBefore(f.now, end)
-	if !r.deletes(f) {
-		p.next = r.SyncPeriod
+	if !r.deletes(f) { // a date would be one that never comes
+		p.autoDelete, p.next = nil, r.SyncPeriod
 		return p
 	}
 	p.due = p.autoDelete != nil && !f.now.Before(p.autoDelete.Time)

@@ -70,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		logger.Info("Judged project", "verdict", "not to be judged")
 		return ctrl.Result{RequeueAfter: r.Rules.SyncPeriod}, nil
 	}
-	f, err := r.gather(ctx, r.Client, project)
+	f, err := r.gather(ctx, r.Client, r.Served, project)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -112,8 +112,8 @@ func (r *Reconciler) act(ctx context.Context, project *corev1beta1.Project, f fa
 	}
 }
 
-// gather collects what is known of a Project; the namespace comes from the reader.
-func (r *Reconciler) gather(ctx context.Context, reader client.Reader, project *corev1beta1.Project) (facts, error) {
+// gather collects what is known of a Project; the namespace comes from the reader, what may use it from the caches.
+func (r *Reconciler) gather(ctx context.Context, reader client.Reader, caches usage.Caches, project *corev1beta1.Project) (facts, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := reader.Get(ctx, client.ObjectKey{Name: *project.Spec.Namespace}, namespace); err != nil {
@@ -128,7 +128,7 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, project *
 	if !r.Rules.asksForUse(f) {
 		return f, nil
 	}
-	f.use = usage.Look(r.Served, namespace.Name)
+	f.use = usage.Look(caches, namespace.Name)
 	if f.use.WithoutShoots && f.use.By == "" && !f.use.Undecided {
 		if f.use.By, err = usage.Running(ctx, r.Served, namespace.Name); err != nil {
 			return facts{}, err //nolint:wrapcheck // it says what failed

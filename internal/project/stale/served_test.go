@@ -29,7 +29,7 @@ func TestAPlainClusterLosesNoProjectByDefault(t *testing.T) {
 	s := newScene(t, projecttest.Options{CRDs: []string{}, Configure: atOnce})
 	p := s.project(held)
 	s.age(p, 1000*day)
-	s.stays(p, "unused", since(1000*day).until(1000*day))
+	s.stays(p, "unused", since(1000*day))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "pod"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "default"}}
 	s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, account))).To(Succeed())

@@ -1,6 +1,5 @@
-// Package usage finds out whether somebody uses a project's namespace. It answers from the caches of what is served, and
-// asks the API server only where the caches cannot tell: before something is deleted, and for Pods, workloads and volumes
-// where there are no Shoots. It judges nothing else of a project, and writes nothing.
+// Package usage finds out whether somebody uses a project's namespace. It answers from the caches of what is served, or
+// from a snapshot of the same, and asks the API server itself only for Pods, workloads and volumes where there are no Shoots. It judges nothing else of a project, and writes nothing.
 package usage
 
 import (
@@ -29,8 +28,6 @@ type Caches interface {
 
 // Live asks the API server.
 type Live interface {
-	// Any tells whether there is an object of a kind in a namespace.
-	Any(ctx context.Context, kind served.Kind, namespace string) (bool, error)
 	// AnyOf tells whether there is an object of a resource in a namespace.
 	AnyOf(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error)
 }
@@ -55,7 +52,7 @@ func checks() []check {
 	return []check{present(served.Shoot), present(served.Plant), present(served.BackupEntry), usedSecret, usedQuota}
 }
 
-// Look answers from the caches.
+// Look answers from caches.
 func Look(c Caches, namespace string) Verdict {
 	verdict := Verdict{WithoutShoots: c.Finding(served.Shoot).State == served.Absent}
 	for _, look := range checks() {
@@ -148,20 +145,6 @@ func blindTo(c Caches, kinds ...served.Kind) []served.Finding {
 		}
 	}
 	return blind
-}
-
-// Confirm asks the API server whether a namespace that the caches take for unused is used meanwhile, and by what.
-func Confirm(ctx context.Context, live Live, namespace string) (by string, err error) {
-	for _, kind := range []served.Kind{served.Shoot, served.Plant, served.BackupEntry} {
-		found, err := live.Any(ctx, kind, namespace)
-		if err != nil {
-			return "", err //nolint:wrapcheck // it says what failed
-		}
-		if found {
-			return string(kind), nil
-		}
-	}
-	return "", nil
 }
 
 // Running asks the API server for Pods, workloads and volume claims in a namespace, and returns the first resource that there

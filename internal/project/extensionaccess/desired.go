@@ -14,20 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-const (
-	// Label has the value true on ClusterRoles that extensions get. Set by whoever installs an extension; with any other
-	// value, or without it, nobody gets the role from here.
-	Label = "authorization.gardener.cloud/custom-extensions-permissions"
-	// Labelled is the only value of Label that counts.
-	Labelled = "true"
-	// AnnotationSelector is on ClusterRoles with Label, and holds a label selector as JSON: which ServiceAccounts get the
-	// role. It is required; {} selects all ServiceAccounts of all seeds.
-	AnnotationSelector = "authorization.gardener.cloud/extensions-serviceaccount-selector"
-	// SeedNamespacePrefix starts the names of the namespaces that belong to seeds. Only ServiceAccounts there get roles.
-	SeedNamespacePrefix = "seed-"
-)
+// labelled is the only value of the label that counts.
+const labelled = "true"
 
 // role is what matters of a labelled ClusterRole.
 type role struct {
@@ -47,7 +39,7 @@ func roleOf(object metav1.Object) role {
 // parseSelector reads the selector strictly: a misspelled field would make it select everything.
 func parseSelector(annotations map[string]string) (labels.Selector, error) {
 	const parsing = "failed computing subjects for ClusterRoleBinding: failed parsing label selector"
-	text, found := annotations[AnnotationSelector]
+	text, found := annotations[corev1beta1.AnnotationExtensionsServiceAccountSelector]
 	if !found {
 		return nil, errors.New(parsing + ": no service account selector annotations present")
 	}
@@ -115,7 +107,7 @@ func looksOurs(object *rbacv1.ClusterRoleBinding) bool {
 	want := desired(object.Name, object.OwnerReferences[0].UID, nil)
 	return sameOwner(object.OwnerReferences[0], want.owners[0]) && object.RoleRef == want.roleRef &&
 		!slices.ContainsFunc(object.Subjects, func(s rbacv1.Subject) bool {
-			return s.Kind != rbacv1.ServiceAccountKind || !strings.HasPrefix(s.Namespace, SeedNamespacePrefix)
+			return s.Kind != rbacv1.ServiceAccountKind || !strings.HasPrefix(s.Namespace, corev1beta1.SeedNamespacePrefix)
 		})
 }
 

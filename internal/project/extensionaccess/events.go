@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
@@ -63,5 +64,5 @@ func (e *Events) overwrote(role *rbacv1.ClusterRole, before *rbacv1.ClusterRoleB
 }
 
 func (e *Events) unbound(role *rbacv1.ClusterRole) {
-	e.Recorder.Eventf(role, nil, corev1.EventTypeNormal, ReasonUnbound, "Unbind", "Removed the ClusterRoleBinding, since the role does not have the label %s=%s any more", Label, Labelled)
+	e.Recorder.Eventf(role, nil, corev1.EventTypeNormal, ReasonUnbound, "Unbind", "Removed the ClusterRoleBinding, since the role does not have the label %s=%s any more", corev1beta1.LabelCustomExtensionsPermissions, labelled)
 }

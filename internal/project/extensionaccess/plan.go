@@ -6,6 +6,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
 // step is what has to be done about a ClusterRoleBinding.
@@ -59,10 +61,10 @@ const (
 // are left to the garbage collector, as those of roles that are back. One without subjects only goes if the role itself says
 // that it was ours, since others make such bindings too.
 func judgeLeftover(object *rbacv1.ClusterRoleBinding, of *metav1.PartialObjectMetadata) fate {
-	if of == nil || of.DeletionTimestamp != nil || of.Labels[Label] == Labelled || object.DeletionTimestamp != nil {
+	if of == nil || of.DeletionTimestamp != nil || of.Labels[corev1beta1.LabelCustomExtensionsPermissions] == labelled || object.DeletionTimestamp != nil {
 		return kept
 	}
-	_, annotated := of.Annotations[AnnotationSelector]
+	_, annotated := of.Annotations[corev1beta1.AnnotationExtensionsServiceAccountSelector]
 	if !looksOurs(object) || object.OwnerReferences[0].UID != of.UID || len(object.Subjects) == 0 && !annotated {
 		return kept
 	}

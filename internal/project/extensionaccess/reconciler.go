@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
@@ -66,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	ref := referTo(request.Name, found.uid)
 	if found.invalid != nil {
 		r.report(request.Name, ref, outcome{reason: ReasonInvalidSelector, note: excerpt.Of(fmt.Sprintf("Cannot bind the role: %s; its ClusterRoleBinding stays as it is until the annotation %s holds a label selector as JSON, "+
-			`like {"matchLabels":{"app":"x"}}`, found.invalid, AnnotationSelector), maxNote)})
+			`like {"matchLabels":{"app":"x"}}`, found.invalid, corev1beta1.AnnotationExtensionsServiceAccountSelector), maxNote)})
 		return ctrl.Result{}, reconcile.TerminalError(found.invalid)
 	}
 	want := desired(request.Name, found.uid, r.watches.selected(found.selector))

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -45,11 +47,11 @@ func newWatches(c client.WithWatch, log logr.Logger) *watches {
 }
 
 func keepRole(object client.Object) (role, bool) {
-	return roleOf(object), object.GetLabels()[Label] == Labelled
+	return roleOf(object), object.GetLabels()[corev1beta1.LabelCustomExtensionsPermissions] == labelled
 }
 
 func keepAccount(object client.Object) (labels.Set, bool) {
-	return object.GetLabels(), strings.HasPrefix(object.GetNamespace(), SeedNamespacePrefix)
+	return object.GetLabels(), strings.HasPrefix(object.GetNamespace(), corev1beta1.SeedNamespacePrefix)
 }
 
 func keepBinding(object client.Object) (binding, bool) {
@@ -82,7 +84,7 @@ func (w *watches) rolesListed(before map[types.NamespacedName]role) {
 
 // accountTold enqueues the roles that a ServiceAccount had, and those that it gets.
 func (w *watches) accountTold(_ types.NamespacedName, before, after *labels.Set) {
-	if before != nil && after != nil && labels.Equals(*before, *after) {
+	if before == nil && after == nil || before != nil && after != nil && labels.Equals(*before, *after) {
 		return
 	}
 	for key, each := range w.roles.all() {
@@ -123,7 +125,7 @@ func (w *watches) selected(by labels.Selector) []types.NamespacedName {
 func (w *watches) Start(ctx context.Context, q queue) error {
 	w.queue = q
 	w.synced.Add(3)
-	follow(ctx, w, w.roles, metadataList(rbacv1.SchemeGroupVersion.WithKind("ClusterRole")), &metav1.PartialObjectMetadata{}, Label+"="+Labelled)
+	follow(ctx, w, w.roles, metadataList(rbacv1.SchemeGroupVersion.WithKind("ClusterRole")), &metav1.PartialObjectMetadata{}, corev1beta1.LabelCustomExtensionsPermissions+"="+labelled)
 	follow(ctx, w, w.accounts, metadataList(schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}), &metav1.PartialObjectMetadata{}, "")
 	follow(ctx, w, w.bindings, &rbacv1.ClusterRoleBindingList{}, &rbacv1.ClusterRoleBinding{}, "")
 	return nil

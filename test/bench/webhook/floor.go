@@ -1,27 +1,40 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"io"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
 // allowed is what the floor answers to everything.
-const allowed = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"1","allowed":true,"status":{"metadata":{},"code":200}}}`
+const allowed = `{"kind":"AdmissionReview","apiVersion":"%s","response":{"uid":"%s","allowed":true,"status":{"metadata":{},"code":200}}}`
+
+// first returns the first string of a name in a review as API servers write it.
+func first(body []byte, name string) []byte {
+	_, behind, _ := bytes.Cut(body, []byte(`"`+name+`":"`))
+	text, _, _ := bytes.Cut(behind, []byte(`"`))
+	return text
+}
 
 // serveFloor reads whatever comes and allows it, until the context ends.
 func serveFloor(ctx context.Context, address, certificates string) error {
+	bodies := sync.Pool{New: func() any { return &bytes.Buffer{} }}
 	server := &http.Server{Addr: address, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
+		body := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+		defer bodies.Put(body)
+		body.Reset()
+		_, _ = body.ReadFrom(r.Body)
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, allowed)
+		_, _ = fmt.Fprintf(w, allowed, first(body.Bytes(), "apiVersion"), first(body.Bytes(), "uid"))
 	})}
 	go func() {
 		<-ctx.Done()

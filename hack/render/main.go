@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/deployable"
 	projectregistrations "github.com/espalier-dev/espalier/internal/project/registrations"
 	"github.com/espalier-dev/espalier/internal/webhook/policies"
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
@@ -39,6 +40,9 @@ func run(root string) error {
 		configurations(filepath.Join(root, "project-controller", "webhooks"), projectregistrations.Shipped()),
 		admissionPolicies(filepath.Join(root, "policies")),
 	}
+	for _, each := range deployable.All() {
+		failures = append(failures, base(filepath.Join(root, each.Name, "base"), each))
+	}
 	return errors.Join(failures...)
 }
 
@@ -59,6 +63,16 @@ func admissionPolicies(folder string) error {
 	files := map[string][]client.Object{}
 	for _, each := range all {
 		files[each.Handler] = each.Objects
+	}
+	return write(folder, files)
+}
+
+// base is what a binary needs to run, a file for each kind. The tag of the image is for an overlay to say.
+func base(folder string, binary deployable.Binary) error {
+	files := map[string][]client.Object{}
+	for _, object := range binary.Objects("espalier.local/" + binary.Name) {
+		name := strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind)
+		files[name] = append(files[name], object)
 	}
 	return write(folder, files)
 }

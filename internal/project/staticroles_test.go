@@ -24,7 +24,8 @@ func rule(group string, verbs []string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
-// pair is a role that the cluster fills, and the one that it fills it from.
+// pair is a role that the cluster fills, and the one that it fills it from. The first must not have rules, not even an empty
+// list: whoever applies it again would fight with the cluster about them.
 func pair(name string, rules ...rbacv1.PolicyRule) []rbacv1.ClusterRole {
 	selected := map[string]string{"rbac.gardener.cloud/aggregate-to-" + name: "true"}
 	return []rbacv1.ClusterRole{
@@ -32,7 +33,6 @@ func pair(name string, rules ...rbacv1.PolicyRule) []rbacv1.ClusterRole {
 			TypeMeta:        metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
 			ObjectMeta:      metav1.ObjectMeta{Name: "gardener.cloud:system:" + name, Labels: map[string]string{"gardener.cloud/role": name}},
 			AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: selected}}},
-			Rules:           []rbacv1.PolicyRule{},
 		},
 		{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},

@@ -40,6 +40,9 @@ func Install(ctx context.Context, c client.Client, patterns ...string) ([]*unstr
 			return nil, fmt.Errorf("find %s: %w", pattern, err)
 		}
 		for _, file := range files {
+			if filepath.Base(file) == "kustomization.yaml" { // a list of files, and no object
+				continue
+			}
 			objects, err := decode(file)
 			if err != nil {
 				return nil, err

@@ -1,0 +1,151 @@
+package deployable
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Namespace is where all binaries run. Their generated roles name it.
+const Namespace = "espalier-system"
+
+// Ports that all binaries serve at, unless their own configuration files have other defaults.
+const (
+	probePort   = 8081
+	metricsPort = 8080
+	webhookPort = 9449
+	// The file of project-controller is another one, with other defaults.
+	projectProbePort   = 2718
+	projectMetricsPort = 2719
+	projectWebhookPort = 2720
+)
+
+// Role is a role that a binary's ServiceAccount is given.
+type Role struct {
+	// Name is the role's.
+	Name string
+	// Namespace is that of a Role; empty for a ClusterRole.
+	Namespace string
+}
+
+// Binary is what one of cmd/ needs in a cluster that is its source and its target.
+type Binary struct {
+	// Name is as in cmd/ and deploy/. The objects are called espalier-<name>.
+	Name string
+	// Roles are given to its ServiceAccount. They are among those in deploy/<name>/rbac, or are cluster-admin.
+	Roles []Role
+	// Config is its configuration file.
+	Config string
+	// ProbePort, MetricsPort and WebhookPort are where it listens, as Config says; the last is 0 if it serves no webhooks.
+	ProbePort, MetricsPort, WebhookPort int32
+	// Memory and CPU are requested.
+	Memory, CPU resource.Quantity
+}
+
+// All returns all binaries in the order of their names.
+func All() []Binary {
+	return []Binary{
+		{
+			Name:  "csr-approver",
+			Roles: append(clusterRoles("csr-approver-source", "csr-approver-target"), lease("csr-approver"), Role{"espalier-csr-approver-target-apiserver", "default"}, Role{"espalier-csr-approver-target-events", "default"}),
+			Config: resourceManager(`controllers:
+  kubeletCSRApprover: {enabled: true}
+espalier:
+  csrApprover: {withoutMachines: true}
+`),
+			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
+		},
+		{
+			Name: "managedresource-controller",
+			// Whatever a set holds is applied with these rights; docs/security.md says what that means, and how to restrict it.
+			Roles: append(clusterRoles("managedresource-controller-source"), lease("managedresource-controller"), Role{"espalier-managedresource-controller-cluster-identity", "kube-system"}, Role{Name: "cluster-admin"}),
+			Config: resourceManager(`controllers:
+  garbageCollector: {enabled: true}
+`),
+			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("50m"),
+		},
+		{
+			Name:  "netpol-controller",
+			Roles: append(clusterRoles("netpol-controller-target"), lease("netpol-controller")),
+			Config: resourceManager(`controllers:
+  networkPolicy: {enabled: true}
+`),
+			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
+		},
+		{
+			Name:  "node-controller",
+			Roles: append(clusterRoles("node-controller-target"), lease("node-controller")),
+			Config: resourceManager(`controllers:
+  node: {enabled: true}
+`),
+			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
+		},
+		{
+			Name:      "project-controller",
+			Roles:     append(clusterRoles("project-controller-source", "project-controller-selfmanaged"), lease("project-controller"), Role{"espalier-project-controller-selfmanaged", Namespace}),
+			Config:    projectConfig,
+			ProbePort: projectProbePort, MetricsPort: projectMetricsPort, WebhookPort: projectWebhookPort,
+			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"),
+		},
+		{
+			Name:  "token-controllers",
+			Roles: append(clusterRoles("token-controllers-source", "token-controllers-target"), lease("token-controllers")),
+			// Static tokens are marked only where webhook-server keeps Secrets from getting valid ones again.
+			Config: resourceManager(`controllers:
+  tokenRequestor: {enabled: true}
+espalier:
+  token: {audiences: []}
+`),
+			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
+		},
+		{
+			Name:  "webhook-server",
+			Roles: append(clusterRoles("webhook-server-source", "webhook-server-target", "webhook-server-target-selfmanaged"), Role{"espalier-webhook-server-selfmanaged", Namespace}),
+			Config: `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
+kind: ResourceManagerConfiguration
+leaderElection: {leaderElect: false}
+webhooks:
+  endpointSliceHints: {enabled: true}
+  highAvailabilityConfig: {enabled: true, defaultNotReadyTolerationSeconds: 60, defaultUnreachableTolerationSeconds: 60}
+  podTopologySpreadConstraints: {enabled: true}
+  projectedTokenMount: {enabled: true}
+  seccompProfile: {enabled: true}
+espalier:
+  webhooks: {selfManaged: {}}
+`,
+			ProbePort: probePort, MetricsPort: metricsPort, WebhookPort: webhookPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("50m"),
+		},
+	}
+}
+
+// projectConfig keeps the lease where the generated role is.
+const projectConfig = `apiVersion: controllermanager.config.gardener.cloud/v1alpha1
+kind: ControllerManagerConfiguration
+leaderElection: {resourceNamespace: ` + Namespace + `}
+espalier:
+  project:
+    webhooks: {selfManaged: {}}
+`
+
+func resourceManager(sections string) string {
+	return fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
+kind: ResourceManagerConfiguration
+leaderElection: {resourceNamespace: %s}
+%s`, Namespace, sections)
+}
+
+func clusterRoles(names ...string) []Role {
+	roles := make([]Role, 0, len(names))
+	for _, name := range names {
+		roles = append(roles, Role{Name: "espalier-" + name})
+	}
+	return roles
+}
+
+func lease(binary string) Role { return Role{"espalier-" + binary + "-lease", Namespace} }
+
+// requests are what a container asks for; it is not limited.
+func (b Binary) requests() corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceMemory: b.Memory, corev1.ResourceCPU: b.CPU}
+}

@@ -1,0 +1,168 @@
+package deployable
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	replicas = 2
+	// user is that of the images.
+	user = 65532
+	// configKey is the file in the ConfigMap, and where it is mounted.
+	configKey  = "config.yaml"
+	configPath = "/etc/espalier"
+	// configChecksum makes a change of the configuration roll out.
+	configChecksum = "espalier.dev/config-checksum"
+	// gracePeriod is longer than the binaries take to end.
+	gracePeriod = 30
+)
+
+// Names of ports.
+const (
+	portProbes   = "probes"
+	portMetrics  = "metrics"
+	portWebhooks = "webhooks"
+)
+
+// Objects returns what has to be there for the binary to run from an image, all in Namespace, but bindings of roles that are
+// elsewhere.
+func (b Binary) Objects(image string) []client.Object {
+	objects := []client.Object{b.serviceAccount()}
+	for _, role := range b.Roles {
+		objects = append(objects, b.binding(role))
+	}
+	return append(objects, b.configMap(), b.service(), b.disruptionBudget(), b.deployment(image))
+}
+
+func (b Binary) object() string { return "espalier-" + b.Name }
+
+func (b Binary) selector() map[string]string {
+	return map[string]string{"app.kubernetes.io/name": b.object()}
+}
+
+func (b Binary) labels() map[string]string {
+	labels := b.selector()
+	labels["app.kubernetes.io/part-of"] = "espalier"
+	return labels
+}
+
+func (b Binary) meta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: Namespace, Name: b.object(), Labels: b.labels()}
+}
+
+func (b Binary) serviceAccount() *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{TypeMeta: typeMeta("v1", "ServiceAccount"), ObjectMeta: b.meta(), AutomountServiceAccountToken: ptr.To(false)}
+}
+
+// binding is named after its role, which other binaries may have too.
+func (b Binary) binding(role Role) client.Object {
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: Namespace, Name: b.object()}}
+	meta := metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name, Labels: b.labels()}
+	if role.Name == "cluster-admin" {
+		meta.Name = b.object() + "-cluster-admin"
+	}
+	if role.Namespace == "" {
+		return &rbacv1.ClusterRoleBinding{
+			TypeMeta: typeMeta(rbacv1.SchemeGroupVersion.String(), "ClusterRoleBinding"), ObjectMeta: meta,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}, Subjects: subjects,
+		}
+	}
+	return &rbacv1.RoleBinding{
+		TypeMeta: typeMeta(rbacv1.SchemeGroupVersion.String(), "RoleBinding"), ObjectMeta: meta,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name}, Subjects: subjects,
+	}
+}
+
+func (b Binary) configMap() *corev1.ConfigMap {
+	return &corev1.ConfigMap{TypeMeta: typeMeta("v1", "ConfigMap"), ObjectMeta: b.meta(), Data: map[string]string{configKey: b.Config}}
+}
+
+func (b Binary) service() *corev1.Service {
+	ports := []corev1.ServicePort{{Name: portMetrics, Port: b.MetricsPort, TargetPort: intstr.FromString(portMetrics)}}
+	if b.WebhookPort != 0 {
+		ports = append(ports, corev1.ServicePort{Name: portWebhooks, Port: 443, TargetPort: intstr.FromString(portWebhooks)})
+	}
+	return &corev1.Service{TypeMeta: typeMeta("v1", "Service"), ObjectMeta: b.meta(), Spec: corev1.ServiceSpec{Selector: b.selector(), Ports: ports}}
+}
+
+func (b Binary) disruptionBudget() *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		TypeMeta: typeMeta(policyv1.SchemeGroupVersion.String(), "PodDisruptionBudget"), ObjectMeta: b.meta(),
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: b.selector()},
+			UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
+		},
+	}
+}
+
+func (b Binary) deployment(image string) *appsv1.Deployment {
+	labels := b.labels()
+	// For clusters that deny traffic unless it is allowed by these labels.
+	labels["networking.gardener.cloud/to-dns"] = "allowed"
+	labels["networking.gardener.cloud/to-runtime-apiserver"] = "allowed"
+	checksum := sha256.Sum256([]byte(b.Config))
+	return &appsv1.Deployment{
+		TypeMeta: typeMeta(appsv1.SchemeGroupVersion.String(), "Deployment"), ObjectMeta: b.meta(),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](replicas), RevisionHistoryLimit: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: b.selector()},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{configChecksum: hex.EncodeToString(checksum[:8])}},
+				Spec: corev1.PodSpec{
+					ServiceAccountName: b.object(), AutomountServiceAccountToken: ptr.To(true), TerminationGracePeriodSeconds: ptr.To[int64](gracePeriod),
+					SecurityContext: &corev1.PodSecurityContext{
+						RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](user), RunAsGroup: ptr.To[int64](user), FSGroup: ptr.To[int64](user),
+						SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+					},
+					TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
+						MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+						LabelSelector: &metav1.LabelSelector{MatchLabels: b.selector()},
+					}},
+					Containers: []corev1.Container{b.container(image)},
+					Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+						LocalObjectReference: corev1.LocalObjectReference{Name: b.object()},
+					}}}},
+				},
+			},
+		},
+	}
+}
+
+func (b Binary) container(image string) corev1.Container {
+	ports := []corev1.ContainerPort{{Name: portProbes, ContainerPort: b.ProbePort}, {Name: portMetrics, ContainerPort: b.MetricsPort}}
+	if b.WebhookPort != 0 {
+		ports = append(ports, corev1.ContainerPort{Name: portWebhooks, ContainerPort: b.WebhookPort})
+	}
+	return corev1.Container{
+		Name: b.Name, Image: image, Args: []string{"--config=" + configPath + "/" + configKey}, Ports: ports,
+		Env: []corev1.EnvVar{{Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}}},
+		// An outage of the API server must not restart us: only whether the process answers counts.
+		LivenessProbe:  probe("/healthz/ping", 10),
+		ReadinessProbe: probe("/readyz", 5),
+		Resources:      corev1.ResourceRequirements{Requests: b.requests()},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+		VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: configPath, ReadOnly: true}},
+	}
+}
+
+func probe(path string, seconds int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(portProbes)}},
+		PeriodSeconds: seconds, TimeoutSeconds: 5,
+	}
+}
+
+func typeMeta(apiVersion, kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
+}

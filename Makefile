@@ -9,6 +9,7 @@ LDFLAGS  := -X github.com/espalier-dev/espalier/internal/process.Version=$(VERSI
 PACKAGES ?= ./...
 KILLS    ?= 50
 SOAK     ?= 1h
+BINARIES ?=
 BENCH    ?= token csr networkpolicy node webhook project
 TOOL     := go tool -modfile=hack/tools/go.mod
 
@@ -29,6 +30,10 @@ build: ## Build every binary into bin/
 	@echo "building $(notdir $(wildcard cmd/*)) $(VERSION) into bin/"
 	@mkdir -p bin
 	go build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+
+.PHONY: images
+images: ## Build an image of every binary into .local/images (no container engine needed)
+	go run -C hack/images . -root $(CURDIR) -out $(CURDIR)/.local/images -version $(VERSION) $(BINARIES)
 
 .PHONY: controlplane
 controlplane: ## Build etcd, API server, controller manager, scheduler, kubectl and KWOK into the cache (once per version)
@@ -55,7 +60,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (20s) from its committed corpus
 .PHONY: crash
 crash: ## Cut the controller off at every request of every scenario, and let it meet every fault (CRASH_SAMPLE=100 tries some)
 	CRASH_SAMPLE=$${CRASH_SAMPLE:-0} CRASH_RANDOM=$${CRASH_RANDOM:-100} CRASH_FAULTS=$${CRASH_FAULTS:-all} go run ./test/local/testservers run -- \
-	  bash -c 'go test -count=1 -v -timeout 120m ./test/crash/points && go test -count=1 -v -timeout 120m ./test/crash/faults'
+	  bash -c 'go test -count=1 -v -timeout 120m ./test/crash/points && go test -count=1 -v -timeout 120m ./test/crash/faults && go test -count=1 -v -timeout 120m -run ^TestCrashPoints ./internal/project/lifecycle'
 
 .PHONY: kill
 kill: ## Kill the controller 50 times (KILLS=50) at random moments and check what the next one makes of it

@@ -33,17 +33,13 @@ func main() {
 
 func run(root string) error {
 	server := filepath.Join(root, "webhook-server")
-	failures := []error{
+	return errors.Join(errors.Join(bases(root)...),
 		configurations(filepath.Join(server, "webhooks"), registrations.Shipped(config.FlavorStandalone)),
 		configurations(filepath.Join(server, "gardener", "runtime"), registrations.Shipped(config.FlavorGardenerRuntime)),
 		configurations(filepath.Join(server, "gardener", "shoot"), registrations.Shipped(config.FlavorGardenerShoot)),
 		configurations(filepath.Join(root, "project-controller", "webhooks"), projectregistrations.Shipped()),
 		admissionPolicies(filepath.Join(root, "policies")),
-	}
-	for _, each := range deployable.All() {
-		failures = append(failures, base(filepath.Join(root, each.Name, "base"), each))
-	}
-	return errors.Join(failures...)
+	)
 }
 
 func configurations(folder string, shipped []client.Object) error {
@@ -65,6 +61,16 @@ func admissionPolicies(folder string) error {
 		files[each.Handler] = each.Objects
 	}
 	return write(folder, files)
+}
+
+// bases are what the binaries need to run.
+func bases(root string) []error {
+	all := deployable.All()
+	failures := make([]error, 0, len(all))
+	for _, each := range all {
+		failures = append(failures, base(filepath.Join(root, each.Name, "base"), each))
+	}
+	return failures
 }
 
 // base is what a binary needs to run, a file for each kind. The tag of the image is for an overlay to say.

@@ -190,7 +190,7 @@ controllers:
     - config:
         apiVersion: v1
         kind: ResourceQuota
-        spec: {hard: {count/shoots.core.gardener.cloud: "10"}}
+        spec: {hard: {pods: "100"}}
 espalier:
   project:
     webhooks: {bindAddress: 127.0.0.1, port: %[5]d, selfManaged: {url: "https://127.0.0.1:%[5]d"}}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -112,7 +113,20 @@ func (w world) as(user string) (client.Client, error) {
 type action struct {
 	who, what string
 	do        func(context.Context, client.Client) error
+	// refusal holds words of the answer that is due; empty if the action is to be allowed.
+	refusal string
 }
+
+// What the API server, and the webhooks, say to those who may not.
+const (
+	noSecrets      = `cannot list resource "secrets"`
+	noMembers      = `is not allowed to manage human users or groups in .spec.members`
+	noOwner        = `is not allowed to manage owner in .spec.owner`
+	noPatch        = `cannot patch resource "projects"`
+	noProject      = `cannot get resource "projects"`
+	noNamespace    = `you must delete the corresponding project "` + projectName + `"`
+	noConfirmation = `must have a "confirmation.gardener.cloud/deletion" annotation to delete`
+)
 
 // showMembers shows what the members of the project may do, and what they and others may not.
 func showMembers(ctx context.Context, r *report, w world, namespace string) error {
@@ -133,22 +147,22 @@ func showMembers(ctx context.Context, r *report, w world, namespace string) erro
 	}
 	rows := [][]string{{"WHO", "TRIES TO", "AND IS"}}
 	for _, each := range []action{
-		{projectMember, "write a ConfigMap", func(ctx context.Context, c client.Client) error { return apply(ctx, c, note()) }},
-		{projectMember, "list Secrets", listOf("SecretList", namespace)},
-		{projectMember, "add a member", patchBy(project(), enrol)},
-		{projectMember, "become owner", patchBy(project(), usurp(projectMember))},
-		{projectViewer, "list ConfigMaps", listOf("ConfigMapList", namespace)},
-		{projectViewer, "list Secrets", listOf("SecretList", namespace)},
-		{projectViewer, "become owner", patchBy(project(), usurp(projectViewer))},
+		{projectMember, "write a ConfigMap", func(ctx context.Context, c client.Client) error { return apply(ctx, c, note()) }, ""},
+		{projectMember, "list Secrets", listOf("SecretList", namespace), ""},
+		{projectMember, "add a member", patchBy(project(), enrol), noMembers},
+		{projectMember, "become owner", patchBy(project(), usurp(projectMember)), noOwner},
+		{projectViewer, "list ConfigMaps", listOf("ConfigMapList", namespace), ""},
+		{projectViewer, "list Secrets", listOf("SecretList", namespace), noSecrets},
+		{projectViewer, "become owner", patchBy(project(), usurp(projectViewer)), noPatch},
 		{stranger, "read the project", func(ctx context.Context, c client.Client) error {
 			p := project()
 			return c.Get(ctx, client.ObjectKeyFromObject(p), p)
-		}},
-		{projectOwner, "add a member", patchBy(project(), enrol)},
+		}, noProject},
+		{projectOwner, "add a member", patchBy(project(), enrol), ""},
 		{stranger, "read the project now", func(ctx context.Context, c client.Client) error {
 			p := project()
 			return await(ctx, 10*time.Second, "the new member's role", func(ctx context.Context) error { return c.Get(ctx, client.ObjectKeyFromObject(p), p) })
-		}},
+		}, ""},
 	} {
 		answer, failure := attempt(ctx, w, each)
 		if failure != nil {
@@ -158,30 +172,42 @@ func showMembers(ctx context.Context, r *report, w world, namespace string) erro
 	}
 	r.step("projects: what its members, and others, may do")
 	r.table(rows)
-	err = w.client.Delete(ctx, object("v1", "Namespace", "", namespace, nil))
-	_, _ = fmt.Fprintf(r, "an administrator deletes its namespace: %s", verdict(err))
+	answer, err := verdict(w.client.Delete(ctx, object("v1", "Namespace", "", namespace, nil)), noNamespace)
+	if err != nil {
+		return fmt.Errorf("an administrator deletes namespace %q: %w", namespace, err)
+	}
+	_, _ = fmt.Fprintf(r, "an administrator deletes its namespace: %s", answer)
 	return nil
 }
 
-// attempt says how the API server answers. Only what is neither yes nor no is an error.
+// attempt says how the API server answers.
 func attempt(ctx context.Context, w world, a action) (string, error) {
 	c, err := w.as(a.who)
 	if err != nil {
 		return "", err
 	}
-	err = a.do(ctx, c)
-	if err != nil && !apierrors.IsForbidden(err) {
+	answer, err := verdict(a.do(ctx, c), a.refusal)
+	if err != nil {
 		return "", fmt.Errorf("%s tries to %s: %w", a.who, a.what, err)
 	}
-	return verdict(err), nil
+	return answer, nil
 }
 
-// verdict is what an API server's answer means.
-func verdict(err error) string {
-	if err == nil {
-		return "allowed"
+// verdict is what an API server's answer means. Every other one than that which is due is an error: words of the refusal, or
+// none if nothing is to be refused.
+func verdict(answer error, refusal string) (string, error) {
+	switch {
+	case answer == nil && refusal == "":
+		return "allowed", nil
+	case answer == nil:
+		return "", fmt.Errorf("it is allowed, and should be refused: %s", refusal)
+	case refusal == "" || !apierrors.IsForbidden(answer):
+		return "", answer
+	case !strings.Contains(answer.Error(), refusal):
+		return "", fmt.Errorf("it is refused, but not as it should be (%s): %w", refusal, answer)
+	default:
+		return "refused: " + answer.Error(), nil
 	}
-	return "refused: " + err.Error()
 }
 
 func listOf(kind, namespace string) func(context.Context, client.Client) error {

@@ -69,7 +69,7 @@ func showForecast(ctx context.Context, r *report, c client.Client, date string) 
 
 // showFallow shows a project whose date of deletion has come, which it has in a moment.
 func showFallow(ctx context.Context, r *report, w world, _ string) error {
-	r.step("projects: one that nobody uses, of which the date of deletion has come")
+	r.step("projects: one that nobody uses, of which the date of deletion has come, as it was announced")
 	fallow := object(coreVersion, "Project", "", "fallow", map[string]any{"spec": map[string]any{}})
 	err := apply(ctx, w.client, fallow.DeepCopy())
 	if err != nil {
@@ -89,6 +89,12 @@ func showFallow(ctx context.Context, r *report, w world, _ string) error {
 	err = w.client.Status().Patch(ctx, fallow, client.RawPatch("application/merge-patch+json", []byte(dates)))
 	if err != nil {
 		return fmt.Errorf("backdate %s: %w", describe(fallow), err)
+	}
+	// What was not announced is not deleted. The controller has announced a date when it marked the project, before it wrote that.
+	announced := `{"metadata":{"annotations":{"project.espalier.dev/deletion-announced":"` + at(24*time.Hour) + `"}}}`
+	err = w.client.Patch(ctx, fallow, client.RawPatch("application/merge-patch+json", []byte(announced)))
+	if err != nil {
+		return fmt.Errorf("backdate the announcement of %s: %w", describe(fallow), err)
 	}
 	begin := r.clock.Now()
 	if err := gone(ctx, w.client, fallow); err != nil {
@@ -111,8 +117,7 @@ func showDeletion(ctx context.Context, r *report, w world, namespace string) err
 	if err != nil {
 		return err
 	}
-	// The quota of the project refuses everything until the cluster has counted what there is.
-	err = await(ctx, 30*time.Second, describe(shoot)+" to be taken", func(ctx context.Context) error { return apply(ctx, owner, shoot.DeepCopy()) })
+	err = await(ctx, time.Minute, describe(shoot)+" to be taken", func(ctx context.Context) error { return apply(ctx, owner, shoot.DeepCopy()) })
 	if err != nil {
 		return err
 	}
@@ -128,8 +133,11 @@ func showDeletion(ctx context.Context, r *report, w world, namespace string) err
 	_, _ = fmt.Fprintf(r, "%s creates a Shoot: it is in use, and will not be deleted", projectOwner)
 
 	r.step("projects: deleting it")
-	err = owner.Delete(ctx, project.DeepCopy())
-	_, _ = fmt.Fprintf(r, "%s deletes it: %s", projectOwner, verdict(err))
+	answer, err := verdict(owner.Delete(ctx, project.DeepCopy()), noConfirmation)
+	if err != nil {
+		return fmt.Errorf("%s deletes it unconfirmed: %w", projectOwner, err)
+	}
+	_, _ = fmt.Fprintf(r, "%s deletes it: %s", projectOwner, answer)
 	confirm := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`))
 	err = owner.Patch(ctx, project.DeepCopy(), confirm)
 	if err != nil {
@@ -139,7 +147,7 @@ func showDeletion(ctx context.Context, r *report, w world, namespace string) err
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(r, "%s confirms and deletes it: %s", projectOwner, verdict(nil))
+	_, _ = fmt.Fprintf(r, "%s confirms and deletes it: allowed", projectOwner)
 	return showEnd(ctx, r, owner, w.client, project, shoot)
 }
 

@@ -64,7 +64,7 @@ type ProjectController struct {
 	StaleGracePeriodDays *int `json:"staleGracePeriodDays,omitempty"`
 	// StaleExpirationTimeDays is how long after it became stale a project is deleted; at least 0, default 90.
 	StaleExpirationTimeDays *int `json:"staleExpirationTimeDays,omitempty"`
-	// StaleSyncPeriod is how often projects are checked; greater than 0, default 12h.
+	// StaleSyncPeriod is how often projects are checked; at least 100ms, default 12h.
 	StaleSyncPeriod *metav1.Duration `json:"staleSyncPeriod,omitempty"`
 	// Quotas are the ResourceQuotas of projects. The first that selects a project counts.
 	Quotas []ProjectQuota `json:"quotas,omitempty"`

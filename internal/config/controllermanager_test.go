@@ -175,6 +175,16 @@ func TestEveryFieldOfAControllerManagerIsRead(t *testing.T) {
 	}))
 }
 
+// quotaWith returns two quotas, of which the second has something more.
+func quotaWith(more string) string {
+	return "quotas: [{config: {apiVersion: v1, kind: ResourceQuota}}, {config: {apiVersion: v1, kind: ResourceQuota, " + more + "}}]"
+}
+
+func TestQuotasThatAnAPIServerTakesAreNoMistakes(t *testing.T) {
+	const hard = `spec: {hard: {pods: 0, requests.cpu: 500m, requests.example.com/gpu: 4, gold.storageclass.storage.k8s.io/requests.storage: 1Ti, count/shoots.core.gardener.cloud: "7"}}`
+	NewWithT(t).Expect(gardenMistakes(t, "controllers: {project: {"+quotaWith(hard)+"}}")).To(BeEmpty())
+}
+
 func TestAcceptance69MistakesOfTheProjectSectionNameTheirField(t *testing.T) {
 	const quota = "config: {apiVersion: v1, kind: ResourceQuota}"
 	for name, tc := range map[string]struct{ file, want string }{
@@ -184,6 +194,34 @@ func TestAcceptance69MistakesOfTheProjectSectionNameTheirField(t *testing.T) {
 		"a negative expiry":    {"staleExpirationTimeDays: -3", `controllers.project.staleExpirationTimeDays: Invalid value: -3: must be at least 0 and at most 100000`},
 		"days beyond all time": {"minimumLifetimeDays: 100001", `controllers.project.minimumLifetimeDays: Invalid value: 100001: must be at least 0 and at most 100000`},
 		"no period":            {"staleSyncPeriod: 0s", `controllers.project.staleSyncPeriod: Invalid value: "0s": must be greater than zero`},
+		"a negative period":    {"staleSyncPeriod: -1h", `controllers.project.staleSyncPeriod: Invalid value: "-1h0m0s": must be greater than zero`},
+		"a period in which nothing can be checked": {
+			"staleSyncPeriod: 99ms", `controllers.project.staleSyncPeriod: Invalid value: "99ms": must be at least 100ms`,
+		},
+		"a limit below zero": {
+			quotaWith(`spec: {hard: {pods: "-1", services: "1"}}`),
+			`controllers.project.quotas[1].config.spec.hard[pods]: Invalid value: "-1": must be greater than or equal to 0`,
+		},
+		"a fraction below zero": {
+			quotaWith("spec: {hard: {requests.cpu: -1m}}"),
+			`controllers.project.quotas[1].config.spec.hard[requests.cpu]: Invalid value: "-1m": must be greater than or equal to 0`,
+		},
+		"a limit of what is no name": {
+			quotaWith("spec: {hard: {count/of all: 1}}"),
+			`controllers.project.quotas[1].config.spec.hard[count/of all]: Invalid value: "count/of all": name part must consist of alphanumeric characters`,
+		},
+		"a limit of something in two groups": {
+			quotaWith("spec: {hard: {count/a/b: 1}}"),
+			`controllers.project.quotas[1].config.spec.hard[count/a/b]: Invalid value: "count/a/b": a valid label key must consist of`,
+		},
+		"a label that no object has": {
+			quotaWith("metadata: {labels: {team: a b}}"),
+			`controllers.project.quotas[1].config.metadata.labels: Invalid value: "a b": a valid label must be`,
+		},
+		"an annotation that no object has": {
+			quotaWith("metadata: {annotations: {-a: b}}"),
+			`controllers.project.quotas[1].config.metadata.annotations: Invalid value: "-a": name part must consist of`,
+		},
 		"a quota without config": {
 			"quotas: [{" + quota + "}, {projectSelector: {}}]", `controllers.project.quotas[1].config: Required value: must provide a quota config`,
 		},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
@@ -34,15 +33,8 @@ func validateProject(c ProjectController, at *field.Path) field.ErrorList {
 	errs = append(errs, validateDays(c.MinimumLifetimeDays, at.Child("minimumLifetimeDays"))...)
 	errs = append(errs, validateDays(c.StaleGracePeriodDays, at.Child("staleGracePeriodDays"))...)
 	errs = append(errs, validateDays(c.StaleExpirationTimeDays, at.Child("staleExpirationTimeDays"))...)
-	errs = append(errs, validatePositive(c.StaleSyncPeriod, at.Child("staleSyncPeriod"))...)
-	for i, quota := range c.Quotas {
-		entry := at.Child("quotas").Index(i)
-		if quota.Config == nil {
-			errs = append(errs, field.Required(entry.Child("config"), "must provide a quota config"))
-		}
-		errs = append(errs, metav1validation.ValidateLabelSelector(quota.ProjectSelector, metav1validation.LabelSelectorValidationOptions{}, entry.Child("projectSelector"))...)
-	}
-	return errs
+	errs = append(errs, validateStaleSyncPeriod(c.StaleSyncPeriod, at.Child("staleSyncPeriod"))...)
+	return append(errs, validateQuotas(c.Quotas, at.Child("quotas"))...)
 }
 
 // validateDays takes unset days for 0.

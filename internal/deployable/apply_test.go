@@ -69,7 +69,7 @@ func TestKustomizationsHoldWhatIsDeclared(t *testing.T) {
 				}
 			}
 			rendered := map[string]map[string]any{}
-			for _, document := range strings.Split(kubectl(t, "kustomize", folder), "\n---\n") {
+			for document := range strings.SplitSeq(kubectl(t, "kustomize", folder), "\n---\n") {
 				object := &unstructured.Unstructured{}
 				g.Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
 				rendered[id(object)] = object.Object

@@ -2,6 +2,8 @@ package deployable
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -45,6 +47,13 @@ type Binary struct {
 
 // All returns all binaries in the order of their names.
 func All() []Binary {
+	all := append(controllers(), servers()...)
+	slices.SortFunc(all, func(a, b Binary) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// controllers serve no webhooks.
+func controllers() []Binary {
 	return []Binary{
 		{
 			Name:  "csr-approver",
@@ -82,13 +91,6 @@ espalier:
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
 		},
 		{
-			Name:      "project-controller",
-			Roles:     append(clusterRoles("project-controller-source", "project-controller-selfmanaged"), lease("project-controller"), Role{"espalier-project-controller-selfmanaged", Namespace}),
-			Config:    projectConfig,
-			ProbePort: projectProbePort, MetricsPort: projectMetricsPort, WebhookPort: projectWebhookPort,
-			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"),
-		},
-		{
 			Name:  "token-controllers",
 			Roles: append(clusterRoles("token-controllers-source", "token-controllers-target"), lease("token-controllers")),
 			// Static tokens are marked only where webhook-server keeps Secrets from getting valid ones again.
@@ -98,6 +100,19 @@ espalier:
   token: {audiences: []}
 `),
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
+		},
+	}
+}
+
+// servers serve webhooks.
+func servers() []Binary {
+	return []Binary{
+		{
+			Name:      "project-controller",
+			Roles:     append(clusterRoles("project-controller-source", "project-controller-selfmanaged"), lease("project-controller"), Role{"espalier-project-controller-selfmanaged", Namespace}),
+			Config:    projectConfig,
+			ProbePort: projectProbePort, MetricsPort: projectMetricsPort, WebhookPort: projectWebhookPort,
+			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"),
 		},
 		{
 			Name:  "webhook-server",

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -30,6 +31,8 @@ type Requirement struct {
 	Verbs []string
 	// Remedy says what to do if the kind is not served, as a command. Empty: kubectl apply -f deploy/crds.
 	Remedy string
+	// Unless says where the remedy would be wrong, and what to do there, as a clause; empty: nowhere.
+	Unless string
 }
 
 // side is one of the two clusters, as messages name it.
@@ -137,15 +140,14 @@ func (a *accessChecker) missing(ctx context.Context, required []Requirement, rig
 
 func (a *accessChecker) requirement(ctx context.Context, r Requirement) ([]string, error) {
 	resource, err := a.resourceOf(ctx, r.Kind)
+	if apierrors.IsServiceUnavailable(err) {
+		return []string{unavailable(r.Kind, err)}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	if resource == nil {
-		remedy := r.Remedy
-		if remedy == "" {
-			remedy = "kubectl apply -f deploy/crds"
-		}
-		return []string{fmt.Sprintf("kind %s (%s) is not served: run %q", r.Kind.Kind, r.Kind.GroupVersion(), remedy)}, nil
+		return []string{r.absent()}, nil
 	}
 	namespaces := a.side.connection.Namespaces
 	if len(namespaces) == 0 || !resource.Namespaced {
@@ -158,6 +160,32 @@ func (a *accessChecker) requirement(ctx context.Context, r Requirement) ([]strin
 		}
 	}
 	return a.deny(ctx, rights)
+}
+
+// absent says that the kind is not served, and what to do.
+func (r Requirement) absent() string {
+	remedy := r.Remedy
+	if remedy == "" {
+		remedy = "kubectl apply -f deploy/crds"
+	}
+	message := fmt.Sprintf("kind %s (%s) is not served: run %q", r.Kind.Kind, r.Kind.GroupVersion(), remedy)
+	if r.Unless != "" {
+		message += ", unless " + r.Unless
+	}
+	return message
+}
+
+// unavailable says that a kind is served by another server than the API server itself, which has just answered, and that
+// this other one does not.
+func unavailable(gvk schema.GroupVersionKind, err error) string {
+	service := gvk.Version + "." + gvk.Group
+	var status apierrors.APIStatus
+	reason := err.Error()
+	if errors.As(err, &status) {
+		reason = status.Status().Message
+	}
+	return fmt.Sprintf("kind %s (%s) cannot be discovered: the server of APIService %s does not answer (%s): bring it back (%q says what is wrong)",
+		gvk.Kind, gvk.GroupVersion(), service, reason, "kubectl get apiservice "+service)
 }
 
 // resourceOf returns the resource of a kind; nil if it is not served.

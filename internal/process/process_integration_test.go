@@ -15,7 +15,10 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
@@ -218,6 +221,38 @@ func TestWhatStopsAProcessAtStartIsToldInOneLine(t *testing.T) {
 			g.Expect(last).To(Equal(tc.want))
 		})
 	}
+}
+
+// The server behind an APIService is down: the kubeconfig is right, and whoever applied CRDs would take the group from it.
+func TestAnAggregatedAPIThatIsDownIsNamedAtStart(t *testing.T) {
+	s := servers(t)
+	g := NewWithT(t)
+	c := admin(t, s.Source)
+	service := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1.trees.example.com"},
+		"spec": map[string]any{
+			"group": "trees.example.com", "version": "v1", "groupPriorityMinimum": int64(100), "versionPriority": int64(100),
+			"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": "default", "name": "felled"},
+		},
+	}}
+	discover, err := discovery.NewDiscoveryClientForConfig(s.Source.Config)
+	g.Expect(err).NotTo(HaveOccurred())
+	asked := func() error {
+		_, err := discover.ServerResourcesForGroupVersionWithContext(context.WithoutCancel(t.Context()), "trees.example.com/v1")
+		return err
+	}
+	g.Expect(c.Create(t.Context(), service)).To(Succeed())
+	t.Cleanup(func() {
+		g.Expect(c.Delete(context.WithoutCancel(t.Context()), service)).To(Succeed())
+		g.Eventually(asked).WithTimeout(30 * time.Second).Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
+	})
+	g.Eventually(asked).WithTimeout(30 * time.Second).Should(MatchError(apierrors.IsServiceUnavailable, "IsServiceUnavailable"))
+
+	code, last := start(t, roleNeedsBonsai, configIn(newNamespace(t, c), ""), "KUBECONFIG="+adminFile(t, s.Source)).ends(t)
+	g.Expect(code).To(Equal(1))
+	g.Expect(last).To(Equal(`Error: source cluster at ` + s.Source.Config.Host + `: kind Bonsai (trees.example.com/v1) cannot be discovered: ` +
+		`the server of APIService v1.trees.example.com does not answer (the server is currently unable to handle the request): ` +
+		`bring it back ("kubectl get apiservice v1.trees.example.com" says what is wrong)`))
 }
 
 func TestATakenPortIsToldWithTheRemedy(t *testing.T) {

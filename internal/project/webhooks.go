@@ -22,9 +22,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/validation"
 )
 
-// With the webhooks in place, the controller is asked for the verb itself when it removes members whose time is over.
-// +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects,verbs=manage-members
-
 // Who manages its certificates itself needs, in its own namespace, its Secret and the lease of who writes it, and in the
 // cluster its webhook configurations.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create,namespace=espalier-system,roleName=espalier-project-controller-selfmanaged

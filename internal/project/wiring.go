@@ -55,7 +55,7 @@ func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
 	needs := process.Needs{
 		Scheme:       scheme,
 		SourceCache:  cache.Options{ByObject: map[client.Object]cache.ByObject{}, DefaultTransform: cache.TransformStripManagedFields()},
-		SourceAccess: []process.Requirement{{Kind: corev1beta1.SchemeGroupVersion.WithKind("Project"), Verbs: []string{"get", "list", "watch", "patch", "delete"}, Remedy: "kubectl apply -f deploy/project-controller/crds"}},
+		SourceAccess: []process.Requirement{projects()},
 	}
 	for _, each := range []demand{lifecycleDemand(cfg), staleDemand(cfg), extensionAccessDemand()} {
 		maps.Copy(needs.SourceCache.ByObject, each.cache)
@@ -65,6 +65,17 @@ func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
 		needs.WebhookServer = server(cfg)
 	}
 	return needs, nil
+}
+
+// projects are what nothing works without. Where an aggregated API serves them, CRDs would take the group from it: all that
+// it holds would look as if it were not there.
+func projects() process.Requirement {
+	return process.Requirement{
+		Kind: corev1beta1.SchemeGroupVersion.WithKind("Project"), Verbs: []string{"get", "list", "watch", "patch", "delete"},
+		Remedy: "kubectl apply -f deploy/project-controller/crds",
+		Unless: "another API server should serve them here: bring that one back instead, with its APIService " +
+			corev1beta1.SchemeGroupVersion.Version + "." + corev1beta1.GroupName,
+	}
 }
 
 // servesWebhooks tells whether there is a certificate to serve with.

@@ -2,13 +2,16 @@ package v1beta1
 
 // Roles of project members.
 const (
-	// ProjectMemberAdmin may do everything in the project's namespace, and change and delete the project.
+	// ProjectMemberAdmin may do in the project's namespace what the ClusterRole gardener.cloud:system:project-member says,
+	// and read, change and delete the project, but for its owner and human members.
 	ProjectMemberAdmin = "admin"
 	// ProjectMemberOwner is the role of the subject in spec.owner.
 	ProjectMemberOwner = "owner"
-	// ProjectMemberViewer may read everything in the project's namespace but Secrets.
+	// ProjectMemberViewer may do in the project's namespace what the ClusterRole gardener.cloud:system:project-viewer says,
+	// which as shipped is to read some kinds, without Secrets; and read the project.
 	ProjectMemberViewer = "viewer"
-	// ProjectMemberUserAccessManager may change the human members of the project.
+	// ProjectMemberUserAccessManager may read and change the project with all of its members, himself included; nothing in its
+	// namespace.
 	ProjectMemberUserAccessManager = "uam"
 	// ProjectMemberServiceAccountManager may manage ServiceAccounts in the project's namespace, and get tokens for them.
 	ProjectMemberServiceAccountManager = "serviceaccountmanager"

@@ -9,7 +9,7 @@ import (
 // doubtful is left to the decoder, which also has the words for what is wrong. Objects are only looked through for where they
 // end: handlers read of them what they need, with Decode.
 
-// readEnvelope reads a body as API servers write it, to which the objects of the request then refer. It is not ok if the body is
+// readEnvelope reads a body as API servers write it, to which the objects and options of the request then refer. It is not ok if the body is
 // anything else.
 func readEnvelope(body []byte) (found review, ok bool) {
 	given := false
@@ -39,6 +39,8 @@ func readRequest(body []byte, at int, request *Request) (end int) {
 			return readObject(body, at, &request.Object)
 		case "oldObject":
 			return readObject(body, at, &request.OldObject)
+		case "options":
+			return readObject(body, at, &request.Options)
 		case "uid":
 			return plain(body, at, &request.UID)
 		case "kind":

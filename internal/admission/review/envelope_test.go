@@ -23,7 +23,7 @@ func TestAnUsualReviewIsReadWithoutADecoder(t *testing.T) {
 			UID: "1-2", Kind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 			Resource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, SubResource: "scale",
 			Name: "web", Namespace: "shop", Operation: Update, User: User{Name: "jane", UID: "7", Groups: []string{"a", "b"}, Extra: map[string][]string{"k": {"v"}}},
-			Object: []byte(`{"a":{"b":[1,"}]"]}}`),
+			Object: []byte(`{"a":{"b":[1,"}]"]}}`), Options: []byte(`{"kind":"UpdateOptions"}`),
 		},
 	}))
 }
@@ -46,6 +46,8 @@ func TestWhatIsUnusualIsLeftToTheDecoder(t *testing.T) {
 		"a name that is set twice":   `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"name":"a","name":"b"}}`,
 		"bytes that are no UTF-8":    `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"name":"` + "\xff" + `"}}`,
 		"an object that is a string": `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"object":"a"}}`,
+		"options that are a list":    `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"options":[]}}`,
+		"options that are set twice": `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"options":{},"options":{}}}`,
 		"a group that is no string":  `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"userInfo":{"groups":["a",1]}}}`,
 		"more about a user twice":    `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"userInfo":{"extra":{"a":["b"]},"extra":{}}}}`,
 		"a comma too many":           `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1",}}`,
@@ -62,6 +64,8 @@ func TestWhatIsUnusualIsLeftToTheDecoder(t *testing.T) {
 func FuzzEnvelope(f *testing.F) {
 	f.Add([]byte(usual))
 	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{ "userInfo" : { "groups" : [ ] }, "object":{} } }`))
+	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"options": {"propagationPolicy":"Orphan"} ,"object":null}}`))
+	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"options":null}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		found, ok := readEnvelope(body)
 		if !ok {

@@ -119,21 +119,21 @@ func TestHandlersGetTheRequest(t *testing.T) {
 	var seen review.Request
 	post := serve(t, prometheus.NewRegistry(), func(_ context.Context, request *review.Request) review.Response {
 		seen = *request
-		seen.Object, seen.OldObject = []byte(string(request.Object)), []byte(string(request.OldObject))
+		seen.Object, seen.OldObject, seen.Options = []byte(string(request.Object)), []byte(string(request.OldObject)), []byte(string(request.Options))
 		return review.Allowed("")
 	})
 	status, answer := post("application/json; charset=utf-8", ` {"more": {"a": [1]}, "request": {"uid": "1", "kind": {"group": "g", "version": "v", "kind": "K"},
 		"resource": {"group": "h", "version": "w", "resource": "ks"}, "requestKind": {"kind": "L"}, "subResource": "scale", "name": "n", "namespace": "m", "operation": "UPDATE",
-		"userInfo": {"username": "me", "uid": "7", "groups": ["a", "b"], "extra": {"x": ["y"]}}, "object" : {"a": "\u00e9"} , "oldObject": [1 , 2], "dryRun": true, "options": null}}  `)
+		"userInfo": {"username": "me", "uid": "7", "groups": ["a", "b"], "extra": {"x": ["y"]}}, "object" : {"a": "\u00e9"} , "oldObject": [1 , 2], "dryRun": true, "options": {"fieldManager": "me"}}}  `)
 	g.Expect(status).To(Equal(200))
 	g.Expect(answer).To(Equal(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"1","allowed":true,"status":{"metadata":{},"code":200}}}`))
 	g.Expect(seen).To(Equal(review.Request{
 		UID: "1", Kind: schema.GroupVersionKind{Group: "g", Version: "v", Kind: "K"}, Resource: schema.GroupVersionResource{Group: "h", Version: "w", Resource: "ks"},
 		SubResource: "scale", Name: "n", Namespace: "m", Operation: "UPDATE", User: review.User{Name: "me", UID: "7", Groups: []string{"a", "b"}, Extra: map[string][]string{"x": {"y"}}},
-		Object: []byte(`{"a": "\u00e9"}`), OldObject: []byte(`[1 , 2]`), DryRun: true,
+		Object: []byte(`{"a": "\u00e9"}`), OldObject: []byte(`[1 , 2]`), Options: []byte(`{"fieldManager": "me"}`), DryRun: true,
 	}))
-	_, _ = post("application/json", `{"request": {"uid": "2", "object": null, "dryRun": null, "userInfo": null}}`)
-	g.Expect(seen).To(Equal(review.Request{UID: "2", Object: []byte{}, OldObject: []byte{}}))
+	_, _ = post("application/json", `{"request": {"uid": "2", "object": null, "options": null, "dryRun": null, "userInfo": null}}`)
+	g.Expect(seen).To(Equal(review.Request{UID: "2", Object: []byte{}, OldObject: []byte{}, Options: []byte{}}))
 }
 
 func TestAPanicIsAnErrorAndTheServerSurvives(t *testing.T) {

@@ -41,7 +41,9 @@ type Request struct {
 	User User
 	// Object and OldObject are JSON; nil if absent or null.
 	Object, OldObject []byte
-	DryRun            bool
+	// Options are JSON: how the object is created, updated or deleted; nil if absent or null.
+	Options []byte
+	DryRun  bool
 }
 
 // User is who sends a request.
@@ -101,7 +103,7 @@ const (
 	groupV1beta1 = "admission.k8s.io/v1beta1"
 )
 
-// decodeReview reads a body, to which the objects of the request then refer.
+// decodeReview reads a body, to which the objects and options of the request then refer.
 func decodeReview(body []byte) (review, error) {
 	if found, ok := readEnvelope(body); ok {
 		return found, nil
@@ -157,6 +159,8 @@ func decodeRequest(decoder *jsontext.Decoder, body []byte, request *Request) err
 			return rawValue(decoder, body, &request.Object)
 		case "oldObject":
 			return rawValue(decoder, body, &request.OldObject)
+		case "options":
+			return rawValue(decoder, body, &request.Options)
 		case "uid":
 			into = &request.UID
 		case "kind":

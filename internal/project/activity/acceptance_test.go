@@ -1,10 +1,14 @@
 package activity_test
 
 import (
+	"fmt"
 	"os"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,18 +30,49 @@ type scene struct {
 	clock     *clocktesting.FakeClock
 	project   *corev1beta1.Project
 	namespace string
+	log       *failures
+	// other is a Project whose activity shows that what happened before has been seen.
+	other          *corev1beta1.Project
+	otherNamespace string
+}
+
+// failures is a log that keeps errors.
+type failures struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (*failures) Init(logr.RuntimeInfo)            {}
+func (*failures) Enabled(int) bool                 { return true }
+func (*failures) Info(int, string, ...any)         {}
+func (f *failures) WithName(string) logr.LogSink   { return f }
+func (f *failures) WithValues(...any) logr.LogSink { return f }
+func (f *failures) Error(err error, message string, _ ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen = append(f.seen, fmt.Sprintf("%s: %v", message, err))
+}
+
+func (f *failures) all() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.seen)
 }
 
 func newScene(t *testing.T, o projecttest.Options) *scene {
 	t.Helper()
 	s := &scene{clock: clocktesting.NewFakeClock(time.Now().Truncate(time.Second))}
-	o.Clock = s.clock
+	s.log = &failures{}
+	o.Clock, o.Log = s.clock, logr.New(s.log)
 	s.Env = projecttest.New(t, o)
 	s.SetDefaultEventuallyTimeout(binary.Patience)
 	s.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	s.namespace = s.newNamespace()
 	s.project = s.Project("active", func(p *corev1beta1.Project) { p.Spec.Namespace = &s.namespace })
 	s.Expect(s.Admin.Create(s.Ctx, s.project)).To(Succeed())
+	s.otherNamespace = s.newNamespace()
+	s.other = s.Project("other", func(p *corev1beta1.Project) { p.Spec.Namespace = &s.otherNamespace })
+	s.Expect(s.Admin.Create(s.Ctx, s.other)).To(Succeed())
 	return s
 }
 
@@ -48,9 +83,11 @@ func (s *scene) newNamespace() string {
 	return namespace.Name
 }
 
-func (s *scene) last() *time.Time {
+func (s *scene) last() *time.Time { return s.lastOf(s.project) }
+
+func (s *scene) lastOf(p *corev1beta1.Project) *time.Time {
 	s.T.Helper()
-	if last := s.Get(s.project).Status.LastActivityTimestamp; last != nil {
+	if last := s.Get(p).Status.LastActivityTimestamp; last != nil {
 		return &last.Time
 	}
 	return nil
@@ -64,13 +101,27 @@ func (s *scene) advances(what string, do func()) {
 	s.Eventually(s.last).Should(HaveValue(BeTemporally("==", s.clock.Now())), what)
 }
 
-// unnoticed does something a minute later, and requires that it is not noted. What is done after it is, so that it was seen.
-func (s *scene) unnoticed(what string, do func()) {
+// unnoticed does something to an object of a kind a minute later, and requires that it is not noted, although what happens
+// to another object of that kind afterwards is: objects of a kind are seen in the order of their changes.
+func (s *scene) unnoticed(kind, what string, do func()) {
 	s.T.Helper()
 	before := s.last()
 	s.clock.Step(time.Minute)
 	do()
-	s.Consistently(s.last, 300*time.Millisecond, 50*time.Millisecond).Should(Equal(before), what)
+	s.sentinel(kind)
+	s.Consistently(s.last, 100*time.Millisecond, 20*time.Millisecond).Should(Equal(before), kind+" "+what)
+}
+
+// sentinel creates an object of a kind in the other Project, and waits until that is noted there.
+func (s *scene) sentinel(kind string) {
+	s.T.Helper()
+	sentinel := s.object(kind)
+	sentinel.SetNamespace(s.otherNamespace)
+	sentinel.SetName("")
+	sentinel.SetGenerateName("sentinel-")
+	sentinel.SetLabels(map[string]string{"reference.gardener.cloud/secretbinding": "true"})
+	s.Expect(s.Admin.Create(s.Ctx, sentinel)).To(Succeed())
+	s.Eventually(func() *time.Time { return s.lastOf(s.other) }).Should(HaveValue(BeTemporally("==", s.clock.Now())), kind)
 }
 
 func (s *scene) object(kind string) *unstructured.Unstructured {
@@ -99,8 +150,8 @@ func TestAcceptance49And50ChangesOfWhatIsWantedAreActivityAndOthersAreNot(t *tes
 	for _, kind := range []string{"Shoot", "BackupEntry", "Plant"} {
 		object := s.object(kind)
 		s.advances(kind+" created", func() { s.Expect(s.Admin.Create(s.Ctx, object)).To(Succeed()) })
-		s.unnoticed(kind+" labelled", func() { s.patch(object, `{"metadata":{"labels":{"a":"b"}}}`) })
-		s.unnoticed(kind+" status", func() {
+		s.unnoticed(kind, "labelled", func() { s.patch(object, `{"metadata":{"labels":{"a":"b"}}}`) })
+		s.unnoticed(kind, "status", func() {
 			s.Expect(s.Admin.Status().Patch(s.Ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"status":{"observedGeneration":1}}`)))).To(Succeed())
 		})
 		s.advances(kind+" changed", func() { s.patch(object, `{"spec":{"seedName":"other"}}`) })
@@ -112,8 +163,8 @@ func TestAcceptance51SecretsAndQuotasCountWhileTheyAreLabelled(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	for _, kind := range []string{"Secret", "Quota"} {
 		object := s.object(kind)
-		s.unnoticed(kind+" created", func() { s.Expect(s.Admin.Create(s.Ctx, object)).To(Succeed()) })
-		s.unnoticed(kind+" changed", func() { s.patch(object, `{"metadata":{"annotations":{"a":"b"}}}`) })
+		s.unnoticed(kind, "created", func() { s.Expect(s.Admin.Create(s.Ctx, object)).To(Succeed()) })
+		s.unnoticed(kind, "changed", func() { s.patch(object, `{"metadata":{"annotations":{"a":"b"}}}`) })
 		s.advances(kind+" labelled", func() {
 			s.patch(object, `{"metadata":{"labels":{"reference.gardener.cloud/secretbinding":"true"}}}`)
 		})
@@ -121,7 +172,7 @@ func TestAcceptance51SecretsAndQuotasCountWhileTheyAreLabelled(t *testing.T) {
 		s.advances(kind+" not labelled any longer", func() {
 			s.patch(object, `{"metadata":{"labels":{"reference.gardener.cloud/secretbinding":null}}}`)
 		})
-		s.unnoticed(kind+" deleted", func() { s.Expect(s.Admin.Delete(s.Ctx, object)).To(Succeed()) })
+		s.unnoticed(kind, "deleted", func() { s.Expect(s.Admin.Delete(s.Ctx, object)).To(Succeed()) })
 		object = s.object(kind)
 		object.SetLabels(map[string]string{"reference.gardener.cloud/secretbinding": "any"})
 		s.advances(kind+" created with label", func() { s.Expect(s.Admin.Create(s.Ctx, object)).To(Succeed()) })
@@ -133,19 +184,40 @@ func TestAcceptance52WhatIsOlderThanAnHourIsNotNew(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	shoot := s.object("Shoot")
 	s.Expect(s.Admin.Create(s.Ctx, shoot)).To(Succeed())
-	s.clock.SetTime(shoot.GetCreationTimestamp().Add(time.Hour + time.Second))
+	old := shoot.GetCreationTimestamp().Time
+	time.Sleep(time.Until(old.Add(1100 * time.Millisecond))) // the next is younger by a second or two
+	young := s.object("Shoot")
+	young.SetNamespace(s.otherNamespace)
+	s.Expect(s.Admin.Create(s.Ctx, young)).To(Succeed())
+	s.Expect(young.GetCreationTimestamp().Time).To(BeTemporally(">", old))
+	s.clock.SetTime(young.GetCreationTimestamp().Add(time.Hour))
 	s.Start()
-	s.unnoticed("restart", func() {})
-	s.Restart(func() { s.clock.SetTime(shoot.GetCreationTimestamp().Add(time.Hour)) })
-	s.Eventually(s.last).Should(HaveValue(BeTemporally("==", shoot.GetCreationTimestamp().Add(time.Hour))))
+	s.Eventually(func() *time.Time { return s.lastOf(s.other) }).Should(HaveValue(BeTemporally("==", s.clock.Now())), "exactly an hour, in the same list")
+	s.Consistently(s.last, 100*time.Millisecond, 20*time.Millisecond).Should(BeNil(), "older than an hour")
+	s.Restart(func() { s.clock.SetTime(old.Add(time.Hour)) })
+	s.Eventually(s.last).Should(HaveValue(BeTemporally("==", old.Add(time.Hour))))
 }
 
 func TestAcceptance53NamespacesOfNoProjectAreNoConcern(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
-	own := s.namespace
+	s.sentinel("Shoot")
+	own, known := s.namespace, len(s.log.all()) // what other loops may have logged
 	s.namespace = s.newNamespace()
 	stray := s.object("Shoot")
-	s.unnoticed("stray", func() { s.Expect(s.Admin.Create(s.Ctx, stray)).To(Succeed()) })
+	s.unnoticed("Shoot", "stray", func() { s.Expect(s.Admin.Create(s.Ctx, stray)).To(Succeed()) })
 	s.namespace = own
 	s.advances("its own", func() { s.Expect(s.Admin.Create(s.Ctx, s.object("Shoot"))).To(Succeed()) })
+	s.Expect(s.log.all()[known:]).NotTo(ContainElement(ContainSubstring(stray.GetNamespace())))
+	s.Expect(s.Requests.Writes()).NotTo(ContainElement(ContainSubstring("PATCH /apis/core.gardener.cloud/v1beta1/projects/" + stray.GetNamespace())))
+}
+
+// A Shoot may be seen before the Project that it belongs to.
+func TestActivityWaitsForItsProject(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	s.namespace = s.newNamespace()
+	s.Expect(s.Admin.Create(s.Ctx, s.object("Shoot"))).To(Succeed())
+	s.sentinel("Shoot")
+	late := s.Project("late", func(p *corev1beta1.Project) { p.Spec.Namespace = &s.namespace })
+	s.Expect(s.Admin.Create(s.Ctx, late)).To(Succeed())
+	s.Eventually(func() *time.Time { return s.lastOf(late) }).Should(HaveValue(BeTemporally("==", s.clock.Now())))
 }

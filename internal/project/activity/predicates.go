@@ -31,7 +31,8 @@ func (p predicates) updated(before, after metav1.Object) bool {
 	if p.labelled {
 		return served.Referenced(before) || served.Referenced(after)
 	}
-	return before.GetGeneration() != after.GetGeneration()
+	// Another object of the same name: that the first was deleted nobody was told.
+	return before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID()
 }
 
 func (p predicates) deleted(object metav1.Object) bool {

@@ -6,6 +6,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/project/served"
 )
@@ -32,6 +33,8 @@ func generation(g int64) func(*metav1.ObjectMeta) {
 	return func(o *metav1.ObjectMeta) { o.Generation = g }
 }
 
+func uid(u types.UID) func(*metav1.ObjectMeta) { return func(o *metav1.ObjectMeta) { o.UID = u } }
+
 func TestPredicates(t *testing.T) {
 	shoot, secret, quota := of(served.Shoot), of(served.Secret), of(served.Quota)
 	for name, tc := range map[string]struct{ got, want bool }{
@@ -40,6 +43,7 @@ func TestPredicates(t *testing.T) {
 		"an older Shoot":                         {shoot.created(object(time.Hour+time.Second), now()), false},
 		"a Shoot that is changed":                {shoot.updated(object(0), object(0, version("2"), generation(2))), true},
 		"a Shoot whose status or labels changed": {shoot.updated(object(0), object(0, version("2"), labelled)), false},
+		"a Shoot that is another one":            {shoot.updated(object(0), object(99*time.Hour, version("2"), uid("b"))), true},
 		"a resync":                               {shoot.updated(object(0), object(0, generation(2))), false},
 		"a Shoot that is deleted, however old":   {shoot.deleted(object(99 * time.Hour)), true},
 		"a new Secret without label":             {secret.created(object(0), now()), false},

@@ -2,14 +2,16 @@
 // namespace.
 //
 // It watches Shoots, BackupEntries, Plants, Secrets and Quotas, as far as they are served, and writes the field
-// status.lastActivityTimestamp of Projects, all in the garden cluster. What happens while no process runs leaves no trace,
-// but in objects that are younger than an hour when the next one starts. A process that dies before the write has lost
-// the activity likewise.
+// status.lastActivityTimestamp of Projects, all in the garden cluster. Its queue has namespaces; whose they are is looked up
+// when their turn has come, and again for some seconds where a Project may still be on its way into the cache. What happens
+// while no process runs leaves no trace, but in objects that are younger than an hour when the next one starts. A process that
+// dies before the write has lost the activity likewise.
 package activity
 
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,9 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/project/index"
 	"github.com/espalier-dev/espalier/internal/project/served"
 	"github.com/espalier-dev/espalier/internal/project/trigger"
@@ -49,8 +49,20 @@ type Reconciler struct {
 	Client client.Client
 	Clock  clock.PassiveClock
 
-	active trigger.Trigger
+	active trigger.Trigger // with the names of namespaces
+
+	mu sync.Mutex // guards missed
+	// missed counts how often a namespace had no Project since something happened in it. A restart begins anew.
+	missed map[string]int
 }
+
+// mostTries is how often we look for the Project of a namespace; most namespaces of a cluster are those of none. The pauses
+// between begin with firstPause, and each is so many times as long as the one before.
+const (
+	mostTries  = 4
+	firstPause = time.Second
+	growth     = 4
+)
 
 // SetupWithManager adds the controller to the manager. The Tracker must not run yet.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, tracker *served.Tracker, workers int) error {
@@ -88,34 +100,54 @@ func (r *Reconciler) handler(kind served.Kind) toolscache.ResourceEventHandler {
 	}
 }
 
-// note makes us look at the Project of a namespace. Most namespaces of a cluster are those of none.
-func (r *Reconciler) note(namespace string) {
-	ctx, cancel := context.WithTimeout(context.Background(), deadline) // handlers have none of their own
-	defer cancel()
-	project, err := index.Find(ctx, r.Client, namespace)
-	if err != nil {
-		log.Log.WithName(ControllerName).Error(err, "Could not tell whose activity it was", "namespace", namespace)
-		return
-	}
-	if project != nil {
-		r.active.Add(project.Name)
-	}
-}
+// note makes us look at a namespace.
+func (r *Reconciler) note(namespace string) { r.active.Add(namespace) }
 
-// Reconcile writes that there was activity just now. Many events of one second are one activity.
+// Reconcile writes that there was activity just now in a namespace. Many events of one second are one activity.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	project := &corev1beta1.Project{}
-	if err := r.Client.Get(ctx, request.NamespacedName, project); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	project, err := index.Find(ctx, r.Client, request.Name)
+	if err != nil {
+		return ctrl.Result{}, err //nolint:wrapcheck // it says what failed
 	}
+	if project == nil {
+		return ctrl.Result{RequeueAfter: r.miss(request.Name)}, nil
+	}
+	r.found(request.Name)
 	now := metav1.NewTime(r.Clock.Now().UTC().Truncate(time.Second))
 	if last := project.Status.LastActivityTimestamp; last != nil && last.Time.Equal(now.Time) {
 		return ctrl.Result{}, nil
 	}
 	patch := fmt.Appendf(nil, `{"status":{"lastActivityTimestamp":%q}}`, now.Format(time.RFC3339))
-	err := r.Client.Status().Patch(ctx, project, client.RawPatch(types.MergePatchType, patch))
+	// Into a copy: the cache's own must not be changed.
+	err = r.Client.Status().Patch(ctx, project.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 	if err != nil && !apierrors.IsNotFound(err) {
-		return ctrl.Result{}, fmt.Errorf("write last activity: %w", err)
+		return ctrl.Result{}, fmt.Errorf("write last activity of project %q: %w", project.Name, err)
 	}
 	return ctrl.Result{}, nil
+}
+
+// miss returns after how long to look for the Project of a namespace again; 0 for never.
+func (r *Reconciler) miss(namespace string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.missed == nil {
+		r.missed = map[string]int{}
+	}
+	r.missed[namespace]++
+	tries := r.missed[namespace]
+	if tries == mostTries {
+		delete(r.missed, namespace)
+		return 0
+	}
+	pause := firstPause
+	for range tries - 1 {
+		pause *= growth
+	}
+	return pause
+}
+
+func (r *Reconciler) found(namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.missed, namespace)
 }

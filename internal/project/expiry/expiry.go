@@ -13,8 +13,9 @@
 //     key is complete. Members that are only behind that place keep their roles: taking those of everybody who might be
 //     meant would let one wrong comma lock a team out.
 //
-// Each of these is a problem that Members names, so that none of it stays unseen. Whoever may change the annotation may
-// change the members too: it reminds, it does not protect a project from its administrators.
+// Each of these is a problem that Members names, so that none of it stays unseen. With the webhooks in place only those may
+// change the annotation who may change the members too: it reminds, it does not protect a project from who manages it. What
+// a member has granted others meanwhile, such as by RoleBindings, does not end with the membership.
 package expiry
 
 import (

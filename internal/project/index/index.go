@@ -15,7 +15,7 @@ const field = "spec.namespace"
 
 // Add makes a cache keep the index. Once for each cache.
 func Add(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &corev1beta1.Project{}, field, func(object client.Object) []string { return keys(object) })
+	err := indexer.IndexField(ctx, &corev1beta1.Project{}, field, keys)
 	if err != nil {
 		return fmt.Errorf("index Projects by %s: %w", field, err)
 	}
@@ -34,18 +34,25 @@ func keys(object client.Object) []string {
 	return []string{*project.Spec.Namespace}
 }
 
-// Find returns the Project whose spec.namespace is a namespace, as the cache knows it; nil if there is none. What it returns
-// must not be changed.
+// Find returns the Project whose spec.namespace is a namespace, as the cache knows it; nil if there is none, any if there are
+// several. What it returns must not be changed.
 func Find(ctx context.Context, cached client.Reader, namespace string) (*corev1beta1.Project, error) {
+	found, err := All(ctx, cached, namespace)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
+// All returns all Projects whose spec.namespace is a namespace, as the cache knows them: where no webhook prevents it, that
+// may be several, of which at most one has the namespace. What it returns must not be changed.
+func All(ctx context.Context, cached client.Reader, namespace string) ([]corev1beta1.Project, error) {
 	if namespace == "" {
 		return nil, nil
 	}
 	found := &corev1beta1.ProjectList{}
 	if err := cached.List(ctx, found, client.MatchingFields{field: namespace}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("find Project of namespace %q: %w", namespace, err)
+		return nil, fmt.Errorf("find Projects of namespace %q: %w", namespace, err)
 	}
-	if len(found.Items) == 0 {
-		return nil, nil
-	}
-	return &found.Items[0], nil
+	return found.Items, nil
 }

@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/project/projecttest"
@@ -154,9 +156,34 @@ func TestAcceptance11OnlyChangesOfTheSpecTrigger(t *testing.T) {
 	s.eventually(p, "Ready")
 	s.Expect(s.Get(p).Status.ObservedGeneration).To(BeEquivalentTo(3))
 	s.atRest()
+	before := s.looks()
+	s.Requests.Reset()
 	s.edit(p, func(p *corev1beta1.Project) { p.Labels = map[string]string{"a": "b"} })
-	s.atRest()
-	s.Expect(s.Get(p).Generation).To(BeEquivalentTo(3))
+	s.Consistently(func() []string { return s.Requests.Seen() }).WithTimeout(500 * time.Millisecond).Should(BeEmpty())
+	s.Expect(s.looks()).To(Equal(before), "the label has the Project looked at")
+	s.again(p)
+	s.Expect(s.looks()).To(BeNumerically(">", before))
+}
+
+// looks is how often the main loop has looked at any Project.
+func (s *scene) looks() float64 {
+	s.T.Helper()
+	families, err := metrics.Registry.Gather()
+	s.Expect(err).NotTo(HaveOccurred())
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() != "controller_runtime_reconcile_total" {
+			continue
+		}
+		for _, each := range family.GetMetric() {
+			for _, label := range each.GetLabel() {
+				if label.GetName() == "controller" && label.GetValue() == "project" {
+					sum += each.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return sum
 }
 
 func TestAcceptance12DeletedNamespaceIsCreatedAgain(t *testing.T) {

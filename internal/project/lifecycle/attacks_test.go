@@ -8,7 +8,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/project/projecttest"
@@ -172,11 +171,10 @@ func TestTenThousandMembersGetTheirRole(t *testing.T) {
 	s.Eventually(func() error { return s.Admin.Create(s.Ctx, p) }).WithTimeout(patience).Should(Succeed())
 	other := s.ready(owner("o"))
 	s.eventually(p, "Ready")
-	for _, each := range s.grants(p) {
-		if strings.HasPrefix(each, "RoleBinding gardener.cloud:system:project-viewer ") {
-			s.Expect(strings.Count(each, "@example.com")).To(Equal(10_000))
-		}
-	}
+	s.Expect(s.grants(p)).To(ContainElement(And(
+		HavePrefix("RoleBinding gardener.cloud:system:project-viewer "),
+		WithTransform(func(binding string) int { return strings.Count(binding, "@example.com") }, Equal(10_000)),
+	)))
 	s.Expect(s.grants(other)).To(Equal(standard(other, "o", "", "", "", "o")))
 }
 
@@ -221,14 +219,33 @@ func TestNewProjectCostsNoRequestMoreThanNeeded(t *testing.T) {
 		Should(Equal(16), "finalizer, two phases, the namespace and its name, and eleven RBAC objects")
 }
 
+func (s *scene) endMembership(p *corev1beta1.Project, name string, at time.Time) {
+	s.T.Helper()
+	s.edit(p, func(p *corev1beta1.Project) {
+		p.Annotations = map[string]string{"project.espalier.dev/membership-expiry": `{"User:` + name + `":"` + at.UTC().Format(time.RFC3339) + `"}`}
+	})
+}
+
 func TestMembershipExpiryTakesRoles(t *testing.T) {
 	s := newScene(t, projecttest.Options{Settings: "{membershipExpiry: true}"})
+	p := s.ready(owner("o"), member("temp", "viewer"), member("stays", "viewer"))
+	with, without := standard(p, "o", "", "", "temp,stays", "o"), standard(p, "o", "", "", "stays", "o")
+	s.Expect(s.grants(p)).To(Equal(with))
+	s.endMembership(p, "temp", time.Now().Add(2*time.Second))
+	s.eventuallyGrants(p, without)
+	s.endMembership(p, "temp", time.Now().Add(time.Hour))
+	s.eventuallyGrants(p, with)
+	s.Expect(s.Get(p).Spec.Members).To(HaveLen(2))
+}
+
+func TestMembershipEndsUnderAnotherProcess(t *testing.T) {
+	s := newScene(t, projecttest.Options{Settings: "{membershipExpiry: true}"})
 	p := s.ready(owner("o"), member("temp", "viewer"))
-	s.Expect(s.grants(p)).To(Equal(standard(p, "o", "", "", "temp", "o")))
-	at := time.Now().Add(2 * time.Second).UTC().Format(time.RFC3339)
-	s.edit(p, func(p *corev1beta1.Project) {
-		p.Annotations = map[string]string{"project.espalier.dev/membership-expiry": `{"User:temp":"` + at + `"}`}
-	})
+	s.endMembership(p, "temp", time.Now().Add(3*time.Second))
+	s.Restart(nil)
 	s.eventuallyGrants(p, standard(p, "o", "", "", "", "o"))
-	s.Expect(ptr.Deref(s.Get(p).Spec.Owner, user(""))).To(Equal(user("o")))
+	s.endMembership(p, "temp", time.Now().Add(time.Hour))
+	s.eventuallyGrants(p, standard(p, "o", "", "", "temp", "o"))
+	s.Restart(func() { s.endMembership(p, "temp", time.Now().Add(-time.Hour)) })
+	s.eventuallyGrants(p, standard(p, "o", "", "", "", "o"))
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,9 +57,22 @@ func newNamespace(p *corev1beta1.Project, name string) *corev1.Namespace {
 	}}
 }
 
-// Whoever may label a system's namespace could otherwise have it taken by a Project, and deleted with it.
-func systemNamespaces() []string {
-	return []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
+// isSystem tells whether a namespace is the system's. Whoever may label it could otherwise have it taken by a Project, and
+// deleted with it.
+func isSystem(namespace string) bool {
+	return slices.Contains([]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}, namespace)
+}
+
+// checkName returns why a namespace of that name cannot be taken for a Project. API servers with our CRD refuse most such
+// Projects; others may look only when one is created.
+func checkName(name string) error {
+	if isSystem(name) {
+		return fmt.Errorf("namespace %q is the system's and cannot belong to a project", name)
+	}
+	if name != corev1beta1.GardenNamespace && !strings.HasPrefix(name, corev1beta1.ProjectNamespacePrefix) {
+		return fmt.Errorf("namespace %q cannot belong to a project: .spec.namespace must start with %s", name, corev1beta1.ProjectNamespacePrefix)
+	}
+	return nil
 }
 
 // check returns why an existing namespace cannot be the Project's: somebody must have labelled it for this Project, and no
@@ -67,11 +81,13 @@ func check(p *corev1beta1.Project, namespace *metav1.ObjectMeta) error {
 	if !labelled(p, namespace) {
 		return fmt.Errorf("namespace cannot be used as it needs the project labels %#v", projectLabels(p))
 	}
-	if uid, ok := namespace.Annotations[corev1beta1.AnnotationNamespaceProject]; ok && uid != string(p.UID) {
+	uid, taken := namespace.Annotations[corev1beta1.AnnotationNamespaceProject]
+	if taken && uid != string(p.UID) {
 		return errors.New("namespace is already in-use by another project")
 	}
-	if slices.Contains(systemNamespaces(), namespace.Name) {
-		return fmt.Errorf("namespace %q is the system's and cannot belong to a project", namespace.Name)
+	// A namespace that a Project got before there were rules for names stays its.
+	if err := checkName(namespace.Name); err != nil && (!taken || isSystem(namespace.Name)) {
+		return err
 	}
 	return checkController(p, namespace)
 }
@@ -127,6 +143,8 @@ const (
 	keep
 	// remove: it is deleted.
 	remove
+	// gone: there is none.
+	gone
 )
 
 // decideRelease looks at the namespace of a Project that is being deleted. A namespace that the Project could not adopt is
@@ -136,12 +154,20 @@ func decideRelease(p *corev1beta1.Project, namespace *metav1.ObjectMeta) release
 	switch {
 	case namespace.DeletionTimestamp != nil:
 		return wait
+	case isSystem(namespace.Name):
+		return leave
 	case !labelled(p, namespace), annotated && uid != string(p.UID), !annotated && !owns(p, namespace):
 		return leave
 	case isTrue(namespace.Annotations[corev1beta1.AnnotationNamespaceKeep]):
 		return keep
 	}
 	return remove
+}
+
+// endsWith tells whether a namespace may end with its Project, because we delete it or because it has an owner that is gone
+// then: Shoots in it hold up the Project.
+func endsWith(p *corev1beta1.Project, namespace *metav1.ObjectMeta) bool {
+	return owns(p, namespace) || namespace.Annotations[corev1beta1.AnnotationNamespaceProject] == string(p.UID) || decideRelease(p, namespace) != leave
 }
 
 func isTrue(value string) bool {

@@ -74,6 +74,10 @@ func TestCheck(t *testing.T) {
 		"another project's":           {namespace(annotated("namespace.gardener.cloud/project", "2")), "namespace is already in-use by another project"},
 		"emptied annotation":          {namespace(annotated("namespace.gardener.cloud/project", "")), "namespace is already in-use by another project"},
 		"the system's, though marked": {namespace(named("kube-system")), `namespace "kube-system" is the system's and cannot belong to a project`},
+		"of a foreign name":           {namespace(named("kube-x"), without("namespace.gardener.cloud/project")), `namespace "kube-x" cannot belong to a project: .spec.namespace must start with garden-`},
+		"got before names had rules":  {namespace(named("kube-x")), ""},
+		"the garden":                  {namespace(named("garden"), without("namespace.gardener.cloud/project")), ""},
+		"almost the garden":           {namespace(named("gardener"), without("namespace.gardener.cloud/project")), `namespace "gardener" cannot belong to a project: .spec.namespace must start with garden-`},
 		"default, though marked":      {namespace(named("default")), `namespace "default" is the system's and cannot belong to a project`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,6 +124,7 @@ func TestDecideRelease(t *testing.T) {
 		"without role":                        {namespace(relabelled("gardener.cloud/role", "")), leave},
 		"another's of the same name":          {namespace(annotated(uid, "2")), leave},
 		"labelled, but never adopted":         {namespace(without(uid), orphaned), leave},
+		"the system's, though marked":         {namespace(named("kube-system")), leave},
 		"its own, though the UID was removed": {namespace(without(uid)), remove},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(decideRelease(alpha(), tc.namespace)).To(Equal(tc.want)) })
@@ -152,4 +157,20 @@ func TestFailuresAreToldInTheWordsOfTheContract(t *testing.T) {
 	NewWithT(t).Expect(rolesFailed("n", nil)).To(BeNil())
 	NewWithT(t).Expect(staleRolesFailed(nil)).To(BeNil())
 	NewWithT(t).Expect(silent(stepPhase, nil)).To(BeNil())
+}
+
+func TestEndsWith(t *testing.T) {
+	const uid = "namespace.gardener.cloud/project"
+	for name, tc := range map[string]struct {
+		namespace *metav1.ObjectMeta
+		want      bool
+	}{
+		"its own": {namespace(), true},
+		"without labels, but garbage is collected": {namespace(relabelled("gardener.cloud/role", "")), true},
+		"without labels and owner, but marked":     {namespace(relabelled("gardener.cloud/role", ""), orphaned), true},
+		"labelled, but never adopted":              {namespace(without(uid), orphaned), false},
+		"another's":                                {namespace(annotated(uid, "2"), orphaned), false},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(endsWith(alpha(), tc.namespace)).To(Equal(tc.want)) })
+	}
 }

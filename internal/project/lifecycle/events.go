@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -21,6 +22,7 @@ const (
 	reasonDeletionFailed      = "NamespaceDeletionFailed"
 	reasonMarkedForDeletion   = "NamespaceMarkedForDeletion"
 	reasonMembershipExpiryBad = "MembershipExpiryInvalid"
+	reasonRepairsDelayed      = "RoleRepairsDelayed"
 )
 
 // maxMessage is how long the message of an Event may be, in bytes, for everybody who reads it by the newer API.
@@ -50,6 +52,11 @@ func (e *Events) notEmpty(p *corev1beta1.Project, namespace string) {
 // marked is told when the deletion begins, not each time that the namespace is found to be still there.
 func (e *Events) marked(p *corev1beta1.Project, namespace string) {
 	e.send(p, corev1.EventTypeNormal, reasonMarkedForDeletion, fmt.Sprintf("Successfully marked project namespace %q for deletion", namespace))
+}
+
+// repairsDelayed is told when a pause begins.
+func (e *Events) repairsDelayed(p *corev1beta1.Project, about string, pause time.Duration) {
+	e.send(p, corev1.EventTypeWarning, reasonRepairsDelayed, fmt.Sprintf("Somebody keeps changing what the controller restores (%s); it is left alone for %s", about, pause))
 }
 
 func (e *Events) expiryProblems(p *corev1beta1.Project, problems []string) {

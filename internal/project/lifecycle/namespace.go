@@ -35,6 +35,9 @@ func (r *Reconciler) ensureNamespace(ctx context.Context, p *corev1beta1.Project
 	if !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("read Namespace %q: %w", name, err)
 	}
+	if refusal := checkName(name); refusal != nil {
+		return false, refusal
+	}
 	err = r.Client.Create(ctx, newNamespace(p, name))
 	if err == nil {
 		log.FromContext(ctx).Info("Created namespace", "namespace", name)
@@ -69,24 +72,28 @@ func (r *Reconciler) adoptNamespace(ctx context.Context, p *corev1beta1.Project,
 	return true, nil
 }
 
-// releaseNamespace does with the namespace of a Project that is being deleted what is due, and tells whether the Project
-// may go.
-func (r *Reconciler) releaseNamespace(ctx context.Context, p *corev1beta1.Project, name string) (released bool, err error) {
+// lookAtRelease reads the namespace of a Project that is being deleted, and says what is due.
+func (r *Reconciler) lookAtRelease(ctx context.Context, p *corev1beta1.Project, name string) (*metav1.PartialObjectMetadata, release, error) {
 	namespace := namespaceMeta()
 	if r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace) == nil && namespace.DeletionTimestamp != nil {
-		return false, nil // there is no way back, so the cache will do
+		return namespace, wait, nil // there is no way back, so the cache will do
 	}
 	// Everything else ends the Project or the namespace: not on the word of a cache.
 	namespace = namespaceMeta()
-	err = r.Live.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	err := r.Live.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	if apierrors.IsNotFound(err) {
-		return true, nil
+		return namespace, gone, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read Namespace: %w", err)
+		return nil, leave, fmt.Errorf("read Namespace: %w", err)
 	}
-	switch decideRelease(p, &namespace.ObjectMeta) {
-	case leave:
+	return namespace, decideRelease(p, &namespace.ObjectMeta), nil
+}
+
+// releaseNamespace does with a namespace what is due, and tells whether the Project may go.
+func (r *Reconciler) releaseNamespace(ctx context.Context, p *corev1beta1.Project, namespace *metav1.PartialObjectMetadata, due release) (released bool, err error) {
+	switch due {
+	case leave, gone:
 		return true, nil
 	case wait:
 		return false, nil
@@ -96,7 +103,7 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, p *corev1beta1.Projec
 		if err := r.Client.Patch(ctx, namespace, lockedFrom(before)); client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("keep Namespace: %w", err)
 		}
-		log.FromContext(ctx).Info("Released namespace", "namespace", name)
+		log.FromContext(ctx).Info("Released namespace", "namespace", namespace.Name)
 		return true, nil
 	case remove:
 		err := r.Client.Delete(ctx, namespace, client.PropagationPolicy(metav1.DeletePropagationForeground), client.GracePeriodSeconds(deletionGrace),
@@ -104,7 +111,7 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, p *corev1beta1.Projec
 		if client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("delete Namespace: %w", err)
 		}
-		log.FromContext(ctx).Info("Deleted namespace", "namespace", name)
+		log.FromContext(ctx).Info("Deleted namespace", "namespace", namespace.Name)
 	}
 	return false, nil
 }

@@ -118,9 +118,7 @@ func TestEdgeCase03ForeignResourceQuotaIsNotTaken(t *testing.T) {
 	s := newScene(t, withQuotas(quotaFor(nil, map[corev1.ResourceName]string{"pods": "3"})))
 	p := s.Project(s.name(), in("garden-e03"))
 	s.createNamespace("garden-e03", labelsFor(p.Name), nil)
-	foreign := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-e03", Name: "gardener", OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: "v1", Kind: "Node", Name: "other", UID: "other", Controller: ptr.To(true)},
-	}}}
+	foreign := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-e03", Name: "gardener", OwnerReferences: []metav1.OwnerReference{s.somebody()}}}
 	s.Expect(s.Admin.Create(s.Ctx, foreign)).To(Succeed())
 	s.Expect(s.Admin.Create(s.Ctx, p)).To(Succeed())
 	s.eventually(p, "Failed")

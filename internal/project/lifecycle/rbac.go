@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -18,105 +20,147 @@ import (
 )
 
 // ensureRoles brings all objects in line with what is desired, at once, and goes on after failures. Refused are failures
-// that are known before; all are returned together.
-func (r *Reconciler) ensureRoles(ctx context.Context, desired []client.Object, refused []error) error {
-	faults := make([]error, len(desired))
+// that are known before; all are returned together. It returns what it changed.
+func (r *Reconciler) ensureRoles(ctx context.Context, desired []client.Object, refused []error) (changed []client.Object, err error) {
+	faults, changes := make([]error, len(desired)), make([]bool, len(desired))
 	var group sync.WaitGroup
 	for i, each := range desired {
-		group.Go(func() { faults[i] = r.ensureRole(ctx, each) })
+		group.Go(func() { changes[i], faults[i] = r.ensureRole(ctx, each) })
 	}
 	group.Wait()
-	return errors.Join(errors.Join(faults...), errors.Join(refused...))
+	for i, each := range desired {
+		if changes[i] {
+			changed = append(changed, each)
+		}
+	}
+	return changed, errors.Join(errors.Join(faults...), errors.Join(refused...))
 }
 
-func (r *Reconciler) ensureRole(ctx context.Context, desired client.Object) error {
+func (r *Reconciler) ensureRole(ctx context.Context, desired client.Object) (changed bool, err error) {
 	cached := emptyLike(desired)
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(desired), cached)
+	err = r.Client.Get(ctx, client.ObjectKeyFromObject(desired), cached)
 	if apierrors.IsNotFound(err) {
 		return r.createRole(ctx, desired)
 	}
 	if err != nil {
-		return fmt.Errorf("read %s: %w", describe(desired), err)
+		return false, fmt.Errorf("read %s: %w", describe(desired), err)
 	}
 	same, err := roles.Same(cached, desired)
 	if err != nil || same {
-		return err //nolint:wrapcheck // it says what failed
+		return false, err //nolint:wrapcheck // it says what failed
 	}
 	return r.repairRole(ctx, desired)
 }
 
-func (r *Reconciler) createRole(ctx context.Context, desired client.Object) error {
-	err := r.Client.Create(ctx, copyOf(desired))
+func (r *Reconciler) createRole(ctx context.Context, desired client.Object) (changed bool, err error) {
+	err = r.Client.Create(ctx, copyOf(desired))
 	if apierrors.IsAlreadyExists(err) {
 		return r.repairRole(ctx, desired)
 	}
 	if err != nil {
-		return fmt.Errorf("create %s: %w", describe(desired), err)
+		return false, fmt.Errorf("create %s: %w", describe(desired), err)
 	}
-	return nil
+	return true, nil
 }
 
 // repairRole reads an object live, since the caches hold only fingerprints, and patches what differs.
-func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) error {
+func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) (changed bool, err error) {
 	live := emptyLike(desired)
-	err := r.Live.Get(ctx, client.ObjectKeyFromObject(desired), live)
+	err = r.Live.Get(ctx, client.ObjectKeyFromObject(desired), live)
 	if apierrors.IsNotFound(err) {
 		return r.createAgain(ctx, desired)
 	}
 	if err != nil {
-		return fmt.Errorf("read %s: %w", describe(desired), err)
+		return false, fmt.Errorf("read %s: %w", describe(desired), err)
 	}
 	before := copyOf(live)
 	if roles.Overlay(live, desired) {
 		if err := r.deleteRole(ctx, before); err != nil {
-			return err
+			return false, err
 		}
 		return r.createAgain(ctx, desired)
 	}
 	if equality.Semantic.DeepEqual(before, live) {
-		return nil
+		return false, nil
 	}
 	if err := r.Client.Patch(ctx, live, lockedFrom(before)); err != nil {
-		return fmt.Errorf("patch %s: %w", describe(desired), err)
+		return false, fmt.Errorf("patch %s: %w", describe(desired), err)
 	}
 	log.FromContext(ctx).Info("Changed role or binding", "object", describe(desired))
-	return nil
+	return true, nil
 }
 
 // createAgain creates what has just been found to be absent; somebody who is faster is left to the next attempt.
-func (r *Reconciler) createAgain(ctx context.Context, desired client.Object) error {
+func (r *Reconciler) createAgain(ctx context.Context, desired client.Object) (changed bool, err error) {
 	if err := r.Client.Create(ctx, copyOf(desired)); err != nil {
-		return fmt.Errorf("create %s: %w", describe(desired), err)
+		return false, fmt.Errorf("create %s: %w", describe(desired), err)
+	}
+	return true, nil
+}
+
+// errHeld says that an object is deleted, and grants nothing any more if it is a binding, but does not go.
+var errHeld = errors.New("held by finalizers")
+
+// deleteRole deletes one version of an object. A finalizer, which members may set in their namespace, would keep a deleted
+// binding in force: its subjects are taken first.
+func (r *Reconciler) deleteRole(ctx context.Context, existing client.Object) error {
+	held := existing.GetFinalizers()
+	if _, isRole := existing.(*rbacv1.ClusterRole); len(held) > 0 && !isRole {
+		text, err := json.Marshal(object{"metadata": object{"uid": existing.GetUID(), "resourceVersion": existing.GetResourceVersion()}, "subjects": nil})
+		if err != nil {
+			return fmt.Errorf("encode patch: %w", err)
+		}
+		if err := r.Client.Patch(ctx, existing, client.RawPatch(types.MergePatchType, text)); err != nil {
+			return client.IgnoreNotFound(wrap("take subjects from", existing, err))
+		}
+	}
+	err := r.Client.Delete(ctx, existing, client.Preconditions{UID: ptr.To(existing.GetUID()), ResourceVersion: ptr.To(existing.GetResourceVersion())})
+	if client.IgnoreNotFound(err) != nil {
+		return wrap("delete", existing, err)
+	}
+	if err == nil && len(held) > 0 {
+		return wrap("delete", existing, fmt.Errorf("%w %q", errHeld, held))
 	}
 	return nil
 }
 
-// deleteRole deletes one version of an object.
-func (r *Reconciler) deleteRole(ctx context.Context, existing client.Object) error {
-	err := r.Client.Delete(ctx, existing, client.Preconditions{UID: ptr.To(existing.GetUID()), ResourceVersion: ptr.To(existing.GetResourceVersion())})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete %s: %w", describe(existing), err)
+func wrap(verb string, o client.Object, err error) error {
+	return fmt.Errorf("%s %s: %w", verb, describe(o), err)
+}
+
+// staleRoles returns the objects of extension roles of a Project that are not desired, as caches know them, bindings first.
+func (r *Reconciler) staleRoles(ctx context.Context, p *corev1beta1.Project, namespace string, desired []client.Object) ([]client.Object, error) {
+	bindings, clusterRoles := &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}
+	if err := r.Client.List(ctx, bindings, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list RoleBindings: %w", err)
 	}
-	return nil
+	if err := r.Client.List(ctx, clusterRoles, client.MatchingFields{byExtensionProject: p.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list ClusterRoles: %w", err)
+	}
+	return roles.Stale(p.Name, desired, bindings.Items, clusterRoles.Items), nil
 }
 
 // removeStaleRoles deletes the objects of extension roles that no member has any more, bindings first, up to the first
-// failure.
-func (r *Reconciler) removeStaleRoles(ctx context.Context, p *corev1beta1.Project, namespace string, desired []client.Object) error {
-	bindings, clusterRoles := &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}
-	if err := r.Client.List(ctx, bindings, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list RoleBindings: %w", err)
+// failure; only what is held by finalizers holds up nothing else. It tells whether it deleted anything.
+func (r *Reconciler) removeStaleRoles(ctx context.Context, p *corev1beta1.Project, namespace string, desired []client.Object) (removed bool, err error) {
+	stale, err := r.staleRoles(ctx, p, namespace, desired)
+	if err != nil {
+		return false, err
 	}
-	if err := r.Client.List(ctx, clusterRoles, client.MatchingFields{byExtensionProject: p.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list ClusterRoles: %w", err)
-	}
-	for _, each := range roles.Stale(p.Name, desired, bindings.Items, clusterRoles.Items) {
-		if err := r.deleteRole(ctx, copyOf(each)); err != nil {
-			return err
+	var held []error
+	for _, each := range stale {
+		err := r.deleteRole(ctx, copyOf(each))
+		if errors.Is(err, errHeld) {
+			held = append(held, err)
+			continue
 		}
+		if err != nil {
+			return removed, errors.Join(append(held, err)...)
+		}
+		removed = true
 		log.FromContext(ctx).Info("Deleted what belonged to an extension role", "object", describe(each))
 	}
-	return nil
+	return removed, errors.Join(held...)
 }
 
 func copyOf(o client.Object) client.Object {

@@ -63,7 +63,7 @@ func TestAcceptance28DeletedObjectsAreRestored(t *testing.T) {
 func (s *scene) delAndExpect(p *corev1beta1.Project, o client.Object, want []string) {
 	s.T.Helper()
 	s.Expect(s.Admin.Delete(s.Ctx, o)).To(Succeed())
-	s.eventuallyGrants(p, want)
+	s.Eventually(func() []string { return s.grants(p) }).WithTimeout(soon).Should(Equal(want))
 }
 
 func TestAcceptance29TamperedBindingsAreRestored(t *testing.T) {

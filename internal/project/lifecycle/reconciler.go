@@ -15,6 +15,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,6 +43,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch;create;patch;delete
 // ResourceQuotas are kept as configured.
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=get;list;watch;create;patch
+// They are never deleted, but API servers may demand that right from whoever makes a Project the owner of one that exists.
+// +kubebuilder:rbac:groups="",resources=resourcequotas,resourceNames=gardener,verbs=delete
 // Roles and bindings are kept as the members of Projects demand.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings;rolebindings,verbs=get;list;watch;create;patch;delete
 // They grant what the controller itself may not do.
@@ -71,7 +74,9 @@ type Reconciler struct {
 	Events           *Events
 	Metrics          *Metrics
 
-	settled *settled // set by SetupWithManager
+	// Set by SetupWithManager.
+	settled *settled
+	damper  *damper
 }
 
 // Reconcile brings one Project forward. It does nothing, not even compare with the caches, if this process has done
@@ -81,6 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, p); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.settled.forget(request.Name)
+			r.damper.forget(request.Name)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("read Project: %w", err)
@@ -123,31 +129,27 @@ func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now 
 			return time.Time{}, silent(stepPhase, err)
 		}
 	}
-	namespace := namespaceName(p)
-	written, err := r.ensureNamespace(ctx, p, namespace)
-	if err != nil {
-		return time.Time{}, namespaceFailed(err)
-	}
-	if unseen || written {
-		r.Events.reconciled(p, namespace)
-	}
-	if ptr.Deref(p.Spec.Namespace, "") == "" {
-		if err := r.setNamespace(ctx, p, namespace); err != nil {
-			return time.Time{}, namespaceFailed(err)
-		}
-	}
-	if err := r.ensureQuota(ctx, p, namespace); err != nil {
-		return time.Time{}, quotaFailed(err)
-	}
 	members, next, problems := expiry.Members(p, r.MembershipExpiry, now)
 	if r.settled.tell(p.Name, problems) {
 		r.Events.expiryProblems(p, problems)
 	}
+	namespace := namespaceName(p)
 	desired, refused := roles.Desired(p, members, namespace)
+	r.settled.want(p.Name, desired)
+	if fault := r.house(ctx, p, namespace, unseen); fault != nil {
+		// Who lost a role must not keep it for as long as something else fails.
+		fault.err = errors.Join(fault.err, r.revoke(ctx, p, namespace, desired))
+		return time.Time{}, fault
+	}
 	// What nobody may have any more goes even if something else cannot be granted.
-	fault := rolesFailed(namespace, r.ensureRoles(ctx, desired, refused))
-	if stale := staleRolesFailed(r.removeStaleRoles(ctx, p, namespace, desired)); fault == nil {
+	changed, err := r.ensureRoles(ctx, desired, refused)
+	fault := rolesFailed(namespace, err)
+	removed, err := r.removeStaleRoles(ctx, p, namespace, desired)
+	if stale := staleRolesFailed(err); fault == nil {
 		fault = stale
+	}
+	if !unseen {
+		r.repaired(p, changed, removed, now)
 	}
 	if fault != nil {
 		return time.Time{}, fault
@@ -158,31 +160,78 @@ func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now 
 	return next, nil
 }
 
+// repaired notes what was restored although the Project had not changed.
+func (r *Reconciler) repaired(p *corev1beta1.Project, changed []client.Object, removed bool, now time.Time) {
+	var about []string
+	for _, each := range changed {
+		about = append(about, describe(each))
+	}
+	if removed {
+		about = append(about, strays)
+	}
+	for _, each := range about {
+		if pause := r.damper.repaired(p.Name, each, now); pause > 0 {
+			r.Events.repairsDelayed(p, each, pause)
+		}
+	}
+}
+
+// house gives a Project its namespace and the quota in it.
+func (r *Reconciler) house(ctx context.Context, p *corev1beta1.Project, namespace string, unseen bool) *failure {
+	written, err := r.ensureNamespace(ctx, p, namespace)
+	if err != nil {
+		return namespaceFailed(err)
+	}
+	if unseen || written {
+		r.Events.reconciled(p, namespace)
+	}
+	if ptr.Deref(p.Spec.Namespace, "") == "" {
+		if err := r.setNamespace(ctx, p, namespace); err != nil {
+			return namespaceFailed(err)
+		}
+	}
+	if err := r.ensureQuota(ctx, p, namespace); err != nil {
+		return quotaFailed(err)
+	}
+	return nil
+}
+
 // terminate releases the namespace of a Project that is being deleted, and lets the Project go.
 func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctrl.Result, *failure) {
 	if !controllerutil.ContainsFinalizer(p, corev1beta1.GardenerFinalizer) {
 		return ctrl.Result{}, nil
 	}
-	namespace := ptr.Deref(p.Spec.Namespace, "")
-	if namespace != "" {
-		used, err := r.Shoots.AnyShoot(ctx, namespace)
-		if err != nil { // whatever serves Shoots is away: that says nothing against the Project
-			return ctrl.Result{}, unsureOfShoots(namespace, err)
+	name := ptr.Deref(p.Spec.Namespace, "")
+	if name == "" {
+		return ctrl.Result{}, silent(stepFinalizer, r.removeFinalizer(ctx, p))
+	}
+	namespace, due, err := r.lookAtRelease(ctx, p, name)
+	if err != nil {
+		return ctrl.Result{}, releaseFailed(name, err)
+	}
+	// Shoots in a namespace that is another's are none of this Project's business.
+	if due == gone || endsWith(p, &namespace.ObjectMeta) {
+		used, unsure := r.Shoots.AnyShoot(ctx, name)
+		if unsure != nil { // whatever serves Shoots is away: that says nothing against the Project
+			return ctrl.Result{}, unsureOfShoots(name, unsure)
 		}
 		if used {
-			r.Events.notEmpty(p, namespace)
+			r.Events.notEmpty(p, name)
 			return ctrl.Result{RequeueAfter: shootPause}, silent(stepPhase, r.setPhase(ctx, p, corev1beta1.ProjectTerminating))
 		}
-		released, err := r.releaseNamespace(ctx, p, namespace)
-		if err != nil {
-			return ctrl.Result{}, releaseFailed(namespace, err)
+	}
+	if err = r.removeOrphans(ctx, p, name, due); err != nil {
+		return ctrl.Result{}, releaseFailed(name, err)
+	}
+	released, err := r.releaseNamespace(ctx, p, namespace, due)
+	if err != nil {
+		return ctrl.Result{}, releaseFailed(name, err)
+	}
+	if !released {
+		if p.Status.Phase != corev1beta1.ProjectTerminating {
+			r.Events.marked(p, name)
 		}
-		if !released {
-			if p.Status.Phase != corev1beta1.ProjectTerminating {
-				r.Events.marked(p, namespace)
-			}
-			return ctrl.Result{RequeueAfter: namespacePause}, silent(stepPhase, r.setPhase(ctx, p, corev1beta1.ProjectTerminating))
-		}
+		return ctrl.Result{RequeueAfter: namespacePause}, silent(stepPhase, r.setPhase(ctx, p, corev1beta1.ProjectTerminating))
 	}
 	return ctrl.Result{}, silent(stepFinalizer, r.removeFinalizer(ctx, p))
 }
@@ -193,7 +242,7 @@ func (r *Reconciler) report(ctx context.Context, p *corev1beta1.Project, fault *
 	if fault == nil {
 		return nil
 	}
-	if ctx.Err() != nil || apierrors.IsConflict(fault.err) {
+	if ctx.Err() != nil || onlyConflicts(fault.err) {
 		return fault.err
 	}
 	r.Metrics.failed(fault.step)

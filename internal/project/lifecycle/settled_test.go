@@ -16,9 +16,10 @@ func TestSettled(t *testing.T) {
 		happens func(*settled, *corev1beta1.Project)
 		want    bool
 	}{
-		"nothing happened":     {want: true, happens: func(*settled, *corev1beta1.Project) {}},
-		"the spec was changed": {happens: func(_ *settled, p *corev1beta1.Project) { p.Generation++ }},
-		"it was created again": {happens: func(_ *settled, p *corev1beta1.Project) { p.UID = "2" }},
+		"nothing happened":            {want: true, happens: func(*settled, *corev1beta1.Project) {}},
+		"somebody took the finalizer": {happens: func(_ *settled, p *corev1beta1.Project) { p.Finalizers = []string{"example.com/other"} }},
+		"the spec was changed":        {happens: func(_ *settled, p *corev1beta1.Project) { p.Generation++ }},
+		"it was created again":        {happens: func(_ *settled, p *corev1beta1.Project) { p.UID = "2" }},
 		"memberships were changed": {happens: func(_ *settled, p *corev1beta1.Project) {
 			p.Annotations = map[string]string{"project.espalier.dev/membership-expiry": "{}"}
 		}},
@@ -35,6 +36,7 @@ func TestSettled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, s, p := NewWithT(t), newSettled(), alpha()
+			p.Finalizers = []string{"gardener"}
 			s.begin(p.Name)
 			s.settle(p, tc.until)
 			tc.happens(s, p)

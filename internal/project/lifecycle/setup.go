@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -64,7 +65,7 @@ func CacheOptions(quotas bool) map[client.Object]cache.ByObject {
 // SetupWithManager adds the controller to the manager, whose cache needs CacheOptions and index.Add. It returns what has to
 // be called with the namespace of each Shoot that is deleted.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) (onShootDeleted func(namespace string), err error) {
-	r.settled = newSettled()
+	r.settled, r.damper = newSettled(), newDamper()
 	caches := mgr.GetCache()
 	if err = mgr.GetFieldIndexer().IndexField(ctx, &rbacv1.ClusterRole{}, byExtensionProject, roles.ExtensionOf); err != nil {
 		return nil, fmt.Errorf("index ClusterRoles by Project: %w", err)
@@ -93,12 +94,13 @@ func request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }
 
-// worthwhile passes updates of Projects that change more than metadata and status.
+// worthwhile passes updates of Projects that change more than metadata and status, or take our finalizer away.
 func (r *Reconciler) worthwhile() predicate.TypedFuncs[*corev1beta1.Project] {
 	return predicate.TypedFuncs[*corev1beta1.Project]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*corev1beta1.Project]) bool {
 			return e.ObjectOld.Generation != e.ObjectNew.Generation || e.ObjectOld.UID != e.ObjectNew.UID ||
 				e.ObjectOld.DeletionTimestamp == nil && e.ObjectNew.DeletionTimestamp != nil ||
+				controllerutil.ContainsFinalizer(e.ObjectOld, corev1beta1.GardenerFinalizer) && !controllerutil.ContainsFinalizer(e.ObjectNew, corev1beta1.GardenerFinalizer) ||
 				r.MembershipExpiry && e.ObjectOld.Annotations[expiry.Annotation] != e.ObjectNew.Annotations[expiry.Annotation]
 		},
 	}
@@ -122,9 +124,15 @@ func isProject(owner *metav1.OwnerReference) bool {
 }
 
 // drift enqueues the Project of an object that somebody has deleted or changed in what it grants, or in its owner. Resyncs
-// count too, as they cost no request where all is well.
+// count too, as they cost no request where all is well. So does the appearance of an extension role that nobody has: whoever
+// removed it may not have known of it yet.
 func drift[T client.Object](r *Reconciler) handler.TypedEventHandler[T, reconcile.Request] {
 	return handler.TypedFuncs[T, reconcile.Request]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) {
+			if !e.IsInInitialList { // every Project is looked at after that
+				r.appeared(ctx, e.Object, q)
+			}
+		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) { r.drifted(ctx, e.Object, q) },
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) {
 			if roles.GrantsSame(e.ObjectOld, e.ObjectNew) && e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() {
@@ -138,7 +146,21 @@ func drift[T client.Object](r *Reconciler) handler.TypedEventHandler[T, reconcil
 	}
 }
 
-// drifted enqueues the Project of an object, unless it is being deleted: then nothing is restored.
+// appeared enqueues the Project that a new object is labelled as an extension role of, and where it would be removed.
+func (r *Reconciler) appeared(ctx context.Context, o client.Object, q queue) {
+	for _, name := range roles.ExtensionOf(o) {
+		p := &corev1beta1.Project{}
+		if r.settled.wants(name, o.GetName()) || r.Client.Get(ctx, client.ObjectKey{Name: name}, p, client.UnsafeDisableDeepCopy) != nil {
+			continue
+		}
+		if o.GetNamespace() == "" || o.GetNamespace() == namespaceName(p) {
+			r.settled.disturb(name)
+			r.restore(p, strays, q)
+		}
+	}
+}
+
+// drifted enqueues the Project of an object.
 func (r *Reconciler) drifted(ctx context.Context, o client.Object, q queue) {
 	name := roles.Owner(o)
 	if name == "" {
@@ -146,9 +168,21 @@ func (r *Reconciler) drifted(ctx context.Context, o client.Object, q queue) {
 	}
 	r.settled.disturb(name)
 	p := &corev1beta1.Project{}
-	if r.Client.Get(ctx, client.ObjectKey{Name: name}, p, client.UnsafeDisableDeepCopy) == nil && p.DeletionTimestamp == nil {
-		q.Add(request(name))
+	if r.Client.Get(ctx, client.ObjectKey{Name: name}, p, client.UnsafeDisableDeepCopy) == nil {
+		r.restore(p, describe(o), q)
 	}
+}
+
+// restore enqueues a Project, unless it is being deleted: then nothing is restored. Who keeps changing the same thing has to wait.
+func (r *Reconciler) restore(p *corev1beta1.Project, about string, q queue) {
+	if p.DeletionTimestamp != nil {
+		return
+	}
+	if rest := r.damper.rest(p.Name, about, r.Clock.Now()); rest > 0 {
+		q.AddAfter(request(p.Name), rest)
+		return
+	}
+	q.Add(request(p.Name))
 }
 
 // shootDeletions enqueues Projects that wait for their last Shoot.
@@ -175,12 +209,14 @@ func (s *shootDeletions) deleted(namespace string) {
 	if q == nil {
 		return
 	}
-	p, err := index.Find(ctx, s.cached, namespace)
+	projects, err := index.All(ctx, s.cached, namespace)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Could not find the Project of a deleted Shoot; it is looked at when its pause is over")
 		return
 	}
-	if p != nil && p.DeletionTimestamp != nil {
-		q.Add(request(p.Name))
+	for i := range projects { // another may name the same namespace, and never get it
+		if projects[i].DeletionTimestamp != nil {
+			q.Add(request(projects[i].Name))
+		}
 	}
 }

@@ -49,6 +49,9 @@ func (s *scene) name() string {
 
 const patience = binary.Patience
 
+// soon is how long what is promised soon may take.
+const soon = 5 * time.Second
+
 type change = func(*corev1beta1.Project)
 
 func in(namespace string) change {
@@ -159,6 +162,12 @@ func (s *scene) patch(o client.Object, text string) {
 // grants lists the RBAC objects of a Project, or those in its namespace, as "kind name -> role: subjects".
 func (s *scene) grants(p *corev1beta1.Project) []string {
 	s.T.Helper()
+	return s.grantsIn(s.Get(p))
+}
+
+// grantsIn does the same for a Project that may be gone.
+func (s *scene) grantsIn(p *corev1beta1.Project) []string {
+	s.T.Helper()
 	var found []string
 	clusterRoles := &rbacv1.ClusterRoleList{}
 	s.Expect(s.Admin.List(s.Ctx, clusterRoles)).To(Succeed())
@@ -175,7 +184,7 @@ func (s *scene) grants(p *corev1beta1.Project) []string {
 		}
 	}
 	bindings := &rbacv1.RoleBindingList{}
-	s.Expect(s.Admin.List(s.Ctx, bindings, client.InNamespace(ptr.Deref(s.Get(p).Spec.Namespace, "none")))).To(Succeed())
+	s.Expect(s.Admin.List(s.Ctx, bindings, client.InNamespace(ptr.Deref(p.Spec.Namespace, "none")))).To(Succeed())
 	for _, each := range bindings.Items {
 		found = append(found, describe("RoleBinding", each.Name, each.RoleRef, each.Subjects))
 	}

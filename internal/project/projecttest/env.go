@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/admission/registration"
@@ -79,6 +80,7 @@ type Env struct {
 func New(t *testing.T, o Options) *Env {
 	t.Helper()
 	g := NewWithT(t)
+	ctrllog.SetLogger(logr.Discard()) // what the library says aside from the controller's own log
 	servers, err := local.ForTests()
 	g.Expect(err).NotTo(HaveOccurred())
 	e := &Env{WithT: g, T: t, Ctx: t.Context(), Server: servers.Source.Config, Requests: &binary.Requests{}, options: o}
@@ -148,7 +150,7 @@ func (e *Env) Start() {
 	if log.GetSink() == nil {
 		log = logr.Discard()
 	}
-	setup := &process.Setup{Program: process.Program{Name: name}, Config: e.Config.Process(), Log: log, Clock: e.options.Clock, WrapTransport: e.Requests.Wrap}
+	setup := &process.Setup{Program: process.Program{Name: name, Source: "garden"}, Config: e.Config.Process(), Log: log, Clock: e.options.Clock, WrapTransport: e.Requests.Wrap}
 	clusters, err := setup.Connect(ctx, needs)
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Registry = prometheus.NewRegistry()

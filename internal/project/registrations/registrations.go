@@ -63,7 +63,7 @@ func Shipped() []client.Object {
 // Declared returns all webhooks, those that change objects first, in the order in which they are called.
 func Declared() []registration.Webhook {
 	create, update, remove := admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete
-	all := []registration.Webhook{
+	return []registration.Webhook{
 		ofProjects(registration.Mutating, normalization.Name, normalization.Path, create, update),
 		ofProjects(registration.Mutating, ownership.Name, ownership.Path, create, update),
 		ofProjects(registration.Validating, validation.Name, validation.Path, create, update),
@@ -71,18 +71,20 @@ func Declared() []registration.Webhook {
 		ofProjects(registration.Validating, permission.Name, permission.Path, create, update),
 		ofProjects(registration.Validating, creatorlimit.Name, creatorlimit.Path, create),
 		ofProjects(registration.Validating, confirmation.Name, confirmation.Path, remove),
+		{
+			Type: registration.Validating, Name: namespaceDeletion, Path: namespacedeletion.Path,
+			Rules:      rules("", "v1", "namespaces", remove),
+			Namespaces: registration.Selection{Labels: metav1.LabelSelector{MatchLabels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleProject}}},
+		},
 	}
-	return append(all, registration.Webhook{
-		Type: registration.Validating, Name: namespaceDeletion, Path: namespacedeletion.Path,
-		Rules:      rules("", "v1", "namespaces", remove),
-		Namespaces: registration.Selection{Labels: metav1.LabelSelector{MatchLabels: map[string]string{corev1beta1.LabelRole: corev1beta1.RoleProject}}},
-	})
 }
 
 func ofProjects(kind registration.Type, name, path string, on ...admissionregistrationv1.OperationType) registration.Webhook {
 	return registration.Webhook{
 		Type: kind, Name: name + suffix, Path: path,
 		Rules: rules(corev1beta1.GroupName, corev1beta1.SchemeGroupVersion.Version, "projects", on...),
+		// whichever version of a Project is written, it passes by here, as the one that is declared
+		MatchPolicy: admissionregistrationv1.Equivalent,
 	}
 }
 

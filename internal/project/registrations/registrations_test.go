@@ -11,9 +11,9 @@ import (
 )
 
 // describe says in a line what a webhook is called about, and how.
-func describe(name string, client admissionregistrationv1.WebhookClientConfig, rules []admissionregistrationv1.RuleWithOperations, policy *admissionregistrationv1.FailurePolicyType, effects *admissionregistrationv1.SideEffectClass) string {
-	return fmt.Sprintf("%s: %v of %v in %v %v at %s/%s%s, %s, %s", name, rules[0].Operations, rules[0].Resources, rules[0].APIGroups, rules[0].APIVersions,
-		client.Service.Namespace, client.Service.Name, *client.Service.Path, *policy, *effects)
+func describe(name string, client admissionregistrationv1.WebhookClientConfig, rules []admissionregistrationv1.RuleWithOperations, policy *admissionregistrationv1.FailurePolicyType, match *admissionregistrationv1.MatchPolicyType, effects *admissionregistrationv1.SideEffectClass) string {
+	return fmt.Sprintf("%s: %v of %v in %v %v at %s/%s%s, %s, %s, %s", name, rules[0].Operations, rules[0].Resources, rules[0].APIGroups, rules[0].APIVersions,
+		client.Service.Namespace, client.Service.Name, *client.Service.Path, *policy, *match, *effects)
 }
 
 func TestShipped(t *testing.T) {
@@ -26,14 +26,14 @@ func TestShipped(t *testing.T) {
 	g.Expect(ok).To(BeTrue())
 	var all []string
 	for _, w := range mutating.Webhooks {
-		all = append(all, describe(w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.SideEffects))
+		all = append(all, describe(w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects))
 	}
 	for _, w := range validating.Webhooks {
-		all = append(all, describe(w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.SideEffects))
+		all = append(all, describe(w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects))
 	}
 	const (
 		written = ".project-controller.espalier.dev: [CREATE UPDATE] of [projects] in [core.gardener.cloud] [v1beta1] at espalier-system/espalier-project-controller"
-		fail    = ", Fail, None"
+		fail    = ", Fail, Equivalent, None"
 	)
 	g.Expect(all).To(Equal([]string{
 		"normalization" + written + "/webhooks/normalize-project" + fail,
@@ -43,7 +43,7 @@ func TestShipped(t *testing.T) {
 		"permission" + written + "/webhooks/validate-project-permission" + fail,
 		"creator-limit.project-controller.espalier.dev: [CREATE] of [projects] in [core.gardener.cloud] [v1beta1] at espalier-system/espalier-project-controller/webhooks/validate-project-creator" + fail,
 		"deletion-confirmation.project-controller.espalier.dev: [DELETE] of [projects] in [core.gardener.cloud] [v1beta1] at espalier-system/espalier-project-controller/webhooks/validate-project-deletion" + fail,
-		"validate-namespace-deletion.gardener.cloud: [DELETE] of [namespaces] in [] [v1] at espalier-system/espalier-project-controller/webhooks/validate-namespace-deletion" + fail,
+		"validate-namespace-deletion.gardener.cloud: [DELETE] of [namespaces] in [] [v1] at espalier-system/espalier-project-controller/webhooks/validate-namespace-deletion, Fail, Exact, None",
 	}))
 	last := validating.Webhooks[len(validating.Webhooks)-1]
 	g.Expect(last.NamespaceSelector.MatchLabels).To(Equal(map[string]string{"gardener.cloud/role": "project"}))

@@ -37,6 +37,36 @@ func Overlay(live, desired client.Object) (recreate bool) {
 	return recreate
 }
 
+// Shrink takes from a live binding the subjects that a desired one of the same kind and name does not have; all, if it refers
+// to another role. It tells whether there were any. It changes nothing of roles.
+func Shrink(live, desired client.Object) (changed bool) {
+	switch want := desired.(type) {
+	case *rbacv1.ClusterRoleBinding:
+		if have, ok := live.(*rbacv1.ClusterRoleBinding); ok {
+			have.Subjects, changed = common(have.Subjects, want.Subjects, have.RoleRef == want.RoleRef)
+		}
+	case *rbacv1.RoleBinding:
+		if have, ok := live.(*rbacv1.RoleBinding); ok {
+			have.Subjects, changed = common(have.Subjects, want.Subjects, have.RoleRef == want.RoleRef)
+		}
+	}
+	return changed
+}
+
+// common returns those of some subjects that are wanted too, or none, and whether any is missing then.
+func common(have, want []rbacv1.Subject, sameRole bool) (kept []rbacv1.Subject, changed bool) {
+	var wanted list
+	for _, each := range want {
+		wanted.add(each)
+	}
+	for _, each := range have {
+		if sameRole && wanted.known[each] {
+			kept = append(kept, each)
+		}
+	}
+	return kept, len(kept) != len(have)
+}
+
 // Stale returns which of the objects that have both labels of a Project's extension roles are not desired, bindings first.
 func Stale(project string, desired []client.Object, bindings []rbacv1.RoleBinding, clusterRoles []rbacv1.ClusterRole) []client.Object {
 	wanted := map[string]bool{}

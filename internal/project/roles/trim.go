@@ -22,7 +22,7 @@ const (
 )
 
 // Trim is the transform for caches of ClusterRoles, ClusterRoleBindings and RoleBindings. It keeps name, namespace, UID and
-// resource version of each; of those that a Project controls the name of the Project as the only owner, and a fingerprint,
+// resource version of each, and finalizers, which few have; of those that a Project controls the name of the Project as the only owner, and a fingerprint,
 // which is put into generateName, because that has no meaning in an object that exists; and the two labels of extension
 // roles. Everything else, and every other object, passes as it is.
 func Trim(object any) (any, error) {
@@ -52,6 +52,7 @@ func Trim(object any) (any, error) {
 func trimmed(object client.Object) (metav1.ObjectMeta, error) {
 	meta := metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+		Finalizers: object.GetFinalizers(),
 	}
 	if already := object.GetCreationTimestamp(); already.IsZero() { // every object of an API server has one
 		meta.OwnerReferences, meta.Labels, meta.GenerateName = object.GetOwnerReferences(), object.GetLabels(), object.GetGenerateName()

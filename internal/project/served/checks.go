@@ -2,6 +2,7 @@ package served
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -93,4 +94,50 @@ func judgeAggregated(f facts, kind Kind) Finding {
 	default:
 		return unknown("the server of %s lists no Projects", corev1beta1.SchemeGroupVersion)
 	}
+}
+
+// answer is what an attempt to find out has come to.
+type answer struct {
+	judged map[Kind]Finding
+	// servedBy is whose word it is: that of a CustomResourceDefinition or of an APIService of another server.
+	servedBy map[Kind]types.UID
+	// failed tells that the API server has not answered everything.
+	failed bool
+}
+
+// unanswered is what there is if nobody answers. Secrets are served in any case.
+func unanswered(problem Finding) answer {
+	a := answer{judged: map[Kind]Finding{}, servedBy: map[Kind]types.UID{}, failed: true}
+	for _, kind := range Kinds() {
+		a.judged[kind] = problem
+	}
+	a.judged[Secret] = Finding{State: Served}
+	return a
+}
+
+func judgeAll(f facts) answer {
+	a := answer{judged: map[Kind]Finding{}, servedBy: map[Kind]types.UID{}}
+	for _, kind := range Kinds() {
+		a.judged[kind], a.servedBy[kind] = judge(f, kind)
+	}
+	a.judged[Secret], a.servedBy[Secret] = Finding{State: Served}, ""
+	return a
+}
+
+// asksAgain tells whether to ask again after a pause although nothing has changed: for ever if somebody has not answered
+// well, but only for some time if what the API server has said of itself does not fit together. That may be so for good,
+// and what would end it is watched. Watches that have not filled their caches yet call when they have.
+func (a answer) asksAgain(pause time.Duration) bool {
+	for kind, finding := range a.judged {
+		if finding.State == Unknown && finding.Why != "" && (a.failed || a.servedBy[kind] != "" || pause < longestPause) {
+			return true
+		}
+	}
+	return false
+}
+
+// hearsay tells whether a kind is absent only because another server has said so. When that one begins to serve it, nothing
+// that is watched changes.
+func (a answer) hearsay(kind Kind) bool {
+	return a.judged[kind].State == Absent && a.servedBy[kind] != ""
 }

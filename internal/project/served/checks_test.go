@@ -2,6 +2,7 @@ package served
 
 import (
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,4 +43,42 @@ func TestJudge(t *testing.T) {
 			g.Expect(by).To(Equal(tc.by))
 		})
 	}
+}
+
+func TestAsksAgain(t *testing.T) {
+	down, finding, absent := Finding{"unknown", "down"}, Finding{State: "unknown"}, Finding{State: "absent"}
+	for name, tc := range map[string]struct {
+		plants Finding
+		by     types.UID
+		failed bool
+		pause  time.Duration
+		want   bool
+	}{
+		"everything is clear":                       {plants: absent},
+		"it is finding out":                         {plants: finding, failed: true},
+		"nobody answers":                            {plants: down, failed: true, pause: time.Second, want: true},
+		"nobody answers for long":                   {plants: down, failed: true, pause: 5 * time.Minute, want: true},
+		"it does not fit together":                  {plants: down, pause: 4 * time.Minute, want: true},
+		"it does not fit together for long":         {plants: down, pause: 5 * time.Minute},
+		"another server answers strangely":          {plants: down, by: "remote", pause: 5 * time.Minute, want: true},
+		"another server says that there is no such": {plants: absent, by: "remote", pause: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := everything()
+			a.judged[Plant], a.servedBy[Plant], a.failed = tc.plants, tc.by, tc.failed
+			NewWithT(t).Expect(a.asksAgain(tc.pause)).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestWithoutAnswerOnlySecretsAreServed(t *testing.T) {
+	g := NewWithT(t)
+	down := Finding{"unknown", "down"}
+	g.Expect(unanswered(down).judged).To(Equal(map[Kind]Finding{
+		"Shoot": down, "Plant": down, "BackupEntry": down, "SecretBinding": down, "Quota": down, "Secret": {State: "served"},
+	}))
+	absent := Finding{State: "absent"}
+	g.Expect(judgeAll(facts{}).judged).To(Equal(map[Kind]Finding{
+		"Shoot": absent, "Plant": absent, "BackupEntry": absent, "SecretBinding": absent, "Quota": absent, "Secret": {State: "served"},
+	}))
 }

@@ -3,6 +3,7 @@ package served
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,15 +13,31 @@ import (
 // Any asks the API server, not a cache, whether there is an object of a kind in a namespace. No error and false where the
 // kind is certainly not served; an error where nobody can tell.
 func (t *Tracker) Any(ctx context.Context, kind Kind, namespace string) (bool, error) {
-	found, err := t.AnyOf(ctx, kind.Resource(), namespace)
+	found, err := t.first(ctx, kind.Resource(), namespace)
 	if apierrors.IsNotFound(err) && t.certainlyAbsent(kind) {
 		return false, nil
 	}
 	return found, err
 }
 
-// AnyOf asks the API server whether there is an object of a resource in a namespace.
+// AnyOf asks the API server whether there is an object of a resource, which is none of the kinds, in a namespace. No error
+// and false where the API server says that it has no such resource.
 func (t *Tracker) AnyOf(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error) {
+	found, err := t.first(ctx, resource, namespace)
+	if !apierrors.IsNotFound(err) {
+		return found, err
+	}
+	resources, problem := t.resources(ctx, resource.GroupVersion())
+	if problem != nil {
+		return false, problem
+	}
+	if slices.ContainsFunc(resources, func(each metav1.APIResource) bool { return each.Name == resource.Resource }) {
+		return false, err
+	}
+	return false, nil
+}
+
+func (t *Tracker) first(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error) {
 	list, err := t.metadata.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return false, fmt.Errorf("list %s in namespace %q: %w", resource.GroupResource(), namespace, err)

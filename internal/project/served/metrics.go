@@ -2,29 +2,32 @@ package served
 
 import "github.com/prometheus/client_golang/prometheus"
 
-type metrics struct{ served *prometheus.GaugeVec }
-
-func newMetrics(registry prometheus.Registerer) *metrics {
-	m := &metrics{served: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "espalier_project_kind_served",
-		Help: "Whether a kind that counts as use of projects is in that state (1) or not (0).",
-	}, []string{"kind", "state"})}
-	if registry != nil {
-		registry.MustRegister(m.served)
-	}
-	return m
+// metrics look when they are read: what is served may change any time, and by more than one goroutine.
+type metrics struct {
+	finding func(Kind) Finding
+	served  *prometheus.Desc
 }
 
-// showMetrics says of each kind in which state it is.
-func (t *Tracker) showMetrics() {
+var _ prometheus.Collector = &metrics{}
+
+func newMetrics(finding func(Kind) Finding) *metrics {
+	return &metrics{finding: finding, served: prometheus.NewDesc("espalier_project_kind_served",
+		"Whether a kind that counts as use of projects is in that state (1) or not (0).", []string{"kind", "state"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(out chan<- *prometheus.Desc) { out <- m.served }
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	for _, kind := range Kinds() {
-		now := t.Finding(kind).State
+		now := m.finding(kind).State
 		for _, state := range []State{Served, Absent, Unknown} {
 			value := 0.0
 			if state == now {
 				value = 1
 			}
-			t.metrics.served.WithLabelValues(string(kind), string(state)).Set(value)
+			out <- prometheus.MustNewConstMetric(m.served, prometheus.GaugeValue, value, string(kind), string(state))
 		}
 	}
 }

@@ -2,9 +2,10 @@
 //
 // A kind is served, absent, or nobody can tell. Somebody who asks gets "absent" only if the API server has answered and
 // nobody else could serve the kind: an API that is down, a missing right or a watch that has broken never looks as if
-// there were no objects. Nothing of this keeps the process from starting or becoming ready. APIServices and
-// CustomResourceDefinitions are watched as metadata; only when one of the group changes the API server is asked what it
-// serves. The watch of a kind begins when it is served, and ends when it is not.
+// there were no objects, and neither does a watch that is back and has not caught up. Nothing of this keeps the process
+// from starting or becoming ready. APIServices and CustomResourceDefinitions are watched as metadata; only when one of the
+// group changes the API server is asked what it serves, and once in a while if another server says that it has no such
+// kind and somebody wants to know. The watch of a kind begins when it is served, and ends when it is not.
 package served
 
 import (
@@ -12,10 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -42,18 +43,19 @@ type Tracker struct {
 	dynamic   dynamic.Interface
 	metadata  metadata.Interface
 	typed     rest.Interface
-	metrics   *metrics
+	bindings  *shared
 
 	services, definitions *watch
 	wake                  chan struct{}
 	handlers              map[Kind][]toolscache.ResourceEventHandler // not changed after the start
 	onChange              []func()                                   // not changed after the start
 
-	mu       sync.Mutex // guards what follows; a restart finds everything out anew
-	judged   map[Kind]Finding
-	servedBy map[Kind]types.UID
+	mu sync.Mutex // guards what follows; a restart finds everything out anew
+	// answer is that of the last attempt to find out, which began at that time.
+	answer   answer
+	asked    time.Time
 	followed map[Kind]*watch
-	// changes counts what has happened to the group; judged is about the first so many of them.
+	// changes counts the reasons to find out; the answer is about the first so many of them.
 	changes, considered int
 	leading             bool
 }
@@ -63,16 +65,19 @@ var _ manager.LeaderElectionRunnable = &Tracker{}
 // New returns a Tracker that the manager of the clusters runs.
 func New(o Options) (*Tracker, error) {
 	t := &Tracker{
-		options: o, metrics: newMetrics(o.Registry), wake: make(chan struct{}, 1), handlers: map[Kind][]toolscache.ResourceEventHandler{},
-		judged: map[Kind]Finding{}, servedBy: map[Kind]types.UID{}, followed: map[Kind]*watch{}, changes: 1,
+		options: o, wake: make(chan struct{}, 1), handlers: map[Kind][]toolscache.ResourceEventHandler{}, followed: map[Kind]*watch{}, changes: 1,
 	}
 	if err := t.connect(); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(t.watchGroup(), o.Clusters.Source.Add(t), o.Clusters.Source.Add(leader{t})); err != nil {
+	t.bindings = &shared{list: t.reader(SecretBinding, metav1.NamespaceAll).all}
+	t.watchGroup()
+	if err := errors.Join(o.Clusters.Source.Add(t), o.Clusters.Source.Add(leader{t})); err != nil {
 		return nil, fmt.Errorf("watch what is served: %w", err)
 	}
-	t.showMetrics()
+	if o.Registry != nil {
+		o.Registry.MustRegister(newMetrics(t.Finding))
+	}
 	return t, nil
 }
 
@@ -80,50 +85,78 @@ func New(o Options) (*Tracker, error) {
 func (t *Tracker) Finding(kind Kind) Finding {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.finding(kind)
+	finding, _ := t.find(kind)
+	return finding
 }
 
-// finding is Finding for who holds the lock.
-func (t *Tracker) finding(kind Kind) Finding {
-	judged, ok := t.judged[kind]
+// find returns what is known of a kind, and its watch if it is served. For who holds the lock.
+func (t *Tracker) find(kind Kind) (Finding, *watch) {
+	judged := t.answer.judged[kind] // the zero value before the first answer
 	if kind == Secret {
-		judged, ok = Finding{State: Served}, true
+		judged = Finding{State: Served}
 	}
 	switch {
-	case !ok, kind != Secret && judged.State != Unknown && t.considered != t.changes:
-		return Finding{State: Unknown}
+	case judged.State == "", kind != Secret && judged.State != Unknown && t.considered != t.changes:
+		return Finding{State: Unknown}, nil
 	case judged.State != Served:
-		return judged
+		return judged, nil
 	}
 	following := t.followed[kind]
 	if following == nil {
-		return Finding{State: Unknown}
+		return Finding{State: Unknown}, nil
 	}
-	if err := following.failure(); err != nil {
-		return unknown("cannot follow %s: %v", kind.Resource().Resource, err)
+	if finding := following.finding(); finding.State != Served {
+		return finding, nil
 	}
-	if !following.HasSynced() {
-		return Finding{State: Unknown}
-	}
-	return Finding{State: Served}
+	return Finding{State: Served}, following
 }
 
-// Objects returns what the cache has of a kind by one of its indexes; nothing unless the kind is served. What it returns
-// must not be changed, and has only the fields that this package keeps: identity, times, generation, the labels
-// gardener.cloud/role and reference.gardener.cloud/secretbinding, owners that are Shoots, and of Shoots and SecretBindings
-// what they refer to. Secrets that are of no use to anybody who reads them here are missing.
-func (t *Tracker) Objects(kind Kind, index, key string) []any {
+// Objects returns what the cache has of a kind by one of its indexes, and what is known of the kind: where it is not
+// Served there are no objects. Who asks for what is absent by another server's word, and that some time ago, is told that
+// it is unknown, and the server is asked again.
+//
+// What it returns must not be changed, and has only the fields that this package keeps: identity, times, generation, the
+// labels gardener.cloud/role and reference.gardener.cloud/secretbinding, owners that are Shoots, and of Shoots and
+// SecretBindings what they refer to. Secrets that are of no use to anybody who reads them here are missing.
+func (t *Tracker) Objects(kind Kind, index, key string) ([]any, Finding) {
+	t.doubt(kind)
 	t.mu.Lock()
-	following := t.followed[kind]
+	finding, following := t.find(kind)
 	t.mu.Unlock()
 	if following == nil {
-		return nil
+		return nil, finding
 	}
-	found, err := following.GetIndexer().ByIndex(index, key)
+	found, err := following.objects.ByIndex(index, key)
 	if err != nil {
-		return nil // there is no such index, which tests find out
+		return nil, unknown("look up %s: %v", kind.Resource().Resource, err) // there is no such index, which tests find out
 	}
-	return found
+	// Only a watch that was up to date before and after has told everything.
+	t.mu.Lock()
+	finding, still := t.find(kind)
+	t.mu.Unlock()
+	if still != following {
+		return nil, finding.orUnknown()
+	}
+	return found, finding
+}
+
+// orUnknown is for who has just seen that things have changed: there is something, but it was not looked at.
+func (f Finding) orUnknown() Finding {
+	if f.State == Served {
+		return Finding{State: Unknown}
+	}
+	return f
+}
+
+// doubt makes the Tracker ask again if its answer is hearsay and old.
+func (t *Tracker) doubt(kind Kind) {
+	t.mu.Lock()
+	age := t.options.Clusters.Clock.Since(t.asked)
+	doubtful := t.considered == t.changes && t.answer.hearsay(kind) && age.Abs() >= belief
+	t.mu.Unlock()
+	if doubtful {
+		t.findOut()
+	}
 }
 
 // Handle makes a handler get the events of a kind whenever it is served. To be called before the manager is started.

@@ -20,30 +20,54 @@ type Snapshot struct {
 	objects  map[Kind][]any
 }
 
-// Snapshot asks the API server, not a cache. It returns an error if it cannot see everything.
+// Snapshot asks the API server, not a cache. It returns an error if it cannot see everything. Only of SecretBindings, which
+// may be anywhere in the cluster, what it says may be some seconds old; those that the cache has by then count too.
 func (t *Tracker) Snapshot(ctx context.Context, namespace string) (*Snapshot, error) {
 	s := &Snapshot{findings: map[Kind]Finding{}, objects: map[Kind][]any{}}
 	for _, kind := range []Kind{Plant, BackupEntry, Quota, Secret} {
-		if err := t.fill(ctx, s, kind, namespace); err != nil {
+		if err := t.fill(s, kind, func() (runtime.Object, error) { return t.reader(kind, namespace).all(ctx, metav1.ListOptions{}) }); err != nil {
 			return nil, err
 		}
 	}
-	if err := t.fill(ctx, s, SecretBinding, metav1.NamespaceAll); err != nil {
+	if err := t.fillBindings(ctx, s, namespace); err != nil {
 		return nil, err
 	}
 	namespaces := []string{namespace}
 	for _, object := range s.objects[SecretBinding] {
-		if binding, ok := object.(*corev1beta1.SecretBinding); ok && concerns(binding, namespace) {
+		if binding, ok := object.(*corev1beta1.SecretBinding); ok {
 			namespaces = append(namespaces, binding.Namespace)
 		}
 	}
 	slices.Sort(namespaces)
 	for _, each := range slices.Compact(namespaces) {
-		if err := t.fill(ctx, s, Shoot, each); err != nil {
+		if err := t.fill(s, Shoot, func() (runtime.Object, error) { return t.reader(Shoot, each).all(ctx, metav1.ListOptions{}) }); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
+}
+
+// fillBindings takes those SecretBindings that name a Secret or a Quota of the namespace. Where there are none to be named,
+// it need not ask.
+func (t *Tracker) fillBindings(ctx context.Context, s *Snapshot, namespace string) error {
+	s.findings[SecretBinding] = Finding{State: Served}
+	if len(s.objects[Quota]) == 0 && len(s.objects[Secret]) == 0 {
+		return nil
+	}
+	if err := t.fill(s, SecretBinding, func() (runtime.Object, error) { return t.bindings.get(ctx) }); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	following := t.followed[SecretBinding]
+	t.mu.Unlock()
+	if following != nil {
+		s.objects[SecretBinding] = append(s.objects[SecretBinding], following.objects.List()...)
+	}
+	s.objects[SecretBinding] = slices.DeleteFunc(s.objects[SecretBinding], func(object any) bool {
+		binding, ok := object.(*corev1beta1.SecretBinding)
+		return !ok || !concerns(binding, namespace)
+	})
+	return nil
 }
 
 // concerns tells whether a binding names a Secret or a Quota of a namespace.
@@ -59,9 +83,9 @@ func concerns(binding *corev1beta1.SecretBinding, namespace string) bool {
 	return false
 }
 
-// fill lists the objects of a kind.
-func (t *Tracker) fill(ctx context.Context, s *Snapshot, kind Kind, namespace string) error {
-	list, err := listPages(ctx, metav1.ListOptions{}, t.live(kind, namespace))
+// fill takes the objects of a list of a kind.
+func (t *Tracker) fill(s *Snapshot, kind Kind, read func() (runtime.Object, error)) error {
+	list, err := read()
 	switch {
 	case apierrors.IsNotFound(err) && t.certainlyAbsent(kind):
 		s.findings[kind] = Finding{State: Absent}
@@ -80,33 +104,11 @@ func (t *Tracker) fill(ctx context.Context, s *Snapshot, kind Kind, namespace st
 	return nil
 }
 
-// live returns what lists a kind in a namespace.
-func (t *Tracker) live(kind Kind, namespace string) func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-	resource := kind.Resource()
-	var empty runtime.Object
-	switch kind {
-	case Shoot:
-		empty = &corev1beta1.ShootList{}
-	case SecretBinding:
-		empty = &corev1beta1.SecretBindingList{}
-	default:
-		return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return t.metadata.Resource(resource).Namespace(namespace).List(ctx, options)
-		}
-	}
-	parameters := runtime.NewParameterCodec(t.options.Clusters.Source.GetScheme())
-	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		list := empty.DeepCopyObject()
-		err := t.typed.Get().Resource(resource.Resource).NamespaceIfScoped(namespace, namespace != "").VersionedParams(&options, parameters).Do(ctx).Into(list)
-		return list, err
-	}
-}
-
 // Finding is as that of the Tracker.
 func (s *Snapshot) Finding(kind Kind) Finding { return s.findings[kind] }
 
 // Objects is as that of the Tracker.
-func (s *Snapshot) Objects(kind Kind, index, key string) []any {
+func (s *Snapshot) Objects(kind Kind, index, key string) ([]any, Finding) {
 	var found []any
 	for _, object := range s.objects[kind] {
 		keys, err := kind.indexers()[index](object)
@@ -114,5 +116,5 @@ func (s *Snapshot) Objects(kind Kind, index, key string) []any {
 			found = append(found, object)
 		}
 	}
-	return found
+	return found, s.findings[kind]
 }

@@ -3,23 +3,24 @@ package served
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
 // trim returns a copy of an object with nothing but what is looked at later, so that large clusters take little memory.
-// What it has trimmed already it returns as it is.
-func trim(object any) (any, error) {
+// What it does not know it leaves as it is.
+func trim(object runtime.Object) runtime.Object {
 	switch found := object.(type) {
 	case *corev1beta1.Shoot:
 		kept := &corev1beta1.Shoot{ObjectMeta: identity(&found.ObjectMeta)}
 		if name := found.Spec.SecretBindingName; name != nil {
 			kept.Spec.SecretBindingName = ptr.To(intern(*name))
 		}
-		return kept, nil
+		return kept
 	case *corev1beta1.SecretBinding:
-		return trimBinding(found), nil
+		return trimBinding(found)
 	case *metav1.PartialObjectMetadata:
 		kept := &metav1.PartialObjectMetadata{ObjectMeta: identity(&found.ObjectMeta)}
 		for _, label := range []string{corev1beta1.LabelSecretBindingReference, corev1beta1.LabelRole} {
@@ -30,9 +31,9 @@ func trim(object any) (any, error) {
 		if ownedByShoot(found) {
 			kept.OwnerReferences = []metav1.OwnerReference{{APIVersion: shootVersion, Kind: shootKind}}
 		}
-		return kept, nil
+		return kept
 	}
-	return object, nil
+	return object
 }
 
 // trimBinding also fills in what an aggregated API would have: a namespace that is left out is the binding's own.
@@ -90,7 +91,4 @@ func Referenced(object metav1.Object) bool {
 }
 
 // matters tells of a Secret whether anybody will ask for it: most Secrets of a large cluster are those of Shoots.
-func matters(object any) bool {
-	secret, ok := object.(*metav1.PartialObjectMetadata)
-	return !ok || Credentials(secret) || Referenced(secret)
-}
+func matters(secret metav1.Object) bool { return Credentials(secret) || Referenced(secret) }

@@ -2,132 +2,139 @@ package served
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 )
 
-// pageSize is how many objects are listed at once where the API server does not stream listings.
-const pageSize = 500
-
-// reader lists and watches one resource.
-type reader struct {
-	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watch func(context.Context, metav1.ListOptions) (apiwatch.Interface, error)
-}
-
-// watch is an informer that knows whether its last request succeeded: one whose requests fail answers from the past.
+// watch holds the objects of one resource, and knows whether these are all that there are: while its requests fail, it
+// answers from the past, and a request that succeeds again does not mean that what was missed has come. After a failure
+// everything is listed anew, and only when that is in the store the watch can be believed again.
 type watch struct {
-	toolscache.SharedIndexInformer
-	// of is what the watch goes with.
-	of      types.UID
-	stop    context.CancelFunc
-	changed func()
+	read     reader
+	objects  toolscache.Indexer
+	handlers []toolscache.ResourceEventHandler
+	changed  func()
+	// of is whose objects these are, stop ends the watch. Both are for who has begun it.
+	of   types.UID
+	stop context.CancelFunc
 
-	mu  sync.Mutex // guards err
+	mu sync.Mutex // guards what follows
+	// listed and watching say what has succeeded since the last failure.
+	listed, watching bool
+	// err is that failure, until both have.
 	err error
 }
 
-// newWatch returns a watch that has not begun. It calls changed when its requests begin to fail or to succeed.
-func newWatch(read reader, example runtime.Object, indexers toolscache.Indexers, changed func()) (*watch, error) {
-	w := &watch{changed: changed}
-	listWatch := &toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list, err := listPages(ctx, options, read.list)
-			if err != nil {
-				w.noteFailure(ctx, err)
-			}
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-			events, err := read.watch(ctx, options)
-			w.noteFailure(ctx, err)
-			if err != nil {
-				return nil, err
-			}
-			return apiwatch.Filter(events, sift), nil
-		},
-	}
-	w.SharedIndexInformer = toolscache.NewSharedIndexInformer(toolscache.ToListWatcherWithWatchListSemantics(listWatch, nil), example, 0, indexers)
-	if err := w.SetTransform(trim); err != nil {
-		return nil, fmt.Errorf("set transform: %w", err)
-	}
-	return w, nil
+// newWatch returns a watch that has not begun. It calls changed whenever it begins or ceases to be up to date, and the
+// handlers with each change of its objects, one after the other: they must not block.
+func newWatch(read reader, indexers toolscache.Indexers, changed func(), handlers ...toolscache.ResourceEventHandler) *watch {
+	return &watch{read: read, objects: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, indexers), changed: changed, handlers: handlers}
 }
 
-// noteFailure notes how a request ended; nil: well. Requests that fail because the process ends say nothing.
-func (w *watch) noteFailure(ctx context.Context, err error) {
-	if ctx.Err() != nil {
-		return
-	}
+// run follows the resource until the context ends.
+func (w *watch) run(ctx context.Context) {
+	requests := &toolscache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.begin}
+	toolscache.NewReflectorWithOptions(toolscache.ToListWatcherWithWatchListSemantics(requests, nil), w.read.example, store{w},
+		toolscache.ReflectorOptions{Name: w.read.resource}).RunWithContext(ctx)
+}
+
+// finding says whether the watch has all objects: Served if it has.
+func (w *watch) finding() Finding {
 	w.mu.Lock()
-	different := (w.err == nil) != (err == nil)
-	w.err = err
+	defer w.mu.Unlock()
+	return w.judge()
+}
+
+// judge is finding for who holds the lock.
+func (w *watch) judge() Finding {
+	switch {
+	case w.listed && w.watching:
+		return Finding{State: Served}
+	case w.err != nil:
+		return unknown("cannot follow %s: %v", w.read.resource, w.err)
+	default:
+		return Finding{State: Unknown}
+	}
+}
+
+// note changes what is known of the requests.
+func (w *watch) note(change func()) {
+	w.mu.Lock()
+	before := w.judge()
+	change()
+	if w.listed && w.watching {
+		w.err = nil
+	}
+	after := w.judge()
 	w.mu.Unlock()
-	if different {
+	if before.State != after.State || (before.Why == "") != (after.Why == "") {
 		w.changed()
 	}
 }
 
-// failure returns the error of the last request, if it failed.
-func (w *watch) failure() error {
+// lose notes that something may be missed from now on. That a version has expired is nobody's fault, and soon mended. That
+// the process ends says nothing.
+func (w *watch) lose(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	w.note(func() {
+		w.listed, w.watching = false, false
+		if !expired(err) {
+			w.err = err
+		}
+	})
+}
+
+func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
+// list reads everything that there is now.
+func (w *watch) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list, err := w.read.all(ctx, options)
+	if err != nil {
+		w.lose(ctx, err)
+	}
+	return list, err
+}
+
+// begin begins a watch request. Only from what was listed after the last failure it can go on.
+func (w *watch) begin(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+	streams := ptr.Deref(options.SendInitialEvents, false)
+	if streams {
+		options.ResourceVersion = "" // all that there is now, not what there was when we looked last
+	} else if !w.hasListed() {
+		return nil, apierrors.NewResourceExpired("something may have been missed since the last listing")
+	}
+	events, err := w.read.watch(ctx, options)
+	switch {
+	case streams && apierrors.IsInvalid(err):
+		return nil, err // the API server does not stream listings, and is about to be asked for one
+	case err != nil:
+		w.lose(ctx, err)
+		if expired(err) {
+			return nil, err
+		}
+		return nil, errors.New(err.Error()) // of some errors a Reflector thinks that it can go on after them
+	}
+	w.note(func() { w.watching = true })
+	return apiwatch.Filter(events, func(in apiwatch.Event) (apiwatch.Event, bool) {
+		if in.Type == apiwatch.Error {
+			w.lose(ctx, apierrors.FromObject(in.Object))
+		}
+		return w.read.sift(in)
+	}), nil
+}
+
+func (w *watch) hasListed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.err
-}
-
-// listPages reads page by page what the API server has now, and keeps of each page only what matters.
-func listPages(ctx context.Context, options metav1.ListOptions, list func(context.Context, metav1.ListOptions) (runtime.Object, error)) (runtime.Object, error) {
-	options.Limit, options.ResourceVersion, options.ResourceVersionMatch = pageSize, "", ""
-	var kept []runtime.Object
-	for {
-		page, err := list(ctx, options)
-		if err != nil {
-			return nil, err
-		}
-		if kept, err = keep(kept, page); err != nil {
-			return nil, err
-		}
-		about, err := meta.ListAccessor(page)
-		if err != nil {
-			return nil, fmt.Errorf("read list: %w", err)
-		}
-		if options.Continue = about.GetContinue(); options.Continue == "" {
-			return page, meta.SetList(page, kept)
-		}
-	}
-}
-
-func keep(kept []runtime.Object, page runtime.Object) ([]runtime.Object, error) {
-	err := meta.EachListItem(page, func(object runtime.Object) error {
-		if !matters(object) {
-			return nil
-		}
-		trimmed, err := trim(object)
-		if small, ok := trimmed.(runtime.Object); ok {
-			kept = append(kept, small)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read list: %w", err)
-	}
-	return kept, nil
-}
-
-// sift lets through what matters. What no longer does is gone for who looks at it here.
-func sift(in apiwatch.Event) (out apiwatch.Event, through bool) {
-	if in.Type == apiwatch.Error || in.Type == apiwatch.Bookmark || matters(in.Object) {
-		return in, true
-	}
-	if in.Type == apiwatch.Modified {
-		in.Type = apiwatch.Deleted
-	}
-	return in, in.Type == apiwatch.Deleted
+	return w.listed
 }

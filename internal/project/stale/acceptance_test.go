@@ -214,7 +214,7 @@ func TestAcceptance44TheDateMovesOnlyToLater(t *testing.T) {
 }
 
 func TestAcceptance45WhenTheDateHasComeTheProjectIsDeletedWithConfirmation(t *testing.T) {
-	s := newScene(t, projecttest.Options{})
+	s := newScene(t, projecttest.Options{Webhooks: true}) // that which asks for a confirmation among them
 	p := s.project(held)
 	s.age(p, 120*day-time.Second)
 	s.status(p, 30*day, 120*day, 0)
@@ -222,11 +222,12 @@ func TestAcceptance45WhenTheDateHasComeTheProjectIsDeletedWithConfirmation(t *te
 	s.age(p, 120*day)
 	s.says(p, "unused")
 	s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
-	annotations := s.Get(p).Annotations
-	delete(annotations, "poked")
-	s.Expect(annotations).To(Equal(map[string]string{
-		"confirmation.gardener.cloud/deletion": "true",
-		"gardener.cloud/timestamp":             p.CreationTimestamp.Add(120 * day).UTC().Format(time.RFC3339Nano),
+	date := p.CreationTimestamp.Add(120 * day).UTC()
+	s.Expect(s.annotations(p)).To(Equal(map[string]string{
+		"confirmation.gardener.cloud/deletion":       "true",
+		"gardener.cloud/timestamp":                   date.Format(time.RFC3339Nano),
+		"project.espalier.dev/deletion-confirmed-at": date.Format(time.RFC3339Nano),
+		"project.espalier.dev/deletion-announced":    date.Format(time.RFC3339),
 	}))
 }
 

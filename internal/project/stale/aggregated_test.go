@@ -55,7 +55,10 @@ func newExtension(s *scene, behind *rest.Config) *extension {
 		}
 		proxy.ServeHTTP(w, r)
 	}))
-	s.T.Cleanup(e.Close)
+	s.T.Cleanup(func() {
+		e.CloseClientConnections() // the API server's watches do not end by themselves
+		e.Close()
+	})
 	return e
 }
 
@@ -157,6 +160,8 @@ func TestAnOutageOfAnAggregatedAPIMarksAndDeletesNothing(t *testing.T) {
 
 	e.down.Store(false)
 	s.available("True")
-	s.Eventually(func() *metav1.Time { return s.Get(p).Status.StaleSinceTimestamp }, recovery).ShouldNot(BeNil())
+	s.Eventually(func() string { return s.verdicts.of(p).text }, recovery).Should(Equal("active"), "a Shoot was deleted")
+	s.age(p, 1030*day)
+	s.becomes(p, since(1030*day))
 	s.Expect(s.deleted(p)).To(BeFalse())
 }

@@ -23,14 +23,18 @@ func (r *Reconciler) delete(ctx context.Context, cached *corev1beta1.Project) er
 	if project.UID != cached.UID || project.DeletionTimestamp != nil || project.Spec.Namespace == nil {
 		return nil // the cache is about to tell, and brings us here again
 	}
+	if err := r.checkClock(ctx); err != nil {
+		return err
+	}
 	due, err := r.stillDue(ctx, project)
 	if err != nil || !due {
 		return err
 	}
-	if err := r.confirm(ctx, project); err != nil {
+	if err = r.confirm(ctx, project); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	err = r.Client.Delete(ctx, project, client.Preconditions{UID: &project.UID, ResourceVersion: &project.ResourceVersion})
+	err = r.Client.Delete(ctx, project, client.Preconditions{UID: &project.UID, ResourceVersion: &project.ResourceVersion},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
@@ -52,22 +56,38 @@ func (r *Reconciler) stillDue(ctx context.Context, project *corev1beta1.Project)
 	if p.hold || p.due {
 		return p.due, nil
 	}
+	if f.use.By != "" {
+		r.sightings.note(project.Name, sighting{uid: project.UID, by: f.use.By, until: f.now.Add(r.Rules.SyncPeriod)})
+	}
 	log.FromContext(ctx).Info("Kept a project that the caches took for unused", "verdict", p.row)
 	return false, r.writeStatus(ctx, project, p)
 }
 
-// confirm does what people have to do before they delete a Project. It fails if anything has changed since it was read.
+// confirm does what people have to do before they delete a Project, and notes that it was us. Where that is done nothing is
+// written: whoever refuses the deletion is not written to over and over. It fails if anything has changed since it was read.
 func (r *Reconciler) confirm(ctx context.Context, project *corev1beta1.Project) error {
+	if confirmedByUs(project.Annotations) {
+		return nil
+	}
 	confirmed := &metav1.ObjectMeta{}
 	confirmation.Confirm(confirmed, r.Clock.Now())
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": project.UID, "resourceVersion": project.ResourceVersion, "annotations": confirmed.Annotations,
-	}})
-	if err != nil {
-		return fmt.Errorf("render confirmation: %w", err)
+	changes := map[string]any{AnnotationConfirmedAt: confirmed.Annotations[confirmation.TimestampAnnotation]}
+	for key, value := range confirmed.Annotations {
+		changes[key] = value
 	}
-	if err := r.Client.Patch(ctx, project, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	if err := r.annotate(ctx, project, changes); err != nil {
 		return fmt.Errorf("confirm deletion: %w", err)
 	}
 	return nil
+}
+
+// annotate changes annotations of exactly the object that was read, and makes it what the API server has then. nil removes one.
+func (r *Reconciler) annotate(ctx context.Context, project *corev1beta1.Project, changes map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": project.UID, "resourceVersion": project.ResourceVersion, "annotations": changes,
+	}})
+	if err != nil {
+		return fmt.Errorf("render annotations: %w", err)
+	}
+	return r.Client.Patch(ctx, project, client.RawPatch(types.MergePatchType, patch)) //nolint:wrapcheck // the callers say what for
 }

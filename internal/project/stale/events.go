@@ -38,18 +38,19 @@ const (
 const source = "project-controller"
 
 // Events creates Events, each about one thing that happens at one time. Their names are made of what they tell, so that
-// nothing is told twice, whatever happens to the process meanwhile.
+// nothing is told twice while the first lasts, whatever happens to the process meanwhile.
 type Events struct {
 	Client client.Client
 
 	mu sync.Mutex // guards told
-	// told remembers, by the names of Projects, what exists. A restart costs one request for each that is still to come.
+	// told remembers, by the names of Projects, what was told. A restart costs one request for each that is still to come.
 	told map[string]map[string]bool
 }
 
-// project tells about a Project; at is when it happens.
+// project tells about a Project; at is when it happens. What is still to come is told once a day. First is true if this
+// process has not told it before.
 func (e *Events) project(ctx context.Context, project *corev1beta1.Project, now time.Time, reason string, at time.Time) (first bool, err error) {
-	key := fmt.Sprintf("%s/%s/%d", project.UID, reason, at.Unix())
+	key := fmt.Sprintf("%s/%s/%d/%d", project.UID, reason, at.Unix(), daysLeft(now, at))
 	if e.knows(project.Name, key) {
 		return false, nil
 	}
@@ -57,11 +58,10 @@ func (e *Events) project(ctx context.Context, project *corev1beta1.Project, now 
 	about := corev1.ObjectReference{
 		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Project", Name: project.Name, UID: project.UID, ResourceVersion: project.ResourceVersion,
 	}
-	first, err = e.create(ctx, about, key, now, eventType, reason, message)
-	if err == nil {
-		e.remember(project.Name, key)
+	if err := e.create(ctx, about, key, now, eventType, reason, message); err != nil {
+		return false, err
 	}
-	return first, err
+	return e.remember(project.Name, key), nil
 }
 
 func wording(reason string, at time.Time) (eventType, message string) {
@@ -78,15 +78,15 @@ func wording(reason string, at time.Time) (eventType, message string) {
 
 // suspended tells that nobody can judge; resumed that somebody can again.
 func (e *Events) suspended(ctx context.Context, now time.Time, why string) error {
-	_, err := e.create(ctx, apiService(), ReasonSuspended+"/"+now.String(), now, corev1.EventTypeWarning, ReasonSuspended,
+	return e.create(ctx, apiService(), turnKey(ReasonSuspended, now), now, corev1.EventTypeWarning, ReasonSuspended,
 		"Projects are neither marked as stale nor deleted, because nobody can tell whether they are used: "+excerpt.Quoted(why))
-	return err
 }
 
 func (e *Events) resumed(ctx context.Context, now time.Time) error {
-	_, err := e.create(ctx, apiService(), ReasonResumed+"/"+now.String(), now, corev1.EventTypeNormal, ReasonResumed, "Projects are marked as stale again")
-	return err
+	return e.create(ctx, apiService(), turnKey(ReasonResumed, now), now, corev1.EventTypeNormal, ReasonResumed, "Projects are marked as stale again")
 }
+
+func turnKey(reason string, now time.Time) string { return fmt.Sprintf("%s/%d", reason, now.Unix()) }
 
 func apiService() corev1.ObjectReference {
 	return corev1.ObjectReference{
@@ -95,8 +95,8 @@ func apiService() corev1.ObjectReference {
 	}
 }
 
-// create returns false if the Event exists.
-func (e *Events) create(ctx context.Context, about corev1.ObjectReference, key string, now time.Time, eventType, reason, message string) (bool, error) {
+// create creates an Event, unless it exists.
+func (e *Events) create(ctx context.Context, about corev1.ObjectReference, key string, now time.Time, eventType, reason, message string) error {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(key)) // never fails
 	event := &corev1.Event{
@@ -105,14 +105,18 @@ func (e *Events) create(ctx context.Context, about corev1.ObjectReference, key s
 		Source: corev1.EventSource{Component: source}, ReportingController: source,
 		FirstTimestamp: metav1.NewTime(now), LastTimestamp: metav1.NewTime(now),
 	}
-	err := e.Client.Create(ctx, event)
-	if apierrors.IsAlreadyExists(err) {
-		return false, nil
+	if err := e.Client.Create(ctx, event); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create Event %s: %w", reason, refused(err))
 	}
-	if err != nil {
-		return false, fmt.Errorf("create Event %s: %w", reason, err)
+	return nil
+}
+
+// refused says which right is missing, without which nothing is deleted.
+func refused(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("nothing is deleted that cannot be announced; grant create on events in namespace %q: %w", metav1.NamespaceDefault, err)
 	}
-	return true, nil
+	return err
 }
 
 func (e *Events) knows(project, key string) bool {
@@ -121,9 +125,13 @@ func (e *Events) knows(project, key string) bool {
 	return e.told[project][key]
 }
 
-func (e *Events) remember(project, key string) {
+// remember returns whether that is new.
+func (e *Events) remember(project, key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.told[project][key] {
+		return false
+	}
 	if e.told == nil {
 		e.told = map[string]map[string]bool{}
 	}
@@ -131,6 +139,7 @@ func (e *Events) remember(project, key string) {
 		e.told[project] = map[string]bool{}
 	}
 	e.told[project][key] = true
+	return true
 }
 
 // forget drops what is remembered of a Project that is gone.

@@ -3,6 +3,7 @@ package stale
 import (
 	"context"
 	"sync"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -13,7 +14,9 @@ import (
 type held struct {
 	mu    sync.Mutex // guards what follows
 	names map[string]struct{}
+	// told is whether it was told that nobody can judge, and since when.
 	told  bool
+	since time.Time
 }
 
 func (h *held) add(name string) {
@@ -43,13 +46,44 @@ func (h *held) list() []string {
 
 func (h *held) count() int { return len(h.list()) }
 
-// turn notes whether it was told that nobody can judge, and returns whether that is new.
-func (h *held) turn(told bool) (changed bool) {
+// flapping is how long after it was told that nobody can judge that is not told again, so that an API which comes and goes
+// does not fill the API server with Events.
+const flapping = 10 * time.Minute
+
+// suspend returns true if it is to be told that nobody can judge, and else after how long to ask again; 0 for never. Whoever
+// cannot tell it calls untold.
+func (h *held) suspend(now time.Time) (tell bool, again time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	changed = h.told != told
-	h.told = told
-	return changed
+	if h.told {
+		return false, 0
+	}
+	if quiet := h.since.Add(flapping).Sub(now); !h.since.IsZero() && quiet > 0 && quiet <= flapping {
+		return false, quiet
+	}
+	h.told, h.since = true, now
+	return true, 0
+}
+
+// resume returns true if it is to be told that somebody can judge again. Whoever cannot tell it calls suspended.
+func (h *held) resume() (tell bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	tell, h.told = h.told, false
+	return tell
+}
+
+// untold takes back a suspend, suspended a resume, that nobody was told of.
+func (h *held) untold() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told, h.since = false, time.Time{}
+}
+
+func (h *held) suspended() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told = true
 }
 
 // wake looks again at all Projects that could not be judged.
@@ -60,20 +94,36 @@ func (r *Reconciler) wake() {
 }
 
 // reportHeld tells, once for all Projects, when judging is suspended and when it goes on. A process that has just begun and
-// does not know yet what is served has nothing to tell.
-func (r *Reconciler) reportHeld(ctx context.Context, name string, f facts, p plan) error {
+// does not know yet what is served has nothing to tell. Again is when to look at the Project to tell it then; 0 for never.
+func (r *Reconciler) reportHeld(ctx context.Context, name string, f facts, p plan) (again time.Duration, err error) {
 	if !p.hold {
 		r.held.drop(name)
-		if r.seesAll() && r.held.turn(false) {
-			log.FromContext(ctx).Info("Projects are judged again")
-			return r.Events.resumed(ctx, f.now)
-		}
-		return nil
+		return 0, r.reportResumed(ctx, f.now)
 	}
 	r.held.add(name)
-	if f.use.Why != "" && r.held.turn(true) {
-		log.FromContext(ctx).Info("Projects are neither marked nor deleted, because nobody can tell whether they are used", "why", f.use.Why)
-		return r.Events.suspended(ctx, f.now, f.use.Why)
+	if f.use.Why == "" {
+		return 0, nil
+	}
+	tell, again := r.held.suspend(f.now)
+	if !tell {
+		return again, nil
+	}
+	log.FromContext(ctx).Info("Projects are neither marked nor deleted, because nobody can tell whether they are used", "why", f.use.Why)
+	if err := r.Events.suspended(ctx, f.now, f.use.Why); err != nil {
+		r.held.untold()
+		return 0, err
+	}
+	return 0, nil
+}
+
+func (r *Reconciler) reportResumed(ctx context.Context, now time.Time) error {
+	if !r.seesAll() || !r.held.resume() {
+		return nil
+	}
+	log.FromContext(ctx).Info("Projects are judged again")
+	if err := r.Events.resumed(ctx, now); err != nil {
+		r.held.suspended()
+		return err
 	}
 	return nil
 }

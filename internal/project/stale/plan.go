@@ -46,7 +46,11 @@ type facts struct {
 	skip bool
 	// staleSince and autoDelete are as in the status of the project.
 	staleSince, autoDelete *metav1.Time
-	// use counts only if mayBeStale or foreseeable asked for it.
+	// lasting is true for the garden's own project, which is never deleted for disuse.
+	lasting bool
+	// announced is what AnnotationDeletionAnnounced says; nil if nothing was announced.
+	announced *metav1.Time
+	// use counts only if asksForUse wanted it.
 	use usage.Verdict
 }
 
@@ -65,8 +69,10 @@ type plan struct {
 	hold bool
 	// staleSince and autoDelete are wanted in the status, unless hold is set.
 	staleSince, autoDelete *metav1.Time
-	// due means that the date of deletion has come and that deletion is on.
+	// due means that the time of deletion has come, be it rehearsed or not.
 	due bool
+	// announced is wanted in AnnotationDeletionAnnounced, unless hold is set.
+	announced *metav1.Time
 	// news are what to tell.
 	news []news
 	// next is when to look again.
@@ -111,7 +117,7 @@ func (r Rules) judge(f facts) plan {
 // early is about a project that cannot be stale yet.
 func (r Rules) early(f facts, row string) plan {
 	ripe := r.ripe(f)
-	p := plan{row: row, next: r.nextBefore(f.now, ripe)}
+	p := plan{row: row, next: r.nextLook(f.now, ripe, r.nextTelling(f.now, ripe))}
 	if r.told(f.now, ripe) && f.use.By == "" && !f.use.Undecided {
 		p.news = []news{{ReasonStaleForecast, ripe}}
 	}
@@ -124,33 +130,64 @@ func (r Rules) mark(f facts) plan {
 	if since == nil {
 		since = &metav1.Time{Time: f.now.UTC().Truncate(time.Second)} // as it will be stored
 	}
-	p := plan{row: "unused", staleSince: since}
-	graceEnds, expires := since.Add(r.GracePeriod), since.Add(r.Expiration)
-	end := expires
+	p := plan{row: "unused", staleSince: since, next: r.SyncPeriod}
+	if !r.deletes(f) { // a date would be one that never comes
+		return p
+	}
+	graceEnds := since.Add(r.GracePeriod)
+	end := since.Add(r.Expiration)
 	switch {
 	case graceEnds.After(f.now):
 		if graceEnds.After(end) {
 			end = graceEnds
 		}
-	case f.autoDelete != nil && !expires.After(f.autoDelete.Time):
+	case f.autoDelete != nil && !end.After(f.autoDelete.Time):
 		p.autoDelete, end = f.autoDelete, f.autoDelete.Time
 	default:
-		p.autoDelete = &metav1.Time{Time: expires}
+		p.autoDelete = &metav1.Time{Time: end}
 	}
-	p.next = r.nextBefore(f.now, end)
-	if !r.deletes(f) { // a date would be one that never comes
-		p.autoDelete, p.next = nil, r.SyncPeriod
-		return p
+	if r.Deletion == Delete {
+		r.announce(f, end, &p)
+	} else {
+		p.due = !f.now.Before(end)
 	}
-	p.due = p.autoDelete != nil && !f.now.Before(p.autoDelete.Time)
-	if r.Deletion == Delete && r.told(f.now, end) {
-		p.news = []news{{ReasonDeletionForecast, end}}
-	}
+	p.next = r.nextLook(f.now, append(r.moments(f.now, end, p), graceEnds)...)
 	return p
 }
 
+// late is how long after its date a project is deleted although nobody has announced that. It covers what a process needs that
+// runs all the time: its date has been in the status for as long.
+const late = time.Hour
+
+// announce decides what to tell of a deletion that is at end, as far as its date goes, and whether its time has come. What
+// nobody has announced while there was time for it, because deletion was off or rehearsed, nobody could judge or no process
+// was running, happens only after it was announced for as long as is usual.
+func (r Rules) announce(f facts, end time.Time, p *plan) {
+	if notice := r.notice(); notice > 0 && !f.now.Before(end) {
+		latest := f.now.UTC().Truncate(time.Second).Add(notice)
+		switch {
+		case f.announced != nil && f.announced.After(latest): // we did not write that
+			end = latest
+		case f.announced != nil:
+			end = f.announced.Time
+		case f.now.Sub(end) > late:
+			end = latest
+		}
+	}
+	switch {
+	case !f.now.Before(end):
+		p.due, p.announced = true, f.announced
+	case r.told(f.now, end):
+		p.news, p.announced = []news{{ReasonDeletionForecast, end}}, &metav1.Time{Time: end}
+	}
+}
+
+// notice is for how long a deletion is announced: no longer than a project is stale before it goes. Whoever lets it go at once
+// wants no announcement.
+func (r Rules) notice() time.Duration { return min(r.Forecast, max(r.GracePeriod, r.Expiration)) }
+
 func (r Rules) deletes(f facts) bool {
-	return r.Deletion != Off && (!f.use.WithoutShoots || r.WithoutShoots)
+	return r.Deletion != Off && !f.lasting && (!f.use.WithoutShoots || r.WithoutShoots)
 }
 
 // told tells whether something is so near that it is to be told.
@@ -158,10 +195,46 @@ func (r Rules) told(now, at time.Time) bool {
 	return r.Forecast > 0 && now.Before(at) && !at.Add(-r.Forecast).After(now)
 }
 
-// nextBefore is the period, or less if something has to be told earlier.
-func (r Rules) nextBefore(now, at time.Time) time.Duration {
-	if tell := at.Add(-r.Forecast); r.Forecast > 0 && tell.After(now) {
-		return min(r.SyncPeriod, tell.Sub(now))
+// daysLeft is how many days there are until something happens, begun ones included; 0 from then on. Each of them it is told
+// once.
+func daysLeft(now, at time.Time) int {
+	left := max(0, at.Sub(now))
+	return int((left + tellEvery - 1) / tellEvery)
+}
+
+// tellEvery is how often something that is going to happen is told: Events do not last.
+const tellEvery = 24 * time.Hour
+
+// nextTelling is when something is to be told next; not after now if never.
+func (r Rules) nextTelling(now, at time.Time) time.Time {
+	switch {
+	case r.Forecast == 0:
+		return time.Time{}
+	case at.Add(-r.Forecast).After(now):
+		return at.Add(-r.Forecast)
+	default:
+		return at.Add(-time.Duration(max(0, daysLeft(now, at)-1)) * tellEvery)
 	}
-	return r.SyncPeriod
+}
+
+// moments are when something is to be done or told about a deletion.
+func (r Rules) moments(now, end time.Time, p plan) []time.Time {
+	if r.Deletion != Delete {
+		return []time.Time{end}
+	}
+	if p.announced != nil {
+		end = p.announced.Time
+	}
+	return []time.Time{end, r.nextTelling(now, end)}
+}
+
+// nextLook is how long it is until the first of some moments that are still to come, at most the period.
+func (r Rules) nextLook(now time.Time, moments ...time.Time) time.Duration {
+	next := r.SyncPeriod
+	for _, each := range moments {
+		if each.After(now) {
+			next = min(next, each.Sub(now))
+		}
+	}
+	return next
 }

@@ -5,13 +5,14 @@
 // Project, its namespace and what would count as use, because a cache may lag; then it confirms the deletion in an
 // annotation and deletes exactly the object that it has read. Whatever goes wrong on the way, nothing is deleted, and
 // where nobody can tell whether a project is used, its status stays as it is. Every step can be the last: the status, the
-// annotation and the Events are all that is remembered, and the next pass goes on from them.
+// annotations and the Events are all that is remembered, and the next pass goes on from them.
 package stale
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -50,8 +51,9 @@ type Reconciler struct {
 	Events  *Events
 	Metrics *Metrics
 
-	held  held
-	again trigger.Trigger
+	held      held
+	sightings sightings
+	again     trigger.Trigger
 }
 
 // Reconcile looks at one Project.
@@ -60,6 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, project); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.held.drop(request.Name)
+			r.sightings.forget(request.Name)
 			r.Events.forget(request.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -74,13 +77,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	f.use = r.sightings.complete(project.Name, project.UID, f.now, f.use)
 	p := r.Rules.judge(f)
 	logger.Info("Judged project", "verdict", p.row)
-	if err := r.reportHeld(ctx, project.Name, f, p); err != nil {
+	again, err := r.reportHeld(ctx, project.Name, f, p)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if p.hold {
-		return ctrl.Result{RequeueAfter: p.next}, nil
+	if again > 0 {
+		p.next = min(p.next, again)
 	}
 	if err := r.act(ctx, project, f, p); err != nil {
 		return ctrl.Result{}, err
@@ -88,8 +93,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: p.next}, nil
 }
 
-// act does what the plan says.
-func (r *Reconciler) act(ctx context.Context, project *corev1beta1.Project, f facts, p plan) error {
+// act does what the plan says. An announcement is written before it is told, and both before anything is deleted.
+func (r *Reconciler) act(ctx context.Context, judged *corev1beta1.Project, f facts, p plan) error {
+	project := judged.DeepCopy() // each write is to what the one before has left, and to nothing that somebody else has changed
+	if err := r.writeAnnotations(ctx, project, p); err != nil || p.hold {
+		return err
+	}
 	if err := r.writeStatus(ctx, project, p); err != nil {
 		return err
 	}
@@ -124,17 +133,37 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, caches us
 		now: r.Clock.Now(), created: project.CreationTimestamp.Time, skip: err == nil && skip,
 		lastActivity: project.Status.LastActivityTimestamp,
 		staleSince:   project.Status.StaleSinceTimestamp, autoDelete: project.Status.StaleAutoDeleteTimestamp,
+		lasting: namespace.Name == corev1beta1.GardenNamespace, announced: announcement(project.Annotations),
 	}
 	if !r.Rules.asksForUse(f) {
 		return f, nil
 	}
 	f.use = usage.Look(caches, namespace.Name)
 	if f.use.WithoutShoots && f.use.By == "" && !f.use.Undecided {
-		if f.use.By, err = usage.Running(ctx, r.Served, namespace.Name); err != nil {
+		if f.use, err = usage.Running(ctx, r.Served, namespace.Name); err != nil {
 			return facts{}, err //nolint:wrapcheck // it says what failed
 		}
 	}
 	return f, nil
+}
+
+// writeAnnotations announces what the plan says, and takes back a confirmation of ours that was not followed by the deletion.
+func (r *Reconciler) writeAnnotations(ctx context.Context, project *corev1beta1.Project, p plan) error {
+	changes := map[string]any{}
+	if !p.hold {
+		changes = p.announcing(project.Annotations)
+	}
+	if !p.due || r.Rules.Deletion != Delete {
+		maps.Copy(changes, withdrawal(project.Annotations))
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	if err := r.annotate(ctx, project, changes); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write annotations: %w", err)
+	}
+	log.FromContext(ctx).Info("Changed what is announced of the project", "verdict", p.row, "deletion", timeOf(p.announced))
+	return nil
 }
 
 // writeStatus writes the two fields that are ours, if they are not as planned.
@@ -143,14 +172,15 @@ func (r *Reconciler) writeStatus(ctx context.Context, project *corev1beta1.Proje
 	if status.StaleSinceTimestamp.Equal(p.staleSince) && status.StaleAutoDeleteTimestamp.Equal(p.autoDelete) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{
-		"staleSinceTimestamp": p.staleSince, "staleAutoDeleteTimestamp": p.autoDelete,
-	}})
+	patch, err := json.Marshal(map[string]any{
+		// Of exactly the object that was judged, not one that was made anew under its name.
+		"metadata": map[string]any{"uid": project.UID, "resourceVersion": project.ResourceVersion},
+		"status":   map[string]any{"staleSinceTimestamp": p.staleSince, "staleAutoDeleteTimestamp": p.autoDelete},
+	})
 	if err != nil {
 		return fmt.Errorf("render status: %w", err)
 	}
-	// Into a copy: what the API server answers is newer than what was judged.
-	err = r.Client.Status().Patch(ctx, project.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	err = r.Client.Status().Patch(ctx, project, client.RawPatch(types.MergePatchType, patch))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

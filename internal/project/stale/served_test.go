@@ -5,13 +5,16 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,47 +75,137 @@ func (s *scene) suspensions() []string {
 	return reasons
 }
 
+// failsAt is a hook that answers requests for a path with an error, and notes that it was asked. Streams that have begun go on.
+func failsAt(path string, err error, asked *atomic.Bool) func(*http.Request) error {
+	return func(r *http.Request) error {
+		if r.URL.Path != path {
+			return nil
+		}
+		asked.Store(true)
+		return err
+	}
+}
+
 // Whatever cannot be seen is not taken for unused: nothing is marked, deleted or cleared.
 func TestWhatCannotBeSeenIsNotUnused(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
 	unmarkedOne, markedOne := s.project(held), s.project(held)
 	s.age(markedOne, 1000*day)
 	s.status(markedOne, 30*day, 120*day, 0)
-	s.Requests.Hook(func(r *http.Request) error {
-		if strings.HasSuffix(r.URL.Path, "/shoots") {
-			return errors.New("out of order")
+	forbidden, missing := apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no right")), apierrors.NewNotFound(schema.GroupResource{}, "")
+	unavailable := apierrors.NewServiceUnavailable("later")
+	const group, services = "/apis/core.gardener.cloud/v1beta1", "/apis/apiregistration.k8s.io/v1/apiservices"
+	for _, row := range []struct {
+		path string
+		err  error
+	}{
+		{group + "/shoots", errors.New("out of order")},
+		{group + "/shoots", missing},
+		{group + "/plants", forbidden},
+		{group + "/backupentries", unavailable},
+		{group + "/secretbindings", forbidden},
+		{group, errors.New("out of order")},
+		{group, missing},
+		{group, unavailable},
+		{services, forbidden},
+		{services + "/v1beta1.core.gardener.cloud", unavailable},
+		{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", missing},
+	} {
+		var asked atomic.Bool
+		if row.path == group { // the process would not start without it: it fails when the kinds are about to be known
+			s.Restart(func() { s.Requests.Hook(failsAt(services, forbidden, &asked)) })
+			s.says(markedOne, "undecided")
+			asked.Store(false)
+			s.Requests.Hook(failsAt(group, row.err, &asked))
+			s.Eventually(asked.Load).Should(BeTrue(), row.path)
+		} else {
+			s.Restart(func() { s.Requests.Hook(failsAt(row.path, row.err, &asked)) })
 		}
-		return nil
-	})
-	s.Start()
-	s.stays(unmarkedOne, "undecided", unmarked())
-	s.stays(markedOne, "undecided", since(30*day).until(120*day))
-	s.Eventually(s.suspensions).Should(Equal([]string{"StaleChecksSuspended"}))
+		s.stays(unmarkedOne, "undecided", unmarked())
+		s.stays(markedOne, "undecided", since(30*day).until(120*day))
+		s.Eventually(asked.Load).Should(BeTrue(), row.path)
+		s.Eventually(s.suspensions).Should(ContainElement("StaleChecksSuspended"), row.path)
+	}
 	s.Requests.Hook(nil)
 	s.Eventually(func() bool { return s.deleted(unmarkedOne) && s.deleted(markedOne) }).Should(BeTrue())
-	s.Eventually(s.suspensions).Should(ConsistOf("StaleChecksSuspended", "StaleChecksResumed"))
+	s.Eventually(s.suspensions).Should(ContainElement("StaleChecksResumed"))
 }
 
-func TestAShootThatAppearsAtTheLastMomentSavesItsProject(t *testing.T) {
+// The same holds for the last look before a deletion, whatever the caches say.
+func TestWhatCannotBeSeenAtTheLastMomentSavesTheProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
 	p := s.project(held)
+	s.secret(*p.Spec.Namespace)
 	s.age(p, 1000*day)
-	var once sync.Once
-	s.Requests.Hook(func(r *http.Request) error {
-		if r.URL.Path == "/apis/core.gardener.cloud/v1beta1/namespaces/"+*p.Spec.Namespace+"/shoots" {
-			once.Do(func() {
-				shoot := &unstructured.Unstructured{}
-				shoot.SetAPIVersion("core.gardener.cloud/v1beta1")
-				shoot.SetKind("Shoot")
-				shoot.SetNamespace(*p.Spec.Namespace)
-				shoot.SetName("late")
-				_ = s.Admin.Create(s.Ctx, shoot)
-			})
+	own := func(plural string) string {
+		return "/apis/core.gardener.cloud/v1beta1/namespaces/" + *p.Spec.Namespace + "/" + plural
+	}
+	forbidden, missing := apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no right")), apierrors.NewNotFound(schema.GroupResource{}, "")
+	first := true
+	for path, err := range map[string]error{
+		own("shoots"): missing, own("plants"): forbidden, own("backupentries"): errors.New("out of order"), own("quotas"): apierrors.NewServiceUnavailable("later"),
+		"/api/v1/namespaces/" + *p.Spec.Namespace + "/secrets": forbidden,
+	} {
+		var asked atomic.Bool
+		s.Requests.Hook(failsAt(path, err, &asked))
+		if first {
+			s.Start()
+			first = false
 		}
-		return nil
-	})
-	s.Start()
-	s.stays(p, "used by Shoot", unmarked())
+		s.Eventually(func() bool { s.pass(p); return asked.Load() }).Should(BeTrue(), path)
+		s.Expect(s.deleted(p)).To(BeFalse(), path)
+	}
+	s.Requests.Hook(nil)
+	s.pass(p)
+	s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
+}
+
+// ofShoot labels an object like those Secrets that were made for a Shoot. It has no owner: one that is gone would take it along.
+func ofShoot(object *unstructured.Unstructured) {
+	object.SetLabels(map[string]string{"gardener.cloud/role": "kubeconfig"})
+}
+
+func TestWhatAShootLeavesBehindIsUse(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	for _, kind := range []string{"BackupEntry", "Plant"} {
+		p := s.project()
+		s.age(p, 40*day)
+		object := &unstructured.Unstructured{}
+		object.SetAPIVersion("core.gardener.cloud/v1beta1")
+		object.SetKind(kind)
+		object.SetNamespace(*p.Spec.Namespace)
+		object.SetName("left")
+		ofShoot(object)
+		s.Eventually(func() error { return s.Admin.Create(s.Ctx, object) }).Should(Succeed())
+		s.Eventually(func() string { s.status(p, 0, 0, 0); return s.pass(p) }).Should(Equal("used by " + kind))
+	}
+}
+
+func TestWhatAppearsAtTheLastMomentSavesItsProject(t *testing.T) {
+	for kind, plural := range map[string]string{"Shoot": "shoots", "Plant": "plants", "BackupEntry": "backupentries"} {
+		t.Run(kind, func(t *testing.T) {
+			s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
+			p := s.project(held)
+			s.age(p, 1000*day)
+			var once sync.Once
+			s.Requests.Hook(func(r *http.Request) error {
+				if r.URL.Path == "/apis/core.gardener.cloud/v1beta1/namespaces/"+*p.Spec.Namespace+"/"+plural {
+					once.Do(func() {
+						late := &unstructured.Unstructured{}
+						late.SetAPIVersion("core.gardener.cloud/v1beta1")
+						late.SetKind(kind)
+						late.SetNamespace(*p.Spec.Namespace)
+						late.SetName("late")
+						ofShoot(late)
+						_ = s.Admin.Create(s.Ctx, late)
+					})
+				}
+				return nil
+			})
+			s.Start()
+			s.stays(p, "used by "+kind, unmarked())
+		})
+	}
 }
 
 func TestForecastsAreToldOnce(t *testing.T) {
@@ -155,7 +248,7 @@ func TestEveryCutEndsInTheSameState(t *testing.T) {
 		p := s.project(held)
 		s.says(p, "young")
 		s.Requests.CutOff(at)
-		s.age(p, 200*day)
+		s.age(p, 120*day)
 		s.status(p, 30*day, 0, 0)
 		s.Eventually(func() bool { return s.Requests.Dead() || s.deleted(p) }).Should(BeTrue())
 		happened := false

@@ -2,15 +2,22 @@ package stale
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/index"
 )
 
 // ControllerName names the controller in logs and metrics.
@@ -20,22 +27,46 @@ const ControllerName = "project-stale"
 const longestDeadline = 3 * time.Minute
 
 // SetupWithManager adds the controller to the manager. The Tracker must not run yet.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) error {
+func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, workers int) error {
 	namespaces := &metav1.PartialObjectMetadata{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if _, err := mgr.GetCache().GetInformer(ctx, namespaces); err != nil {
-		return fmt.Errorf("watch namespaces: %w", err)
-	}
 	r.Served.OnChange(r.wake)
 	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
 							Named(ControllerName).
 							For(&corev1beta1.Project{}).
+							Watches(namespaces, handler.EnqueueRequestsFromMapFunc(r.projectOf), builder.WithPredicates(exemptionChanges())).
 							WatchesRawSource(r.again.Source()).
 							WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   min(longestDeadline, r.Rules.SyncPeriod),
 		}).
 		Complete(r)
+}
+
+// exemptionChanges are changes of namespaces that put an exemption on or take it off. What is there at the start the first
+// pass sees.
+func exemptionChanges() predicate.Funcs {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetAnnotations()[corev1beta1.AnnotationSkipStaleCheck] != e.ObjectNew.GetAnnotations()[corev1beta1.AnnotationSkipStaleCheck]
+		},
+	}
+}
+
+// projectOf requests the Project of a namespace.
+func (r *Reconciler) projectOf(ctx context.Context, namespace client.Object) []reconcile.Request {
+	project, err := index.Find(ctx, r.Client, namespace.GetName())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Could not tell whose exemption has changed; its next check sees it", "namespace", namespace.GetName())
+		return nil
+	}
+	if project == nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(project)}}
 }
 
 // Undecided is how many Projects could not be judged when they were looked at last.

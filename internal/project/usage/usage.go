@@ -1,11 +1,17 @@
 // Package usage finds out whether somebody uses a project's namespace. It answers from the caches of what is served, or
-// from a snapshot of the same, and asks the API server itself only for Pods, workloads and volumes where there are no Shoots. It judges nothing else of a project, and writes nothing.
+// from a snapshot of the same, and asks the API server itself only for Pods, workloads and volumes where there are no
+// Shoots. It judges nothing else of a project, and writes nothing.
+//
+// Not looked at are CredentialsBindings (security.gardener.cloud), which newer versions of the API have beside
+// SecretBindings: that a Secret of one project is used by a Shoot of another through such a binding is not seen. A Shoot
+// counts in its own namespace, whatever it is bound by.
 package usage
 
 import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -22,13 +28,13 @@ import (
 type Caches interface {
 	// Finding says whether a kind is served.
 	Finding(kind served.Kind) served.Finding
-	// Objects are those of a kind by an index, nothing unless the kind is served.
-	Objects(kind served.Kind, index, key string) []any
+	// Objects are those of a kind by an index. They are all there are if the finding is Served; otherwise there are none.
+	Objects(kind served.Kind, index, key string) ([]any, served.Finding)
 }
 
 // Live asks the API server.
 type Live interface {
-	// AnyOf tells whether there is an object of a resource in a namespace.
+	// AnyOf tells whether there is an object of a resource in a namespace; not if there is no such resource.
 	AnyOf(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error)
 }
 
@@ -44,112 +50,115 @@ type Verdict struct {
 	WithoutShoots bool
 }
 
-// check looks for one sort of use. It returns the kind that it has found, or what it could not see.
-type check func(c Caches, namespace string) (by string, blind []served.Finding)
+// eyes look at caches, and remember what they could not see.
+type eyes struct {
+	Caches
+	blind []served.Finding
+}
+
+func (e *eyes) see(kind served.Kind, index, key string) []any {
+	found, finding := e.Objects(kind, index, key)
+	if finding.State == served.Unknown {
+		e.blind = append(e.blind, finding)
+	}
+	return found
+}
+
+// absent tells whether there can be no object of a kind.
+func (e *eyes) absent(kind served.Kind) bool { return e.Finding(kind).State == served.Absent }
+
+// check looks for one sort of use, and tells whether it has found it.
+type check struct {
+	by   served.Kind
+	find func(e *eyes, namespace string) bool
+}
 
 // checks are in the order in which they are made; whatever any of them finds counts, even if others could not see.
 func checks() []check {
-	return []check{present(served.Shoot), present(served.Plant), present(served.BackupEntry), usedSecret, usedQuota}
+	return []check{
+		{served.Shoot, present(served.Shoot)},
+		{served.Plant, present(served.Plant)},
+		{served.BackupEntry, present(served.BackupEntry)},
+		{served.Secret, usedSecret},
+		{served.Quota, usedQuota},
+	}
 }
 
 // Look answers from caches.
 func Look(c Caches, namespace string) Verdict {
-	verdict := Verdict{WithoutShoots: c.Finding(served.Shoot).State == served.Absent}
+	e := &eyes{Caches: c}
+	verdict := Verdict{WithoutShoots: e.absent(served.Shoot)}
 	for _, look := range checks() {
-		by, blind := look(c, namespace)
-		if by != "" {
-			return Verdict{By: by, WithoutShoots: verdict.WithoutShoots}
+		if look.find(e, namespace) {
+			verdict.By = string(look.by)
+			return verdict
 		}
-		for _, finding := range blind {
-			verdict.Undecided = true
-			if verdict.Why == "" {
-				verdict.Why = finding.Why
-			}
+	}
+	for _, finding := range e.blind {
+		verdict.Undecided = true
+		if verdict.Why == "" {
+			verdict.Why = finding.Why
 		}
 	}
 	return verdict
 }
 
 // present finds the objects of a kind in the namespace.
-func present(kind served.Kind) check {
-	return func(c Caches, namespace string) (string, []served.Finding) {
-		blind := blindTo(c, kind)
-		if len(blind) == 0 && len(c.Objects(kind, served.ByNamespace, namespace)) > 0 {
-			return string(kind), nil
-		}
-		return "", blind
-	}
+func present(kind served.Kind) func(*eyes, string) bool {
+	return func(e *eyes, namespace string) bool { return len(e.see(kind, served.ByNamespace, namespace)) > 0 }
 }
 
 // usedSecret finds a Secret of the namespace that a Shoot uses through a SecretBinding, be they in the same namespace or not.
-func usedSecret(c Caches, namespace string) (string, []served.Finding) {
-	blind := blindTo(c, served.Shoot, served.SecretBinding)
-	if len(blind) > 0 {
-		return "", blind
+func usedSecret(e *eyes, namespace string) bool {
+	if e.absent(served.Shoot) {
+		return false
 	}
 	names := map[string]bool{}
-	for _, object := range c.Objects(served.SecretBinding, served.BySecretNamespace, namespace) {
-		if binding, ok := object.(*corev1beta1.SecretBinding); ok && bound(c, binding) {
+	for _, object := range e.see(served.SecretBinding, served.BySecretNamespace, namespace) {
+		if binding, ok := object.(*corev1beta1.SecretBinding); ok && bound(e, binding) {
 			names[binding.SecretRef.Name] = true
 		}
 	}
 	if len(names) == 0 {
-		return "", nil
+		return false
 	}
-	if blind := blindTo(c, served.Secret); len(blind) > 0 {
-		return "", blind
-	}
-	for _, object := range c.Objects(served.Secret, served.ByNamespace, namespace) {
+	for _, object := range e.see(served.Secret, served.ByNamespace, namespace) {
 		if secret, ok := object.(metav1.Object); ok && names[secret.GetName()] && served.Credentials(secret) {
-			return string(served.Secret), nil
+			return true
 		}
 	}
-	return "", nil
+	return false
 }
 
 // usedQuota finds a Quota of the namespace that binds a Shoot through a SecretBinding.
-func usedQuota(c Caches, namespace string) (string, []served.Finding) {
-	blind := blindTo(c, served.Shoot, served.SecretBinding, served.Quota)
-	if len(blind) > 0 {
-		return "", blind
+func usedQuota(e *eyes, namespace string) bool {
+	if e.absent(served.Shoot) || e.absent(served.SecretBinding) {
+		return false
 	}
-	for _, object := range c.Objects(served.Quota, served.ByNamespace, namespace) {
+	for _, object := range e.see(served.Quota, served.ByNamespace, namespace) {
 		quota, ok := object.(metav1.Object)
 		if !ok {
 			continue
 		}
-		for _, named := range c.Objects(served.SecretBinding, served.ByQuota, served.Key(namespace, quota.GetName())) {
-			if binding, ok := named.(*corev1beta1.SecretBinding); ok && bound(c, binding) {
-				return string(served.Quota), nil
+		for _, named := range e.see(served.SecretBinding, served.ByQuota, served.Key(namespace, quota.GetName())) {
+			if binding, ok := named.(*corev1beta1.SecretBinding); ok && bound(e, binding) {
+				return true
 			}
 		}
 	}
-	return "", nil
+	return false
 }
 
 // bound tells whether a Shoot uses a SecretBinding; that is only possible in the binding's own namespace.
-func bound(c Caches, binding *corev1beta1.SecretBinding) bool {
-	return len(c.Objects(served.Shoot, served.ByBinding, served.Key(binding.Namespace, binding.Name))) > 0
+func bound(e *eyes, binding *corev1beta1.SecretBinding) bool {
+	return len(e.see(served.Shoot, served.ByBinding, served.Key(binding.Namespace, binding.Name))) > 0
 }
 
-// blindTo returns what is known of those of the kinds that nobody can see. If one of them is absent there is nothing to see
-// of what needs them all.
-func blindTo(c Caches, kinds ...served.Kind) []served.Finding {
-	var blind []served.Finding
-	for _, kind := range kinds {
-		switch finding := c.Finding(kind); finding.State {
-		case served.Absent:
-			return nil
-		case served.Unknown:
-			blind = append(blind, finding)
-		}
-	}
-	return blind
-}
-
-// Running asks the API server for Pods, workloads and volume claims in a namespace, and returns the first resource that there
-// is something of.
-func Running(ctx context.Context, live Live, namespace string) (by string, err error) {
+// Running asks the API server for Pods, workloads and volume claims in a namespace where no Shoots are served, and finds
+// the first resource that there is something of. An answer that would stay the same, such as a missing right, leaves the
+// verdict undecided; other failures are errors, after which it makes sense to ask again soon.
+func Running(ctx context.Context, live Live, namespace string) (Verdict, error) {
+	verdict := Verdict{WithoutShoots: true}
 	for _, resource := range []schema.GroupVersionResource{
 		{Version: "v1", Resource: "pods"},
 		{Group: "apps", Version: "v1", Resource: "deployments"},
@@ -160,12 +169,20 @@ func Running(ctx context.Context, live Live, namespace string) (by string, err e
 		{Version: "v1", Resource: "persistentvolumeclaims"},
 	} {
 		found, err := live.AnyOf(ctx, resource, namespace)
-		if err != nil {
-			return "", fmt.Errorf("find out what runs: %w", err)
-		}
-		if found {
-			return resource.Resource, nil
+		switch {
+		case found:
+			return Verdict{By: resource.Resource, WithoutShoots: true}, nil
+		case err == nil:
+		case !lasting(err):
+			return Verdict{}, fmt.Errorf("find out what runs: %w", err)
+		case !verdict.Undecided:
+			verdict.Undecided, verdict.Why = true, err.Error()
 		}
 	}
-	return "", nil
+	return verdict, nil
+}
+
+// lasting tells whether an API server would go on to answer with this.
+func lasting(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }

@@ -28,8 +28,12 @@ func (c caches) Finding(kind served.Kind) served.Finding {
 	return served.Finding{State: "served"}
 }
 
-func (c caches) Objects(kind served.Kind, index, key string) []any {
-	return c.objects[string(kind)+" "+index+" "+key]
+func (c caches) Objects(kind served.Kind, index, key string) ([]any, served.Finding) {
+	finding := c.Finding(kind)
+	if finding.State != "served" {
+		return nil, finding
+	}
+	return c.objects[string(kind)+" "+index+" "+key], finding
 }
 
 func objectOf(name string, labels map[string]string) any {

@@ -45,7 +45,7 @@ func TestAcceptance56TheFirstMemberWithTheRoleOwnsTheProject(t *testing.T) {
 	e.Expect(p.Spec.CreatedBy).To(Equal(ptr.To(user("alice"))))
 }
 
-func TestAcceptance57OwnerAndNamespaceCannotBeTakenAway(t *testing.T) {
+func TestAcceptance57OwnerAndNamespaceCannotBeTakenAwayAndTheNamespaceCanBeSetLater(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	p := created(e, "alice", "a57", `{namespace: garden-a57}`)
 	err := change(e, e.Admin, p, `{spec: {owner: null}}`)
@@ -54,14 +54,10 @@ func TestAcceptance57OwnerAndNamespaceCannotBeTakenAway(t *testing.T) {
 	for _, patch := range []string{`{spec: {namespace: garden-other}}`, `{spec: {namespace: null}}`} {
 		e.Expect(apierrors.IsInvalid(change(e, e.Admin, p, patch))).To(BeTrue(), patch)
 	}
-}
-
-func TestAcceptance57TheNamespaceCanBeSetLater(t *testing.T) {
-	e := start(t, projecttest.Options{})
 	// its generated namespace is no name for one, so it waits for another
-	p := created(e, "alice", "a57.l", `{}`)
-	e.Expect(change(e, e.As("alice", "editors"), p, `{spec: {namespace: garden-a57-later}}`)).To(Succeed())
-	e.Expect(e.Get(p).Spec.Namespace).To(Equal(ptr.To("garden-a57-later")))
+	later := created(e, "alice", "a57.l", `{}`)
+	e.Expect(change(e, e.As("alice", "editors"), later, `{spec: {namespace: garden-a57-later}}`)).To(Succeed())
+	e.Expect(e.Get(later).Spec.Namespace).To(Equal(ptr.To("garden-a57-later")))
 }
 
 func TestAcceptance58NamesAreShortAndPlain(t *testing.T) {
@@ -161,30 +157,35 @@ func TestAcceptance64OnlyTheGardenToleratesProtectedSeeds(t *testing.T) {
 func TestAcceptance65OnlyWhoMayManageMembersChangesThem(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	allow(e, "managers", "", "get", "patch", "manage-members")
-	p := created(e, "alice", "a65", `{members: [{kind: User, name: bob, role: viewer}]}`)
+	p := created(e, "alice", "a65", `{members: [{kind: User, name: bob, role: viewer}, {kind: Group, name: crew, role: viewer}]}`)
 	const (
 		aliceOwns = `{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, role: admin, roles: [owner]}`
 		bobViews  = `{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob, role: viewer}`
+		crewViews = `{apiGroup: rbac.authorization.k8s.io, kind: Group, name: crew, role: viewer}`
 		refused   = `admission webhook "permission.project-controller.espalier.dev" denied the request: user "eve" is not allowed to manage human users or groups in .spec.members for "projects"`
 	)
 	members := func(list ...string) string { return `{spec: {members: [` + strings.Join(list, ", ") + `]}}` }
 	eve := e.As("eve", "editors")
 	for name, patch := range map[string]string{
-		"adds a user":         members(aliceOwns, bobViews, `{kind: User, name: eve, role: viewer}`),
-		"adds a group":        members(aliceOwns, bobViews, `{kind: Group, name: team, role: viewer}`),
-		"removes a user":      members(aliceOwns),
-		"gives another role":  members(aliceOwns, `{kind: User, name: bob, role: admin}`),
-		"empowers an account": members(aliceOwns, bobViews, `{kind: ServiceAccount, namespace: ns, name: robot, role: uam}`),
+		"adds a user":                            members(aliceOwns, bobViews, crewViews, `{kind: User, name: eve, role: viewer}`),
+		"adds a group":                           members(aliceOwns, bobViews, crewViews, `{kind: Group, name: team, role: viewer}`),
+		"removes a user":                         members(aliceOwns, crewViews),
+		"removes a group":                        members(aliceOwns, bobViews),
+		"gives another role":                     members(aliceOwns, `{kind: User, name: bob, role: admin}`, crewViews),
+		"has an account manage members":          members(aliceOwns, bobViews, crewViews, `{kind: ServiceAccount, namespace: ns, name: robot, role: uam}`),
+		"has an account manage ServiceAccounts":  members(aliceOwns, bobViews, crewViews, `{kind: ServiceAccount, namespace: ns, name: robot, role: serviceaccountmanager}`),
+		"gives an account an extension's rights": members(aliceOwns, bobViews, crewViews, `{kind: ServiceAccount, namespace: ns, name: robot, roles: [viewer, "extension:x"]}`),
 	} {
 		err := change(e, eve, p, patch)
 		e.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", name, err)
 		e.Expect(err).To(MatchError(refused), name)
 	}
 	robot := rbacv1.Subject{Kind: "ServiceAccount", Namespace: "ns", Name: "robot"}
-	e.Expect(change(e, eve, p, members(aliceOwns, bobViews, `{kind: ServiceAccount, namespace: ns, name: robot, role: admin}`))).To(Succeed())
-	e.Expect(e.Get(p).Spec.Members).To(Equal([]corev1beta1.ProjectMember{member(user("alice"), "admin", "owner"), member(user("bob"), "viewer"), member(robot, "admin")}))
-	e.Expect(change(e, eve, p, members(bobViews))).To(Succeed(), "the owner comes back")
-	e.Expect(e.Get(p).Spec.Members).To(Equal([]corev1beta1.ProjectMember{member(user("bob"), "viewer"), member(user("alice"), "admin", "owner")}))
+	e.Expect(change(e, eve, p, members(aliceOwns, bobViews, crewViews, `{kind: ServiceAccount, namespace: ns, name: robot, role: admin}`))).To(Succeed())
+	crew := rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "crew"}
+	e.Expect(e.Get(p).Spec.Members).To(Equal([]corev1beta1.ProjectMember{member(user("alice"), "admin", "owner"), member(user("bob"), "viewer"), member(crew, "viewer"), member(robot, "admin")}))
+	e.Expect(change(e, eve, p, members(bobViews, crewViews))).To(Succeed(), "the owner comes back")
+	e.Expect(e.Get(p).Spec.Members).To(Equal([]corev1beta1.ProjectMember{member(user("bob"), "viewer"), member(crew, "viewer"), member(user("alice"), "admin", "owner")}))
 
 	e.Expect(change(e, e.As("alice", "editors"), p, members(aliceOwns, `{kind: Group, name: team, role: admin}`))).To(Succeed(), "the owner does anything")
 	e.Expect(change(e, e.As("una", "managers"), p, members(aliceOwns, `{kind: User, name: carol, role: admin}`))).To(Succeed(), "who may manage members does")

@@ -55,16 +55,17 @@ type controller struct {
 	probes, metrics int
 }
 
-// start runs the controller in a garden, with its defaults but for the period of stale checks; empty for the default.
+// start runs the controller in a garden, with its defaults or, given the period of stale checks, so that each of them asks
+// whether the Project is used: none is too young to be stale, and none is deleted.
 func (b *bench) start(g *garden, period string) (*controller, error) {
 	ports, err := freePorts(2)
 	if err != nil {
 		return nil, err
 	}
 	c := &controller{probes: ports[0], metrics: ports[1], log: b.file("log")}
-	section := "{}"
+	section, own := "{}", "{}"
 	if period != "" {
-		section = fmt.Sprintf("{staleSyncPeriod: %s}", period)
+		section, own = fmt.Sprintf("{staleSyncPeriod: %s, minimumLifetimeDays: 0}", period), `{staleDeletion: "Off"}`
 	}
 	config := fmt.Sprintf(`apiVersion: controllermanager.config.gardener.cloud/v1alpha1
 kind: ControllerManagerConfiguration
@@ -75,7 +76,8 @@ server:
   metrics: {bindAddress: 127.0.0.1, port: %d}
 debugging: {enableProfiling: %t}
 controllers: {project: %s}
-`, b.file("kubeconfig"), c.probes, c.metrics, b.options.profiles != "", section)
+espalier: {project: %s}
+`, b.file("kubeconfig"), c.probes, c.metrics, b.options.profiles != "", section, own)
 	err = errors.Join(os.WriteFile(b.file("kubeconfig"), g.kubeconfig, 0o600), os.WriteFile(b.file("config.yaml"), []byte(config), 0o600))
 	if err != nil {
 		return nil, err
@@ -186,6 +188,50 @@ func (c *controller) memory() (now, peak float64, err error) {
 	}
 	return now, peak, nil
 }
+
+// effort is what the process has used so far, and how many stale checks it has made.
+type effort struct {
+	processor time.Duration
+	checks    float64
+}
+
+// effort reads both. The figures of the kernel are in hundredths of a second.
+func (c *controller) effort(ctx context.Context) (effort, error) {
+	page, err := c.page(ctx, "/metrics")
+	if err != nil {
+		return effort{}, err
+	}
+	found, err := parse(page)
+	if err != nil {
+		return effort{}, err
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.child.ID))
+	if err != nil {
+		return effort{}, err
+	}
+	const user, system = 11, 12 // counted from behind the name, which is in parentheses
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) <= system {
+		return effort{}, fmt.Errorf("read processor time: %d fields", len(fields))
+	}
+	spent := effort{checks: found.done["project-stale"]}
+	for _, field := range []int{user, system} {
+		ticks, err := strconv.Atoi(fields[field])
+		if err != nil {
+			return effort{}, fmt.Errorf("read processor time: %w", err)
+		}
+		spent.processor += time.Duration(ticks) * 10 * time.Millisecond
+	}
+	return spent, nil
+}
+
+// since returns what was used since an earlier moment.
+func (e effort) since(before effort) effort {
+	return effort{processor: e.processor - before.processor, checks: e.checks - before.checks}
+}
+
+// each is the processor time for one check, in microseconds.
+func (e effort) each() float64 { return float64(e.processor.Microseconds()) / e.checks }
 
 func decode(manifest []byte) (*unstructured.Unstructured, error) {
 	content, err := yaml.YAMLToJSON(manifest)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -140,32 +139,6 @@ func newProject(i int, generated bool) *corev1beta1.Project {
 }
 
 func namespaceOf(i int) string { return fmt.Sprintf("garden-p-%05d", i) }
-
-// addShoots creates Shoots in the namespaces that the Projects have by now, in turn, of the size that real ones have.
-func (g *garden) addShoots(ctx context.Context, count int) error {
-	list := &corev1beta1.ProjectList{}
-	if err := g.admin.List(ctx, list); err != nil {
-		return err
-	}
-	root, err := local.RepositoryRoot()
-	if err != nil {
-		return err
-	}
-	manifest, err := os.ReadFile(filepath.Join(root, "internal", "project", "crdtest", "testdata", "shoot.yaml"))
-	if err != nil {
-		return err
-	}
-	full, err := decode(manifest)
-	if err != nil {
-		return err
-	}
-	return parallel(ctx, count, filling, func(ctx context.Context, i int) error {
-		shoot := full.DeepCopy()
-		shoot.SetNamespace(ptr.Deref(list.Items[i%len(list.Items)].Spec.Namespace, ""))
-		shoot.SetName(fmt.Sprintf("s-%05d", i))
-		return g.admin.Create(ctx, shoot)
-	})
-}
 
 func parallel(ctx context.Context, n, inFlight int, do func(context.Context, int) error) error {
 	group, ctx := errgroup.WithContext(ctx)

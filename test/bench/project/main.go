@@ -1,6 +1,6 @@
 // Command project measures project-controller on real control planes and prints the figures with their targets:
 //
-//	go run ./test/bench/project [-smoke] [-enforce] [-generated] [-profile folder]
+//	go run ./test/bench/project [-smoke] [-enforce] [-generated] [-secrets number] [-profile folder]
 //
 // Every Project has an owner and four members, of which three are people or groups. First convergence: the Projects exist
 // before the process starts, as at an installation; its time is that from the first write of the process to the last one,
@@ -9,10 +9,12 @@
 // first the namespace and then everything else at once. It does not write to Projects, which the controller does three
 // times for each: finalizer, first phase, last phase. What a bare client needs that does that as well is printed beside it.
 //
-// Then the process is stopped, Shoots are created in all namespaces, and the process starts again with a short period of
-// stale checks: how long until it is in sync, and with how many requests; and how many it sends while nothing happens.
-// The Shoots are younger than an hour, so that each namespace's activity is recorded once at that start; in a garden that
-// is older, that does not happen.
+// Then the process is stopped, every other namespace gets Shoots and their SecretBinding, and the others Secrets and Quotas,
+// which those Shoots use, but for one in five, which nobody uses. Each Shoot has Secrets of its own. The process starts again
+// with a short period of stale checks, no Project too young to be stale, and no deletion: how long until it is in sync, and
+// with how many requests; then, while nothing happens, how many it sends, and what a check costs. It fails unless exactly
+// those Projects are marked that nobody uses. All of that is younger than an hour, so that each namespace's activity is
+// recorded once at that start; in a garden that is older, that does not happen.
 //
 // Controller and bare client each have a ServiceAccount with the roles of the binary, JSON or protobuf as their library
 // chooses, and no client-side limit. No webhook is called.
@@ -36,6 +38,8 @@ import (
 // options of a run.
 type options struct {
 	projects, shoots int
+	// secrets is how many each Shoot has.
+	secrets int
 	// period is that of the stale checks after the first convergence, rest how long nothing happens.
 	period, rest time.Duration
 	// generated leaves it to the controller to name the namespaces.
@@ -50,6 +54,7 @@ func main() {
 	o := options{period: 20 * time.Second, rest: time.Minute}
 	flag.IntVar(&o.projects, "projects", 5000, "`number` of Projects")
 	flag.IntVar(&o.shoots, "shoots", 20000, "`number` of Shoots in all")
+	flag.IntVar(&o.secrets, "secrets", 2, "`number` of Secrets of each Shoot")
 	flag.BoolVar(&o.generated, "generated", false, "leave it to the controller to name the namespaces")
 	flag.StringVar(&o.profiles, "profile", "", "`folder` for profiles: processor time of the first convergence, heap at rest")
 	smoke := flag.Bool("smoke", false, "a workload of seconds, to see that everything still works")
@@ -104,7 +109,7 @@ func run(ctx context.Context, o options) (met bool, err error) {
 func (b *bench) report(before, after, everything time.Duration, own result) bool {
 	count := float64(b.options.projects)
 	mean := (before + after).Seconds() / 2
-	fmt.Printf("\n%d Projects, %d Shoots, %d workers\n", b.options.projects, b.options.shoots, workers)
+	fmt.Printf("\n%d Projects, %d Shoots with %d Secrets each, %d workers\n", b.options.projects, b.options.shoots, b.options.secrets, workers)
 	fmt.Printf("first convergence: %s from the first write to the last, %s from the start of the process\n", seconds(own.convergence.took), seconds(own.convergence.sinceStart))
 	own.convergence.sent.print()
 	met := show("÷ bare client, namespaces, roles and bindings", own.convergence.took.Seconds()/mean, 1.3)
@@ -114,6 +119,8 @@ func (b *bench) report(before, after, everything time.Duration, own result) bool
 	inform("requests for each Project", float64(own.convergence.sent.all())/count)
 	met = show(fmt.Sprintf("requests in %s at rest, stale checks every %s", b.options.rest, b.options.period), float64(own.rest.all()), 0) && met
 	own.rest.print()
+	inform("   stale checks meanwhile", own.checking.checks)
+	inform("   processor time for each, in microseconds, with all else that the process does", own.checking.each())
 	met = show("resident memory at rest, in MiB", own.memory, 120) && met
 	inform("   highest since its start, in MiB", own.peak)
 	inform("restart until in sync, in seconds", own.restart.sinceStart.Seconds())

@@ -23,6 +23,7 @@ import (
 type result struct {
 	convergence, restart phase
 	rest                 requests
+	checking             effort  // during the rest
 	memory, peak         float64 // in MiB
 }
 
@@ -45,7 +46,7 @@ func (b *bench) own(ctx context.Context) (r result, err error) {
 		return r, err
 	}
 	fmt.Printf("first convergence: %s\n", seconds(r.convergence.took))
-	err = g.addShoots(ctx, b.options.shoots)
+	err = g.addUses(ctx, b.options)
 	if err != nil {
 		return r, err
 	}
@@ -57,7 +58,11 @@ func (b *bench) own(ctx context.Context) (r result, err error) {
 	if r.restart, err = c.follow(ctx, b.options.projects, log); err != nil {
 		return r, err
 	}
-	if r.rest, err = b.rest(ctx, log); err != nil {
+	err = g.judged(ctx)
+	if err != nil {
+		return r, err
+	}
+	if r.rest, r.checking, err = b.rest(ctx, c, log); err != nil {
 		return r, err
 	}
 	if r.memory, r.peak, err = c.memory(); err != nil {
@@ -139,16 +144,28 @@ func (g *garden) complete(ctx context.Context) error {
 	return nil
 }
 
-// rest counts the requests of the controller while nothing happens.
-func (b *bench) rest(ctx context.Context, log *follower) (requests, error) {
+// rest counts the requests of the controller while nothing happens, and what the checks cost that it makes meanwhile.
+func (b *bench) rest(ctx context.Context, c *controller, log *follower) (requests, effort, error) {
 	if err := pause(ctx, 3*time.Second); err != nil { // the last Events arrive
-		return nil, err
+		return nil, effort{}, err
 	}
 	if _, err := log.next(); err != nil {
-		return nil, err
+		return nil, effort{}, err
 	}
-	if err := pause(ctx, b.options.rest); err != nil {
-		return nil, err
+	before, err := c.effort(ctx)
+	if err != nil {
+		return nil, effort{}, err
+	}
+	err = pause(ctx, b.options.rest)
+	if err != nil {
+		return nil, effort{}, err
+	}
+	after, err := c.effort(ctx)
+	if err != nil {
+		return nil, effort{}, err
+	}
+	if after.checks == before.checks {
+		return nil, effort{}, errors.New("no Project was checked")
 	}
 	entries, err := log.next()
 	sent := requests{}
@@ -157,7 +174,7 @@ func (b *bench) rest(ctx context.Context, log *follower) (requests, error) {
 			sent.add(each)
 		}
 	}
-	return sent, err
+	return sent, after.since(before), err
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -1,9 +1,11 @@
 package confirmation_test
 
 import (
+	"cmp"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
@@ -38,6 +40,51 @@ func TestHandle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			response, _ := reviewtest.Handle(t, confirmation.Handler{}, &tc.request)
 			NewWithT(t).Expect(response).To(BeComparableTo(tc.want))
+		})
+	}
+}
+
+func TestProjectsAreDeletedInTheBackground(t *testing.T) {
+	const (
+		foreground = `must not be deleted with propagation policy "Foreground": delete it in the background`
+		orphan     = `must not be deleted with propagation policy "Orphan": delete it in the background`
+		older      = `must not be deleted with its dependents orphaned: delete it in the background`
+	)
+	held := func(finalizer string) string {
+		return `must not be deleted with finalizer "` + finalizer + `": remove it, or delete with propagation policy Background`
+	}
+	project := schema.GroupVersionKind{Group: "core.gardener.cloud", Version: "v1beta1", Kind: "Project"}
+	for name, tc := range map[string]struct {
+		kind                schema.GroupVersionKind
+		finalizers, options string
+		// want is "" if it is allowed.
+		want string
+	}{
+		"without options":                         {kind: project},
+		"with options that say nothing":           {kind: project, options: `{"kind":"DeleteOptions","apiVersion":"meta.k8s.io/v1"}`},
+		"in the background":                       {kind: project, options: `{"propagationPolicy":"Background"}`},
+		"in the foreground":                       {kind: project, options: `{"propagationPolicy":"Foreground"}`, want: foreground},
+		"orphaning":                               {kind: project, options: `{"propagationPolicy":"Orphan"}`, want: orphan},
+		"in a way that nobody knows":              {kind: project, options: `{"propagationPolicy":"Later"}`, want: `must not be deleted with propagation policy "Later": delete it in the background`},
+		"orphaning in the older way":              {kind: project, options: `{"orphanDependents":true}`, want: older},
+		"not orphaning in the older way":          {kind: project, options: `{"orphanDependents":false}`},
+		"with its own finalizer":                  {kind: project, finalizers: `["gardener","other"]`},
+		"prepared for the foreground":             {kind: project, finalizers: `["gardener","foregroundDeletion"]`, want: held("foregroundDeletion")},
+		"prepared to orphan":                      {kind: project, finalizers: `["orphan"]`, options: `{"propagationPolicy":null}`, want: held("orphan")},
+		"prepared, but in the background":         {kind: project, finalizers: `["orphan","foregroundDeletion"]`, options: `{"propagationPolicy":"Background"}`},
+		"prepared, but not orphaning":             {kind: project, finalizers: `["orphan"]`, options: `{"orphanDependents":false}`},
+		"prepared, and in the foreground":         {kind: project, finalizers: `["orphan"]`, options: `{"propagationPolicy":"Foreground"}`, want: foreground},
+		"what is no policy":                       {kind: project, options: `{"propagationPolicy":1}`, want: "propagationPolicy: must not be a number"},
+		"a Shoot goes as its own controller says": {kind: schema.GroupVersionKind{Group: "core.gardener.cloud", Version: "v1beta1", Kind: "Shoot"}, options: `{"propagationPolicy":"Foreground"}`},
+		"somebody else's Project likewise":        {kind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Project"}, options: `{"propagationPolicy":"Foreground"}`},
+		"another version of a Project does not":   {kind: schema.GroupVersionKind{Group: "core.gardener.cloud", Version: "v1", Kind: "Project"}, options: `{"propagationPolicy":"Orphan"}`, want: orphan},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := &review.Request{Operation: review.Delete, Kind: tc.kind, Options: []byte(tc.options)}
+			request.OldObject = []byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"},"finalizers":` + cmp.Or(tc.finalizers, "null") + `}}`)
+			response, _ := reviewtest.Handle(t, confirmation.Handler{}, request)
+			NewWithT(t).Expect(response.Message).To(Equal(tc.want))
+			NewWithT(t).Expect(response.Allowed).To(Equal(tc.want == ""))
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -41,7 +42,7 @@ func (p *projects) List(_ context.Context, list client.ObjectList, options ...cl
 	end := min(begin+2, len(p.all))
 	page.Items = p.all[begin:end]
 	if end < len(p.all) {
-		page.Continue = fmt.Sprint(end)
+		page.Continue = strconv.Itoa(end)
 	}
 	return p.err
 }

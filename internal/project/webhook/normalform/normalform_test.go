@@ -32,7 +32,7 @@ func TestOf(t *testing.T) {
 		"who has no role is a viewer":                   {`members: [{` + user + `a}, {` + user + `b, role: "", roles: []}]`, `members: [{` + user + `a, role: viewer}, {` + user + `b, role: viewer}]`},
 		"the first role is the role":                    {`members: [{` + user + `a, roles: [admin, uam]}]`, `members: [{` + user + `a, role: admin, roles: [uam]}]`},
 		"a single one among the roles too":              {`members: [{` + user + `a, role: "", roles: [uam]}]`, `members: [{` + user + `a, role: uam}]`},
-		"the role comes once, what else comes twice":    {`members: [{` + user + `a, role: foo, roles: [bar, foo, foo, hugo]}]`, `members: [{` + user + `a, role: foo, roles: [bar, hugo]}]`},
+		"the role comes once, what else comes twice":    {`members: [{` + user + `a, role: foo, roles: [bar, foo, foo, hugo]}]`, `members: [{` + user + `a, role: foo, roles: [bar, hugo]}]`}, //nolint:dupword // on purpose
 		"a repetition is left for the schema":           {`members: [{` + user + `a, role: viewer, roles: [x, x]}]`, `members: [{` + user + `a, role: viewer, roles: [x, x]}]`},
 		"so is one that begins the list":                {`members: [{` + user + `a, roles: [x, x]}]`, `members: [{` + user + `a, roles: [x, x]}]`},
 		"so is an empty role":                           {`members: [{` + user + `a, roles: ["", x]}]`, `members: [{` + user + `a, roles: ["", x]}]`},

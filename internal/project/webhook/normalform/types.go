@@ -12,7 +12,9 @@ type Project struct {
 
 // Metadata is what admission reads of a Project's metadata.
 type Metadata struct {
-	Name string `json:"name"`
+	Name        string            `json:"name"`
+	Annotations map[string]string `json:"annotations"`
+	Finalizers  []string          `json:"finalizers"`
 	// DeletionTimestamp is nil unless the Project is being deleted.
 	DeletionTimestamp *string `json:"deletionTimestamp"`
 }

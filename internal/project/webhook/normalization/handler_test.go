@@ -111,7 +111,7 @@ func project(choices []byte) (sent map[string]any) {
 	pick := func(values ...any) any { return values[next()%len(values)] }
 	subject := func() map[string]any {
 		made := map[string]any{"kind": pick("User", "Group", "ServiceAccount", "Robot", ""), "name": pick("a", "b", "c", ""), "unknown": "kept"}
-		if group := pick(nil, "", "rbac.authorization.k8s.io", "x", true); group != true {
+		if group := pick(nil, "", "rbac.authorization.k8s.io", "x", true); group != any(true) {
 			made["apiGroup"] = group
 		}
 		if next()%4 == 0 {
@@ -126,7 +126,7 @@ func project(choices []byte) (sent map[string]any) {
 	var members []any
 	for range next() % 6 {
 		member := subject()
-		if role := pick(nil, "", "owner", "admin", "viewer", true); role != true {
+		if role := pick(nil, "", "owner", "admin", "viewer", true); role != any(true) {
 			member["role"] = role
 		}
 		var roles []any

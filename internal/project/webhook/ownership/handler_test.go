@@ -27,32 +27,55 @@ func TestHandle(t *testing.T) {
 		operation  review.Operation
 		sent, want string
 	}{
-		"a Project without spec": {review.Create, `{}`,
-			`{spec: {createdBy: ` + alice + `, owner: ` + alice + `, members: [` + aliceOwns + `]}}`},
-		"a spec that is null": {review.Create, `{spec: null}`,
-			`{spec: {createdBy: ` + alice + `, owner: ` + alice + `, members: [` + aliceOwns + `]}}`},
-		"members that are null": {review.Create, `{spec: {members: null}}`,
-			`{spec: {createdBy: ` + alice + `, owner: ` + alice + `, members: [` + aliceOwns + `]}}`},
-		"somebody else is said to create it": {review.Create, `{spec: {createdBy: ` + bob + `}}`,
-			`{spec: {createdBy: ` + alice + `, owner: ` + alice + `, members: [` + aliceOwns + `]}}`},
-		"the first owner among the members is the owner": {review.Create, `{spec: {members: [{kind: User, name: x, role: admin}, ` + bobOwns + `, {kind: User, name: z, roles: [owner]}]}}`,
-			`{spec: {createdBy: ` + alice + `, owner: ` + bob + `, members: [{kind: User, name: x, role: admin}, ` + bobOwns + `, {kind: User, name: z, roles: [owner]}]}}`},
-		"also one who is more than that": {review.Create, `{spec: {members: [{kind: ServiceAccount, namespace: ns, name: s, role: admin, roles: [uam, owner]}]}}`,
-			`{spec: {createdBy: ` + alice + `, owner: {kind: ServiceAccount, namespace: ns, name: s}, members: [{kind: ServiceAccount, namespace: ns, name: s, role: admin, roles: [uam, owner]}]}}`},
-		"who becomes the owner gets the role": {review.Create, `{spec: {members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, role: uam, unknown: kept}]}}`,
-			`{spec: {createdBy: ` + alice + `, owner: ` + alice + `, members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, role: uam, roles: [owner], unknown: kept}]}}`},
-		"also without any other": {review.Create, `{spec: {members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]}}`,
-			`{spec: {createdBy: ` + alice + `, owner: ` + alice + `, members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, role: owner}]}}`},
-		"also after others": {review.Create, `{spec: {members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, roles: [uam, viewer]}]}}`,
-			`{spec: {createdBy: ` + alice + `, owner: ` + alice + `, members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, roles: [uam, viewer, owner]}]}}`},
-		"an owner of the user's choice becomes a member": {review.Create, `{spec: {owner: {kind: ServiceAccount, namespace: ns, name: s, unknown: kept}, members: [{kind: User, name: x}]}}`,
-			`{spec: {createdBy: ` + alice + `, owner: {kind: ServiceAccount, namespace: ns, name: s, unknown: kept}, members: [{kind: User, name: x}, {kind: ServiceAccount, namespace: ns, name: s, role: admin, roles: [owner]}]}}`},
-		"an update makes the owner a member": {review.Update, `{spec: {owner: ` + alice + `, members: [` + bobOwns + `]}}`,
-			`{spec: {owner: ` + alice + `, members: [` + bobOwns + `, ` + aliceOwns + `]}}`},
-		"who differs in any field is another": {review.Update, `{spec: {owner: ` + alice + `, members: [{kind: User, name: alice, role: owner}]}}`,
-			`{spec: {owner: ` + alice + `, members: [{kind: User, name: alice, role: owner}, ` + aliceOwns + `]}}`},
-		"an update changes nobody who is there": {review.Update, `{spec: {createdBy: ` + bob + `, owner: ` + alice + `, members: [` + aliceOwns + `]}}`,
-			`{spec: {createdBy: ` + bob + `, owner: ` + alice + `, members: [` + aliceOwns + `]}}`},
+		"a Project without spec": {review.Create, `{}`, `{spec: {createdBy: ` + alice + `, owner: ` + alice + `, members: [` + aliceOwns + `]}}`},
+		"a spec that is null": {
+			review.Create, `{spec: null}`,
+			`{spec: {createdBy: ` + alice + `, owner: ` + alice + `, members: [` + aliceOwns + `]}}`,
+		},
+		"members that are null": {
+			review.Create, `{spec: {members: null}}`,
+			`{spec: {createdBy: ` + alice + `, owner: ` + alice + `, members: [` + aliceOwns + `]}}`,
+		},
+		"somebody else is said to create it": {
+			review.Create, `{spec: {createdBy: ` + bob + `}}`,
+			`{spec: {createdBy: ` + alice + `, owner: ` + alice + `, members: [` + aliceOwns + `]}}`,
+		},
+		"the first owner among the members is the owner": {
+			review.Create, `{spec: {members: [{kind: User, name: x, role: admin}, ` + bobOwns + `, {kind: User, name: z, roles: [owner]}]}}`,
+			`{spec: {createdBy: ` + alice + `, owner: ` + bob + `, members: [{kind: User, name: x, role: admin}, ` + bobOwns + `, {kind: User, name: z, roles: [owner]}]}}`,
+		},
+		"also one who is more than that": {
+			review.Create, `{spec: {members: [{kind: ServiceAccount, namespace: ns, name: s, role: admin, roles: [uam, owner]}]}}`,
+			`{spec: {createdBy: ` + alice + `, owner: {kind: ServiceAccount, namespace: ns, name: s}, members: [{kind: ServiceAccount, namespace: ns, name: s, role: admin, roles: [uam, owner]}]}}`,
+		},
+		"who becomes the owner gets the role": {
+			review.Create, `{spec: {members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, role: uam, unknown: kept}]}}`,
+			`{spec: {createdBy: ` + alice + `, owner: ` + alice + `, members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, role: uam, roles: [owner], unknown: kept}]}}`,
+		},
+		"also without any other": {
+			review.Create, `{spec: {members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]}}`,
+			`{spec: {createdBy: ` + alice + `, owner: ` + alice + `, members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, role: owner}]}}`,
+		},
+		"also after others": {
+			review.Create, `{spec: {members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, roles: [uam, viewer]}]}}`,
+			`{spec: {createdBy: ` + alice + `, owner: ` + alice + `, members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, roles: [uam, viewer, owner]}]}}`,
+		},
+		"an owner of the user's choice becomes a member": {
+			review.Create, `{spec: {owner: {kind: ServiceAccount, namespace: ns, name: s, unknown: kept}, members: [{kind: User, name: x}]}}`,
+			`{spec: {createdBy: ` + alice + `, owner: {kind: ServiceAccount, namespace: ns, name: s, unknown: kept}, members: [{kind: User, name: x}, {kind: ServiceAccount, namespace: ns, name: s, role: admin, roles: [owner]}]}}`,
+		},
+		"an update makes the owner a member": {
+			review.Update, `{spec: {owner: ` + alice + `, members: [` + bobOwns + `]}}`,
+			`{spec: {owner: ` + alice + `, members: [` + bobOwns + `, ` + aliceOwns + `]}}`,
+		},
+		"who differs in any field is another": {
+			review.Update, `{spec: {owner: ` + alice + `, members: [{kind: User, name: alice, role: owner}]}}`,
+			`{spec: {owner: ` + alice + `, members: [{kind: User, name: alice, role: owner}, ` + aliceOwns + `]}}`,
+		},
+		"an update changes nobody who is there": {
+			review.Update, `{spec: {createdBy: ` + bob + `, owner: ` + alice + `, members: [` + aliceOwns + `]}}`,
+			`{spec: {createdBy: ` + bob + `, owner: ` + alice + `, members: [` + aliceOwns + `]}}`,
+		},
 		"an update gives no owner":                {review.Update, `{spec: {members: [` + bobOwns + `]}}`, `{spec: {members: [` + bobOwns + `]}}`},
 		"what is being deleted stays as it is":    {review.Update, `{metadata: {deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {owner: ` + alice + `}}`, `{metadata: {deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {owner: ` + alice + `}}`},
 		"so does an update of what has no spec":   {review.Update, `{}`, `{}`},

@@ -18,11 +18,11 @@ import (
 type APIServer struct{ Client client.Writer }
 
 // Allowed implements Authorizer.
-func (a APIServer) Allowed(ctx context.Context, user review.User, verb, project string) (bool, error) {
+func (a APIServer) Allowed(ctx context.Context, user review.User, action Action, project string) (bool, error) {
 	asked := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user.Name, UID: user.UID, Groups: user.Groups, Extra: extra(user),
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Group: corev1beta1.GroupName, Version: corev1beta1.SchemeGroupVersion.Version, Resource: "projects", Verb: verb, Name: project,
+			Group: corev1beta1.GroupName, Version: corev1beta1.SchemeGroupVersion.Version, Resource: "projects", Subresource: action.SubResource, Verb: action.Verb, Name: project,
 		},
 	}}
 	if err := a.Client.Create(ctx, asked); err != nil {

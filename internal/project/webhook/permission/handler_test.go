@@ -3,6 +3,7 @@ package permission_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -23,9 +24,10 @@ type authorizer struct {
 	asked  []string
 }
 
-func (a *authorizer) Allowed(_ context.Context, user review.User, verb, project string) (bool, error) {
-	a.asked = append(a.asked, user.Name+" "+verb+" "+project)
-	return a.allows[verb], a.err
+func (a *authorizer) Allowed(_ context.Context, user review.User, action permission.Action, project string) (bool, error) {
+	what := strings.TrimSuffix(action.Verb+" "+action.SubResource, " ")
+	a.asked = append(a.asked, user.Name+" "+what+" "+project)
+	return a.allows[what], a.err
 }
 
 const (
@@ -65,6 +67,18 @@ func TestHandle(t *testing.T) {
 			authorizer: authorizer{allows: map[string]bool{"modify-spec-tolerations-whitelist": true, "manage-members": true}},
 			want:       allowed,
 			asked:      []string{"eve modify-spec-tolerations-whitelist p", "eve manage-members p"},
+		},
+		"whose finalizer is removed": {
+			request:    review.Request{Operation: review.Update, Object: []byte(owned), OldObject: []byte(`{"metadata":{"finalizers":["gardener"]},"spec":{"owner":{"kind":"User","name":"eve"}}}`)},
+			authorizer: authorizer{allows: map[string]bool{"manage-members": true}},
+			want:       forbidden(`user "eve" is not allowed to remove finalizer "gardener" for "projects"`),
+			asked:      []string{"eve update finalizers p"},
+		},
+		"who may write finalizers removes it": {
+			request:    review.Request{Operation: review.Update, Object: []byte(owned), OldObject: []byte(`{"metadata":{"finalizers":["gardener"]},"spec":{"owner":{"kind":"User","name":"o"}}}`)},
+			authorizer: authorizer{allows: map[string]bool{"update finalizers": true}},
+			want:       allowed,
+			asked:      []string{"eve update finalizers p"},
 		},
 		"nobody is asked about what needs no verb": {request: review.Request{Operation: review.Update, Object: []byte(owned), OldObject: []byte(owned)}, want: allowed},
 		"what was there without spec has no owner": {request: review.Request{Operation: review.Update, Object: []byte(owned), OldObject: []byte(`{}`)}, want: allowed},
@@ -112,12 +126,12 @@ func TestTheAPIServerIsAskedInTheNameOfTheUser(t *testing.T) {
 				},
 			})
 			user := review.User{Name: "eve", UID: "7", Groups: []string{"team"}, Extra: map[string][]string{"k": {"v"}}}
-			allowed, err := permission.APIServer{Client: c}.Allowed(t.Context(), user, "manage-members", "p")
+			allowed, err := permission.APIServer{Client: c}.Allowed(t.Context(), user, permission.Action{Verb: "update", SubResource: "finalizers"}, "p")
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(allowed).To(Equal(tc.want))
 			g.Expect(asked).To(Equal(authorizationv1.SubjectAccessReviewSpec{
 				User: "eve", UID: "7", Groups: []string{"team"}, Extra: map[string]authorizationv1.ExtraValue{"k": {"v"}},
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects", Verb: "manage-members", Name: "p"},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects", Subresource: "finalizers", Verb: "update", Name: "p"},
 			}))
 		})
 	}
@@ -130,7 +144,7 @@ func TestAnAPIServerThatDoesNotAnswerAllowsNothing(t *testing.T) {
 			return errors.New("down")
 		},
 	})
-	allowed, err := permission.APIServer{Client: c}.Allowed(t.Context(), review.User{}, "manage-members", "p")
+	allowed, err := permission.APIServer{Client: c}.Allowed(t.Context(), review.User{}, permission.Action{Verb: "manage-members"}, "p")
 	g.Expect(err).To(MatchError("create SubjectAccessReview: down"))
 	g.Expect(allowed).To(BeFalse())
 }

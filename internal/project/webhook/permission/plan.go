@@ -1,11 +1,15 @@
 package permission
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/project/expiry"
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
@@ -15,19 +19,25 @@ const (
 	modifyWhitelist = "modify-spec-tolerations-whitelist"
 )
 
-// need is a verb that a change asks for, and what the change is about, for whom it is refused.
-type need struct{ verb, change string }
+// need is what a change asks for, and what the change is about, for whom it is refused.
+type need struct {
+	action Action
+	change string
+}
 
 // plan returns what a change of a Project needs, in a fixed order. Before is nil at creation.
 //
 // Both are compared in their normal form: what an older object lacks of it, and the request gets it filled in, is no change
 // of the user's.
-func plan(now, before *normalform.Spec, user review.User) []need {
+func plan(now, before *normalform.Project, user review.User) []need {
 	creation := before == nil
-	is, was := normalOf(now), normalOf(before)
-	var needs []need
+	if creation {
+		before = &normalform.Project{}
+	}
+	is, was := normalOf(now.Spec), normalOf(before.Spec)
+	needs := planFinalizers(now.Metadata.Finalizers, before.Metadata.Finalizers)
 	if !slices.EqualFunc(whitelist(is), whitelist(was), normalform.Toleration.Equal) {
-		needs = append(needs, need{modifyWhitelist, "modify .spec.tolerations.whitelist"})
+		needs = append(needs, need{Action{Verb: modifyWhitelist}, "modify .spec.tolerations.whitelist"})
 	}
 	owner := was.Owner // who is about to become the owner has no say yet
 	if creation {
@@ -36,11 +46,32 @@ func plan(now, before *normalform.Spec, user review.User) []need {
 	if isOwner(user, owner) {
 		return needs
 	}
+	manage := Action{Verb: manageMembers}
 	if !creation && (is.Owner == nil || *is.Owner != *owner) {
-		needs = append(needs, need{manageMembers, "manage owner in .spec.owner"})
+		needs = append(needs, need{manage, "manage owner in .spec.owner"})
 	}
 	if !sameGrants(grants(is.Members, *owner), grants(was.Members, *owner)) {
-		needs = append(needs, need{manageMembers, "manage human users or groups in .spec.members"})
+		needs = append(needs, need{manage, "manage human users or groups in .spec.members"})
+	}
+	if now.Metadata.Annotations[expiry.Annotation] != before.Metadata.Annotations[expiry.Annotation] {
+		needs = append(needs, need{manage, "manage the end of memberships in annotation " + expiry.Annotation})
+	}
+	return needs
+}
+
+// planFinalizers returns what a change of finalizers needs. Without its own finalizer a Project is gone before anybody has
+// looked what its namespace holds, and with those of the garbage collector what belongs to it is deleted, or set free, while
+// it is still there. An owner has no say in that.
+func planFinalizers(now, before []string) []need {
+	finalize := Action{Verb: "update", SubResource: "finalizers"}
+	var needs []need
+	if slices.Contains(before, corev1beta1.GardenerFinalizer) && !slices.Contains(now, corev1beta1.GardenerFinalizer) {
+		needs = append(needs, need{finalize, fmt.Sprintf("remove finalizer %q", corev1beta1.GardenerFinalizer)})
+	}
+	for _, each := range []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents} {
+		if slices.Contains(now, each) && !slices.Contains(before, each) {
+			needs = append(needs, need{finalize, fmt.Sprintf("add finalizer %q", each)})
+		}
 	}
 	return needs
 }
@@ -83,7 +114,8 @@ type grant struct {
 }
 
 // grants returns what the members get, but for the owner. Users and groups count with all of their roles. ServiceAccounts are
-// free for everybody who may change the Project, but for the role that lets its holder manage members in turn.
+// free for everybody who may change the Project, but for roles that may lead to more than that: an admin can act as each
+// ServiceAccount of the namespace.
 func grants(members []*normalform.Member, owner normalform.Subject) map[grant]struct{} {
 	found := make(map[grant]struct{}, len(members))
 	for _, member := range members {
@@ -92,7 +124,7 @@ func grants(members []*normalform.Member, owner normalform.Subject) map[grant]st
 		}
 		roles := member.AllRoles()
 		if !human(member.Subject) {
-			roles = slices.DeleteFunc(roles, func(role string) bool { return role != corev1beta1.ProjectMemberUserAccessManager })
+			roles = slices.DeleteFunc(roles, harmless)
 			if len(roles) == 0 {
 				continue
 			}
@@ -101,6 +133,12 @@ func grants(members []*normalform.Member, owner normalform.Subject) map[grant]st
 		found[grant{key(member.Subject), strings.Join(slices.Compact(roles), "\n")}] = struct{}{}
 	}
 	return found
+}
+
+// harmless tells whether a role gives nothing that an admin does not have. What an extension's role gives nobody here knows.
+func harmless(role string) bool {
+	return role != corev1beta1.ProjectMemberUserAccessManager && role != corev1beta1.ProjectMemberServiceAccountManager &&
+		!strings.HasPrefix(role, corev1beta1.ProjectMemberExtensionPrefix)
 }
 
 // key is what a member is recognized by: users and groups have no namespace.

@@ -54,6 +54,47 @@ func TestHandle(t *testing.T) {
 	}
 }
 
+// TestWhatIsStoredStandsInTheWayOfNothing holds old objects against what becomes of them when somebody changes another
+// field, and other webhooks have filled in what was missing.
+func TestWhatIsStoredStandsInTheWayOfNothing(t *testing.T) {
+	const (
+		account = `{kind: User, name: "system:serviceaccount:foo:bar"}, {kind: ServiceAccount, namespace: foo, name: bar}`
+		filled  = `{kind: User, apiGroup: rbac.authorization.k8s.io, name: "system:serviceaccount:foo:bar"}, {kind: ServiceAccount, namespace: foo, name: bar}`
+		nobody  = `{kind: User, name: "system:serviceaccount:abcd"}`
+		gone    = `{kind: ServiceAccount, namespace: ns, name: ../a}`
+	)
+	for name, tc := range map[string]struct{ before, now, metadata, want string }{
+		"apiGroups are filled in":                {before: `{members: [` + account + `]}`, now: `{members: [` + filled + `]}`},
+		"or are not":                             {before: `{members: [` + filled + `]}`, now: `{members: [` + account + `]}`},
+		"the owner is appended":                  {before: `{owner: {kind: User, name: o}, members: [` + account + `]}`, now: `{owner: {kind: User, apiGroup: rbac.authorization.k8s.io, name: o}, members: [` + filled + `, {kind: User, apiGroup: rbac.authorization.k8s.io, name: o}]}`},
+		"an owner who is a member by a name":     {before: `{owner: {kind: User, name: "system:serviceaccount:foo:bar"}, members: [{kind: ServiceAccount, namespace: foo, name: bar}]}`, now: `{owner: {kind: User, name: "system:serviceaccount:foo:bar"}, members: [{kind: ServiceAccount, namespace: foo, name: bar}, {kind: User, name: "system:serviceaccount:foo:bar"}]}`},
+		"an owner who cannot exist":              {before: `{owner: ` + nobody + `}`, now: `{owner: ` + nobody + `, members: [` + nobody + `]}`},
+		"the garden tolerates protected seeds":   {before: `{namespace: garden, tolerations: {whitelist: [{key: a}, {key: a, value: v}]}}`, now: `{namespace: garden, tolerations: {defaults: [{key: seed.gardener.cloud/protected}], whitelist: [{key: a}, {key: a, value: v}, {key: seed.gardener.cloud/protected}]}}`},
+		"another member is added":                {before: `{members: [` + account + `, ` + nobody + `, ` + gone + `]}`, now: `{members: [{kind: User, name: a}, ` + account + `, ` + nobody + `, ` + gone + `]}`},
+		"a member is removed, the rest is moved": {before: `{members: [` + account + `, ` + nobody + `, {kind: User, name: a}, {kind: User, name: a}]}`, now: `{members: [{kind: User, name: a}, ` + nobody + `, ` + account + `]}`},
+		"a role changes":                         {before: `{members: [` + nobody + `]}`, now: `{members: [{kind: User, name: "system:serviceaccount:abcd", role: admin}]}`},
+		"the Project is being deleted":           {before: `{}`, now: `{members: [` + account + `]}`, metadata: `deletionTimestamp: "2026-01-01T00:00:00Z"`},
+
+		"one more of the same":                  {before: `{members: [{kind: User, name: a}, {kind: User, name: a}]}`, now: `{members: [{kind: User, name: a}, {kind: User, name: a}, {kind: User, name: a}]}`, want: `spec.members[2]: Duplicate value: "User a"`},
+		"a ServiceAccount under its other name": {before: `{members: [{kind: ServiceAccount, namespace: foo, name: bar}]}`, now: `{members: [` + account + `]}`, want: `spec.members[1]: Duplicate value: "ServiceAccount foo/bar"`},
+		"a new owner who is a member already":   {before: `{owner: {kind: User, name: o}, members: [{kind: ServiceAccount, namespace: foo, name: bar}]}`, now: `{owner: {kind: User, name: "system:serviceaccount:foo:bar"}, members: [` + "{kind: ServiceAccount, namespace: foo, name: bar}, {kind: User, name: \"system:serviceaccount:foo:bar\"}" + `]}`, want: `spec.members[1]: Duplicate value: "User system:serviceaccount:foo:bar"`},
+		"one more who cannot exist":             {before: `{members: [` + gone + `]}`, now: `{members: [` + gone + `, ` + nobody + `]}`, want: `spec.members[1].name: Invalid value: "system:serviceaccount:abcd": unsupported service account user name: "system:serviceaccount:abcd"`},
+		"a list of tolerations that differs":    {before: `{tolerations: {whitelist: [{key: a, value: v}, {key: a}]}}`, now: `{tolerations: {whitelist: [{key: a}, {key: a, value: v}]}}`, want: `spec.tolerations.whitelist[1]: Duplicate value: "a=v"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			request := reviewtest.Request(t, review.Update, projects, `{metadata: {name: p, `+tc.metadata+`}, spec: `+tc.now+`}`)
+			request.OldObject = reviewtest.Request(t, review.Delete, projects, `{spec: `+tc.before+`}`).OldObject
+			response, _ := reviewtest.Handle(t, validation.Handler{}, request)
+			if tc.want == "" {
+				g.Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
+				return
+			}
+			g.Expect(response.Message).To(Equal(`Project.core.gardener.cloud "p" is invalid: ` + tc.want))
+		})
+	}
+}
+
 func TestOnlySoManyMistakesAreTold(t *testing.T) {
 	g := NewWithT(t)
 	members := strings.Repeat(`{"kind":"User","name":"`+strings.Repeat("a", 100_000)+`"},`, 50)

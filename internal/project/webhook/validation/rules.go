@@ -15,8 +15,12 @@ import (
 // maxFindings is how many mistakes are told of one list.
 const maxFindings = 20
 
-// validate returns what is wrong with those lists of a spec that differ from before. What was stored in spite of a mistake,
-// before the webhook was there, can so still be changed elsewhere, and deleted. Before is nil at creation.
+// validate returns what is wrong with a spec and was not so before. What was stored in spite of a mistake, before the webhook
+// was there, can so still be changed elsewhere, and deleted: members are judged that were not there, and lists of tolerations
+// that differ. Before is nil at creation.
+//
+// Both are compared in their normal form, with the owner among the members: that other webhooks bring a request there is no
+// change of the user's.
 func validate(now, before *normalform.Spec) field.ErrorList {
 	if now == nil {
 		return nil
@@ -24,12 +28,10 @@ func validate(now, before *normalform.Spec) field.ErrorList {
 	if before == nil {
 		before = &normalform.Spec{}
 	}
+	normal, old := normalform.Of(now), normalform.Of(before)
 	at := field.NewPath("spec")
-	var found field.ErrorList
-	if !sameSubjects(now.Members, before.Members) {
-		found = append(found, checkMembers(at.Child("members"), now.Members)...)
-	}
-	is, was := tolerations(now), tolerations(before)
+	found := checkMembers(at.Child("members"), normal.Members, subjects(old))
+	is, was := tolerations(normal), tolerations(old)
 	if !slices.EqualFunc(is.Defaults, was.Defaults, normalform.Toleration.Equal) {
 		found = append(found, checkTolerations(at.Child("tolerations", "defaults"), is.Defaults)...)
 	}
@@ -39,10 +41,18 @@ func validate(now, before *normalform.Spec) field.ErrorList {
 	return found
 }
 
-func sameSubjects(now, before []*normalform.Member) bool {
-	return slices.EqualFunc(now, before, func(a, b *normalform.Member) bool {
-		return a == nil && b == nil || a != nil && b != nil && a.Subject == b.Subject
-	})
+// subjects counts the members, with the owner, who is there once at least.
+func subjects(spec *normalform.Spec) map[normalform.Subject]int {
+	found := make(map[normalform.Subject]int, len(spec.Members)+1)
+	for _, member := range spec.Members {
+		if member != nil {
+			found[member.Subject]++
+		}
+	}
+	if spec.Owner != nil && found[*spec.Owner] == 0 {
+		found[*spec.Owner] = 1
+	}
+	return found
 }
 
 func tolerations(spec *normalform.Spec) normalform.Tolerations {
@@ -52,11 +62,12 @@ func tolerations(spec *normalform.Spec) normalform.Tolerations {
 	return *spec.Tolerations
 }
 
-// checkMembers finds ServiceAccounts that cannot exist, and members that are there twice, where a ServiceAccount is the same under its own name and under that of
-// the user which it authenticates as.
-func checkMembers(at *field.Path, members []*normalform.Member) field.ErrorList {
+// checkMembers finds ServiceAccounts that cannot exist, and members that are there twice, where a ServiceAccount is the same
+// under its own name and under that of the user which it authenticates as. Nothing is said about the old members alone, which
+// are counted down.
+func checkMembers(at *field.Path, members []*normalform.Member, old map[normalform.Subject]int) field.ErrorList {
 	var found field.ErrorList
-	seen := make(map[normalform.Subject]struct{}, len(members))
+	seen := make(map[normalform.Subject]bool, len(members)) // with whether one of them is new
 	for i, member := range members {
 		if len(found) >= maxFindings {
 			break
@@ -64,19 +75,33 @@ func checkMembers(at *field.Path, members []*normalform.Member) field.ErrorList 
 		if member == nil {
 			continue
 		}
+		isNew := old[member.Subject] == 0
+		if !isNew {
+			old[member.Subject]--
+		}
 		subject, ok := identity(member.Subject)
+		if isNew {
+			found = append(found, checkSubject(at.Index(i), member.Subject, ok)...)
+		}
 		if !ok {
-			name := excerpt.Quoted(member.Name)
-			found = append(found, field.Invalid(at.Index(i).Child("name"), name, fmt.Sprintf("unsupported service account user name: %q", name)))
 			continue
 		}
-		found = append(found, checkAccount(at.Index(i), member.Subject)...)
-		if _, twice := seen[subject]; twice {
+		seenNew, twice := seen[subject]
+		if twice && (isNew || seenNew) {
 			found = append(found, field.Duplicate(at.Index(i), excerpt.Quoted(describe(member.Subject))))
 		}
-		seen[subject] = struct{}{}
+		seen[subject] = isNew || seenNew
 	}
 	return found
+}
+
+// checkSubject finds what is wrong with a subject by itself. It is not ok if it has no identity.
+func checkSubject(at *field.Path, s normalform.Subject, ok bool) field.ErrorList {
+	if !ok {
+		name := excerpt.Quoted(s.Name)
+		return field.ErrorList{field.Invalid(at.Child("name"), name, fmt.Sprintf("unsupported service account user name: %q", name))}
+	}
+	return checkAccount(at, s)
 }
 
 // checkAccount finds ServiceAccounts that cannot exist. The schema does so for the owner alone, where it costs less.

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+// The annotations by which containerd and others name what an archive holds.
+const (
+	annotationName = "io.containerd.image.name"
+	annotationTag  = "org.opencontainers.image.ref.name"
+)
+
+// writeArchive writes an image as the archive of an OCI layout under a name.
+func writeArchive(file string, image v1.Image, reference string) error {
+	dir, err := os.MkdirTemp(filepath.Dir(file), ".layout-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	written, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return fmt.Errorf("write layout: %w", err)
+	}
+	names := map[string]string{annotationName: reference, annotationTag: reference}
+	if err := written.AppendImage(image, layout.WithAnnotations(names)); err != nil {
+		return fmt.Errorf("write layout: %w", err)
+	}
+	partial := file + ".new"
+	if err := pack(partial, dir); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return os.Rename(partial, file)
+}
+
+// pack writes a folder as an archive that is the same whenever the folder is.
+func pack(file, dir string) (err error) {
+	to, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	archive := tar.NewWriter(to)
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		return add(archive, path, filepath.ToSlash(name))
+	})
+	return errors.Join(err, archive.Close())
+}
+
+func add(archive *tar.Writer, path, name string) error {
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }()
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: info.Size(), Typeflag: tar.TypeReg, Format: tar.FormatPAX}); err != nil {
+		return err
+	}
+	_, err = io.Copy(archive, from)
+	return err
+}

@@ -1,0 +1,192 @@
+// Command images builds an image of every binary of cmd/, without a container engine and without a base image: each holds one
+// static binary, runs as a user that is nobody, and has no shell. It writes, per binary, an archive of an OCI layout
+// (<binary>.tar) and a bill of materials (<binary>.spdx.json), and prints sizes and digests. The same commit gives the same
+// digests.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/google/ko/pkg/build"
+)
+
+const (
+	module = "github.com/espalier-dev/espalier"
+	// user is the one that distributions without a shell have for processes that need no rights.
+	user = "65532:65532"
+	// maxSize is how large an image may be, unpacked, in bytes.
+	maxSize = 60_000_000
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// settings are what the flags say.
+type settings struct {
+	root, out, version, repository, arch string
+	binaries                             []string
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	s := settings{}
+	flags := flag.NewFlagSet("images", flag.ContinueOnError)
+	flags.StringVar(&s.root, "root", ".", "the folder of the repository")
+	flags.StringVar(&s.out, "out", ".local/images", "where archives and bills of materials go")
+	flags.StringVar(&s.version, "version", "v0.0.0-dev", "what the binaries say is their version; the tag of the images")
+	flags.StringVar(&s.repository, "repository", "espalier.local", "what the names of the images start with")
+	flags.StringVar(&s.arch, "arch", runtime.GOARCH, "the architecture to build for")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	s.binaries = flags.Args()
+	if len(s.binaries) == 0 {
+		found, err := filepath.Glob(filepath.Join(s.root, "cmd", "*"))
+		if err != nil || len(found) == 0 {
+			return errors.Join(fmt.Errorf("no binaries in %s", filepath.Join(s.root, "cmd")), err)
+		}
+		for _, each := range found {
+			s.binaries = append(s.binaries, filepath.Base(each))
+		}
+	}
+	if err := os.MkdirAll(s.out, 0o755); err != nil {
+		return err
+	}
+	builder, err := newBuilder(ctx, s)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%-28s %10s  %s\n", "image", "MB", "digest")
+	for _, binary := range s.binaries {
+		if err := image(ctx, builder, s, binary, out); err != nil {
+			return fmt.Errorf("image of %s: %w", binary, err)
+		}
+	}
+	return nil
+}
+
+// newBuilder returns what builds a binary and puts it on top of nothing.
+func newBuilder(ctx context.Context, s settings) (build.Interface, error) {
+	base, err := nothing(s.arch)
+	if err != nil {
+		return nil, err
+	}
+	builder, err := build.NewGo(ctx, s.root,
+		build.WithBaseImages(func(context.Context, string) (name.Reference, build.Result, error) {
+			reference, err := name.ParseReference("espalier.local/nothing:none")
+			return reference, base, err
+		}),
+		build.WithPlatforms("linux/"+s.arch),
+		build.WithTrimpath(true),
+		build.WithDefaultEnv([]string{"CGO_ENABLED=0"}),
+		build.WithDefaultFlags([]string{"-buildvcs=false"}),
+		build.WithLdflags([]string{"-s", "-w", "-X", module + "/internal/process.Version=" + s.version}),
+		build.WithCreationTime(v1.Time{Time: time.Unix(0, 0).UTC()}),
+		build.WithUser(user),
+		build.WithJobs(1),
+		build.WithSPDX(builderVersion()),
+		build.WithSBOMDir(s.out),
+		build.WithLabel("org.opencontainers.image.source", "https://"+module),
+		build.WithLabel("org.opencontainers.image.version", s.version),
+		build.WithLabel("org.opencontainers.image.licenses", "Apache-2.0"),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("prepare build: %w", err)
+	}
+	return builder, nil
+}
+
+// builderVersion is what the bills of materials say they were made with.
+func builderVersion() string {
+	info, _ := debug.ReadBuildInfo()
+	if info != nil {
+		for _, each := range info.Deps {
+			if each.Path == "github.com/google/ko" {
+				return each.Version
+			}
+		}
+	}
+	return "of unknown version"
+}
+
+// nothing is an image without files.
+func nothing(arch string) (v1.Image, error) {
+	image, err := mutate.ConfigFile(mutate.MediaType(empty.Image, types.OCIManifestSchema1), &v1.ConfigFile{OS: "linux", Architecture: arch, RootFS: v1.RootFS{Type: "layers"}})
+	if err != nil {
+		return nil, fmt.Errorf("make an image without files: %w", err)
+	}
+	return mutate.ConfigMediaType(image, types.OCIConfigJSON), nil
+}
+
+// image builds one image, writes it, and prints what it is.
+func image(ctx context.Context, builder build.Interface, s settings, binary string, out io.Writer) error {
+	built, err := builder.Build(ctx, build.StrictScheme+module+"/cmd/"+binary)
+	if err != nil {
+		return err
+	}
+	made, ok := built.(v1.Image)
+	if !ok {
+		return fmt.Errorf("got %T, not an image", built)
+	}
+	if err := os.Rename(filepath.Join(s.out, binary+"-linux-"+s.arch+".spdx.json"), filepath.Join(s.out, binary+".spdx.json")); err != nil {
+		return fmt.Errorf("name the bill of materials: %w", err)
+	}
+	size, err := unpacked(made)
+	if err != nil {
+		return err
+	}
+	if size > maxSize {
+		return fmt.Errorf("%d bytes unpacked, more than %d", size, maxSize)
+	}
+	digest, err := made.Digest()
+	if err != nil {
+		return err
+	}
+	if err := writeArchive(filepath.Join(s.out, binary+".tar"), made, s.repository+"/"+binary+":"+s.version); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%-28s %10.1f  %s\n", binary, float64(size)/1e6, digest)
+	return err
+}
+
+// unpacked is the size of all files of an image.
+func unpacked(image v1.Image) (int64, error) {
+	layers, err := image.Layers()
+	if err != nil {
+		return 0, err
+	}
+	var size int64
+	for _, layer := range layers {
+		content, err := layer.Uncompressed()
+		if err != nil {
+			return 0, err
+		}
+		n, err := io.Copy(io.Discard, content)
+		if err := errors.Join(err, content.Close()); err != nil {
+			return 0, err
+		}
+		size += n
+	}
+	return size, nil
+}

@@ -1,0 +1,54 @@
+package process
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// A group that another server serves is no concern of the kubeconfig while that server is down.
+func TestWhatIsToldOfAGroupThatAnotherServerServes(t *testing.T) {
+	const remedy = "kubectl apply -f deploy/trees/crds"
+	bonsai := schema.GroupVersionKind{Group: "trees.example.com", Version: "v1", Kind: "Bonsai"}
+	for name, tc := range map[string]struct {
+		answer      func(http.ResponseWriter)
+		requirement Requirement
+		want        string
+	}{
+		"its server is down": {
+			answer:      func(w http.ResponseWriter) { http.Error(w, "service unavailable", http.StatusServiceUnavailable) },
+			requirement: Requirement{Kind: bonsai, Remedy: remedy},
+			want: `kind Bonsai (trees.example.com/v1) cannot be discovered: the server of APIService v1.trees.example.com does not answer ` +
+				`(the server is currently unable to handle the request): bring it back ("kubectl get apiservice v1.trees.example.com" says what is wrong)`,
+		},
+		"nobody serves it": {
+			answer:      func(w http.ResponseWriter) { http.Error(w, "404 page not found", http.StatusNotFound) },
+			requirement: Requirement{Kind: bonsai, Remedy: remedy},
+			want:        `kind Bonsai (trees.example.com/v1) is not served: run "kubectl apply -f deploy/trees/crds"`,
+		},
+		"nobody serves it, and the remedy is not for everybody": {
+			answer:      func(w http.ResponseWriter) { http.Error(w, "404 page not found", http.StatusNotFound) },
+			requirement: Requirement{Kind: bonsai, Remedy: remedy, Unless: "a forester serves it: call him"},
+			want:        `kind Bonsai (trees.example.com/v1) is not served: run "kubectl apply -f deploy/trees/crds", unless a forester serves it: call him`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/api/v1" {
+					w.Header().Set("Content-Type", "application/json")
+					_, _ = w.Write([]byte(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[]}`))
+					return
+				}
+				tc.answer(w)
+			}))
+			t.Cleanup(server.Close)
+			err := checkAccess(t.Context(), side{name: "garden", field: "gardenClientConnection"}, "gardener", &rest.Config{Host: server.URL}, server.Client(), []Requirement{tc.requirement}, nil)
+			g.Expect(err).To(MatchError("garden cluster at " + server.URL + ": " + tc.want))
+		})
+	}
+}

@@ -1,0 +1,175 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/projecttest"
+)
+
+func TestAttackTakenFinalizerComesBack(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready()
+	s.atRest()
+	s.edit(p, func(p *corev1beta1.Project) { p.Finalizers = nil })
+	s.Eventually(func() []string { return s.Get(p).Finalizers }).WithTimeout(patience).Should(Equal([]string{"gardener"}))
+	s.Expect(s.Get(p).Generation).To(Equal(p.Generation))
+}
+
+// keptWithRoles returns a Project with all sorts of roles and a namespace that outlives it.
+func (s *scene) keptWithRoles(namespace string) *corev1beta1.Project {
+	s.T.Helper()
+	return s.adopted(namespace, owner("o"), member("a", "admin", "uam", "viewer", "extension:foo"))
+}
+
+func (s *scene) deleteWith(p *corev1beta1.Project, policy metav1.DeletionPropagation) {
+	s.T.Helper()
+	s.edit(p, func(p *corev1beta1.Project) {
+		p.Annotations = map[string]string{"confirmation.gardener.cloud/deletion": "true"}
+	})
+	s.Expect(s.Admin.Delete(s.Ctx, p, client.PropagationPolicy(policy))).To(Succeed())
+}
+
+func TestAttackOrphaningDeletionLeavesNoRights(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.keptWithRoles("garden-orphans")
+	s.Expect(s.grants(p)).To(HaveLen(13))
+	s.deleteWith(p, metav1.DeletePropagationOrphan)
+	s.eventuallyGone(p.DeepCopy())
+	s.Expect(s.grantsIn(p)).To(BeEmpty())
+	s.namespace("garden-orphans")
+}
+
+// The garbage collector may be done before the controller looks.
+func TestAttackRolesThatWereOrphanedBeforeGoToo(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.keptWithRoles("garden-orphaned")
+	s.Stop()
+	s.deleteWith(p, metav1.DeletePropagationOrphan)
+	s.Eventually(func() []string { return s.Get(p).Finalizers }).WithTimeout(patience).Should(Equal([]string{"gardener"}))
+	s.Start()
+	s.eventuallyGone(p.DeepCopy())
+	s.Expect(s.grantsIn(p)).To(BeEmpty())
+	s.namespace("garden-orphaned")
+}
+
+func TestOrphaningDeletionOfASecondProjectTakesNothingFromTheFirst(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	first := s.ready(owner("one"))
+	second := s.create(owner("two"), in(*first.Spec.Namespace))
+	s.eventually(second, "Failed")
+	s.deleteWith(second, metav1.DeletePropagationOrphan)
+	s.eventuallyGone(second)
+	s.Expect(s.grants(first)).To(Equal(standard(first, "one", "", "", "", "one")))
+}
+
+func TestRightsAreTakenWhileTheNamespaceFails(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready(owner("o"), member("a", "admin", "extension:foo"), member("mallory", "admin", "extension:bar"))
+	s.patch(s.namespace(*p.Spec.Namespace), `{"metadata":{"labels":{"gardener.cloud/role":null}}}`)
+	s.edit(p, func(p *corev1beta1.Project) { p.Spec.Members = p.Spec.Members[:1] }, member("late", "admin"))
+	s.eventually(p, "Failed")
+	foo := "gardener.cloud:extension:project:" + p.Name + ":foo"
+	s.eventuallyGrants(p, sorted(append(standard(p, "o", "", "a", "", "o"), "ClusterRole "+foo, "RoleBinding "+foo+" -> ClusterRole "+foo+": a")))
+	s.patch(s.namespace(*p.Spec.Namespace), `{"metadata":{"labels":{"gardener.cloud/role":"project"}}}`)
+	s.eventuallyGrants(p, sorted(append(standard(p, "o", "", "a,late", "", "o"), "ClusterRole "+foo, "RoleBinding "+foo+" -> ClusterRole "+foo+": a")))
+}
+
+func (s *scene) stray(p *corev1beta1.Project, finalizers ...string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: *p.Spec.Namespace, Name: "gardener.cloud:extension:project:" + p.Name + ":revoked", Finalizers: finalizers,
+			Labels: map[string]string{"gardener.cloud/role": "extension-project-role", "project.gardener.cloud/name": p.Name},
+		},
+		RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "view"},
+		Subjects: []rbacv1.Subject{user("mallory")},
+	}
+}
+
+// What a cache did not know yet when the role was revoked.
+func TestExtensionRoleThatNobodyHasGoesWhenItAppears(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready(member("e", "extension:foo"))
+	want := s.grants(p)
+	s.atRest()
+	s.Expect(s.Admin.Create(s.Ctx, s.stray(p))).To(Succeed())
+	s.eventuallyGrants(p, want)
+	other := s.ready()
+	s.atRest()
+	elsewhere := s.stray(p)
+	elsewhere.Namespace = *other.Spec.Namespace
+	s.Requests.Reset()
+	s.Expect(s.Admin.Create(s.Ctx, elsewhere)).To(Succeed())
+	s.Consistently(func() []string { return s.Requests.Seen() }).WithTimeout(300 * time.Millisecond).Should(BeEmpty())
+}
+
+func TestAttackFinalizersDoNotKeepBindingsInForce(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready(member("a", "admin"))
+	member := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "gardener.cloud:system:project-member"}}
+	s.Stop()
+	s.Expect(s.Admin.Delete(s.Ctx, member)).To(Succeed())
+	forged := s.stray(p, "example.com/hold")
+	forged.Name, forged.Labels = member.Name, nil
+	for _, each := range []client.Object{forged, s.stray(p, "example.com/hold")} {
+		s.Expect(s.Admin.Create(s.Ctx, each)).To(Succeed())
+	}
+	s.Start()
+	revoked := "gardener.cloud:extension:project:" + p.Name + ":revoked"
+	s.Eventually(func() []string { return s.grants(p) }).WithTimeout(patience).Should(ContainElements(
+		"RoleBinding gardener.cloud:system:project-member -> ClusterRole view: ", "RoleBinding "+revoked+" -> ClusterRole view: "))
+	s.eventually(p, "Failed")
+	s.eventuallyTold(p, ContainSubstring(`held by finalizers ["example.com/hold"]`))
+	for _, each := range []string{member.Name, revoked} {
+		s.patch(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: each}}, `{"metadata":{"finalizers":null}}`)
+	}
+	s.eventually(p, "Ready")
+	s.Expect(s.grants(p)).To(Equal(standard(p, "", "", "a", "", "")))
+}
+
+func TestQuarrelsAboutABindingAreSlowedDown(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready(member("a", "admin"))
+	want := s.grants(p)
+	key := client.ObjectKey{Namespace: *p.Spec.Namespace, Name: "gardener.cloud:system:project-viewer"}
+	tamper := func() {
+		s.patch(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}},
+			`{"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"mallory"}]}`)
+	}
+	for range 3 {
+		tamper()
+		s.eventuallyGrants(p, want)
+	}
+	s.eventuallyTold(p, `Warning RoleRepairsDelayed: Somebody keeps changing what the controller restores (RoleBinding "`+key.String()+`"); it is left alone for 10s`)
+	tamper()
+	s.Requests.Reset()
+	s.Consistently(func() []string { return s.writes() }).WithTimeout(time.Second).Should(BeEmpty())
+	s.again(p) // a change of the Project waits for nobody
+	s.Expect(s.grants(p)).To(Equal(want))
+}
+
+func TestAttackKubeSystemStaysTheSystems(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	s.withoutValidation()
+	p := s.Project(s.name(), owner("mallory"), in("kube-system"))
+	s.patch(namespaceNamed("kube-system"), `{"metadata":{"labels":{"gardener.cloud/role":"project","project.gardener.cloud/name":"`+p.Name+`"}}}`)
+	before := s.namespace("kube-system")
+	s.Eventually(func() error { return s.Admin.Create(s.Ctx, p) }).WithTimeout(patience).Should(Succeed())
+	s.eventually(p, "Failed")
+	s.eventuallyTold(p, `Warning NamespaceReconcileFailed: namespace "kube-system" is the system's and cannot belong to a project`)
+	s.Expect(s.grantsIn(p)).NotTo(ContainElement(ContainSubstring("gardener.cloud:")))
+	s.delete(p)
+	s.eventuallyGone(p.DeepCopy())
+	s.Expect(s.namespace("kube-system").ResourceVersion).To(Equal(before.ResourceVersion))
+
+	absent := s.create(in("kube-mine"))
+	s.eventually(absent, "Failed")
+	s.eventuallyTold(absent, `Warning NamespaceReconcileFailed: namespace "kube-mine" cannot belong to a project: .spec.namespace must start with garden-`)
+	s.patch(namespaceNamed("kube-system"), `{"metadata":{"labels":{"gardener.cloud/role":null,"project.gardener.cloud/name":null}}}`)
+}

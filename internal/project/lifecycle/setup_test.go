@@ -1,0 +1,137 @@
+package lifecycle
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/index"
+	"github.com/espalier-dev/espalier/internal/project/roles"
+)
+
+func housed(change ...func(*corev1beta1.Project)) *corev1beta1.Project {
+	p := alpha()
+	p.Spec.Namespace = ptr.To("garden-alpha")
+	for _, each := range change {
+		each(p)
+	}
+	return p
+}
+
+func leaving(p *corev1beta1.Project) {
+	p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.Unix(1, 0)), []string{"gardener"}
+}
+
+// projects is a cache of Projects.
+func projects(t *testing.T, all ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	NewWithT(t).Expect(corev1beta1.AddToScheme(scheme)).To(Succeed())
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...)
+	NewWithT(t).Expect(index.Add(t.Context(), indexer{builder})).To(Succeed())
+	return builder.Build()
+}
+
+type indexer struct{ builder *fake.ClientBuilder }
+
+func (i indexer) IndexField(_ context.Context, o client.Object, field string, keys client.IndexerFunc) error {
+	i.builder.WithIndex(o, field, keys)
+	return nil
+}
+
+// asCached is a RoleBinding as a cache has it.
+func asCached(t *testing.T, version string, change ...func(*rbacv1.RoleBinding)) *rbacv1.RoleBinding {
+	t.Helper()
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "garden-alpha", Name: "b", ResourceVersion: version, CreationTimestamp: metav1.Unix(1, 0),
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Project", Name: "alpha", UID: "1", Controller: ptr.To(true)}},
+	}}
+	for _, each := range change {
+		each(binding)
+	}
+	trimmed, err := roles.Trim(binding)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	cached, ok := trimmed.(*rbacv1.RoleBinding)
+	NewWithT(t).Expect(ok).To(BeTrue())
+	return cached
+}
+
+func granting(b *rbacv1.RoleBinding) { b.Subjects = []rbacv1.Subject{{Kind: "User", Name: "mallory"}} }
+
+func labelledRole(b *rbacv1.RoleBinding) {
+	b.Labels = map[string]string{"gardener.cloud/role": "extension-project-role", "project.gardener.cloud/name": "alpha"}
+}
+
+func elsewhere(b *rbacv1.RoleBinding) { b.Namespace = "garden-beta" }
+
+func TestDrift(t *testing.T) {
+	type handlers = func(r *Reconciler, q queue)
+	update := func(before, after *rbacv1.RoleBinding) handlers {
+		return func(r *Reconciler, q queue) {
+			drift[*rbacv1.RoleBinding](r).Update(t.Context(), event.TypedUpdateEvent[*rbacv1.RoleBinding]{ObjectOld: before, ObjectNew: after}, q)
+		}
+	}
+	create := func(o *rbacv1.RoleBinding, initial bool) handlers {
+		return func(r *Reconciler, q queue) {
+			drift[*rbacv1.RoleBinding](r).Create(t.Context(), event.TypedCreateEvent[*rbacv1.RoleBinding]{Object: o, IsInInitialList: initial}, q)
+		}
+	}
+	for name, tc := range map[string]struct {
+		project *corev1beta1.Project
+		happens handlers
+		want    int
+	}{
+		"a resync counts":                                       {happens: update(asCached(t, "1"), asCached(t, "1")), want: 1},
+		"somebody was given the role":                           {happens: update(asCached(t, "1"), asCached(t, "2", granting)), want: 1},
+		"labels do not count":                                   {happens: update(asCached(t, "1"), asCached(t, "2", labelledRole))},
+		"nothing is restored for a Project that goes":           {project: housed(leaving), happens: update(asCached(t, "1"), asCached(t, "2", granting))},
+		"an extension role that nobody has appears":             {happens: create(asCached(t, "1", labelledRole), false), want: 1},
+		"it was there when the process started":                 {happens: create(asCached(t, "1", labelledRole), true)},
+		"it is in another namespace, where nobody removes it":   {happens: create(asCached(t, "1", labelledRole, elsewhere), false)},
+		"a standard role appears, because we have created it":   {happens: create(asCached(t, "1"), false)},
+		"an extension role appears, because we have created it": {happens: create(asCached(t, "1", labelledRole, func(b *rbacv1.RoleBinding) { b.Name = "wanted" }), false)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := tc.project
+			if p == nil {
+				p = housed()
+			}
+			r := &Reconciler{Client: projects(t, p), Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0)), settled: newSettled(), damper: newDamper()}
+			r.settled.want("alpha", []client.Object{asCached(t, "1", labelledRole, func(b *rbacv1.RoleBinding) { b.Name = "wanted" })})
+			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+			defer q.ShutDown()
+			tc.happens(r, q)
+			NewWithT(t).Expect(q.Len()).To(Equal(tc.want))
+		})
+	}
+}
+
+// The one that gets the namespace may stay, while the other waits for the last Shoot.
+func TestDeletedShootWakesEveryProjectThatGoes(t *testing.T) {
+	g := NewWithT(t)
+	squatter := housed()
+	squatter.Name, squatter.UID = "aaa", "2"
+	s := &shootDeletions{cached: projects(t, squatter, housed(leaving))}
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer q.ShutDown()
+	g.Expect(s.start(t.Context(), q)).To(Succeed())
+	s.deleted("garden-beta")
+	g.Expect(q.Len()).To(BeZero())
+	s.deleted("garden-alpha")
+	g.Expect(q.Len()).To(Equal(1))
+	woken, _ := q.Get()
+	g.Expect(woken).To(Equal(request("alpha")))
+}

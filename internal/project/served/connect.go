@@ -1,0 +1,88 @@
+package served
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+)
+
+func apiServices() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+}
+
+func customResourceDefinitions() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+}
+
+func (t *Tracker) connect() (err error) {
+	cfg, httpClient := t.options.Clusters.Source.GetConfig(), t.options.Clusters.Source.GetHTTPClient()
+	if t.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(cfg, httpClient); err != nil {
+		return fmt.Errorf("create discovery client: %w", err)
+	}
+	if t.dynamic, err = dynamic.NewForConfigAndClient(cfg, httpClient); err != nil {
+		return fmt.Errorf("create client for APIServices: %w", err)
+	}
+	if t.metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(cfg), httpClient); err != nil {
+		return fmt.Errorf("create client for metadata: %w", err)
+	}
+	codecs := serializer.NewCodecFactory(t.options.Clusters.Source.GetScheme())
+	t.typed, err = apiutil.RESTClientForGVK(corev1beta1.SchemeGroupVersion.WithKind(string(Shoot)), true, false, cfg, codecs, httpClient)
+	if err != nil {
+		return fmt.Errorf("create client for Shoots: %w", err)
+	}
+	return nil
+}
+
+// reader returns what reads a kind in a namespace, or in all of them.
+func (t *Tracker) reader(kind Kind, namespace string) reader {
+	switch kind {
+	case Shoot:
+		return t.typedReader(kind, namespace, &corev1beta1.Shoot{}, &corev1beta1.ShootList{})
+	case SecretBinding:
+		return t.typedReader(kind, namespace, &corev1beta1.SecretBinding{}, &corev1beta1.SecretBindingList{})
+	default:
+		read := t.metadataReader(kind.Resource(), namespace)
+		if kind == Secret {
+			read.matters = matters
+		}
+		return read
+	}
+}
+
+func (t *Tracker) metadataReader(resource schema.GroupVersionResource, namespace string) reader {
+	client := t.metadata.Resource(resource).Namespace(namespace)
+	return reader{
+		resource: resource.Resource, example: &metav1.PartialObjectMetadata{},
+		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, options)
+		},
+		watch: client.Watch,
+	}
+}
+
+// typedReader reads objects of which more than metadata is needed.
+func (t *Tracker) typedReader(kind Kind, namespace string, example, empty runtime.Object) reader {
+	resource, parameters := kind.Resource().Resource, runtime.NewParameterCodec(t.options.Clusters.Source.GetScheme())
+	return reader{
+		resource: resource, example: example,
+		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list := empty.DeepCopyObject()
+			return list, t.typed.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&options, parameters).Do(ctx).Into(list)
+		},
+		watch: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+			options.Watch = true
+			return t.typed.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&options, parameters).Watch(ctx)
+		},
+	}
+}

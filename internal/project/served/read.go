@@ -1,0 +1,85 @@
+package served
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+)
+
+// pageSize is how many objects are listed at once where the API server does not stream listings.
+const pageSize = 500
+
+// reader lists and watches one resource.
+type reader struct {
+	// resource is the plural name.
+	resource string
+	// example is of the type of the objects.
+	example runtime.Object
+	list    func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch   func(context.Context, metav1.ListOptions) (apiwatch.Interface, error)
+	// matters tells whether anybody will ask for an object; nil stands for all of them.
+	matters func(metav1.Object) bool
+}
+
+// all reads page by page what the API server has now, and keeps of each page only what matters, trimmed.
+func (r reader) all(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	options.Limit, options.ResourceVersion, options.ResourceVersionMatch = pageSize, "", ""
+	var kept []runtime.Object
+	for {
+		page, err := r.list(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		if kept, err = r.keep(kept, page); err != nil {
+			return nil, err
+		}
+		about, err := meta.ListAccessor(page)
+		if err != nil {
+			return nil, fmt.Errorf("read list: %w", err)
+		}
+		if options.Continue = about.GetContinue(); options.Continue == "" {
+			return page, meta.SetList(page, kept)
+		}
+	}
+}
+
+func (r reader) keep(kept []runtime.Object, page runtime.Object) ([]runtime.Object, error) {
+	err := meta.EachListItem(page, func(object runtime.Object) error {
+		if r.wants(object) {
+			kept = append(kept, trim(object))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read list: %w", err)
+	}
+	return kept, nil
+}
+
+// sift lets through what matters, trimmed. What no longer does is gone for who looks at it here.
+func (r reader) sift(in apiwatch.Event) (out apiwatch.Event, through bool) {
+	switch in.Type {
+	case apiwatch.Error, apiwatch.Bookmark:
+		return in, true
+	case apiwatch.Added:
+		through = r.wants(in.Object)
+	case apiwatch.Modified:
+		through = true
+		if !r.wants(in.Object) {
+			in.Type = apiwatch.Deleted
+		}
+	case apiwatch.Deleted:
+		through = true
+	}
+	in.Object = trim(in.Object)
+	return in, through
+}
+
+func (r reader) wants(object runtime.Object) bool {
+	found, ok := object.(metav1.Object)
+	return r.matters == nil || !ok || r.matters(found)
+}

@@ -1,0 +1,161 @@
+package served
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+)
+
+func plain() *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "o", UID: "u", ResourceVersion: "7", Generation: 3}}
+}
+
+func ofShoot() *metav1.PartialObjectMetadata {
+	object := plain()
+	object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Shoot"}}
+	return object
+}
+
+func labelled(object *metav1.PartialObjectMetadata, label, value string) *metav1.PartialObjectMetadata {
+	metav1.SetMetaDataLabel(&object.ObjectMeta, label, value)
+	return object
+}
+
+func TestTrim(t *testing.T) {
+	for name, tc := range map[string]struct{ object, want runtime.Object }{
+		"a Shoot": {
+			object: &corev1beta1.Shoot{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", UID: "u", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"}, Finalizers: []string{"f"}},
+				Spec:       corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")},
+			},
+			want: &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", UID: "u"}, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")}},
+		},
+		"a SecretBinding": {
+			object: &corev1beta1.SecretBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b", Labels: map[string]string{"a": "b"}},
+				SecretRef:  corev1.SecretReference{Namespace: "other", Name: "c"}, Quotas: []corev1.ObjectReference{{Kind: "Quota", Namespace: "third", Name: "q"}},
+			},
+			want: &corev1beta1.SecretBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"},
+				SecretRef:  corev1.SecretReference{Namespace: "other", Name: "c"}, Quotas: []corev1.ObjectReference{{Namespace: "third", Name: "q"}},
+			},
+		},
+		"a SecretBinding of its own namespace": {
+			object: &corev1beta1.SecretBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"}, SecretRef: corev1.SecretReference{Name: "c"}, Quotas: []corev1.ObjectReference{{Name: "q"}}},
+			want: &corev1beta1.SecretBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"},
+				SecretRef:  corev1.SecretReference{Namespace: "ns", Name: "c"}, Quotas: []corev1.ObjectReference{{Namespace: "ns", Name: "q"}},
+			},
+		},
+		"metadata":                      {object: labelled(plain(), "a", "b"), want: plain()},
+		"metadata that refers":          {object: labelled(labelled(plain(), "reference.gardener.cloud/secretbinding", "true"), "a", "b"), want: labelled(plain(), "reference.gardener.cloud/secretbinding", "true")},
+		"metadata with a role":          {object: labelled(ofShoot(), "gardener.cloud/role", "kubeconfig"), want: labelled(ofShoot(), "gardener.cloud/role", "kubeconfig")},
+		"what is nothing of these":      {object: &metav1.Status{Message: "m"}, want: &metav1.Status{Message: "m"}},
+		"a Shoot that is bound by none": {object: &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, want: &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Name: "s"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			trimmed := trim(tc.object)
+			g.Expect(trimmed).To(BeComparableTo(tc.want))
+			g.Expect(trim(trimmed)).To(BeComparableTo(tc.want))
+		})
+	}
+}
+
+func TestABindingOfItsOwnNamespaceIsFoundByIt(t *testing.T) {
+	g := NewWithT(t)
+	binding := trim(&corev1beta1.SecretBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"}, SecretRef: corev1.SecretReference{Name: "c"}, Quotas: []corev1.ObjectReference{{Name: "q"}}})
+	keys := map[string][]string{}
+	for name, index := range SecretBinding.indexers() {
+		found, err := index(binding)
+		g.Expect(err).NotTo(HaveOccurred())
+		keys[name] = found
+	}
+	g.Expect(keys).To(Equal(map[string][]string{"secret-namespace": {"ns"}, "quota-namespace/quota": {"ns/q"}}))
+}
+
+// Only of Secrets some are left out: a BackupEntry is a Shoot's, and outlives it.
+func TestOnlySecretsAreLeftOut(t *testing.T) {
+	tracker := newTracker(t)
+	for name, tc := range map[string]struct {
+		object *metav1.PartialObjectMetadata
+		secret bool
+	}{
+		"a plain one":                      {plain(), true},
+		"a Shoot's":                        {ofShoot(), false},
+		"a kubeconfig":                     {labelled(plain(), "gardener.cloud/role", "kubeconfig"), false},
+		"an SSH key":                       {labelled(plain(), "gardener.cloud/role", "ssh-keypair"), false},
+		"a password for monitoring":        {labelled(plain(), "gardener.cloud/role", "monitoring"), false},
+		"one with another role":            {labelled(plain(), "gardener.cloud/role", "project"), true},
+		"a Shoot's that is referred to":    {labelled(ofShoot(), "reference.gardener.cloud/secretbinding", ""), true},
+		"a kubeconfig that is referred to": {labelled(labelled(plain(), "gardener.cloud/role", "kubeconfig"), "reference.gardener.cloud/secretbinding", "true"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			kept := map[Kind]bool{}
+			for _, kind := range []Kind{Plant, BackupEntry, Quota, Secret} {
+				list, err := tracker.reader(kind, "ns").keep(nil, &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{*tc.object}})
+				g.Expect(err).NotTo(HaveOccurred())
+				kept[kind] = len(list) == 1
+			}
+			g.Expect(kept).To(Equal(map[Kind]bool{Plant: true, BackupEntry: true, Quota: true, Secret: tc.secret}))
+		})
+	}
+}
+
+func TestSift(t *testing.T) {
+	secrets, all := reader{matters: matters}, reader{}
+	full, trimmed := labelled(plain(), "a", "b"), plain()
+	bookmark := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9", Annotations: map[string]string{"k8s.io/initial-events-end": "true"}}}
+	for name, tc := range map[string]struct {
+		by   reader
+		in   apiwatch.Event
+		want *apiwatch.Event // nil: held back
+	}{
+		"added":                             {secrets, apiwatch.Event{Type: "ADDED", Object: full}, &apiwatch.Event{Type: "ADDED", Object: trimmed}},
+		"modified":                          {secrets, apiwatch.Event{Type: "MODIFIED", Object: full}, &apiwatch.Event{Type: "MODIFIED", Object: trimmed}},
+		"deleted":                           {secrets, apiwatch.Event{Type: "DELETED", Object: full}, &apiwatch.Event{Type: "DELETED", Object: trimmed}},
+		"added, does not matter":            {secrets, apiwatch.Event{Type: "ADDED", Object: ofShoot()}, nil},
+		"modified, does not matter now":     {secrets, apiwatch.Event{Type: "MODIFIED", Object: ofShoot()}, &apiwatch.Event{Type: "DELETED", Object: ofShoot()}},
+		"deleted, did not matter":           {secrets, apiwatch.Event{Type: "DELETED", Object: ofShoot()}, &apiwatch.Event{Type: "DELETED", Object: ofShoot()}},
+		"added, of a kind that is not left": {all, apiwatch.Event{Type: "ADDED", Object: ofShoot()}, &apiwatch.Event{Type: "ADDED", Object: ofShoot()}},
+		"a bookmark":                        {secrets, apiwatch.Event{Type: "BOOKMARK", Object: bookmark}, &apiwatch.Event{Type: "BOOKMARK", Object: bookmark.DeepCopy()}},
+		"an error":                          {secrets, apiwatch.Event{Type: "ERROR", Object: &metav1.Status{Message: "m"}}, &apiwatch.Event{Type: "ERROR", Object: &metav1.Status{Message: "m"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			out, through := tc.by.sift(tc.in)
+			if tc.want == nil {
+				g.Expect(through).To(BeFalse())
+				return
+			}
+			g.Expect(through).To(BeTrue())
+			g.Expect(out).To(BeComparableTo(*tc.want))
+		})
+	}
+}
+
+func TestAllReadsPageByPage(t *testing.T) {
+	g := NewWithT(t)
+	var asked []string
+	secrets := reader{matters: matters, list: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		asked = append(asked, fmt.Sprintf("%q %q %q %d", o.Continue, o.ResourceVersion, o.ResourceVersionMatch, o.Limit))
+		if o.Continue == "" {
+			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{Continue: "next", ResourceVersion: "5"}, Items: []metav1.PartialObjectMetadata{*ofShoot(), *plain()}}, nil
+		}
+		return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []metav1.PartialObjectMetadata{*labelled(plain(), "a", "b")}}, nil
+	}}
+	list, err := secrets.all(t.Context(), metav1.ListOptions{ResourceVersion: "0", ResourceVersionMatch: "NotOlderThan"})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(list).To(BeComparableTo(&metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []metav1.PartialObjectMetadata{*plain(), *plain()}}))
+	g.Expect(asked).To(Equal([]string{`"" "" "" 500`, `"next" "" "" 500`}))
+}

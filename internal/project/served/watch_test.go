@@ -1,0 +1,224 @@
+package served
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/espalier-dev/espalier/test/binary"
+)
+
+// far is an API server that serves one resource as it is told.
+type far struct {
+	*WithT
+
+	mu      sync.Mutex // guards what follows
+	refuse  error
+	strange bool // does not stream listings
+	listed  []metav1.PartialObjectMetadata
+	stream  *apiwatch.RaceFreeFakeWatcher
+	asked   []string
+	told    []Finding // what was found each time that it changed
+	events  []string
+	watch   *watch
+}
+
+func named(name string, version int) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "u", ResourceVersion: strconv.Itoa(version)}}
+}
+
+func newFar(t *testing.T, change func(*far)) *far {
+	t.Helper()
+	f := &far{WithT: NewWithT(t)}
+	f.SetDefaultEventuallyTimeout(binary.Patience)
+	if change != nil {
+		change(f)
+	}
+	f.watch = newWatch(reader{resource: "things", example: &metav1.PartialObjectMetadata{}, list: f.list, watch: f.begin}, toolscache.Indexers{ByNamespace: namespaceOf},
+		f.changed, toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { f.happened("added", o) },
+			UpdateFunc: func(_, o any) { f.happened("updated", o) },
+			DeleteFunc: func(o any) { f.happened("deleted", o) },
+		})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.watch.run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return f
+}
+
+func (f *far) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *far) list(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, "list")
+	return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "10"}, Items: f.listed}, f.refuse
+}
+
+func (f *far) begin(_ context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	streams := o.SendInitialEvents != nil && *o.SendInitialEvents
+	f.asked = append(f.asked, fmt.Sprintf("watch %q %t", o.ResourceVersion, streams))
+	if f.refuse != nil {
+		return nil, f.refuse
+	}
+	if f.strange && streams {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
+	}
+	f.stream = apiwatch.NewRaceFreeFake()
+	return f.stream, nil
+}
+
+func (f *far) changed() {
+	finding := f.watch.finding()
+	f.set(func() { f.told = append(f.told, finding) })
+}
+
+func (f *far) happened(what string, object any) {
+	f.set(func() { f.events = append(f.events, what+" "+Deleted(object).GetName()) })
+}
+
+// sends waits for a stream, and sends what there is and that it is all.
+func (f *far) sends(objects ...*metav1.PartialObjectMetadata) {
+	for _, each := range objects {
+		f.stream.Add(each)
+	}
+	end := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "10", Annotations: map[string]string{"k8s.io/initial-events-end": "true"}}}
+	f.stream.Action(apiwatch.Bookmark, end)
+}
+
+// awaits waits until so many requests have been made.
+func (f *far) awaits(want ...string) {
+	f.Eventually(func() []string {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return append([]string(nil), f.asked...)
+	}).Should(Equal(want))
+}
+
+func (f *far) finds(want Finding) { f.Eventually(f.watch.finding).Should(Equal(want)) }
+
+func (f *far) has() []string { return f.watch.objects.ListKeys() }
+
+// After an outage a watch is to be believed only when everything that was missed has come.
+func TestAWatchThatIsBackMustCatchUp(t *testing.T) {
+	f := newFar(t, nil)
+	f.awaits(`watch "" true`)
+	f.Expect(f.watch.finding()).To(Equal(Finding{State: "unknown"}))
+	f.sends(named("a", 1), named("b", 2), named("c", 3))
+	f.finds(Finding{State: "served"})
+
+	f.set(func() {
+		f.refuse = errors.New("refused")
+		f.asked = nil
+		f.stream.Modify(named("b", 11))
+		f.stream.Stop()
+	})
+	f.finds(Finding{"unknown", "cannot follow things: refused"})
+	f.Expect(f.has()).To(ConsistOf("ns/a", "ns/b", "ns/c"))
+
+	f.set(func() { f.refuse = nil; f.asked = nil })
+	f.awaits(`watch "" true`)
+	f.Expect(f.watch.finding()).To(Equal(Finding{"unknown", "cannot follow things: refused"}))
+	other := named("c", 13)
+	other.UID = "another"
+	f.sends(named("b", 12), other, named("d", 14))
+	f.finds(Finding{State: "served"})
+	f.Expect(f.has()).To(ConsistOf("ns/b", "ns/c", "ns/d"))
+	f.set(func() {
+		f.Expect(f.told).To(Equal([]Finding{{State: "served"}, {"unknown", "cannot follow things: refused"}, {State: "served"}}))
+		f.Expect(f.events).To(ConsistOf("added a", "added b", "added c", "updated b", "updated b", "deleted c", "added c", "added d", "deleted a")) // listings have no order
+	})
+}
+
+// A stream that ends goes on where it was, if nothing has failed.
+func TestAStreamThatEndsGoesOn(t *testing.T) {
+	f := newFar(t, nil)
+	f.awaits(`watch "" true`)
+	f.sends(named("a", 1))
+	f.finds(Finding{State: "served"})
+	f.set(func() { f.stream.Modify(named("a", 11)); f.stream.Delete(named("a", 12)); f.stream.Stop() })
+	f.awaits(`watch "" true`, `watch "12" false`)
+	f.Expect(f.has()).To(BeEmpty())
+	f.set(func() { f.Expect(f.told).To(Equal([]Finding{{State: "served"}})) })
+}
+
+// Errors may also come within a stream. Of those that say that a version has expired nobody is told.
+func TestAnErrorInAStreamLosesIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status metav1.Status
+		want   Finding
+	}{
+		"too old":            {apierrors.NewResourceExpired("too old").Status(), Finding{State: "unknown"}},
+		"an internal error":  {apierrors.NewInternalError(errors.New("no")).Status(), Finding{"unknown", "cannot follow things: Internal error occurred: no"}},
+		"too many requests":  {apierrors.NewTooManyRequests("slowly", 0).Status(), Finding{"unknown", "cannot follow things: slowly"}},
+		"whatever it may be": {metav1.Status{Message: "m"}, Finding{"unknown", "cannot follow things: m"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFar(t, nil)
+			f.awaits(`watch "" true`)
+			f.sends(named("a", 1))
+			f.finds(Finding{State: "served"})
+			f.set(func() { f.asked = nil; f.stream.Error(&tc.status) })
+			f.awaits(`watch "" true`)
+			f.Expect(f.watch.finding()).To(Equal(tc.want))
+			f.sends()
+			f.finds(Finding{State: "served"})
+			f.Expect(f.has()).To(BeEmpty())
+		})
+	}
+}
+
+// An API server that does not stream listings is asked for one, and nothing is wrong with that.
+func TestAnAPIServerWithoutStreamsIsListed(t *testing.T) {
+	f := newFar(t, func(f *far) { f.strange = true; f.listed = []metav1.PartialObjectMetadata{*named("a", 1)} })
+	f.awaits(`watch "" true`, "list", `watch "10" false`)
+	f.finds(Finding{State: "served"})
+	f.Expect(f.has()).To(ConsistOf("ns/a"))
+	f.set(func() { f.Expect(f.told).To(Equal([]Finding{{State: "served"}})) })
+}
+
+// Who may list and not watch is never up to date.
+func TestAListingAloneIsNotEnough(t *testing.T) {
+	g := NewWithT(t)
+	w := newWatch(reader{
+		resource: "things",
+		list: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return &metav1.PartialObjectMetadataList{}, nil
+		},
+		watch: func(context.Context, metav1.ListOptions) (apiwatch.Interface, error) {
+			return nil, errors.New("no right")
+		},
+	}, toolscache.Indexers{}, func() {})
+	for range 2 {
+		_, err := w.list(t.Context(), metav1.ListOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(store{w}.Replace(nil, "10")).To(Succeed())
+		g.Expect(w.finding().State).To(BeEquivalentTo("unknown"))
+		_, err = w.begin(t.Context(), metav1.ListOptions{ResourceVersion: "10"})
+		g.Expect(err).To(MatchError("no right"))
+		g.Expect(w.finding()).To(Equal(Finding{"unknown", "cannot follow things: no right"}))
+		_, err = w.begin(t.Context(), metav1.ListOptions{ResourceVersion: "10"})
+		g.Expect(apierrors.IsResourceExpired(err)).To(BeTrue())
+	}
+}

@@ -1,0 +1,49 @@
+package stale
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// drift is how much our time and the API server's may differ. Theirs has whole seconds, and is some requests old.
+const drift = 5 * time.Minute
+
+// checkClock returns an error if our time is wrong, or the API server's. A clock that jumps ahead would have everything
+// deleted at once.
+func (r *Reconciler) checkClock(ctx context.Context) error {
+	if _, tests := r.Clock.(interface{ SetTime(t time.Time) }); tests {
+		return nil // a time that somebody sets is nobody else's
+	}
+	there, err := r.Events.serverTime(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the API server for its time: %w", err)
+	}
+	return compareClocks(r.Clock, there)
+}
+
+func compareClocks(here clock.PassiveClock, there time.Time) error {
+	now := here.Now()
+	if off := now.Sub(there).Abs(); off > drift {
+		return fmt.Errorf("refuse to delete for disuse: it is %s here and %s at the API server; set the clock that is wrong",
+			now.UTC().Format(time.RFC3339), there.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// serverTime is when the API server would have created an Event. It creates none.
+func (e *Events) serverTime(ctx context.Context) (time.Time, error) {
+	event := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: source + "-"},
+		InvolvedObject: apiService(), Reason: "ClockChecked", Type: corev1.EventTypeNormal, Source: corev1.EventSource{Component: source},
+	}
+	if err := e.Client.Create(ctx, event, client.DryRunAll); err != nil {
+		return time.Time{}, refused(err)
+	}
+	return event.CreationTimestamp.Time, nil
+}

@@ -1,0 +1,357 @@
+package stale_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/project/projecttest"
+)
+
+func deletes(r *http.Request) bool {
+	return r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, "/apis/core.gardener.cloud/v1beta1/projects/")
+}
+
+// patches tells whether a request patches something of a name.
+func patches(r *http.Request, name string) bool {
+	if r.Method != http.MethodPatch || r.GetBody == nil {
+		return false
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return false
+	}
+	content, err := io.ReadAll(body)
+	return err == nil && strings.Contains(string(content), name)
+}
+
+func (s *scene) annotations(p *corev1beta1.Project) map[string]string {
+	s.T.Helper()
+	annotations := s.Get(p).Annotations
+	delete(annotations, "poked")
+	return annotations
+}
+
+func (s *scene) exempt(p *corev1beta1.Project, value string) {
+	s.T.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: *p.Spec.Namespace}}
+	patch := `{"metadata":{"annotations":{"project.gardener.cloud/skip-stale-check":"` + value + `"}}}`
+	s.Expect(s.Admin.Patch(s.Ctx, namespace, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+}
+
+func (s *scene) forecasts(p *corev1beta1.Project) []string {
+	s.T.Helper()
+	found := []string{}
+	for _, each := range s.Events(p) {
+		if strings.Contains(each, "DeletionForecast") {
+			found = append(found, each)
+		}
+	}
+	return found
+}
+
+func forecastFor(p *corev1beta1.Project, age time.Duration) string {
+	return "Warning DeletionForecast: Nobody seems to use this project; unless that changes, it is deleted after " + p.CreationTimestamp.Add(age).UTC().Format(time.RFC3339) + " with everything in its namespace"
+}
+
+// Deletions that a rehearsal has spared are announced before they happen, for as long as others are, whatever dies meanwhile.
+func TestWhatWasOnlyRehearsedIsAnnouncedBeforeItIsDeleted(t *testing.T) {
+	s := newScene(t, projecttest.Options{Configure: func(c *config.ControllerManagerConfiguration) { c.Espalier.Project.StaleDeletion = "DryRun" }})
+	p := s.project(held)
+	s.age(p, 200*day)
+	s.status(p, 30*day, 120*day, 0)
+	s.stays(p, "unused", since(30*day).until(120*day))
+	s.Expect(s.annotations(p)).To(BeEmpty())
+	s.Eventually(s.wouldDelete).Should(BeEquivalentTo(1))
+	s.Restart(nil)
+	s.stays(p, "unused", since(30*day).until(120*day))
+	s.Eventually(s.wouldDelete).Should(BeEquivalentTo(1), "the Event exists, the count begins anew")
+	s.Restart(func() { s.Config.Espalier.Project.StaleDeletion = "Delete" })
+	s.stays(p, "unused", since(30*day).until(120*day))
+	announced := map[string]string{"project.espalier.dev/deletion-announced": p.CreationTimestamp.Add(207 * day).UTC().Format(time.RFC3339)}
+	s.Expect(s.annotations(p)).To(Equal(announced))
+	s.Eventually(func() []string { return s.forecasts(p) }).Should(ConsistOf(forecastFor(p, 207*day)))
+	s.Restart(func() { s.age(p, 207*day-time.Second) })
+	s.stays(p, "unused", since(30*day).until(120*day))
+	s.Expect(s.annotations(p)).To(Equal(announced))
+	s.age(p, 207*day)
+	s.pass(p)
+	s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
+}
+
+// wouldDelete is a metric.
+func (s *scene) wouldDelete() float64 {
+	s.T.Helper()
+	families, err := s.Registry.Gather()
+	s.Expect(err).NotTo(HaveOccurred())
+	for _, family := range families {
+		if family.GetName() == "espalier_project_would_delete_total" {
+			return family.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	return -1
+}
+
+// What cannot be announced is not deleted, and the log names the right that is missing.
+func TestWithoutEventsNothingIsDeleted(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.project(held)
+	s.age(p, 119*day)
+	s.Requests.Hook(func(r *http.Request) error {
+		if r.Method == http.MethodPost && r.URL.Path == "/api/v1/namespaces/default/events" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no right"))
+		}
+		return nil
+	})
+	s.status(p, 30*day, 0, 0)
+	s.Eventually(s.verdicts.errors).Should(ContainElement(ContainSubstring(`create Event DeletionForecast: nothing is deleted that cannot be announced; grant create on events in namespace "default": `)))
+	s.Expect(s.deleted(p)).To(BeFalse())
+	s.Requests.Hook(nil)
+	s.Eventually(func() []string { return s.forecasts(p) }).Should(ConsistOf(forecastFor(p, 120*day)))
+}
+
+func TestAnAnnouncementGoesWhenTheProjectIsUsed(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.project()
+	s.age(p, 115*day)
+	s.status(p, 30*day, 120*day, 0)
+	s.says(p, "unused")
+	s.Eventually(func() map[string]string { return s.annotations(p) }).Should(HaveKey("project.espalier.dev/deletion-announced"))
+	s.exempt(p, "true")
+	s.becomes(p, unmarked())
+	s.Eventually(func() map[string]string { return s.annotations(p) }).Should(BeEmpty())
+}
+
+func TestForecastsAreToldEveryDay(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.project()
+	s.status(p, 30*day, 120*day, 0)
+	for i, age := range []time.Duration{113 * day, 114*day - time.Second, 114 * day, 115 * day} {
+		s.age(p, age)
+		s.stays(p, "unused", since(30*day).until(120*day))
+		s.Eventually(func() []string { return s.forecasts(p) }).Should(HaveLen([]int{1, 1, 2, 3}[i]), age.String())
+	}
+}
+
+// Nothing is written over and over where the API server does not let a project be deleted.
+func TestARefusedDeletionIsTriedAgainWithoutWriting(t *testing.T) {
+	s := newScene(t, projecttest.Options{Configure: atOnce})
+	p := s.project(held)
+	var tries atomic.Int32
+	s.Requests.Hook(func(r *http.Request) error {
+		if deletes(r) {
+			tries.Add(1)
+			return errors.New("refused")
+		}
+		return nil
+	})
+	s.age(p, day)
+	s.says(p, "unused")
+	s.Eventually(func() corev1beta1.ProjectPhase { return s.Get(p).Status.Phase }).Should(BeEquivalentTo("Ready"))
+	s.Eventually(func() map[string]string { return s.annotations(p) }).Should(HaveKeyWithValue("confirmation.gardener.cloud/deletion", "true"))
+	version, before := s.Get(p).ResourceVersion, tries.Load()
+	s.Eventually(tries.Load).Should(BeNumerically(">", before+1))
+	s.Expect(s.Get(p).ResourceVersion).To(Equal(version))
+	s.Requests.Hook(nil)
+	s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
+}
+
+// A confirmation that was not followed by the deletion is withdrawn when it is no longer due, also by the next process.
+func TestAConfirmationOfOursIsWithdrawn(t *testing.T) {
+	for name, after := range map[string]func(s *scene, p *corev1beta1.Project) map[string]string{
+		"nobody else confirmed": func(*scene, *corev1beta1.Project) map[string]string { return nil },
+		"somebody else confirmed too": func(s *scene, p *corev1beta1.Project) map[string]string {
+			patch := `{"metadata":{"annotations":{"gardener.cloud/timestamp":"2030-01-01T00:00:00Z"}}}`
+			s.Expect(s.Admin.Patch(s.Ctx, p.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+			return map[string]string{"confirmation.gardener.cloud/deletion": "true", "gardener.cloud/timestamp": "2030-01-01T00:00:00Z"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, projecttest.Options{Configure: atOnce})
+			p := s.project(held)
+			var tries atomic.Int32
+			s.Requests.Hook(func(r *http.Request) error {
+				if deletes(r) {
+					tries.Add(1)
+					return errors.New("cut off")
+				}
+				return nil
+			})
+			s.age(p, day)
+			s.says(p, "unused")
+			s.Eventually(tries.Load).Should(BeNumerically(">", 0))
+			var left map[string]string
+			s.Restart(func() {
+				s.Expect(s.annotations(p)).To(HaveKeyWithValue("confirmation.gardener.cloud/deletion", "true"))
+				left = after(s, p)
+				s.exempt(p, "true")
+				s.Requests.Hook(nil)
+			})
+			s.becomes(p, unmarked())
+			s.Eventually(func() map[string]string { return s.annotations(p) }).Should(Or(BeEmpty(), Equal(left)))
+			s.Expect(s.annotations(p)).To(HaveLen(len(left)))
+			s.Expect(s.deleted(p)).To(BeFalse())
+		})
+	}
+}
+
+// A project that is made anew under its name inherits no dates.
+func TestAProjectThatIsMadeAnewInheritsNothing(t *testing.T) {
+	s := newScene(t, projecttest.Options{Stopped: true})
+	p := s.project()
+	s.age(p, 100*day)
+	s.status(p, 30*day, 0, 0)
+	anew := s.Project(p.Name, func(other *corev1beta1.Project) { other.Spec = *p.Spec.DeepCopy() })
+	var once sync.Once
+	made := make(chan error, 1)
+	s.Requests.Hook(func(r *http.Request) error {
+		if patches(r, "staleAutoDeleteTimestamp") {
+			once.Do(func() { made <- s.replace(p, anew) })
+		}
+		return nil
+	})
+	dates := func() *time.Time {
+		if at := s.Get(anew).Status.StaleAutoDeleteTimestamp; at != nil {
+			return &at.Time
+		}
+		return nil
+	}
+	s.Start()
+	s.Eventually(made).Should(Receive(BeNil()))
+	s.says(anew, "unused")
+	s.says(anew, "unused")
+	s.Expect(dates()).To(BeNil())
+	s.Expect(s.Get(anew).Status.StaleSinceTimestamp.Time).To(BeTemporally("~", s.clock.Now(), time.Second))
+}
+
+// replace deletes a Project and makes another.
+func (s *scene) replace(p, anew *corev1beta1.Project) error {
+	release := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	for {
+		err := errors.Join(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, p.DeepCopy())), client.IgnoreNotFound(s.Admin.Patch(s.Ctx, p.DeepCopy(), release)))
+		if err != nil {
+			return err
+		}
+		if err := s.Admin.Create(s.Ctx, anew); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+}
+
+// Passes come when something is due, and not only once in a period.
+func TestAPassComesWhenItIsDue(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.project(held)
+	for _, step := range []struct {
+		age  time.Duration
+		want marks
+	}{{30 * day, since(30 * day)}, {44 * day, since(30 * day).until(120 * day)}} {
+		s.age(p, step.age-time.Second)
+		s.pass(p)
+		s.age(p, step.age)
+		s.becomes(p, step.want) // nobody touches the project
+	}
+	s.age(p, 120*day-time.Second)
+	s.pass(p)
+	s.age(p, 120*day)
+	s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
+}
+
+func TestAnExemptionTakesEffectAtOnce(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.project()
+	s.age(p, 40*day)
+	s.says(p, "unused")
+	s.becomes(p, since(40*day))
+	s.exempt(p, "true")
+	s.becomes(p, unmarked())
+	s.exempt(p, "false")
+	s.becomes(p, since(40*day))
+}
+
+// shifted is a clock that is wrong.
+type shifted struct {
+	clock.RealClock
+	by time.Duration
+}
+
+func (c shifted) Now() time.Time { return c.RealClock.Now().Add(c.by) }
+
+func TestAWrongClockDeletesNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		by   time.Duration
+		want bool
+	}{
+		"a right clock":                   {want: true},
+		"a clock that is an hour ahead":   {by: time.Hour},
+		"a clock that is a century ahead": {by: 100 * 365 * day},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, projecttest.Options{Configure: atOnce, Clock: shifted{by: tc.by}})
+			p := s.project(held)
+			s.says(p, "unused")
+			if tc.want {
+				s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
+				return
+			}
+			s.Eventually(func() []string { return s.verdicts.errors() }).Should(ContainElement(ContainSubstring("set the clock that is wrong")))
+			s.Expect(s.annotations(p)).To(BeEmpty())
+			s.Expect(s.deleted(p)).To(BeFalse())
+		})
+	}
+}
+
+// The garden's own project is marked at most.
+func TestTheGardensOwnProjectIsNotDeleted(t *testing.T) {
+	s := newScene(t, projecttest.Options{Configure: atOnce})
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden", Labels: map[string]string{
+		"gardener.cloud/role": "project", "project.gardener.cloud/name": "own",
+	}}}
+	s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, namespace))).To(Succeed())
+	p := s.Project("own", func(p *corev1beta1.Project) { p.Spec.Namespace = ptr.To("garden") }, held)
+	s.Expect(s.Admin.Create(s.Ctx, p)).To(Succeed())
+	s.age(p, 40*day)
+	s.stays(p, "unused", since(40*day))
+	s.age(p, 400*day)
+	s.stays(p, "unused", since(40*day))
+}
+
+// What the API server has seen of use counts until the caches have seen it too: a project is not marked and cleared in turns.
+func TestWhatTheAPIServerSawCountsWhileTheCachesLag(t *testing.T) {
+	s := newScene(t, projecttest.Options{Configure: atOnce, Stopped: true})
+	p := s.project(held)
+	s.age(p, day)
+	empty := s.namespace("empty")
+	// The cache asks for the Shoots of all namespaces, and gets those of one; who is about to delete asks for those of the project.
+	s.Requests.Hook(func(r *http.Request) error {
+		if r.URL.Path == "/apis/core.gardener.cloud/v1beta1/shoots" {
+			r.URL.Path = "/apis/core.gardener.cloud/v1beta1/namespaces/" + empty + "/shoots"
+		}
+		return nil
+	})
+	s.create("Shoot", *p.Spec.Namespace, "s", nil)
+	s.Start()
+	s.Eventually(func() corev1beta1.ProjectPhase { return s.Get(p).Status.Phase }).Should(BeEquivalentTo("Ready"))
+	s.stays(p, "used by Shoot", unmarked())
+	s.Requests.Reset()
+	s.Expect(s.pass(p)).To(Equal("used by Shoot"))
+	s.Expect(s.pass(p)).To(Equal("used by Shoot"))
+	s.Expect(s.Requests.Seen()).To(BeEmpty())
+}

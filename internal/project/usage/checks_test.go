@@ -1,0 +1,46 @@
+package usage
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/served"
+)
+
+// indexed are caches that know everything.
+type indexed map[string][]any
+
+func (indexed) Finding(served.Kind) served.Finding { return served.Finding{State: "served"} }
+
+func (i indexed) Objects(kind served.Kind, index, key string) ([]any, served.Finding) {
+	return i[string(kind)+" "+index+" "+key], i.Finding(kind)
+}
+
+// A Secret, its binding and the Shoot may be in one namespace, where the Shoot alone would be enough; and each may be in
+// another. A binding that names no namespace has been given its own by then.
+func TestWhatIsUsedThroughABinding(t *testing.T) {
+	for name, namespace := range map[string]string{"of the same namespace": "ns", "of another namespace": "other"} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			binding := &corev1beta1.SecretBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"}, SecretRef: corev1.SecretReference{Namespace: "ns", Name: "c"}}
+			shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")}}
+			c := indexed{
+				"SecretBinding secret-namespace ns":                 {binding},
+				"SecretBinding quota-namespace/quota ns/q":          {binding},
+				"Shoot namespace/secretbinding " + namespace + "/b": {shoot},
+				"Secret namespace ns":                               {&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}},
+				"Quota namespace ns":                                {&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "q"}}},
+			}
+			g.Expect(usedSecret(&eyes{Caches: c}, "ns")).To(BeTrue())
+			g.Expect(usedQuota(&eyes{Caches: c}, "ns")).To(BeTrue())
+			delete(c, "Shoot namespace/secretbinding "+namespace+"/b")
+			g.Expect(usedSecret(&eyes{Caches: c}, "ns")).To(BeFalse())
+			g.Expect(usedQuota(&eyes{Caches: c}, "ns")).To(BeFalse())
+		})
+	}
+}

@@ -90,12 +90,6 @@ func showFallow(ctx context.Context, r *report, w world, _ string) error {
 	if err != nil {
 		return fmt.Errorf("backdate %s: %w", describe(fallow), err)
 	}
-	// What was not announced is not deleted. The controller has announced a date when it marked the project, before it wrote that.
-	announced := `{"metadata":{"annotations":{"project.espalier.dev/deletion-announced":"` + at(24*time.Hour) + `"}}}`
-	err = w.client.Patch(ctx, fallow, client.RawPatch("application/merge-patch+json", []byte(announced)))
-	if err != nil {
-		return fmt.Errorf("backdate the announcement of %s: %w", describe(fallow), err)
-	}
 	begin := r.clock.Now()
 	if err := gone(ctx, w.client, fallow); err != nil {
 		return err

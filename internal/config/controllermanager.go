@@ -96,6 +96,10 @@ type EspalierProject struct {
 	// StaleForecast is how long before a project becomes stale, and before it is deleted, an Event tells of it; 0 for never,
 	// default 7 days (168h).
 	StaleForecast *metav1.Duration `json:"staleForecast,omitempty"`
+	// StaleDeletionNotice is for how long the deletion of a project must have been announced before it happens, even if its date
+	// is over: because deletion was off or rehearsed, nobody could tell, or no process was running. At most StaleForecast;
+	// 0 (default): who is due goes.
+	StaleDeletionNotice *metav1.Duration `json:"staleDeletionNotice,omitempty"`
 	// MaxProjectsPerCreator is how many projects one user may have created; at least 1; nil (default) for any number.
 	MaxProjectsPerCreator *int `json:"maxProjectsPerCreator,omitempty"`
 	// MembershipExpiry makes the annotation project.espalier.dev/membership-expiry count. Default false.

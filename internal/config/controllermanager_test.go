@@ -365,6 +365,10 @@ func TestMistakesOfAControllerManager(t *testing.T) {
 				`espalier.project.maxProjectsPerCreator: Invalid value: 0: must be at least 1; leave it out for any number`,
 			},
 		},
+		"more notice than is given": {
+			"espalier: {project: {staleForecast: 24h, staleDeletionNotice: 25h}}",
+			[]string{`espalier.project.staleDeletionNotice: Invalid value: "25h0m0s": must be at least 0s and at most staleForecast: what is not told is no notice`},
+		},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(gardenMistakes(t, tc.file)).To(Equal(tc.want)) })
 	}

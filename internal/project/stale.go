@@ -66,6 +66,7 @@ func staleRules(cfg *config.ControllerManagerConfiguration) stale.Rules {
 		GracePeriod:     days(section.StaleGracePeriodDays, defaultGrace),
 		Expiration:      days(section.StaleExpirationTimeDays, defaultExpiration),
 		SyncPeriod:      ptr.Deref(section.StaleSyncPeriod, metav1.Duration{Duration: defaultSyncPeriod}).Duration,
+		Notice:          ptr.Deref(own.StaleDeletionNotice, metav1.Duration{}).Duration,
 		Forecast:        ptr.Deref(own.StaleForecast, metav1.Duration{Duration: defaultForecast}).Duration,
 		Deletion:        deletion,
 		WithoutShoots:   own.StaleDeletionWithoutShoots,

@@ -227,7 +227,6 @@ func TestAcceptance45WhenTheDateHasComeTheProjectIsDeletedWithConfirmation(t *te
 		"confirmation.gardener.cloud/deletion":       "true",
 		"gardener.cloud/timestamp":                   date.Format(time.RFC3339Nano),
 		"project.espalier.dev/deletion-confirmed-at": date.Format(time.RFC3339Nano),
-		"project.espalier.dev/deletion-announced":    date.Format(time.RFC3339),
 	}))
 }
 

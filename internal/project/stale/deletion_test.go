@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
-	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/project/projecttest"
 )
 
@@ -71,9 +70,9 @@ func forecastFor(p *corev1beta1.Project, age time.Duration) string {
 	return "Warning DeletionForecast: Nobody seems to use this project; unless that changes, it is deleted after " + p.CreationTimestamp.Add(age).UTC().Format(time.RFC3339) + " with everything in its namespace"
 }
 
-// Deletions that a rehearsal has spared are announced before they happen, for as long as others are, whatever dies meanwhile.
+// Where notice is given, deletions that a rehearsal has spared are announced before they happen, whatever dies meanwhile.
 func TestWhatWasOnlyRehearsedIsAnnouncedBeforeItIsDeleted(t *testing.T) {
-	s := newScene(t, projecttest.Options{Configure: func(c *config.ControllerManagerConfiguration) { c.Espalier.Project.StaleDeletion = "DryRun" }})
+	s := newScene(t, projecttest.Options{Settings: "{staleDeletion: DryRun, staleDeletionNotice: 168h}"})
 	p := s.project(held)
 	s.age(p, 200*day)
 	s.status(p, 30*day, 120*day, 0)
@@ -128,7 +127,7 @@ func TestWithoutEventsNothingIsDeleted(t *testing.T) {
 }
 
 func TestAnAnnouncementGoesWhenTheProjectIsUsed(t *testing.T) {
-	s := newScene(t, projecttest.Options{})
+	s := newScene(t, projecttest.Options{Settings: "{staleDeletionNotice: 168h}"})
 	p := s.project()
 	s.age(p, 115*day)
 	s.status(p, 30*day, 120*day, 0)

@@ -18,6 +18,8 @@ type Rules struct {
 	Expiration time.Duration
 	// SyncPeriod is how often a project is looked at.
 	SyncPeriod time.Duration
+	// Notice is for how long a deletion must have been announced; 0 if it need not be. At most Forecast.
+	Notice time.Duration
 	// Forecast is how long before something happens to a project it is told; 0 for never.
 	Forecast time.Duration
 	// Deletion says whether projects are deleted; see config.EspalierProject.
@@ -161,10 +163,10 @@ const late = time.Hour
 
 // announce decides what to tell of a deletion that is at end, as far as its date goes, and whether its time has come. What
 // nobody has announced while there was time for it, because deletion was off or rehearsed, nobody could judge or no process
-// was running, happens only after it was announced for as long as is usual.
+// was running, happens only after it was announced for as long as the rules demand.
 func (r Rules) announce(f facts, end time.Time, p *plan) {
-	if notice := r.notice(); notice > 0 && !f.now.Before(end) {
-		latest := f.now.UTC().Truncate(time.Second).Add(notice)
+	if r.Notice > 0 && !f.now.Before(end) {
+		latest := f.now.UTC().Truncate(time.Second).Add(r.Notice)
 		switch {
 		case f.announced != nil && f.announced.After(latest): // we did not write that
 			end = latest
@@ -180,11 +182,10 @@ func (r Rules) announce(f facts, end time.Time, p *plan) {
 	case r.told(f.now, end):
 		p.news, p.announced = []news{{ReasonDeletionForecast, end}}, &metav1.Time{Time: end}
 	}
+	if r.Notice == 0 { // nobody asks whether it was announced
+		p.announced = nil
+	}
 }
-
-// notice is for how long a deletion is announced: no longer than a project is stale before it goes. Whoever lets it go at once
-// wants no announcement.
-func (r Rules) notice() time.Duration { return min(r.Forecast, max(r.GracePeriod, r.Expiration)) }
 
 func (r Rules) deletes(f facts) bool {
 	return r.Deletion != Off && !f.lasting && (!f.use.WithoutShoots || r.WithoutShoots)

@@ -46,7 +46,7 @@ func rules(change ...func(*Rules)) Rules {
 	return r
 }
 
-func forecasting(r *Rules) { r.Forecast = 7 * day }
+func forecasting(r *Rules) { r.Forecast, r.Notice = 7*day, 7*day }
 
 func TestJudge(t *testing.T) {
 	const sync = 12 * time.Hour
@@ -111,9 +111,9 @@ func TestJudge(t *testing.T) {
 		"announced, and the date moves":                      {rules(forecasting, func(r *Rules) { r.Expiration = 100 * day }), aged(119*day, marked(30*day), dated(120*day), announced(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(130 * day), next: sync}},
 		"announced, and rehearsed now":                       {rules(forecasting, func(r *Rules) { r.Deletion = DryRun }), aged(119*day, marked(30*day), dated(120*day), announced(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), next: sync}},
 		"announced, and used":                                {rules(forecasting), aged(119*day, marked(30*day), dated(120*day), announced(120*day), used(usage.Verdict{By: "Shoot"})), plan{row: "used by Shoot", next: sync}},
-		"announced, and no forecast any longer":              {rules(), aged(120*day, marked(30*day), dated(120*day), announced(125*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), announced: stamp(125 * day), due: true, next: sync}},
+		"announced, and no forecast any longer":              {rules(), aged(120*day, marked(30*day), dated(120*day), announced(125*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), due: true, next: sync}},
 		"no periods at all, long unseen":                     {Rules{SyncPeriod: sync, Deletion: Delete, Forecast: 7 * day}, aged(1000*day, marked(30*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(30 * day), due: true, next: sync}},
-		"shorter than the forecast, unseen":                  {Rules{SyncPeriod: sync, Deletion: Delete, Forecast: 7 * day, GracePeriod: day, Expiration: 3 * day}, aged(100*day, marked(30*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(33 * day), announced: stamp(103 * day), news: []news{{ReasonDeletionForecast, at(103 * day)}}, next: sync}},
+		"shorter than the forecast, unseen":                  {Rules{SyncPeriod: sync, Deletion: Delete, Forecast: 7 * day, Notice: 3 * day, GracePeriod: day, Expiration: 3 * day}, aged(100*day, marked(30*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(33 * day), announced: stamp(103 * day), news: []news{{ReasonDeletionForecast, at(103 * day)}}, next: sync}},
 		"expires within the grace, which is told in time":    {rules(forecasting, func(r *Rules) { r.Expiration = day }), aged(37*day, marked(30*day)), plan{row: "unused", staleSince: stamp(30 * day), announced: stamp(44 * day), news: []news{{ReasonDeletionForecast, at(44 * day)}}, next: sync}},
 		"expires within the grace, which is over, announced": {rules(forecasting, func(r *Rules) { r.Expiration = day }), aged(44*day, marked(30*day), announced(44*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(31 * day), announced: stamp(44 * day), due: true, next: sync}},
 		"the garden's own project":                           {rules(forecasting), aged(200*day, marked(30*day), dated(120*day), lasting), plan{row: "unused", staleSince: stamp(30 * day), next: sync}},

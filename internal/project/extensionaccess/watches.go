@@ -132,7 +132,9 @@ func (w *watches) Start(ctx context.Context, q queue) error {
 }
 
 // String implements fmt.Stringer: the library prints sources, and would else read what changes meanwhile.
-func (*watches) String() string { return "labelled ClusterRoles, ServiceAccounts of seeds and their bindings" }
+func (*watches) String() string {
+	return "labelled ClusterRoles, ServiceAccounts of seeds and their bindings"
+}
 
 // WaitForSync waits until everything was listed once.
 func (w *watches) WaitForSync(ctx context.Context) error {

@@ -140,6 +140,27 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
+// That nothing was ever written of an object that left the set is remembered until its removal is through, however often the
+// set changes meanwhile: to look would be forbidden.
+func TestAForbiddenObjectThatLeavesIsNotLookedForWhenTheSetChangesAgain(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{})
+	forbidden := fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x, namespace: %s}", e.Namespace)
+	e.SecretData("mr", map[string][]byte{"good.yaml": []byte(e.ConfigMap("good", "1")), "held.yaml": []byte(e.ConfigMap("held", "1")), "bad.yaml": []byte(forbidden)})
+	e.Expect(e.Source.Create(e.Ctx, e.ManagedResource("mr", "mr"))).To(Succeed())
+	e.AwaitApplied("mr", "False/ApplyFailed")
+	e.AwaitData("held", "1")
+	e.Edit("held", `{"metadata":{"finalizers":["example.com/hold"]}}`)
+	for _, value := range []string{"2", "3"} {
+		e.SecretData("mr", map[string][]byte{"good.yaml": []byte(e.ConfigMap("good", value))})
+		mr := e.AwaitApplied("mr", "Progressing/DeletionPending")
+		e.Expect(Message(mr, applied)).To(And(ContainSubstring("/held"), Not(ContainSubstring("Lease"))))
+	}
+	e.Edit("held", `{"metadata":{"finalizers":null}}`)
+	e.AwaitApplied("mr", succeeded)
+	e.AwaitData("good", "3")
+}
+
 func compress(e *Env, content []byte) string {
 	var out bytes.Buffer
 	w := brotli.NewWriter(&out)

@@ -112,10 +112,13 @@ func (r *Reconciler) decode(p *pass) {
 		references = []resourcesv1alpha1.ObjectReference{}
 	}
 	s := p.set
-	neverWritten := refused(s.items)
+	neverWritten := s.unwritten()
+	for _, each := range d.items {
+		delete(neverWritten, each.key)
+	}
 	s.loaded, s.generation, s.options = true, p.mr.Generation, d.options
 	s.items, s.released, s.faults, s.references, s.checksum = d.items, d.released, d.faults, references, d.checksum.String()
-	s.settled, s.watched, s.removal = false, false, removal{done: neverWritten}
+	s.settled, s.watched, s.removal = false, false, removal{done: maps.Clone(neverWritten), neverWritten: neverWritten}
 	r.memory.want(p.name, wantedKeys(s.items, p.mr.Status.Resources))
 }
 
@@ -137,10 +140,12 @@ func wantedKeys(items []*item, refs []resourcesv1alpha1.ObjectReference) []inven
 	return keys
 }
 
-// refused lists objects that were announced but never written; should the set drop them, there is nothing to delete.
-func refused(items []*item) map[inventory.Key]struct{} {
+// unwritten lists objects that were announced but never written: should the set drop them, there is nothing to delete. Those
+// that it has dropped already may still wait in the status.
+func (s *set) unwritten() map[inventory.Key]struct{} {
 	keys := map[inventory.Key]struct{}{}
-	for _, each := range items {
+	maps.Copy(keys, s.removal.neverWritten)
+	for _, each := range s.items {
 		if each.known.refused {
 			keys[each.key] = struct{}{}
 		}

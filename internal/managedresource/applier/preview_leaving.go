@@ -19,7 +19,7 @@ import (
 func (v *preview) leaving(ctx context.Context) []plan.Object {
 	var refs []resourcesv1alpha1.ObjectReference
 	if v.gives {
-		v.pass.set.removal.done = refused(v.pass.set.items)
+		v.pass.set.removal.done = v.pass.set.unwritten()
 		refs = v.pass.mr.Status.Resources
 	} else {
 		refs = v.pass.index.Obsolete()

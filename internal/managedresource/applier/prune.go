@@ -30,6 +30,8 @@ import (
 
 // removal is how far the deletion of a set's objects has come. A restart loses it, which costs a read per object.
 type removal struct {
+	// neverWritten are objects of which nothing was ever written, and that have left the set: nothing of them is left to do.
+	neverWritten map[inventory.Key]struct{}
 	// whole tells that the set itself goes, not only some of its objects.
 	whole bool
 	began time.Time

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -291,8 +292,9 @@ func (r *Reconciler) prune(ctx context.Context, p *pass) ([]pending, time.Time) 
 		return nil, time.Time{}
 	}
 	open, again := r.remove(ctx, p, obsolete)
-	if len(open) == 0 {
-		p.set.removal = removal{}
+	if len(open) == 0 { // unless this is stored, they are obsolete again the next time
+		neverWritten := p.set.removal.neverWritten
+		p.set.removal = removal{done: maps.Clone(neverWritten), neverWritten: neverWritten}
 	}
 	return open, again
 }
@@ -302,7 +304,7 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	r.unpublish(ctx, mr)
 	p := r.newPass(mr, false)
 	if !p.set.removal.whole {
-		p.set.removal = removal{whole: true, done: refused(p.set.items)}
+		p.set.removal = removal{whole: true, done: p.set.unwritten()}
 	}
 	keep := isTrue(mr.Spec.KeepObjects)
 	if err := r.report(ctx, p, leaving(mr.Status.Conditions, keep)...); err != nil {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// maxDays bounds what is counted in days: more of them are no date any longer.
-const maxDays = 100_000
+// MaxDays bounds what is counted in days: more of them are no date any longer.
+const MaxDays = 100_000
 
 // Validate reports every mistake in a defaulted configuration with the path of its field. Nil: there is none.
 func (c *ControllerManagerConfiguration) Validate() field.ErrorList {
@@ -39,8 +39,8 @@ func validateProject(c ProjectController, at *field.Path) field.ErrorList {
 
 // validateDays takes unset days for 0.
 func validateDays(days *int, at *field.Path) field.ErrorList {
-	if n := ptr.Deref(days, 0); n < 0 || n > maxDays {
-		return field.ErrorList{field.Invalid(at, n, fmt.Sprintf("must be at least 0 and at most %d", maxDays))}
+	if n := ptr.Deref(days, 0); n < 0 || n > MaxDays {
+		return field.ErrorList{field.Invalid(at, n, fmt.Sprintf("must be at least 0 and at most %d", MaxDays))}
 	}
 	return nil
 }

@@ -35,6 +35,26 @@ type Requirement struct {
 	Unless string
 }
 
+// merge names each kind once, with all verbs that anybody asks for, so that parts of a binary may each say what they need.
+// Order and remedies are those of the first mention.
+func merge(required []Requirement) []Requirement {
+	var merged []Requirement
+	for _, each := range required {
+		at := slices.IndexFunc(merged, func(r Requirement) bool { return r.Kind == each.Kind })
+		if at < 0 {
+			at = len(merged)
+			merged = append(merged, each)
+			merged[at].Verbs = nil
+		}
+		for _, verb := range each.Verbs {
+			if !slices.Contains(merged[at].Verbs, verb) {
+				merged[at].Verbs = append(merged[at].Verbs, verb)
+			}
+		}
+	}
+	return merged
+}
+
 // side is one of the two clusters, as messages name it.
 type side struct {
 	name       string // "target", "source", or what the program calls its source
@@ -87,7 +107,7 @@ func checkAccess(ctx context.Context, s side, binary string, cfg *rest.Config, h
 	if err = checker.reach(ctx, cfg.Host); err != nil {
 		return s.explain(err)
 	}
-	missing, err := checker.missing(ctx, required, rights)
+	missing, err := checker.missing(ctx, merge(required), rights)
 	if err != nil {
 		return s.explain(err)
 	}

@@ -52,3 +52,17 @@ func TestWhatIsToldOfAGroupThatAnotherServerServes(t *testing.T) {
 		})
 	}
 }
+
+func TestEachKindIsCheckedOnce(t *testing.T) {
+	bonsai, moss := schema.GroupVersionKind{Version: "v1", Kind: "Bonsai"}, schema.GroupVersionKind{Version: "v1", Kind: "Moss"}
+	given := []Requirement{
+		{Kind: bonsai, Verbs: []string{"get", "list"}, Remedy: "plant one"},
+		{Kind: moss, Verbs: []string{"list"}},
+		{Kind: bonsai, Verbs: []string{"list", "watch"}, Remedy: "buy one"},
+	}
+	NewWithT(t).Expect(merge(given)).To(Equal([]Requirement{
+		{Kind: bonsai, Verbs: []string{"get", "list", "watch"}, Remedy: "plant one"},
+		{Kind: moss, Verbs: []string{"list"}},
+	}))
+	NewWithT(t).Expect(given[0].Verbs).To(Equal([]string{"get", "list"}), "what was given stays as it was")
+}

@@ -2,13 +2,11 @@ package project
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/admission/selfmanaged"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/project/registrations"
@@ -31,25 +29,18 @@ import (
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=create,roleName=espalier-project-controller-selfmanaged
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=espalier-project-controller,verbs=get;list;watch;patch,roleName=espalier-project-controller-selfmanaged
 
-// endpoint is a handler and where it is served.
-type endpoint struct {
-	name, path string
-	mutating   bool
-	handler    review.Handler
-}
-
 // endpoints returns all handlers. Who is called is up to the configurations.
-func endpoints(p *parts) []endpoint {
+func endpoints(p *parts) []serving.Webhook {
 	live := p.clusters.Source.GetAPIReader()
-	return []endpoint{
-		{name: normalization.Name, path: normalization.Path, mutating: true, handler: normalization.Handler{}},
-		{name: ownership.Name, path: ownership.Path, mutating: true, handler: ownership.Handler{}},
-		{name: validation.Name, path: validation.Path, handler: validation.Handler{}},
-		{name: namespaceuse.Name, path: namespaceuse.Path, handler: &namespaceuse.Handler{Projects: live}},
-		{name: permission.Name, path: permission.Path, handler: &permission.Handler{Authorizer: permission.APIServer{Client: p.clusters.Source.GetClient()}}},
-		{name: creatorlimit.Name, path: creatorlimit.Path, handler: &creatorlimit.Handler{Projects: live, Limit: ptr.Deref(p.cfg.Espalier.Project.MaxProjectsPerCreator, 0)}},
-		{name: confirmation.Name, path: confirmation.Path, handler: confirmation.Handler{}},
-		{name: namespacedeletion.Name, path: namespacedeletion.Path, handler: &namespacedeletion.Handler{Live: live, Shoots: p.served}},
+	return []serving.Webhook{
+		{Name: normalization.Name, Path: normalization.Path, Mutating: true, Handler: normalization.Handler{}},
+		{Name: ownership.Name, Path: ownership.Path, Mutating: true, Handler: ownership.Handler{}},
+		{Name: validation.Name, Path: validation.Path, Handler: validation.Handler{}},
+		{Name: namespaceuse.Name, Path: namespaceuse.Path, Handler: &namespaceuse.Handler{Projects: live}},
+		{Name: permission.Name, Path: permission.Path, Handler: &permission.Handler{Authorizer: permission.APIServer{Client: p.clusters.Source.GetClient()}}},
+		{Name: creatorlimit.Name, Path: creatorlimit.Path, Handler: &creatorlimit.Handler{Projects: live, Limit: ptr.Deref(p.cfg.Espalier.Project.MaxProjectsPerCreator, 0)}},
+		{Name: confirmation.Name, Path: confirmation.Path, Handler: confirmation.Handler{}},
+		{Name: namespacedeletion.Name, Path: namespacedeletion.Path, Handler: &namespacedeletion.Handler{Live: live, Shoots: p.served}},
 	}
 }
 
@@ -58,17 +49,11 @@ func addWebhooks(_ context.Context, p *parts) error {
 	if !servesWebhooks(p.cfg) {
 		return nil
 	}
-	server, ok := p.clusters.Source.GetWebhookServer().(*serving.Server)
-	if !ok {
-		return errors.New("the manager was not made with the needs of project-controller")
+	server, err := serving.Of(p.clusters.Source)
+	if err != nil {
+		return err
 	}
-	metrics := review.NewMetrics(p.registry)
-	for _, each := range endpoints(p) {
-		server.Register(each.path, &review.Endpoint{
-			Name: each.name, Mutating: each.mutating, Handler: each.handler, Metrics: metrics,
-			Log: p.clusters.Source.GetLogger().WithName("webhook"), Clock: p.clusters.Clock,
-		})
-	}
+	server.Handle(p.clusters.Source, p.registry, p.clusters.Clock, endpoints(p))
 	if err := keepWebhooks(p, server); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/webhook/deletionprotection"
@@ -20,24 +21,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/topologyspread"
 )
 
-// endpoint is a handler and where it is served.
-type endpoint struct {
-	name, path string
-	mutating   bool
-	handler    review.Handler
-}
-
 // endpoints returns the enabled handlers. A path whose handler is disabled is not served.
-func endpoints(cfg *config.ResourceManagerConfiguration, clusters *process.Clusters, found *lookup.Lookups) []endpoint {
+func endpoints(cfg *config.ResourceManagerConfiguration, clusters *process.Clusters, found *lookup.Lookups) []serving.Webhook {
 	w := cfg.Webhooks
-	var all []endpoint
-	add := func(enabled bool, each endpoint) {
+	var all []serving.Webhook
+	add := func(enabled bool, each serving.Webhook) {
 		if enabled {
 			all = append(all, each)
 		}
 	}
 	mutate := func(enabled bool, name, path string, handler review.Handler) {
-		add(enabled, endpoint{name: name, path: path, mutating: true, handler: handler})
+		add(enabled, serving.Webhook{Name: name, Path: path, Mutating: true, Handler: handler})
 	}
 	mutate(w.TokenInvalidator.Enabled, tokeninvalidator.Name, tokeninvalidator.Path, tokeninvalidator.Handler{})
 	mutate(w.ProjectedTokenMount.Enabled, tokenmount.Name, tokenmount.Path,
@@ -53,11 +47,11 @@ func endpoints(cfg *config.ResourceManagerConfiguration, clusters *process.Clust
 	mutate(w.SystemComponentsConfig.Enabled, systemcomponents.Name, systemcomponents.Path, systemcomponents.Handler{Config: w.SystemComponentsConfig, Nodes: found})
 	mutate(w.EndpointSliceHints.Enabled, endpointslicehints.Name, endpointslicehints.Path, endpointslicehints.Handler{})
 	mutate(w.PodTopologySpread.Enabled, topologyspread.Name, topologyspread.Path, topologyspread.Handler{})
-	add(w.CRDDeletionProtection.Enabled, endpoint{
-		name: deletionprotection.Name, path: deletionprotection.Path, handler: &deletionprotection.Handler{Source: clusters.Source.GetAPIReader()},
+	add(w.CRDDeletionProtection.Enabled, serving.Webhook{
+		Name: deletionprotection.Name, Path: deletionprotection.Path, Handler: &deletionprotection.Handler{Source: clusters.Source.GetAPIReader()},
 	})
 	for _, kind := range extensionvalidation.Kinds() {
-		add(w.ExtensionValidation.Enabled, endpoint{name: kind.Name, path: kind.Path, handler: kind.Handler()})
+		add(w.ExtensionValidation.Enabled, serving.Webhook{Name: kind.Name, Path: kind.Path, Handler: kind.Handler()})
 	}
 	return all
 }

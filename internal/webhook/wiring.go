@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -65,21 +64,15 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	if err := Check(cfg); err != nil {
 		return err
 	}
-	server, ok := clusters.Source.GetWebhookServer().(*serving.Server)
-	if !ok {
-		return errors.New("the manager was not made with the needs of webhook-server")
+	server, err := serving.Of(clusters.Source)
+	if err != nil {
+		return err
 	}
 	found, err := lookup.New(lifetime, clusters, lookedUp(cfg.Webhooks))
 	if err != nil {
 		return fmt.Errorf("prepare look-ups: %w", err)
 	}
-	metrics := review.NewMetrics(registry)
-	for _, each := range endpoints(cfg, clusters, found) {
-		server.Register(each.path, &review.Endpoint{
-			Name: each.name, Mutating: each.mutating, Handler: each.handler, Metrics: metrics,
-			Log: clusters.Source.GetLogger().WithName("webhook"), Clock: clusters.Clock,
-		})
-	}
+	server.Handle(clusters.Source, registry, clusters.Clock, endpoints(cfg, clusters, found))
 	if err := keep(clusters, cfg, registry, server); err != nil {
 		return err
 	}

@@ -346,10 +346,14 @@ func TestTheRightsThatItNeeds(t *testing.T) {
 
 	g.Eventually(log.String).WithTimeout(time.Minute).WithPolling(50*time.Millisecond).Should(ContainSubstring(`"change"="forget"`), "a whole rotation")
 	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	g.Expect(i.admin.Get(t.Context(), client.ObjectKey{Name: name}, live)).To(Succeed())
-	live.Webhooks = append(live.Webhooks, *live.Webhooks[0].DeepCopy())
-	live.Webhooks[1].Name = "foreign.example.com"
-	g.Expect(i.admin.Update(t.Context(), live)).To(Succeed())
+	g.Eventually(func() error { // the next rotation may write at the same moment
+		if err := i.admin.Get(t.Context(), client.ObjectKey{Name: name}, live); err != nil {
+			return err
+		}
+		live.Webhooks = append(live.Webhooks, *live.Webhooks[0].DeepCopy())
+		live.Webhooks[1].Name = "foreign.example.com"
+		return i.admin.Update(t.Context(), live)
+	}).WithTimeout(30 * time.Second).Should(Succeed())
 	g.Eventually(func(g Gomega) {
 		g.Expect(i.admin.Get(t.Context(), client.ObjectKey{Name: name}, live)).To(Succeed())
 		g.Expect(live.Webhooks).To(HaveLen(1))

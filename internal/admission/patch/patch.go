@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -53,13 +54,23 @@ func Append[V any](p *Patch, path string, length int, values ...V) {
 
 // Pointer joins names of members and indexes to a path.
 func Pointer(parts ...any) string {
-	path := strings.Builder{}
+	path := make([]byte, 0, usualPath)
 	for _, part := range parts {
-		path.WriteByte('/')
-		path.WriteString(escape.Replace(fmt.Sprint(part)))
+		path = append(path, '/')
+		switch typed := part.(type) {
+		case string:
+			path = append(path, escape.Replace(typed)...)
+		case int:
+			path = strconv.AppendInt(path, int64(typed), 10)
+		default:
+			path = append(path, escape.Replace(fmt.Sprint(part))...)
+		}
 	}
-	return path.String()
+	return string(path)
 }
+
+// usualPath is longer than most paths, in bytes.
+const usualPath = 64
 
 // escape never changes.
 var escape = strings.NewReplacer("~", "~0", "/", "~1") //nolint:gochecknoglobals // a constant, if Go had such

@@ -83,7 +83,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func readReview(r *http.Request, body *bytes.Buffer) (review, error) {
 	given := r.Header.Get("Content-Type")
-	if media, _, err := mime.ParseMediaType(given); err != nil || media != "application/json" {
+	if !isJSON(given) {
 		return review{}, fmt.Errorf("contentType=%s, expected application/json", given)
 	}
 	if r.Body == nil {
@@ -103,6 +103,15 @@ func readReview(r *http.Request, body *bytes.Buffer) (review, error) {
 		return review{}, errNoContent
 	}
 	return decodeReview(body.Bytes())
+}
+
+// isJSON tells whether a content type is that of JSON, with any parameters. API servers send none.
+func isJSON(contentType string) bool {
+	if contentType == "application/json" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && media == "application/json"
 }
 
 // judge survives a handler that panics.

@@ -58,6 +58,7 @@ func TestPruneKeepsWhatATypeHasFieldsFor(t *testing.T) {
 		"equal names are kept":                         {&simple{}, `{"name":"a","name":"b"}`, `{"name":"a","name":"b"}`},
 		"escaped names are kept":                       {&simple{}, `{"n\u0061me":"a","\"":1}`, `{"n\u0061me":"a","\"":1}`},
 		"nothing is left out of a type that takes all": {&mixed{}, `{"name":"a","b":[1]}`, `{"name":"a","b":[1]}`},
+		"backslashes before quotes are counted":        {&simple{}, `{"a":"\\","b":"\\\"}","c":"\"\\\\\"","\\":"\\","name":"x\\\""}`, `{"\\":"\\","name":"x\\\""}`},
 		"an empty object":                              {&simple{}, ` { } `, `{}`},
 		"no object":                                    {&simple{}, `[1]`, `[1]`},
 	} {

@@ -1,10 +1,13 @@
 package selfmanaged
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"os"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
@@ -45,7 +48,7 @@ func Keep(o Options) error {
 	if own.URL == "" && !clusters.Same {
 		return fmt.Errorf("%[1]s: the API server of the target cannot reach a Service of the source; set %[1]s.url", o.SettingsPath)
 	}
-	hosts, outside, err := addresses(own, clusters.OwnNamespace)
+	hosts, outside, err := addresses(own, clusters.OwnNamespace, os.Getenv)
 	if err != nil {
 		return fmt.Errorf("%s.url: %w", o.SettingsPath, err)
 	}
@@ -75,12 +78,14 @@ func Keep(o Options) error {
 	return nil
 }
 
-// addresses returns what API servers call the server, and what they connect to.
-func addresses(own *config.EspalierSelfManagedWebhooks, namespace string) (hosts []string, outside string, err error) {
+// addresses returns what API servers call the server, and what they connect to. They need no DNS to find a Service; this
+// process needs none either if the Service was there when its Pod started, whose environment then has the address.
+func addresses(own *config.EspalierSelfManagedWebhooks, namespace string, getenv func(string) string) (hosts []string, outside string, err error) {
 	const https = "443"
 	if own.URL == "" {
 		hosts = certificates.ServiceHosts(namespace, own.ServiceName)
-		return hosts, net.JoinHostPort(hosts[0], https), nil
+		address := getenv(strings.ToUpper(strings.ReplaceAll(own.ServiceName, "-", "_")) + "_SERVICE_HOST")
+		return hosts, net.JoinHostPort(cmp.Or(address, hosts[0]), https), nil
 	}
 	parsed, err := url.Parse(own.URL)
 	if err != nil {

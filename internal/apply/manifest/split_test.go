@@ -191,7 +191,7 @@ func ourDocuments(documents []Document) []string {
 // FuzzSplit holds that YAML is parted as apimachinery's reader does it, and that nothing makes Split fail otherwise
 // than by an error.
 func FuzzSplit(f *testing.F) {
-	for _, seed := range []string{"a: b\n---\nc: d\n", "---\r\na: b\r\n--- # c\r\n\r\n---\n", "--- x\na: |\n---\n----\n", "a\r", "a\r\r\n---\r", "{\"a\":1}{", "---"} {
+	for _, seed := range []string{"a: b\n---\nc: d\n", "---\r\na: b\r\n--- # c\r\n\r\n---\n", "--- x\na: |\n---\n----\n", "a\r", "a\r\r\n---\r", "{\"a\":1}{", "---", strings.Repeat("a", 4096)} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
@@ -202,6 +202,9 @@ func FuzzSplit(f *testing.F) {
 		}
 		documents, err := splitYAML(nil, value)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(ourDocuments(documents)).To(Equal(readerDocuments(value)))
+		// The reader loses a last line without a line feed that fills its buffer to the brim.
+		if last := value[bytes.LastIndexByte(value, '\n')+1:]; len(last) == 0 || len(last)%4096 != 0 {
+			g.Expect(ourDocuments(documents)).To(Equal(readerDocuments(value)))
+		}
 	})
 }

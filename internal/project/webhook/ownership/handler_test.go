@@ -1,6 +1,7 @@
 package ownership_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -120,8 +121,10 @@ func FuzzHandle(f *testing.F) {
 	f.Add([]byte(`{"spec":{"owner":{"kind":"User","name":"a"},"members":[{"kind":"User","name":"a"}]}}`), "alice", true)
 	f.Add([]byte(`{"spec":{"members":[null,{"roles":["owner"]}]}}`), "", false)
 	f.Add([]byte(`{"metadata":{"deletionTimestamp":""}}`), "\xff", true)
+	f.Add([]byte(`{}"`), "alice", true)
 	f.Fuzz(func(t *testing.T, object []byte, user string, create bool) {
-		if read := (map[string]any{}); review.Decode(object, &read) != nil {
+		// What surrounds an object in a review has been read as JSON, so an object is JSON to its end.
+		if read := (map[string]any{}); !json.Valid(object) || review.Decode(object, &read) != nil {
 			return
 		}
 		request := &review.Request{Operation: review.Update, Object: object, User: review.User{Name: strings.ToValidUTF8(user, "?")}}

@@ -15,19 +15,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/stale"
 )
 
-// The loops' own defaults, where the configuration says nothing.
-const (
-	defaultWorkers    = 5
-	defaultLifetime   = 30
-	defaultGrace      = 14
-	defaultExpiration = 90
-	defaultSyncPeriod = 12 * time.Hour
-	defaultForecast   = 7 * config.Day
-	// mostDays is what durations can hold, less some. Whoever writes a larger number means never, not that it overflows into
-	// the past.
-	mostDays = 100_000
-)
-
 // staleDemand does not ask for what counts as use: where that is not served, or may not be read, projects are kept.
 func staleDemand(_ *config.ControllerManagerConfiguration) demand {
 	return demand{access: []process.Requirement{{Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Verbs: []string{"get", "list", "watch"}}}}
@@ -36,7 +23,7 @@ func staleDemand(_ *config.ControllerManagerConfiguration) demand {
 // addStale adds the stale and activity loops.
 func addStale(lifetime context.Context, p *parts) error {
 	source := p.clusters.Source
-	workers := ptr.Deref(p.cfg.Controllers.Project.ConcurrentSyncs, defaultWorkers)
+	workers := ptr.Deref(p.cfg.Controllers.Project.ConcurrentSyncs, 0)
 	r := &stale.Reconciler{
 		Client: source.GetClient(), Live: source.GetAPIReader(), Served: p.served, Clock: p.clusters.Clock,
 		Rules: staleRules(p.cfg), Events: &stale.Events{Client: source.GetClient()},
@@ -52,23 +39,19 @@ func addStale(lifetime context.Context, p *parts) error {
 	return nil
 }
 
+// staleRules expects a defaulted configuration. Whoever writes a larger number of days than can be counted means never, not that
+// it overflows into the past.
 func staleRules(cfg *config.ControllerManagerConfiguration) stale.Rules {
 	section, own := cfg.Controllers.Project, cfg.Espalier.Project
-	days := func(number *int, otherwise int) time.Duration {
-		return time.Duration(min(ptr.Deref(number, otherwise), mostDays)) * config.Day
-	}
-	deletion := stale.Deletion(own.StaleDeletion)
-	if deletion == "" {
-		deletion = stale.Delete
-	}
+	days := func(number *int) time.Duration { return time.Duration(min(*number, config.MaxDays)) * config.Day }
 	return stale.Rules{
-		MinimumLifetime: days(section.MinimumLifetimeDays, defaultLifetime),
-		GracePeriod:     days(section.StaleGracePeriodDays, defaultGrace),
-		Expiration:      days(section.StaleExpirationTimeDays, defaultExpiration),
-		SyncPeriod:      ptr.Deref(section.StaleSyncPeriod, metav1.Duration{Duration: defaultSyncPeriod}).Duration,
+		MinimumLifetime: days(section.MinimumLifetimeDays),
+		GracePeriod:     days(section.StaleGracePeriodDays),
+		Expiration:      days(section.StaleExpirationTimeDays),
+		SyncPeriod:      section.StaleSyncPeriod.Duration,
 		Notice:          ptr.Deref(own.StaleDeletionNotice, metav1.Duration{}).Duration,
-		Forecast:        ptr.Deref(own.StaleForecast, metav1.Duration{Duration: defaultForecast}).Duration,
-		Deletion:        deletion,
+		Forecast:        own.StaleForecast.Duration,
+		Deletion:        stale.Deletion(own.StaleDeletion),
 		WithoutShoots:   own.StaleDeletionWithoutShoots,
 	}
 }

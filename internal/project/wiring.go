@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -21,6 +23,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/project/index"
+	"github.com/espalier-dev/espalier/internal/project/roles"
 	"github.com/espalier-dev/espalier/internal/project/served"
 )
 
@@ -53,8 +56,14 @@ func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
 		}
 	}
 	needs := process.Needs{
-		Scheme:       scheme,
-		SourceCache:  cache.Options{ByObject: map[client.Object]cache.ByObject{}, DefaultTransform: cache.TransformStripManagedFields()},
+		Scheme: scheme,
+		SourceCache: cache.Options{
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1beta1.Project{}: {Transform: shrinkProject},
+				namespaces():           {Transform: shrinkNamespace},
+			},
+			DefaultTransform: cache.TransformStripManagedFields(), NewInformer: roles.NewInformer,
+		},
 		SourceAccess: []process.Requirement{projects()},
 	}
 	for _, each := range []demand{lifecycleDemand(cfg), staleDemand(cfg), extensionAccessDemand()} {
@@ -65,6 +74,13 @@ func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
 		needs.WebhookServer = server(cfg)
 	}
 	return needs, nil
+}
+
+// namespaces names their kind. Only their metadata is cached.
+func namespaces() client.Object {
+	kind := &metav1.PartialObjectMetadata{}
+	kind.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return kind
 }
 
 // projects are what nothing works without. Where an aggregated API serves them, CRDs would take the group from it: all that
@@ -95,6 +111,7 @@ func server(cfg *config.ControllerManagerConfiguration) *serving.Server {
 
 // Add adds all controllers, and the webhooks if they are served, to the manager, which must have been made with Needs.
 func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ControllerManagerConfiguration, registry prometheus.Registerer) error {
+	limitGarbage(os.LookupEnv)
 	if err := index.Add(lifetime, clusters.Source.GetFieldIndexer()); err != nil {
 		return err //nolint:wrapcheck // it says what failed
 	}
@@ -102,7 +119,9 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Contr
 	if err != nil {
 		return fmt.Errorf("find out what is served: %w", err)
 	}
-	p := &parts{clusters: clusters, cfg: cfg, registry: registry, served: tracker}
+	defaulted := *cfg // an empty field must never mean that projects are deleted at once
+	defaulted.Default()
+	p := &parts{clusters: clusters, cfg: &defaulted, registry: registry, served: tracker}
 	for _, add := range []func(context.Context, *parts) error{addLifecycle, addStale, addExtensionAccess, addWebhooks} {
 		if err := add(lifetime, p); err != nil {
 			return err

@@ -3,6 +3,7 @@ package extensionaccess_test
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -34,8 +35,8 @@ func TestASelectorThatCannotBeReadIsToldOnceAndChangesNothing(t *testing.T) {
 	s.passed()
 	s.Expect(text(s.get("broken"))).To(Equal(bound(role, "seed-foo/a")))
 	s.Expect(s.about("broken")).NotTo(ContainElement(HaveSuffix("/broken")))
-	s.Expect(s.metric("espalier_project_extension_bindings", "failed")).To(Equal(1.0))
-	s.Expect(s.metric("espalier_project_extension_binding_failures_total", "InvalidServiceAccountSelector")).To(Equal(1.0), "it is not tried again")
+	s.Eventually(s.metric).WithArguments("espalier_project_extension_bindings", "failed").WithTimeout(10 * time.Second).Should(Equal(1.0))
+	s.Eventually(s.metric).WithArguments("espalier_project_extension_binding_failures_total", "InvalidServiceAccountSelector").WithTimeout(10*time.Second).Should(Equal(1.0), "it is not tried again")
 	change(s, role, func(r *rbacv1.ClusterRole) {
 		r.Annotations = map[string]string{selectorAnnotation: `{"matchLabels":{"relevant":"no"}}`}
 	})
@@ -107,7 +108,7 @@ func TestAForeignBindingOfAnotherRoleIsLeftAlone(t *testing.T) {
 	}))
 	s.passed()
 	s.Expect(s.get("taken").ResourceVersion).To(Equal(before.ResourceVersion))
-	s.Expect(s.metric("espalier_project_extension_binding_failures_total", "ForeignClusterRoleBinding")).To(Equal(1.0), "it is not tried again")
+	s.Eventually(s.metric).WithArguments("espalier_project_extension_binding_failures_total", "ForeignClusterRoleBinding").WithTimeout(10*time.Second).Should(Equal(1.0), "it is not tried again")
 	s.Expect(s.Admin.Delete(s.Ctx, before)).To(Succeed())
 	s.expectBound(role, "seed-foo/a")
 }

@@ -216,14 +216,16 @@ func standard(p *corev1beta1.Project, a, u, m, v, s string) []string {
 	return found
 }
 
-// atRest waits until the controller sends no more requests.
+// atRest waits until the controller sends no more requests, and looks at no Project.
 func (s *scene) atRest() {
 	s.T.Helper()
-	s.Eventually(func() []string {
+	s.Eventually(func(g Gomega) {
+		looks := s.looks()
 		s.Requests.Reset()
-		time.Sleep(300 * time.Millisecond)
-		return s.Requests.Seen()
-	}).WithTimeout(binary.Patience).Should(BeEmpty())
+		time.Sleep(500 * time.Millisecond)
+		g.Expect(s.Requests.Seen()).To(BeEmpty())
+		g.Expect(s.looks()).To(Equal(looks))
+	}).WithTimeout(binary.Patience).Should(Succeed())
 }
 
 func (s *scene) eachOf(list client.ObjectList, f func(client.Object)) {

@@ -2,7 +2,6 @@ package projecttest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -57,6 +56,7 @@ type Options struct {
 // Env is a running project-controller.
 type Env struct {
 	*WithT
+	*binary.Runner
 	T   *testing.T
 	Ctx context.Context //nolint:containedctx // it is the test's, which an Env lives as long as
 	// Namespace is where the controller's ServiceAccount is.
@@ -71,7 +71,6 @@ type Env struct {
 	Config   *config.ControllerManagerConfiguration
 
 	options Options
-	stop    func()
 	// hooks is nil without webhooks.
 	hooks *hooks
 }
@@ -93,6 +92,10 @@ func New(t *testing.T, o Options) *Env {
 	g.Expect(e.Admin.Create(e.Ctx, namespace)).To(Succeed())
 	e.Namespace = namespace.Name
 	e.Config = e.configuration()
+	e.Runner = &binary.Runner{
+		Test: t, Setup: e.setup, Needs: func() (process.Needs, error) { return project.Needs(e.Config) }, Add: e.add,
+		Started: e.registerWebhooks, Stopping: e.unregisterWebhooks,
+	}
 	t.Cleanup(e.clear)
 	if !o.HoldNamespaces {
 		e.releaseNamespaces()
@@ -139,49 +142,17 @@ func section(content string) string {
 	return "\n    " + strings.ReplaceAll(strings.TrimRight(content, "\n"), "\n", "\n    ")
 }
 
-// Start runs the controller anew: nothing is remembered of the last run.
-func (e *Env) Start() {
-	e.T.Helper()
-	ctx, cancel := context.WithCancel(e.Ctx)
-	needs, err := project.Needs(e.Config)
-	e.Expect(err).NotTo(HaveOccurred())
-	needs.SkipNameValidation = true
-	log := e.options.Log
-	if log.GetSink() == nil {
-		log = logr.Discard()
-	}
-	setup := &process.Setup{Program: process.Program{Name: name, Source: "garden"}, Config: e.Config.Process(), Log: log, Clock: e.options.Clock, WrapTransport: e.Requests.Wrap}
-	clusters, err := setup.Connect(ctx, needs)
-	e.Expect(err).NotTo(HaveOccurred())
+// add adds the controllers, with a registry of their own.
+func (e *Env) add(ctx context.Context, clusters *process.Clusters) error {
 	e.Registry = prometheus.NewRegistry()
-	e.Expect(project.Add(ctx, clusters, e.Config, e.Registry)).To(Succeed())
-	done := make(chan error, 1)
-	go func() { done <- clusters.Start(ctx) }()
-	e.stop = func() {
-		e.unregisterWebhooks()
-		cancel()
-		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-			e.T.Errorf("%s ended with: %v", name, err)
-		}
-	}
-	e.registerWebhooks()
+	return project.Add(ctx, clusters, e.Config, e.Registry)
 }
 
-// Stop ends the controller; a second call does nothing.
-func (e *Env) Stop() {
-	if e.stop != nil {
-		e.stop()
-		e.stop = nil
+func (e *Env) setup() *process.Setup {
+	return &process.Setup{
+		Program: process.Program{Name: name, Source: "garden"}, Config: e.Config.Process(),
+		Log: e.options.Log, Clock: e.options.Clock, WrapTransport: e.Requests.Wrap,
 	}
-}
-
-// Restart ends the controller, lets something happen meanwhile, and starts it again.
-func (e *Env) Restart(meanwhile func()) {
-	e.Stop()
-	if meanwhile != nil {
-		meanwhile()
-	}
-	e.Start()
 }
 
 // clear stops the controller and removes all Projects.

@@ -14,7 +14,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// A cache of all RBAC objects of 5,000 Projects, which are 55,000, stays below 40 MiB.
+// A cache of all RBAC objects of 5,000 Projects, which are 55,000, stays below 32 MiB.
 func TestTheCacheIsSmall(t *testing.T) {
 	g := NewWithT(t)
 	before := heap()
@@ -35,7 +35,7 @@ func TestTheCacheIsSmall(t *testing.T) {
 	used := heap() - before
 	g.Expect(kept).To(HaveLen(55_000))
 	t.Logf("%d KiB", used/1024)
-	g.Expect(used).To(BeNumerically("<", 40<<20))
+	g.Expect(used).To(BeNumerically("<", 32<<20))
 	runtime.KeepAlive(kept)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unique"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,10 +22,11 @@ const (
 	labelBytes   = 8
 )
 
-// Trim is the transform for caches of ClusterRoles, ClusterRoleBindings and RoleBindings. It keeps name, namespace, UID and
-// resource version of each, and finalizers, which few have; of those that a Project controls the name of the Project as the only owner, and a fingerprint,
-// which is put into generateName, because that has no meaning in an object that exists; and the two labels of extension
-// roles. Everything else, and every other object, passes as it is.
+// Trim is the transform for caches of ClusterRoles, ClusterRoleBindings and RoleBindings, of which a large cluster has
+// eleven for each Project. It keeps name, namespace and resource version of each, and finalizers, which few have; of those
+// of extension roles, which may be deleted as the cache knows them, the UID and the two labels; and of those that a Project
+// controls a fingerprint and the name of the Project, both in generateName, because that has no meaning in an object that
+// exists, and takes less memory than an owner. Nothing else is kept. Objects of other kinds pass as they are.
 func Trim(object any) (any, error) {
 	switch o := object.(type) {
 	case *rbacv1.ClusterRole:
@@ -51,32 +53,38 @@ func Trim(object any) (any, error) {
 
 func trimmed(object client.Object) (metav1.ObjectMeta, error) {
 	meta := metav1.ObjectMeta{
-		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
-		Finalizers: object.GetFinalizers(),
+		Namespace: object.GetNamespace(), Name: object.GetName(), ResourceVersion: object.GetResourceVersion(), Finalizers: object.GetFinalizers(),
+	}
+	if meta.Namespace != "" { // bindings of the same few names are in every namespace
+		meta.Namespace, meta.Name = unique.Make(meta.Namespace).Value(), unique.Make(meta.Name).Value()
 	}
 	if already := object.GetCreationTimestamp(); already.IsZero() { // every object of an API server has one
-		meta.OwnerReferences, meta.Labels, meta.GenerateName = object.GetOwnerReferences(), object.GetLabels(), object.GetGenerateName()
+		meta.UID, meta.Labels, meta.GenerateName = object.GetUID(), object.GetLabels(), object.GetGenerateName()
 		return meta, nil
 	}
 	if project := extensionOf(object); project != "" {
-		meta.Labels = ExtensionLabels(strings.Clone(project))
+		meta.UID, meta.Labels = object.GetUID(), ExtensionLabels(strings.Clone(project))
 	}
 	owner := metav1.GetControllerOfNoCopy(object)
 	if owner == nil || owner.Kind != projectKind || !strings.HasPrefix(owner.APIVersion, corev1beta1.GroupName+"/") {
 		return meta, nil
 	}
-	meta.OwnerReferences = []metav1.OwnerReference{{APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: projectKind, Name: owner.Name}}
-	var err error
-	meta.GenerateName, err = fingerprint(object)
+	mark, err := fingerprint(object)
+	meta.GenerateName = mark + owner.Name
 	return meta, err
 }
 
 // Owner returns the name of the Project that controls an object from a trimmed cache, or "".
 func Owner(cached client.Object) string {
-	if owners := cached.GetOwnerReferences(); len(owners) == 1 {
-		return owners[0].Name
-	}
-	return ""
+	_, owner := split(cached)
+	return owner
+}
+
+// split returns fingerprint and owner of an object from a trimmed cache; nothing if no Project controls it.
+func split(cached client.Object) (mark, owner string) {
+	kept := cached.GetGenerateName()
+	end := min(len(kept), contentBytes+labelBytes)
+	return kept[:end], kept[end:]
 }
 
 // extensionOf returns the name of the Project whose extension role an object is by its labels, or "".
@@ -99,16 +107,20 @@ func ExtensionOf(object client.Object) []string {
 // Same tells whether an object from a trimmed cache is as desired.
 func Same(cached, desired client.Object) (bool, error) {
 	want, err := fingerprint(desired)
-	return err == nil && cached.GetGenerateName() == want, err
+	have, _ := split(cached)
+	return err == nil && have == want, err
 }
 
 // GrantsSame tells whether two versions of an object, both from a trimmed cache, have the same owner and grant the same. Their
 // labels do not matter.
 func GrantsSame(before, after client.Object) bool {
-	return granted(before.GetGenerateName()) == granted(after.GetGenerateName())
+	return granted(before) == granted(after)
 }
 
-func granted(fingerprint string) string { return fingerprint[:min(len(fingerprint), contentBytes)] }
+func granted(cached client.Object) string {
+	mark, _ := split(cached)
+	return mark[:min(len(mark), contentBytes)]
+}
 
 // content is what a fingerprint is of, labels aside. Rules that are aggregated from other roles are not in it.
 type content struct {

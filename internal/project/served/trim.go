@@ -23,17 +23,22 @@ func trim(object runtime.Object) runtime.Object {
 		return trimBinding(found)
 	case *metav1.PartialObjectMetadata:
 		kept := &metav1.PartialObjectMetadata{ObjectMeta: identity(&found.ObjectMeta)}
-		for _, label := range []string{corev1beta1.LabelSecretBindingReference, corev1beta1.LabelRole} {
+		for _, label := range keptLabels() {
 			if value, has := found.Labels[label]; has {
 				metav1.SetMetaDataLabel(&kept.ObjectMeta, label, intern(value))
 			}
 		}
 		if ownedByShoot(found) {
-			kept.OwnerReferences = []metav1.OwnerReference{{APIVersion: shootVersion, Kind: shootKind}}
+			kept.OwnerReferences = shootOwners()
 		}
 		return kept
 	}
 	return object
+}
+
+// keptLabels are those by which it is decided what an object counts as.
+func keptLabels() [2]string {
+	return [2]string{corev1beta1.LabelSecretBindingReference, corev1beta1.LabelRole}
 }
 
 // trimBinding also fills in what an aggregated API would have: a namespace that is left out is the binding's own.
@@ -65,6 +70,11 @@ const (
 	shootVersion = "core.gardener.cloud/v1beta1"
 	shootKind    = "Shoot"
 )
+
+// shootOwners are what is kept of the owners of what a Shoot owns.
+func shootOwners() []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: shootVersion, Kind: shootKind}}
+}
 
 func ownedByShoot(object metav1.Object) bool {
 	for _, owner := range object.GetOwnerReferences() {

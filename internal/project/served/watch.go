@@ -36,7 +36,7 @@ type watch struct {
 // newWatch returns a watch that has not begun. It calls changed whenever it begins or ceases to be up to date, and the
 // handlers with each change of its objects, one after the other: they must not block.
 func newWatch(read reader, indexers toolscache.Indexers, changed func(), handlers ...toolscache.ResourceEventHandler) *watch {
-	return &watch{read: read, objects: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, indexers), changed: changed, handlers: handlers}
+	return &watch{read: read, objects: newShelf(indexers), changed: changed, handlers: handlers}
 }
 
 // run follows the resource until the context ends.
@@ -125,12 +125,25 @@ func (w *watch) begin(ctx context.Context, options metav1.ListOptions) (apiwatch
 		return nil, errors.New(err.Error()) // of some errors a Reflector thinks that it can go on after them
 	}
 	w.note(func() { w.watching = true })
-	return apiwatch.Filter(events, func(in apiwatch.Event) (apiwatch.Event, bool) {
+	return drained{apiwatch.Filter(events, func(in apiwatch.Event) (apiwatch.Event, bool) {
 		if in.Type == apiwatch.Error {
 			w.lose(ctx, apierrors.FromObject(in.Object))
 		}
 		return w.read.sift(in)
-	}), nil
+	})}, nil
+}
+
+// drained leaves nobody behind when it is stopped: a filter that has an event in its hands waits until somebody takes it.
+type drained struct{ apiwatch.Interface }
+
+// Stop implements apiwatch.Interface.
+func (d drained) Stop() {
+	d.Interface.Stop()
+	go func() {
+		for range d.ResultChan() {
+			continue // what comes now is of no use
+		}
+	}()
 }
 
 func (w *watch) hasListed() bool {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdruntime "runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/test/binary"
 )
@@ -221,4 +224,26 @@ func TestAListingAloneIsNotEnough(t *testing.T) {
 		_, err = w.begin(t.Context(), metav1.ListOptions{ResourceVersion: "10"})
 		g.Expect(apierrors.IsResourceExpired(err)).To(BeTrue())
 	}
+}
+
+func TestAWatchThatIsStoppedLeavesNobodyBehind(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(binary.Patience)
+	stream := apiwatch.NewRaceFreeFake()
+	w := newWatch(reader{
+		resource: "things", example: &metav1.PartialObjectMetadata{},
+		watch: func(context.Context, metav1.ListOptions) (apiwatch.Interface, error) { return stream, nil },
+	}, toolscache.Indexers{}, func() {})
+	begun, err := w.begin(t.Context(), metav1.ListOptions{SendInitialEvents: ptr.To(true)})
+	g.Expect(err).NotTo(HaveOccurred())
+	stream.Add(named("a", 1))
+
+	begun.Stop()
+	g.Eventually(filters).Should(BeZero(), "nobody waits for the event to be taken")
+}
+
+// filters counts the goroutines that filter what a watch brings.
+func filters() int {
+	stacks := make([]byte, 1<<20)
+	return strings.Count(string(stacks[:stdruntime.Stack(stacks, true)]), "(*filteredWatch).loop(")
 }

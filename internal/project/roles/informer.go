@@ -1,0 +1,145 @@
+package roles
+
+import (
+	"maps"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// NewInformer makes the informers of a cache whose ClusterRoles, ClusterRoleBindings and RoleBindings Trim trims. Those of
+// these three kinds hold only records, and make an object of one each time when somebody asks for it or is told of it, which
+// while nothing happens nobody is. Those of other kinds are ordinary ones.
+func NewInformer(source cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	objects := unpackFor(example)
+	if objects == nil {
+		return cache.NewSharedIndexInformer(source, example, resync, indexers)
+	}
+	if _, namespaced := example.(*rbacv1.RoleBinding); !namespaced {
+		indexers = withoutNamespaces(indexers)
+	}
+	return &informer{SharedIndexInformer: cache.NewSharedIndexInformer(source, example, resync, objects.indexers(indexers)), objects: objects}
+}
+
+// withoutNamespaces leaves the index by namespace empty, in which else all objects without one would be under the empty name.
+func withoutNamespaces(indexers cache.Indexers) cache.Indexers {
+	found := maps.Clone(indexers)
+	if _, has := found[cache.NamespaceIndex]; has {
+		found[cache.NamespaceIndex] = func(any) ([]string, error) { return nil, nil }
+	}
+	return found
+}
+
+// informer looks from outside as if it held objects.
+type informer struct {
+	cache.SharedIndexInformer
+	objects unpack
+}
+
+// SetTransform implements cache.SharedInformer.
+func (i *informer) SetTransform(transform cache.TransformFunc) error {
+	return i.SharedIndexInformer.SetTransform(func(object any) (any, error) { //nolint:wrapcheck // the cache looks at it
+		if _, already := object.(*record); already {
+			return object, nil
+		}
+		trimmed, err := transform(object)
+		if err != nil {
+			return nil, err
+		}
+		return pack(trimmed), nil
+	})
+}
+
+// AddEventHandler implements cache.SharedInformer.
+func (i *informer) AddEventHandler(next cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandler(teller{next, i.objects}) //nolint:wrapcheck // the cache looks at it
+}
+
+// AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
+func (i *informer) AddEventHandlerWithResyncPeriod(next cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(teller{next, i.objects}, resync) //nolint:wrapcheck // the cache looks at it
+}
+
+// AddEventHandlerWithOptions implements cache.SharedInformer.
+func (i *informer) AddEventHandlerWithOptions(next cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	return i.SharedIndexInformer.AddEventHandlerWithOptions(teller{next, i.objects}, options) //nolint:wrapcheck // the cache looks at it
+}
+
+// GetStore implements cache.SharedInformer.
+func (i *informer) GetStore() cache.Store { return i.GetIndexer() }
+
+// GetIndexer implements cache.SharedIndexInformer.
+func (i *informer) GetIndexer() cache.Indexer {
+	return &store{Indexer: i.SharedIndexInformer.GetIndexer(), objects: i.objects}
+}
+
+// AddIndexers implements cache.SharedIndexInformer.
+func (i *informer) AddIndexers(indexers cache.Indexers) error {
+	return i.SharedIndexInformer.AddIndexers(i.objects.indexers(indexers)) //nolint:wrapcheck // the cache looks at it
+}
+
+// teller tells a handler of objects.
+type teller struct {
+	next    cache.ResourceEventHandler
+	objects unpack
+}
+
+// OnAdd implements cache.ResourceEventHandler.
+func (t teller) OnAdd(object any, listed bool) { t.next.OnAdd(t.objects.one(object), listed) }
+
+// OnUpdate implements cache.ResourceEventHandler.
+func (t teller) OnUpdate(before, after any) {
+	t.next.OnUpdate(t.objects.one(before), t.objects.one(after))
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (t teller) OnDelete(object any) { t.next.OnDelete(t.objects.one(object)) }
+
+// store reads objects from a store of records. It is for reading only.
+type store struct {
+	cache.Indexer
+	objects unpack
+}
+
+// List implements cache.Store.
+func (s *store) List() []any { return s.objects.all(s.Indexer.List()) }
+
+// Get implements cache.Store.
+func (s *store) Get(object any) (found any, exists bool, err error) {
+	found, exists, err = s.Indexer.Get(object)
+	return s.objects.one(found), exists, err //nolint:wrapcheck // the cache looks at it
+}
+
+// GetByKey implements cache.Store.
+func (s *store) GetByKey(key string) (found any, exists bool, err error) {
+	found, exists, err = s.Indexer.GetByKey(key)
+	return s.objects.one(found), exists, err //nolint:wrapcheck // the cache looks at it
+}
+
+// Index implements cache.Indexer.
+func (s *store) Index(index string, object any) ([]any, error) {
+	found, err := s.Indexer.Index(index, object)
+	return s.objects.all(found), err //nolint:wrapcheck // the cache looks at it
+}
+
+// ByIndex implements cache.Indexer.
+func (s *store) ByIndex(index, value string) ([]any, error) {
+	found, err := s.Indexer.ByIndex(index, value)
+	return s.objects.all(found), err //nolint:wrapcheck // the cache looks at it
+}
+
+// AddIndexers implements cache.Indexer.
+func (s *store) AddIndexers(indexers cache.Indexers) error {
+	return s.Indexer.AddIndexers(s.objects.indexers(indexers)) //nolint:wrapcheck // the cache looks at it
+}
+
+// indexers returns those that look at objects as they are to look at records.
+func (u unpack) indexers(of cache.Indexers) cache.Indexers {
+	found := cache.Indexers{}
+	for name, index := range of {
+		found[name] = func(stored any) ([]string, error) { return index(u.one(stored)) }
+	}
+	return found
+}

@@ -1,0 +1,105 @@
+package roles
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// told is what a handler was told, in order.
+type told struct {
+	verb          string
+	before, after any
+}
+
+// lister stands for an API server that does not stream listings.
+type lister struct{}
+
+// IsWatchListSemanticsUnSupported is what a reflector asks for.
+func (lister) IsWatchListSemanticsUnSupported() bool { return true }
+
+// recorder is a handler that passes on what it is told.
+func recorder(into chan<- told) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(object any, _ bool) { into <- told{"add", nil, object} },
+		UpdateFunc: func(before, after any) { into <- told{"update", before, after} },
+		DeleteFunc: func(object any) { into <- told{"delete", object, nil} },
+	}
+}
+
+func TestInformersShowTrimmedObjectsAlthoughTheyHoldRecords(t *testing.T) {
+	p := project(nil, member(user("e"), "extension:foo"))
+	for name, object := range map[string]client.Object{
+		"a ClusterRole":                 desired(t, p)[0],
+		"a ClusterRoleBinding":          desired(t, p)[1],
+		"a RoleBinding":                 desired(t, p)[8],
+		"the ClusterRole of extensions": desired(t, p)[11],
+		"the RoleBinding of extensions": desired(t, p)[12],
+		"a role that is nobody's":       &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}},
+		"a binding with a finalizer":    &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-alpha", Name: "x", Finalizers: []string{"f"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			first, second := stored(object), stored(object, func(o client.Object) { o.SetResourceVersion("8") })
+			events := watch.NewFakeWithChanSize(2, false)
+			source := &cache.ListWatch{
+				ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+					return &metav1.List{Items: []runtime.RawExtension{{Object: first.DeepCopyObject()}}}, nil
+				},
+				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return events, nil },
+			}
+			i := NewInformer(cache.ToListWatcherWithWatchListSemantics(source, lister{}), object, 0, cache.Indexers{"namespace": cache.MetaNamespaceIndexFunc})
+			g.Expect(i.SetTransform(Trim)).To(Succeed())
+			g.Expect(i.AddIndexers(cache.Indexers{"extension": func(object any) ([]string, error) {
+				return ExtensionOf(object.(client.Object)), nil //nolint:errcheck,forcetypeassert // it must be one
+			}})).To(Succeed())
+			news := make(chan told, 4)
+			_, err := i.AddEventHandlerWithOptions(recorder(news), cache.HandlerOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			go i.RunWithContext(ctx)
+
+			was, is := cached(t, first), cached(t, second)
+			g.Eventually(news).Should(Receive(Equal(told{"add", nil, was})))
+			g.Expect(i.GetStore().List()).To(Equal([]any{was}))
+			events.Modify(second.DeepCopyObject())
+			g.Eventually(news).Should(Receive(Equal(told{"update", was, is})))
+			key := client.ObjectKeyFromObject(object)
+			found, exists, err := i.GetIndexer().GetByKey(cache.ObjectName(key).String())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(exists).To(BeTrue())
+			g.Expect(found).To(Equal(is))
+			if key.Namespace != "" {
+				g.Expect(i.GetIndexer().ByIndex("namespace", key.Namespace)).To(Equal([]any{is}))
+			}
+			var extensions []any
+			if len(ExtensionOf(object)) > 0 {
+				extensions = []any{is}
+			}
+			g.Expect(i.GetIndexer().ByIndex("extension", "alpha")).To(ConsistOf(extensions...))
+			events.Delete(second.DeepCopyObject())
+			g.Eventually(news).Should(Receive(Equal(told{"delete", is, nil})))
+			g.Expect(i.GetStore().List()).To(BeEmpty())
+		})
+	}
+}
+
+func TestInformersTellOfDeletionsThatWereMissed(t *testing.T) {
+	trimmed := cached(t, stored(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}}))
+	NewWithT(t).Expect(unpackFor(&rbacv1.ClusterRole{}).one(cache.DeletedFinalStateUnknown{Key: "x", Obj: pack(trimmed)})).
+		To(Equal(cache.DeletedFinalStateUnknown{Key: "x", Obj: trimmed}))
+}
+
+func TestOtherInformersAreOrdinary(t *testing.T) {
+	i := NewInformer(&cache.ListWatch{}, &metav1.PartialObjectMetadata{}, time.Minute, cache.Indexers{})
+	NewWithT(t).Expect(i).NotTo(BeAssignableToTypeOf(&informer{}))
+}

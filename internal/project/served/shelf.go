@@ -1,0 +1,146 @@
+package served
+
+import (
+	"unique"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+)
+
+// shelf stores trimmed objects in less than half of their memory: Shoots and metadata, of which there are many, as records.
+// Whoever looks gets objects that are made anew each time.
+type shelf struct{ toolscache.Indexer }
+
+func newShelf(indexers toolscache.Indexers) shelf {
+	ofRecords := toolscache.Indexers{}
+	for name, index := range indexers {
+		ofRecords[name] = func(stored any) ([]string, error) { return index(unpack(stored)) }
+	}
+	return shelf{toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, ofRecords)}
+}
+
+// Add implements toolscache.Store.
+func (s shelf) Add(object any) error { return s.Indexer.Add(pack(object)) } //nolint:wrapcheck // the caller says of what
+
+// Update implements toolscache.Store.
+func (s shelf) Update(object any) error { return s.Indexer.Update(pack(object)) } //nolint:wrapcheck // the caller says of what
+
+// Replace implements toolscache.Store.
+func (s shelf) Replace(objects []any, version string) error {
+	records := make([]any, len(objects))
+	for i, each := range objects {
+		records[i] = pack(each)
+	}
+	return s.Indexer.Replace(records, version) //nolint:wrapcheck // the caller says of what
+}
+
+// Get implements toolscache.Store.
+func (s shelf) Get(object any) (found any, exists bool, err error) {
+	found, exists, err = s.Indexer.Get(object)
+	return unpack(found), exists, err //nolint:wrapcheck // the caller says of what
+}
+
+// List implements toolscache.Store.
+func (s shelf) List() []any { return unpackAll(s.Indexer.List()) }
+
+// ByIndex implements toolscache.Indexer.
+func (s shelf) ByIndex(index, key string) ([]any, error) {
+	found, err := s.Indexer.ByIndex(index, key)
+	return unpackAll(found), err //nolint:wrapcheck // the caller says of what
+}
+
+// record has the identity that trim keeps.
+type record struct {
+	namespace, name, version string
+	uid                      types.UID
+	generation               int64
+	created                  metav1.Time
+	deleted                  *metav1.Time
+}
+
+var _ metav1.ObjectMetaAccessor = &record{}
+
+// GetObjectMeta implements metav1.ObjectMetaAccessor, by which objects are named in the store. Changes of what it returns are
+// lost.
+func (r *record) GetObjectMeta() metav1.Object {
+	meta := r.meta()
+	return &meta
+}
+
+func (r *record) meta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: r.namespace, Name: r.name, UID: r.uid, ResourceVersion: r.version,
+		Generation: r.generation, CreationTimestamp: r.created, DeletionTimestamp: r.deleted,
+	}
+}
+
+func recordOf(trimmed *metav1.ObjectMeta) record {
+	return record{
+		namespace: trimmed.Namespace, name: trimmed.Name, uid: trimmed.UID, version: trimmed.ResourceVersion,
+		generation: trimmed.Generation, created: trimmed.CreationTimestamp, deleted: trimmed.DeletionTimestamp,
+	}
+}
+
+type shootRecord struct {
+	record
+	binding *string
+}
+
+type metadataRecord struct {
+	record
+	// labels are the values of keptLabels, the zero value for those that are missing.
+	labels [2]unique.Handle[string]
+	owned  bool
+}
+
+func (r *metadataRecord) object() *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{ObjectMeta: r.meta()}
+	for i, label := range keptLabels() {
+		if r.labels[i] != (unique.Handle[string]{}) {
+			metav1.SetMetaDataLabel(&object.ObjectMeta, label, r.labels[i].Value())
+		}
+	}
+	if r.owned {
+		object.OwnerReferences = shootOwners()
+	}
+	return object
+}
+
+// pack makes a record of a trimmed object, if there is one for its type.
+func pack(trimmed any) any {
+	switch found := trimmed.(type) {
+	case *corev1beta1.Shoot:
+		return &shootRecord{record: recordOf(&found.ObjectMeta), binding: found.Spec.SecretBindingName}
+	case *metav1.PartialObjectMetadata:
+		packed := &metadataRecord{record: recordOf(&found.ObjectMeta), owned: ownedByShoot(found)}
+		for i, label := range keptLabels() {
+			if value, has := found.Labels[label]; has {
+				packed.labels[i] = unique.Make(value)
+			}
+		}
+		return packed
+	}
+	return trimmed
+}
+
+// unpack returns the object that a record was made of. What is none passes as it is.
+func unpack(stored any) any {
+	switch found := stored.(type) {
+	case *shootRecord:
+		return &corev1beta1.Shoot{ObjectMeta: found.meta(), Spec: corev1beta1.ShootSpec{SecretBindingName: found.binding}}
+	case *metadataRecord:
+		return found.object()
+	}
+	return stored
+}
+
+// unpackAll replaces the records of a list, which must be the caller's own, by their objects.
+func unpackAll(stored []any) []any {
+	for i := range stored {
+		stored[i] = unpack(stored[i])
+	}
+	return stored
+}

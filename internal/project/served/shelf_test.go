@@ -1,0 +1,56 @@
+package served
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+)
+
+// Whatever trim keeps comes back from a shelf, whichever way one looks at it.
+func TestAShelfGivesBackWhatWasPutThere(t *testing.T) {
+	about := metav1.ObjectMeta{
+		Namespace: "garden-a", Name: "n", UID: "1", ResourceVersion: "7", Generation: 3,
+		CreationTimestamp: metav1.Unix(5, 0), DeletionTimestamp: ptr.To(metav1.Unix(6, 0)),
+	}
+	labelled := about
+	labelled.Labels = map[string]string{"reference.gardener.cloud/secretbinding": "true", "gardener.cloud/role": "ssh-keypair"}
+	owned := labelled
+	owned.Labels = map[string]string{"reference.gardener.cloud/secretbinding": "true"}
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Shoot"}}
+	for name, object := range map[string]runtime.Object{
+		"a Shoot with a binding":            &corev1beta1.Shoot{ObjectMeta: about, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")}},
+		"a Shoot with a binding of no name": &corev1beta1.Shoot{ObjectMeta: about, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("")}},
+		"a Shoot without a binding":         &corev1beta1.Shoot{ObjectMeta: about},
+		"metadata without labels":           &metav1.PartialObjectMetadata{ObjectMeta: about},
+		"metadata with labels":              &metav1.PartialObjectMetadata{ObjectMeta: labelled},
+		"metadata that a Shoot owns":        &metav1.PartialObjectMetadata{ObjectMeta: owned},
+		"a SecretBinding":                   &corev1beta1.SecretBinding{ObjectMeta: about, SecretRef: corev1.SecretReference{Namespace: "x", Name: "y"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			g.Expect(trim(object)).To(Equal(object), "it is trimmed already")
+			s := newShelf(toolscache.Indexers{ByNamespace: namespaceOf})
+			g.Expect(s.Replace([]any{object}, "1")).To(Succeed())
+			for range 2 {
+				found, exists, err := s.Get(object)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(exists).To(BeTrue())
+				g.Expect(found).To(Equal(object))
+				g.Expect(s.List()).To(Equal([]any{object}))
+				g.Expect(s.ListKeys()).To(Equal([]string{"garden-a/n"}))
+				g.Expect(s.ByIndex("namespace", "garden-a")).To(Equal([]any{object}))
+				g.Expect(s.Update(object)).To(Succeed())
+			}
+			g.Expect(s.Delete(object)).To(Succeed())
+			g.Expect(s.List()).To(BeEmpty())
+			g.Expect(s.ByIndex("namespace", "garden-a")).To(BeEmpty())
+		})
+	}
+}

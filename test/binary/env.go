@@ -2,7 +2,6 @@ package binary
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -57,6 +56,7 @@ type Options struct {
 // Env is a namespace in source and target, and a running binary.
 type Env struct {
 	*WithT
+	*Runner
 	T   *testing.T
 	Ctx context.Context //nolint:containedctx // it is the test's, which an Env lives as long as
 	// Namespace exists in source and target, under the same name. The binary's ServiceAccount is in it.
@@ -73,7 +73,6 @@ type Env struct {
 
 	binary  Binary
 	options Options
-	stop    func()
 }
 
 // New prepares namespaces and rights, and starts the binary unless told otherwise.
@@ -91,10 +90,11 @@ func New(t *testing.T, binary Binary, options Options) *Env {
 	e.createNamespaces()
 	e.identify()
 	e.Config = e.configuration()
+	e.Runner = &Runner{Test: t, Setup: e.setup, Needs: func() (process.Needs, error) { return binary.Needs(e.Config) }, Add: e.add}
 	if !options.Stopped {
 		e.Start()
 	}
-	t.Cleanup(func() { e.Stop() })
+	t.Cleanup(e.Stop)
 	return e
 }
 
@@ -159,53 +159,17 @@ func (e *Env) write(dir, name string, content []byte) string {
 	return file
 }
 
-// Start runs the binary anew, as far as that is possible within a test: nothing is remembered of the last run.
-func (e *Env) Start() {
-	e.T.Helper()
-	ctx, cancel := context.WithCancel(e.Ctx)
-	needs, err := e.binary.Needs(e.Config)
-	e.Expect(err).NotTo(HaveOccurred())
-	needs.SkipNameValidation = true
-	setup := &process.Setup{
-		Program: process.Program{Name: e.binary.Name}, Config: e.Config.Process(),
-		Log: e.log(), Clock: e.options.Clock, WrapTransport: e.Requests.Wrap,
-	}
-	clusters, err := setup.Connect(ctx, needs)
-	e.Expect(err).NotTo(HaveOccurred())
+// add adds the binary's controllers, with a registry of its own.
+func (e *Env) add(ctx context.Context, clusters *process.Clusters) error {
 	e.Registry = prometheus.NewRegistry()
-	e.Expect(e.binary.Add(ctx, clusters, e.Config, e.Registry)).To(Succeed())
-	done := make(chan error, 1)
-	go func() { done <- clusters.Start(ctx) }()
-	e.stop = func() {
-		cancel()
-		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-			e.T.Errorf("%s ended with: %v", e.binary.Name, err)
-		}
-	}
+	return e.binary.Add(ctx, clusters, e.Config, e.Registry)
 }
 
-func (e *Env) log() logr.Logger {
-	if e.options.Log.GetSink() == nil {
-		return logr.Discard()
+func (e *Env) setup() *process.Setup {
+	return &process.Setup{
+		Program: process.Program{Name: e.binary.Name}, Config: e.Config.Process(),
+		Log: e.options.Log, Clock: e.options.Clock, WrapTransport: e.Requests.Wrap,
 	}
-	return e.options.Log
-}
-
-// Stop ends the binary; a second call does nothing.
-func (e *Env) Stop() {
-	if e.stop != nil {
-		e.stop()
-		e.stop = nil
-	}
-}
-
-// Restart ends the binary, lets something happen meanwhile, and starts it again.
-func (e *Env) Restart(meanwhile func()) {
-	e.Stop()
-	if meanwhile != nil {
-		meanwhile()
-	}
-	e.Start()
 }
 
 // Events lists the Events about an object of the Env's namespace in one cluster as "type reason: note", without those by

@@ -10,7 +10,8 @@ func (e *Env) StartAnother(change func(*config.ResourceManagerConfiguration)) *E
 	e.T.Helper()
 	other, cfg := *e, *e.Config
 	change(&cfg)
-	other.Config, other.Requests, other.stop = &cfg, &Requests{}, nil
+	other.Config, other.Requests = &cfg, &Requests{}
+	other.Runner = other.runner()
 	other.Start()
 	e.T.Cleanup(func() { other.Stop() })
 	return &other

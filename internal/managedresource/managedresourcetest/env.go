@@ -4,7 +4,6 @@ package managedresourcetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +37,7 @@ const Patience = 30 * time.Second
 // source namespace.
 type Env struct {
 	*WithT
+	*binary.Runner
 	T   *testing.T
 	Ctx context.Context //nolint:containedctx // it is the test's, which an Env lives as long as
 	// Namespace exists in source and target.
@@ -51,7 +50,6 @@ type Env struct {
 	Config   *config.ResourceManagerConfiguration
 
 	connection connection
-	stop       func()
 }
 
 type connection struct{ source, target []byte }
@@ -86,10 +84,11 @@ func New(t *testing.T, options Options) *Env {
 		e.connection.target = e.identity(e.Target, servers.Target.Config)
 	}
 	e.Config = e.configuration(options)
+	e.Runner = e.runner()
 	if !options.Stopped {
 		e.Start()
 	}
-	t.Cleanup(func() { e.Stop() })
+	t.Cleanup(e.Stop)
 	return e
 }
 
@@ -161,44 +160,21 @@ func (e *Env) write(dir, name string, content []byte) string {
 	return file
 }
 
-// Start runs a new controller process, as far as that is possible within a test: nothing is remembered of the last one.
-func (e *Env) Start() {
-	e.T.Helper()
-	ctx, cancel := context.WithCancel(e.Ctx)
-	needs, err := managedresource.Needs()
-	e.Expect(err).NotTo(HaveOccurred())
-	needs.SkipNameValidation = true
-	setup := &process.Setup{Program: process.Program{Name: "managedresource-controller", SharesLease: true}, Config: e.Config.Process(), Log: logr.Discard()}
-	setup.WrapTransport = e.Requests.Wrap
-	clusters, err := setup.Connect(ctx, needs)
-	e.Expect(err).NotTo(HaveOccurred())
-	e.Registry = prometheus.NewRegistry()
-	e.Expect(managedresource.Add(ctx, clusters, e.Config, e.Registry)).To(Succeed())
-	done := make(chan error, 1)
-	go func() { done <- clusters.Start(ctx) }()
-	e.stop = func() {
-		cancel()
-		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-			e.T.Errorf("controller ended with: %v", err)
-		}
+// runner returns what starts the controller for this Env.
+func (e *Env) runner() *binary.Runner {
+	return &binary.Runner{
+		Test: e.T, Needs: managedresource.Needs,
+		Setup: func() *process.Setup {
+			return &process.Setup{
+				Program: process.Program{Name: "managedresource-controller", SharesLease: true},
+				Config:  e.Config.Process(), WrapTransport: e.Requests.Wrap,
+			}
+		},
+		Add: func(ctx context.Context, clusters *process.Clusters) error {
+			e.Registry = prometheus.NewRegistry()
+			return managedresource.Add(ctx, clusters, e.Config, e.Registry)
+		},
 	}
-}
-
-// Stop ends the controller; a second call does nothing.
-func (e *Env) Stop() {
-	if e.stop != nil {
-		e.stop()
-		e.stop = nil
-	}
-}
-
-// Restart ends the controller, lets something happen meanwhile, and starts a new one.
-func (e *Env) Restart(meanwhile func()) {
-	e.Stop()
-	if meanwhile != nil {
-		meanwhile()
-	}
-	e.Start()
 }
 
 // Set creates a Secret with documents under one key and a ManagedResource that refers to it, both of that name.

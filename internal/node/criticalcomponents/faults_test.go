@@ -83,7 +83,7 @@ func TestMissingRightsKeepTheTaint(t *testing.T) {
 		HavePrefix(`Warning CriticalComponentsCheckFailed: The taint stays because of an error; grant it, for example with the roles in deploy/node-controller; it is tried again: remove taint of Node "`+n+`": `),
 		ContainSubstring(`cannot patch resource "nodes"`))))
 	s.Expect(s.waits(n)).To(BeTrue())
-	s.Expect(s.metric("espalier_node_held_back", "error")).To(Equal(1.0))
+	s.Eventually(s.metric).WithArguments("espalier_node_held_back", "error").WithTimeout(10 * time.Second).Should(Equal(1.0))
 
 	s.create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: all.Name}, RoleRef: all.RoleRef, Subjects: all.Subjects})
 	s.expectFreed(n)
@@ -243,7 +243,7 @@ func TestEventsComeOnceInAPause(t *testing.T) {
 	s.ready(pod, "True")
 	s.Expect(s.reconcile(r, n)).To(Equal(ctrl.Result{}))
 	s.Expect(told.events[2:]).To(Equal([]string{"Normal NodeCriticalComponentsReady"}), "good news do not wait either")
-	s.Expect(s.metric("espalier_node_held_back", "pods_unready")).To(Equal(0.0))
+	s.Eventually(s.metric).WithArguments("espalier_node_held_back", "pods_unready").WithTimeout(10 * time.Second).Should(Equal(0.0))
 	s.Expect(s.reconcile(r, n)).To(Equal(ctrl.Result{}))
 	s.Expect(told.events).To(HaveLen(3))
 }

@@ -105,7 +105,7 @@ func TestARestartFindsTheNodesThatWait(t *testing.T) {
 	s.expectHeld(n, s.unready("critical"))
 	s.Restart(func() { s.ready(pod, "True") })
 	s.expectFreed(n)
-	s.Expect(s.metric("espalier_node_taint_seconds", "")).To(Equal(1.0))
+	s.Eventually(s.metric).WithArguments("espalier_node_taint_seconds", "").WithTimeout(10 * time.Second).Should(Equal(1.0))
 }
 
 // A second look writes nothing.

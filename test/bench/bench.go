@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -199,7 +200,7 @@ func (b *bench) settle(ctx context.Context) error {
 	begin := b.report.clock.Now()
 	for calm := 0; calm < 2; {
 		before, at := b.usage(), b.report.clock.Now()
-		if err := pause(ctx, b.calm); err != nil {
+		if err := gauge.Pause(ctx, b.calm); err != nil {
 			return err
 		}
 		busy := float64(b.usage().since(before).total()) / float64(b.report.clock.Since(at))

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 const (
@@ -76,7 +78,7 @@ func (a actor) run(ctx context.Context) error {
 		switch {
 		case err == nil:
 			a.count.Add(1)
-			_ = pause(ctx, a.every) // the loop sees why it was cut short
+			_ = gauge.Pause(ctx, a.every) // the loop sees why it was cut short
 		case ctx.Err() == nil:
 			return fmt.Errorf("%s: %w", a.name, err)
 		}

@@ -268,15 +268,3 @@ func await(ctx context.Context, limit time.Duration, what string, probe func(con
 		}
 	}
 }
-
-// pause returns early, with the cause, when the context ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
-}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
 )
@@ -39,7 +39,7 @@ type controller struct {
 // newController writes its kubeconfigs and its configuration, which is the default one but for what the setup says: leader
 // election with its lease, no client-side limits.
 func newController(ctx context.Context, b *bench, s setup) (*controller, error) {
-	ports, err := freePorts(3)
+	ports, err := gauge.FreePorts(3)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (c *controller) inSync(ctx context.Context, objects int) error {
 		if err != nil {
 			return c.orEnded(err)
 		}
-		applied, err := gauge(page, "espalier_managedresource_objects", `state="applied"`)
+		applied, err := total(page, "espalier_managedresource_objects", `state="applied"`)
 		if err == nil && applied != objects {
 			err = fmt.Errorf("%d of %d are", applied, objects)
 		}
@@ -159,8 +159,8 @@ func (c *controller) explain(err error) error {
 	return fmt.Errorf("%w; the end of the controller's log:\n%s", err, child.Tail(c.file("log")))
 }
 
-// gauge adds up the values of the series of a metric that have the label.
-func gauge(page, name, label string) (int, error) {
+// total adds up the values of the series of a metric that have the label.
+func total(page, name, label string) (int, error) {
 	sum, found := 0.0, false
 	for line := range strings.Lines(page) {
 		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -211,24 +211,6 @@ func get(ctx context.Context, url string) (body []byte, err error) {
 		return nil, fmt.Errorf("%s answers %s", url, response.Status)
 	}
 	return io.ReadAll(response.Body)
-}
-
-// freePorts returns ports on which nobody listens at the moment.
-func freePorts(n int) ([]int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("find free port: %w", err)
-	}
-	defer func() { _ = l.Close() }() // only when all of them are found, so that they differ
-	a, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return nil, fmt.Errorf("find free port: %s has none", l.Addr())
-	}
-	if n == 1 {
-		return []int{a.Port}, nil
-	}
-	others, err := freePorts(n - 1)
-	return append(others, a.Port), err
 }
 
 // configOf reads a kubeconfig for a client without a limiter of its own.

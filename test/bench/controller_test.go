@@ -7,6 +7,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 const metricsText = `# HELP espalier_managedresource_objects Objects.
@@ -22,14 +24,14 @@ go_memstats_heap_alloc_bytes 5.5967448e+06
 
 func TestGaugeAddsUpTheSeriesWithTheLabel(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(gauge(metricsText, "espalier_managedresource_objects", `state="applied"`)).To(Equal(1507))
-	_, err := gauge(metricsText, "espalier_managedresource_objects", `state="claimed"`)
+	g.Expect(total(metricsText, "espalier_managedresource_objects", `state="applied"`)).To(Equal(1507))
+	_, err := total(metricsText, "espalier_managedresource_objects", `state="claimed"`)
 	g.Expect(err).To(MatchError(`there is no metric espalier_managedresource_objects{state="claimed"}`))
 }
 
 func TestFreePortsDiffer(t *testing.T) {
 	g := NewWithT(t)
-	ports, err := freePorts(3)
+	ports, err := gauge.FreePorts(3)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(map[int]bool{ports[0]: true, ports[1]: true, ports[2]: true}).To(HaveLen(3))
 }

@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 const (
@@ -48,7 +50,7 @@ func (b *bench) drift(ctx context.Context, f *figures) error {
 				return fmt.Errorf("repair drift: %w", err)
 			}
 			f.repairs = append(f.repairs, took)
-			if err := pause(ctx, repairPause); err != nil {
+			if err := gauge.Pause(ctx, repairPause); err != nil {
 				return err
 			}
 		}

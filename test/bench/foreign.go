@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 // foreignNamespaces is over how many namespaces the foreign Secrets are spread.
@@ -197,7 +199,7 @@ func (b *bench) createFew(ctx context.Context) error {
 
 // weigh waits first. The heap comes last, since asking for it takes memory.
 func (b *bench) weigh(ctx context.Context, wait time.Duration, beside string) (f footprint, err error) {
-	err = pause(ctx, wait)
+	err = gauge.Pause(ctx, wait)
 	if err != nil {
 		return footprint{}, err
 	}

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 // conditionLimit is how long a condition may take before the run gives up: a controller that keeps none of them is told
@@ -231,7 +233,7 @@ func (b *bench) latencyRound(ctx context.Context, w *follower, t *conditionTrack
 		if err := b.changeTogether(ctx, w, t, round, want, status, some, generations); err != nil {
 			return fmt.Errorf("%s, %d at a time: %w", round.what, round.together, err)
 		}
-		if err := pause(ctx, repairPause); err != nil {
+		if err := gauge.Pause(ctx, repairPause); err != nil {
 			return err
 		}
 	}

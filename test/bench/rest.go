@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 // quietFor is for how many calm moments the controller must not have asked for anything before the window at rest
@@ -48,7 +50,7 @@ func (b *bench) atRest(ctx context.Context, f *figures) error {
 		return err
 	}
 	begin := b.report.clock.Now()
-	err = pause(ctx, b.rest)
+	err = gauge.Pause(ctx, b.rest)
 	if err != nil {
 		return err
 	}
@@ -83,7 +85,7 @@ func (b *bench) quiet(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = pause(ctx, quietFor*b.calm)
+		err = gauge.Pause(ctx, quietFor*b.calm)
 		if err != nil {
 			return err
 		}
@@ -128,7 +130,7 @@ func (b *bench) restart(ctx context.Context, f *figures) error {
 	}
 	f.restart = b.report.clock.Since(begin)
 	used := b.usage()[binaryName]
-	err = pause(ctx, 2*time.Second) // what it still does belongs to the restart
+	err = gauge.Pause(ctx, 2*time.Second) // what it still does belongs to the restart
 	if err != nil {
 		return err
 	}

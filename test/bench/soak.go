@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 // soak looks whether the controller grows while everything around it changes all the time.
@@ -108,7 +110,7 @@ func (b *bench) sampleAll(ctx context.Context, s soak, samples *[]sample) error 
 				return err
 			}
 		}
-		if err := pause(ctx, min(s.interval, s.length-at)); err != nil {
+		if err := gauge.Pause(ctx, min(s.interval, s.length-at)); err != nil {
 			return err
 		}
 	}

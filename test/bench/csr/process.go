@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
@@ -49,14 +49,11 @@ func startApprover(ctx context.Context, w *world) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	probes, err := freePort(ctx)
+	ports, err := gauge.FreePorts(2)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{log: filepath.Join(w.dir, "approver.log")}
-	if p.metrics, err = freePort(ctx); err != nil {
-		return nil, err
-	}
+	p := &process{log: filepath.Join(w.dir, "approver.log"), metrics: ports[0]}
 	config := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 sourceClientConnection: {kubeconfig: %q, namespaces: [%s]}
@@ -65,7 +62,7 @@ server:
   healthProbes: {bindAddress: 127.0.0.1, port: %d}
   metrics: {bindAddress: 127.0.0.1, port: %d}
 controllers: {kubeletCSRApprover: {enabled: true, concurrentSyncs: %d, machineNamespace: %s}}
-`, filepath.Join(w.dir, "kubeconfig"), namespace, probes, p.metrics, approvals, namespace)
+`, filepath.Join(w.dir, "kubeconfig"), namespace, ports[1], p.metrics, approvals, namespace)
 	err = errors.Join(
 		os.WriteFile(filepath.Join(w.dir, "kubeconfig"), kubeconfig, 0o600),
 		os.WriteFile(filepath.Join(w.dir, "config.yaml"), []byte(config), 0o600),
@@ -93,7 +90,7 @@ func (p *process) working(ctx context.Context) error {
 		if err == nil && bytes.Contains(log, []byte("Starting workers")) {
 			return nil
 		}
-		if err := errors.Join(p.child.Failure(), pause(ctx)); err != nil {
+		if err := errors.Join(p.child.Failure(), gauge.Pause(ctx, look)); err != nil {
 			return fmt.Errorf("wait for csr-approver: %w; the end of its log:\n%s", err, child.Tail(p.log))
 		}
 	}
@@ -129,18 +126,3 @@ func (p *process) requests(ctx context.Context) (float64, error) {
 }
 
 func (p *process) stop() error { return p.child.Stop(10 * time.Second) }
-
-// freePort returns a port on which nobody listens at the moment.
-func freePort(ctx context.Context) (int, error) {
-	var listen net.ListenConfig
-	listener, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find free port: %w", err)
-	}
-	defer func() { _ = listener.Close() }()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		return 0, fmt.Errorf("find free port: %s has none", listener.Addr())
-	}
-	return address.Port, nil
-}

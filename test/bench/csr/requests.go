@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -28,16 +27,7 @@ func (k key) request(name string, ip net.IP) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), err
 }
 
-func address(i int) net.IP { return net.IPv4(10, 250, byte(i/250), byte(i%250+1)) }
+// look is the pause between two looks at something that is not ready yet.
+const look = 50 * time.Millisecond
 
-// pause between two looks at something that is not ready yet.
-func pause(ctx context.Context) error {
-	timer := time.NewTimer(50 * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
-}
+func address(i int) net.IP { return net.IPv4(10, 250, byte(i/250), byte(i%250+1)) }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -124,7 +125,7 @@ func createMachine(ctx context.Context, c client.Client, name string) error {
 		if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 			return err
 		}
-		if err := pause(ctx); err != nil {
+		if err := gauge.Pause(ctx, look); err != nil {
 			return fmt.Errorf("wait for the kind Machine: %w", err)
 		}
 	}

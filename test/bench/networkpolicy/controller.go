@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
@@ -31,12 +31,8 @@ type controller struct {
 }
 
 // start starts the binary with its default settings but for the namespaces whose Services it handles.
-func (w *world) start(ctx context.Context, s scenario) (*controller, error) {
-	port, err := freePort(ctx)
-	if err != nil {
-		return nil, err
-	}
-	probes, err := freePort(ctx)
+func (w *world) start(s scenario) (*controller, error) {
+	ports, err := gauge.FreePorts(2)
 	if err != nil {
 		return nil, err
 	}
@@ -48,12 +44,12 @@ server:
   healthProbes: {bindAddress: 127.0.0.1, port: %d}
   metrics: {bindAddress: 127.0.0.1, port: %d}
 controllers: {networkPolicy: {enabled: true, namespaceSelectors: [{matchLabels: {%s: %s}}]}}
-`, w.file("kubeconfig"), probes, port, member, s.name)
+`, w.file("kubeconfig"), ports[0], ports[1], member, s.name)
 	err = os.WriteFile(w.file("config.yaml"), []byte(config), 0o600)
 	if err != nil {
 		return nil, err
 	}
-	c := &controller{started: time.Now(), metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", port), log: w.file("log")}
+	c := &controller{started: time.Now(), metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", ports[1]), log: w.file("log")}
 	c.process, err = child.Start(child.Spec{
 		Name: binaryName, Path: w.program, Args: []string{"--config=" + w.file("config.yaml")},
 		Dir: w.dir, LogFile: c.log, RecordFile: w.file("record.json"),
@@ -78,7 +74,7 @@ func (c *controller) created(ctx context.Context, policies int) error {
 		if err == nil && sum(page, `espalier_networkpolicy_writes_total{action="create"}`) >= policies {
 			return nil
 		}
-		if err := errors.Join(c.process.Failure(), pause(ctx, look)); err != nil {
+		if err := errors.Join(c.process.Failure(), gauge.Pause(ctx, look)); err != nil {
 			return fmt.Errorf("wait for %d policies: %w; the end of the log:\n%s", policies, err, child.Tail(c.log))
 		}
 	}
@@ -86,14 +82,14 @@ func (c *controller) created(ctx context.Context, policies int) error {
 
 // cost returns how many requests the controller sends because of what do does.
 func (c *controller) cost(ctx context.Context, do func() error) (int, error) {
-	if err := pause(ctx, calm); err != nil {
+	if err := gauge.Pause(ctx, calm); err != nil {
 		return 0, err
 	}
 	before, err := c.page(ctx)
 	if err != nil {
 		return 0, err
 	}
-	err = errors.Join(do(), pause(ctx, calm))
+	err = errors.Join(do(), gauge.Pause(ctx, calm))
 	if err != nil {
 		return 0, err
 	}
@@ -128,30 +124,6 @@ func sum(page, prefix string) int {
 		}
 	}
 	return int(total)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
-}
-
-func freePort(ctx context.Context) (int, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer func() { _ = listener.Close() }()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		return 0, errors.New("find a free port: it is no TCP port")
-	}
-	return address.Port, nil
 }
 
 // peakMemory is the most that the process had resident, as the system writes it; "unknown" where it does not.

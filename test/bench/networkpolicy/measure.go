@@ -56,7 +56,7 @@ func (w *world) judge(what, got, want string, met bool) bool {
 
 // converge starts the controller, waits until it has created everything, and stops it again.
 func (w *world) converge(ctx context.Context, s scenario) (took time.Duration, bodies []*networkingv1.NetworkPolicy, err error) {
-	c, err := w.start(ctx, s)
+	c, err := w.start(s)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -89,7 +89,7 @@ func (w *world) floor(ctx context.Context, bodies []*networkingv1.NetworkPolicy)
 
 // namespaces measures what new namespaces cost a controller at rest.
 func (w *world) namespaces(ctx context.Context, s scenario) (met bool, err error) {
-	c, err := w.start(ctx, s)
+	c, err := w.start(s)
 	if err != nil {
 		return false, err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
@@ -69,13 +69,9 @@ func startController(ctx context.Context, plane *local.ControlPlane, dir, progra
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what failed
 	}
-	probes, err := freePort(ctx)
+	ports, err := gauge.FreePorts(2)
 	if err != nil {
-		return nil, err
-	}
-	metrics, err := freePort(ctx)
-	if err != nil {
-		return nil, err
+		return nil, err //nolint:wrapcheck // it says what failed
 	}
 	config := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
@@ -85,7 +81,7 @@ server:
   healthProbes: {bindAddress: 127.0.0.1, port: %d}
   metrics: {bindAddress: 127.0.0.1, port: %d}
 controllers: {node: {enabled: true}}
-`, filepath.Join(dir, "kubeconfig"), probes, metrics)
+`, filepath.Join(dir, "kubeconfig"), ports[0], ports[1])
 	for name, content := range map[string][]byte{"kubeconfig": kubeconfig, "config.yaml": []byte(config)} {
 		if err = os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			return nil, fmt.Errorf("write %s: %w", name, err)
@@ -98,7 +94,7 @@ controllers: {node: {enabled: true}}
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the program
 	}
-	if err := awaitReady(ctx, process, probes); err != nil {
+	if err := awaitReady(ctx, process, ports[0]); err != nil {
 		return nil, errors.Join(err, process.Failure(), process.Stop(stopGrace))
 	}
 	return process, nil
@@ -127,19 +123,6 @@ func awaitReady(ctx context.Context, process *child.Process, port int) error {
 		return fmt.Errorf("wait for %s to be ready: %w", binaryName, err)
 	}
 	return nil
-}
-
-func freePort(ctx context.Context) (int, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer func() { _ = listener.Close() }()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		return 0, errors.New("find a free port: it is no TCP port")
-	}
-	return address.Port, nil
 }
 
 // countRequests counts what the audit log holds by "verb resource", watches aside.

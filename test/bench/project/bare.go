@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -30,21 +31,37 @@ const (
 )
 
 // floor is what a bare client needs on a fresh control plane.
-func (b *bench) floor(ctx context.Context, name string, scope scope) (took time.Duration, err error) {
+type floor struct {
+	took  time.Duration
+	spent spent
+}
+
+func (b *bench) floor(ctx context.Context, name string, scope scope) (f floor, err error) {
 	g, err := b.newGarden(ctx, "floor-"+name)
 	if err != nil {
-		return 0, err
+		return f, err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
 	c, err := g.asController()
 	if err != nil {
-		return 0, err
+		return f, err
 	}
+	before, err := g.spent(os.Getpid())
+	if err != nil {
+		return f, err
+	}
+	written := make(chan error, 1)
+	go func() { written <- b.profileServer(ctx, g, "floor-"+name+"-server.pprof") }()
 	begin := clock.RealClock{}.Now()
 	err = parallel(ctx, len(g.projects), workers, func(ctx context.Context, i int) error { return bare(ctx, c, g.projects[i], scope) })
-	took = clock.RealClock{}.Since(begin)
-	fmt.Printf("bare client, %s: %s\n", name, seconds(took))
-	return took, err
+	if err != nil {
+		return f, err
+	}
+	f.took = clock.RealClock{}.Since(begin)
+	after, err := g.spent(os.Getpid())
+	f.spent = after.since(before)
+	fmt.Printf("bare client, %s: %s; processor time: %s\n", name, seconds(f.took), f.spent)
+	return f, errors.Join(err, <-written)
 }
 
 // bare does for one Project what the controller does.

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
 )
@@ -58,7 +56,7 @@ type controller struct {
 // start runs the controller in a garden, with its defaults or, given the period of stale checks, so that each of them asks
 // whether the Project is used: none is too young to be stale, and none is deleted.
 func (b *bench) start(g *garden, period string) (*controller, error) {
-	ports, err := freePorts(2)
+	ports, err := gauge.FreePorts(2)
 	if err != nil {
 		return nil, err
 	}
@@ -92,22 +90,41 @@ espalier: {project: %s}
 
 func (c *controller) stop() error { return c.child.Stop(10 * time.Second) }
 
-// settle waits until both loops have looked at all Projects and nothing is left in any queue, and tells when that was found.
-func (c *controller) settle(ctx context.Context, projects int) (time.Time, error) {
-	var at time.Time
-	err := await(ctx, "the controller to be in sync", func() (bool, error) {
+// moments are when something was first found to be so.
+type moments struct {
+	// looked: the main loop has looked at all Projects.
+	looked time.Time
+	// settled: both loops have, and nothing is left in any queue.
+	settled time.Time
+}
+
+// between two looks at the metrics: whoever serves them counts all Projects each time, and compresses the page if asked to,
+// which would slow down what is measured.
+const between = 500 * time.Millisecond
+
+// settle waits for the moments.
+func (c *controller) settle(ctx context.Context, projects int) (moments, error) {
+	var m moments
+	err := gauge.Await(ctx, patience, "the controller to be in sync", func() (bool, error) {
 		if err := c.child.Failure(); err != nil {
 			return false, fmt.Errorf("%w; the end of its log:\n%s", err, child.Tail(c.log))
+		}
+		if err := gauge.Pause(ctx, between); err != nil {
+			return false, err
 		}
 		page, err := c.page(ctx, "/metrics")
 		if err != nil {
 			return false, nil //nolint:nilerr // it does not serve them yet
 		}
-		at = clock.RealClock{}.Now()
+		m.settled = clock.RealClock{}.Now()
 		sums, err := parse(page)
-		return sums.done["project"] >= float64(projects) && sums.done["project-stale"] >= float64(projects) && sums.busy == 0, err
+		looked := sums.done["project"] >= float64(projects)
+		if looked && m.looked.IsZero() {
+			m.looked = m.settled
+		}
+		return looked && sums.done["project-stale"] >= float64(projects) && sums.busy == 0, err
 	})
-	return at, err
+	return m, err
 }
 
 // sums are what the metrics say.
@@ -142,51 +159,24 @@ func parse(page []byte) (sums, error) {
 }
 
 func (c *controller) page(ctx context.Context, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", c.metrics, path), http.NoBody)
+	return get(ctx, http.DefaultClient, fmt.Sprintf("http://127.0.0.1:%d%s", c.metrics, path))
+}
+
+func get(ctx context.Context, client *http.Client, address string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	request.Header.Set("Accept-Encoding", "identity")
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("read %s: %s", path, response.Status)
+		return nil, fmt.Errorf("read %s: %s", request.URL.Path, response.Status)
 	}
 	return io.ReadAll(response.Body)
-}
-
-// profile writes a profile of the controller into the folder for them, if there is one.
-func (b *bench) profile(ctx context.Context, c *controller, name, path string) error {
-	if b.options.profiles == "" {
-		return nil
-	}
-	content, err := c.page(ctx, path)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(b.options.profiles, name), content, 0o600)
-}
-
-// memory returns the resident memory of the controller in MiB, now and at its highest.
-func (c *controller) memory() (now, peak float64, err error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.child.ID))
-	if err != nil {
-		return 0, 0, err
-	}
-	for lines := bufio.NewScanner(bytes.NewReader(status)); lines.Scan(); {
-		for name, into := range map[string]*float64{"VmRSS:": &now, "VmHWM:": &peak} {
-			if value, found := strings.CutPrefix(lines.Text(), name); found {
-				kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 64)
-				if err != nil {
-					return 0, 0, err
-				}
-				*into = kib / 1024
-			}
-		}
-	}
-	return now, peak, nil
 }
 
 // effort is what the process has used so far, and how many stale checks it has made.
@@ -205,24 +195,8 @@ func (c *controller) effort(ctx context.Context) (effort, error) {
 	if err != nil {
 		return effort{}, err
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.child.ID))
-	if err != nil {
-		return effort{}, err
-	}
-	const user, system = 11, 12 // counted from behind the name, which is in parentheses
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) <= system {
-		return effort{}, fmt.Errorf("read processor time: %d fields", len(fields))
-	}
-	spent := effort{checks: found.done["project-stale"]}
-	for _, field := range []int{user, system} {
-		ticks, err := strconv.Atoi(fields[field])
-		if err != nil {
-			return effort{}, fmt.Errorf("read processor time: %w", err)
-		}
-		spent.processor += time.Duration(ticks) * 10 * time.Millisecond
-	}
-	return spent, nil
+	spent, err := gauge.Processor(c.child.ID)
+	return effort{processor: spent, checks: found.done["project-stale"]}, err
 }
 
 // since returns what was used since an earlier moment.
@@ -241,27 +215,4 @@ func decode(manifest []byte) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	err = object.UnmarshalJSON(content)
 	return object, err
-}
-
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	var listeners []net.Listener // all open until the last is, so that no port is found twice
-	defer func() {
-		for _, each := range listeners {
-			_ = each.Close()
-		}
-	}()
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		listeners = append(listeners, listener)
-		address, ok := listener.Addr().(*net.TCPAddr)
-		if !ok {
-			return nil, errors.New("a TCP listener without a TCP address")
-		}
-		ports = append(ports, address.Port)
-	}
-	return ports, nil
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -63,6 +64,30 @@ func (b *bench) newGarden(ctx context.Context, name string) (*garden, error) {
 	return g, nil
 }
 
+// spent is the processor time that was used up by each part of the control plane, and by who writes.
+type spent struct{ apiServer, etcd, writer time.Duration }
+
+// spent reads it. The writer is a process.
+func (g *garden) spent(writer int) (s spent, err error) {
+	parts := g.plane.PIDs()
+	for id, into := range map[int]*time.Duration{parts["kube-apiserver"]: &s.apiServer, parts["etcd"]: &s.etcd, writer: &s.writer} {
+		if *into, err = gauge.Processor(id); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// since returns what was used since an earlier moment.
+func (s spent) since(before spent) spent {
+	return spent{apiServer: s.apiServer - before.apiServer, etcd: s.etcd - before.etcd, writer: s.writer - before.writer}
+}
+
+// String implements fmt.Stringer.
+func (s spent) String() string {
+	return fmt.Sprintf("API server %s, etcd %s, writer %s", seconds(s.apiServer), seconds(s.etcd), seconds(s.writer))
+}
+
 // close stops the control plane and removes its data.
 func (g *garden) close() error { return g.plane.Stop() }
 
@@ -80,7 +105,7 @@ func (g *garden) fill(ctx context.Context, o options) error {
 		return err
 	}
 	for _, list := range []client.ObjectList{&corev1beta1.ProjectList{}, &corev1beta1.ShootList{}} {
-		err = await(ctx, "the CRDs to be served", func() (bool, error) { return g.admin.List(ctx, list) == nil, nil })
+		err = gauge.Await(ctx, patience, "the CRDs to be served", func() (bool, error) { return g.admin.List(ctx, list) == nil, nil })
 		if err != nil {
 			return err
 		}
@@ -147,20 +172,4 @@ func parallel(ctx context.Context, n, inFlight int, do func(context.Context, int
 		group.Go(func() error { return do(ctx, i) })
 	}
 	return group.Wait()
-}
-
-func await(ctx context.Context, what string, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		is, err := done()
-		if err != nil || is {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }

@@ -8,13 +8,18 @@
 // servers of its own, which hold the same Projects: as many Projects at once as the controller has workers, and within each
 // first the namespace and then everything else at once. It does not write to Projects, which the controller does three
 // times for each: finalizer, first phase, last phase. What a bare client needs that does that as well is printed beside it.
+// Where API server and writer share a few processors, each request costs time, wherever it is sent from: a write to a Project,
+// which the API server validates by the rules of its CRD, takes about three times as much of it as the creation of a role or
+// binding. The processor time of API server, etcd and writer is printed for all of them, which other work on the machine
+// disturbs less than it does the time that passes.
 //
 // Then the process is stopped, every other namespace gets Shoots and their SecretBinding, and the others Secrets and Quotas,
 // which those Shoots use, but for one in five, which nobody uses. Each Shoot has Secrets of its own. The process starts again
-// with a short period of stale checks, no Project too young to be stale, and no deletion: how long until it is in sync, and
-// with how many requests; then, while nothing happens, how many it sends, and what a check costs. It fails unless exactly
-// those Projects are marked that nobody uses. All of that is younger than an hour, so that each namespace's activity is
-// recorded once at that start; in a garden that is older, that does not happen.
+// with a short period of stale checks, no Project too young to be stale, and no deletion: how long until it has looked at all
+// Projects, how long until nothing is left to write either, and with how many requests; then, while nothing happens, how many
+// it sends, and what a check costs. It fails unless exactly those Projects are marked that nobody uses. All of that is younger
+// than an hour, so that each namespace's activity is recorded once at that start, which is most of its time; in a garden that
+// is older, that does not happen.
 //
 // Controller and bare client each have a ServiceAccount with the roles of the binary, JSON or protobuf as their library
 // chooses, and no client-side limit. No webhook is called.
@@ -33,6 +38,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 // options of a run.
@@ -48,6 +55,9 @@ type options struct {
 	profiles string
 }
 
+// report is how figures are printed.
+var report = gauge.Report{Decimals: 2} //nolint:gochecknoglobals // a constant, if Go had such
+
 func main() {
 	ctrl.SetLogger(logr.Discard()) // what goes wrong comes back as an error
 	klog.SetLogger(logr.Discard())
@@ -56,7 +66,7 @@ func main() {
 	flag.IntVar(&o.shoots, "shoots", 20000, "`number` of Shoots in all")
 	flag.IntVar(&o.secrets, "secrets", 2, "`number` of Secrets of each Shoot")
 	flag.BoolVar(&o.generated, "generated", false, "leave it to the controller to name the namespaces")
-	flag.StringVar(&o.profiles, "profile", "", "`folder` for profiles: processor time of the first convergence, heap at rest")
+	flag.StringVar(&o.profiles, "profile", "", "`folder` for profiles: processor time of the first convergence and of bare clients, heap at rest")
 	smoke := flag.Bool("smoke", false, "a workload of seconds, to see that everything still works")
 	enforce := flag.Bool("enforce", false, "exit with 1 if a target is missed")
 	flag.Parse()
@@ -66,13 +76,7 @@ func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	met, err := run(ctx, o)
 	cancel()
-	if err == nil && *enforce && !met {
-		err = errors.New("a target is missed")
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "\nerror: %v\n", err)
-		os.Exit(1)
-	}
+	os.Exit(gauge.Status(met, *enforce, err))
 }
 
 // run measures everything, and tells whether all targets are met.
@@ -106,38 +110,29 @@ func run(ctx context.Context, o options) (met bool, err error) {
 	return b.report(before, after, everything, own), nil
 }
 
-func (b *bench) report(before, after, everything time.Duration, own result) bool {
+func (b *bench) report(before, after, everything floor, own result) bool {
 	count := float64(b.options.projects)
-	mean := (before + after).Seconds() / 2
+	mean := (before.took + after.took).Seconds() / 2
 	fmt.Printf("\n%d Projects, %d Shoots with %d Secrets each, %d workers\n", b.options.projects, b.options.shoots, b.options.secrets, workers)
 	fmt.Printf("first convergence: %s from the first write to the last, %s from the start of the process\n", seconds(own.convergence.took), seconds(own.convergence.sinceStart))
 	own.convergence.sent.print()
-	met := show("÷ bare client, namespaces, roles and bindings", own.convergence.took.Seconds()/mean, 1.3)
-	fmt.Printf("   (%s and %s)\n", seconds(before), seconds(after))
-	inform("÷ bare client that writes to the Projects as well", own.convergence.took.Seconds()/everything.Seconds())
-	fmt.Printf("   (%s)\n", seconds(everything))
-	inform("requests for each Project", float64(own.convergence.sent.all())/count)
-	met = show(fmt.Sprintf("requests in %s at rest, stale checks every %s", b.options.rest, b.options.period), float64(own.rest.all()), 0) && met
+	met := report.Show("÷ bare client, namespaces, roles and bindings", own.convergence.took.Seconds()/mean, 1.3)
+	fmt.Printf("   (%s and %s)\n", seconds(before.took), seconds(after.took))
+	report.Inform("÷ bare client that writes to the Projects as well", own.convergence.took.Seconds()/everything.took.Seconds())
+	fmt.Printf("   (%s)\n", seconds(everything.took))
+	report.Inform("requests for each Project", float64(own.convergence.sent.all())/count)
+	met = report.Show(fmt.Sprintf("requests in %s at rest, stale checks every %s", b.options.rest, b.options.period), float64(own.rest.all()), 0) && met
 	own.rest.print()
-	inform("   stale checks meanwhile", own.checking.checks)
-	inform("   processor time for each, in microseconds, with all else that the process does", own.checking.each())
-	met = show("resident memory at rest, in MiB", own.memory, 120) && met
-	inform("   highest since its start, in MiB", own.peak)
-	inform("restart until in sync, in seconds", own.restart.sinceStart.Seconds())
-	inform("   requests", float64(own.restart.sent.all()))
+	report.Inform("   stale checks meanwhile", own.checking.checks)
+	report.Inform("   processor time for each, in microseconds, with all else that the process does", own.checking.each())
+	met = report.Show("resident memory at rest, in MiB", own.memory, 120) && met
+	report.Inform("   highest since its start, in MiB", own.peak)
+	report.Inform("restart until the main loop has looked at all Projects, in seconds", own.restart.looked.Seconds())
+	report.Inform("   until nothing is left to write either, in seconds", own.restart.sinceStart.Seconds())
+	fmt.Printf("   (processor time: %s)\n", own.restart.spent)
+	report.Inform("   requests", float64(own.restart.sent.all()))
 	own.restart.sent.print()
 	return met
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
-
-func inform(what string, value float64) { fmt.Printf("%-75s %8.2f\n", what, value) }
-
-func show(what string, value, target float64) bool {
-	verdict := "met"
-	if value > target {
-		verdict = "NOT MET"
-	}
-	fmt.Printf("%-75s %8.2f   target ≤ %g: %s\n", what, value, target, verdict)
-	return value <= target
-}

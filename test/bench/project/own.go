@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -17,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 // result is what the controller needed.
@@ -30,7 +27,9 @@ type result struct {
 // phase is a part of what the controller does.
 type phase struct {
 	took       time.Duration // from its first write to its last
+	looked     time.Duration // from the start of the process until the main loop has looked at all Projects
 	sinceStart time.Duration // from the start of the process until it is in sync
+	spent      spent         // by all until then
 	sent       requests
 }
 
@@ -41,11 +40,11 @@ func (b *bench) own(ctx context.Context) (r result, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
-	log := &follower{file: g.plane.AuditLog()}
+	log := &auditLog{File: g.plane.AuditLog()}
 	if r.convergence, err = b.converge(ctx, g, log); err != nil {
 		return r, err
 	}
-	fmt.Printf("first convergence: %s\n", seconds(r.convergence.took))
+	fmt.Printf("first convergence: %s; processor time from the start of the process until it is in sync: %s\n", seconds(r.convergence.took), r.convergence.spent)
 	err = g.addUses(ctx, b.options)
 	if err != nil {
 		return r, err
@@ -55,7 +54,7 @@ func (b *bench) own(ctx context.Context) (r result, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	if r.restart, err = c.follow(ctx, b.options.projects, log); err != nil {
+	if r.restart, err = c.follow(ctx, g, log); err != nil {
 		return r, err
 	}
 	err = g.judged(ctx)
@@ -65,44 +64,42 @@ func (b *bench) own(ctx context.Context) (r result, err error) {
 	if r.rest, r.checking, err = b.rest(ctx, c, log); err != nil {
 		return r, err
 	}
-	if r.memory, r.peak, err = c.memory(); err != nil {
+	if r.memory, r.peak, err = gauge.Memory(c.child.ID); err != nil {
 		return r, err
 	}
-	return r, b.profile(ctx, c, "heap.pprof", "/debug/pprof/heap")
+	return r, b.profile(ctx, c, "heap.pprof", memoryInUse)
 }
 
 // converge lets the controller do everything for all Projects, and makes sure that it has.
-func (b *bench) converge(ctx context.Context, g *garden, log *follower) (p phase, err error) {
+func (b *bench) converge(ctx context.Context, g *garden, log *auditLog) (p phase, err error) {
 	c, err := b.start(g, "")
 	if err != nil {
 		return p, err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	written := make(chan error, 1)
-	go func() {
-		if b.options.profiles == "" {
-			written <- nil
-			return
-		}
-		written <- errors.Join(await(ctx, "profiles to be served", func() (bool, error) {
-			_, failure := c.page(ctx, "/metrics")
-			return failure == nil, nil
-		}), b.profile(ctx, c, "convergence.pprof", "/debug/pprof/profile?seconds=20"))
-	}()
-	if p, err = c.follow(ctx, b.options.projects, log); err != nil {
+	written := b.watchConvergence(ctx, c, g)
+	if p, err = c.follow(ctx, g, log); err != nil {
 		return p, err
 	}
-	return p, errors.Join(g.complete(ctx), <-written)
+	return p, errors.Join(g.complete(ctx), <-written, <-written)
 }
 
 // follow waits until the controller is in sync, and sums up what it has sent since it was started.
-func (c *controller) follow(ctx context.Context, projects int, log *follower) (phase, error) {
-	settled, err := c.settle(ctx, projects)
+func (c *controller) follow(ctx context.Context, g *garden, log *auditLog) (phase, error) {
+	before, err := g.spent(c.child.ID)
 	if err != nil {
 		return phase{}, err
 	}
-	p := phase{sinceStart: settled.Sub(c.started), sent: requests{}}
-	entries, err := log.next()
+	found, err := c.settle(ctx, len(g.projects))
+	if err != nil {
+		return phase{}, err
+	}
+	after, err := g.spent(c.child.ID)
+	if err != nil {
+		return phase{}, err
+	}
+	p := phase{looked: found.looked.Sub(c.started), sinceStart: found.settled.Sub(c.started), spent: after.since(before), sent: requests{}}
+	entries, err := log.Next()
 	var begin, end time.Time
 	for _, each := range entries {
 		if !each.counts() {
@@ -145,18 +142,18 @@ func (g *garden) complete(ctx context.Context) error {
 }
 
 // rest counts the requests of the controller while nothing happens, and what the checks cost that it makes meanwhile.
-func (b *bench) rest(ctx context.Context, c *controller, log *follower) (requests, effort, error) {
-	if err := pause(ctx, 3*time.Second); err != nil { // the last Events arrive
+func (b *bench) rest(ctx context.Context, c *controller, log *auditLog) (requests, effort, error) {
+	if err := gauge.Pause(ctx, 3*time.Second); err != nil { // the last Events arrive
 		return nil, effort{}, err
 	}
-	if _, err := log.next(); err != nil {
+	if _, err := log.Next(); err != nil {
 		return nil, effort{}, err
 	}
 	before, err := c.effort(ctx)
 	if err != nil {
 		return nil, effort{}, err
 	}
-	err = pause(ctx, b.options.rest)
+	err = gauge.Pause(ctx, b.options.rest)
 	if err != nil {
 		return nil, effort{}, err
 	}
@@ -167,7 +164,7 @@ func (b *bench) rest(ctx context.Context, c *controller, log *follower) (request
 	if after.checks == before.checks {
 		return nil, effort{}, errors.New("no Project was checked")
 	}
-	entries, err := log.next()
+	entries, err := log.Next()
 	sent := requests{}
 	for _, each := range entries {
 		if each.counts() {
@@ -175,15 +172,6 @@ func (b *bench) rest(ctx context.Context, c *controller, log *follower) (request
 		}
 	}
 	return sent, after.since(before), err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // requests are numbers of requests by verb and resource.
@@ -231,34 +219,5 @@ func (e entry) writes() bool {
 		e.Object.Resource != "selfsubjectaccessreviews"
 }
 
-// follower reads the audit log as it grows.
-type follower struct {
-	file   string
-	offset int64
-}
-
-func (f *follower) next() ([]entry, error) {
-	file, err := os.Open(f.file)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	if _, err = file.Seek(f.offset, io.SeekStart); err != nil {
-		return nil, err
-	}
-	content, err := io.ReadAll(file)
-	if err != nil {
-		return nil, err
-	}
-	content = content[:bytes.LastIndexByte(content, '\n')+1] // the last line may be half written
-	f.offset += int64(len(content))
-	var entries []entry
-	for line := range bytes.Lines(content) {
-		var e entry
-		if err := json.Unmarshal(line, &e); err != nil {
-			return nil, fmt.Errorf("decode audit log: %w", err)
-		}
-		entries = append(entries, e)
-	}
-	return entries, nil
-}
+// auditLog is read as it grows.
+type auditLog = gauge.AuditLog[entry]

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -140,7 +141,7 @@ func fullShoot() (*unstructured.Unstructured, error) {
 // judged waits until every Project that nobody uses is marked as stale, and fails if another one is: else the checks did not
 // look for what they are measured at.
 func (g *garden) judged(ctx context.Context) error {
-	return await(ctx, "the Projects that nobody uses to be marked", func() (bool, error) {
+	return gauge.Await(ctx, patience, "the Projects that nobody uses to be marked", func() (bool, error) {
 		list := &corev1beta1.ProjectList{}
 		if err := g.admin.List(ctx, list); err != nil {
 			return false, err

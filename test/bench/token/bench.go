@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
@@ -117,7 +117,7 @@ func (b *bench) bare(ctx context.Context, c client.Client) (*rest.Config, error)
 }
 
 func (b *bench) configure(kubeconfig []byte) error {
-	ports, err := freePorts(2)
+	ports, err := gauge.FreePorts(2)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (b *bench) startController(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return await(ctx, binaryName+" to be ready", func() (bool, error) {
+	return gauge.Await(ctx, patience, binaryName+" to be ready", func() (bool, error) {
 		if err := b.process.Failure(); err != nil {
 			return false, err
 		}
@@ -182,43 +182,4 @@ func (b *bench) stopController() error {
 func (b *bench) namespace(ctx context.Context, name string) error {
 	_, err := b.admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	return err
-}
-
-func await(ctx context.Context, what string, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		is, err := done()
-		if err != nil || is {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	var listeners []net.Listener // all open until the last is, so that no port is found twice
-	defer func() {
-		for _, each := range listeners {
-			_ = each.Close()
-		}
-	}()
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		listeners = append(listeners, listener)
-		address, ok := listener.Addr().(*net.TCPAddr)
-		if !ok {
-			return nil, errors.New("a TCP listener without a TCP address")
-		}
-		ports = append(ports, address.Port)
-	}
-	return ports, nil
 }

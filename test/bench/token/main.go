@@ -26,6 +26,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 // size is how much is measured.
@@ -33,6 +35,9 @@ type size struct {
 	secrets, foreign int
 	rest             time.Duration
 }
+
+// report is how figures are printed.
+var report = gauge.Report{Decimals: 2} //nolint:gochecknoglobals // a constant, if Go had such
 
 func main() {
 	ctrl.SetLogger(logr.Discard()) // what goes wrong comes back as an error
@@ -47,13 +52,7 @@ func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	met, err := run(ctx, s)
 	cancel()
-	if err == nil && *enforce && !met {
-		err = errors.New("a target is missed")
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "\nerror: %v\n", err)
-		os.Exit(1)
-	}
+	os.Exit(gauge.Status(met, *enforce, err))
 }
 
 // run measures everything, and tells whether all targets are met.
@@ -92,28 +91,17 @@ func run(ctx context.Context, s size) (met bool, err error) {
 		return false, err
 	}
 	fmt.Printf("\nfirst issue of %d tokens: %s from first request to last write, %d requests\n", s.secrets, seconds(own.took), own.requests)
-	met = show("÷ bare client, token requests alone, one after the other", own.took.Seconds()/mean(before.sequential, after.sequential), 1.3)
+	met = report.Show("÷ bare client, token requests alone, one after the other", own.took.Seconds()/mean(before.sequential, after.sequential), 1.3)
 	fmt.Printf("   (%s and %s)\n", seconds(before.sequential), seconds(after.sequential))
-	inform("÷ bare client, token requests alone, "+inFlight, own.took.Seconds()/mean(before.parallel, after.parallel))
+	report.Inform("÷ bare client, token requests alone, "+inFlight, own.took.Seconds()/mean(before.parallel, after.parallel))
 	fmt.Printf("   (%s and %s)\n", seconds(before.parallel), seconds(after.parallel))
-	inform("÷ bare client, ServiceAccounts, tokens and Secrets, "+inFlight, own.took.Seconds()/mean(before.everything, after.everything))
+	report.Inform("÷ bare client, ServiceAccounts, tokens and Secrets, "+inFlight, own.took.Seconds()/mean(before.everything, after.everything))
 	fmt.Printf("   (%s and %s)\n", seconds(before.everything), seconds(after.everything))
-	met = show(fmt.Sprintf("requests in %s at rest", s.rest), float64(requests), 0) && met
-	met = show(fmt.Sprintf("resident memory in MiB, beside %d foreign Secrets", s.foreign), memory, 60) && met
+	met = report.Show(fmt.Sprintf("requests in %s at rest", s.rest), float64(requests), 0) && met
+	met = report.Show(fmt.Sprintf("resident memory in MiB, beside %d foreign Secrets", s.foreign), memory, 60) && met
 	return met, nil
 }
 
 func mean(a, b time.Duration) float64 { return (a + b).Seconds() / 2 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
-
-func inform(what string, value float64) { fmt.Printf("%-75s %8.2f\n", what, value) }
-
-func show(what string, value, target float64) bool {
-	verdict := "met"
-	if value > target {
-		verdict = "NOT MET"
-	}
-	fmt.Printf("%-75s %8.2f   target ≤ %g: %s\n", what, value, target, verdict)
-	return value <= target
-}

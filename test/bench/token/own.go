@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 // entry is a line of the audit log.
@@ -50,12 +46,12 @@ func (b *bench) issue(ctx context.Context, n int) (result, error) {
 	var begin, end time.Time
 	var r result
 	written := 0
-	log := &follower{file: b.plane.AuditLog()}
-	err := await(ctx, "all tokens to be written", func() (bool, error) {
+	log := &gauge.AuditLog[entry]{File: b.plane.AuditLog()}
+	err := gauge.Await(ctx, patience, "all tokens to be written", func() (bool, error) {
 		if err := b.process.Failure(); err != nil {
 			return false, err
 		}
-		entries, err := log.next()
+		entries, err := log.Next()
 		for _, each := range entries {
 			if !each.counts() {
 				continue
@@ -77,19 +73,19 @@ func (b *bench) issue(ctx context.Context, n int) (result, error) {
 
 // rest counts the requests of the controller while nothing happens, and tells its resident memory in MiB after that.
 func (b *bench) rest(ctx context.Context, d time.Duration) (requests int, memory float64, err error) {
-	log := &follower{file: b.plane.AuditLog()}
-	err = pause(ctx, 2*time.Second)
+	log := &gauge.AuditLog[entry]{File: b.plane.AuditLog()}
+	err = gauge.Pause(ctx, 2*time.Second)
 	if err != nil { // the last events arrive
 		return 0, 0, err
 	}
-	if _, err = log.next(); err != nil {
+	if _, err = log.Next(); err != nil {
 		return 0, 0, err
 	}
-	err = pause(ctx, d)
+	err = gauge.Pause(ctx, d)
 	if err != nil {
 		return 0, 0, err
 	}
-	entries, err := log.next()
+	entries, err := log.Next()
 	for _, each := range entries {
 		if each.Verb != "watch" { // a watch is renewed every some minutes
 			fmt.Printf("at rest: %s %s\n", each.Verb, each.RequestURI)
@@ -99,63 +95,6 @@ func (b *bench) rest(ctx context.Context, d time.Duration) (requests int, memory
 	if err != nil {
 		return 0, 0, err
 	}
-	memory, err = resident(b.process.ID)
+	memory, _, err = gauge.Memory(b.process.ID)
 	return requests, memory, err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
-
-// follower reads the audit log as it grows.
-type follower struct {
-	file   string
-	offset int64
-}
-
-func (f *follower) next() ([]entry, error) {
-	file, err := os.Open(f.file)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	if _, err = file.Seek(f.offset, io.SeekStart); err != nil {
-		return nil, err
-	}
-	content, err := io.ReadAll(file)
-	if err != nil {
-		return nil, err
-	}
-	content = content[:bytes.LastIndexByte(content, '\n')+1] // the last line may be half written
-	f.offset += int64(len(content))
-	var entries []entry
-	for line := range bytes.Lines(content) {
-		var e entry
-		if err := json.Unmarshal(line, &e); err != nil {
-			return nil, fmt.Errorf("decode audit log: %w", err)
-		}
-		entries = append(entries, e)
-	}
-	return entries, nil
-}
-
-// resident returns the resident memory of a process in MiB.
-func resident(pid int) (float64, error) {
-	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = file.Close() }()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if value, found := strings.CutPrefix(lines.Text(), "VmRSS:"); found {
-			kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 64)
-			return kib / 1024, err
-		}
-	}
-	return 0, fmt.Errorf("process %d has no resident memory", pid)
 }

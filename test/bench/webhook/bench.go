@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
@@ -56,9 +56,9 @@ type bench struct {
 	cfg    *config.ResourceManagerConfiguration
 	// authority signed the certificate of all servers here, in PEM.
 	authority []byte
-	ports     struct{ probes, metrics, webhooks, floor, recorder int }
+	ports     struct{ probes, metrics, webhooks, floor, patcher, recorder int }
 	server    *child.Process
-	floor     *child.Process
+	floors    []*child.Process
 	profiled  bool
 }
 
@@ -110,11 +110,12 @@ func (b *bench) prepare(ctx context.Context, assets string) error {
 }
 
 func (b *bench) configure(kubeconfig []byte) error {
-	ports, err := freePorts(5)
+	ports, err := gauge.FreePorts(6)
 	if err != nil {
 		return err
 	}
-	b.ports.probes, b.ports.metrics, b.ports.webhooks, b.ports.floor, b.ports.recorder = ports[0], ports[1], ports[2], ports[3], ports[4]
+	b.ports.probes, b.ports.metrics, b.ports.webhooks = ports[0], ports[1], ports[2]
+	b.ports.floor, b.ports.patcher, b.ports.recorder = ports[3], ports[4], ports[5]
 	text := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 sourceClientConnection: {kubeconfig: %q}
@@ -136,7 +137,7 @@ func (b *bench) file(name string) string { return filepath.Join(b.dir, name) }
 // close stops everything and removes all files.
 func (b *bench) close() error {
 	var err error
-	for _, each := range []*child.Process{b.server, b.floor} {
+	for _, each := range append(b.floors, b.server) {
 		if each != nil {
 			err = errors.Join(err, each.Stop(10*time.Second))
 		}
@@ -187,27 +188,4 @@ func await(ctx context.Context, what string, process *child.Process, url string)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-}
-
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	var listeners []net.Listener // all open until the last is, so that no port is found twice
-	defer func() {
-		for _, each := range listeners {
-			_ = each.Close()
-		}
-	}()
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		listeners = append(listeners, listener)
-		address, ok := listener.Addr().(*net.TCPAddr)
-		if !ok {
-			return nil, errors.New("a TCP listener without a TCP address")
-		}
-		ports = append(ports, address.Port)
-	}
-	return ports, nil
 }

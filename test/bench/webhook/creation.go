@@ -10,25 +10,41 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 // podCreation creates Pods through the API server, in turn where webhooks are called and where none is, and compares how
-// long that takes; the same with the floor in place of the server, which tells what an API server spends on calling alone.
-func (b *bench) podCreation(ctx context.Context, s size) (met bool, err error) {
+// long that takes. The same with floors in place of the server tells what an API server spends by itself: on calling alone, if
+// everything is allowed, and on changing the Pods too, if the answers are those of the server, known beforehand.
+func (b *bench) podCreation(ctx context.Context, s size, recorded map[string][]byte) (met bool, err error) {
 	called := len(pods(b, nil))
 	fmt.Printf("\n%d Pods created through the API server with %d webhooks, %d without\n", s.pods, called, s.pods)
 	on, off, err := b.compareCreation(ctx, s, b.ports.webhooks, "created", b.effective)
 	if err != nil {
 		return false, err
 	}
-	inform("median without webhooks, in ms", milliseconds(off))
-	inform("median with webhooks, in ms", milliseconds(on))
-	met = show("added by each webhook, in ms", milliseconds(on-off)/float64(called), 1.5)
-	on, off, err = b.compareCreation(ctx, s, b.ports.floor, "allowed", func(ctx context.Context) error { return pause(ctx, noticed) })
+	report.Inform("median without webhooks, in ms", milliseconds(off))
+	report.Inform("median with webhooks, in ms", milliseconds(on))
+	met = report.Show("added by each webhook, in ms", milliseconds(on-off)/float64(called), 1.5)
+	file, err := b.keepAnswers(ctx, pods(b, recorded))
 	if err != nil {
 		return false, err
 	}
-	inform("floor: added by each webhook that allows, in ms", milliseconds(on-off)/float64(called))
+	_, err = b.startFloor(ctx, b.ports.patcher, file)
+	if err != nil {
+		return false, err
+	}
+	on, off, err = b.compareCreation(ctx, s, b.ports.patcher, "patched", b.effective)
+	if err != nil {
+		return false, err
+	}
+	report.Inform("floor: added by each webhook that answers the same patch at once, in ms", milliseconds(on-off)/float64(called))
+	on, off, err = b.compareCreation(ctx, s, b.ports.floor, "allowed", func(ctx context.Context, _ string) error { return gauge.Pause(ctx, noticed) })
+	if err != nil {
+		return false, err
+	}
+	report.Inform("floor: added by each webhook that allows, in ms", milliseconds(on-off)/float64(called))
 	return met, nil
 }
 
@@ -36,13 +52,13 @@ func (b *bench) podCreation(ctx context.Context, s size) (met bool, err error) {
 const noticed = 3 * time.Second
 
 // compareCreation returns the medians with all webhooks at a port, and without any.
-func (b *bench) compareCreation(ctx context.Context, s size, port int, name string, ready func(context.Context) error) (on, off time.Duration, err error) {
+func (b *bench) compareCreation(ctx context.Context, s size, port int, name string, ready func(ctx context.Context, name string) error) (on, off time.Duration, err error) {
 	remove, err := b.register(ctx, port)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, remove(ctx)) }()
-	err = ready(ctx)
+	err = ready(ctx, name)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -62,12 +78,12 @@ func (b *bench) compareCreation(ctx context.Context, s size, port int, name stri
 	return took[onSpace][s.pods/2], took[offSpace][s.pods/2], nil
 }
 
-// effective waits until the API server calls all webhooks.
-func (b *bench) effective(ctx context.Context) error {
+// effective waits until the API server calls all webhooks. What it creates meanwhile has the name in its own.
+func (b *bench) effective(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for i := range 1000 {
-		created, err := b.createPod(ctx, onSpace, fmt.Sprintf("tried-%d", i))
+		created, err := b.createPod(ctx, onSpace, fmt.Sprintf("%s-not-yet-%d", name, i))
 		if err != nil {
 			return err
 		}
@@ -76,7 +92,7 @@ func (b *bench) effective(ctx context.Context) error {
 		if len(volumes) == 1 && scheduler == "bin-packing-scheduler" {
 			return nil
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := gauge.Pause(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}

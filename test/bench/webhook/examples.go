@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 // onSpace is where webhooks are called, offSpace where none is: its namespace and its Pods are opted out.
@@ -117,7 +119,7 @@ func (b *bench) prepareExamples(ctx context.Context) error {
 		if err == nil || !meta.IsNoMatchError(err) && ctx.Err() != nil {
 			return err
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := gauge.Pause(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,11 +13,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// allowed is what the floor answers to everything.
-const allowed = `{"kind":"AdmissionReview","apiVersion":"%s","response":{"uid":"%s","allowed":true,"status":{"metadata":{},"code":200}}}`
+// allowed is what a floor answers to everything, with a patch if it has one for the path.
+const (
+	allowed = `{"kind":"AdmissionReview","apiVersion":"%s","response":{"uid":"%s","allowed":true,"status":{"metadata":{},"code":200}%s}}`
+	patched = `,"patchType":"JSONPatch","patch":"%s"`
+)
 
 // first returns the first string of a name in a review as API servers write it.
 func first(body []byte, name string) []byte {
@@ -25,8 +30,19 @@ func first(body []byte, name string) []byte {
 	return text
 }
 
-// serveFloor reads whatever comes and allows it, until the context ends.
-func serveFloor(ctx context.Context, address, certificates string) error {
+// serveFloor reads whatever comes and allows it, until the context ends. The file, if there is one, holds the patches that
+// reviews are answered with whatever they are about, by path.
+func serveFloor(ctx context.Context, address, certificates, file string) error {
+	answers := map[string]string{}
+	if file != "" {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(content, &answers); err != nil {
+			return err
+		}
+	}
 	bodies := sync.Pool{New: func() any { return &bytes.Buffer{} }}
 	server := &http.Server{Addr: address, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
@@ -34,7 +50,7 @@ func serveFloor(ctx context.Context, address, certificates string) error {
 		body.Reset()
 		_, _ = body.ReadFrom(r.Body)
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, allowed, first(body.Bytes(), "apiVersion"), first(body.Bytes(), "uid"))
+		_, _ = fmt.Fprintf(w, allowed, first(body.Bytes(), "apiVersion"), first(body.Bytes(), "uid"), answers[r.URL.Path])
 	})}
 	go func() {
 		<-ctx.Done()
@@ -47,39 +63,54 @@ func serveFloor(ctx context.Context, address, certificates string) error {
 	return err
 }
 
-// startFloor starts this program as a floor.
-func (b *bench) startFloor(ctx context.Context) error {
+// startFloor starts this program as a floor at a port, with a file of patches or none.
+func (b *bench) startFloor(ctx context.Context, port int, answers string) (*child.Process, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(b.ports.floor))
-	b.floor, err = child.Start(child.Spec{
-		Name: "floor", Path: self, Args: []string{"-floor", address, "-certificates", b.file("certificates")},
-		Dir: b.dir, LogFile: b.file("floor.log"), RecordFile: b.file("floor.json"),
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	name := fmt.Sprintf("floor-%d", port)
+	floor, err := child.Start(child.Spec{
+		Name: name, Path: self, Args: []string{"-floor", address, "-certificates", b.file("certificates"), "-answers", answers},
+		Dir: b.dir, LogFile: b.file(name + ".log"), RecordFile: b.file(name + ".json"),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
+	b.floors = append(b.floors, floor)
 	for {
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 		if err == nil {
-			return connection.Close()
+			return floor, connection.Close()
 		}
-		if err := b.floor.Failure(); err != nil {
-			return err
+		if err := floor.Failure(); err != nil {
+			return nil, err
 		}
-		if err := pause(ctx, 10*time.Millisecond); err != nil {
-			return err
+		if err := gauge.Pause(ctx, 10*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
+// keepAnswers lets the server answer the recorded reviews, and writes the patches into a file for a floor.
+func (b *bench) keepAnswers(ctx context.Context, reviews []review) (file string, err error) {
+	c := b.newClient()
+	defer c.CloseIdleConnections()
+	answers := map[string]string{}
+	for _, each := range reviews {
+		_, answer, failure := post(ctx, c, b.ports.webhooks, each)
+		if failure != nil {
+			return "", failure
+		}
+		if patch := first(answer, "patch"); len(patch) > 0 {
+			answers[each.path] = fmt.Sprintf(patched, patch)
+		}
 	}
+	content, err := json.Marshal(answers)
+	if err != nil {
+		return "", err
+	}
+	file = b.file("answers.json")
+	return file, os.WriteFile(file, content, 0o600)
 }

@@ -28,7 +28,8 @@ type figures struct {
 
 // loads measures Pods at two rates, mixed over all handlers for Pods, and the floor beside each.
 func (b *bench) loads(ctx context.Context, s size, recorded map[string][]byte) (bool, error) {
-	if err := b.startFloor(ctx); err != nil {
+	bare, err := b.startFloor(ctx, b.ports.floor, "")
+	if err != nil {
 		return false, err
 	}
 	mixed := pods(b, recorded)
@@ -37,7 +38,7 @@ func (b *bench) loads(ctx context.Context, s size, recorded map[string][]byte) (
 	}
 	met := true
 	for _, rate := range []int{500, 1500} {
-		floor, err := b.send(ctx, target{b.floor.ID, b.ports.floor, 0}, mixed, rate, s.load)
+		floor, err := b.send(ctx, target{bare.ID, b.ports.floor, 0}, mixed, rate, s.load)
 		if err != nil {
 			return false, err
 		}
@@ -50,14 +51,14 @@ func (b *bench) loads(ctx context.Context, s size, recorded map[string][]byte) (
 			return false, err
 		}
 		fmt.Printf("\nPods at %d requests/s, all %d handlers for Pods in turn, bodies of %d bytes\n", rate, len(mixed), len(mixed[0].body))
-		met = show("processor time of the server for each request, in ms", own.processor, 0.25) && met
-		met = show("median, in ms", milliseconds(own.median), 1.2) && met
-		met = show("99th percentile, in ms", milliseconds(own.tail), 4) && met
-		inform("÷ floor: processor time", own.processor/floor.processor)
-		inform("÷ floor: median", milliseconds(own.median)/milliseconds(floor.median))
-		inform("floor: 99th percentile, in ms", milliseconds(floor.tail))
-		inform("allocated objects for each request", own.objects)
-		inform("allocated KiB for each request", own.bytes/1024)
+		met = report.Show("processor time of the server for each request, in ms", own.processor, 0.25) && met
+		met = report.Show("median, in ms", milliseconds(own.median), 1.2) && met
+		met = report.Show("99th percentile, in ms", milliseconds(own.tail), 4) && met
+		report.Inform("÷ floor: processor time", own.processor/floor.processor)
+		report.Inform("÷ floor: median", milliseconds(own.median)/milliseconds(floor.median))
+		report.Inform("floor: 99th percentile, in ms", milliseconds(floor.tail))
+		report.Inform("allocated objects for each request", own.objects)
+		report.Inform("allocated KiB for each request", own.bytes/1024)
 	}
 	return met, nil
 }
@@ -93,12 +94,9 @@ type target struct{ pid, port, metrics int }
 
 // send keeps a rate for a time, in bursts, by one client with one connection.
 func (b *bench) send(ctx context.Context, to target, reviews []review, rate int, d time.Duration) (figures, error) {
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(b.authority)
-	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}
-	defer transport.CloseIdleConnections()
-	c := &http.Client{Transport: transport, Timeout: 10 * time.Second}
-	if _, err := post(ctx, c, to.port, reviews[0]); err != nil { // opens the connection
+	c := b.newClient()
+	defer c.CloseIdleConnections()
+	if _, _, err := post(ctx, c, to.port, reviews[0]); err != nil { // opens the connection
 		return figures{}, err
 	}
 	before, err := usageOf(ctx, to)
@@ -121,6 +119,14 @@ func (b *bench) send(ctx context.Context, to target, reviews []review, rate int,
 	}, nil
 }
 
+// newClient returns a client that uses one connection.
+func (b *bench) newClient() *http.Client {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(b.authority)
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}
+	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
+}
+
 func bursts(ctx context.Context, c *http.Client, port int, reviews []review, rate int, d time.Duration) ([]time.Duration, error) {
 	count := max(1, int(d.Seconds()*float64(rate)/burst))
 	latencies := make([]time.Duration, count*burst)
@@ -137,7 +143,7 @@ func bursts(ctx context.Context, c *http.Client, port int, reviews []review, rat
 		for j := range burst {
 			running.Go(func() {
 				at := i*burst + j
-				latencies[at], errs[at] = post(ctx, c, port, reviews[at%len(reviews)])
+				latencies[at], _, errs[at] = post(ctx, c, port, reviews[at%len(reviews)])
 			})
 		}
 	}
@@ -145,27 +151,27 @@ func bursts(ctx context.Context, c *http.Client, port int, reviews []review, rat
 	return latencies, errors.Join(errs...)
 }
 
-// post sends one review and tells how long the answer took.
-func post(ctx context.Context, c *http.Client, port int, r review) (time.Duration, error) {
+// post sends one review, and returns the answer and how long it took.
+func post(ctx context.Context, c *http.Client, port int, r review) (took time.Duration, answer []byte, err error) {
 	begin := time.Now()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("https://127.0.0.1:%d%s?timeout=10s", port, r.path), bytes.NewReader(r.body))
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := c.Do(request)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(response.Body)
+	answer, err = io.ReadAll(response.Body)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if response.ProtoMajor != 2 || !bytes.Contains(answer, []byte(`"allowed":true`)) {
-		return 0, fmt.Errorf("%s by %s: %s", r.path, response.Proto, answer)
+		return 0, nil, fmt.Errorf("%s by %s: %s", r.path, response.Proto, answer)
 	}
-	return time.Since(begin), nil
+	return time.Since(begin), answer, nil
 }
 
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }

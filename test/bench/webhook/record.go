@@ -17,6 +17,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 // recorder keeps the first body that was sent to each path, and allows everything.
@@ -81,7 +82,7 @@ func (b *bench) record(ctx context.Context) (map[string][]byte, error) {
 		if done {
 			return r.bodies, remove(ctx)
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := gauge.Pause(ctx, 50*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}

@@ -2,14 +2,14 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
 // usage is what a process has used up since its start.
@@ -18,22 +18,11 @@ type usage struct {
 	objects, bytes float64
 }
 
-// tick is what the kernel counts processor time in.
-const tick = 10 * time.Millisecond
-
 func usageOf(ctx context.Context, of target) (usage, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", of.pid))
+	processor, err := gauge.Processor(of.pid)
+	found := usage{processor: processor}
 	if err != nil {
-		return usage{}, err
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	var found usage
-	for _, field := range fields[11:13] { // user and system
-		ticks, failure := strconv.ParseInt(field, 10, 64)
-		if failure != nil {
-			return usage{}, failure
-		}
-		found.processor += time.Duration(ticks) * tick
+		return found, err
 	}
 	if of.metrics == 0 {
 		return found, nil
@@ -57,20 +46,4 @@ func usageOf(ctx context.Context, of target) (usage, error) {
 		}
 	}
 	return found, nil
-}
-
-// resident returns the resident memory of a process in MiB.
-func resident(pid int) (float64, error) {
-	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = file.Close() }()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if value, found := strings.CutPrefix(lines.Text(), "VmRSS:"); found {
-			kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 64)
-			return kib / 1024, err
-		}
-	}
-	return 0, fmt.Errorf("process %d has no resident memory", pid)
 }

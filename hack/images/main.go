@@ -1,4 +1,4 @@
-// Command images builds an image of every binary of cmd/, without a container engine and without a base image: each holds one
+// Command images builds an image of every binary of cmd/, or of the packages that it is given, without a container engine and without a base image: each holds one
 // static binary, runs as a user that is nobody, and has no shell. It writes, per binary, an archive of an OCI layout
 // (<binary>.tar) and a bill of materials (<binary>.spdx.json), and prints sizes and digests. The same commit gives the same
 // digests.
@@ -12,9 +12,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -139,9 +141,13 @@ func nothing(arch string) (v1.Image, error) {
 	return mutate.ConfigMediaType(image, types.OCIConfigJSON), nil
 }
 
-// image builds one image, writes it, and prints what it is.
+// image builds one image, of a binary of cmd/ or of a package anywhere, writes it, and prints what it is.
 func image(ctx context.Context, builder build.Interface, s settings, binary string, out io.Writer) error {
-	built, err := builder.Build(ctx, build.StrictScheme+module+"/cmd/"+binary)
+	pkg := "cmd/" + binary
+	if strings.Contains(binary, "/") {
+		pkg, binary = binary, path.Base(binary)
+	}
+	built, err := builder.Build(ctx, build.StrictScheme+module+"/"+pkg)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
-// Command render writes what deploy/ holds of admission, from the declarations in Go: webhook configurations for any
-// cluster and for Gardener's, and admission policies. hack/generate.sh calls it in the root of the repository. The lists
-// of files (kustomization.yaml) are written by people.
+// Command render writes what deploy/ holds from the declarations in Go: what each binary needs to run, in one cluster and in
+// two, the Helm chart, webhook configurations for any cluster and for Gardener's, and admission policies. hack/generate.sh
+// calls it in the root of the repository, after the roles and CRDs are written. Where a list of files (kustomization.yaml)
+// does not say that it is generated, it is written by people.
 package main
 
 import (
@@ -34,6 +35,10 @@ func main() {
 func run(root string) error {
 	server := filepath.Join(root, "webhook-server")
 	return errors.Join(errors.Join(bases(root)...),
+		write(filepath.Join(root, "namespace"), map[string][]client.Object{"namespace": {deployable.NamespaceObject()}}),
+		images(filepath.Join(root, "images")),
+		sourceTarget(root, filepath.Join(root, "overlays", "source-target")),
+		chart(root, filepath.Join(root, "charts", "espalier")),
 		configurations(filepath.Join(server, "webhooks"), registrations.Shipped(config.FlavorStandalone)),
 		configurations(filepath.Join(server, "gardener", "runtime"), registrations.Shipped(config.FlavorGardenerRuntime)),
 		configurations(filepath.Join(server, "gardener", "shoot"), registrations.Shipped(config.FlavorGardenerShoot)),
@@ -76,7 +81,7 @@ func bases(root string) []error {
 // base is what a binary needs to run, a file for each kind. The tag of the image is for an overlay to say.
 func base(folder string, binary deployable.Binary) error {
 	files := map[string][]client.Object{}
-	for _, object := range binary.Objects("espalier.local/" + binary.Name) {
+	for _, object := range binary.Objects(image(binary)) {
 		name := strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind)
 		files[name] = append(files[name], object)
 	}
@@ -85,9 +90,23 @@ func base(folder string, binary deployable.Binary) error {
 
 // write replaces all files of a folder but the one that people write.
 func write(folder string, files map[string][]client.Object) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("create folder: %w", err)
+	if err := removeYAML(folder); err != nil {
+		return err
 	}
+	for name, objects := range files {
+		content, err := encode(objects)
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", name, err)
+		}
+		if err := writeFile(filepath.Join(folder, name+".yaml"), content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeYAML removes the files that the last run wrote, if there is such a folder.
+func removeYAML(folder string) error {
 	old, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {
 		return fmt.Errorf("find files in %s: %w", folder, err)
@@ -98,15 +117,6 @@ func write(folder string, files map[string][]client.Object) error {
 		}
 		if err := os.Remove(file); err != nil {
 			return fmt.Errorf("remove old file: %w", err)
-		}
-	}
-	for name, objects := range files {
-		content, err := encode(objects)
-		if err != nil {
-			return fmt.Errorf("encode %s: %w", name, err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, name+".yaml"), content, 0o644); err != nil {
-			return fmt.Errorf("write file: %w", err)
 		}
 	}
 	return nil

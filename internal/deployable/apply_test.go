@@ -21,16 +21,21 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
 
-// kubectl runs that of the control plane as administrator.
+// kubectl runs that of the control plane as administrator of the source.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	g := NewWithT(t)
 	servers, err := local.ForTests()
-	g.Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return kubectlAt(t, servers.Source, args...)
+}
+
+func kubectlAt(t *testing.T, server local.Server, args ...string) string {
+	t.Helper()
+	g := NewWithT(t)
 	assets, err := local.Assets(t.Context(), os.Stderr)
 	g.Expect(err).NotTo(HaveOccurred())
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	g.Expect(os.WriteFile(kubeconfig, servers.Source.Kubeconfig, 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(kubeconfig, server.Kubeconfig, 0o600)).To(Succeed())
 	cmd := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
@@ -47,6 +52,58 @@ func TestEverythingIsAppliedByOneCommand(t *testing.T) {
 	again := kubectl(t, "apply", "--server-side", "-k", folder)
 	g.Expect(again).To(Equal(applied))
 	g.Expect(strings.Count(applied, "deployment.apps/espalier-")).To(Equal(len(deployable.All())))
+}
+
+// TestTwoClustersAreMadeByTwoCommands holds that nothing runs in the target, which needs no CRD of ours either.
+func TestTwoClustersAreMadeByTwoCommands(t *testing.T) {
+	g := NewWithT(t)
+	servers, err := local.ForTests()
+	g.Expect(err).NotTo(HaveOccurred())
+	overlay := filepath.Join(root(t), "deploy", "overlays", "source-target")
+	source := kubectlAt(t, servers.Source, "apply", "--server-side", "-k", filepath.Join(overlay, "source"))
+	target := kubectlAt(t, servers.Target, "apply", "--server-side", "-k", filepath.Join(overlay, "target"))
+	g.Expect(source).To(ContainSubstring("deployment.apps/espalier-csr-approver "))
+	g.Expect(target).To(ContainSubstring("serviceaccount/espalier-csr-approver "))
+	kinds := map[string]bool{}
+	for line := range strings.Lines(target) {
+		kind, _, _ := strings.Cut(line, "/")
+		kinds[kind] = true
+	}
+	g.Expect(kinds).To(Equal(map[string]bool{
+		"namespace": true, "serviceaccount": true, "role.rbac.authorization.k8s.io": true, "rolebinding.rbac.authorization.k8s.io": true,
+		"clusterrole.rbac.authorization.k8s.io": true, "clusterrolebinding.rbac.authorization.k8s.io": true,
+	}))
+}
+
+func TestTheMinimumIsOneBinary(t *testing.T) {
+	applied := kubectl(t, "apply", "--server-side", "-k", filepath.Join(root(t), "deploy", "overlays", "minimal"))
+	NewWithT(t).Expect(strings.Count(applied, "deployment.apps/espalier-")).To(Equal(1))
+}
+
+// TestOverlaysForTwoClustersHoldWhatIsDeclared holds that each cluster has the roles for it, and nothing else.
+func TestOverlaysForTwoClustersHoldWhatIsDeclared(t *testing.T) {
+	for _, each := range deployable.All() {
+		if !each.HasTarget() {
+			continue
+		}
+		for cluster, declared := range map[string][]client.Object{
+			"source": each.SourceObjects("espalier.local/" + each.Name), "target": each.TargetObjects(),
+		} {
+			t.Run(cluster+" of "+each.Name, func(t *testing.T) {
+				g := NewWithT(t)
+				wanted := map[string]map[string]any{}
+				for _, object := range declared {
+					wanted[id(object)] = plain(t, object)
+				}
+				for _, role := range objectsIn(t, filepath.Join(root(t), "deploy", each.Name, "rbac", "role.yaml")) {
+					if strings.Contains(role.GetName(), "-target") == (cluster == "target") {
+						wanted[id(role)] = role.Object
+					}
+				}
+				g.Expect(rendered(t, filepath.Join(root(t), "deploy", "overlays", "source-target", cluster, each.Name))).To(Equal(wanted))
+			})
+		}
+	}
 }
 
 // TestKustomizationsHoldWhatIsDeclared holds that the files render to the declared objects, roles and nothing else.
@@ -68,15 +125,20 @@ func TestKustomizationsHoldWhatIsDeclared(t *testing.T) {
 					}
 				}
 			}
-			rendered := map[string]map[string]any{}
-			for document := range strings.SplitSeq(kubectl(t, "kustomize", folder), "\n---\n") {
-				object := &unstructured.Unstructured{}
-				g.Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
-				rendered[id(object)] = object.Object
-			}
-			g.Expect(rendered).To(Equal(wanted))
+			g.Expect(rendered(t, folder)).To(Equal(wanted))
 		})
 	}
+}
+
+func rendered(t *testing.T, folder string) map[string]map[string]any {
+	t.Helper()
+	found := map[string]map[string]any{}
+	for document := range strings.SplitSeq(kubectl(t, "kustomize", folder), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		NewWithT(t).Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
+		found[id(object)] = object.Object
+	}
+	return found
 }
 
 func id(object client.Object) string {

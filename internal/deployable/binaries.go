@@ -9,6 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
+// projectController knows one cluster only.
+const projectController = "project-controller"
+
 // Namespace is where all binaries run. Their generated roles name it.
 const Namespace = "espalier-system"
 
@@ -23,6 +26,8 @@ const (
 	projectWebhookPort = 2720
 )
 
+const clusterAdmin = "cluster-admin"
+
 // Role is a role that a binary's ServiceAccount is given.
 type Role struct {
 	// Name is the role's.
@@ -31,14 +36,16 @@ type Role struct {
 	Namespace string
 }
 
-// Binary is what one of cmd/ needs in a cluster that is its source and its target.
+// Binary is what one of cmd/ needs in its clusters.
 type Binary struct {
 	// Name is as in cmd/ and deploy/. The objects are called espalier-<name>.
 	Name string
 	// Roles are given to its ServiceAccount. They are among those in deploy/<name>/rbac, or are cluster-admin.
 	Roles []Role
-	// Config is its configuration file.
+	// Config is its configuration file where source and target are one cluster.
 	Config string
+	// ConfigApart is its configuration file where they are two; empty if it knows one cluster only.
+	ConfigApart string
 	// ProbePort, MetricsPort and WebhookPort are where it listens, as Config says; the last is 0 if it serves no webhooks.
 	ProbePort, MetricsPort, WebhookPort int32
 	// Memory and CPU are requested.
@@ -48,6 +55,11 @@ type Binary struct {
 // All returns all binaries in the order of their names.
 func All() []Binary {
 	all := append(controllers(), servers()...)
+	for i := range all {
+		if all[i].Name != projectController {
+			all[i].ConfigApart = apart(all[i].Config)
+		}
+	}
 	slices.SortFunc(all, func(a, b Binary) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
@@ -68,7 +80,7 @@ espalier:
 		{
 			Name: "managedresource-controller",
 			// Whatever a set holds is applied with these rights; docs/security.md says what that means, and how to restrict it.
-			Roles: append(clusterRoles("managedresource-controller-source"), lease("managedresource-controller"), Role{"espalier-managedresource-controller-cluster-identity", "kube-system"}, Role{Name: "cluster-admin"}),
+			Roles: append(clusterRoles("managedresource-controller-source"), lease("managedresource-controller"), Role{"espalier-managedresource-controller-cluster-identity", "kube-system"}, Role{Name: clusterAdmin}),
 			Config: resourceManager(`controllers:
   garbageCollector: {enabled: true}
 `),
@@ -108,7 +120,7 @@ espalier:
 func servers() []Binary {
 	return []Binary{
 		{
-			Name:      "project-controller",
+			Name:      projectController,
 			Roles:     append(clusterRoles("project-controller-source", "project-controller-selfmanaged"), lease("project-controller"), Role{"espalier-project-controller-selfmanaged", Namespace}),
 			Config:    projectConfig,
 			ProbePort: projectProbePort, MetricsPort: projectMetricsPort, WebhookPort: projectWebhookPort,
@@ -127,7 +139,7 @@ webhooks:
   projectedTokenMount: {enabled: true}
   seccompProfile: {enabled: true}
 espalier:
-  webhooks: {selfManaged: {}}
+  webhooks: ` + selfManaged + `
 `,
 			ProbePort: probePort, MetricsPort: metricsPort, WebhookPort: webhookPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("50m"),
 		},
@@ -142,6 +154,19 @@ espalier:
   project:
     webhooks: {selfManaged: {}}
 `
+
+// selfManaged registers the webhooks at the Service, which API servers of another cluster cannot reach.
+const selfManaged = `{selfManaged: {}}`
+
+// AddressMissing stands in ConfigApart where only who installs a server knows how API servers of the target reach it. No
+// server starts with it, and so none registers webhooks that would not be reached, which would hold up the whole target.
+const AddressMissing = "say here how API servers of the target reach this server, as https://host:port"
+
+// apart makes a configuration file for one cluster one for two, with the kubeconfig of the target where it is mounted.
+func apart(config string) string {
+	config = strings.Replace(config, selfManaged, `{selfManaged: {url: "`+AddressMissing+`"}}`, 1)
+	return config + "targetClientConnection: {kubeconfig: " + targetPath + "/" + TargetKey + "}\n"
+}
 
 func resourceManager(sections string) string {
 	return fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1

@@ -2,6 +2,7 @@ package deployable_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -64,6 +66,119 @@ func TestConfigurationsAreValidWithoutWarning(t *testing.T) {
 			if each.WebhookPort != 0 {
 				g.Expect(c.Server.Webhooks.Port).To(Equal(int(each.WebhookPort)))
 			}
+		})
+	}
+}
+
+// TestConfigurationsForTwoClustersNameTheMountedKubeconfig holds that all but one are complete: only who installs
+// webhook-server knows its address, so it starts with none, and registers nothing that cannot be reached.
+func TestConfigurationsForTwoClustersNameTheMountedKubeconfig(t *testing.T) {
+	for _, each := range deployable.All() {
+		if !each.HasTarget() {
+			continue
+		}
+		t.Run(each.Name, func(t *testing.T) {
+			g := NewWithT(t)
+			apart, warnings, err := config.ResourceManager([]byte(each.ConfigApart))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(warnings).To(BeEmpty())
+			g.Expect(apart.TargetClientConnection).NotTo(BeNil())
+			g.Expect(apart.TargetClientConnection.Kubeconfig).To(Equal("/var/run/espalier/target/kubeconfig"))
+			mistakes := apart.Validate()
+			if each.Name == "webhook-server" {
+				g.Expect(mistakes).To(ConsistOf(MatchError(ContainSubstring("espalier.webhooks.selfManaged.url: Invalid value"))))
+				apart.Espalier.Webhooks.SelfManaged.URL = ""
+				mistakes = apart.Validate()
+			}
+			g.Expect(mistakes).To(BeEmpty())
+			together, _, err := config.ResourceManager([]byte(each.Config))
+			g.Expect(err).NotTo(HaveOccurred())
+			together.TargetClientConnection = apart.TargetClientConnection
+			g.Expect(apart).To(Equal(together), "nothing else differs")
+		})
+	}
+}
+
+// TestDeploymentsAreFitForAnyCluster names everything that a base must have.
+func TestDeploymentsAreFitForAnyCluster(t *testing.T) {
+	for _, each := range deployable.All() {
+		t.Run(each.Name, func(t *testing.T) {
+			for kind, objects := range map[string][]client.Object{"one cluster": each.Objects("i:v1"), "two clusters": each.SourceObjects("i:v1")} {
+				if kind == "one cluster" || each.HasTarget() {
+					expectToBeFit(t, each, objects)
+				}
+			}
+		})
+	}
+}
+
+func expectToBeFit(t *testing.T, binary deployable.Binary, objects []client.Object) {
+	t.Helper()
+	g := NewWithT(t)
+	deployment, account := only[*appsv1.Deployment](t, objects), only[*corev1.ServiceAccount](t, objects)
+	service, budget := only[*corev1.Service](t, objects), only[*policyv1.PodDisruptionBudget](t, objects)
+	pod, container := deployment.Spec.Template.Spec, deployment.Spec.Template.Spec.Containers[0]
+	selector := map[string]string{"app.kubernetes.io/name": "espalier-" + binary.Name}
+
+	g.Expect(*deployment.Spec.Replicas).To(BeEquivalentTo(2))
+	g.Expect(deployment.Spec.Selector.MatchLabels).To(Equal(selector))
+	g.Expect(service.Spec.Selector).To(Equal(selector))
+	g.Expect(budget.Spec.Selector.MatchLabels).To(Equal(selector))
+	g.Expect(budget.Spec.MaxUnavailable.IntValue()).To(Equal(1))
+	g.Expect(pod.TopologySpreadConstraints[0].TopologyKey).To(Equal("kubernetes.io/hostname"))
+	g.Expect(pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels).To(Equal(selector))
+
+	g.Expect(pod.ServiceAccountName).To(Equal(account.Name))
+	g.Expect(*account.AutomountServiceAccountToken).To(BeFalse())
+	g.Expect(*pod.SecurityContext.RunAsNonRoot).To(BeTrue())
+	g.Expect(pod.SecurityContext.SeccompProfile.Type).To(BeEquivalentTo("RuntimeDefault"))
+	g.Expect(*container.SecurityContext.AllowPrivilegeEscalation).To(BeFalse())
+	g.Expect(*container.SecurityContext.ReadOnlyRootFilesystem).To(BeTrue())
+	g.Expect(container.SecurityContext.Capabilities.Drop).To(HaveExactElements(BeEquivalentTo("ALL")))
+
+	g.Expect(container.LivenessProbe.HTTPGet.Path).To(Equal("/healthz/ping"))
+	g.Expect(container.ReadinessProbe.HTTPGet.Path).To(Equal("/readyz"))
+	g.Expect(container.Resources.Requests.Memory().IsZero()).To(BeFalse())
+	g.Expect(container.Resources.Requests.Cpu().IsZero()).To(BeFalse())
+	g.Expect(container.ImagePullPolicy).To(BeEquivalentTo("IfNotPresent"), "images are often loaded, and pulled from nowhere")
+
+	labels := deployment.Spec.Template.Labels
+	g.Expect(labels).To(HaveKeyWithValue("networking.gardener.cloud/to-dns", "allowed"))
+	g.Expect(labels).To(HaveKeyWithValue("networking.gardener.cloud/to-runtime-apiserver", "allowed"))
+	annotations := map[string]string{"networking.resources.gardener.cloud/from-all-scrape-targets-allowed-ports": fmt.Sprintf(`[{"protocol":"TCP","port":%d}]`, binary.MetricsPort)}
+	if binary.WebhookPort != 0 {
+		annotations["networking.resources.gardener.cloud/from-world-to-ports"] = fmt.Sprintf(`[{"protocol":"TCP","port":%d}]`, binary.WebhookPort)
+	}
+	g.Expect(service.Annotations).To(Equal(annotations))
+}
+
+// only returns the one object of a type.
+func only[T client.Object](t *testing.T, objects []client.Object) T {
+	t.Helper()
+	var found []T
+	for _, each := range objects {
+		if object, ok := each.(T); ok {
+			found = append(found, object)
+		}
+	}
+	NewWithT(t).Expect(found).To(HaveLen(1))
+	return found[0]
+}
+
+func TestTheTargetsCredentialsAreMountedWhereTheConfigurationLooks(t *testing.T) {
+	for _, each := range deployable.All() {
+		if !each.HasTarget() {
+			continue
+		}
+		t.Run(each.Name, func(t *testing.T) {
+			g := NewWithT(t)
+			template := only[*appsv1.Deployment](t, each.SourceObjects("i:v1")).Spec.Template
+			g.Expect(template.Spec.Containers[0].VolumeMounts).To(ContainElement(corev1.VolumeMount{Name: "target", MountPath: "/var/run/espalier/target", ReadOnly: true}))
+			g.Expect(template.Spec.Volumes).To(ContainElement(corev1.Volume{Name: "target", VolumeSource: corev1.VolumeSource{
+				Secret: &corev1.SecretVolumeSource{SecretName: "espalier-" + each.Name + "-target"},
+			}}))
+			g.Expect(template.Labels).To(HaveKeyWithValue("networking.gardener.cloud/to-public-networks", "allowed"))
+			g.Expect(template.Labels).To(HaveKeyWithValue("networking.gardener.cloud/to-private-networks", "allowed"))
 		})
 	}
 }

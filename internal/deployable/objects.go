@@ -3,6 +3,7 @@ package deployable
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,8 @@ const (
 	// configKey is the file in the ConfigMap, and where it is mounted.
 	configKey  = "config.yaml"
 	configPath = "/etc/espalier"
+	// targetPath is where the credentials for the target are mounted, a folder of its own.
+	targetPath = "/var/run/espalier/target"
 	// configChecksum makes a change of the configuration roll out.
 	configChecksum = "espalier.dev/config-checksum"
 	// gracePeriod is longer than the binaries take to end.
@@ -34,14 +37,11 @@ const (
 	portWebhooks = "webhooks"
 )
 
-// Objects returns what has to be there for the binary to run from an image, all in Namespace, but bindings of roles that are
-// elsewhere.
+// Objects returns what has to be there for the binary to run from an image where source and target are one cluster, all in
+// Namespace, but bindings of roles that are elsewhere.
 func (b Binary) Objects(image string) []client.Object {
-	objects := []client.Object{b.serviceAccount()}
-	for _, role := range b.Roles {
-		objects = append(objects, b.binding(role))
-	}
-	return append(objects, b.configMap(), b.service(), b.disruptionBudget(), b.deployment(image))
+	objects := append([]client.Object{b.serviceAccount()}, b.bindings(func(Role) bool { return true })...)
+	return append(objects, b.configMap(b.Config), b.service(), b.disruptionBudget(), b.deployment(image))
 }
 
 func (b Binary) object() string { return "espalier-" + b.Name }
@@ -64,12 +64,22 @@ func (b Binary) serviceAccount() *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{TypeMeta: typeMeta("v1", "ServiceAccount"), ObjectMeta: b.meta(), AutomountServiceAccountToken: ptr.To(false)}
 }
 
-// binding is named after its role, which other binaries may have too.
+func (b Binary) bindings(wanted func(Role) bool) []client.Object {
+	var bindings []client.Object
+	for _, role := range b.Roles {
+		if wanted(role) {
+			bindings = append(bindings, b.binding(role))
+		}
+	}
+	return bindings
+}
+
+// binding is named after its role, but that of cluster-admin, which others bind too, after the binary.
 func (b Binary) binding(role Role) client.Object {
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: Namespace, Name: b.object()}}
 	meta := metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name, Labels: b.labels()}
-	if role.Name == "cluster-admin" {
-		meta.Name = b.object() + "-cluster-admin"
+	if role.Name == clusterAdmin {
+		meta.Name = b.object() + "-" + clusterAdmin
 	}
 	if role.Namespace == "" {
 		return &rbacv1.ClusterRoleBinding{
@@ -83,8 +93,8 @@ func (b Binary) binding(role Role) client.Object {
 	}
 }
 
-func (b Binary) configMap() *corev1.ConfigMap {
-	return &corev1.ConfigMap{TypeMeta: typeMeta("v1", "ConfigMap"), ObjectMeta: b.meta(), Data: map[string]string{configKey: b.Config}}
+func (b Binary) configMap(config string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{TypeMeta: typeMeta("v1", "ConfigMap"), ObjectMeta: b.meta(), Data: map[string]string{configKey: config}}
 }
 
 func (b Binary) service() *corev1.Service {
@@ -92,8 +102,23 @@ func (b Binary) service() *corev1.Service {
 	if b.WebhookPort != 0 {
 		ports = append(ports, corev1.ServicePort{Name: portWebhooks, Port: 443, TargetPort: intstr.FromString(portWebhooks)})
 	}
-	return &corev1.Service{TypeMeta: typeMeta("v1", "Service"), ObjectMeta: b.meta(), Spec: corev1.ServiceSpec{Selector: b.selector(), Ports: ports}}
+	meta := b.meta()
+	meta.Annotations = b.trafficAllowed()
+	return &corev1.Service{TypeMeta: typeMeta("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: b.selector(), Ports: ports}}
 }
+
+// trafficAllowed asks whoever makes NetworkPolicies from Services, as netpol-controller does, to let in who scrapes metrics,
+// and everybody to webhooks: API servers run where no selector reaches them. Without it the policies that are made for the
+// Service would shut the webhooks off.
+func (b Binary) trafficAllowed() map[string]string {
+	allowed := map[string]string{"networking.resources.gardener.cloud/from-all-scrape-targets-allowed-ports": portList(b.MetricsPort)}
+	if b.WebhookPort != 0 {
+		allowed["networking.resources.gardener.cloud/from-world-to-ports"] = portList(b.WebhookPort)
+	}
+	return allowed
+}
+
+func portList(port int32) string { return fmt.Sprintf(`[{"protocol":"TCP","port":%d}]`, port) }
 
 func (b Binary) disruptionBudget() *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
@@ -110,13 +135,12 @@ func (b Binary) deployment(image string) *appsv1.Deployment {
 	// For clusters that deny traffic unless it is allowed by these labels.
 	labels["networking.gardener.cloud/to-dns"] = "allowed"
 	labels["networking.gardener.cloud/to-runtime-apiserver"] = "allowed"
-	checksum := sha256.Sum256([]byte(b.Config))
 	return &appsv1.Deployment{
 		TypeMeta: typeMeta(appsv1.SchemeGroupVersion.String(), "Deployment"), ObjectMeta: b.meta(),
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To[int32](replicas), RevisionHistoryLimit: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: b.selector()},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{configChecksum: hex.EncodeToString(checksum[:8])}},
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{configChecksum: checksum(b.Config)}},
 				Spec: corev1.PodSpec{
 					ServiceAccountName: b.object(), AutomountServiceAccountToken: ptr.To(true), TerminationGracePeriodSeconds: ptr.To[int64](gracePeriod),
 					SecurityContext: &corev1.PodSecurityContext{
@@ -137,13 +161,19 @@ func (b Binary) deployment(image string) *appsv1.Deployment {
 	}
 }
 
+// checksum is 16 hexadecimal digits, the first of the SHA-256.
+func checksum(config string) string {
+	sum := sha256.Sum256([]byte(config))
+	return hex.EncodeToString(sum[:8])
+}
+
 func (b Binary) container(image string) corev1.Container {
 	ports := []corev1.ContainerPort{{Name: portProbes, ContainerPort: b.ProbePort}, {Name: portMetrics, ContainerPort: b.MetricsPort}}
 	if b.WebhookPort != 0 {
 		ports = append(ports, corev1.ContainerPort{Name: portWebhooks, ContainerPort: b.WebhookPort})
 	}
 	return corev1.Container{
-		Name: b.Name, Image: image, Args: []string{"--config=" + configPath + "/" + configKey}, Ports: ports,
+		Name: b.Name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"--config=" + configPath + "/" + configKey}, Ports: ports,
 		Env: []corev1.EnvVar{{Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}}},
 		// An outage of the API server must not restart us: only whether the process answers counts.
 		LivenessProbe:  probe("/healthz/ping", 10),

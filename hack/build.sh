@@ -1,0 +1,55 @@
+# Sourced by the scripts that build tools from Go modules, once per version, into a cache outside the work tree.
+# Progress goes to standard error.
+#
+#   ESPALIER_CACHE       where built tools are kept      (default: the user's cache folder, plus /espalier)
+# shellcheck shell=bash
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "error: $*"; exit 1; }
+
+export GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0
+command -v go >/dev/null || die "there is no go command; install Go (https://go.dev/doc/install)"
+
+version_of() { (cd "$1" && go list -m -f '{{.Version}}' "$2"); }
+
+# Go fetches a newer version of itself where it may. This fails where it is both too old and may not.
+check_go() { # check_go <module folder>
+  (cd "$1" && go list -m >/dev/null) || die "Go $(awk '$1 == "go" {print $2}' "$1/go.mod") or newer is needed, this is $(GOTOOLCHAIN=local go env GOVERSION)"
+}
+
+cache_folder() { # cache_folder <name>: creates it, and prints its path
+  local folder=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}/$1-$(go env GOOS)-$(go env GOARCH)
+  mkdir -p "$folder"
+  printf '%s\n' "$folder"
+}
+
+# Two runs at once (make up beside make test) build once: the second waits for the first.
+lock() { # lock <folder>
+  command -v flock >/dev/null || return 0
+  exec 9>"$1/.lock"
+  flock --nonblock 9 || { say "waiting for another run that builds the same"; flock 9; }
+}
+
+compiler=
+trap '[ -z "$compiler" ] || kill "$compiler" 2>/dev/null || true' EXIT
+
+build() { # build <cache folder> <module folder> <binary> <package> [ldflags] [tags]
+  local start=$SECONDS
+  [ ! -x "$1/$3" ] || return 0
+  say "building $3 (once per version, kept in $1)"
+  (cd "$2" && exec go build -trimpath -tags "${6:-}" -ldflags "-s -w ${5:-}" -o "$1/.$3.new" "$4") >&2 &
+  compiler=$!
+  while sleep 1 && kill -0 "$compiler" 2>/dev/null; do
+    (((SECONDS - start) % 15)) || say "  still at it after $((SECONDS - start)) s"
+  done
+  wait "$compiler" || { compiler=; die "$3 could not be built, see above; a further run goes on where this one stopped"; }
+  compiler=
+  mv "$1/.$3.new" "$1/$3"
+  say "  $3 took $((SECONDS - start)) s"
+}
+
+# Without the stamp, everything reports the version v0.0.0-master.
+kubernetes_stamp() { # kubernetes_stamp <version>
+  local minor=${1#v1.}
+  printf '%s' "-X k8s.io/component-base/version.gitVersion=$1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${minor%%.*}"
+}

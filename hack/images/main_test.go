@@ -1,0 +1,140 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+// small is the smallest program of the repository.
+const small = "test/local/node/pause"
+
+// made returns the folder with what is written for the small program.
+func made(t *testing.T, arguments ...string) string {
+	t.Helper()
+	out := t.TempDir()
+	arguments = append([]string{"-root", "../..", "-out", out, "-version", "v1.2.3"}, append(arguments, small)...)
+	if err := run(t.Context(), arguments, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestTwoBuildsAreTheSameByteByByte(t *testing.T) {
+	first, second := made(t), made(t)
+	for _, name := range []string{"pause.tar", "pause.spdx.json"} {
+		if a, b := content(t, first, name), content(t, second, name); len(a) == 0 || !bytes.Equal(a, b) {
+			t.Errorf("%s: %d and %d bytes are not the same", name, len(a), len(b))
+		}
+	}
+	if other := made(t, "-version", "v1.2.4"); bytes.Equal(content(t, first, "pause.tar"), content(t, other, "pause.tar")) {
+		t.Error("another version makes another image")
+	}
+}
+
+func content(t *testing.T, elements ...string) []byte {
+	t.Helper()
+	found, err := os.ReadFile(filepath.Join(elements...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestAnImageHoldsABinaryAndNothingElse(t *testing.T) {
+	image, name := open(t, filepath.Join(made(t), "pause.tar"))
+	if name != "espalier.local/pause:v1.2.3" {
+		t.Errorf("its name is %q", name)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Config.User != "65532:65532" {
+		t.Errorf("its user is %q", config.Config.User)
+	}
+	if want := []string{"/ko-app/pause"}; !reflect.DeepEqual(config.Config.Entrypoint, want) {
+		t.Errorf("its entrypoint is %q", config.Config.Entrypoint)
+	}
+	if got, want := files(t, image), []string{"/ko-app/pause"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("it holds %q, not %q", got, want)
+	}
+}
+
+// open reads an archive, and the name of the image in it.
+func open(t *testing.T, archive string) (v1.Image, string) {
+	t.Helper()
+	dir := t.TempDir()
+	each(t, bytes.NewReader(content(t, archive)), func(header *tar.Header, in io.Reader) {
+		data, err := io.ReadAll(in)
+		to := filepath.Join(dir, filepath.FromSlash(header.Name))
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, data, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(manifest.Manifests) != 1 {
+		t.Fatalf("there are %d images", len(manifest.Manifests))
+	}
+	image, err := index.Image(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image, manifest.Manifests[0].Annotations["io.containerd.image.name"]
+}
+
+// files are those of all layers of an image, without folders. Nobody may write one.
+func files(t *testing.T, image v1.Image) []string {
+	t.Helper()
+	layers, err := image.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, layer := range layers {
+		unpacked, err := layer.Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		each(t, unpacked, func(header *tar.Header, _ io.Reader) {
+			if header.Typeflag == tar.TypeDir {
+				return
+			}
+			names = append(names, header.Name)
+			if header.Mode&0o222 != 0 {
+				t.Errorf("%s has the mode %o", header.Name, header.Mode)
+			}
+		})
+	}
+	return names
+}
+
+func each(t *testing.T, archive io.Reader, do func(*tar.Header, io.Reader)) {
+	t.Helper()
+	reader := tar.NewReader(archive)
+	for {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(header, reader)
+	}
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/deployable"
+)
+
+// registry is the first part of the names of all images, which their user replaces, and tag that of an unnamed version.
+const (
+	registry = "espalier.local"
+	tag      = "v0.0.0-dev"
+)
+
+// kustomization is what we write of a kustomization.yaml.
+type kustomization struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Resources  []string `json:"resources"`
+	Patches    []patch  `json:"patches,omitempty"`
+}
+
+type patch struct {
+	Patch string `json:"patch"`
+}
+
+// images writes the component that all overlays take versions from.
+func images(folder string) error {
+	out := bytes.NewBufferString(header)
+	out.WriteString(`# The version of all images, for all overlays: the one place to change it. An overlay of yours can do the same; see
+# docs/deploying.md.
+apiVersion: kustomize.config.k8s.io/v1alpha1
+kind: Component
+images:
+`)
+	version := "&version " + tag
+	for _, each := range deployable.All() {
+		fmt.Fprintf(out, "- name: %s/%s\n  newTag: %s\n", registry, each.Name, version)
+		version = "*version"
+	}
+	return writeFile(filepath.Join(folder, "kustomization.yaml"), out.Bytes())
+}
+
+// sourceTarget writes, for each binary that may have a target, what of its base is for which of two clusters.
+func sourceTarget(root, folder string) error {
+	var failures []error
+	for _, each := range deployable.All() {
+		if !each.HasTarget() {
+			continue
+		}
+		roles, err := read(filepath.Join(root, each.Name, "rbac", "role.yaml"))
+		if err != nil {
+			return err
+		}
+		all := each.Objects(image(each))
+		source, target := side(each, roles, each.SourceObjects(image(each)), false), side(each, roles, each.TargetObjects(), true)
+		all = append(roles, all...)
+		failures = append(failures,
+			overlay(filepath.Join(folder, "source", each.Name), each, all, source),
+			overlay(filepath.Join(folder, "target", each.Name), each, all, target))
+	}
+	return errors.Join(failures...)
+}
+
+func image(b deployable.Binary) string { return registry + "/" + b.Name }
+
+// side adds to what is declared for a cluster the roles that are shipped for it.
+func side(b deployable.Binary, roles, declared []client.Object, target bool) []client.Object {
+	var wanted []client.Object
+	for _, role := range roles {
+		if b.IsForTarget(role.GetName()) == target {
+			wanted = append(wanted, role)
+		}
+	}
+	return append(wanted, declared...)
+}
+
+// overlay writes what turns the binary's own kustomization into what is wanted: deletions, and changes of the two kinds of
+// objects that know of their clusters.
+func overlay(folder string, b deployable.Binary, have, want []client.Object) error {
+	wanted := map[string]client.Object{}
+	for _, each := range want {
+		wanted[identity(each)] = each
+	}
+	k := kustomization{APIVersion: "kustomize.config.k8s.io/v1beta1", Kind: "Kustomization", Resources: []string{path.Join("../../../..", b.Name)}}
+	for _, each := range have {
+		var fields map[string]any
+		switch object := wanted[identity(each)].(type) {
+		case nil:
+			fields = named(each)
+			fields["$patch"] = "delete"
+		case *corev1.ConfigMap:
+			fields = named(each)
+			fields["data"] = object.Data
+		case *appsv1.Deployment:
+			fields = named(each)
+			fields["spec"] = podPatch(object.Spec.Template)
+		default:
+			continue
+		}
+		text, err := yaml.Marshal(fields)
+		if err != nil {
+			return fmt.Errorf("encode patch: %w", err)
+		}
+		k.Patches = append(k.Patches, patch{Patch: string(text)})
+	}
+	content, err := yaml.Marshal(k)
+	if err != nil {
+		return fmt.Errorf("encode kustomization: %w", err)
+	}
+	return writeFile(filepath.Join(folder, "kustomization.yaml"), append([]byte(header), content...))
+}
+
+// podPatch holds what of a Pod depends on its clusters.
+func podPatch(template corev1.PodTemplateSpec) map[string]any {
+	container := template.Spec.Containers[0]
+	return map[string]any{"template": map[string]any{
+		"metadata": map[string]any{"labels": template.Labels, "annotations": template.Annotations},
+		"spec": map[string]any{
+			"containers": []map[string]any{{"name": container.Name, "volumeMounts": container.VolumeMounts}},
+			"volumes":    template.Spec.Volumes,
+		},
+	}}
+}
+
+// named holds what a patch needs to find an object.
+func named(object client.Object) map[string]any {
+	gvk := object.GetObjectKind().GroupVersionKind()
+	metadata := map[string]any{"name": object.GetName()}
+	if object.GetNamespace() != "" {
+		metadata["namespace"] = object.GetNamespace()
+	}
+	return map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind, "metadata": metadata}
+}
+
+func identity(object client.Object) string {
+	return fmt.Sprintf("%s %s/%s", object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace(), object.GetName())
+}
+
+// read returns the objects of a file.
+func read(file string) ([]client.Object, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read manifests: %w", err)
+	}
+	var objects []client.Object
+	for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
+		fields := map[string]any{}
+		if err := utilyaml.Unmarshal(document, &fields); err != nil {
+			return nil, fmt.Errorf("decode %s: %w", file, err)
+		}
+		if len(fields) > 0 {
+			objects = append(objects, &unstructured.Unstructured{Object: fields})
+		}
+	}
+	return objects, nil
+}
+
+func writeFile(name string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return fmt.Errorf("create folder: %w", err)
+	}
+	if err := os.WriteFile(name, content, 0o644); err != nil {
+		return fmt.Errorf("write file: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package deployable
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TargetKey is the kubeconfig in the Secret that TargetSecret names. Whatever else is in that Secret lies beside it: a
+// kubeconfig may say `tokenFile: token`.
+const TargetKey = "kubeconfig"
+
+// HasTarget is true if source and target may be two clusters.
+func (b Binary) HasTarget() bool { return b.ConfigApart != "" }
+
+// TargetSecret is the Secret in the source that holds the credentials for the target. Who installs the binary makes it.
+func (b Binary) TargetSecret() string { return b.object() + "-target" }
+
+// IsForTarget is true for roles that the binary needs in the target; the others it needs in the source.
+func (b Binary) IsForTarget(role string) bool {
+	return role == clusterAdmin || strings.HasPrefix(role, b.object()+"-target")
+}
+
+// SourceObjects are as Objects, in the source, if the target is another cluster.
+func (b Binary) SourceObjects(image string) []client.Object {
+	objects := append([]client.Object{b.serviceAccount()}, b.bindings(func(r Role) bool { return !b.IsForTarget(r.Name) })...)
+	deployment := b.deployment(image)
+	template := &deployment.Spec.Template
+	template.Annotations[configChecksum] = checksum(b.ConfigApart)
+	// For clusters that deny traffic unless it is allowed by these labels: the target may be anywhere.
+	template.Labels["networking.gardener.cloud/to-public-networks"] = "allowed"
+	template.Labels["networking.gardener.cloud/to-private-networks"] = "allowed"
+	container := &template.Spec.Containers[0]
+	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: "target", MountPath: targetPath, ReadOnly: true})
+	template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: "target", VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: b.TargetSecret()},
+	}})
+	return append(objects, b.configMap(b.ConfigApart), b.service(), b.disruptionBudget(), deployment)
+}
+
+// TargetObjects are what the binary needs in a target that is another cluster than its source: a ServiceAccount, which its
+// kubeconfig is for, with the roles for the target.
+func (b Binary) TargetObjects() []client.Object {
+	return append([]client.Object{b.serviceAccount()}, b.bindings(func(r Role) bool { return b.IsForTarget(r.Name) })...)
+}

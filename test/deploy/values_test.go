@@ -1,0 +1,141 @@
+package deploy_test
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/yaml"
+)
+
+const approver = "apps/v1 Deployment espalier-system espalier-csr-approver"
+
+// TestValuesReachTheDeployment sets, in the form of a values file, what csr-approver takes for itself and what all take.
+func TestValuesReachTheDeployment(t *testing.T) {
+	for name, tc := range map[string]struct {
+		values string
+		path   []string
+		want   string
+	}{
+		"replicas":                 {values: "csrApprover: {replicas: 0}", path: []string{"spec", "replicas"}, want: "0"},
+		"labels of all":            {values: "podLabels: {a: all}", path: []string{"spec", "template", "metadata", "labels", "a"}, want: "all"},
+		"labels of one win":        {values: "podLabels: {a: all}\ncsrApprover: {podLabels: {a: one}}", path: []string{"spec", "template", "metadata", "labels", "a"}, want: "one"},
+		"labels of selectors stay": {values: "podLabels: {app.kubernetes.io/name: x}", path: []string{"spec", "template", "metadata", "labels", "app.kubernetes.io/name"}, want: "espalier-csr-approver"},
+		"annotations":              {values: "podAnnotations: {a: all, b: all}\ncsrApprover: {podAnnotations: {a: one}}", path: []string{"spec", "template", "metadata", "annotations", "b"}, want: "all"},
+		"node selector":            {values: "nodeSelector: {a: all}", path: []string{"spec", "template", "spec", "nodeSelector"}, want: "{a: all}"},
+		"node selector of one":     {values: "nodeSelector: {a: all}\ncsrApprover: {nodeSelector: {b: one}}", path: []string{"spec", "template", "spec", "nodeSelector"}, want: "{b: one}"},
+		"tolerations":              {values: "tolerations: [{operator: Exists}]", path: []string{"spec", "template", "spec", "tolerations"}, want: "[{operator: Exists}]"},
+		"affinity":                 {values: "csrApprover: {affinity: {nodeAffinity: {}}}", path: []string{"spec", "template", "spec", "affinity"}, want: "{nodeAffinity: {}}"},
+		"priority class":           {values: "priorityClassName: system-cluster-critical", path: []string{"spec", "template", "spec", "priorityClassName"}, want: "system-cluster-critical"},
+		"pull secrets":             {values: "image: {pullSecrets: [one, two]}", path: []string{"spec", "template", "spec", "imagePullSecrets"}, want: "[{name: one}, {name: two}]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var want any
+			g.Expect(yaml.Unmarshal([]byte(tc.want), &want)).To(Succeed())
+			g.Expect(at(t, helmed(t, parse(t, tc.values))[approver], tc.path...)).To(BeEquivalentTo(want))
+		})
+	}
+}
+
+func TestValuesReachTheContainer(t *testing.T) {
+	const digest = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
+	for name, tc := range map[string]struct{ values, field, want string }{
+		"registry and tag of all": {"image: {repository: registry.example.com/e, tag: v1}", "image", "registry.example.com/e/csr-approver:v1"},
+		"tag of one":              {"image: {tag: v1}\ncsrApprover: {image: {tag: v2}}", "image", "espalier.local/csr-approver:v2"},
+		"name of one":             {"image: {tag: v1}\ncsrApprover: {image: {repository: a.example.com/b}}", "image", "a.example.com/b:v1"},
+		"digest":                  {"image: {tag: v1}\ncsrApprover: {image: {digest: '" + digest + "'}}", "image", "espalier.local/csr-approver@" + digest},
+		"pull policy":             {"image: {pullPolicy: Never}", "imagePullPolicy", "Never"},
+		"limits beside requests":  {"csrApprover: {resources: {limits: {memory: 1Gi}}}", "resources", "{requests: {cpu: 10m, memory: 64Mi}, limits: {memory: 1Gi}}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var want any
+			g.Expect(yaml.Unmarshal([]byte(tc.want), &want)).To(Succeed())
+			g.Expect(containerOf(t, helmed(t, parse(t, tc.values))[approver])[tc.field]).To(Equal(want))
+		})
+	}
+}
+
+func TestConfigurations(t *testing.T) {
+	const collector = "managedresourceController"
+	for name, tc := range map[string]struct{ values, want string }{
+		"merged": {
+			collector + ": {config: {logLevel: debug, controllers: {garbageCollector: {enabled: false}}}}",
+			"apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\n" +
+				"leaderElection: {resourceNamespace: espalier-system}\nlogLevel: debug\ncontrollers: {garbageCollector: {enabled: false}}",
+		},
+		"replaced": {collector + ": {config: {logLevel: debug}, configFile: \"kind: A\\n\"}", "kind: A"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			rendered := helmed(t, parse(t, tc.values))
+			got := text(at(t, rendered["v1 ConfigMap espalier-system espalier-managedresource-controller"], "data", "config.yaml"))
+			g.Expect(got).To(MatchYAML(tc.want))
+			checksum := []string{"spec", "template", "metadata", "annotations", "espalier.dev/config-checksum"}
+			const id = "apps/v1 Deployment espalier-system espalier-managedresource-controller"
+			g.Expect(at(t, rendered[id], checksum...)).NotTo(Equal(at(t, helmed(t, nil)[id], checksum...)), "a change rolls out")
+		})
+	}
+}
+
+// TestNamesThatLookLikeNumbersStayTexts is about names that a user chooses: Kubernetes takes digits for one, YAML for a number.
+func TestNamesThatLookLikeNumbersStayTexts(t *testing.T) {
+	g := NewWithT(t)
+	rendered := helmed(t, parse(t, "csrApprover: {targetKubeconfigSecret: '1234', priorityClassName: '12'}\nserviceMonitor: {enabled: true, interval: '30'}"))
+	volumes, ok := podOf(t, rendered[approver])["volumes"].([]any)
+	g.Expect(ok).To(BeTrue())
+	g.Expect(volumes).To(ContainElement(map[string]any{"name": "target", "secret": map[string]any{"secretName": "1234"}}))
+	g.Expect(podOf(t, rendered[approver])["priorityClassName"]).To(Equal("12"))
+	monitor := rendered["monitoring.coreos.com/v1 ServiceMonitor espalier-system espalier-csr-approver"]
+	g.Expect(at(t, monitor, "spec", "endpoints")).To(Equal([]any{map[string]any{"port": "metrics", "interval": "30"}}))
+}
+
+func TestEverythingIsInTheNamespaceOfTheRelease(t *testing.T) {
+	g := NewWithT(t)
+	rendered, err := template(t, "elsewhere", nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(rendered).NotTo(ContainSubstring("espalier-system"))
+	found := map[string]bool{}
+	for _, fields := range decode(t, []byte(rendered)) {
+		found[text(at(t, fields, "metadata", "namespace"))] = true
+	}
+	// Roles about the API server's own Service and about the identity of the cluster are where these are.
+	g.Expect(found).To(Equal(map[string]bool{"": true, "elsewhere": true, "default": true, "kube-system": true}))
+}
+
+func TestServiceMonitorsAreForWhomWantsThem(t *testing.T) {
+	g := NewWithT(t)
+	const kind = "monitoring.coreos.com/v1 ServiceMonitor espalier-system espalier-"
+	rendered := helmed(t, parse(t, "serviceMonitor: {enabled: true, labels: {team: a}}"))
+	for _, each := range all() {
+		g.Expect(rendered).To(HaveKey(kind + each))
+	}
+	g.Expect(at(t, rendered[kind+"node-controller"], "metadata", "labels", "team")).To(Equal("a"))
+	g.Expect(at(t, rendered[kind+"node-controller"], "spec", "selector", "matchLabels")).To(
+		Equal(at(t, rendered["v1 Service espalier-system espalier-node-controller"], "spec", "selector")))
+}
+
+func TestWrongValuesAreRefused(t *testing.T) {
+	for name, tc := range map[string]struct{ values, want string }{
+		"a name that is not there":        {"csrAprover: {enabled: false}", "'csrAprover' not allowed"},
+		"a name of a binary that is none": {"csrApprover: {replica: 1}", "'replica' not allowed"},
+		"a wrong type":                    {"csrApprover: {enabled: 'no'}", "got string, want boolean"},
+		"an unknown pull policy":          {"image: {pullPolicy: Sometimes}", "value must be one of 'Always', 'IfNotPresent', 'Never'"},
+		"a digest that is none":           {"csrApprover: {image: {digest: v1}}", "does not match pattern"},
+		"fewer replicas than none":        {"csrApprover: {replicas: -1}", "minimum"},
+		"a target for who knows none":     {"projectController: {targetKubeconfigSecret: a}", "'targetKubeconfigSecret' not allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := template(t, namespace, parse(t, tc.values))
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(tc.want)))
+		})
+	}
+}
+
+func parse(t *testing.T, values string) map[string]any {
+	t.Helper()
+	parsed := map[string]any{}
+	NewWithT(t).Expect(yaml.Unmarshal([]byte(strings.TrimSpace(values)), &parsed)).To(Succeed())
+	return parsed
+}

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Writes everything that is generated: deepcopy functions and CRDs from api/, roles from the RBAC markers beside the code.
+# Writes everything that is generated: deepcopy functions and CRDs from api/, roles from the RBAC markers beside the code, and
+# the rest of deploy/ from the declarations in Go.
 # Called by `make generate`, and by hack/verify-generated.sh in a copy of the tree. Works from any folder.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -33,5 +34,8 @@ roles token-controllers internal/token
 roles webhook-server internal/webhook
 roles project-controller internal/project
 
-echo "rendering webhook configurations and admission policies"
+echo "rendering deploy/"
 go run ./hack/render
+
+echo "writing the table of rights"
+go run ./test/rights

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-cp -R go.mod go.sum api cmd internal deploy hack test "$copy/"
+cp -R go.mod go.sum api cmd docs internal deploy hack test "$copy/"
 
 # What nobody generates any more must not survive: start from none.
 generated() { find "$1" \( -name 'zz_generated.*.go' -o -path '*/deploy/crds/*.yaml' -o -path '*/deploy/*/rbac/*.yaml' \) ! -name kustomization.yaml "${@:2}"; }
@@ -15,7 +15,7 @@ generated "$copy" -delete
 "$copy/hack/generate.sh"
 
 stale=0
-for folder in api internal deploy; do
+for folder in api internal deploy docs; do
   git --no-pager diff --no-index "$folder" "$copy/$folder" || stale=1
 done
 if [ "$stale" -ne 0 ]; then

@@ -41,8 +41,8 @@ func down(s settings, r *report) error {
 		return err
 	}
 	cluster, _ := os.ReadFile(s.externalCluster()) // missing unless a cluster was given
-	if err = os.RemoveAll(s.state()); err != nil {
-		return fmt.Errorf("remove state: %w", err)
+	if err := s.removeState(); err != nil {
+		return err
 	}
 	if stopped = append(stopped, parts...); len(stopped) > 0 {
 		r.step("stopped %s", strings.Join(stopped, ", "))
@@ -52,6 +52,24 @@ func down(s settings, r *report) error {
 	if len(cluster) > 0 {
 		r.say(leftInCluster(string(cluster)))
 	}
+	return nil
+}
+
+// removeState leaves the node of `make up-node` alone, which has its own folder there.
+func (s settings) removeState() error {
+	entries, err := os.ReadDir(s.state())
+	if err != nil {
+		return fmt.Errorf("remove state: %w", err)
+	}
+	for _, entry := range entries {
+		if entry.Name() == "node" {
+			continue
+		}
+		if err := os.RemoveAll(s.state(entry.Name())); err != nil {
+			return fmt.Errorf("remove state: %w", err)
+		}
+	}
+	_ = os.Remove(s.state()) // unless there is a node
 	return nil
 }
 

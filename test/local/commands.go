@@ -29,7 +29,7 @@ const issuer = "https://kubernetes.default.svc"
 func commandLine(part string, l layout, ports Ports, o Options) []string {
 	switch part {
 	case etcd:
-		return etcdArgs(l, ports)
+		return etcdArgs(l, ports, o)
 	case apiServer:
 		return apiServerArgs(l, ports, o)
 	case controllerManager:
@@ -48,9 +48,9 @@ func commandLine(part string, l layout, ports Ports, o Options) []string {
 	}
 }
 
-func etcdArgs(l layout, ports Ports) []string {
+func etcdArgs(l layout, ports Ports, o Options) []string {
 	client, peer := "https://"+address(ports.Etcd), "https://"+address(ports.EtcdPeer)
-	return []string{
+	return append([]string{
 		"--data-dir=" + l.file("etcd"),
 		"--unsafe-no-fsync", // nothing here outlives the machine, and an fsync per write would be the slowest thing in every test
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
@@ -58,7 +58,7 @@ func etcdArgs(l layout, ports Ports) []string {
 		"--cert-file=" + l.pki(etcdCert), "--key-file=" + l.pki(etcdKey), "--trusted-ca-file=" + l.pki(etcdCACert), "--client-cert-auth",
 		"--peer-cert-file=" + l.pki(etcdCert), "--peer-key-file=" + l.pki(etcdKey), "--peer-trusted-ca-file=" + l.pki(etcdCACert), "--peer-client-cert-auth",
 		"--log-level=warn", "--quota-backend-bytes=8589934592",
-	}
+	}, o.EtcdArgs...)
 }
 
 func apiServerArgs(l layout, ports Ports, o Options) []string {

@@ -303,12 +303,15 @@ func (c *ControlPlane) stopPart(part string, grace time.Duration) error {
 	return p.Stop(grace)
 }
 
-// StopRecorded ends whatever part of a control plane runs from the state folder, whoever started it, and returns the
-// names of those that ran.
-func StopRecorded(dir string) ([]string, error) {
+// StopRecorded ends those parts of a control plane that run from the state folder, all if none is named, whoever started
+// them, and returns the names of those that ran.
+func StopRecorded(dir string, parts ...string) ([]string, error) {
 	c := &ControlPlane{layout: layout(dir), running: map[string]*child.Process{}}
 	var stopped []string
 	for _, part := range allParts() {
+		if len(parts) > 0 && !slices.Contains(parts, part) {
+			continue
+		}
 		p, err := child.Find(c.layout.record(part))
 		if err != nil {
 			return nil, fmt.Errorf("stop control plane: %w", err)
@@ -342,6 +345,11 @@ func (c *ControlPlane) AdminKubeconfig() []byte { return slices.Clone(c.kubeconf
 
 // AdminKubeconfigFile returns the path of the administrator's kubeconfig.
 func (c *ControlPlane) AdminKubeconfigFile() string { return c.layout.kubeconfig(admin) }
+
+// UserKubeconfig returns a kubeconfig of a client that the API server knows as that user in those groups.
+func (c *ControlPlane) UserKubeconfig(user string, groups ...string) ([]byte, error) {
+	return userKubeconfig(c.layout.pki(""), c.ports.APIServer, user, groups, clock.RealClock{}.Now())
+}
 
 // AuditLog returns the path of the audit log; the file exists only with Options.AuditPolicy.
 func (c *ControlPlane) AuditLog() string { return c.layout.auditLog() }

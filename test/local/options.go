@@ -23,6 +23,8 @@ type Options struct {
 	AuditPolicy []byte
 	// APIServerArgs are added to the command line of the API server and win over the launcher's own.
 	APIServerArgs []string
+	// EtcdArgs are added to the command line of etcd, likewise.
+	EtcdArgs []string
 	// Port is the API server's; etcd takes the two after it. 0 means those that Dir was last used with, or free ones.
 	// They cannot change while a part runs from Dir.
 	Port int

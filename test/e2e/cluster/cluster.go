@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// What the runner tells the suites, besides KUBECONFIG. A suite that is started by hand takes the same.
+const (
+	// VersionVariable is the tag of the images to deploy.
+	VersionVariable = "E2E_VERSION"
+	// RepositoryVariable is what names of images begin with; DefaultRepository if it is empty.
+	RepositoryVariable = "E2E_REPOSITORY"
+	// ReportsVariable is the folder of JUnit reports; none are written if it is empty.
+	ReportsVariable = "E2E_REPORTS"
+	// WithoutVariable is the binary that must not be deployed in this run, if there is one.
+	WithoutVariable = "E2E_WITHOUT"
+	// KubectlVariable is the kubectl to use; the one in PATH, else that of hack/controlplane.sh, if it is empty.
+	KubectlVariable = "E2E_KUBECTL"
+)
+
+// DefaultRepository is what names of images begin with that `make images` builds.
+const DefaultRepository = "espalier.local"
+
+// SystemNamespace is where the binaries run.
+const SystemNamespace = "espalier-system"
+
+// Cluster is the cluster under test, seen by its administrator.
+type Cluster struct {
+	// Config and Kubeconfig say how to reach it; requests are not throttled.
+	Config     *rest.Config
+	Kubeconfig string
+	// Client knows the built-in kinds, CustomResourceDefinitions and ours. It has no cache.
+	Client client.Client
+	// Clients are for subresources such as logs and tokens.
+	Clients kubernetes.Interface
+	// Version is the tag of the images under test, Repository what their names begin with.
+	Version, Repository string
+
+	root, without string
+	// kubectl is looked for once.
+	find    sync.Once
+	kubectl string
+	findErr error
+}
+
+// Connect connects to the cluster of KUBECONFIG. It asks the cluster nothing yet.
+func Connect() (*Cluster, error) {
+	kubeconfig := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	if kubeconfig == "" {
+		return nil, errors.New("connect to cluster: KUBECONFIG is not set; run `make e2e`, which starts a cluster and sets it, or see docs/e2e.md")
+	}
+	version := os.Getenv(VersionVariable)
+	if version == "" {
+		return nil, fmt.Errorf("connect to cluster: %s is not set: say which version of the images the cluster has, or run `make e2e`", VersionVariable)
+	}
+	root, err := local.RepositoryRoot()
+	if err != nil {
+		return nil, fmt.Errorf("connect to cluster: %w", err)
+	}
+	kubeconfig, err = filepath.Abs(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect to cluster: %w", err)
+	}
+	c := &Cluster{Kubeconfig: kubeconfig, Version: version, Repository: os.Getenv(RepositoryVariable), root: root, without: os.Getenv(WithoutVariable)}
+	if c.Repository == "" {
+		c.Repository = DefaultRepository
+	}
+	if err := c.connect(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Cluster) connect() error {
+	cfg, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return fmt.Errorf("connect to cluster: read %s: %w; run `make e2e`", c.Kubeconfig, err)
+	}
+	cfg.QPS = -1 // the API server protects itself
+	c.Config = cfg
+	scheme, err := newScheme()
+	if err != nil {
+		return fmt.Errorf("connect to cluster: %w", err)
+	}
+	if c.Client, err = client.New(cfg, client.Options{Scheme: scheme}); err != nil {
+		return fmt.Errorf("connect to cluster: %w; does it run? `make e2e` starts it", err)
+	}
+	if c.Clients, err = kubernetes.NewForConfig(cfg); err != nil {
+		return fmt.Errorf("connect to cluster: %w", err)
+	}
+	return nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, resourcesv1alpha1.AddToScheme, corev1beta1.AddToScheme)
+	return scheme, builder.AddToScheme(scheme)
+}
+
+// Image returns the reference of a binary's image in the version under test.
+func (c *Cluster) Image(binary string) string { return c.Repository + "/" + binary + ":" + c.Version }
+
+// Workload returns the reference of the image of test Pods; see test/e2e/workload. Without a version it is that of the
+// images under test.
+func (c *Cluster) Workload(version string) string {
+	if version == "" {
+		version = c.Version
+	}
+	return c.Repository + "/workload:" + version
+}
+
+// Lacks returns whether the binary must not be deployed in this run.
+func (c *Cluster) Lacks(binary string) bool { return c.without == binary }

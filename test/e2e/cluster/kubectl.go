@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// Kubectl runs kubectl as administrator and returns what it prints to standard output. What it prints to standard error is
+// in the error.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	c.find.Do(func() { c.kubectl, c.findErr = findKubectl(ctx) })
+	if c.findErr != nil {
+		return "", c.findErr
+	}
+	cmd := exec.CommandContext(ctx, c.kubectl, args...)
+	cmd.Dir = c.root
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
+	var out, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("run kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(complaints.String()))
+	}
+	return out.String(), nil
+}
+
+// findKubectl prefers what the runner or the user names to what has to be built.
+func findKubectl(ctx context.Context) (string, error) {
+	if named := os.Getenv(KubectlVariable); named != "" {
+		return named, nil
+	}
+	if found, err := exec.LookPath("kubectl"); err == nil {
+		return found, nil
+	}
+	assets, err := local.Assets(ctx, os.Stderr)
+	if err != nil {
+		return "", fmt.Errorf("find kubectl: %w", err)
+	}
+	return filepath.Join(assets, "kubectl"), nil
+}

@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// namespacePatience is how long namespaces may take to go; their Pods have some time to end.
+const namespacePatience = 3 * time.Minute
+
+// NamespaceLabel marks the namespaces of specs, so that what a run has left behind can be found.
+const NamespaceLabel = "e2e.espalier.dev/namespace"
+
+// Namespace creates a namespace for a spec and waits until Pods can be created in it. Its name is e2e-<prefix>-<random>.
+// The labels are added to those that all of them have. remove deletes the namespace and does not wait for its end, for
+// which clusters take five seconds at least; NamespacesGone does.
+func (c *Cluster) Namespace(ctx context.Context, prefix string, labels map[string]string) (name string, remove func(context.Context) error, err error) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-" + prefix + "-", Labels: map[string]string{NamespaceLabel: "true"}}}
+	maps.Copy(namespace.Labels, labels)
+	if err = c.Client.Create(ctx, namespace); err != nil {
+		return "", nil, fmt.Errorf("create namespace: %w", err)
+	}
+	remove = func(ctx context.Context) error { return c.removeNamespace(ctx, namespace.Name) }
+	err = await(ctx, time.Minute, "default ServiceAccount of namespace "+namespace.Name, func(ctx context.Context) error {
+		return c.Client.Get(ctx, client.ObjectKey{Namespace: namespace.Name, Name: "default"}, &corev1.ServiceAccount{})
+	})
+	if err != nil {
+		return "", nil, errors.Join(err, remove(context.WithoutCancel(ctx)))
+	}
+	return namespace.Name, remove, nil
+}
+
+func (c *Cluster) removeNamespace(ctx context.Context, name string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := client.IgnoreNotFound(c.Client.Delete(ctx, namespace)); err != nil {
+		return fmt.Errorf("delete namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+// NamespacesGone waits until the namespaces that specs have removed are gone. The error says what holds them.
+func (c *Cluster) NamespacesGone(ctx context.Context) error {
+	return await(ctx, namespacePatience, "end of the namespaces of specs", func(ctx context.Context) error {
+		namespaces := &corev1.NamespaceList{}
+		if err := c.Client.List(ctx, namespaces, client.HasLabels{NamespaceLabel}); err != nil {
+			return err
+		}
+		var held error
+		for _, namespace := range namespaces.Items {
+			if namespace.DeletionTimestamp != nil {
+				held = errors.Join(held, fmt.Errorf("%s is still there: %s", namespace.Name, lastMessage(&namespace)))
+			}
+		}
+		return held
+	})
+}
+
+// lastMessage says what holds a namespace that is being deleted.
+func lastMessage(namespace *corev1.Namespace) string {
+	message := "no reason given"
+	for _, condition := range namespace.Status.Conditions {
+		if condition.Status == corev1.ConditionTrue {
+			message = condition.Message
+		}
+	}
+	return message
+}

@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+)
+
+// overlay is what a user would put on top of deploy/<binary>: where images come from, and another configuration file.
+type overlay struct {
+	binary, repository, version string
+	// config replaces the configuration file unless it is empty.
+	config string
+	// base is the folder deploy/<binary>, relative to that of the overlay.
+	base string
+}
+
+func (o overlay) name() string { return "espalier-" + o.binary }
+
+// kustomization renders the overlay. It is the same for the same input: applying it again changes nothing.
+func (o overlay) kustomization() ([]byte, error) {
+	content := map[string]any{
+		"apiVersion": "kustomize.config.k8s.io/v1beta1",
+		"kind":       "Kustomization",
+		"resources":  []string{o.base},
+		"images":     []any{map[string]any{"name": DefaultRepository + "/" + o.binary, "newName": o.repository + "/" + o.binary, "newTag": o.version}},
+	}
+	if o.config != "" {
+		patches, err := o.configuration()
+		if err != nil {
+			return nil, err
+		}
+		content["patches"] = patches
+	}
+	return yaml.Marshal(content)
+}
+
+// configuration changes the file, and the Pods too, which read it at their start only.
+func (o overlay) configuration() ([]any, error) {
+	sum := sha256.Sum256([]byte(o.config))
+	patches := make([]any, 0, 2)
+	for _, patch := range []map[string]any{
+		{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": o.name(), "namespace": SystemNamespace},
+			"data": map[string]any{"config.yaml": o.config},
+		},
+		{
+			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": o.name(), "namespace": SystemNamespace},
+			"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
+				"annotations": map[string]any{"espalier.dev/config-checksum": hex.EncodeToString(sum[:8])},
+			}}},
+		},
+	} {
+		text, err := yaml.Marshal(patch)
+		if err != nil {
+			return nil, err
+		}
+		patches = append(patches, map[string]any{"patch": string(text)})
+	}
+	return patches, nil
+}
+
+// overlayFolder writes the overlay into a folder of its own inside of the repository, which bases must be below for
+// kustomize, and returns how to remove it.
+func (c *Cluster) overlayFolder(binary, version, config string) (folder string, remove func(), err error) {
+	base := filepath.Join(c.root, "deploy", binary)
+	if _, err = os.Stat(filepath.Join(base, "kustomization.yaml")); err != nil {
+		return "", nil, fmt.Errorf("find manifests of %q: %w", binary, err)
+	}
+	parent := filepath.Join(c.root, ".local", "e2e")
+	if err = os.MkdirAll(parent, 0o755); err != nil {
+		return "", nil, fmt.Errorf("write overlay of %s: %w", binary, err)
+	}
+	folder, err = os.MkdirTemp(parent, "overlay-"+binary+"-")
+	if err != nil {
+		return "", nil, fmt.Errorf("write overlay of %s: %w", binary, err)
+	}
+	remove = func() { _ = os.RemoveAll(folder) }
+	o := overlay{binary: binary, repository: c.Repository, version: version, config: config, base: filepath.Join("..", "..", "..", "deploy", binary)}
+	content, err := o.kustomization()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "kustomization.yaml"), content, 0o600)
+	}
+	if err != nil {
+		remove()
+		return "", nil, fmt.Errorf("write overlay of %s: %w", binary, err)
+	}
+	return folder, remove, nil
+}

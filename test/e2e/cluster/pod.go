@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// podPatience is how long a Pod of a spec may take to start, or to do what it is for.
+const podPatience = 2 * time.Minute
+
+// Pod returns a Pod of the workload image that runs one of its subcommands. It satisfies the restricted standard, is not
+// started again when it ends, and mounts no token. Specs change what they need otherwise.
+func (c *Cluster) Pod(namespace, name string, args ...string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}},
+		Spec:       c.PodSpec(corev1.RestartPolicyNever, args...),
+	}
+}
+
+// PodSpec is that of Pod, for templates of workloads.
+func (c *Cluster) PodSpec(restart corev1.RestartPolicy, args ...string) corev1.PodSpec {
+	return corev1.PodSpec{
+		RestartPolicy:                 restart,
+		AutomountServiceAccountToken:  ptr.To(false),
+		TerminationGracePeriodSeconds: ptr.To[int64](1),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](65532), RunAsGroup: ptr.To[int64](65532), FSGroup: ptr.To[int64](65532),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{{
+			Name: "workload", Image: c.Workload(""), ImagePullPolicy: corev1.PullIfNotPresent, Args: args,
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
+		}},
+	}
+}
+
+// PodReady waits until a Pod is ready and returns it.
+func (c *Cluster) PodReady(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	err := await(ctx, podPatience, "Pod "+namespace+"/"+name, func(ctx context.Context) error {
+		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
+			return err
+		}
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("it is not ready: %s", describe(*pod))
+	})
+	return pod, err
+}
+
+// PodEnded waits until the container of a Pod has ended for good, and returns its exit code and what it printed.
+func (c *Cluster) PodEnded(ctx context.Context, namespace, name string) (code int32, output string, err error) {
+	pod := &corev1.Pod{}
+	err = await(ctx, podPatience, "end of Pod "+namespace+"/"+name, func(ctx context.Context) error {
+		if getErr := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); getErr != nil {
+			return getErr
+		}
+		if len(pod.Status.ContainerStatuses) == 0 || pod.Status.ContainerStatuses[0].State.Terminated == nil {
+			return fmt.Errorf("it has not ended: %s", describe(*pod))
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, "", err
+	}
+	// Logs are fetched from the kubelet, whose certificate may not be approved yet; the kubelet itself keeps the end of them.
+	ended := pod.Status.ContainerStatuses[0].State.Terminated
+	return ended.ExitCode, ended.Message, nil
+}

@@ -1,0 +1,136 @@
+//go:build e2e
+
+package csrapprover_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"net"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+const servingSigner = "kubernetes.io/kubelet-serving"
+
+// request is what somebody asks the cluster for.
+type request struct {
+	user         string
+	groups       []string
+	signer       string
+	usages       []certificatesv1.KeyUsage
+	commonName   string
+	organization []string
+	names        []string
+	addresses    []net.IP
+}
+
+// fromKubelet returns the request that the kubelet of a Node would make.
+func fromKubelet(node *corev1.Node) request {
+	names, addresses := identities(node)
+	return request{
+		user: "system:node:" + node.Name, groups: []string{"system:nodes", "system:authenticated"},
+		signer:     servingSigner,
+		usages:     []certificatesv1.KeyUsage{"digital signature", "server auth"},
+		commonName: "system:node:" + node.Name, organization: []string{"system:nodes"},
+		names: names, addresses: addresses,
+	}
+}
+
+// forged returns the request of somebody who holds the user name of a Node's kubelet, and every right in the cluster: only
+// who approves is between him and a certificate. Node restriction looks at members of system:nodes only.
+func forged(node *corev1.Node) request {
+	r := fromKubelet(node)
+	r.groups = []string{"system:masters", "system:authenticated"}
+	return r
+}
+
+// identities returns the names and addresses that a Node's kubelet asks a certificate for.
+func identities(node *corev1.Node) (names []string, addresses []net.IP) {
+	for _, address := range node.Status.Addresses {
+		switch address.Type {
+		case corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS:
+			names = append(names, address.Address)
+		case corev1.NodeInternalIP, corev1.NodeExternalIP:
+			addresses = append(addresses, net.ParseIP(address.Address))
+		}
+	}
+	return names, addresses
+}
+
+// send asks the cluster, and takes the request back when the spec is over. It returns the private key, too.
+func send(ctx context.Context, r request) (*certificatesv1.CertificateSigningRequest, *ecdsa.PrivateKey) {
+	GinkgoHelper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	Expect(err).NotTo(HaveOccurred())
+	content, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject: pkix.Name{CommonName: r.commonName, Organization: r.organization}, DNSNames: r.names, IPAddresses: r.addresses,
+	}, key)
+	Expect(err).NotTo(HaveOccurred())
+	asking := rest.CopyConfig(c.Config)
+	asking.Impersonate = rest.ImpersonationConfig{UserName: r.user, Groups: r.groups}
+	clients, err := kubernetes.NewForConfig(asking)
+	Expect(err).NotTo(HaveOccurred())
+	created, err := clients.CertificatesV1().CertificateSigningRequests().Create(ctx, &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: content}), SignerName: r.signer, Usages: r.usages,
+		},
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(c.Clients.CertificatesV1().CertificateSigningRequests().Delete(ctx, created.Name, metav1.DeleteOptions{})).To(Succeed())
+	})
+	return created, key
+}
+
+// answer is what was decided about a request.
+type answer struct{ Decision, Reason, Message string }
+
+// answered reads what was decided until now; nothing, if that is what was.
+func answered(ctx context.Context, name string) (answer, error) {
+	found, err := c.Clients.CertificatesV1().CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return answer{}, err
+	}
+	return decision(found), nil
+}
+
+func decision(of *certificatesv1.CertificateSigningRequest) answer {
+	for _, condition := range of.Status.Conditions {
+		if condition.Type == certificatesv1.CertificateApproved || condition.Type == certificatesv1.CertificateDenied {
+			return answer{Decision: string(condition.Type), Reason: condition.Reason, Message: condition.Message}
+		}
+	}
+	return answer{}
+}
+
+// approval is what every good request is told.
+func approval() answer {
+	return answer{"Approved", "RequestApproved", "Approving kubelet server certificate CSR (all checks passed)"}
+}
+
+// denial is what a bad one is told.
+func denial(reason string) answer {
+	return answer{"Denied", "RequestDenied", "Denying kubelet server certificate CSR (" + reason + ")"}
+}
+
+// issued reads the certificate that a request has got until now; nil, if it has got none.
+func issued(ctx context.Context, name string) ([]byte, error) {
+	found, err := c.Clients.CertificatesV1().CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return found.Status.Certificate, nil
+}

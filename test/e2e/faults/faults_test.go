@@ -1,0 +1,117 @@
+//go:build e2e
+
+package faults_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/utils/clock"
+
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
+	"github.com/espalier-dev/espalier/test/e2e/faults/load"
+)
+
+const (
+	// outage is how long a part is away, shortOutage one that others hardly depend on.
+	outage, shortOutage = 30 * time.Second, 10 * time.Second
+	// patience is how long everything may take to be in sync again. What has not arrived by then is lost.
+	patience = 4 * time.Minute
+	// limit of a spec; it is longer than all that is waited for in it.
+	limit = 15 * time.Minute
+	// leastAsked is how many Pods are shown to the webhooks even in a fault in which the API server is away.
+	leastAsked = 3
+)
+
+// fault is something that goes wrong while everybody works.
+type fault struct {
+	name string
+	// inject makes it happen and returns when it is over, or cannot be more over: when Pods were killed, when an API server
+	// is back.
+	inject func(ctx context.Context)
+	// during returns when nobody has to work on any more; nil: at once.
+	during func(ctx context.Context)
+	// answered says why webhooks go on answering; empty if they need not.
+	answered string
+	// excused returns whether an error says nothing about webhooks; nil: each of them does.
+	excused func(error) bool
+}
+
+// measure lets the fault happen in the middle of the load, and waits until all is in sync again. Whatever comes of it is in the
+// results, also if it goes no further than some step.
+func measure(ctx context.Context, f fault) {
+	GinkgoHelper()
+	found := measurement{fault: f.name, result: load.Result([]string{"it was not in sync before"})}
+	defer func() {
+		result.all = append(result.all, found)
+		Expect(result.save(m.Root)).To(Succeed())
+	}()
+	Expect(work.AwaitSync(ctx, patience)).To(Succeed(), "before the fault")
+	before, err := work.Remember(ctx, m.AuditLog)
+	Expect(err).NotTo(HaveOccurred())
+	stop := work.Start(ctx, f.excused)
+	defer stop() // a fault that fails must not leave changes half done
+	pause(ctx, 3*time.Second)
+	found.result = load.Result([]string{"the fault, or the end of it, was not as it is meant"})
+	f.inject(ctx)
+	over := clock.RealClock{}.Now()
+	if f.during != nil {
+		f.during(ctx)
+	}
+	figures := stop()
+	unsynced := work.AwaitSync(ctx, patience)
+	found.recovery = clock.RealClock{}.Since(over)
+	outcome := work.Outcome(ctx, before, figures, unsynced)
+	broken := outcome.Broken(load.Promise{Asked: leastAsked, Answered: f.answered})
+	found.outcome, found.result = &outcome, load.Result(broken)
+	GinkgoWriter.Printf("%s: in sync after %s; %+v\n", f.name, found.recovery, figures)
+	Expect(broken).To(BeEmpty(), "what is promised is kept")
+}
+
+// pause waits, unless the spec ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+var _ = Describe("faults", Ordered, ContinueOnFailure, Label("faults"), func() {
+	for _, binary := range cluster.Binaries() {
+		It("survives the death of all Pods of "+binary, func(ctx SpecContext) {
+			measure(ctx, killed(binary))
+		}, SpecTimeout(limit))
+	}
+
+	It("survives a drain, and a restart of the kubelet", func(ctx SpecContext) {
+		measure(ctx, drained())
+	}, SpecTimeout(limit))
+
+	It("survives a restart of containerd", func(ctx SpecContext) {
+		f := stopped("containerd stopped for 10 s", shortOutage, "containerd")
+		f.answered = "containers go on"
+		measure(ctx, f)
+	}, SpecTimeout(limit))
+
+	It("survives 30 s without API server and etcd", func(ctx SpecContext) {
+		f := stopped("API server and etcd stopped for 30 s", outage, "kube-apiserver", "etcd")
+		f.excused = load.APIServerAway
+		measure(ctx, f)
+	}, SpecTimeout(limit))
+
+	It("survives an etcd that is full", func(ctx SpecContext) {
+		DeferCleanup(func(ctx SpecContext) { unlimitEtcd(ctx) }, NodeTimeout(limit)) // first: to limit it means to stop it
+		limitEtcd(ctx)
+		measure(ctx, full())
+	}, SpecTimeout(limit))
+
+	It("renews a certificate that is about to end", func(ctx SpecContext) {
+		measure(ctx, ending())
+	}, SpecTimeout(limit))
+
+	It("renews a certificate that has ended while nobody ran", func(ctx SpecContext) {
+		measure(ctx, ended())
+	}, SpecTimeout(limit))
+})

@@ -1,0 +1,46 @@
+package load
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
+)
+
+// unavailable tells which Deployments of ours lack replicas, and which real Nodes are not ready.
+func (l *Load) unavailable(ctx context.Context) ([]string, error) {
+	deployments, found := &appsv1.DeploymentList{}, &corev1.NodeList{}
+	if err := l.cluster.Client.List(ctx, deployments, client.InNamespace(cluster.SystemNamespace)); err != nil {
+		return nil, fmt.Errorf("look at Deployments: %w", err)
+	}
+	var missing []string
+	for _, d := range deployments.Items {
+		want, have := ptr.Deref(d.Spec.Replicas, 1), d.Status
+		if have.ObservedGeneration != d.Generation || have.Replicas != want || have.UpdatedReplicas != want || have.AvailableReplicas != want {
+			missing = append(missing, fmt.Sprintf("Deployment %s has %d of %d replicas", d.Name, have.AvailableReplicas, want))
+		}
+	}
+	if err := l.cluster.Client.List(ctx, found); err != nil {
+		return nil, fmt.Errorf("look at Nodes: %w", err)
+	}
+	for _, node := range found.Items {
+		if _, ours := node.Labels[marker]; !ours && !ready(node) {
+			missing = append(missing, fmt.Sprintf("Node %s is not ready", node.Name))
+		}
+	}
+	return missing, nil
+}
+
+func ready(node corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue && !node.Spec.Unschedulable
+		}
+	}
+	return false
+}

@@ -1,0 +1,200 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// watched are the kinds of which no object may vanish.
+func watched() map[string]schema.GroupVersionKind {
+	return map[string]schema.GroupVersionKind{
+		"namespaces":                      {Version: "v1", Kind: "Namespace"},
+		"nodes":                           {Version: "v1", Kind: "Node"},
+		"configmaps":                      {Version: "v1", Kind: "ConfigMap"},
+		"secrets":                         {Version: "v1", Kind: "Secret"},
+		"serviceaccounts":                 {Version: "v1", Kind: "ServiceAccount"},
+		"services":                        {Version: "v1", Kind: "Service"},
+		"resourcequotas":                  {Version: "v1", Kind: "ResourceQuota"},
+		"deployments":                     {Group: "apps", Version: "v1", Kind: "Deployment"},
+		"poddisruptionbudgets":            {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+		"networkpolicies":                 {Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"},
+		"roles":                           {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
+		"rolebindings":                    {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+		"clusterroles":                    {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
+		"clusterrolebindings":             {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
+		"customresourcedefinitions":       {Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+		"mutatingwebhookconfigurations":   {Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
+		"validatingwebhookconfigurations": {Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
+		"managedresources":                {Group: "resources.gardener.cloud", Version: "v1alpha1", Kind: "ManagedResource"},
+		"projects":                        {Group: "core.gardener.cloud", Version: "v1beta1", Kind: "Project"},
+	}
+}
+
+// Baseline is what there is at a time: all objects, and the end of the audit log.
+type Baseline struct {
+	objects  map[string]types.UID
+	auditLog string
+	offset   int64
+}
+
+// Remember returns what there is now.
+func (l *Load) Remember(ctx context.Context, auditLog string) (Baseline, error) {
+	objects, err := l.snapshot(ctx)
+	if err != nil {
+		return Baseline{}, err
+	}
+	info, err := os.Stat(auditLog)
+	if err != nil {
+		return Baseline{}, fmt.Errorf("find audit log: %w", err)
+	}
+	return Baseline{objects: objects, auditLog: auditLog, offset: info.Size()}, nil
+}
+
+// snapshot maps <resource>/<namespace>/<name> to UIDs. What is being deleted is not in it.
+func (l *Load) snapshot(ctx context.Context) (map[string]types.UID, error) {
+	objects := map[string]types.UID{}
+	for resource, kind := range watched() {
+		found := &metav1.PartialObjectMetadataList{}
+		found.SetGroupVersionKind(kind)
+		if err := l.cluster.Client.List(ctx, found); err != nil {
+			return nil, fmt.Errorf("list %s: %w", resource, err)
+		}
+		for _, object := range found.Items {
+			if object.DeletionTimestamp.IsZero() {
+				objects[resource+"/"+object.Namespace+"/"+object.Name] = object.UID
+			}
+		}
+	}
+	return objects, nil
+}
+
+// WrongDeletions returns what was deleted since then although nobody wanted that: what has vanished or is another object
+// now, and what binaries of ours have deleted by the audit log, even if it had not been there at that time. An object that is
+// obsolete may go, but not before it was.
+func (l *Load) WrongDeletions(ctx context.Context, since Baseline) ([]string, error) {
+	now, err := l.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	deletions, err := deletionsSince(since)
+	if err != nil {
+		return nil, err
+	}
+	return l.wrong(since.objects, now, deletions), nil
+}
+
+// wrong compares two snapshots, and looks at what is known of deletions between them.
+func (l *Load) wrong(before, now map[string]types.UID, deletions []deletion) []string {
+	wrong := sets.New[string]()
+	first := map[string]time.Time{}
+	for _, d := range deletions {
+		if at, known := first[d.name]; !known || d.at.Before(at) {
+			first[d.name] = d.at
+		}
+		if d.ours && !l.obsolete(d.name, d.at) {
+			wrong.Insert(d.name)
+		}
+	}
+	for name, uid := range before {
+		at, known := first[name]
+		if !known {
+			at = l.clock.Now()
+		}
+		if now[name] != uid && !l.wasDeleted(uid) && !l.obsolete(name, at) {
+			wrong.Insert(name)
+		}
+	}
+	return sets.List(wrong)
+}
+
+// wasDeleted returns whether the load itself has deleted an object.
+func (l *Load) wasDeleted(uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.deleted.Has(uid)
+}
+
+// obsolete returns whether it is an object whose set was to have an object of another name instead by that time. The audit log
+// tells times to the microsecond.
+func (l *Load) obsolete(name string, at time.Time) bool {
+	rest, ours := strings.CutPrefix(name, "configmaps/"+l.Namespace+"/")
+	owner, number, found := strings.Cut(rest, "-"+renamed+"-")
+	revision, err := strconv.Atoi(number)
+	if !ours || !found || err != nil || revision < 1 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wanted := l.wanted["ManagedResource "+owner+"."+renamed]
+	return revision < len(wanted) && !at.Before(wanted[revision].Truncate(time.Microsecond)) // from which on the next one was wanted
+}
+
+// deletion is one that was carried out, of an object named as in snapshots, or of a collection, whose name ends with "/".
+type deletion struct {
+	name string
+	at   time.Time
+	// ours is one by a ServiceAccount of ours.
+	ours bool
+}
+
+// auditEvent is what is read of a line of the audit log.
+type auditEvent struct {
+	Verb string `json:"verb"`
+	User struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	ObjectRef struct {
+		Resource  string `json:"resource"`
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	Received time.Time `json:"requestReceivedTimestamp"`
+}
+
+// deletionsSince reads the audit log from the baseline on. The last line may not be complete yet.
+func deletionsSince(since Baseline) ([]deletion, error) {
+	file, err := os.Open(since.auditLog)
+	if err != nil {
+		return nil, fmt.Errorf("open audit log: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := file.Seek(since.offset, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("read audit log: %w", err)
+	}
+	var deletions []deletion
+	for reader := bufio.NewReader(file); ; {
+		line, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return deletions, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read audit log: %w", err)
+		}
+		event := auditEvent{}
+		if json.Unmarshal(line, &event) != nil {
+			continue // what an API server was writing when it was killed
+		}
+		if strings.HasPrefix(event.Verb, "delete") && event.ResponseStatus.Code < 300 {
+			deletions = append(deletions, deletion{
+				name: event.ObjectRef.Resource + "/" + event.ObjectRef.Namespace + "/" + event.ObjectRef.Name, at: event.Received,
+				ours: strings.HasPrefix(event.User.Username, "system:serviceaccount:espalier-system:"),
+			})
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+const (
+	// marker is on everything of the load that has to be found again.
+	marker = "e2e.espalier.dev/load"
+	// setCount sets hold fixed ConfigMaps each, one that gets another name with each revision, and the first a Deployment.
+	setCount, fixed = 6, 5
+	// driftEvery is how many changes come before somebody changes or deletes an object by hand, each at most once a minute:
+	// the controller pauses where it has to repair the same object three times in that time.
+	driftEvery = 20
+	renamed    = "renamed"
+	revision   = "revision"
+)
+
+// manifests are ManagedResources with objects.
+type manifests struct {
+	base
+	load    *Load
+	changes int
+}
+
+func (m *manifests) title() string        { return "ManagedResource" }
+func (m *manifests) pause() time.Duration { return 100 * time.Millisecond }
+
+func set(i int) string { return "set-" + strconv.Itoa(i) }
+
+// lanes are <set>.<key of its Secret>.
+func (m *manifests) lanes() []string {
+	lanes := make([]string, 0, setCount*(fixed+1))
+	for key := range fixed + 1 {
+		for i := range setCount {
+			name := "fixed-" + strconv.Itoa(key)
+			if key == fixed {
+				name = renamed
+			}
+			lanes = append(lanes, set(i)+"."+name)
+		}
+	}
+	return lanes
+}
+
+func (m *manifests) create(ctx context.Context) error {
+	for i := range setCount {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: set(i)}}
+		if i == 0 {
+			secret.Data = map[string][]byte{"deployment": fmt.Appendf(nil, deployment, m.namespace)}
+		}
+		managed := &resourcesv1alpha1.ManagedResource{
+			ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: set(i)},
+			Spec:       resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{{Name: set(i)}}},
+		}
+		for _, object := range []client.Object{secret, managed} {
+			if err := client.IgnoreAlreadyExists(m.cluster.Client.Create(ctx, object)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// deployment runs the image of sandboxes, which every node has that this load is made for.
+const deployment = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: managed, namespace: %s}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: managed}}
+  template:
+    metadata: {labels: {app: managed}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - {name: pause, image: "espalier.local/pause:1", imagePullPolicy: IfNotPresent}
+`
+
+func (m *manifests) change(ctx context.Context, lane string, to int) error {
+	owner, key, _ := strings.Cut(lane, ".")
+	name := owner + "-" + key
+	if key == renamed {
+		name += "-" + strconv.Itoa(to)
+	}
+	manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\n  labels: {%s: %q}\ndata: {%s: %q}\n", name, m.namespace, marker, lane, revision, strconv.Itoa(to))
+	patch, err := json.Marshal(map[string]any{"data": map[string][]byte{key: []byte(manifest)}})
+	if err != nil {
+		return err
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: owner}}
+	if err := m.cluster.Client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return err
+	}
+	m.changes++
+	if m.changes%driftEvery == 0 {
+		return m.drift(ctx, m.changes/driftEvery)
+	}
+	return nil
+}
+
+// drift changes an object by hand, or deletes it, one after the other.
+func (m *manifests) drift(ctx context.Context, number int) error {
+	object := &corev1.ConfigMap{}
+	name := set(number/fixed%setCount) + "-fixed-" + strconv.Itoa(number%fixed)
+	err := m.cluster.Client.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: name}, object)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if number%2 == 0 {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"data":{"`+revision+`":"changed by hand"}}`))
+		return client.IgnoreNotFound(m.cluster.Client.Patch(ctx, object, patch))
+	}
+	m.load.deletes(object.UID)
+	return client.IgnoreNotFound(m.cluster.Client.Delete(ctx, object, client.Preconditions{UID: &object.UID}))
+}
+
+func (m *manifests) arrived(ctx context.Context) (map[string]int, error) {
+	found := &corev1.ConfigMapList{}
+	if err := m.cluster.Client.List(ctx, found, client.InNamespace(m.namespace), client.HasLabels{marker}); err != nil {
+		return nil, err
+	}
+	arrived := map[string]int{}
+	for _, object := range found.Items {
+		lane := object.Labels[marker]
+		value, err := strconv.Atoi(object.Data[revision])
+		if _, twice := arrived[lane]; twice || err != nil {
+			value = -1 // the former name is still there, or somebody's change
+		}
+		arrived[lane] = value
+	}
+	return arrived, nil
+}
+
+func (m *manifests) unsettled(ctx context.Context) ([]string, error) {
+	found := &resourcesv1alpha1.ManagedResourceList{}
+	if err := m.cluster.Client.List(ctx, found, client.InNamespace(m.namespace)); err != nil {
+		return nil, err
+	}
+	var unsettled []string
+	for _, managed := range found.Items {
+		conditions := map[string]string{}
+		for _, condition := range managed.Status.Conditions {
+			conditions[string(condition.Type)] = string(condition.Status)
+		}
+		for condition, wanted := range map[string]string{"ResourcesApplied": "True", "ResourcesHealthy": "True", "ResourcesProgressing": "False"} {
+			if conditions[condition] != wanted {
+				unsettled = append(unsettled, fmt.Sprintf("%s of ManagedResource %s is %q", condition, managed.Name, conditions[condition]))
+			}
+		}
+	}
+	slices.Sort(unsettled)
+	return unsettled, nil
+}
+
+// remove lets the controller delete the objects before the namespace goes.
+func (m *manifests) remove(ctx context.Context) error {
+	if err := m.cluster.Client.DeleteAllOf(ctx, &resourcesv1alpha1.ManagedResource{}, client.InNamespace(m.namespace)); err != nil {
+		return err
+	}
+	return insist(ctx, acceptance, func(ctx context.Context) error {
+		found := &resourcesv1alpha1.ManagedResourceList{}
+		if err := m.cluster.Client.List(ctx, found, client.InNamespace(m.namespace)); err != nil {
+			return err
+		}
+		if len(found.Items) > 0 {
+			return fmt.Errorf("%d ManagedResources are still there", len(found.Items))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,103 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// resultLimit is how long a result may be, in bytes: it is a cell of a table.
+const resultLimit = 300
+
+// Promise is what must be true of a period of work, besides that nothing is lost, nothing is deleted that should be there, no
+// Pod is accepted without the webhooks, and all is in order in the end.
+type Promise struct {
+	// Asked is how many Pods must have been shown to the webhooks at least: without any, nothing is said about their answers.
+	Asked int
+	// Answered says why webhooks answer all the time; empty if they need not.
+	Answered string
+}
+
+// Outcome is what came of one period of work.
+type Outcome struct {
+	Figures Figures
+	// Lost are values that have not arrived, and changes that were not accepted. Deleted are objects that should be there.
+	Lost, Deleted []string
+	// Unsynced is what is not in order in the end, Unknown what could not be looked at, so that Lost or Deleted are not complete.
+	Unsynced, Unknown error
+}
+
+// Outcome looks at what was lost and deleted since then. Nothing must be changed any more; unsynced is what AwaitSync has said.
+func (l *Load) Outcome(ctx context.Context, since Baseline, figures Figures, unsynced error) Outcome {
+	o := Outcome{Figures: figures, Unsynced: unsynced}
+	var lagging map[string]string
+	var unseen error
+	if unsynced != nil {
+		lagging, unseen = l.lagging(ctx)
+	}
+	o.Lost = lost(figures.Unaccepted, lagging)
+	deleted, err := l.WrongDeletions(ctx, since)
+	o.Deleted, o.Unknown = deleted, errors.Join(unseen, err)
+	return o
+}
+
+// lost names each value once.
+func lost(unaccepted, lagging map[string]string) []string {
+	all := maps.Clone(lagging)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, unaccepted)
+	return sentences(all)
+}
+
+func sentences(states map[string]string) []string {
+	lines := make([]string, 0, len(states))
+	for name, state := range states {
+		lines = append(lines, name+" "+state)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// Broken returns what is not as it was promised, nothing if all is.
+func (o Outcome) Broken(p Promise) []string {
+	var broken []string
+	if len(o.Lost) > 0 {
+		broken = append(broken, "every change arrives, but: "+strings.Join(o.Lost, ", "))
+	}
+	if len(o.Deleted) > 0 {
+		broken = append(broken, "nothing is deleted that should be there, but: "+strings.Join(o.Deleted, ", "))
+	}
+	if o.Figures.Unchanged > 0 {
+		broken = append(broken, fmt.Sprintf("no Pod is accepted without the webhooks, but %d were", o.Figures.Unchanged))
+	}
+	if p.Answered != "" && o.Figures.Unanswered > 0 {
+		broken = append(broken, fmt.Sprintf("%s, but %d Pods were not accepted", p.Answered, o.Figures.Unanswered))
+	}
+	if o.Figures.Asked < p.Asked {
+		broken = append(broken, fmt.Sprintf("%d Pods or more are shown to the webhooks, but %d were", p.Asked, o.Figures.Asked))
+	}
+	if o.Unsynced != nil {
+		broken = append(broken, "everything recovers, but: "+o.Unsynced.Error())
+	}
+	if o.Unknown != nil {
+		broken = append(broken, "everything can be looked at, but: "+o.Unknown.Error())
+	}
+	return broken
+}
+
+// Result is what a table says: "passed", or what is broken, in one line.
+func Result(broken []string) string {
+	if len(broken) == 0 {
+		return "passed"
+	}
+	text := strings.Join(strings.Fields(strings.ReplaceAll("**failed**: "+strings.Join(broken, "; "), "|", "/")), " ")
+	if len(text) > resultLimit {
+		text = strings.ToValidUTF8(text[:resultLimit], "") + " …"
+	}
+	return text
+}

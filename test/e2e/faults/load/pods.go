@@ -1,0 +1,97 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
+)
+
+const (
+	// askPause is between two Pods that are shown to the webhooks.
+	askPause = 200 * time.Millisecond
+	// answerLimit is how long the answer may take. It is longer than the API server waits for one webhook after the other, 10 s
+	// each, so that it is the API server that says which one did not answer.
+	answerLimit = 35 * time.Second
+)
+
+// pods are shown to webhooks, but never stored.
+type pods struct {
+	cluster   *cluster.Cluster
+	namespace string
+}
+
+// errUnchanged is a Pod that was accepted although webhooks had no say.
+var errUnchanged = errors.New("a Pod without seccomp profile was accepted as it is")
+
+// show lets the API server ask the webhooks about a Pod.
+func (p *pods) show(ctx context.Context) error {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, GenerateName: "shown-"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "none"}}},
+	}
+	if err := p.cluster.Client.Create(ctx, pod, client.DryRunAll); err != nil {
+		return fmt.Errorf("show Pod to webhooks: %w", err)
+	}
+	if pod.Spec.SecurityContext == nil || pod.Spec.SecurityContext.SeccompProfile == nil {
+		return errUnchanged
+	}
+	return nil
+}
+
+// ask goes on until it shall end. Errors that are excused say nothing about webhooks; nil excuses none.
+func (p *pods) ask(ctx context.Context, ending <-chan struct{}, excused func(error) bool) Figures {
+	figures := Figures{}
+	for {
+		select {
+		case <-ending:
+			return figures
+		case <-ctx.Done():
+			return figures
+		case <-time.After(askPause):
+		}
+		request, cancel := context.WithTimeout(ctx, answerLimit)
+		err := p.show(request)
+		cancel()
+		if ctx.Err() != nil {
+			return figures // nobody waits for this answer any more
+		}
+		figures.count(err, excused)
+	}
+}
+
+// count adds what came of one Pod.
+func (f *Figures) count(err error, excused func(error) bool) {
+	switch {
+	case err == nil:
+		f.Asked++
+	case errors.Is(err, errUnchanged):
+		f.Asked++
+		f.Unchanged++
+	case excused == nil || !excused(err):
+		f.Asked++
+		f.Unanswered++
+	}
+}
+
+// APIServerAway returns whether it is an error of an API server that is not there, or ends, or begins, or has no etcd; it excuses
+// Pods of a time in which it was taken away. What names a webhook is none, nor is an answer that never came.
+func APIServerAway(err error) bool {
+	text := err.Error()
+	if strings.Contains(text, "failed calling webhook") || strings.Contains(text, "admission webhook") || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
+		return true // the connection was refused, or has ended
+	}
+	return apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsInternalError(err) || apierrors.IsForbidden(err) && strings.Contains(text, "not yet ready to handle request")
+}

@@ -1,0 +1,118 @@
+package load
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// requests are those of a kubelet for serving certificates. Revision n has arrived when n of them are approved.
+type requests struct {
+	base
+	kubelet   kubernetes.Interface
+	user      string
+	addresses []corev1.NodeAddress
+}
+
+func (r *requests) title() string        { return "CertificateSigningRequest" }
+func (r *requests) pause() time.Duration { return 1500 * time.Millisecond }
+func (r *requests) lanes() []string      { return []string{"kubelet"} }
+
+// create finds the real Node, in whose name requests are sent.
+func (r *requests) create(ctx context.Context) error {
+	found := &corev1.NodeList{}
+	if err := r.cluster.Client.List(ctx, found); err != nil {
+		return err
+	}
+	for _, node := range found.Items {
+		if _, ours := node.Labels[marker]; !ours && len(node.Status.Addresses) > 0 {
+			r.user, r.addresses = "system:node:"+node.Name, node.Status.Addresses
+		}
+	}
+	if r.user == "" {
+		return errors.New("there is no Node with addresses")
+	}
+	config := rest.CopyConfig(r.cluster.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: r.user, Groups: []string{"system:nodes", "system:authenticated"}}
+	var err error
+	r.kubelet, err = kubernetes.NewForConfig(config)
+	return err
+}
+
+func (r *requests) change(ctx context.Context, _ string, to int) error {
+	request, err := r.request()
+	if err != nil {
+		return err
+	}
+	_, err = r.kubelet.CertificatesV1().CertificateSigningRequests().Create(ctx, &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: r.namespace + "-" + strconv.Itoa(to), Labels: map[string]string{marker: r.namespace}},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: request, SignerName: certificatesv1.KubeletServingSignerName,
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+		},
+	}, metav1.CreateOptions{})
+	return client.IgnoreAlreadyExists(err)
+}
+
+// request is what a kubelet would send.
+func (r *requests) request() ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make key: %w", err)
+	}
+	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: r.user, Organization: []string{"system:nodes"}}}
+	for _, address := range r.addresses {
+		if ip := net.ParseIP(address.Address); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, address.Address)
+		}
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
+}
+
+func (r *requests) arrived(ctx context.Context) (map[string]int, error) {
+	found := &certificatesv1.CertificateSigningRequestList{}
+	if err := r.cluster.Client.List(ctx, found, client.MatchingLabels{marker: r.namespace}); err != nil {
+		return nil, err
+	}
+	approved := 0
+	for _, request := range found.Items {
+		for _, condition := range request.Status.Conditions {
+			if condition.Type == certificatesv1.CertificateApproved {
+				approved++
+			}
+		}
+	}
+	return map[string]int{"kubelet": approved}, nil
+}
+
+func (r *requests) unsettled(context.Context) ([]string, error) { return nil, nil }
+
+func (r *requests) remove(ctx context.Context) error {
+	err := r.cluster.Client.DeleteAllOf(ctx, &certificatesv1.CertificateSigningRequest{}, client.MatchingLabels{marker: r.namespace})
+	if err != nil {
+		return fmt.Errorf("delete CertificateSigningRequests: %w", err)
+	}
+	return nil
+}

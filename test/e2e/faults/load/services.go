@@ -1,0 +1,80 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	serviceCount = 6
+	// firstPort is that of revision 0.
+	firstPort = 10_000
+)
+
+// services are Services that let everybody in to a port, which is the revision.
+type services struct{ base }
+
+func (s *services) title() string        { return "Service" }
+func (s *services) pause() time.Duration { return 300 * time.Millisecond }
+func (s *services) lanes() []string      { return numbered("service-", serviceCount) }
+
+func (s *services) create(ctx context.Context) error {
+	for _, name := range s.lanes() {
+		service := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+			Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 80}}},
+		}
+		if err := client.IgnoreAlreadyExists(s.cluster.Client.Create(ctx, service)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *services) change(ctx context.Context, lane string, to int) error {
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: lane}}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{"networking.resources.gardener.cloud/from-world-to-ports":"[{\"port\":%d,\"protocol\":\"TCP\"}]"}}}`, firstPort+to)
+	return s.cluster.Client.Patch(ctx, service, client.RawPatch(types.MergePatchType, []byte(patch)))
+}
+
+func (s *services) arrived(ctx context.Context) (map[string]int, error) {
+	found := &networkingv1.NetworkPolicyList{}
+	if err := s.cluster.Client.List(ctx, found, client.InNamespace(s.namespace)); err != nil {
+		return nil, err
+	}
+	arrived := map[string]int{}
+	for _, policy := range found.Items {
+		name, world := strings.CutSuffix(strings.TrimPrefix(policy.Name, "ingress-to-"), "-from-world")
+		if !world {
+			continue
+		}
+		arrived[name] = -1
+		if rules := policy.Spec.Ingress; len(rules) == 1 && len(rules[0].Ports) == 1 && rules[0].Ports[0].Port != nil {
+			arrived[name] = rules[0].Ports[0].Port.IntValue() - firstPort
+		}
+	}
+	return arrived, nil
+}
+
+// unsettled wants the two policies that every Service with a port has, and the one for everybody.
+func (s *services) unsettled(ctx context.Context) ([]string, error) {
+	found := &networkingv1.NetworkPolicyList{}
+	if err := s.cluster.Client.List(ctx, found, client.InNamespace(s.namespace)); err != nil {
+		return nil, err
+	}
+	if len(found.Items) != 3*serviceCount {
+		return []string{fmt.Sprintf("there are %d NetworkPolicies instead of %d", len(found.Items), 3*serviceCount)}, nil
+	}
+	return nil, nil
+}
+
+// remove leaves everything to the namespace.
+func (s *services) remove(context.Context) error { return nil }

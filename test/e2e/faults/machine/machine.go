@@ -1,0 +1,74 @@
+// Package machine takes away parts of the local node and brings them back, for suites that cannot do with less. Any other
+// cluster is left alone.
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// ErrElsewhere says that the cluster under test is not the local node.
+var ErrElsewhere = errors.New("the cluster under test is not the local node of `make up-node`, and nobody else's kubelet, etcd or API server is stopped")
+
+// Machine is the one that the local node runs on.
+type Machine struct {
+	// Root is the folder of the repository, Dir that of the node's state, AuditLog a file in it.
+	Root, Dir, AuditLog string
+
+	command string
+}
+
+// Find returns the machine if the kubeconfig is that of the local node, else an error that wraps ErrElsewhere.
+func Find(ctx context.Context, kubeconfig string) (*Machine, error) {
+	root, err := local.RepositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(root, ".local", "node")
+	given, err := os.Stat(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("find kubeconfig: %w", err)
+	}
+	own, err := os.Stat(filepath.Join(dir, "kubeconfig"))
+	if err != nil || !os.SameFile(given, own) {
+		return nil, ErrElsewhere
+	}
+	m := &Machine{Root: root, Dir: dir, AuditLog: filepath.Join(dir, "logs", "audit.log"), command: filepath.Join(root, ".local", "e2e", "upnode")}
+	if err = errors.Join(keepDescriptors(), m.run(ctx, nil, "go", "build", "-o", m.command, "./hack/upnode")); err != nil {
+		return nil, fmt.Errorf("prepare machine: %w", err)
+	}
+	return m, nil
+}
+
+// Stop stops parts; see hack/upnode for their names.
+func (m *Machine) Stop(ctx context.Context, parts ...string) error {
+	return m.run(ctx, nil, m.command, append([]string{"stop"}, parts...)...)
+}
+
+// Start starts all parts that do not run, and waits until the Node is ready. Those parts of the control plane that it starts
+// see the variables.
+func (m *Machine) Start(ctx context.Context, variables ...string) error {
+	return m.run(ctx, variables, m.command, "start")
+}
+
+// Load imports archives of images.
+func (m *Machine) Load(ctx context.Context, archives ...string) error {
+	return m.run(ctx, nil, m.command, append([]string{"load"}, archives...)...)
+}
+
+func (m *Machine) run(ctx context.Context, variables []string, command string, args ...string) error {
+	cmd := exec.CommandContext(ctx, command, args...)
+	cmd.Dir = m.Root
+	cmd.Env = append(os.Environ(), variables...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("run %s %s: %w: %s", filepath.Base(command), strings.Join(args, " "), err, out)
+	}
+	return nil
+}

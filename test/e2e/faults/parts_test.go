@@ -1,0 +1,174 @@
+//go:build e2e
+
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
+)
+
+// killed ends both replicas at once, with no time to give a lease back: their processes first, then the Pods.
+func killed(binary string) fault {
+	gone := sets.New[types.UID]()
+	return fault{
+		name: "both Pods of " + binary + " killed",
+		inject: func(ctx context.Context) {
+			GinkgoHelper()
+			pods, err := c.Pods(ctx, binary)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(pods).To(HaveLen(2))
+			for _, pod := range pods {
+				gone.Insert(pod.UID)
+				Expect(killContainers(pod)).To(Succeed())
+				Expect(c.Client.Delete(ctx, &pod, client.GracePeriodSeconds(0))).To(Succeed())
+			}
+		},
+		during: func(ctx context.Context) {
+			GinkgoHelper()
+			Eventually(ctx, func() ([]string, error) { return readyPods(ctx, binary, gone) }).WithTimeout(patience).Should(HaveLen(2))
+		},
+	}
+}
+
+// killContainers kills the processes of a Pod of the local node, which are found by the names of their cgroups.
+func killContainers(pod corev1.Pod) error {
+	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		return err
+	}
+	killed := 0
+	for _, container := range pod.Status.ContainerStatuses {
+		_, id, _ := strings.Cut(container.ContainerID, "://")
+		for _, file := range files {
+			membership, err := os.ReadFile(file)
+			if err != nil || id == "" || !strings.Contains(string(membership), id) {
+				continue // it has ended, or is somebody else's
+			}
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if err != nil {
+				return err
+			}
+			process, err := os.FindProcess(pid)
+			if err == nil {
+				err = process.Kill()
+			}
+			if err != nil {
+				return fmt.Errorf("kill process %d of Pod %s: %w", pid, pod.Name, err)
+			}
+			killed++
+		}
+	}
+	if killed == 0 {
+		return fmt.Errorf("kill processes of Pod %s: none was found", pod.Name)
+	}
+	return nil
+}
+
+// readyPods returns the names of those that are ready, but for some.
+func readyPods(ctx context.Context, binary string, but sets.Set[types.UID]) ([]string, error) {
+	pods, err := c.Pods(ctx, binary)
+	if err != nil {
+		return nil, err
+	}
+	var ready []string
+	for _, pod := range pods {
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp.IsZero() && !but.Has(pod.UID) {
+				ready = append(ready, pod.Name)
+			}
+		}
+	}
+	return ready, nil
+}
+
+// stopped takes parts away for a while. Parts that depend on them go on and try to reach them.
+func stopped(name string, howLong time.Duration, parts ...string) fault {
+	return fault{name: name, inject: func(ctx context.Context) {
+		GinkgoHelper()
+		DeferCleanup(func(ctx SpecContext) error { return m.Start(ctx) }, NodeTimeout(limit))
+		Expect(m.Stop(ctx, parts...)).To(Succeed())
+		pause(ctx, howLong)
+		Expect(m.Start(ctx)).To(Succeed())
+	}}
+}
+
+// drained evicts all Pods of ours and of the load from the only node, which takes no new ones, restarts the kubelet meanwhile,
+// and lets the node have Pods again. Of each binary one replica must be left: the other must not be evicted.
+func drained() fault {
+	return fault{name: "node drained, kubelet stopped for 10 s", answered: "one replica goes on", inject: func(ctx context.Context) {
+		GinkgoHelper()
+		node := onlyNode(ctx)
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(m.Start(ctx)).To(Succeed())
+			cordon(ctx, node, false)
+		}, NodeTimeout(limit))
+		cordon(ctx, node, true)
+		for _, binary := range cluster.Binaries() {
+			pods, err := c.Pods(ctx, binary)
+			Expect(err).NotTo(HaveOccurred())
+			evicted, refused := evict(ctx, pods)
+			Expect([]int{evicted, refused}).To(Equal([]int{1, 1}), "the PodDisruptionBudget of %s lets one go", binary)
+		}
+		others := &corev1.PodList{}
+		Expect(c.Client.List(ctx, others, client.InNamespace(work.Namespace))).To(Succeed())
+		evict(ctx, others.Items)
+		Expect(m.Stop(ctx, "kubelet")).To(Succeed())
+		pause(ctx, shortOutage)
+		Expect(m.Start(ctx)).To(Succeed())
+		for _, binary := range cluster.Binaries() {
+			ready, err := readyPods(ctx, binary, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(ready).To(HaveLen(1), "one replica of %s goes on", binary)
+		}
+		cordon(ctx, node, false)
+	}}
+}
+
+// onlyNode returns the name of the Node that has a kubelet.
+func onlyNode(ctx context.Context) string {
+	GinkgoHelper()
+	pods, err := c.Pods(ctx, cluster.Binaries()[0])
+	Expect(err).NotTo(HaveOccurred())
+	Expect(pods).NotTo(BeEmpty())
+	return pods[0].Spec.NodeName
+}
+
+func cordon(ctx context.Context, node string, closed bool) {
+	GinkgoHelper()
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, closed))
+	Expect(c.Client.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, patch)).To(Succeed())
+}
+
+// evict asks for the eviction of Pods, as a drain does, and counts the answers.
+func evict(ctx context.Context, pods []corev1.Pod) (evicted, refused int) {
+	GinkgoHelper()
+	for _, pod := range pods {
+		err := c.Clients.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}})
+		switch {
+		case err == nil:
+			evicted++
+		case apierrors.IsTooManyRequests(err):
+			refused++
+		default:
+			Expect(err).NotTo(HaveOccurred())
+		}
+	}
+	return evicted, refused
+}

@@ -1,0 +1,86 @@
+//go:build e2e
+
+package managedresourcecontroller_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// slow is the label of specs that take more than ten minutes.
+var slow = Label("slow")
+
+const (
+	// minimumAge is that of what the garbage collector deletes; nobody can make an object older than it is.
+	minimumAge = 10 * time.Minute
+	// collecting has the collector look four times a minute.
+	collecting = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
+kind: ResourceManagerConfiguration
+leaderElection: {resourceNamespace: espalier-system}
+controllers:
+  garbageCollector: {enabled: true, syncPeriod: 15s}
+`
+)
+
+// garbage is where the objects lie that shall be collected, or shall not, since when the suite began: they grow old while
+// the other specs run.
+var garbage scene
+
+func prepareGarbage(ctx context.Context) {
+	GinkgoHelper()
+	garbage = newScene(ctx)
+	for _, name := range []string{"unused", "used", "unlabelled", "kept"} {
+		object := garbage.configMap(name, "x")
+		object.Immutable = ptr.To(true)
+		object.Labels = map[string]string{"resources.gardener.cloud/garbage-collectable-reference": "true"}
+		switch name {
+		case "unlabelled":
+			object.Labels = nil
+		case "kept":
+			object.Annotations = map[string]string{"resources.gardener.cloud/keep-object": "true"}
+		}
+		Expect(c.Client.Create(ctx, object)).To(Succeed())
+	}
+	web := garbage.deployment("web", 1)
+	reference := map[string]string{"reference.resources.gardener.cloud/configmap-0fffcb27": "used"}
+	web.Annotations = reference
+	web.Spec.Template.Annotations = reference
+	web.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "used"}}}}
+	Expect(c.Client.Create(ctx, web)).To(Succeed())
+}
+
+// It comes last, since it has to wait.
+var _ = Describe("the garbage collector", slow, SpecPriority(-1), func() {
+	It("deletes immutable ConfigMaps that nobody uses, and those that were used when nobody does any more", func(ctx SpecContext) {
+		DeferCleanup(func(ctx SpecContext) { Expect(c.Ensure(ctx, binary)).To(Succeed()) })
+		Expect(c.Configure(ctx, binary, collecting)).To(Succeed())
+
+		By("waiting until the ConfigMaps are old enough")
+		Eventually(garbage.names).WithContext(ctx).WithTimeout(minimumAge + time.Minute).WithPolling(time.Second).ShouldNot(ContainElement("unused"))
+		Expect(garbage.names(ctx)).To(ContainElements("used", "unlabelled", "kept"))
+		Eventually(garbage.notes).WithContext(ctx).WithArguments("GarbageCollected").Should(HaveLen(1))
+
+		By("deleting the Deployment that uses one of them")
+		Expect(c.Client.Delete(ctx, garbage.deployment("web", 1), client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+		Eventually(garbage.names).WithContext(ctx).WithTimeout(2 * time.Minute).ShouldNot(ContainElement("used"))
+		Expect(garbage.names(ctx)).To(ContainElements("unlabelled", "kept"))
+	})
+})
+
+// names returns those of all ConfigMaps.
+func (s scene) names(ctx context.Context) ([]string, error) {
+	configMaps := &corev1.ConfigMapList{}
+	err := c.Client.List(ctx, configMaps, client.InNamespace(s.namespace))
+	names := make([]string, 0, len(configMaps.Items))
+	for _, each := range configMaps.Items {
+		names = append(names, each.Name)
+	}
+	return names, err
+}

@@ -1,0 +1,27 @@
+//go:build e2e
+
+// Package managedresourcecontroller_test checks managedresource-controller from outside, in a real cluster: what it makes of
+// sets there, and how its own Pods fare.
+package managedresourcecontroller_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
+)
+
+const binary = "managedresource-controller"
+
+// c is the cluster under test, from the beginning of the suite on.
+var c *cluster.Cluster
+
+func TestE2E(t *testing.T) { cluster.Run(t, binary) }
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	c = cluster.Deployed(ctx, binary)
+	if slow.MatchesLabelFilter(GinkgoLabelFilter()) {
+		prepareGarbage(ctx)
+	}
+})

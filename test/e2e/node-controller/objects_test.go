@@ -1,0 +1,201 @@
+//go:build e2e
+
+package nodecontroller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+const (
+	taintKey      = "node.gardener.cloud/critical-components-not-ready"
+	criticalLabel = "node.gardener.cloud/critical-component"
+	// own is the label of the Pods of a spec; its value is the name of the Node that they are for.
+	own = "e2e.espalier.dev/node"
+	// quiet is how long nothing may happen before a spec believes that nothing will: longer than the controller's back-off of
+	// ten seconds, after which it looks at a Node that waits, whatever has happened.
+	quiet = 12 * time.Second
+)
+
+func waiting() corev1.Taint { return corev1.Taint{Key: taintKey, Effect: corev1.TaintEffectNoSchedule} }
+
+// bare returns a Node without kubelet, which joins with the taints. Only Pods of its spec go there.
+func bare(taints ...corev1.Taint) *corev1.Node {
+	name := "e2e-" + rand.String(6)
+	room := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("4Gi"), "pods": resource.MustParse("20")}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}},
+		Spec:       corev1.NodeSpec{Taints: append([]corev1.Taint{{Key: "e2e.espalier.dev/no-kubelet", Effect: corev1.TaintEffectNoSchedule}}, taints...)},
+		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
+	}
+}
+
+// join creates a Node, and takes it away when the spec is over.
+func join(ctx context.Context, node *corev1.Node) {
+	GinkgoHelper()
+	Expect(c.Client.Create(ctx, node)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(client.IgnoreNotFound(c.Client.Delete(ctx, node))).To(Succeed())
+		// No kubelet ends these Pods, and their namespaces would wait a minute for the cluster to give them up.
+		pods := &corev1.PodList{}
+		Expect(c.Client.List(ctx, pods, client.MatchingFields{"spec.nodeName": node.Name})).To(Succeed())
+		for i := range pods.Items {
+			Expect(client.IgnoreNotFound(c.Client.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0)))).To(Succeed())
+		}
+	})
+}
+
+// critical returns a DaemonSet for the Node of a host, with both labels.
+func critical(namespace, node string) *appsv1.DaemonSet {
+	labels := map[string]string{"app": "agent", criticalLabel: "true", own: node}
+	spec := c.PodSpec(corev1.RestartPolicyAlways, "serve")
+	spec.NodeSelector = map[string]string{"kubernetes.io/hostname": node}
+	spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "agent", Labels: map[string]string{criticalLabel: "true"}},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "agent"}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+		},
+	}
+}
+
+// namespaceOfSpec creates a namespace that goes with the spec.
+func namespaceOfSpec(ctx context.Context) string {
+	GinkgoHelper()
+	name, remove, err := c.Namespace(ctx, "node", nil)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) { Expect(remove(ctx)).To(Succeed()) }, NodeTimeout(3*time.Minute))
+	return name
+}
+
+// podOn waits for the one Pod of the spec's DaemonSet on a Node.
+func podOn(ctx context.Context, namespace, node string) *corev1.Pod {
+	GinkgoHelper()
+	pods := &corev1.PodList{}
+	Eventually(ctx, func(g Gomega, ctx context.Context) {
+		g.Expect(c.Client.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{own: node})).To(Succeed())
+		g.Expect(pods.Items).To(HaveLen(1))
+		g.Expect(pods.Items[0].Spec.NodeName).To(Equal(node))
+	}).Should(Succeed())
+	return &pods.Items[0]
+}
+
+// sayReady says of a Pod what its kubelet would say, on a Node that has none.
+func sayReady(ctx context.Context, pod *corev1.Pod, status corev1.ConditionStatus) {
+	GinkgoHelper()
+	before := pod.DeepCopy()
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = append(withoutReady(pod.Status.Conditions), corev1.PodCondition{Type: corev1.PodReady, Status: status})
+	Expect(c.Client.Status().Patch(ctx, pod, client.MergeFrom(before))).To(Succeed())
+}
+
+func withoutReady(conditions []corev1.PodCondition) []corev1.PodCondition {
+	kept := make([]corev1.PodCondition, 0, len(conditions))
+	for _, condition := range conditions {
+		if condition.Type != corev1.PodReady {
+			kept = append(kept, condition)
+		}
+	}
+	return kept
+}
+
+// taintsOf returns the taints of a Node, in their order, but for those that the cluster adds and removes by itself.
+func taintsOf(ctx context.Context, node string) ([]corev1.Taint, error) {
+	found := &corev1.Node{}
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: node}, found); err != nil {
+		return nil, err
+	}
+	var ours []corev1.Taint
+	for _, taint := range found.Spec.Taints {
+		if !strings.HasPrefix(taint.Key, "node.kubernetes.io/") {
+			taint.TimeAdded = nil
+			ours = append(ours, taint)
+		}
+	}
+	return ours, nil
+}
+
+// waits returns whether the Node still has the taint.
+func waits(ctx context.Context, node string) (bool, error) {
+	taints, err := taintsOf(ctx, node)
+	for _, taint := range taints {
+		if taint.Key == taintKey {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// told returns the Events about a Node, as "Reason: note".
+func told(ctx context.Context, node string) ([]string, error) {
+	all := &eventsv1.EventList{}
+	if err := c.Client.List(ctx, all, client.InNamespace("default")); err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, event := range all.Items {
+		if event.Regarding.Kind == "Node" && event.Regarding.Name == node && event.ReportingController == "gardener-node-controller" {
+			found = append(found, fmt.Sprintf("%s: %s", event.Reason, event.Note))
+		}
+	}
+	return found, nil
+}
+
+// firstFreed watches a Node until it has lost the taint, and then asks the API server at once whether what it waited for
+// was so: a Node must never be free too early, not even for a moment.
+func firstFreed(ctx context.Context, node string, then func(context.Context) error) <-chan error {
+	GinkgoHelper()
+	watcher, err := c.Clients.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + node})
+	Expect(err).NotTo(HaveOccurred())
+	outcome := make(chan error, 1)
+	go func() {
+		defer watcher.Stop()
+		for event := range watcher.ResultChan() {
+			found, isNode := event.Object.(*corev1.Node)
+			if !isNode {
+				outcome <- apierrors.FromObject(event.Object)
+				return
+			}
+			if !tainted(found) {
+				outcome <- then(ctx)
+				return
+			}
+		}
+		outcome <- errors.New("the watch has ended, and the Node still had its taint")
+	}()
+	return outcome
+}
+
+func tainted(node *corev1.Node) bool {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == taintKey {
+			return true
+		}
+	}
+	return false
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

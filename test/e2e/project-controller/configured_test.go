@@ -1,0 +1,74 @@
+//go:build e2e
+
+package projectcontroller_test
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// configured gives every project a small quota, and deletes it as soon as nobody uses it.
+const configured = `apiVersion: controllermanager.config.gardener.cloud/v1alpha1
+kind: ControllerManagerConfiguration
+leaderElection: {resourceNamespace: espalier-system}
+controllers:
+  project:
+    minimumLifetimeDays: 0
+    staleGracePeriodDays: 0
+    staleExpirationTimeDays: 0
+    staleSyncPeriod: 2s
+    quotas:
+    - config: {apiVersion: v1, kind: ResourceQuota, spec: {hard: {count/configmaps: "2"}}}
+espalier:
+  project:
+    webhooks: {selfManaged: {}}
+`
+
+var _ = Describe("with quotas and short lives", Serial, Ordered, func() {
+	BeforeAll(func(ctx SpecContext) {
+		Eventually(ctx, dismissed).Should(BeEmpty())
+		left, err := c.Kubectl(ctx, "get", "projects.core.gardener.cloud", "-o", "name")
+		Expect(err).NotTo(HaveOccurred())
+		if left != "" {
+			Skip("SKIPPED: this configuration deletes every unused project of the cluster, and there are some: " + left)
+		}
+		DeferCleanup(func(ctx SpecContext) { Expect(c.Ensure(ctx, binary)).To(Succeed()) }, NodeTimeout(5*time.Minute))
+		Expect(c.Configure(ctx, binary, configured)).To(Succeed())
+	}, NodeTimeout(5*time.Minute))
+
+	It("a project that is used stays, within its quota, and goes when it is not used anymore", func(ctx SpecContext) {
+		project := unnamed()
+		// It must not be deleted before it is used: the namespace is there, and exempt, from the beginning.
+		namespace := &corev1.Namespace{}
+		namespace.Name = "garden-" + project.Name
+		namespace.Labels = map[string]string{"gardener.cloud/role": "project", "project.gardener.cloud/name": project.Name}
+		namespace.Annotations = map[string]string{"project.gardener.cloud/skip-stale-check": "true"}
+		Expect(c.Client.Create(ctx, namespace)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, namespace))).To(Succeed()) })
+		project.Spec.Namespace = &namespace.Name
+		create(ctx, c.Client, project)
+
+		By("writing more than the quota allows")
+		// There is one already: kube-root-ca.crt.
+		Eventually(ctx, func() error { return as(owner).Create(ctx, note(namespace.Name, "first")) }).Should(Succeed())
+		Eventually(ctx, func() error { return as(owner).Create(ctx, note(namespace.Name, "second"), client.DryRunAll) }).
+			Should(MatchError(ContainSubstring("exceeded quota: gardener")))
+
+		By("using it by a Shoot, and no exemption")
+		apple := shoot(namespace.Name)
+		Expect(c.Client.Create(ctx, apple)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, apple))).To(Succeed()) })
+		_, err := c.Kubectl(ctx, "annotate", "namespace", namespace.Name, "project.gardener.cloud/skip-stale-check-")
+		Expect(err).NotTo(HaveOccurred())
+		Consistently(ctx, phaseOf).WithArguments(project).WithTimeout(6 * time.Second).Should(BeEquivalentTo("Ready"))
+
+		By("deleting the Shoot")
+		Expect(c.Client.Delete(ctx, apple)).To(Succeed())
+		Eventually(ctx, isGone).WithArguments(project).Should(BeTrue())
+	}, SpecTimeout(3*time.Minute))
+})

@@ -1,0 +1,27 @@
+//go:build e2e
+
+// Package projectcontroller_test checks project-controller from outside, in a real cluster: what projects give their members, and what
+// becomes of them.
+package projectcontroller_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
+)
+
+const binary = "project-controller"
+
+// c is the cluster under test, from the beginning of the suite on.
+var c *cluster.Cluster
+
+func TestE2E(t *testing.T) { cluster.Run(t, binary) }
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	c = cluster.Deployed(ctx, binary)
+	DeferCleanup(func(ctx SpecContext) { Eventually(ctx, dismissed).WithTimeout(2 * time.Minute).Should(BeEmpty()) }, NodeTimeout(3*time.Minute))
+}, NodeTimeout(5*time.Minute))

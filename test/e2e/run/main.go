@@ -1,0 +1,81 @@
+// Command run is behind `make e2e`: it prepares a cluster, deploys the binaries with the shipped manifests, runs the
+// end-to-end suites one after the other, and prints what came of them. docs/e2e.md describes it.
+//
+//	run [-labels FILTER] [-without BINARY | -matrix] [-keep] [SUITE…]
+//
+// Without names it runs the suite of every binary. What it needs to know of the cluster is in the environment:
+//
+//	E2E_CLUSTER     node (the default: a real node on this machine), kind, or nothing with KUBECONFIG set
+//	KUBECONFIG      the cluster to use if E2E_CLUSTER is not set; its images are E2E_REPOSITORY/<binary>:E2E_VERSION
+//	E2E_VERSION     the version of the images; else that of the work tree
+//	E2E_REPOSITORY  what names of images begin with; else espalier.local
+//
+// The exit code is 0 if everything passed, 1 if something failed, 77 if this machine cannot have such a cluster, in which
+// case nothing was tested.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// codeSkipped is the exit code by which test runners commonly know that nothing was tested.
+const codeSkipped = 77
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)  // a second signal ends us at once
+	log.SetLogger(logr.Discard()) // what is worth saying is said by the steps
+	err := run(ctx, os.Args[1:])
+	stop()
+	var impossible *impossibleError
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+	case errors.As(err, &impossible):
+		fmt.Fprintf(os.Stderr, "\nSKIPPED: no end-to-end test was run: %v\n", err)
+		os.Exit(codeSkipped)
+	default:
+		fmt.Fprintf(os.Stderr, "\nerror: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// impossibleError says what the machine lacks.
+type impossibleError struct{ lack string }
+
+func (e *impossibleError) Error() string { return e.lack }
+
+func run(ctx context.Context, args []string) error {
+	root, err := local.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	o, err := parseOptions(args, os.Getenv)
+	if err != nil {
+		return err
+	}
+	suites, err := findSuites(root)
+	if err != nil {
+		return err
+	}
+	rounds, err := o.rounds(suites)
+	if err != nil {
+		return err
+	}
+	r := newRunner(root, o)
+	defer r.takeDown(context.WithoutCancel(ctx))
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	return r.run(ctx, rounds)
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"slices"
+)
+
+// Kinds of clusters.
+const (
+	clusterNode = "node"
+	clusterKind = "kind"
+	clusterOwn  = "own"
+)
+
+// options are what flags and environment say.
+type options struct {
+	// labels is a label filter of Ginkgo's; empty selects everything.
+	labels string
+	// without is a binary that is not deployed; matrix leaves out each binary once.
+	without string
+	matrix  bool
+	// keep leaves a cluster running that this run has started.
+	keep bool
+	// suites are those named; none stands for those of all binaries.
+	suites []string
+
+	cluster, kubeconfig, version, repository string
+}
+
+func parseOptions(args []string, getenv func(string) string) (options, error) {
+	o := options{
+		cluster: getenv("E2E_CLUSTER"), kubeconfig: getenv("KUBECONFIG"),
+		version: getenv("E2E_VERSION"), repository: getenv("E2E_REPOSITORY"),
+	}
+	flags := flag.NewFlagSet("run", flag.ContinueOnError)
+	flags.StringVar(&o.labels, "labels", "", "run specs with these labels only, such as smoke")
+	flags.StringVar(&o.without, "without", "", "do not deploy this binary, and run the suites of all others")
+	flags.BoolVar(&o.matrix, "matrix", false, "leave out each binary once, and run the suites of all others each time")
+	flags.BoolVar(&o.keep, "keep", false, "leave the cluster running if this run has started it")
+	if err := flags.Parse(args); err != nil {
+		return options{}, err
+	}
+	o.suites = flags.Args()
+	return o.resolve()
+}
+
+// resolve decides which cluster is meant, and refuses what contradicts itself.
+func (o options) resolve() (options, error) {
+	if o.matrix && o.without != "" {
+		return options{}, errors.New("-matrix and -without exclude each other")
+	}
+	switch {
+	case o.cluster == "" && o.kubeconfig != "":
+		o.cluster = clusterOwn
+		if o.version == "" {
+			return options{}, errors.New("KUBECONFIG is set, so its cluster is used: set E2E_VERSION (and E2E_REPOSITORY) to the images that it can pull, or set E2E_CLUSTER=node to start a cluster here")
+		}
+		var err error
+		if o.kubeconfig, err = filepath.Abs(o.kubeconfig); err != nil { // suites run in folders of their own
+			return options{}, fmt.Errorf("find KUBECONFIG: %w", err)
+		}
+	case o.cluster == "" || o.cluster == clusterNode:
+		o.cluster = clusterNode
+	case o.cluster != clusterKind:
+		return options{}, fmt.Errorf("E2E_CLUSTER: %q is neither %s nor %s", o.cluster, clusterNode, clusterKind)
+	}
+	if o.cluster != clusterOwn && o.repository != "" {
+		return options{}, errors.New("E2E_REPOSITORY is for clusters of your own: images that are built here are called espalier.local/<binary>")
+	}
+	return o, nil
+}
+
+// round is a number of suites, run with one binary left out or none.
+type round struct {
+	without string
+	suites  []string
+}
+
+// rounds returns what to run, in order.
+func (o options) rounds(known suites) ([]round, error) {
+	for _, each := range o.suites {
+		if !slices.Contains(known.binaries, each) && !slices.Contains(known.others, each) {
+			return nil, fmt.Errorf("there is no suite %q; there are %v, and by name only %v", each, known.binaries, known.others)
+		}
+	}
+	if o.without != "" && !slices.Contains(known.deployed, o.without) {
+		return nil, fmt.Errorf("-without: there is no binary %q; there are %v", o.without, known.deployed)
+	}
+	wanted := o.suites
+	if len(wanted) == 0 {
+		wanted = known.binaries
+	}
+	if !o.matrix {
+		return []round{roundWithout(o.without, wanted)}, nil
+	}
+	rounds := make([]round, 0, len(known.deployed))
+	for _, binary := range known.deployed {
+		rounds = append(rounds, roundWithout(binary, wanted))
+	}
+	return rounds, nil
+}
+
+func roundWithout(binary string, suites []string) round {
+	return round{without: binary, suites: slices.DeleteFunc(slices.Clone(suites), func(suite string) bool { return suite == binary })}
+}
+
+// filter is that of the flags, and leaves out the specs that are declared to need the binary which the round leaves out.
+func (o options) filter(without string) string {
+	switch {
+	case without == "":
+		return o.labels
+	case o.labels == "":
+		return "!needs-" + without
+	}
+	return "(" + o.labels + ") && !needs-" + without
+}

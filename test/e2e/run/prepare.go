@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
+	"github.com/espalier-dev/espalier/test/local/node"
+)
+
+// kindName is that of the cluster that kind is asked for.
+const kindName = "espalier-e2e"
+
+// workload is the program of test Pods.
+const workload = "test/e2e/workload"
+
+// prepare brings up the cluster, with the images in it.
+func (r *runner) prepare(ctx context.Context) error {
+	if r.cluster == clusterOwn {
+		r.step("Using the cluster of %s, with images %s/<binary>:%s", r.kubeconfig, valueOr(r.repository, cluster.DefaultRepository), r.version)
+		return nil
+	}
+	if r.version == "" {
+		version, err := workTreeVersion(ctx, r.root)
+		if err != nil {
+			return err
+		}
+		r.version = version
+	}
+	if err := r.possible(ctx); err != nil {
+		return err
+	}
+	archives, err := r.images(ctx)
+	if err != nil {
+		return err
+	}
+	if r.cluster == clusterKind {
+		return r.kind(ctx, archives)
+	}
+	return r.node(ctx, archives)
+}
+
+// images builds those of the binaries and of test Pods, unless they have been built in this version. They are in a folder of
+// their own: what `make images` writes may have any version.
+func (r *runner) images(ctx context.Context) ([]string, error) {
+	found, err := findSuites(r.root)
+	if err != nil {
+		return nil, err
+	}
+	folder := r.path(".local", "e2e", "images")
+	archives := make([]string, 0, len(found.deployed)+1)
+	for _, name := range append(found.deployed, workload) {
+		archives = append(archives, filepath.Join(folder, filepath.Base(name)+".tar"))
+	}
+	stamp := filepath.Join(folder, "version")
+	if built, err := os.ReadFile(stamp); err == nil && string(built) == r.version && exist(archives) {
+		r.step("Images of %s have been built", r.version)
+		return archives, nil
+	}
+	r.step("Building images of %s", r.version)
+	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o755)); err != nil {
+		return nil, err
+	}
+	build := []string{"run", "-C", r.path("hack", "images"), ".", "-root", r.root, "-out", folder, "-version", r.version}
+	if err := r.command(ctx, "go", slices.Concat(build, found.deployed, []string{workload})...); err != nil {
+		return nil, err
+	}
+	if !exist(archives) {
+		return nil, fmt.Errorf("build images: not all of %v have been written", archives)
+	}
+	return archives, os.WriteFile(stamp, []byte(r.version), 0o600)
+}
+
+func exist(files []string) bool {
+	for _, file := range files {
+		if _, err := os.Stat(file); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// node starts the local node, or goes on with the one that runs.
+func (r *runner) node(ctx context.Context, archives []string) error {
+	r.kubeconfig = r.path(".local", "node", "kubeconfig")
+	if !answers(r.kubeconfig) {
+		r.stop = func(ctx context.Context) error { return r.command(ctx, "go", "run", "./hack/upnode", "down") }
+	}
+	r.step("Starting the local node")
+	r.env = []string{"KUBECONFIG="}
+	if err := r.command(ctx, "go", "run", "./hack/upnode"); err != nil {
+		return fmt.Errorf("start local node: %w", err)
+	}
+	r.step("Importing images")
+	return r.command(ctx, "go", append([]string{"run", "./hack/upnode", "load"}, archives...)...)
+}
+
+// answers returns whether there is an API server behind a kubeconfig.
+func answers(kubeconfig string) bool {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return false
+	}
+	cfg.Timeout = 5 * time.Second
+	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return false
+	}
+	_, err = client.ServerVersion()
+	return err == nil
+}
+
+// possible returns what the machine lacks for the cluster that is asked for.
+func (r *runner) possible(ctx context.Context) error {
+	if r.cluster == clusterKind {
+		return haveKind(ctx)
+	}
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		return &impossibleError{"the local node needs Linux and root; E2E_CLUSTER=kind needs Docker and kind instead, KUBECONFIG uses a cluster of yours"}
+	}
+	if err := node.Check(); err != nil {
+		return &impossibleError{err.Error()}
+	}
+	return nil
+}
+
+func haveKind(ctx context.Context) error {
+	if _, err := exec.LookPath("kind"); err != nil {
+		return &impossibleError{"E2E_CLUSTER=kind needs kind, which is not installed: https://kind.sigs.k8s.io"}
+	}
+	if err := exec.CommandContext(ctx, "docker", "info").Run(); err != nil {
+		return &impossibleError{"E2E_CLUSTER=kind needs Docker, which does not answer `docker info`"}
+	}
+	return nil
+}
+
+// kind creates a cluster of that name, or goes on with the one that is there.
+func (r *runner) kind(ctx context.Context, archives []string) error {
+	r.kubeconfig = r.path(".local", "e2e", "kind.kubeconfig")
+	there, err := exec.CommandContext(ctx, "kind", "get", "clusters").Output()
+	if err != nil {
+		return fmt.Errorf("list clusters of kind: %w", err)
+	}
+	if strings.Contains("\n"+string(there)+"\n", "\n"+kindName+"\n") {
+		r.step("Using the kind cluster %s", kindName)
+		err = r.command(ctx, "kind", "export", "kubeconfig", "--name", kindName, "--kubeconfig", r.kubeconfig)
+	} else {
+		r.step("Creating the kind cluster %s", kindName)
+		r.stop = func(ctx context.Context) error {
+			return r.command(ctx, "kind", "delete", "cluster", "--name", kindName, "--kubeconfig", r.kubeconfig)
+		}
+		err = r.command(ctx, "kind", "create", "cluster", "--name", kindName, "--config", r.path("test", "e2e", "kind.yaml"), "--kubeconfig", r.kubeconfig, "--wait", "180s")
+	}
+	if err != nil {
+		return err
+	}
+	for _, archive := range archives {
+		r.step("Importing %s", filepath.Base(archive))
+		if err := r.command(ctx, "kind", "load", "image-archive", archive, "--name", kindName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func valueOr(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// Limits of a suite.
+const (
+	// suiteLimit is how long the suite of a binary may take, otherLimit any other. After that it cleans up.
+	suiteLimit = 40 * time.Minute
+	otherLimit = 2 * time.Hour
+	// cleanUpLimit is how long that may take, also when somebody interrupts.
+	cleanUpLimit = 15 * time.Minute
+)
+
+// runner has a cluster and runs suites on it.
+type runner struct {
+	options
+
+	root  string
+	out   io.Writer
+	begin time.Time
+	// env is what programs that talk to the cluster are told, in addition to our own environment.
+	env []string
+	// stop removes the cluster if this run has started it, else it is nil.
+	stop func(context.Context) error
+}
+
+func newRunner(root string, o options) *runner {
+	return &runner{options: o, root: root, out: os.Stdout, begin: time.Now()}
+}
+
+func (r *runner) step(format string, args ...any) {
+	fmt.Fprintf(r.out, "[%6.1f s] %s\n", time.Since(r.begin).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func (r *runner) path(parts ...string) string {
+	return filepath.Join(append([]string{r.root}, parts...)...)
+}
+
+func (r *runner) reports() string { return r.path(".local", "e2e", "reports") }
+
+// takeDown removes what was started. What was not, stays.
+func (r *runner) takeDown(ctx context.Context) {
+	if r.stop == nil {
+		return
+	}
+	if r.keep {
+		r.step("The cluster is left running, as -keep says: KUBECONFIG=%s", r.kubeconfig)
+		return
+	}
+	r.step("Removing the cluster that this run has started")
+	if err := r.stop(ctx); err != nil {
+		r.step("The cluster could not be removed: %v", err)
+	}
+}
+
+// run runs the rounds and prints the table.
+func (r *runner) run(ctx context.Context, rounds []round) error {
+	if err := os.RemoveAll(r.reports()); err != nil {
+		return err
+	}
+	c, err := r.connect(ctx)
+	if err != nil {
+		return err
+	}
+	var results []result
+	for _, each := range rounds {
+		if err := r.deploy(ctx, c, each.without); err != nil {
+			return err
+		}
+		for _, suite := range each.suites {
+			results = append(results, r.suite(ctx, suite, each.without))
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+	}
+	if stays := r.stop == nil || r.keep; stays && rounds[len(rounds)-1].without != "" {
+		if err := r.deploy(ctx, c, ""); err != nil {
+			return err
+		}
+	}
+	r.step("Done with %d suites", len(results))
+	printTable(r.out, results)
+	return verdict(results)
+}
+
+// connect gives suites and this process the same view of the cluster.
+func (r *runner) connect(ctx context.Context) (*cluster.Cluster, error) {
+	kubectl, err := exec.LookPath("kubectl")
+	if err != nil {
+		assets, err := local.Assets(ctx, r.out)
+		if err != nil {
+			return nil, err
+		}
+		kubectl = filepath.Join(assets, "kubectl")
+	}
+	for name, value := range map[string]string{
+		"KUBECONFIG": r.kubeconfig, cluster.VersionVariable: r.version, cluster.RepositoryVariable: r.repository, cluster.KubectlVariable: kubectl,
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			return nil, err
+		}
+	}
+	return cluster.Connect()
+}
+
+// deploy brings the cluster into the state that a round begins with: all binaries as shipped, but one.
+func (r *runner) deploy(ctx context.Context, c *cluster.Cluster, without string) error {
+	found, err := findSuites(r.root)
+	if err != nil {
+		return err
+	}
+	wanted := slices.DeleteFunc(found.deployed, func(binary string) bool { return binary == without })
+	if without != "" {
+		r.step("Leaving out %s", without)
+		if err := c.Remove(ctx, without); err != nil {
+			return err
+		}
+	}
+	r.step("Deploying %s in version %s", strings.Join(wanted, ", "), r.version)
+	return c.Ensure(ctx, wanted...)
+}
+
+// suite runs one suite and returns what came of it. Its whole output is in a file beside its report.
+func (r *runner) suite(ctx context.Context, name, without string) result {
+	title, folder := name, r.reports()
+	if without != "" {
+		title, folder = name+" without "+without, filepath.Join(folder, "without-"+without)
+	}
+	program, err := r.build(ctx, name)
+	if err != nil {
+		r.step("Suite %s: %v", title, err)
+		return result{suite: title, failed: 1, problem: err.Error()}
+	}
+	r.step("Suite %s", title)
+	begin := time.Now()
+	err = r.test(ctx, program, name, without, folder)
+	outcome, readErr := readReport(filepath.Join(folder, name+".xml"))
+	outcome.suite, outcome.time = title, time.Since(begin)
+	if err != nil && outcome.failed == 0 || readErr != nil {
+		outcome.failed++
+		outcome.problem = fmt.Sprintf("the suite did not run to its end; see %s: %v", filepath.Join(folder, name+".log"), errors.Join(err, readErr))
+		r.step("%s", outcome.problem)
+	}
+	return outcome
+}
+
+// build builds the program of a suite; its time is not that of the specs.
+func (r *runner) build(ctx context.Context, name string) (program string, err error) {
+	program = r.path(".local", "e2e", name+".test")
+	return program, r.command(ctx, "go", "test", "-tags", "e2e", "-c", "-o", program, "./test/e2e/"+name)
+}
+
+func (r *runner) test(ctx context.Context, program, name, without, folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(folder, name+".log"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }() // it is for reading only when something failed
+	limit := otherLimit
+	if found, err := findSuites(r.root); err == nil && slices.Contains(found.binaries, name) {
+		limit = suiteLimit
+	}
+	args := []string{"-test.v", "-test.timeout", (limit + cleanUpLimit).String(), "-ginkgo.timeout", limit.String(), "-ginkgo.v", "-ginkgo.no-color"}
+	if filter := r.filter(without); filter != "" {
+		args = append(args, "-ginkgo.label-filter="+filter)
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = r.path("test", "e2e", name)
+	cmd.Env = append(os.Environ(), cluster.ReportsVariable+"="+folder, cluster.WithoutVariable+"="+without)
+	// Specs clean up when they are interrupted, but not when that happens twice: a terminal must not do it, too.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = cleanUpLimit
+	progress := &progressWriter{prefix: cluster.ProgressPrefix, to: func(line string) { r.step("  %s", line) }}
+	cmd.Stdout = io.MultiWriter(log, progress)
+	cmd.Stderr = log
+	return cmd.Run()
+}
+
+// command runs a program of the repository, and shows what it says.
+func (r *runner) command(ctx context.Context, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = r.root
+	cmd.Env = append(os.Environ(), r.env...)
+	cmd.Stdout, cmd.Stderr = r.out, r.out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("run %s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+const (
+	// requestTimeout is how long one request, or one connection, may take.
+	requestTimeout = 5 * time.Second
+	// pause is the time between two tries.
+	pause = 500 * time.Millisecond
+	// excerpt is how much of an answer is printed, in bytes.
+	excerpt = 1024
+)
+
+// request is what to fetch, how, and what to expect.
+type request struct {
+	url, tokenFile, caFile, kubeconfig string
+	want                               int
+	patience                           time.Duration
+}
+
+// fetch prints the status and the beginning of the answer. A URL that begins with / is one of the API server: that of the
+// kubeconfig, or that of the Pod's environment. Files are read anew for each try: they may be about to change.
+func fetch(ctx context.Context, args []string, out io.Writer) error {
+	wanted, err := parse(args)
+	if err != nil {
+		return err
+	}
+	return until(ctx, wanted.patience, out, func(ctx context.Context) (string, bool) {
+		status, body, err := wanted.send(ctx)
+		if err != nil {
+			return err.Error(), false
+		}
+		return fmt.Sprintf("%d\n%s", status, body), status == wanted.want
+	})
+}
+
+func parse(args []string) (request, error) {
+	r := request{}
+	flags := flag.NewFlagSet("fetch", flag.ContinueOnError)
+	flags.StringVar(&r.tokenFile, "token", "", "a file with a bearer token to send")
+	flags.StringVar(&r.caFile, "ca", "", "a file with the certificate authorities to trust")
+	flags.StringVar(&r.kubeconfig, "kubeconfig", "", "a file to take server, authority and token from")
+	flags.IntVar(&r.want, "want", http.StatusOK, "the status that makes the exit code 0")
+	flags.DurationVar(&r.patience, "for", 0, "how long to try until it is the wanted one")
+	if err := flags.Parse(args); err != nil || flags.NArg() != 1 {
+		return request{}, errors.Join(errUsage, err)
+	}
+	r.url = flags.Arg(0)
+	return r, nil
+}
+
+// patienceOf parses the flags of a command that has no others, and its one argument.
+func patienceOf(command string, args []string) (patience time.Duration, rest string, err error) {
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.DurationVar(&patience, "for", 0, "how long to try")
+	if err := flags.Parse(args); err != nil || flags.NArg() != 1 {
+		return 0, "", errors.Join(errUsage, err)
+	}
+	return patience, flags.Arg(0), nil
+}
+
+func (r request) send(ctx context.Context) (status int, body string, err error) {
+	server, authority, token, err := r.credentials()
+	if err != nil {
+		return 0, "", err
+	}
+	url := r.url
+	if strings.HasPrefix(url, "/") {
+		url = strings.TrimSuffix(server, "/") + url
+	}
+	wanted, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return 0, "", err
+	}
+	if token != "" {
+		wanted.Header.Set("Authorization", "Bearer "+token)
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	if len(authority) > 0 {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(authority) {
+			return 0, "", errors.New("read certificate authorities: there are none")
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	answer, err := (&http.Client{Transport: transport, Timeout: requestTimeout}).Do(wanted)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, excerpt))
+	return answer.StatusCode, string(text), err
+}
+
+// credentials are those of the kubeconfig, or of the files and the Pod's environment.
+func (r request) credentials() (server string, authority []byte, token string, err error) {
+	if r.kubeconfig != "" {
+		return fromKubeconfig(r.kubeconfig)
+	}
+	if r.caFile != "" {
+		if authority, err = os.ReadFile(r.caFile); err != nil {
+			return "", nil, "", err
+		}
+	}
+	if r.tokenFile != "" {
+		content, err := os.ReadFile(r.tokenFile)
+		if err != nil {
+			return "", nil, "", err
+		}
+		token = strings.TrimSpace(string(content))
+	}
+	host := net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"))
+	return "https://" + host, authority, token, nil
+}

@@ -1,0 +1,146 @@
+// Command workload is what test Pods run: one static program, whose arguments say what it is this time.
+//
+//	workload serve                 answer HTTP on :8080 until the end; see serve.go
+//	workload fetch [FLAGS] URL     request a URL, print its status, and say by the exit code whether it was the one wanted
+//	workload dial [FLAGS] ADDRESS  open a TCP connection, and say by the exit code whether that worked
+//	workload print FILE            print a file
+//	workload sleep                 do nothing until the end
+//	workload fail                  end at once with exit code 7
+//
+// What fetch, dial and print have to say goes to standard output and into the Pod's status, as the container's termination
+// message: whoever asks needs no logs. Exit code 1 says that it is not as wanted, 2 that the arguments are wrong.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// terminationLog is the file that the kubelet reads a container's last words from, 4096 bytes at most.
+const terminationLog = "/dev/termination-log"
+
+const (
+	codeUnwanted = 1
+	codeUsage    = 2
+	// codeFail is that of `workload fail`, to be told from all others.
+	codeFail = 7
+)
+
+// errUsage makes the exit code codeUsage.
+var errUsage = errors.New("usage: workload serve | fetch [FLAGS] URL | dial [FLAGS] ADDRESS | print FILE | sleep | fail")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := report(run(ctx, os.Args[1:], lastWords()))
+	stop()
+	os.Exit(code)
+}
+
+// lastWords writes to standard output, and to the termination message where there is one.
+func lastWords() io.Writer {
+	message, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return os.Stdout
+	}
+	return io.MultiWriter(os.Stdout, message)
+}
+
+func report(err error) int {
+	var failure failed
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &failure):
+		return int(failure)
+	case errors.Is(err, errUsage):
+		fmt.Fprintln(os.Stderr, err)
+		return codeUsage
+	}
+	fmt.Fprintln(os.Stderr, "error:", err)
+	return codeUnwanted
+}
+
+// failed is an exit code that has been explained already.
+type failed int
+
+func (f failed) Error() string { return fmt.Sprintf("exit code %d", int(f)) }
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return errUsage
+	}
+	command, args := args[0], args[1:]
+	switch command {
+	case "serve":
+		return serve(ctx)
+	case "fetch":
+		return fetch(ctx, args, out)
+	case "dial":
+		return dial(ctx, args, out)
+	case "print":
+		return printFile(args, out)
+	case "sleep":
+		<-ctx.Done()
+		return nil
+	case "fail":
+		fmt.Fprintln(out, "failing, as told")
+		return failed(codeFail)
+	}
+	return errUsage
+}
+
+func printFile(args []string, out io.Writer) error {
+	if len(args) != 1 {
+		return errUsage
+	}
+	content, err := os.ReadFile(args[0])
+	if err != nil {
+		fmt.Fprintln(out, err)
+		return failed(codeUnwanted)
+	}
+	_, err = out.Write(content)
+	return err
+}
+
+func dial(ctx context.Context, args []string, out io.Writer) error {
+	patience, rest, err := patienceOf("dial", args)
+	if err != nil {
+		return err
+	}
+	dialer := &net.Dialer{Timeout: requestTimeout}
+	return until(ctx, patience, out, func(ctx context.Context) (string, bool) {
+		connection, err := dialer.DialContext(ctx, "tcp", rest)
+		if err != nil {
+			return err.Error(), false
+		}
+		_ = connection.Close()
+		return "connected", true
+	})
+}
+
+// until tries for so long until it is as wanted, and prints what came of it last.
+func until(ctx context.Context, patience time.Duration, out io.Writer, try func(context.Context) (outcome string, wanted bool)) error {
+	deadline := time.Now().Add(patience)
+	for {
+		outcome, wanted := try(ctx)
+		if wanted {
+			fmt.Fprintln(out, outcome)
+			return nil
+		}
+		if ctx.Err() != nil || !time.Now().Before(deadline) {
+			fmt.Fprintln(out, outcome)
+			return failed(codeUnwanted)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}

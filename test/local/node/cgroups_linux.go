@@ -1,0 +1,134 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroupRoot is where the system mounts cgroups.
+const cgroupRoot = "/sys/fs/cgroup"
+
+// hierarchies are the roots of all cgroup hierarchies: one with cgroup v2, one for each controller with v1.
+func hierarchies() ([]string, error) {
+	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers")); err == nil {
+		return []string{cgroupRoot}, nil
+	}
+	entries, err := os.ReadDir(cgroupRoot)
+	if err != nil {
+		return nil, fmt.Errorf("find cgroups: %w", err)
+	}
+	var roots []string
+	for _, entry := range entries {
+		root := filepath.Join(cgroupRoot, entry.Name())
+		if _, err := os.Stat(filepath.Join(root, "cgroup.procs")); err == nil && entry.IsDir() {
+			roots = append(roots, root)
+		}
+	}
+	if len(roots) == 0 {
+		return nil, fmt.Errorf("no cgroups are mounted in %s", cgroupRoot)
+	}
+	return roots, nil
+}
+
+// createCgroups makes those that the kubelet expects, with the same processors and memory as all others.
+func createCgroups() error {
+	roots, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, root := range roots {
+		for _, folder := range []string{filepath.Join(root, cgroup), filepath.Join(root, cgroup, processes)} {
+			if err := os.MkdirAll(folder, 0o755); err != nil {
+				return fmt.Errorf("create cgroup: %w", err)
+			}
+			for _, setting := range []string{"cpuset.cpus", "cpuset.mems"} { // of v1, where a new one has none
+				inherited, err := os.ReadFile(filepath.Join(filepath.Dir(folder), setting))
+				if err == nil && root != cgroupRoot {
+					err = os.WriteFile(filepath.Join(folder, setting), inherited, 0o600)
+				}
+				if err != nil && !errors.Is(err, os.ErrNotExist) {
+					return fmt.Errorf("set %s of cgroup: %w", setting, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// putIntoCgroups moves a process, and by that all its children to come.
+func putIntoCgroups(pid int) error {
+	roots, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, root := range roots {
+		file := filepath.Join(root, cgroup, processes, "cgroup.procs")
+		if err := os.WriteFile(file, []byte(strconv.Itoa(pid)), 0o600); err != nil {
+			return fmt.Errorf("move process %d into cgroup: %w", pid, err)
+		}
+	}
+	return nil
+}
+
+// emptyCgroups kills whoever is left in them, and removes them.
+func emptyCgroups() error {
+	roots, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	deadline := time.After(10 * time.Second)
+	for {
+		var failures []error
+		for _, root := range roots {
+			failures = append(failures, empty(filepath.Join(root, cgroup)))
+		}
+		err := errors.Join(failures...)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-deadline:
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func empty(top string) error {
+	var folders []string
+	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err == nil && entry.IsDir() {
+			folders = append(folders, path)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("find cgroups: %w", err)
+	}
+	for _, folder := range folders {
+		members, _ := os.ReadFile(filepath.Join(folder, "cgroup.procs")) // one that has gone has none
+		for member := range strings.FieldsSeq(string(members)) {
+			if pid, err := strconv.Atoi(member); err == nil && pid > 0 { // 0 is one that cannot be seen from here, and to kill(2) all of us
+				_ = unix.Kill(pid, unix.SIGKILL) // it may have gone, which is what we want
+			}
+		}
+	}
+	for _, folder := range slices.Backward(folders) {
+		if err := unix.Rmdir(folder); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("remove cgroup %s: %w", folder, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+)
+
+// Forward listens at 127.0.0.1:Port and passes what arrives to the same address in the network namespace, until the context
+// ends.
+func Forward(ctx context.Context) error {
+	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(Port))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", at)
+	if err != nil {
+		return fmt.Errorf("listen at %s: %w", at, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
+	defer stop()
+	for {
+		from, err := listener.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("accept: %w", err)
+		}
+		go pass(ctx, from, at)
+	}
+}
+
+// pass copies both ways, and closes both ends when one has nothing more to say.
+func pass(ctx context.Context, from net.Conn, at string) {
+	defer func() { _ = from.Close() }()
+	to, err := dial(ctx, at)
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "error:", err) // nobody listens, which the caller learns from the closed connection
+		return
+	}
+	defer func() { _ = to.Close() }()
+	done := make(chan struct{}, 2)
+	for _, ends := range [][2]net.Conn{{from, to}, {to, from}} {
+		go func() {
+			_, _ = io.Copy(ends[0], ends[1])
+			done <- struct{}{}
+		}()
+	}
+	<-done
+}

@@ -1,0 +1,146 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// UnfitError tells why a machine cannot run a node.
+type UnfitError struct{ Reason string }
+
+// Error gives the reason, and what else there is.
+func (e *UnfitError) Error() string {
+	return "this machine cannot run a node: " + e.Reason + ". `make up` needs none of this; the suites also run on kind, or on a cluster of your own (docs/e2e.md)."
+}
+
+// Check returns an *UnfitError if this machine cannot run a node, as far as that is seen without building or changing
+// anything.
+func Check() error {
+	if os.Geteuid() != 0 {
+		return &UnfitError{"containerd and kubelet need root, and you are not; try `sudo make up-node`"}
+	}
+	roots, err := hierarchies()
+	if err != nil {
+		return &UnfitError{err.Error()}
+	}
+	for _, root := range roots {
+		if err = unix.Access(root, unix.W_OK); err != nil {
+			return &UnfitError{fmt.Sprintf("no cgroups can be made in %s: %v", root, err)}
+		}
+	}
+	filesystems, err := os.ReadFile("/proc/filesystems")
+	if err != nil || !strings.Contains(string(filesystems), "\toverlay\n") {
+		return &UnfitError{"its kernel has no overlay file system (modprobe overlay?)"}
+	}
+	if err := tryNamespace(); err != nil {
+		return &UnfitError{"no network namespace can be made: " + err.Error()}
+	}
+	return nil
+}
+
+// checkNamespace needs ip(8), which may have been installed only now.
+func checkNamespace(ctx context.Context) error {
+	if err := createNamespace(ctx); err != nil {
+		return &UnfitError{"no network namespace can be made: " + err.Error()}
+	}
+	return nil
+}
+
+// tools are the folders of what runs here.
+type tools struct{ controlPlane, node string }
+
+// build builds what is not built yet, and the sandbox image.
+func build(ctx context.Context, l layout, progress io.Writer) (tools, error) {
+	root, err := local.RepositoryRoot()
+	if err != nil {
+		return tools{}, err
+	}
+	var t tools
+	if t.controlPlane, err = local.Assets(ctx, progress); err != nil {
+		return tools{}, err
+	}
+	if t.node, err = nodeTools(ctx, root, progress); err != nil {
+		return tools{}, err
+	}
+	if _, err := os.Stat(l.file("images", "pause.tar")); err == nil {
+		return t, nil
+	}
+	version := sandboxImage[strings.LastIndexByte(sandboxImage, ':')+1:]
+	cmd := exec.CommandContext(ctx, "go", "run", "-C", filepath.Join(root, "hack", "images"), ".",
+		"-root", root, "-out", l.file("images"), "-version", version, "test/local/node/pause")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return tools{}, fmt.Errorf("build sandbox image: %w: %s", err, out)
+	}
+	return t, nil
+}
+
+// nodeTools returns the folder of containerd, kubelet and what they need, which it builds where that was not done yet.
+func nodeTools(ctx context.Context, root string, progress io.Writer) (string, error) {
+	cmd := exec.CommandContext(ctx, "bash", filepath.Join(root, "hack", "node.sh"))
+	cmd.Stderr = progress
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("build node: hack/node.sh: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// clean removes what is left when every process of the node has ended.
+func clean(ctx context.Context, l layout) error {
+	failures := []error{emptyCgroups(), unmountBelow(string(l)), unmountBelow(runDir), deleteNamespace(ctx), removeTraces(l)}
+	if err := errors.Join(failures...); err != nil {
+		return fmt.Errorf("clean up: %w", err)
+	}
+	return errors.Join(os.RemoveAll(runDir), os.RemoveAll(string(l)))
+}
+
+// removeTraces removes what is left in folders that cannot be chosen, and these if nobody else has anything there: links to
+// logs, which name files of ours, and the addresses of our Pods.
+func removeTraces(l layout) error {
+	const logs, results = "/var/log/containers", "/var/lib/cni/results"
+	traces, err := filepath.Glob(results + "/espalier-*-eth0")
+	if err != nil {
+		return fmt.Errorf("find addresses of Pods: %w", err)
+	}
+	for _, trace := range slices.Clone(traces) {
+		sandbox := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(trace), "espalier-"), "-eth0")
+		loopback := filepath.Join(results, "cni-loopback-"+sandbox+"-lo")
+		if exists(loopback) {
+			traces = append(traces, loopback)
+		}
+	}
+	links, err := filepath.Glob(logs + "/*.log")
+	if err != nil {
+		return fmt.Errorf("find links to logs: %w", err)
+	}
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, string(l)+"/") {
+			traces = append(traces, link)
+		}
+	}
+	var failures []error
+	for _, trace := range traces {
+		failures = append(failures, os.Remove(trace))
+	}
+	for _, folder := range []string{
+		logs, results, "/var/lib/cni", "/run/containerd/s", "/run/containerd",
+		"/var/lib/kubelet/device-plugins", "/var/lib/kubelet",
+	} {
+		err := unix.Rmdir(folder)
+		if err != nil && !slices.ContainsFunc([]error{unix.ENOENT, unix.ENOTEMPTY, unix.EEXIST, unix.EBUSY}, func(kept error) bool { return errors.Is(err, kept) }) {
+			failures = append(failures, fmt.Errorf("remove %s: %w", folder, err))
+		}
+	}
+	return errors.Join(failures...)
+}

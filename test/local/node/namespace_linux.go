@@ -1,0 +1,148 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// namespaceFile is where ip(8) keeps network namespaces.
+const namespaceFile = "/run/netns/" + Name
+
+// createNamespace makes the network namespace, with a loopback and the Node's address. Whatever has no other route leads to
+// an interface that drops it, so that addresses of Services have a route at all.
+func createNamespace(ctx context.Context) error {
+	if _, err := os.Stat(namespaceFile); err == nil {
+		return nil
+	}
+	if err := ip(ctx, "netns", "add", Name); err != nil {
+		return err
+	}
+	for _, arguments := range [][]string{
+		{"link", "set", "lo", "up"},
+		{"link", "add", "node0", "type", "veth", "peer", "name", "nowhere"}, // not every kernel has dummies
+		{"address", "add", address + "/32", "dev", "node0"},
+		{"link", "set", "node0", "up"},
+		{"link", "set", "nowhere", "up"},
+		{"route", "add", "default", "dev", "node0"},
+	} {
+		if err := ip(ctx, append([]string{"-n", Name}, arguments...)...); err != nil {
+			return errors.Join(err, deleteNamespace(context.WithoutCancel(ctx))) // half of one would pass for a whole one
+		}
+	}
+	return nil
+}
+
+func deleteNamespace(ctx context.Context) error {
+	if _, err := os.Stat(namespaceFile); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return ip(ctx, "netns", "delete", Name)
+}
+
+func ip(ctx context.Context, arguments ...string) error {
+	out, err := exec.CommandContext(ctx, "ip", arguments...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ip %s: %w: %s", strings.Join(arguments, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// enter moves the thread of the calling goroutine, which ends with the goroutine, into the network namespace.
+func enter() error {
+	runtime.LockOSThread()
+	namespace, err := os.Open(namespaceFile)
+	if err != nil {
+		return fmt.Errorf("find network namespace: %w", err)
+	}
+	defer func() { _ = namespace.Close() }()
+	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter network namespace: %w", err)
+	}
+	return nil
+}
+
+// Inside runs this program again in the network namespace.
+func Inside(ctx context.Context, arguments ...string) error {
+	done := make(chan error)
+	go func() {
+		done <- func() error {
+			if err := enter(); err != nil {
+				return err
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("find this program: %w", err)
+			}
+			cmd := exec.CommandContext(ctx, self, arguments...)
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+			cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
+			return cmd.Run()
+		}()
+	}()
+	return <-done
+}
+
+// tryNamespace makes a network namespace for a thread that ends at once.
+func tryNamespace() error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		done <- unix.Unshare(unix.CLONE_NEWNET)
+	}()
+	return <-done
+}
+
+// dial connects to the address in the network namespace.
+func dial(ctx context.Context, to string) (net.Conn, error) {
+	type result struct {
+		connection net.Conn
+		err        error
+	}
+	done := make(chan result, 1)
+	go func() {
+		if err := enter(); err != nil {
+			done <- result{err: err}
+			return
+		}
+		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp4", to)
+		done <- result{connection, err}
+	}()
+	r := <-done
+	return r.connection, r.err
+}
+
+// unmountBelow unmounts what is mounted in a folder, the innermost first.
+func unmountBelow(folder string) error {
+	table, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return fmt.Errorf("read mounts: %w", err)
+	}
+	var failures []error
+	for _, line := range slices.Backward(strings.Split(string(table), "\n")) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		if at := unescape(fields[1]); strings.HasPrefix(at, filepath.Clean(folder)+"/") {
+			if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
+				failures = append(failures, fmt.Errorf("unmount %s: %w", at, err))
+			}
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// unescape undoes what the table of mounts does to blanks.
+func unescape(path string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+}

@@ -1,0 +1,288 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/espalier-dev/espalier/test/local"
+	"github.com/espalier-dev/espalier/test/local/child"
+)
+
+// stopGrace is how long a part may take to end before it is killed.
+const stopGrace = 5 * time.Second
+
+// Up builds what is missing, starts what does not run, and returns when the Node is ready. Running it again repairs what has
+// died. A machine that cannot do it gets an *UnfitError. The state folder must be absolute. This program must call Forward
+// for the argument "forward", and Start for "inside" and three folders.
+func Up(ctx context.Context, dir string, log io.Writer) error {
+	if err := Check(); err != nil {
+		return err
+	}
+	l := layout(dir)
+	if err := claim(ownerFile, l); err != nil {
+		return err
+	}
+	for _, folder := range []string{l.file("images"), l.file("logs"), l.file("pids"), l.file("kubeconfigs"), l.file("cni")} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return fmt.Errorf("create state folder: %w", err)
+		}
+	}
+	t, err := build(ctx, l, log)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(checkNamespace(ctx), createCgroups())
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	if err := launch(l, child.Spec{Name: forwarder, Path: self, Args: []string{forwarder}}, log); err != nil {
+		return err
+	}
+	if err := Inside(ctx, "inside", dir, t.controlPlane, t.node); err != nil {
+		return err
+	}
+	return expectToRun(l, append(nodeParts(), forwarder)...)
+}
+
+// expectToRun tells of a part that has ended at once, as the forwarder does whose port is taken: the Node may still count as
+// ready.
+func expectToRun(l layout, parts ...string) error {
+	failures := make([]error, 0, len(parts))
+	for _, part := range parts {
+		running, err := child.Find(l.record(part))
+		if err == nil && running == nil {
+			err = fmt.Errorf("%s has stopped; the end of %s:\n%s", part, l.log(part), child.Tail(l.log(part)))
+		}
+		failures = append(failures, err)
+	}
+	return errors.Join(failures...)
+}
+
+// Start is what Up does in the network namespace.
+func Start(ctx context.Context, dir, controlPlane, node string, log io.Writer) error {
+	l := layout(dir)
+	plane, err := local.Start(ctx, local.Options{
+		Dir: dir, Assets: controlPlane, ControllerManager: true, Scheduler: true, AuditPolicy: []byte(auditPolicy),
+		APIServerArgs: apiServerArgs(l), EtcdArgs: strings.Fields(os.Getenv(EtcdArgsVariable)), Port: Port, Detached: true, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	clients, err := kubernetes.NewForConfig(plane.AdminConfig())
+	if err != nil {
+		return fmt.Errorf("create client: %w", err)
+	}
+	err = errors.Join(writeFiles(l, node, plane), grantKubelet(ctx, clients))
+	if err != nil {
+		return err
+	}
+	running, err := child.Find(l.record(kubelet))
+	if err != nil {
+		return err
+	}
+	var since time.Time
+	if running == nil {
+		since = time.Now()
+	}
+	for _, part := range nodeParts() {
+		spec := child.Spec{Name: part, Path: filepath.Join(node, part), Args: arguments(part, l), Env: []string{"PATH=" + node + ":" + os.Getenv("PATH")}}
+		if err := launch(l, spec, log); err != nil {
+			return err
+		}
+		if part == containerd {
+			if err := importImages(ctx, node, filepath.Join(l.file("images"), "pause.tar")); err != nil {
+				return err
+			}
+		}
+	}
+	return awaitReady(ctx, l, clients, since)
+}
+
+// writeFiles writes what the parts read, and the administrator's kubeconfig. What has not changed is left alone: kube-proxy
+// ends when its file is written.
+func writeFiles(l layout, node string, plane *local.ControlPlane) error {
+	files := settings(l, node)
+	files["kubeconfig"] = string(plane.AdminKubeconfig())
+	for part, identity := range map[string][]string{kubelet: {"system:node:" + Name, "system:nodes"}, kubeProxy: {"system:kube-proxy"}} {
+		name := filepath.Join("kubeconfigs", part)
+		if _, err := os.Stat(l.file(name)); err == nil {
+			continue // another certificate is no better
+		}
+		kubeconfig, err := plane.UserKubeconfig(identity[0], identity[1:]...)
+		if err != nil {
+			return err
+		}
+		files[name] = string(kubeconfig)
+	}
+	for name, content := range files {
+		if written, err := os.ReadFile(l.file(name)); err == nil && string(written) == content {
+			continue
+		}
+		if err := os.WriteFile(l.file(name), []byte(content), 0o600); err != nil {
+			return fmt.Errorf("write settings: %w", err)
+		}
+	}
+	return nil
+}
+
+// grantKubelet lets the API server read logs. It writes only what is not there: an etcd that is full refuses every write, and
+// the node must start with one as well.
+func grantKubelet(ctx context.Context, clients kubernetes.Interface) error {
+	const name = "kube-apiserver-kubelet"
+	_, err := clients.RbacV1().ClusterRoleBindings().Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		return nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("look whether the API server may reach the kubelet: %w", err)
+	}
+	_, err = clients.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:kubelet-api-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "kube-apiserver"}},
+	}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("let the API server reach the kubelet: %w", err)
+	}
+	return nil
+}
+
+// launch starts a part, unless it runs.
+func launch(l layout, spec child.Spec, log io.Writer) error {
+	spec.LogFile, spec.RecordFile, spec.Dir, spec.Detached = l.log(spec.Name), l.record(spec.Name), string(l), true
+	running, err := child.Find(spec.RecordFile)
+	if err != nil || running != nil {
+		return err
+	}
+	started, err := child.Start(spec)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(log, "%s started (pid %d)\n", spec.Name, started.ID)
+	return putIntoCgroups(started.ID)
+}
+
+// awaitReady waits for the Node. One whose kubelet was stopped looks ready for a while, so the kubelet must have said
+// something since it was started.
+func awaitReady(ctx context.Context, l layout, clients kubernetes.Interface, since time.Time) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		found, err := clients.CoreV1().Nodes().Get(ctx, Name, metav1.GetOptions{})
+		if last = err; err != nil {
+			return false, nil //nolint:nilerr // it is asked again, and told if it does not end
+		}
+		lease, err := clients.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, Name, metav1.GetOptions{})
+		if last = err; err != nil {
+			return false, nil //nolint:nilerr // as above
+		}
+		if last = errors.New("the kubelet has not renewed its lease yet"); lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(since) {
+			return false, nil
+		}
+		for _, condition := range found.Status.Conditions {
+			if condition.Type == corev1.NodeReady {
+				last = fmt.Errorf("%s: %s", condition.Reason, condition.Message)
+				return condition.Status == corev1.ConditionTrue, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the Node to be ready: %w; %w; the end of %s:\n%s", err, last, l.log(kubelet), child.Tail(l.log(kubelet)))
+	}
+	return nil
+}
+
+// Load imports archives of images, as `make images` writes them.
+func Load(ctx context.Context, log io.Writer, archives ...string) error {
+	root, err := local.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	tools, err := nodeTools(ctx, root, log)
+	if err != nil {
+		return err
+	}
+	return importImages(ctx, tools, archives...)
+}
+
+// importImages waits for containerd to serve.
+func importImages(ctx context.Context, node string, archives ...string) error {
+	for _, archive := range archives {
+		err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+			return exec.CommandContext(ctx, filepath.Join(node, "ctr"), "--address", socket(), "version").Run() == nil, nil
+		})
+		if err != nil {
+			return fmt.Errorf("wait for containerd to serve at %s: %w", socket(), err)
+		}
+		out, err := exec.CommandContext(ctx, filepath.Join(node, "ctr"), "--address", socket(), "--namespace", "k8s.io", "images", "import", archive).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("import %s: %w: %s", archive, err, out)
+		}
+	}
+	return nil
+}
+
+// Stop ends parts, of the node or of the control plane, and leaves all others alone; Up starts them again.
+func Stop(dir string, parts ...string) error {
+	l := layout(dir)
+	var ofNode, others []string
+	for _, part := range parts {
+		if part == forwarder || slices.Contains(nodeParts(), part) {
+			ofNode = append(ofNode, part)
+		} else {
+			others = append(others, part)
+		}
+	}
+	for _, part := range ofNode {
+		running, err := child.Find(l.record(part))
+		if err != nil {
+			return err
+		}
+		if running != nil {
+			if err := running.Stop(stopGrace); err != nil {
+				return err
+			}
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	_, err := local.StopRecorded(dir, others...)
+	return err
+}
+
+// Down ends everything and removes everything: processes, containers, mounts, cgroups, the network namespace and the state
+// folder. Where there is nothing, or the node is another state folder's, it does nothing.
+func Down(ctx context.Context, dir string) error {
+	l := layout(dir)
+	ours, err := l.mayRemove(ownerFile, runDir, namespaceFile)
+	if err != nil || !ours {
+		return err
+	}
+	if err := Stop(dir, kubelet, kubeProxy, containerd, forwarder); err != nil {
+		return err
+	}
+	if _, err := local.StopRecorded(dir); err != nil {
+		return err
+	}
+	return clean(ctx, l)
+}

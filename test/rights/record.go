@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+const apiServer = "kube-apiserver"
+
+// auditPolicy records the requests of ServiceAccounts, but for those of the controller manager.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  userGroups: ["system:serviceaccounts:kube-system"]
+- level: Metadata
+  userGroups: ["system:serviceaccounts"]
+- level: None
+`
+
+// wrapper stays while the API server runs, because processes are known by their command lines; their group gets all
+// signals, and where the system can, it takes the API server with it if it is killed alone.
+const wrapper = `#!/bin/sh
+guard=
+command -v setpriv >/dev/null && guard="setpriv --pdeathsig KILL"
+$guard %q "$@" --audit-policy-file=%q --audit-log-path=%q/$$.log --audit-log-maxsize=0`
+
+// record runs a command and returns the audit logs of all API servers that were started meanwhile: it finds, as the
+// folder of the control plane's binaries, one whose API server is the real one with an audit log of its own. The logs
+// are there even if the command fails.
+func record(ctx context.Context, dir string, o options, out io.Writer) ([]string, error) {
+	command := o.command
+	built, err := local.Assets(ctx, out)
+	if err != nil {
+		return nil, err
+	}
+	assets, err := wrap(dir, built, o.serverArgs)
+	if err != nil {
+		return nil, fmt.Errorf("prepare audit logs: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), local.AssetsVariable+"="+assets)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	failure := cmd.Run()
+	if failure != nil {
+		failure = fmt.Errorf("run %s: %w", strings.Join(command, " "), failure)
+	}
+	logs, err := filepath.Glob(filepath.Join(dir, "logs", "*.log"))
+	if err == nil && len(logs) == 0 {
+		err = errors.New("the command has started no API server")
+	}
+	return logs, errors.Join(failure, err)
+}
+
+// wrap makes a folder in which every file of the built one is found, and an API server that keeps a log below dir and takes
+// more arguments.
+func wrap(dir, built string, more []string) (string, error) {
+	assets := filepath.Join(dir, "assets")
+	for _, each := range []string{assets, filepath.Join(dir, "logs")} {
+		if err := os.MkdirAll(each, 0o700); err != nil {
+			return "", err
+		}
+	}
+	files, err := os.ReadDir(built)
+	if err != nil {
+		return "", err
+	}
+	for _, file := range files {
+		if file.Name() == apiServer {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(built, file.Name()), filepath.Join(assets, file.Name())); err != nil {
+			return "", err
+		}
+	}
+	policy := filepath.Join(dir, "policy.yaml")
+	var script strings.Builder
+	fmt.Fprintf(&script, wrapper, filepath.Join(built, apiServer), policy, filepath.Join(dir, "logs"))
+	for _, each := range more {
+		fmt.Fprintf(&script, " %q", each)
+	}
+	return assets, errors.Join(
+		os.WriteFile(policy, []byte(auditPolicy), 0o600),
+		os.WriteFile(filepath.Join(assets, apiServer), []byte(script.String()+"\n"), 0o700),
+	)
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func twoBinaries() []grants {
+	return []grants{
+		{binary: "x", roles: []role{
+			{name: "cluster-admin", bound: true, rights: []right{{verb: "*", group: "*", resource: "*"}}},
+			{name: "bound", bound: true, rights: []right{{verb: "list", resource: "pods"}, {verb: "watch", resource: "pods"}}},
+			{name: "extra", rights: []right{{verb: "list", resource: "nodes"}, {verb: "list", resource: "pods"}}},
+		}},
+		{binary: "managedresource-controller", roles: []role{{name: "gc", rights: []right{{verb: "list", resource: "secrets"}}}}},
+	}
+}
+
+func listBy(user, resource string) string {
+	return `{"verb":"list","user":{"username":"` + user + `"},"objectRef":{"resource":"` + resource + `"},"responseStatus":{"code":200},` +
+		`"annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"RBAC: allowed by ClusterRoleBinding \"b\" of ClusterRole \"r\" to ServiceAccount \"a/n\""}}`
+}
+
+func read(g *WithT, lines ...string) *usage {
+	u := newUsage(twoBinaries())
+	g.Expect(readAudit(strings.NewReader(strings.Join(lines, "\n")+"\n"), u.add)).To(Succeed())
+	return u
+}
+
+func TestWhatIsUsed(t *testing.T) {
+	pods, nodes, all := right{verb: "list", resource: "pods"}, right{verb: "list", resource: "nodes"}, right{verb: "*", group: "*", resource: "*"}
+	for name, tc := range map[string]struct {
+		user, resource string
+		want           []use
+	}{
+		"by every role that allows it, but no wildcard": {"system:serviceaccount:espalier-system:espalier-x", "pods", []use{{"x", "bound", pods}, {"x", "extra", pods}}},
+		"as it is called in tests":                      {"system:serviceaccount:test-1:x", "pods", []use{{"x", "bound", pods}, {"x", "extra", pods}}},
+		"by a wildcard, if nothing bound allows it":     {"system:serviceaccount:espalier-system:espalier-x", "nodes", []use{{"x", "extra", nodes}, {"x", "cluster-admin", all}}},
+		"by a part of a binary":                         {"system:serviceaccount:test-1:collector", "secrets", []use{{"managedresource-controller", "gc", right{verb: "list", resource: "secrets"}}}},
+		"by somebody else":                              {"system:serviceaccount:espalier-system:espalier-y", "pods", nil},
+		"by the controller manager":                     {"system:serviceaccount:kube-system:x", "pods", nil},
+		"by a person":                                   {"espalier-x", "pods", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			used := map[use]bool{}
+			for _, each := range tc.want {
+				used[each] = true
+			}
+			g.Expect(read(g, listBy(tc.user, tc.resource)).used).To(Equal(used))
+		})
+	}
+}
+
+func TestRequestsWithoutRights(t *testing.T) {
+	g := NewWithT(t)
+	const user = "system:serviceaccount:n:managedresource-controller"
+	denied := `{"verb":"list","user":{"username":"` + user + `"},"objectRef":{"resource":"secrets"},"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"forbid"}}`
+	refused := `{"verb":"create","user":{"username":"` + user + `"},"objectRef":{"resource":"pods","namespace":"n"},"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"allow"}}`
+	u := read(g, denied, denied, refused, listBy(user, "nodes"))
+	g.Expect(u.used).To(BeEmpty())
+	g.Expect(u.denied).To(Equal(map[string]map[string]int{"managedresource-controller": {"list secrets": 2}}))
+	g.Expect(u.refused).To(Equal(map[string]map[string]int{"managedresource-controller": {"create pods in n": 1}}))
+	g.Expect(u.beyond).To(Equal(map[string]map[string]int{"managedresource-controller": {"create pods in n": 1, "list nodes by ClusterRole r": 1}}))
+
+	var out strings.Builder
+	printReport(&out, "e2e", u)
+	g.Expect(out.String()).To(Equal(`e2e: x has used 0 of 5 rights
+e2e: managedresource-controller has used 0 of 1 rights
+  denied: list secrets (2)
+  refused after authorization: create pods in n (1)
+  allowed by no role of the binary: create pods in n (1)
+  allowed by no role of the binary: list nodes by ClusterRole r (1)
+`))
+}
+
+func TestAnAuditLog(t *testing.T) {
+	const whole = `{"verb":"get","user":{"username":"system:serviceaccount:a:b"}}`
+	for name, tc := range map[string]struct {
+		log   string
+		count int
+		err   string
+	}{
+		"nothing":                   {"", 0, ""},
+		"two":                       {whole + "\n" + whole + "\n", 2, ""},
+		"one that is being written": {whole + "\n" + whole[:40], 1, ""},
+		"people":                    {`{"verb":"get","user":{"username":"alice"}}` + "\n", 0, ""},
+		"no JSON":                   {whole + "\n" + `"system:serviceaccount:` + "\n", 1, "read audit log, line 2: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			count := 0
+			err := readAudit(strings.NewReader(tc.log), func(event) { count++ })
+			g.Expect(count).To(Equal(tc.count))
+			if tc.err == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+			} else {
+				g.Expect(err).To(MatchError(HavePrefix(tc.err)))
+			}
+		})
+	}
+}

@@ -19,9 +19,15 @@ TOOL     := go tool -modfile=hack/tools/go.mod
 up: ## Start a control plane and every binary, apply examples, show each at work
 	go run ./hack/up
 
+.PHONY: up-node
+up-node: ## Start a cluster with one real node (Linux, root), with an image of every binary imported
+	go run ./hack/upnode check
+	$(MAKE) --no-print-directory images
+	go run ./hack/upnode
+
 .PHONY: down
-down: ## Stop everything that `make up` started, and remove its state
-	go run ./hack/up --down
+down: ## Stop everything that `make up` and `make up-node` started, and remove its state
+	@status=0; go run ./hack/upnode down || status=1; go run ./hack/up --down || status=1; exit $$status
 
 ##@ Build
 
@@ -49,12 +55,28 @@ clean: down ## Stop what runs and remove what builds left in the work tree (cach
 test: ## Run all tests, unit and integration, with the race detector, on real API servers (PACKAGES=./...)
 	go run ./test/local/testservers run -- go test -race -timeout 30m $(PACKAGES)
 
+.PHONY: e2e
+e2e: ## Deploy what is shipped into a cluster with a real node, and test it there (E2E_CLUSTER=node or kind; docs/e2e.md)
+	@hack/e2e.sh -labels '!faults && !upgrade'
+
+.PHONY: e2e-smoke
+e2e-smoke: ## The fast ones of these tests
+	@hack/e2e.sh -labels smoke
+
+.PHONY: e2e-matrix
+e2e-matrix: ## For each binary: leave it out, and run the fast tests of all others
+	@hack/e2e.sh -matrix -labels smoke
+
+.PHONY: e2e-faults
+e2e-faults: ## Take parts of the cluster away, and upgrade and go back, under load; prints a table of what it cost
+	@hack/e2e.sh -labels 'faults || upgrade' faults upgrade
+
 .PHONY: test-unit
 test-unit: ## Run the tests of all packages that need no API server
 	@hack/test-unit.sh
 
 .PHONY: fuzz
-fuzz: ## Run each fuzz target for FUZZTIME (20s) from its committed corpus
+fuzz: ## Run each fuzz target for FUZZTIME (20000x: that many inputs, or a time) from its committed corpus
 	@hack/fuzz.sh
 
 .PHONY: crash
@@ -95,7 +117,7 @@ soak: ## Change everything for SOAK (1h) and fail if the controller grows
 
 .PHONY: vet
 vet: ## Run go vet
-	go vet ./...
+	go vet -tags e2e ./...
 
 .PHONY: lint
 lint: ## Run the linters of .golangci.yml, and check that the scripts parse
@@ -118,6 +140,15 @@ verify-generated: ## Check that generated files are current (changes nothing)
 tidy-check: ## Check that the module files are tidy (changes nothing)
 	go mod tidy -diff
 	cd hack/tools && go mod tidy -diff
+	cd test/deploy && go mod tidy -diff
+
+.PHONY: deploy-check
+deploy-check: ## Compare kustomizations and Helm chart object by object, and install, upgrade and remove the chart
+	go run ./test/local/testservers run -- go test -C test/deploy -count=1 .
+
+.PHONY: images-check
+images-check: ## Check that images are the same however often they are built, and hold nothing but a binary
+	go test -C hack/images -count=1 .
 
 .PHONY: alerts-check
 alerts-check: ## Check alerts and dashboard: promtool with unit tests, structure, documentation

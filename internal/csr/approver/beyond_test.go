@@ -28,6 +28,12 @@ func (s *scene) decided(decision, reason string) float64 {
 	return s.metric("espalier_csr_decisions_total", decision, reason)
 }
 
+// expectDecided waits until that many were, since a decision is counted after it is written.
+func (s *scene) expectDecided(decision, reason string, want float64) {
+	s.T.Helper()
+	s.Eventually(func() float64 { return s.decided(decision, reason) }).WithTimeout(binary.Patience).Should(Equal(want))
+}
+
 func (s *scene) postponed(reason string) float64 {
 	s.T.Helper()
 	return s.metric("espalier_csr_postponed_total", reason)
@@ -57,8 +63,8 @@ func TestAnApprovalIsOneWriteAndNoRead(t *testing.T) {
 	seen := s.Requests.Seen()
 	s.Expect(seen).To(HaveLen(len(want) + 1))
 	s.Expect(seen).To(ContainElements(want))
-	s.Expect(s.decided("approved", "all-checks-passed")).To(Equal(12.0))
-	s.Expect(s.decided("denied", "node-missing")).To(Equal(10.0))
+	s.expectDecided("approved", "all-checks-passed", 12)
+	s.expectDecided("denied", "node-missing", 10)
 	s.Expect(s.eventsOf("good-0")()).To(BeEmpty(), "Events are off by default")
 }
 
@@ -88,8 +94,8 @@ func TestAllowedNamesAndAddresses(t *testing.T) {
 	s.expect(s.ask("ip-1"), allPassed)
 	s.expect(s.ask("web"), denied(`DNS name "web" matches none of the allowed patterns`))
 	s.expect(s.ask("ip-2", func(w *wish) { w.template.IPAddresses = []net.IP{{10, 2, 0, 1}} }), denied(`IP address "10.2.0.1" is in none of the allowed prefixes`))
-	s.Expect(s.decided("denied", "dns-pattern")).To(Equal(1.0))
-	s.Expect(s.decided("denied", "ip-prefix")).To(Equal(1.0))
+	s.expectDecided("denied", "dns-pattern", 1)
+	s.expectDecided("denied", "ip-prefix", 1)
 }
 
 func TestMaximumExpiration(t *testing.T) {
@@ -139,7 +145,7 @@ func TestDeniedIdentities(t *testing.T) {
 	for _, ip := range []string{"10.0.0.1", "169.254.1.1"} {
 		s.expect(s.ask("n", func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP(ip)} }), denied(`IP address "`+ip+`" is an identity that is denied to nodes`))
 	}
-	s.Expect(s.decided("denied", "denied-identity")).To(Equal(6.0))
+	s.expectDecided("denied", "denied-identity", 6)
 }
 
 func TestRequestsWaitForNodeAndMachine(t *testing.T) {
@@ -189,8 +195,8 @@ func TestObserveOnlyTellsAndWritesNothing(t *testing.T) {
 	s.touch(good)
 	third := s.ask("n")
 	s.Eventually(s.eventsOf(third)).WithTimeout(binary.Patience).Should(HaveLen(1))
-	s.Expect(s.decided("would-approve", "all-checks-passed")).To(Equal(2.0), "each request is told of once")
-	s.Expect(s.decided("would-deny", "node-missing")).To(Equal(1.0))
+	s.expectDecided("would-approve", "all-checks-passed", 2) // each request is told of once
+	s.expectDecided("would-deny", "node-missing", 1)
 	s.Expect(s.decided("approved", "all-checks-passed")).To(Equal(-1.0))
 	s.Expect(s.Requests.Seen()).To(BeEmpty())
 	for _, each := range []string{good, bad, third} {
@@ -222,8 +228,8 @@ func TestObserveOnlyTellsOfWhatOthersDecideFirst(t *testing.T) {
 	s.onlyNode("late", home("late")...)
 	s.Eventually(s.eventsOf(late)).WithTimeout(binary.Patience).Should(HaveLen(1))
 	s.Expect(s.eventsOf(before)()).To(BeEmpty())
-	s.Expect(s.decided("would-approve", "all-checks-passed")).To(Equal(2.0), "each request is told of once")
-	s.Expect(s.decided("would-deny", "organization")).To(Equal(1.0))
+	s.expectDecided("would-approve", "all-checks-passed", 2) // each request is told of once
+	s.expectDecided("would-deny", "organization", 1)
 }
 
 func TestObserveOnlyNeedsNoRightToDecide(t *testing.T) {
@@ -277,8 +283,8 @@ func TestAFloodIsDeniedAndDelaysNobody(t *testing.T) {
 	for _, each := range flood {
 		s.Eventually(func() []string { return s.conditions(each) }).WithTimeout(binary.Patience).Should(HaveLen(1))
 	}
-	s.Expect(s.decided("approved", "all-checks-passed")).To(Equal(3.0))
-	s.Expect(s.decided("denied", "rate-limit")).To(Equal(38.0))
+	s.expectDecided("approved", "all-checks-passed", 3)
+	s.expectDecided("denied", "rate-limit", 38)
 	var written []string
 	for _, each := range s.Requests.Writes() {
 		if name, isDecision := strings.CutSuffix(each, "/approval"); isDecision {
@@ -306,7 +312,7 @@ func TestWhoAsksForMuchIsAnsweredLater(t *testing.T) {
 		s.expect(each, allPassed)
 	}
 	s.Expect(s.postponed("rate-limit")).To(BeNumerically(">=", 1))
-	s.Expect(s.decided("denied", "rate-limit")).To(Equal(0.0))
+	s.expectDecided("denied", "rate-limit", 0)
 }
 
 // When the decision is to be written, somebody else has just decided otherwise.
@@ -327,5 +333,5 @@ func TestAConflictEndsWithTheOthersDecision(t *testing.T) {
 	s.expect("contested", "Denied True Somebody: has decided")
 	s.approvesAnother()
 	s.Expect(s.conditions("contested")).To(Equal([]string{"Denied True Somebody: has decided"}))
-	s.Expect(s.decided("approved", "all-checks-passed")).To(Equal(1.0))
+	s.expectDecided("approved", "all-checks-passed", 1)
 }

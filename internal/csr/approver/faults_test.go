@@ -86,7 +86,7 @@ func TestWritesThatFailAreRepeated(t *testing.T) {
 	s.ask("n", func(w *wish) { w.name = "unlucky" })
 	s.approvesAnother()
 	s.expect("unlucky", allPassed)
-	s.Expect(s.decided("approved", "all-checks-passed")).To(Equal(2.0))
+	s.expectDecided("approved", "all-checks-passed", 2)
 }
 
 func TestRequestsMadeWhileTheApproverIsDownAreDecided(t *testing.T) {

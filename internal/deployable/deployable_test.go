@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -136,6 +138,9 @@ func expectToBeFit(t *testing.T, binary deployable.Binary, objects []client.Obje
 	g.Expect(*container.SecurityContext.ReadOnlyRootFilesystem).To(BeTrue())
 	g.Expect(container.SecurityContext.Capabilities.Drop).To(HaveExactElements(BeEquivalentTo("ALL")))
 
+	g.Expect(container.StartupProbe.HTTPGet.Path).To(Equal("/healthz/ping"))
+	g.Expect(time.Duration(container.StartupProbe.PeriodSeconds*container.StartupProbe.FailureThreshold)*time.Second).
+		To(BeNumerically(">", process.Patience+30*time.Second), "no probe ends a process that waits for its API server")
 	g.Expect(container.LivenessProbe.HTTPGet.Path).To(Equal("/healthz/ping"))
 	g.Expect(container.ReadinessProbe.HTTPGet.Path).To(Equal("/readyz"))
 	g.Expect(container.Resources.Requests.Memory().IsZero()).To(BeFalse())

@@ -28,6 +28,8 @@ const (
 	configChecksum = "espalier.dev/config-checksum"
 	// gracePeriod is longer than the binaries take to end.
 	gracePeriod = 30
+	// startupAttempts, each after two seconds, are longer than the binaries wait for API servers.
+	startupAttempts = 50
 )
 
 // Names of ports.
@@ -175,7 +177,9 @@ func (b Binary) container(image string) corev1.Container {
 	return corev1.Container{
 		Name: b.Name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"--config=" + configPath + "/" + configKey}, Ports: ports,
 		Env: []corev1.EnvVar{{Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}}},
-		// An outage of the API server must not restart us: only whether the process answers counts.
+		// An outage of the API server must not restart us: only whether the process answers counts. It does not while it waits
+		// for the API server at its start, at most a minute.
+		StartupProbe:   patient(probe("/healthz/ping", 2), startupAttempts),
 		LivenessProbe:  probe("/healthz/ping", 10),
 		ReadinessProbe: probe("/readyz", 5),
 		Resources:      corev1.ResourceRequirements{Requests: b.requests()},
@@ -191,6 +195,11 @@ func probe(path string, seconds int32) *corev1.Probe {
 		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(portProbes)}},
 		PeriodSeconds: seconds, TimeoutSeconds: 5,
 	}
+}
+
+func patient(p *corev1.Probe, attempts int32) *corev1.Probe {
+	p.FailureThreshold = attempts
+	return p
 }
 
 func typeMeta(apiVersion, kind string) metav1.TypeMeta {

@@ -43,10 +43,12 @@ type Clusters struct {
 }
 
 // Connect reaches the source cluster and, if configured, the target, checks what the binary needs there, and creates
-// the manager with its probes. Errors are one line and say what to do. Nothing runs before Clusters.Start.
+// the manager with its probes. Errors are one line and say what to do. Nothing runs before Clusters.Start. In a cluster it
+// waits up to Patience for API servers that are away.
 func (s *Setup) Connect(ctx context.Context, needs Needs) (*Clusters, error) {
 	passive := s.clock()
-	mgr, mapper, err := s.newSource(ctx, needs, passive)
+	deadline := passive.Now().Add(patience(os.Getenv))
+	mgr, mapper, err := s.newSource(ctx, needs, passive, deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +58,7 @@ func (s *Setup) Connect(ctx context.Context, needs Needs) (*Clusters, error) {
 	}
 	if s.Config.Target == nil {
 		clusters.share(mapper)
-	} else if err := s.addTarget(ctx, clusters, needs, passive); err != nil {
+	} else if err := s.addTarget(ctx, clusters, needs, passive, deadline); err != nil {
 		return nil, err
 	}
 	if s.Config.Debugging.EnableProfiling && s.Config.Debugging.EnableContentionProfiling {
@@ -87,7 +89,7 @@ func (c *Clusters) share(mapper *Mapper) {
 }
 
 // newSource connects to the source cluster and creates the manager.
-func (s *Setup) newSource(ctx context.Context, needs Needs, passive clock.PassiveClock) (manager.Manager, *Mapper, error) {
+func (s *Setup) newSource(ctx context.Context, needs Needs, passive clock.PassiveClock, deadline time.Time) (manager.Manager, *Mapper, error) {
 	source := sourceSide(s.Program, s.Config)
 	cfg, httpClient, err := s.reach(source)
 	if err != nil {
@@ -102,7 +104,7 @@ func (s *Setup) newSource(ctx context.Context, needs Needs, passive clock.Passiv
 	if options.LeaderElection {
 		rights = leaseRights(options.LeaderElectionNamespace, options.LeaderElectionID)
 	}
-	err = checkAccess(ctx, source, s.Program.Name, cfg, httpClient, required, rights)
+	err = s.awaitAccess(ctx, source, cfg, httpClient, required, rights, deadline)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,13 +124,13 @@ func (s *Setup) newSource(ctx context.Context, needs Needs, passive clock.Passiv
 }
 
 // addTarget connects to a target cluster of its own and lets the manager run its cache.
-func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, passive clock.PassiveClock) error {
+func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, passive clock.PassiveClock, deadline time.Time) error {
 	target := targetSide(*s.Config.Target)
 	cfg, httpClient, err := s.reach(target)
 	if err != nil {
 		return err
 	}
-	err = checkAccess(ctx, target, s.Program.Name, cfg, httpClient, needs.TargetAccess, nil)
+	err = s.awaitAccess(ctx, target, cfg, httpClient, needs.TargetAccess, nil, deadline)
 	if err != nil {
 		return err
 	}

@@ -133,7 +133,10 @@ func drift[T client.Object](r *Reconciler) handler.TypedEventHandler[T, reconcil
 				r.appeared(ctx, e.Object, q)
 			}
 		},
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) { r.drifted(ctx, e.Object, q) },
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) {
+			r.drifted(ctx, e.Object, q)
+			r.vanished(ctx, e.Object, q)
+		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) {
 			if roles.GrantsSame(e.ObjectOld, e.ObjectNew) && e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() {
 				return
@@ -170,6 +173,29 @@ func (r *Reconciler) drifted(ctx context.Context, o client.Object, q queue) {
 	p := &corev1beta1.Project{}
 	if r.Client.Get(ctx, client.ObjectKey{Name: name}, p, client.UnsafeDisableDeepCopy) == nil {
 		r.restore(p, describe(o), q)
+	}
+}
+
+// vanished enqueues the Project that an object nobody owns stood in the way of: under the name of one of its bindings, or as
+// an extension role that is to be removed. A finalizer may have held it until now.
+func (r *Reconciler) vanished(ctx context.Context, o client.Object, q queue) {
+	if roles.Owner(o) != "" {
+		return
+	}
+	projects := roles.ExtensionOf(o)
+	if o.GetNamespace() != "" && roles.IsMemberBinding(o.GetName()) {
+		found, err := index.All(ctx, r.Client, o.GetNamespace())
+		if err != nil {
+			log.FromContext(ctx).Error(err, "Could not find the Project of a deleted binding; it is looked at when its pause is over", "object", describe(o))
+			return
+		}
+		for i := range found {
+			projects = append(projects, found[i].Name)
+		}
+	}
+	for _, name := range projects {
+		r.settled.disturb(name)
+		q.Add(request(name))
 	}
 }
 

@@ -39,3 +39,8 @@ func checkExtension(extension string) error {
 	}
 	return nil
 }
+
+// IsMemberBinding tells whether a RoleBinding that the members of a Project get in its namespace has that name.
+func IsMemberBinding(name string) bool {
+	return name == memberName || name == viewerName || name == serviceAccountName
+}

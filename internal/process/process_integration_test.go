@@ -280,7 +280,7 @@ func TestSignalsEndAStubbornProcess(t *testing.T) {
 	g.Eventually(func() <-chan struct{} { // a signal that comes before the first one was taken note of counts as the same
 		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		return p.done
-	}).WithTimeout(patience).WithPolling(100 * time.Millisecond).Should(BeClosed())
+	}).WithTimeout(testPatience).WithPolling(100 * time.Millisecond).Should(BeClosed())
 	code, last := p.ends(t)
 	g.Expect(code).To(Equal(1))
 	g.Expect(last).To(Equal("Error: stopped at once by a second signal"))
@@ -317,7 +317,7 @@ func TestOneClusterOrTwoClientsReadSecretsLive(t *testing.T) {
 	g.Eventually(func() bool {
 		err := clusters.Source.GetClient().Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "x"}, &corev1.ConfigMap{})
 		return errors.As(err, &notCached)
-	}).WithTimeout(patience).Should(BeTrue(), "other kinds come from the cache, once that has started")
+	}).WithTimeout(testPatience).Should(BeTrue(), "other kinds come from the cache, once that has started")
 	_, err := clusters.TargetMapper.RESTMapping(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(), "v1")
 	g.Expect(err).NotTo(HaveOccurred())
 }

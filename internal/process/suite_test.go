@@ -158,13 +158,13 @@ func startFile(t *testing.T, role, file string, env ...string) *running {
 	return r
 }
 
-// patience is how long tests wait for something that takes milliseconds on an idle machine.
-const patience = 30 * time.Second
+// testPatience is how long tests wait for something that takes milliseconds on an idle machine.
+const testPatience = 30 * time.Second
 
 // says waits until the process has printed a text.
 func (r *running) says(t *testing.T, text string) {
 	t.Helper()
-	NewWithT(t).Eventually(r.out.String).WithTimeout(patience).WithPolling(20 * time.Millisecond).Should(ContainSubstring(text))
+	NewWithT(t).Eventually(r.out.String).WithTimeout(testPatience).WithPolling(20 * time.Millisecond).Should(ContainSubstring(text))
 }
 
 // get waits until a URL answers with a status.
@@ -181,14 +181,14 @@ func get(t *testing.T, url string, status int) string {
 		g.Expect(err).NotTo(HaveOccurred())
 		body = string(data)
 		g.Expect(response.StatusCode).To(Equal(status), body)
-	}).WithTimeout(patience).WithPolling(50 * time.Millisecond).Should(Succeed())
+	}).WithTimeout(testPatience).WithPolling(50 * time.Millisecond).Should(Succeed())
 	return body
 }
 
 // ends waits for the end and returns the exit code and the last line of the output.
 func (r *running) ends(t *testing.T) (code int, last string) {
 	t.Helper()
-	NewWithT(t).Eventually(r.done).WithTimeout(patience).Should(BeClosed())
+	NewWithT(t).Eventually(r.done).WithTimeout(testPatience).Should(BeClosed())
 	lines := strings.Split(strings.TrimSpace(r.out.String()), "\n")
 	return r.code, lines[len(lines)-1]
 }

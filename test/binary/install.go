@@ -11,12 +11,16 @@ import (
 	"strings"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -113,16 +117,70 @@ func Identity(ctx context.Context, c client.Client, admin *rest.Config, binary, 
 	if err := c.Create(ctx, account); err != nil {
 		return nil, fmt.Errorf("create ServiceAccount: %w", err)
 	}
+	var bound []*unstructured.Unstructured
 	for _, role := range roles {
 		for _, side := range sides {
 			if sideOf(role.GetName(), binary) == side {
 				if err := c.Create(ctx, binding(role, namespace, binary)); err != nil {
 					return nil, fmt.Errorf("bind %s %s: %w", role.GetKind(), role.GetName(), err)
 				}
+				bound = append(bound, role)
 			}
 		}
 	}
+	if err := awaitRights(ctx, admin, "system:serviceaccount:"+namespace+":"+binary, bound); err != nil {
+		return nil, err
+	}
 	return local.ServiceAccountKubeconfig(ctx, admin, namespace, binary, credentialLifetime) //nolint:wrapcheck // it says what failed
+}
+
+// awaitRights waits until the API server knows that a user has been given roles. It learns of them by watches, and forbids
+// everything before; a binary that is forbidden something when it starts ends.
+func awaitRights(ctx context.Context, admin *rest.Config, user string, roles []*unstructured.Unstructured) error {
+	clients, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		return fmt.Errorf("create client: %w", err)
+	}
+	for _, role := range roles {
+		attributes, err := firstRight(role)
+		if err != nil {
+			return err
+		}
+		if attributes == nil {
+			continue
+		}
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: attributes}}
+		err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
+			answer, err := clients.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			return err == nil && answer.Status.Allowed, err
+		})
+		if err != nil {
+			return fmt.Errorf("wait for rights of %s %s: %w", role.GetKind(), role.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// firstRight is something that a role allows, nil if that is nothing about objects. All of a role comes at once.
+func firstRight(role *unstructured.Unstructured) (*authorizationv1.ResourceAttributes, error) {
+	typed := &rbacv1.ClusterRole{} // a Role has rules, too
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(role.Object, typed); err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", role.GetKind(), role.GetName(), err)
+	}
+	for _, rule := range typed.Rules {
+		if len(rule.Resources) == 0 || len(rule.APIGroups) == 0 || len(rule.Verbs) == 0 {
+			continue
+		}
+		resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
+		found := &authorizationv1.ResourceAttributes{
+			Namespace: role.GetNamespace(), Group: rule.APIGroups[0], Resource: resource, Subresource: subresource, Verb: rule.Verbs[0],
+		}
+		if len(rule.ResourceNames) > 0 {
+			found.Name = rule.ResourceNames[0]
+		}
+		return found, nil
+	}
+	return nil, nil //nolint:nilnil // nothing is an answer
 }
 
 func sideOf(role, binary string) Side {

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -152,7 +153,9 @@ func (c *cluster) expectPodsToBeTaken() {
 		g.Expect(c.Create(c.t.Context(), pod, client.DryRunAll)).To(Succeed(), each.Name)
 	}
 	loose := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "loose"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
-	g.Expect(c.Create(c.t.Context(), loose, client.DryRunAll)).To(MatchError(ContainSubstring("violates PodSecurity")), "the standard is enforced")
+	// Until a controller has made the ServiceAccount default it is refused for another reason.
+	g.Eventually(func() error { return c.Create(c.t.Context(), loose, client.DryRunAll) }, binary.Patience).
+		Should(MatchError(ContainSubstring("violates PodSecurity")), "the standard is enforced")
 }
 
 // aSet creates a ManagedResource, which no uninstallation may take away.

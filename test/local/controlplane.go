@@ -22,7 +22,7 @@ const (
 	// stopGrace is how long a part may take to end before it is killed.
 	stopGrace = 3 * time.Second
 	// startLimit ends a start that hangs, where the caller's context sets no earlier end.
-	startLimit = 2 * time.Minute
+	startLimit = 5 * time.Minute
 	// probeInterval between two looks at something that is not ready yet.
 	probeInterval = 50 * time.Millisecond
 )

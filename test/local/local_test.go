@@ -77,6 +77,20 @@ func TestReservedBlocksDoNotOverlap(t *testing.T) {
 	}
 }
 
+func TestAFreePortIsGivenToOneOnly(t *testing.T) {
+	g := NewWithT(t)
+	seen := map[int]bool{}
+	for range 300 { // enough that two would be equal, were they not held
+		port, release, err := FreePort()
+		g.Expect(err).NotTo(HaveOccurred())
+		t.Cleanup(release)
+		g.Expect(port).To(And(BeNumerically(">", 12000), BeNumerically("<", 20000)))
+		g.Expect(seen).NotTo(HaveKey(port))
+		seen[port] = true
+		g.Expect(CheckPort(port, "a test")).To(Succeed())
+	}
+}
+
 func TestPortsAreKeptInAFile(t *testing.T) {
 	g := NewWithT(t)
 	file := filepath.Join(t.TempDir(), "ports.json")

@@ -62,6 +62,28 @@ func reserve() (Ports, net.Listener, error) {
 	return Ports{}, nil, fmt.Errorf("find free ports: all between %d and %d are taken", firstBlock, lastBlock)
 }
 
+// Single ports of programs that tests start lie below those blocks, and for the same reason below what the system gives away.
+const firstPair, lastPair = 12000, 19998
+
+// FreePort returns a port of 127.0.0.1 that nobody uses. Until release is called nobody else is given it, in whatever process:
+// programs that tests start listen only seconds later on a busy machine.
+func FreePort() (port int, release func(), err error) {
+	const pairs = (lastPair - firstPair) / 2
+	start := rand.IntN(pairs)
+	for i := range pairs {
+		held := firstPair + (start+i)%pairs*2 // a listener that nobody is told of
+		lock, err := net.Listen("tcp", address(held))
+		if err != nil {
+			continue
+		}
+		if CheckPort(held+1, "a test") == nil {
+			return held + 1, func() { _ = lock.Close() }, nil
+		}
+		_ = lock.Close()
+	}
+	return 0, nil, fmt.Errorf("find a free port: all between %d and %d are taken", firstPair, lastPair)
+}
+
 // check returns a *PortTakenError for each port that is not free.
 func (p Ports) check() error {
 	return errors.Join(CheckPort(p.APIServer, apiServer), CheckPort(p.Etcd, etcd), CheckPort(p.EtcdPeer, etcd))

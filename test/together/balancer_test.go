@@ -6,11 +6,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // balancer is what a Service is to API servers: it passes each new connection on to a replica that is ready, to the other one
@@ -48,20 +51,27 @@ func (b *balancer) follow(ctx context.Context, replicas ...*replica) {
 	b.mu.Lock()
 	b.replicas = replicas
 	b.mu.Unlock()
-	go func() {
-		for ctx.Err() == nil {
-			for _, each := range replicas {
+	for _, each := range replicas {
+		go func() { // one that answers late must not keep us from asking the other
+			for ctx.Err() == nil {
 				ready := each.isReady(ctx)
 				b.mu.Lock()
 				each.ready = ready
 				b.mu.Unlock()
+				select {
+				case <-ctx.Done():
+				case <-time.After(50 * time.Millisecond):
+				}
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(50 * time.Millisecond):
-			}
-		}
-	}()
+		}()
+	}
+}
+
+// allReady tells whether new connections go to each of the replicas.
+func (b *balancer) allReady() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.replicas) > 0 && !slices.ContainsFunc(b.replicas, func(each *replica) bool { return !each.ready })
 }
 
 // choose returns where the next connection goes, nil if nobody is ready but for one that is of no use.
@@ -86,7 +96,7 @@ func (b *balancer) dial() (net.Conn, *replica, error) {
 			break
 		}
 		var to net.Conn
-		if to, err = (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "tcp", chosen.address); err == nil {
+		if to, err = (&net.Dialer{Timeout: binary.Patience}).DialContext(context.Background(), "tcp", chosen.address); err == nil {
 			return to, chosen, nil
 		}
 	}
@@ -97,7 +107,7 @@ func (b *balancer) dial() (net.Conn, *replica, error) {
 func (b *balancer) busiest(g Gomega) (busy, other *replica) {
 	g.Eventually(func() bool {
 		return b.replicas[0].connections.Load() > 0 && b.replicas[1].connections.Load() > 0
-	}, 20*time.Second, 10*time.Millisecond).Should(BeTrue(), "a replica has no connection")
+	}, binary.Patience, 10*time.Millisecond).Should(BeTrue(), "a replica has no connection")
 	busy, other = b.replicas[0], b.replicas[1]
 	if other.connections.Load() > busy.connections.Load() {
 		busy, other = other, busy
@@ -127,7 +137,7 @@ func (b *balancer) pass(from net.Conn) {
 
 // isReady asks a replica's readiness probe.
 func (r *replica) isReady(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, binary.Patience) // slow is not the same as not ready
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.probe+"/readyz", http.NoBody)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/token"
+	"github.com/espalier-dev/espalier/internal/webhook/podtest"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 	"github.com/espalier-dev/espalier/test/binary"
 )
@@ -86,7 +87,7 @@ func (s scene) user(bearer string) string {
 // soon waits for what takes a moment; API servers remember for ten seconds that they have accepted a token.
 func (s scene) soon(holds func(g Gomega)) {
 	s.T.Helper()
-	s.Eventually(holds, time.Minute, 50*time.Millisecond).Should(Succeed())
+	s.Eventually(holds, 2*time.Minute, 50*time.Millisecond).Should(Succeed())
 }
 
 // invalid is what stands in the place of a token that nobody shall use.
@@ -118,7 +119,7 @@ func TestAcceptance10_5AStaticTokenStopsToAuthenticate(t *testing.T) {
 func TestAcceptance10_5ATokenThatAPodHoldsSurvives(t *testing.T) {
 	s := newScene(t)
 	bearer := s.account("holder")
-	s.create("{apiVersion: v1, kind: Pod, metadata: {name: holder}, spec: {serviceAccountName: default, containers: [{name: c, image: i}], volumes: [{name: token, secret: {secretName: holder}}]}}")
+	podtest.Create(s.Env, "{metadata: {name: holder}, spec: {serviceAccountName: default, containers: [{name: c, image: i}], volumes: [{name: token, secret: {secretName: holder}}]}}")
 	s.patch(&corev1.ServiceAccount{}, "holder", forbid)
 	s.account("other")
 	s.patch(&corev1.ServiceAccount{}, "other", forbid)

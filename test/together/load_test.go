@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // load counts what is asked while it runs, and what of it fails.
@@ -53,7 +55,12 @@ func (l *load) end() (asked, failed int64) {
 const reviewOfAPod = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","kind":{"group":"","version":"v1","kind":"Pod"},` +
 	`"resource":{"group":"","version":"v1","resource":"pods"},"namespace":"a","operation":"CREATE","object":{"kind":"Pod","apiVersion":"v1","metadata":{},"spec":{"containers":[{"name":"c"}]}}}}`
 
-// post sends so many reviews a second to a URL, by a client that is made anew for each whenever clientOf returns another.
+// mostOnTheirWay is how many reviews wait for an answer at most: on a machine that cannot do as many as are asked for, they would
+// otherwise pile up until they fail by themselves.
+const mostOnTheirWay = 50
+
+// post sends so many reviews a second to a URL, or as many as are answered, by a client that is made anew for each whenever
+// clientOf returns another.
 func post(t *testing.T, url string, rate int, clientOf func() *http.Client) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -62,6 +69,7 @@ func post(t *testing.T, url string, rate int, clientOf func() *http.Client) *loa
 		const perBurst = 10
 		ticker := time.NewTicker(time.Second * perBurst / time.Duration(rate))
 		defer ticker.Stop()
+		slots := make(chan struct{}, mostOnTheirWay)
 		for {
 			select {
 			case <-ctx.Done():
@@ -69,7 +77,11 @@ func post(t *testing.T, url string, rate int, clientOf func() *http.Client) *loa
 			case <-ticker.C:
 			}
 			for range perBurst {
-				l.running.Go(func() { l.one(func() error { return postOne(t.Context(), clientOf(), url) }) })
+				slots <- struct{}{}
+				l.running.Go(func() {
+					defer func() { <-slots }()
+					l.one(func() error { return postOne(t.Context(), clientOf(), url) })
+				})
 			}
 		}
 	})
@@ -77,7 +89,7 @@ func post(t *testing.T, url string, rate int, clientOf func() *http.Client) *loa
 }
 
 func postOne(ctx context.Context, c *http.Client, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, binary.Patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(reviewOfAPod))
 	if err != nil {

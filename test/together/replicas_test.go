@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -36,7 +37,12 @@ type pair struct {
 	*webhooktest.Env
 	balancer *balancer
 	replicas [2]*replica
+	// clients post reviews.
+	clients [4]*http.Client
 }
+
+// loadPatience is how long some hundred requests may take, on a machine that does a lot besides.
+const loadPatience = 5 * time.Minute
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
@@ -52,11 +58,10 @@ func newPair(t *testing.T) *pair {
 		p.replicas[i] = p.start(server)
 	}
 	p.balancer.follow(t.Context(), p.replicas[0], p.replicas[1])
-	p.Eventually(func() []bool {
-		return []bool{p.replicas[0].isReady(p.Ctx), p.replicas[1].isReady(p.Ctx)}
-	}, binary.Patience, "50ms").Should(Equal([]bool{true, true}))
-	p.Eventually(func() *replica { return p.balancer.choose(nil) }, binary.Patience, "10ms").ShouldNot(BeNil())
+	p.Eventually(p.balancer.allReady, binary.Patience, "10ms").Should(BeTrue())
 	p.Register(webhooktest.Options{Flavor: config.FlavorGardenerRuntime})
+	// Pods can be created once a controller has made the ServiceAccount default.
+	p.Eventually(func() error { return createOne(p.Ctx, p.Target, p.Namespace) }, binary.Patience, "50ms").Should(Succeed())
 	return p
 }
 
@@ -100,20 +105,31 @@ webhooks: {seccompProfile: {enabled: true}}
 // connection each: there are several, so that each replica has some.
 func (p *pair) both() (direct, through *load) {
 	p.T.Helper()
-	clients := [4]*http.Client{}
-	for i := range clients {
-		clients[i] = admissiontest.Client(p.T, p.CA)
+	for i := range p.clients {
+		p.clients[i] = admissiontest.Client(p.T, p.CA)
 	}
 	var next atomic.Int64
-	direct = post(p.T, p.URL+"/webhooks/seccomp-profile", 500, func() *http.Client { return clients[int(next.Add(1))%len(clients)] })
+	direct = post(p.T, p.reviews(), 500, func() *http.Client { return p.clients[int(next.Add(1))%len(p.clients)] })
 	return direct, create(p.T, p.Target, p.Namespace, 2, 0)
+}
+
+func (p *pair) reviews() string { return p.URL + "/webhooks/seccomp-profile" }
+
+// noticed waits until no client is left whose connection is broken without its knowing: each of them, and the API server, is
+// answered.
+func (p *pair) noticed() {
+	p.T.Helper()
+	for _, each := range p.clients {
+		p.Eventually(func() error { return postOne(p.Ctx, each, p.reviews()) }, binary.Patience, "10ms").Should(Succeed())
+	}
+	p.Eventually(func() error { return createOne(p.Ctx, p.Target, p.Namespace) }, binary.Patience, "10ms").Should(Succeed())
 }
 
 // warm lets both loads ask for a while, and returns the replica that serves more connections.
 func (p *pair) warm(loads ...*load) (busy, other *replica) {
 	p.T.Helper()
 	for _, l := range loads {
-		p.Eventually(l.asked.Load, binary.Patience, "10ms").Should(BeNumerically(">", 100))
+		p.Eventually(l.asked.Load, loadPatience, "10ms").Should(BeNumerically(">", 100))
 	}
 	return p.balancer.busiest(p)
 }
@@ -122,7 +138,7 @@ func (p *pair) warm(loads ...*load) (busy, other *replica) {
 func (p *pair) more(loads ...*load) {
 	p.T.Helper()
 	for _, l := range loads {
-		p.Eventually(l.asked.Load, binary.Patience, "10ms").Should(BeNumerically(">", l.asked.Load()+200))
+		p.Eventually(l.asked.Load, loadPatience, "10ms").Should(BeNumerically(">", l.asked.Load()+200))
 	}
 }
 
@@ -148,7 +164,8 @@ func TestOfAReplicaThatIsKilledOnlyRequestsInFlightFail(t *testing.T) {
 	p.Expect(killed.command.Process.Kill()).To(Succeed())
 	_ = killed.command.Wait()
 	p.Eventually(killed.connections.Load, binary.Patience, "10ms").Should(BeZero(), "the balancer has not noticed")
-	// What was sent before its connections broke is at most what is on its way now, or has failed already.
+	p.noticed()
+	// What was sent before its clients knew that connections are broken is at most what is on its way now, or has failed already.
 	atRisk := direct.inFlight.Load() + through.inFlight.Load()
 	atRisk += direct.failed.Load() + through.failed.Load()
 	p.more(direct, through)

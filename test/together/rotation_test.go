@@ -1,6 +1,7 @@
 package together_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"os"
@@ -60,7 +61,7 @@ func newRotating(t *testing.T) *rotating {
 			&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: selfManaged}},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ownSpace, Name: selfManaged}},
 		} {
-			if err := r.Target.Delete(t.Context(), object); err != nil && !apierrors.IsNotFound(err) && t.Context().Err() == nil {
+			if err := r.Target.Delete(context.WithoutCancel(t.Context()), object); err != nil && !apierrors.IsNotFound(err) {
 				t.Errorf("clean up: %v", err)
 			}
 		}
@@ -121,7 +122,7 @@ func TestRotationUnderLoadFailsNoRequest(t *testing.T) {
 	r.Eventually(func() int {
 		r.Expect(r.look()).To(Succeed())
 		return r.bundles
-	}, 2*time.Minute, 100*time.Millisecond).Should(BeNumerically(">=", 3))
+	}, loadPatience, 100*time.Millisecond).Should(BeNumerically(">=", 3))
 	for name, l := range map[string]*load{"posted": direct, "through the API server": through} {
 		asked, failed := l.end()
 		t.Logf("%s: %d requests, %d failed, while the bundle changed %d times", name, asked, failed, r.bundles-1)

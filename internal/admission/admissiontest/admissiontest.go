@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/admission/registration"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // Certify writes tls.crt and tls.key of a certificate for 127.0.0.1 into a folder, and returns who signed it.
@@ -41,15 +42,13 @@ func Client(t *testing.T, authority []byte) *http.Client {
 	return &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
 }
 
-// FreePort returns a port of loopback that nobody uses.
+// FreePort returns a port of loopback that nobody uses, and that nobody else is given until the test ends.
 func FreePort(t *testing.T) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	port, release, err := local.FreePort()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = listener.Close() }()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	NewWithT(t).Expect(ok).To(BeTrue(), listener.Addr().String())
-	return address.Port
+	t.Cleanup(release)
+	return port
 }
 
 // AwaitServer waits until somebody listens at an address, host:port.

@@ -1,7 +1,9 @@
 package certificates
 
 import (
+	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -81,7 +83,8 @@ func TestTwoReplicasThatBothWriteConverge(t *testing.T) {
 			}})
 			for seen < request {
 				if _, err := first.step(t.Context()); err != nil {
-					g.Expect(isConflict(err)).To(BeTrue(), "%v", err)
+					late := errors.Is(err, context.DeadlineExceeded) // it slept for longer than a step may take
+					g.Expect(isConflict(err) || late).To(BeTrue(), "%v", err)
 				}
 				if seen < request {
 					w.clock.Step(61 * time.Minute) // The certificate is to be renewed.

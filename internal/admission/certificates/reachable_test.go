@@ -5,11 +5,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"strconv"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/utils/clock"
+
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // listen serves with the certificate of a state until the test ends.
@@ -44,10 +47,10 @@ func TestDial(t *testing.T) {
 	s := carried(t, r, create, facts{now: now})
 	other := carried(t, r, create, facts{now: now})
 	address := listen(t, s)
-	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	free, release, err := local.FreePort()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	nobody := free.Addr().String()
-	NewWithT(t).Expect(free.Close()).To(Succeed())
+	t.Cleanup(release)
+	nobody := net.JoinHostPort("127.0.0.1", strconv.Itoa(free))
 	for name, tc := range map[string]struct {
 		address, server string
 		bundle          []byte
@@ -143,15 +146,15 @@ func TestTheServerIsAskedForEverySecond(t *testing.T) {
 		<-done
 	}()
 	for range 2 {
-		g.Eventually(asked).WithTimeout(20 * time.Second).Should(Receive())
-		g.Eventually(w.clock.HasWaiters).WithTimeout(20 * time.Second).Should(BeTrue())
+		g.Eventually(asked).WithTimeout(30 * time.Second).Should(Receive())
+		g.Eventually(w.clock.HasWaiters).WithTimeout(30 * time.Second).Should(BeTrue())
 		w.clock.Step(999 * time.Millisecond)
 		g.Consistently(asked).WithTimeout(100 * time.Millisecond).ShouldNot(Receive())
 		m, _ := w.configurations()
 		g.Expect(m.UID).To(BeEmpty())
 		w.clock.Step(time.Millisecond)
 	}
-	g.Eventually(asked).WithTimeout(20 * time.Second).Should(Receive())
-	g.Eventually(func() int { m, _ := w.configurations(); return len(m.Webhooks) }).WithTimeout(20 * time.Second).Should(Equal(2))
+	g.Eventually(asked).WithTimeout(30 * time.Second).Should(Receive())
+	g.Eventually(func() int { m, _ := w.configurations(); return len(m.Webhooks) }).WithTimeout(30 * time.Second).Should(Equal(2))
 	g.Expect(w.log.String()).To(ContainSubstring(`"msg"="Webhook configurations are not created yet; trying again" "reason"="the webhook server cannot be reached yet: nobody answers" "after"="1s"`))
 }

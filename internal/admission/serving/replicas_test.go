@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/espalier-dev/espalier/internal/admission/admissiontest"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/process"
 )
@@ -47,13 +48,13 @@ func runReplica(ctx context.Context, _ []string, _ io.Writer) error {
 		return err
 	}
 	server := serving.New(serving.Options{
-		BindAddress: "127.0.0.1", Port: port, CertDir: os.Getenv(certsIn), ShutdownDelay: time.Second, Clock: clock.RealClock{},
+		BindAddress: "127.0.0.1", Port: port, CertDir: os.Getenv(certsIn), ShutdownDelay: 2 * time.Second, Clock: clock.RealClock{}, // as by default
 	})
 	server.Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		<-time.After(5 * time.Millisecond)
 		answer(w, r)
 	}))
-	mgr, err := newManager(server, "127.0.0.1:"+os.Getenv(probePort))
+	mgr, err := newManager(server, "127.0.0.1:"+os.Getenv(probePort), 4500*time.Millisecond)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ type replica struct {
 func startReplica(t *testing.T, certs string) *replica {
 	t.Helper()
 	g := NewWithT(t)
-	port, probes := strconv.Itoa(freePort(t)), strconv.Itoa(freePort(t))
+	port, probes := strconv.Itoa(admissiontest.FreePort(t)), strconv.Itoa(admissiontest.FreePort(t))
 	r := &replica{done: make(chan struct{}), address: "127.0.0.1:" + port, probes: "127.0.0.1:" + probes}
 	r.cmd = exec.CommandContext(t.Context(), os.Args[0])
 	r.cmd.Env = []string{hookPort + "=" + port, probePort + "=" + probes, certsIn + "=" + certs}
@@ -88,7 +89,7 @@ func startReplica(t *testing.T, certs string) *replica {
 		_ = r.cmd.Process.Kill()
 		<-r.done
 	})
-	g.Eventually(func() int { code, _ := readyz(t.Context(), r.probes); return code }).WithTimeout(20 * time.Second).WithPolling(20 * time.Millisecond).Should(Equal(http.StatusOK))
+	g.Eventually(func() int { code, _ := readyz(t.Context(), r.probes); return code }).WithTimeout(patience).WithPolling(20 * time.Millisecond).Should(Equal(http.StatusOK))
 	return r
 }
 
@@ -161,8 +162,9 @@ func (b *balancer) forward(connection net.Conn) {
 // dial connects to the next replica that is ready.
 func (b *balancer) dial() (upstream net.Conn, err error) {
 	err = errors.New("nobody is ready")
-	for range b.replicas {
-		i := int(b.next.Add(1)) % len(b.replicas)
+	first := int(b.next.Add(1))
+	for n := range b.replicas { // each once, whoever else connects meanwhile
+		i := (first + n) % len(b.replicas)
 		if !b.ready[i].Load() {
 			continue
 		}
@@ -255,12 +257,12 @@ func TestTwoReplicas(t *testing.T) {
 			defer stop()
 			c := &tally{}
 			running := c.load(ctx, t, "https://"+b.listener.Addr().String()+"/hook")
-			g.Eventually(c.count).WithTimeout(20 * time.Second).Should(BeNumerically(">", 100))
+			g.Eventually(c.count).WithTimeout(patience).Should(BeNumerically(">", 100))
 
 			g.Expect(one.cmd.Process.Signal(tc.signal)).To(Succeed())
-			g.Eventually(one.done).WithTimeout(10 * time.Second).Should(BeClosed())
+			g.Eventually(one.done).WithTimeout(patience).Should(BeClosed())
 			after := c.count()
-			g.Eventually(c.count).WithTimeout(20*time.Second).Should(BeNumerically(">", after+100), "the other replica must go on")
+			g.Eventually(c.count).WithTimeout(patience).Should(BeNumerically(">", after+100), "the other replica must go on")
 			stop()
 			running.Wait()
 

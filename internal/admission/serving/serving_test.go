@@ -22,6 +22,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 )
 
+// patience is how long tests wait for something that takes milliseconds on an idle machine.
+const patience = 30 * time.Second
+
 // started is a server that runs in this process.
 type started struct {
 	*serving.Server
@@ -43,7 +46,7 @@ func start(t *testing.T, options serving.Options, handler http.HandlerFunc) *sta
 	s.stop = cancel
 	t.Cleanup(cancel)
 	go func() { s.done <- s.Start(ctx) }()
-	NewWithT(t).Eventually(s.Port).WithTimeout(10 * time.Second).WithPolling(time.Millisecond).ShouldNot(BeZero())
+	NewWithT(t).Eventually(s.Port).WithTimeout(patience).WithPolling(time.Millisecond).ShouldNot(BeZero())
 	s.url = "https://127.0.0.1:" + strconv.Itoa(s.Port()) + "/hook"
 	return s
 }
@@ -147,7 +150,7 @@ func TestReadiness(t *testing.T) {
 	g.Expect(ready(t, s.Server)).To(Succeed())
 
 	s.stop()
-	g.Eventually(func() error { return ready(t, s.Server) }).WithTimeout(5 * time.Second).WithPolling(time.Millisecond).Should(
+	g.Eventually(func() error { return ready(t, s.Server) }).WithTimeout(patience).WithPolling(time.Millisecond).Should(
 		MatchError("webhook server is shutting down: it answers what still arrives, new connections belong elsewhere"))
 	_, err = post(t.Context(), newClient(t, true), s.url)
 	g.Expect(err).NotTo(HaveOccurred(), "it must go on serving")
@@ -242,7 +245,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 		s := start(t, serving.Options{CertDir: dir}, answer)
 		g.Expect(shown(t, s)()).To(Equal("one"))
 		writePair(t, dir, "two")
-		g.Eventually(shown(t, s)).WithTimeout(20 * time.Second).WithPolling(20 * time.Millisecond).Should(Equal("two"))
+		g.Eventually(shown(t, s)).WithTimeout(patience).WithPolling(20 * time.Millisecond).Should(Equal("two"))
 	})
 	t.Run("after the swap of a mounted Secret, several times", func(t *testing.T) {
 		g := NewWithT(t)
@@ -251,7 +254,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 		g.Expect(shown(t, s)()).To(Equal("one"))
 		for _, name := range []string{"two", "three", "four"} {
 			mount.swap(t, name)
-			g.Eventually(shown(t, s)).WithTimeout(20 * time.Second).WithPolling(20 * time.Millisecond).Should(Equal(name))
+			g.Eventually(shown(t, s)).WithTimeout(patience).WithPolling(20 * time.Millisecond).Should(Equal(name))
 		}
 	})
 	t.Run("but what cannot be read leaves the pair before in use", func(t *testing.T) {
@@ -263,6 +266,6 @@ func TestFilesAreReadAgain(t *testing.T) {
 		remove(t, filepath.Join(dir, "tls.key"))
 		g.Consistently(shown(t, s)).WithTimeout(time.Second).WithPolling(50 * time.Millisecond).Should(Equal("one"))
 		writePair(t, dir, "two")
-		g.Eventually(shown(t, s)).WithTimeout(20 * time.Second).WithPolling(20 * time.Millisecond).Should(Equal("two"))
+		g.Eventually(shown(t, s)).WithTimeout(patience).WithPolling(20 * time.Millisecond).Should(Equal("two"))
 	})
 }

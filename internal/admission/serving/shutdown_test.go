@@ -19,27 +19,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/espalier-dev/espalier/internal/admission/admissiontest"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 )
 
-// newManager returns a manager that asks no API server for anything.
-func newManager(server *serving.Server, probes string) (manager.Manager, error) {
+// newManager returns a manager that asks no API server for anything, and ends within a time.
+func newManager(server *serving.Server, probes string, grace time.Duration) (manager.Manager, error) {
 	return manager.New(&rest.Config{Host: "https://127.0.0.1:1"}, manager.Options{
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return meta.NewDefaultRESTMapper(nil), nil },
 		Metrics:        metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: probes,
-		WebhookServer: server, Logger: logr.Discard(), GracefulShutdownTimeout: ptr.To(4500 * time.Millisecond),
+		WebhookServer: server, Logger: logr.Discard(), GracefulShutdownTimeout: ptr.To(grace),
 	})
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	var config net.ListenConfig
-	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = listener.Close() }()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	NewWithT(t).Expect(ok).To(BeTrue())
-	return address.Port
 }
 
 // readyz returns what /readyz/webhook-server answers.
@@ -66,8 +56,8 @@ func TestAManagerEndsWithReadinessFirst(t *testing.T) {
 	fake := clocktesting.NewFakeClock(time.Now())
 	server := serving.New(serving.Options{BindAddress: "127.0.0.1", CertDir: certDir(t, "one"), ShutdownDelay: 2 * time.Second, Clock: fake})
 	server.Register("/hook", http.HandlerFunc(answer))
-	probes := net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
-	mgr, err := newManager(server, probes)
+	probes := net.JoinHostPort("127.0.0.1", strconv.Itoa(admissiontest.FreePort(t)))
+	mgr, err := newManager(server, probes, patience) // which passes by the real clock
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(server.AddTo(mgr)).To(Succeed())
 	controllers := make(chan struct{})
@@ -81,13 +71,14 @@ func TestAManagerEndsWithReadinessFirst(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
 	status := func() int { code, _ := readyz(t.Context(), probes); return code }
-	g.Eventually(status).WithTimeout(10 * time.Second).WithPolling(10 * time.Millisecond).Should(Equal(http.StatusOK))
+	g.Eventually(status).WithTimeout(patience).WithPolling(10 * time.Millisecond).Should(Equal(http.StatusOK))
 	client := newClient(t, false)
 	hook := fmt.Sprintf("https://127.0.0.1:%d/hook", server.Port())
 
 	stop()
 
-	g.Eventually(status).WithTimeout(10 * time.Second).WithPolling(time.Millisecond).Should(Equal(http.StatusInternalServerError))
+	g.Eventually(status).WithTimeout(patience).WithPolling(time.Millisecond).Should(Equal(http.StatusInternalServerError))
+	g.Eventually(fake.HasWaiters).WithTimeout(patience).WithPolling(time.Millisecond).Should(BeTrue(), "the delay begins a moment after readiness has ended")
 	response, err := post(t.Context(), client, hook)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(response.closes).To(BeFalse(), "nobody can have noticed yet")
@@ -102,7 +93,7 @@ func TestAManagerEndsWithReadinessFirst(t *testing.T) {
 	g.Expect(status()).To(Equal(http.StatusInternalServerError), "/readyz must answer during the delay")
 
 	fake.Step(time.Millisecond)
-	g.Eventually(done).WithTimeout(10 * time.Second).Should(Receive(BeNil()))
+	g.Eventually(done).WithTimeout(patience).Should(Receive(BeNil()))
 	g.Expect(controllers).To(BeClosed())
 	_, err = post(t.Context(), client, hook)
 	g.Expect(err).To(MatchError(ContainSubstring("connection refused")))
@@ -112,7 +103,7 @@ func TestAManagerWithoutServerDoesNotWait(t *testing.T) {
 	g := NewWithT(t)
 	fake := clocktesting.NewFakeClock(time.Now())
 	server := serving.New(serving.Options{BindAddress: "127.0.0.1", CertDir: t.TempDir(), ShutdownDelay: 2 * time.Second, Clock: fake})
-	mgr, err := newManager(server, "0")
+	mgr, err := newManager(server, "0", patience)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(server.AddTo(mgr)).To(Succeed())
 	g.Expect(mgr.Start(t.Context())).To(MatchError(ContainSubstring("read certificate of webhook server: ")))
@@ -120,7 +111,7 @@ func TestAManagerWithoutServerDoesNotWait(t *testing.T) {
 
 func TestAManagerOfAnotherServerIsRefused(t *testing.T) {
 	g := NewWithT(t)
-	mgr, err := newManager(serving.New(serving.Options{}), "0")
+	mgr, err := newManager(serving.New(serving.Options{}), "0", patience)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(serving.New(serving.Options{}).AddTo(mgr)).To(MatchError("add webhook server: the manager was created with another one"))
 }
@@ -130,7 +121,7 @@ func TestRequestsInFlightAreFinished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			arrived, goOn := make(chan struct{}), make(chan struct{})
-			s := start(t, serving.Options{CertDir: certDir(t, "one")}, func(w http.ResponseWriter, r *http.Request) {
+			s := start(t, serving.Options{CertDir: certDir(t, "one"), ShutdownLimit: 2 * patience}, func(w http.ResponseWriter, r *http.Request) {
 				close(arrived)
 				<-goOn
 				if r.Context().Err() == nil { // Its look-ups still work.
@@ -148,11 +139,11 @@ func TestRequestsInFlightAreFinished(t *testing.T) {
 				_, err := post(t.Context(), newClient(t, http2), s.url)
 				return err
 			}
-			g.Eventually(refused).WithTimeout(5 * time.Second).Should(MatchError(ContainSubstring("connection refused")))
+			g.Eventually(refused).WithTimeout(patience).Should(MatchError(ContainSubstring("connection refused")))
 			g.Expect(s.done).NotTo(Receive())
 			close(goOn)
-			g.Eventually(result).WithTimeout(5 * time.Second).Should(Receive(BeNil()))
-			g.Eventually(s.done).WithTimeout(10 * time.Second).Should(Receive(BeNil()))
+			g.Eventually(result).WithTimeout(patience).Should(Receive(BeNil()))
+			g.Eventually(s.done).WithTimeout(patience).Should(Receive(BeNil()))
 		})
 	}
 }
@@ -168,6 +159,6 @@ func TestTheLimitEndsWhatDoesNotEnd(t *testing.T) {
 	go func() { _, _ = post(t.Context(), newClient(t, true), s.url) }()
 	<-arrived
 	s.stop()
-	g.Eventually(s.done).WithTimeout(5 * time.Second).Should(Receive(BeNil()))
-	g.Eventually(cut).WithTimeout(5 * time.Second).Should(BeClosed())
+	g.Eventually(s.done).WithTimeout(patience).Should(Receive(BeNil()))
+	g.Eventually(cut).WithTimeout(patience).Should(BeClosed())
 }

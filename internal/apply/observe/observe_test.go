@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,7 +75,7 @@ func newBench(t *testing.T, config func(local.Server) *rest.Config) *bench {
 func admin(s local.Server) *rest.Config { return rest.CopyConfig(s.Config) }
 
 func (b *bench) use(needs ...observe.Need) {
-	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
 	defer cancel()
 	b.watcher.Use(ctx, user, needs)
 }
@@ -115,7 +116,7 @@ func (b *bench) sees(object metav1.Object) observe.Object {
 		seen, knowledge = b.watcher.Lookup(configMapKind, b.namespace, object.GetName())
 		g.Expect(knowledge).To(Equal(observe.Present))
 		g.Expect(seen.ResourceVersion).To(Equal(object.GetResourceVersion()))
-	}).WithTimeout(10 * time.Second).WithPolling(5 * time.Millisecond).Should(Succeed())
+	}).WithTimeout(30 * time.Second).WithPolling(5 * time.Millisecond).Should(Succeed())
 	return seen
 }
 
@@ -163,7 +164,7 @@ func TestFingerprintsOnARealAPIServer(t *testing.T) {
 			after := b.sees(written)
 			if tc.changes {
 				b.Expect(after.Fingerprint).NotTo(Equal(before.Fingerprint))
-				b.Expect(b.told()).To(BeNumerically(">", 0))
+				b.Eventually(b.told).WithTimeout(30 * time.Second).Should(BeNumerically(">", 0)) // told after it is seen
 			} else {
 				b.Expect(after.Fingerprint).To(Equal(before.Fingerprint))
 				b.Expect(b.told()).To(BeZero())
@@ -219,7 +220,7 @@ func TestAStatusWriteDoesNotChangeTheFingerprint(t *testing.T) {
 		after, _ := b.watcher.Lookup(deploymentKind, b.namespace, "web")
 		g.Expect(after.ResourceVersion).NotTo(Equal(before.ResourceVersion))
 		g.Expect(after.Fingerprint).To(Equal(before.Fingerprint))
-	}).WithTimeout(10 * time.Second).Should(Succeed())
+	}).WithTimeout(30 * time.Second).Should(Succeed())
 	b.Expect(b.told()).To(BeZero())
 }
 
@@ -234,7 +235,7 @@ func TestAStrippedLabelAndADeletionAreSeenAsAbsence(t *testing.T) {
 		b.Eventually(func() observe.Knowledge {
 			_, knowledge := b.watcher.Lookup(configMapKind, b.namespace, name)
 			return knowledge
-		}).WithTimeout(10 * time.Second).Should(Equal(observe.Absent))
+		}).WithTimeout(30 * time.Second).Should(Equal(observe.Absent))
 	}
 }
 
@@ -243,6 +244,7 @@ func TestOurOwnWriteTellsNobody(t *testing.T) {
 	b.use(b.needConfigMaps())
 	created := b.configMap("c")
 	b.sees(created)
+	b.Eventually(b.told).WithTimeout(30 * time.Second).Should(BeNumerically(">=", 1)) // told after it is seen
 	told := b.told()
 	created.Data["a"] = "9"
 	updated, err := b.client.CoreV1().ConfigMaps(b.namespace).Update(b.ctx, created, metav1.UpdateOptions{FieldManager: "espalier"})
@@ -266,7 +268,7 @@ func TestARecordOfAGoneObjectIsIgnored(t *testing.T) {
 	b.Eventually(func() observe.Knowledge {
 		_, knowledge := b.watcher.Lookup(configMapKind, b.namespace, "c")
 		return knowledge
-	}).WithTimeout(10 * time.Second).Should(Equal(observe.Absent))
+	}).WithTimeout(30 * time.Second).Should(Equal(observe.Absent))
 	b.watcher.Record(configMapKind, created)
 	_, knowledge := b.watcher.Lookup(configMapKind, b.namespace, "c")
 	b.Expect(knowledge).To(Equal(observe.Absent))
@@ -321,4 +323,10 @@ func grantConfigMaps(b *bench) {
 		Subjects: []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "narrow"}},
 	}, metav1.CreateOptions{})
 	b.Expect(err).NotTo(HaveOccurred())
+	b.Eventually(func() (bool, error) { // the API server's authorizer follows roles by watches of its own
+		review, err := b.client.AuthorizationV1().SubjectAccessReviews().Create(b.ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "narrow", ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: b.namespace, Resource: "configmaps", Verb: "watch"},
+		}}, metav1.CreateOptions{})
+		return err == nil && review.Status.Allowed, err
+	}).WithTimeout(30 * time.Second).Should(BeTrue())
 }

@@ -69,16 +69,16 @@ func TestPausesAfterRefusalsGrowUpToFiveMinutes(t *testing.T) {
 		go func() { passed <- a.pass(t.Context()) }()
 		return passed
 	}
-	g.Eventually(pass()).Should(Receive(BeNil()))
+	g.Eventually(pass()).WithTimeout(30 * time.Second).Should(Receive(BeNil()))
 	for _, seconds := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
 		a.answered(true, forbidden)
 		waiting := pass()
-		g.Eventually(clk.HasWaiters).Should(BeTrue())
+		g.Eventually(clk.HasWaiters).WithTimeout(30 * time.Second).Should(BeTrue())
 		clk.Step(time.Duration(seconds)*time.Second - time.Nanosecond)
 		g.Consistently(waiting).WithTimeout(2*time.Millisecond).ShouldNot(Receive(), "%d s", seconds)
 		clk.Step(time.Nanosecond)
-		g.Eventually(waiting).Should(Receive(BeNil()))
+		g.Eventually(waiting).WithTimeout(30 * time.Second).Should(Receive(BeNil()))
 	}
 	a.answered(true, nil)
-	g.Eventually(pass()).Should(Receive(BeNil()))
+	g.Eventually(pass()).WithTimeout(30 * time.Second).Should(Receive(BeNil()))
 }

@@ -47,14 +47,14 @@ func TestAWatchOfAllNamespacesIsTriedAgainAndTakesOver(t *testing.T) {
 	g.Eventually(func() Knowledge {
 		clk.Step(time.Second)
 		return knowledge("c")
-	}).WithTimeout(20 * time.Second).WithPolling(100 * time.Millisecond).Should(Equal(Absent))
+	}).WithTimeout(30 * time.Second).WithPolling(100 * time.Millisecond).Should(Equal(Absent))
 	g.Eventually(func() int {
 		clk.Step(time.Minute)
 		return w.Watches()
-	}).WithTimeout(20 * time.Second).Should(Equal(1))
+	}).WithTimeout(30 * time.Second).Should(Equal(1))
 	g.Expect(knowledge("a")).To(Equal(Absent))
 	w.Release(user)
 	g.Expect(w.Watches()).To(Equal(1), "a set that takes its place may need it")
 	clk.Step(time.Minute)
-	g.Eventually(w.Watches).Should(BeZero())
+	g.Eventually(w.Watches).WithTimeout(30 * time.Second).Should(BeZero())
 }

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/internal/config"
@@ -168,7 +169,9 @@ func TestRequestsWaitForNodeAndMachine(t *testing.T) {
 }
 
 func TestWaitingEndsWithTheReason(t *testing.T) {
+	now := testclock.NewFakeClock(clock.RealClock{}.Now())
 	o := with(func(c *config.EspalierCSRApprover) { c.WaitForObjects = seconds(3) })
+	o.clock = now
 	o.before = func(s *scene) {
 		s.onlyNode("no-machine", home("no-machine")...)
 		s.onlyNode("two", home("two")...)
@@ -178,10 +181,14 @@ func TestWaitingEndsWithTheReason(t *testing.T) {
 	s := newScene(t, o)
 	ghost, lonely, two := s.ask("ghost"), s.ask("no-machine"), s.ask("two")
 	s.expect(two, denied(`Expected exactly one machine in namespace "`+s.Namespace+`" for node "two" but found 2`))
+	for _, reason := range []string{"node-missing", "machine-count"} {
+		s.Eventually(func() float64 { return s.postponed(reason) }).WithTimeout(binary.Patience).Should(BeNumerically(">=", 1))
+	}
+	s.Expect(s.conditions(ghost)).To(BeEmpty())
+	s.Expect(s.conditions(lonely)).To(BeEmpty())
+	now.Step(time.Hour) // far beyond the wait, however late the requests were made
 	s.expect(ghost, denied(`could not find node object with name "ghost"`))
 	s.expect(lonely, denied(`Expected exactly one machine in namespace "`+s.Namespace+`" for node "no-machine" but found 0`))
-	s.Expect(s.postponed("node-missing")).To(BeNumerically(">=", 1))
-	s.Expect(s.postponed("machine-count")).To(BeNumerically(">=", 1))
 }
 
 func TestObserveOnlyTellsAndWritesNothing(t *testing.T) {
@@ -237,6 +244,9 @@ func TestObserveOnlyNeedsNoRightToDecide(t *testing.T) {
 	o.stopped, o.before = true, homes("n")
 	s := newScene(t, o)
 	s.mayNot("certificatesigningrequests/approval", "signers")
+	s.Config.Espalier.CSRApprover.ObserveOnly = false // what it says then shows that the API server has heard of the rights
+	s.Eventually(s.startError).WithTimeout(binary.Patience).Should(MatchError(HavePrefix("target cluster: not allowed to update certificatesigningrequests/approval, approve signers ")))
+	s.Config.Espalier.CSRApprover.ObserveOnly = true
 	s.Start()
 	name := s.ask("n")
 	s.Eventually(s.eventsOf(name)).WithTimeout(binary.Patience).Should(HaveLen(1))
@@ -303,15 +313,20 @@ func TestAFloodIsDeniedAndDelaysNobody(t *testing.T) {
 }
 
 func TestWhoAsksForMuchIsAnsweredLater(t *testing.T) {
+	now := testclock.NewFakeClock(clock.RealClock{}.Now())
 	o := with(func(c *config.EspalierCSRApprover) {
 		c.RateLimit = &config.EspalierCSRRateLimit{Requests: 1, Period: seconds(2), MaxDelay: seconds(3600)}
 	})
-	o.before = homes("n")
+	o.before, o.clock = homes("n"), now
 	s := newScene(t, o)
-	for _, each := range []string{s.ask("n"), s.ask("n"), s.ask("n")} {
+	requests := []string{s.ask("n"), s.ask("n"), s.ask("n")}
+	s.expectDecided("approved", "all-checks-passed", 1)
+	s.Eventually(func() float64 { return s.postponed("rate-limit") }).WithTimeout(binary.Patience).Should(BeNumerically(">=", 2))
+	s.expectDecided("approved", "all-checks-passed", 1) // as long as no time passes
+	now.Step(4 * time.Second)
+	for _, each := range requests {
 		s.expect(each, allPassed)
 	}
-	s.Expect(s.postponed("rate-limit")).To(BeNumerically(">=", 1))
 	s.expectDecided("denied", "rate-limit", 0)
 }
 

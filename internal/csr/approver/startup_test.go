@@ -87,7 +87,7 @@ func (s *scene) startError() error {
 func TestStartWithoutTheKindMachine(t *testing.T) {
 	s := newScene(t, options{stopped: true, twoClusters: true})
 	s.withoutSource()
-	s.Expect(s.startError()).To(MatchError(And(
+	s.Eventually(s.startError).WithTimeout(binary.Patience).Should(MatchError(And(
 		HavePrefix("source cluster at https://127.0.0.1:"),
 		HaveSuffix(`: kind Machine (machine.sapcloud.io/v1alpha1) is not served: run "kubectl apply -f <CRDs of the machine controller manager>, or set espalier.csrApprover.withoutMachines: true, which is weaker"`),
 	)))
@@ -144,7 +144,7 @@ func TestStartWithoutRightsToSendEvents(t *testing.T) {
 			s := newScene(t, options{stopped: true, twoClusters: true})
 			s.Expect(s.Target.Delete(s.Ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.Namespace + "-espalier-csr-approver-target-events"}})).To(Succeed())
 			if change == nil {
-				s.Expect(s.startError()).To(Succeed())
+				s.Eventually(s.startError).WithTimeout(binary.Patience).Should(Succeed())
 				return
 			}
 			change(&s.Config.Espalier.CSRApprover)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/config"
@@ -46,12 +47,14 @@ type options struct {
 	configure            func(*config.ResourceManagerConfiguration)
 	// before creates what the approver shall find when it starts. What is created later, its caches see a moment later.
 	before func(*scene)
+	// clock is the approver's; nil stands for the real one.
+	clock clock.WithTickerAndDelayedExecution
 }
 
 func newScene(t *testing.T, o options) *scene {
 	t.Helper()
 	s := &scene{Env: binary.New(t, approverBinary(), binary.Options{
-		TwoClusters: o.twoClusters, Stopped: true,
+		TwoClusters: o.twoClusters, Stopped: true, Clock: o.clock,
 		Config: "controllers: {kubeletCSRApprover: {enabled: true, concurrentSyncs: 5}}",
 	})}
 	s.Config.Controllers.KubeletCSRApprover.MachineNamespace = s.Namespace

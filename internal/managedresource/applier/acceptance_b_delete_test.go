@@ -28,7 +28,11 @@ func claimsOf(e *managedresourcetest.Env, deleteThem *bool) *resourcesv1alpha1.M
 	e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
 	e.Create(claim(e, "data-web-0", "web"))
 	e.Create(claim(e, "other", "other"))
-	return e.AwaitApplied("mr", "True/ApplySucceeded")
+	mr = e.AwaitApplied("mr", "True/ApplySucceeded")
+	if e.Source == e.Target { // its controller writes a status, which a deletion meanwhile would meet and be sent again
+		e.AwaitCondition("mr", "ResourcesHealthy", "True/ResourcesHealthy")
+	}
+	return mr
 }
 
 func TestAcceptanceB62ClaimsOfAStatefulSetAreDeletedWithItIfThatIsWanted(t *testing.T) {

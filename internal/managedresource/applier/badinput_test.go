@@ -113,7 +113,7 @@ func TestBadInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := New(t, Options{})
+			e := New(t, Options{Configure: steady})
 			key := tc.key
 			if key == "" {
 				key = "bad.yaml"
@@ -144,7 +144,7 @@ func TestBadInput(t *testing.T) {
 // set changes meanwhile: to look would be forbidden.
 func TestAForbiddenObjectThatLeavesIsNotLookedForWhenTheSetChangesAgain(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{})
+	e := New(t, Options{Configure: steady})
 	forbidden := fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x, namespace: %s}", e.Namespace)
 	e.SecretData("mr", map[string][]byte{"good.yaml": []byte(e.ConfigMap("good", "1")), "held.yaml": []byte(e.ConfigMap("held", "1")), "bad.yaml": []byte(forbidden)})
 	e.Expect(e.Source.Create(e.Ctx, e.ManagedResource("mr", "mr"))).To(Succeed())
@@ -173,7 +173,7 @@ func compress(e *Env, content []byte) string {
 // Architecture 6.12: while a document or a Secret of the set cannot be read, nothing is pruned; deletion is not blocked.
 func TestNothingIsPrunedWhileAnythingOfTheSetIsUnreadable(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{})
+	e := New(t, Options{Configure: steady})
 	e.Set("mr", e.ConfigMap("a", "1"), e.ConfigMap("b", "1"), e.ConfigMap("c", "1"))
 	e.AwaitApplied("mr", succeeded)
 
@@ -212,7 +212,7 @@ func TestNothingIsPrunedWhileAnythingOfTheSetIsUnreadable(t *testing.T) {
 // Architecture 6.12: every failing object is listed, the rest is applied, and what is obsolete is pruned.
 func TestAllFailingObjectsAreListed(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{})
+	e := New(t, Options{Configure: steady})
 	e.Set("mr", e.ConfigMap("gone", "1"))
 	e.AwaitApplied("mr", succeeded)
 	var documents []string

@@ -94,9 +94,9 @@ func missingSecretDeletesNothing(a *scene) {
 
 func missingSecretAppears(a *scene) {
 	a.Expect(a.Source.Create(a.Ctx, a.ManagedResource("mr", "mr"))).To(Succeed())
-	a.soon(a.readsOfSecret).Should(BeNumerically(">=", 11)) // the pause is 5 s now, and doubles
+	a.soon(a.readsOfSecret).WithTimeout(2 * managedresourcetest.Patience).Should(BeNumerically(">=", 12)) // the pause is 10 s now, and doubles
 	a.Secret("mr", a.ConfigMap("c", "1"))
-	a.Eventually(func() *corev1.ConfigMap { return a.LiveConfigMap("c") }).WithTimeout(3 * time.Second).ShouldNot(BeNil())
+	a.Eventually(func() *corev1.ConfigMap { return a.LiveConfigMap("c") }).WithTimeout(8 * time.Second).ShouldNot(BeNil()) // before the pause is over
 	a.AwaitApplied("mr", "True/ApplySucceeded")
 }
 

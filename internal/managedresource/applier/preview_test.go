@@ -99,6 +99,9 @@ func readPlan(e *Env, name string) *corev1.ConfigMap {
 	return found
 }
 
+// planPatience is how long a plan is waited for: one of many objects takes its time, and the pause after it is a multiple of that.
+const planPatience = 3 * time.Minute
+
 // awaitPlan waits until a plan is published that is as a check wants it.
 func awaitPlan(e *Env, name string, check func(g Gomega, p *published)) *corev1.ConfigMap {
 	e.T.Helper()
@@ -109,7 +112,7 @@ func awaitPlan(e *Env, name string, check func(g Gomega, p *published)) *corev1.
 		p := &published{}
 		g.Expect(json.Unmarshal([]byte(found.Data["plan.json"]), p)).To(Succeed())
 		check(g, p)
-	}).WithTimeout(Patience).WithPolling(20 * time.Millisecond).Should(Succeed())
+	}).WithTimeout(planPatience).WithPolling(20 * time.Millisecond).Should(Succeed())
 	return found
 }
 
@@ -305,6 +308,7 @@ func TestWhatIsAppliedIsWhatWasPlanned(t *testing.T) {
 	documents := append(manifests(e), e.ConfigMap("gone", "1"))
 	e.Set("mr", documents...)
 	e.AwaitApplied("mr", succeeded)
+	awaitRollout(e, false) // until then its controller writes to the Deployment
 	changed(e, "mr", planned)
 	awaitPlan(e, "mr", func(g Gomega, p *published) { g.Expect(p.Counts).To(Equal(map[string]int{"unchanged": 9})) })
 	e.Secret("mr", append(manifests(e)[1:], e.ConfigMap("one", "changed"), e.ConfigMap("three", "3"))...)

@@ -5,6 +5,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,6 +74,14 @@ func (s *scene) collectorConnection() *rest.Config {
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: account}},
 	})
 	s.Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
+	s.soon(func() (bool, error) { // the API server's authorizer follows roles by watches of its own
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + s.Namespace + ":" + account,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: s.Namespace, Group: "monitoring.coreos.com", Resource: "prometheuses", Verb: "list"},
+		}}
+		err := s.Target.Create(s.Ctx, review)
+		return review.Status.Allowed, err
+	}).Should(BeTrue())
 	kubeconfig, err := local.ServiceAccountKubeconfig(s.Ctx, admin, s.Namespace, account, time.Hour)
 	s.Expect(err).NotTo(HaveOccurred())
 	connection, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)

@@ -50,7 +50,7 @@ func waiting() example {
 			s.awaitApplied(applied)
 			s.Stop()
 			s.apply("image: registry.example.com/web:1", "image: registry.example.com/web:2")
-			s.Expect(s.kubectl(impatient(forApplied))).To(BeTrue())
+			s.Expect(s.kubectl(forApplied)).To(BeTrue()) // impatience would bound the first look too
 			s.apply("spec:\n  secretRefs", "spec:\n  injectLabels: {team: checkout}\n  secretRefs")
 			s.Expect(s.kubectl(impatient(forApplied))).To(BeFalse())
 			s.Start()

@@ -16,6 +16,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,6 +104,14 @@ func (s *scene) identity(o options) *rest.Config {
 			RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: role},
 			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: account}},
 		})).To(Succeed())
+		s.Eventually(func() (bool, error) { // the API server's authorizer follows roles by watches of its own
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User:               "system:serviceaccount:" + s.Namespace + ":" + account,
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "monitoring.coreos.com", Resource: "prometheuses", Verb: "list"},
+			}}
+			err := s.Target.Create(s.Ctx, review)
+			return review.Status.Allowed, err
+		}).WithTimeout(managedresourcetest.Patience).Should(BeTrue())
 	}
 	kubeconfig, err := local.ServiceAccountKubeconfig(s.Ctx, admin, s.Namespace, account, time.Hour)
 	s.Expect(err).NotTo(HaveOccurred())

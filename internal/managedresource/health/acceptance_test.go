@@ -317,7 +317,7 @@ func TestAcceptance77WorkloadsThatAreOneShort(t *testing.T) {
 
 // Section 3.4, under the shipped role.
 func TestAServiceWithoutLoadBalancerTellsItsEvents(t *testing.T) {
-	e := quiet(t, checkedEvery(time.Second))
+	e := quiet(t, checkedEvery(3*time.Second)) // which also bounds a look
 	e.Set("mr", e.Fill("apiVersion: v1\nkind: Service\nmetadata: {name: lb, namespace: $NS}\nspec: {type: LoadBalancer, selector: {app: x}, ports: [{port: 80}]}"))
 	mr := await(e, "mr", "False/ServiceUnhealthy", rolledOut)
 	e.Expect(Message(mr, "ResourcesHealthy")).To(Equal(`Service "` + e.Namespace + `/lb" is unhealthy: service is missing ingress status`))

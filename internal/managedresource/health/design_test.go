@@ -12,6 +12,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,7 +48,7 @@ func TestASetAtRestCostsNothing(t *testing.T) {
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := New(t, Options{TwoClusters: two, Configure: quietly(checkedEvery(300 * time.Millisecond))})
+			e := New(t, Options{TwoClusters: two, Configure: quietly(checkedEvery(time.Second))})
 			account(e, two)
 			e.Set("mr", e.ConfigMap("c", "1"), podManifest(e, "p"), deploymentManifest(e, "web", 0, "i"), podManifest(e, "sick"))
 			e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -59,8 +60,8 @@ func TestASetAtRestCostsNothing(t *testing.T) {
 			soon(e, func() string { return Message(e.Get("mr"), "ResourcesHealthy") }).Should(Equal(e.Fill(
 				`Pod "$NS/sick" is unhealthy: pod is in invalid phase "Pending" (expected one of ["Running" "Succeeded"])`)))
 			before := await(e, "mr", "False/PodUnhealthy", rolledOut)
-			e.Requests.Reset()
-			e.Consistently(e.Requests.Seen).WithTimeout(time.Second).Should(BeEmpty())
+			e.AwaitRest() // after what the controllers of Kubernetes added to the objects
+			e.Consistently(e.Requests.Seen).WithTimeout(2500 * time.Millisecond).Should(BeEmpty())
 			e.Expect(e.Get("mr").ResourceVersion).To(Equal(before.ResourceVersion))
 
 			e.Restart(func() { e.Requests.Reset() })
@@ -69,7 +70,7 @@ func TestASetAtRestCostsNothing(t *testing.T) {
 			e.Consistently(func() []string {
 				return about(e, "/c", "/p", "/web", "/sick", "/managedresources/mr", "/managedresources/mr/status")
 			}).
-				WithTimeout(time.Second).Should(BeEmpty())
+				WithTimeout(2500 * time.Millisecond).Should(BeEmpty())
 			e.Expect(e.Get("mr").ResourceVersion).To(Equal(before.ResourceVersion))
 		})
 	}
@@ -154,6 +155,7 @@ func TestASetThatIsGivenUpIsNotJudged(t *testing.T) {
 			running(e, "q")
 			e.Fence()
 			await(e, "mr", "False/DeletionPending", "True/DeletionPending")
+			seen.catchUp(e, "mr")
 			e.Expect(seen.of("ResourcesHealthy")).To(Equal([]string{"False/PodUnhealthy", "False/DeletionPending"}))
 		})
 	}
@@ -262,7 +264,7 @@ func TestObjectsOfOthersCauseNothing(t *testing.T) {
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 	running(e, "p")
 	before := await(e, "mr", healthy, rolledOut)
-	e.Requests.Reset()
+	e.AwaitRest()
 	e.Create(podManifest(e, "foreign", "labels: {resources.gardener.cloud/managed-by: gardener}",
 		fmt.Sprintf("annotations: {resources.gardener.cloud/origin: 'other:%s/mr'}", e.Namespace)))
 	e.Consistently(e.Requests.Seen).WithTimeout(500 * time.Millisecond).Should(BeEmpty())
@@ -352,8 +354,8 @@ func TestAcceptance70AKindThatIsGone(t *testing.T) {
 	e.Set("mr", gadget(e, "g"))
 	await(e, "mr", healthy, rolledOut)
 	e.Remove("apiextensions.k8s.io/v1/CustomResourceDefinition", "gadgets."+gadgets(e))
-	mr := await(e, "mr", "False/GadgetMissing", rolledOut)
-	e.Expect(Message(mr, "ResourcesHealthy")).To(Equal(e.Fill(`Required Gadget "g" in namespace "$NS" is missing: no matches for kind "Gadget" in version "` + gadgets(e) + `/v1"`)))
+	await(e, "mr", "False/GadgetMissing", rolledOut) // the objects go before their kind does
+	soon(e, func() string { return Message(e.Get("mr"), "ResourcesHealthy") }).Should(Equal(e.Fill(`Required Gadget "g" in namespace "$NS" is missing: no matches for kind "Gadget" in version "` + gadgets(e) + `/v1"`)))
 }
 
 // define makes the kind of gadgets, for which the controller gets no rights.
@@ -385,18 +387,24 @@ func TestAnObjectThatIsGoneForGoodIsReported(t *testing.T) {
 	await(e, "mr", healthy, rolledOut)
 	e.Create(e.Fill("{apiVersion: v1, kind: ResourceQuota, metadata: {name: none, namespace: $NS}, spec: {hard: {count/configmaps: '0'}}}"))
 	e.PatchStatus("v1/ResourceQuota", "none", `{"status":{"hard":{"count/configmaps":"0"},"used":{"count/configmaps":"0"}}}`)
-	soon(e, func() error {
+	admitted := func() (bool, error) { // the API server follows quotas by a watch of its own
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, GenerateName: "probe-"}}
-		if err := e.Target.Create(e.Ctx, object); err != nil {
-			return nil //nolint:nilerr // the quota works
+		err := e.Target.Create(e.Ctx, object)
+		if apierrors.IsForbidden(err) {
+			return false, nil
 		}
-		return e.Target.Delete(e.Ctx, object)
-	}).Should(Succeed())
+		if err == nil {
+			err = e.Target.Delete(e.Ctx, object)
+		}
+		return true, err
+	}
+	soon(e, admitted).Should(BeFalse())
 	e.Remove("v1/ConfigMap", "c")
 	e.AwaitApplied("mr", "False/ApplyFailed")
 	mr := await(e, "mr", "False/ConfigMapMissing", rolledOut)
 	e.Expect(Message(mr, "ResourcesHealthy")).To(Equal(e.Fill(`Required ConfigMap "c" in namespace "$NS" is missing`)))
 	e.Remove("v1/ResourceQuota", "none")
+	soon(e, admitted).Should(BeTrue())
 	annotateSet(e, "mr", "gardener.cloud/operation", "reconcile")
 	await(e, "mr", healthy, rolledOut)
 }

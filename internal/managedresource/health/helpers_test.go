@@ -125,6 +125,17 @@ func (h *history) told(describe func(*resourcesv1alpha1.ManagedResource) string)
 	return slices.Compact(found)
 }
 
+// catchUp waits until a set was noted as it is now: the watch may be behind.
+func (h *history) catchUp(e *Env, name string) {
+	e.T.Helper()
+	soon(e, func() bool {
+		now := e.Get(name).ResourceVersion
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.all) > 0 && h.all[len(h.all)-1].ResourceVersion == now
+	}).Should(BeTrue())
+}
+
 // states describes all three conditions as "healthy/progressing/applied", with "–" for those that are absent.
 func (h *history) states() []string {
 	return h.told(func(mr *resourcesv1alpha1.ManagedResource) string {

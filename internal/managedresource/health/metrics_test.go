@@ -93,5 +93,5 @@ func TestACacheThatHasNotSyncedDoesNotHoldUpMetrics(t *testing.T) {
 		_, err := registry.Gather()
 		gathered <- err
 	}()
-	g.Eventually(gathered).WithTimeout(20 * time.Second).Should(Receive(BeNil()))
+	g.Eventually(gathered).WithTimeout(30 * time.Second).Should(Receive(BeNil()))
 }

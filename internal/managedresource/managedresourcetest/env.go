@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -126,6 +127,9 @@ func (e *Env) identity(c client.Client, admin *rest.Config) []byte {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "espalier-managedresource-controller-cluster-identity"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.Namespace, Name: name}},
 	})).To(Succeed())
+	// Of each kind of bindings, what the last one grants: a process that is refused something at its start ends.
+	e.awaitRight(c, name, authorizationv1.ResourceAttributes{Group: "monitoring.coreos.com", Resource: "prometheuses", Verb: "list"})
+	e.awaitRight(c, name, authorizationv1.ResourceAttributes{Namespace: "kube-system", Resource: "configmaps", Name: "cluster-identity", Verb: "get"})
 	kubeconfig, err := local.ServiceAccountKubeconfig(e.Ctx, admin, e.Namespace, name, time.Hour)
 	e.Expect(err).NotTo(HaveOccurred())
 	return kubeconfig
@@ -279,6 +283,16 @@ func Judged(g Gomega, mr *resourcesv1alpha1.ManagedResource) {
 	for _, kind := range []string{"ResourcesHealthy", "ResourcesProgressing"} {
 		g.Expect(Condition(mr, kind)).NotTo(Or(BeEmpty(), HavePrefix("Unknown/")))
 	}
+}
+
+// AwaitRest waits until the controller has sent nothing for a second, and forgets what it sent before. What others add to
+// an object, such as the controllers of Kubernetes, makes it look once more.
+func (e *Env) AwaitRest() {
+	e.T.Helper()
+	e.Eventually(func(g Gomega) {
+		e.Requests.Reset()
+		g.Consistently(e.Requests.Seen).WithTimeout(time.Second).Should(BeEmpty())
+	}).WithTimeout(Patience).Should(Succeed())
 }
 
 // AwaitGone waits until a set no longer exists.

@@ -5,6 +5,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Grant gives the controller all rights on resources of a group in the target, beyond those that are shipped, and
@@ -25,12 +26,17 @@ func (e *Env) Grant(group string, resources ...string) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.Namespace, Name: account}},
 	})).To(Succeed())
+	e.awaitRight(e.Target, account, authorizationv1.ResourceAttributes{Group: group, Resource: resources[0], Verb: "delete", Version: "*"})
+}
+
+// awaitRight waits until a ServiceAccount may do something: the API server's authorizer follows roles by watches of its own.
+func (e *Env) awaitRight(c client.Client, account string, right authorizationv1.ResourceAttributes) {
+	e.T.Helper()
 	e.Eventually(func() (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + e.Namespace + ":" + account,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: group, Resource: resources[0], Verb: "delete", Version: "*"},
+			User: "system:serviceaccount:" + e.Namespace + ":" + account, ResourceAttributes: &right,
 		}}
-		err := e.Target.Create(e.Ctx, review)
+		err := c.Create(e.Ctx, review)
 		return review.Status.Allowed, err
 	}).WithTimeout(Patience).Should(BeTrue())
 }

@@ -2,6 +2,7 @@ package secretversions
 
 import (
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,7 +45,7 @@ func TestFilterPassesVersionsOnly(t *testing.T) {
 			upstream.Action(tc.event.Type, tc.event.Object)
 			g.Expect(<-f.ResultChan()).To(BeComparableTo(tc.want))
 			f.Stop()
-			g.Eventually(f.ResultChan()).Should(BeClosed())
+			g.Eventually(f.ResultChan()).WithTimeout(30 * time.Second).Should(BeClosed())
 			if tc.digested {
 				g.Expect(seen.events).To(Equal([]watch.Event{tc.event}))
 			} else {
@@ -58,7 +59,7 @@ func TestFilterEndsWithItsUpstream(t *testing.T) {
 	upstream := watch.NewFake()
 	f := newFilter(upstream, (&digests{}).digest)
 	upstream.Stop()
-	NewWithT(t).Eventually(f.ResultChan()).Should(BeClosed())
+	NewWithT(t).Eventually(f.ResultChan()).WithTimeout(30 * time.Second).Should(BeClosed())
 }
 
 // Who stops a watch reads no more of it. What is on its way then must neither hold anybody up nor be taken for news.
@@ -75,8 +76,8 @@ func TestFilterDigestsNothingAfterStop(t *testing.T) {
 	close(f.stopped)
 	f.upstream.Stop()
 	f.mu.Unlock()
-	g.Eventually(func() int { return len(upstream.ResultChan()) }).Should(BeZero(), "though nobody receives")
+	g.Eventually(func() int { return len(upstream.ResultChan()) }).WithTimeout(30*time.Second).Should(BeZero(), "though nobody receives")
 	f.Stop() // once more is fine
-	g.Eventually(f.ResultChan()).Should(BeClosed())
+	g.Eventually(f.ResultChan()).WithTimeout(30 * time.Second).Should(BeClosed())
 	g.Expect(seen.events).To(Equal([]watch.Event{{Type: "ADDED", Object: secretIn("5")}}))
 }

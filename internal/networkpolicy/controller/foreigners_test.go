@@ -13,6 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/binary"
@@ -20,12 +21,18 @@ import (
 
 func TestAFightOverAPolicyIsSlowedDown(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, setting{})
-	s.service(nil)
-	s.awaits(own())
-	for range 3 {
-		s.Expect(s.Target.Delete(s.Ctx, foreign(s.A, "egress-to-s-tcp-5678", nil))).To(Succeed())
+	now := clocktesting.NewFakeClock(time.Now()) // the minute of a fight and its truce do not pass by themselves
+	s := newScene(t, setting{clock: now})
+	created := func(want float64) { // a write is noted after it is made
+		s.T.Helper()
 		s.awaits(own())
+		s.Eventually(func() float64 { return s.byAction("espalier_networkpolicy_writes_total")["create"] }).WithTimeout(binary.Patience).Should(Equal(want))
+	}
+	s.service(nil)
+	created(4)
+	for i := range 3 {
+		s.Expect(s.Target.Delete(s.Ctx, foreign(s.A, "egress-to-s-tcp-5678", nil))).To(Succeed())
+		created(float64(5 + i))
 		s.settled()
 	}
 	s.Expect(s.events("s")).To(BeEmpty())
@@ -35,7 +42,8 @@ func TestAFightOverAPolicyIsSlowedDown(t *testing.T) {
 	s.Expect(s.Requests.Writes()).To(BeEmpty())
 	s.Expect(s.Target.Delete(s.Ctx, foreign(s.A, "ingress-to-s-tcp-5678", nil))).To(Succeed())
 	s.awaits(own()[1:]) // others are repaired meanwhile
-	s.awaits(own())     // and this one later
+	now.Step(10 * time.Second)
+	s.awaits(own()) // and this one later
 }
 
 // Another controller of the same policies words it otherwise.

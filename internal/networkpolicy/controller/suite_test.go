@@ -77,7 +77,20 @@ func newScene(t *testing.T, s setting) *scene {
 	if !s.stopped {
 		e.Start()
 	}
+	if s.wholeCluster {
+		scene.alone()
+	}
 	return scene
+}
+
+// alone waits until those policies are gone that other tests have left behind: who watches the whole cluster deletes them.
+func (s *scene) alone() {
+	s.T.Helper()
+	s.Eventually(func() []networkingv1.NetworkPolicy {
+		list := &networkingv1.NetworkPolicyList{}
+		s.Expect(s.Target.List(s.Ctx, list, client.HasLabels{prefix + "service-name", prefix + "service-namespace"})).To(Succeed())
+		return list.Items
+	}).WithTimeout(binary.Patience).Should(BeEmpty())
 }
 
 // name is that of another namespace of the scene.

@@ -139,13 +139,14 @@ func TestAcceptance13EachDriverIsNamedOnce(t *testing.T) {
 
 func TestAcceptance14NodesAreLookedAtAgainWithoutAnyEvent(t *testing.T) {
 	var looks atomic.Int64
-	s := newScene(t, binary.Options{Log: funcr.New(func(_, line string) {
+	s := newScene(t, binary.Options{Stopped: true, Log: funcr.New(func(_, line string) {
 		if strings.Contains(line, "Node keeps its taint") {
 			looks.Add(1)
 		}
 	}, funcr.Options{Verbosity: 1})})
 	s.daemonSet(s.Namespace, "critical")
 	n := s.node("n")
+	s.Start() // with the DaemonSet in the cache: until it is there, a look is confirmed live
 	s.expectHeld(n, "Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: "+s.Namespace+"/critical")
 	s.Requests.Reset()
 	before := looks.Load()

@@ -2,7 +2,6 @@ package criticalcomponents_test
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -118,7 +117,7 @@ func TestEdgeCase11DaemonSetsThatAreRequiredMustExist(t *testing.T) {
 	s.Start()
 	n := s.node("n")
 	s.expectHeld(n, "Warning MissingNodeCriticalDaemonSets: Required node-critical DaemonSets do not exist, or lack the label on their metadata or template: "+s.Namespace+"/network")
-	s.Eventually(s.metric).WithArguments("espalier_node_held_back", "daemonsets_missing").WithTimeout(10 * time.Second).Should(Equal(1.0))
+	s.Eventually(s.metric).WithArguments("espalier_node_held_back", "daemonsets_missing").WithTimeout(binary.Patience).Should(Equal(1.0))
 	network := s.daemonSet(s.Namespace, "network")
 	s.ready(s.pod("network-1", n, ownedBy(network)), "True")
 	s.expectFreed(n)

@@ -73,7 +73,7 @@ func TestMissingRightsKeepTheTaint(t *testing.T) {
 		rbacv1.PolicyRule{APIGroups: []string{"", "apps", "storage.k8s.io"}, Resources: []string{"nodes", "pods", "daemonsets", "csinodes"}, Verbs: []string{"list", "watch"}},
 		rbacv1.PolicyRule{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	)
-	// The authorizer of the API server hears of it a little later.
+	s.awaitForbidden("patch", "nodes")
 	n := s.Namespace + "-n"
 	held := s.pod("held", n)
 	s.node("n")
@@ -83,7 +83,7 @@ func TestMissingRightsKeepTheTaint(t *testing.T) {
 		HavePrefix(`Warning CriticalComponentsCheckFailed: The taint stays because of an error; grant it, for example with the roles in deploy/node-controller; it is tried again: remove taint of Node "`+n+`": `),
 		ContainSubstring(`cannot patch resource "nodes"`))))
 	s.Expect(s.waits(n)).To(BeTrue())
-	s.Eventually(s.metric).WithArguments("espalier_node_held_back", "error").WithTimeout(10 * time.Second).Should(Equal(1.0))
+	s.Eventually(s.metric).WithArguments("espalier_node_held_back", "error").WithTimeout(binary.Patience).Should(Equal(1.0))
 
 	s.create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: all.Name}, RoleRef: all.RoleRef, Subjects: all.Subjects})
 	s.expectFreed(n)

@@ -2,7 +2,6 @@ package extensionaccess_test
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -30,7 +29,7 @@ func TestAcceptanceD13ALabelledClusterRoleIsBoundToTheServiceAccountsOfSeedsThat
 	role := s.role("d13", relevantSelector)
 	s.expectBound(role, "seed-bar/b", "seed-bar/z", "seed-foo/a")
 	s.Expect(s.get("d13").Labels).To(BeEmpty())
-	s.Eventually(s.metric).WithArguments("espalier_project_extension_bindings", "bound").WithTimeout(10 * time.Second).Should(BeNumerically(">=", 1))
+	s.Eventually(s.metric).WithArguments("espalier_project_extension_bindings", "bound").WithTimeout(binary.Patience).Should(BeNumerically(">=", 1))
 }
 
 func TestAcceptanceD14SubjectsFollowServiceAccountsAndTheSelector(t *testing.T) {

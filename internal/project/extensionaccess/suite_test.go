@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -30,11 +31,14 @@ const (
 func relevant() map[string]string { return map[string]string{"relevant": "true"} }
 
 // scene is a running project-controller.
-type scene struct{ *projecttest.Env }
+type scene struct {
+	*projecttest.Env
+	markers int
+}
 
 func newScene(t *testing.T, o projecttest.Options) *scene {
 	t.Helper()
-	s := &scene{projecttest.New(t, o)}
+	s := &scene{Env: projecttest.New(t, o)}
 	for _, name := range []string{"seed-bar", "seed-foo", "garden-foo", "seeds"} {
 		s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))).To(Succeed())
 	}
@@ -133,8 +137,32 @@ func (s *scene) expectGone(name string) {
 // passed waits until the controller has done something for another role, after all that was asked of it before.
 func (s *scene) passed() {
 	s.T.Helper()
-	name := "marker-" + strconv.Itoa(len(s.Requests.Seen())) + "-" + s.Namespace
-	s.expectBound(s.role(name, `{"matchLabels":{"nobody":"x"}}`))
+	s.expectBound(s.role(s.marker(), `{"matchLabels":{"nobody":"x"}}`))
+}
+
+// marker is a name that nothing has yet.
+func (s *scene) marker() string {
+	s.markers++
+	return "marker-" + strconv.Itoa(s.markers) + "-" + s.Namespace
+}
+
+// caughtUp waits until each of the controller's watches has shown it what was there before: they do not wait for each other.
+// Then it knows another role, its ServiceAccount and its binding, and looks at that role without a request.
+func (s *scene) caughtUp() {
+	s.T.Helper()
+	name := s.marker()
+	s.account("seed-foo", name, map[string]string{"marker": name})
+	role := s.role(name, `{"matchLabels":{"marker":"`+name+`"}}`)
+	s.expectBound(role, "seed-foo/"+name)
+	reads := func() int {
+		return len(slices.DeleteFunc(s.Requests.Seen(), func(each string) bool { return !strings.HasSuffix(each, "/clusterrolebindings/"+name) }))
+	}
+	s.Eventually(func() int {
+		before := reads()
+		change(s, role, func(r *rbacv1.ClusterRole) { r.Labels["looked"] = strconv.Itoa(s.markers) })
+		s.passed()
+		return reads() - before
+	}).WithTimeout(binary.Patience).Should(BeZero())
 }
 
 // about lists the requests about a role's objects.

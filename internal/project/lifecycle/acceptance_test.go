@@ -168,17 +168,29 @@ func TestAcceptance11OnlyChangesOfTheSpecTrigger(t *testing.T) {
 // looks is how often the main loop has looked at any Project.
 func (s *scene) looks() float64 {
 	s.T.Helper()
+	return s.ofMainLoop("controller_runtime_reconcile_total")
+}
+
+// busy is how many Projects the main loop looks at now.
+func (s *scene) busy() float64 {
+	s.T.Helper()
+	return s.ofMainLoop("controller_runtime_active_workers")
+}
+
+// ofMainLoop sums up what a metric of the library says of the main loop.
+func (s *scene) ofMainLoop(metric string) float64 {
+	s.T.Helper()
 	families, err := metrics.Registry.Gather()
 	s.Expect(err).NotTo(HaveOccurred())
 	sum := 0.0
 	for _, family := range families {
-		if family.GetName() != "controller_runtime_reconcile_total" {
+		if family.GetName() != metric {
 			continue
 		}
 		for _, each := range family.GetMetric() {
 			for _, label := range each.GetLabel() {
 				if label.GetName() == "controller" && label.GetValue() == "project" {
-					sum += each.GetCounter().GetValue()
+					sum += each.GetCounter().GetValue() + each.GetGauge().GetValue()
 				}
 			}
 		}

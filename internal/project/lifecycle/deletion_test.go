@@ -61,7 +61,7 @@ func TestAcceptance16ShootsHoldUpTheDeletion(t *testing.T) {
 	s.atRest()
 	s.Expect(s.namespace(namespace.Name).DeletionTimestamp).To(BeNil())
 	s.Expect(s.Admin.Delete(s.Ctx, shoot)).To(Succeed())
-	s.Eventually(func() bool { return s.isGone(p) }).WithTimeout(soon).Should(BeTrue())
+	s.Eventually(func() bool { return s.isGone(p) }).WithTimeout(patience).Should(BeTrue())
 	s.eventuallyGone(namespace)
 }
 

@@ -49,9 +49,6 @@ func (s *scene) name() string {
 
 const patience = binary.Patience
 
-// soon is how long what is promised soon may take.
-const soon = 5 * time.Second
-
 type change = func(*corev1beta1.Project)
 
 func in(namespace string) change {
@@ -223,6 +220,7 @@ func (s *scene) atRest() {
 		looks := s.looks()
 		s.Requests.Reset()
 		time.Sleep(500 * time.Millisecond)
+		g.Expect(s.busy()).To(BeZero()) // it may wait for an answer all the time
 		g.Expect(s.Requests.Seen()).To(BeEmpty())
 		g.Expect(s.looks()).To(Equal(looks))
 	}).WithTimeout(binary.Patience).Should(Succeed())
@@ -272,6 +270,9 @@ func (s *scene) withoutValidation() {
 		current := read()
 		current.Object["spec"] = spec
 		s.Expect(s.Admin.Update(context.Background(), current)).To(Succeed())
+		s.Eventually(func() bool { // the next test may count on it
+			return apierrors.IsInvalid(s.Admin.Create(context.Background(), s.Project(s.name(), in("kube-system")), client.DryRunAll))
+		}).WithTimeout(patience).Should(BeTrue())
 	})
 	relax(crd.Object["spec"])
 	s.Expect(s.Admin.Update(s.Ctx, crd)).To(Succeed())

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // told is what a handler was told, in order.
@@ -48,6 +50,7 @@ func TestInformersShowTrimmedObjectsAlthoughTheyHoldRecords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
+			g.SetDefaultEventuallyTimeout(binary.Patience)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			first, second := stored(object), stored(object, func(o client.Object) { o.SetResourceVersion("8") })

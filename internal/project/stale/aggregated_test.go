@@ -25,7 +25,8 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// recovery is how long an API server may take to notice that another one is back.
+// recovery is how long an API server may take to notice that another one is back, and the controller to try again what has
+// failed for some time.
 const recovery = 90 * time.Second
 
 // extension is another API server that serves the group for the first: what it is asked it asks the second server of the
@@ -127,7 +128,7 @@ func (s *scene) available(status string) {
 
 // An aggregated API serves the kinds. While it is down no project looks unused, however much time goes by.
 func TestAnOutageOfAnAggregatedAPIMarksAndDeletesNothing(t *testing.T) {
-	s := newScene(t, projecttest.Options{Stopped: true, CRDs: []string{}, Project: "staleSyncPeriod: 1s"})
+	s := newScene(t, projecttest.Options{Stopped: true, CRDs: []string{}, Project: "staleSyncPeriod: 3s"}) // it bounds each look too
 	servers, err := local.ForTests()
 	s.Expect(err).NotTo(HaveOccurred())
 	behind, err := client.New(servers.Target.Config, client.Options{Scheme: s.Admin.Scheme()})

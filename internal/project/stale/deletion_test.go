@@ -85,7 +85,7 @@ func TestWhatWasOnlyRehearsedIsAnnouncedBeforeItIsDeleted(t *testing.T) {
 	s.Restart(func() { s.Config.Espalier.Project.StaleDeletion = "Delete" })
 	s.stays(p, "unused", since(30*day).until(120*day))
 	announced := map[string]string{"project.espalier.dev/deletion-announced": p.CreationTimestamp.Add(207 * day).UTC().Format(time.RFC3339)}
-	s.Expect(s.annotations(p)).To(Equal(announced))
+	s.Eventually(func() map[string]string { return s.annotations(p) }).Should(Equal(announced)) // a pass may come in the way of the one before
 	s.Eventually(func() []string { return s.forecasts(p) }).Should(ConsistOf(forecastFor(p, 207*day)))
 	s.Restart(func() { s.age(p, 207*day-time.Second) })
 	s.stays(p, "unused", since(30*day).until(120*day))
@@ -141,6 +141,7 @@ func TestAnAnnouncementGoesWhenTheProjectIsUsed(t *testing.T) {
 func TestForecastsAreToldEveryDay(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
+	s.age(p, 113*day) // before that it is young, and the marks would be taken off
 	s.status(p, 30*day, 120*day, 0)
 	for i, age := range []time.Duration{113 * day, 114*day - time.Second, 114 * day, 115 * day} {
 		s.age(p, age)
@@ -166,10 +167,10 @@ func TestARefusedDeletionIsTriedAgainWithoutWriting(t *testing.T) {
 	s.Eventually(func() corev1beta1.ProjectPhase { return s.Get(p).Status.Phase }).Should(BeEquivalentTo("Ready"))
 	s.Eventually(func() map[string]string { return s.annotations(p) }).Should(HaveKeyWithValue("confirmation.gardener.cloud/deletion", "true"))
 	version, before := s.Get(p).ResourceVersion, tries.Load()
-	s.Eventually(tries.Load).Should(BeNumerically(">", before+1))
+	s.Eventually(tries.Load, recovery).Should(BeNumerically(">", before+1)) // each pause is twice as long as the one before
 	s.Expect(s.Get(p).ResourceVersion).To(Equal(version))
 	s.Requests.Hook(nil)
-	s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
+	s.Eventually(func() bool { return s.deleted(p) }, recovery).Should(BeTrue())
 }
 
 // A confirmation that was not followed by the deletion is withdrawn when it is no longer due, also by the next process.
@@ -235,6 +236,7 @@ func TestAProjectThatIsMadeAnewInheritsNothing(t *testing.T) {
 	s.Start()
 	s.Eventually(made).Should(Receive(BeNil()))
 	s.says(anew, "unused")
+	s.Eventually(func() *metav1.Time { return s.Get(anew).Status.StaleSinceTimestamp }).ShouldNot(BeNil())
 	s.says(anew, "unused")
 	s.Expect(dates()).To(BeNil())
 	s.Expect(s.Get(anew).Status.StaleSinceTimestamp.Time).To(BeTemporally("~", s.clock.Now(), time.Second))
@@ -305,11 +307,11 @@ func TestAWrongClockDeletesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, projecttest.Options{Configure: atOnce, Clock: shifted{by: tc.by}})
 			p := s.project(held)
-			s.says(p, "unused")
-			if tc.want {
+			if tc.want { // it may be gone before anybody hears the verdict
 				s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
 				return
 			}
+			s.says(p, "unused")
 			s.Eventually(func() []string { return s.verdicts.errors() }).Should(ContainElement(ContainSubstring("set the clock that is wrong")))
 			s.Expect(s.annotations(p)).To(BeEmpty())
 			s.Expect(s.deleted(p)).To(BeFalse())

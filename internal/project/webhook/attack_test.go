@@ -26,6 +26,7 @@ func TestNobodyTakesAProjectOver(t *testing.T) {
 	ready(e, p)
 	e.Eventually(func() error { return change(e, e.As("adam"), p, `{metadata: {labels: {seen: by-adam}}}`) }, binary.Patience).Should(Succeed())
 	e.Eventually(func() error { return change(e, e.As("una"), p, `{metadata: {labels: {seen: by-una}}}`) }, binary.Patience).Should(Succeed())
+	e.Eventually(func() error { return change(e, e.As("alice"), p, `{metadata: {labels: {seen: by-alice}}}`) }, binary.Patience).Should(Succeed())
 	stored := e.Get(p)
 	const (
 		owner   = `is not allowed to manage owner in .spec.owner for "projects"`
@@ -93,9 +94,11 @@ func TestNobodyGetsRoundTheController(t *testing.T) {
 	p := created(e, "alice", "hasty", `{members: [{kind: User, name: adam, role: admin}]}`)
 	ready(e, p)
 	adam := e.As("adam")
-	e.Eventually(func() error {
-		return change(e, adam, p, `{metadata: {annotations: {confirmation.gardener.cloud/deletion: "true"}}}`)
-	}, binary.Patience).Should(Succeed())
+	for _, as := range []client.Client{adam, e.As("alice")} {
+		e.Eventually(func() error {
+			return change(e, as, p, `{metadata: {annotations: {confirmation.gardener.cloud/deletion: "true"}}}`)
+		}, binary.Patience).Should(Succeed())
+	}
 	hasty := map[string]client.DeleteOption{
 		`propagation policy "Foreground"`: client.PropagationPolicy("Foreground"),
 		`propagation policy "Orphan"`:     client.PropagationPolicy("Orphan"),

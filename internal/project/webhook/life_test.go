@@ -73,7 +73,7 @@ func TestWhatWasStoredWithoutWebhooksBecomesStaleAndGoes(t *testing.T) {
 	e := start(t, projecttest.Options{Stopped: true, Configure: func(c *config.ControllerManagerConfiguration) {
 		loop := &c.Controllers.Project
 		loop.MinimumLifetimeDays, loop.StaleGracePeriodDays, loop.StaleExpirationTimeDays = ptr.To(0), ptr.To(0), ptr.To(0)
-		loop.StaleSyncPeriod = &metav1.Duration{Duration: 500 * time.Millisecond}
+		loop.StaleSyncPeriod = &metav1.Duration{Duration: 10 * time.Second} // it bounds each look too
 	}})
 	p := project(e, "stored", `{owner: {kind: User, name: carol}, members: [
 		{kind: User, name: "system:serviceaccount:foo:bar", role: viewer}, {kind: ServiceAccount, namespace: foo, name: bar, role: viewer}]}`)

@@ -154,7 +154,8 @@ func TestCrashPoints(t *testing.T) {
 	binary.EveryCut(t, 1, func(t *testing.T, at binary.Cut) bool {
 		t.Helper()
 		s := newScene(t, binary.Options{TwoClusters: true})
-		s.create(s.account("a", ptr.To(false)))
+		s.create(s.account("a", ptr.To(false)), s.account("marker", nil), s.secret("marker", "marker"))
+		s.Eventually(s.labels("marker")).Should(Equal(unmarked())) // it is not the start that is cut off
 		s.quiet()
 		s.Requests.CutOff(at)
 		s.create(s.secret("a", "a"))

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 func TestPlanFor(t *testing.T) {
@@ -92,7 +94,7 @@ func TestASieveEnds(t *testing.T) {
 	upstream.Add(&metav1.PartialObjectMetadata{})
 	s.Stop() // though nobody receives
 	s.Stop()
-	g.Eventually(s.ResultChan()).Should(BeClosed())
+	g.Eventually(s.ResultChan()).WithTimeout(binary.Patience).Should(BeClosed())
 }
 
 func TestChangedItsMind(t *testing.T) {

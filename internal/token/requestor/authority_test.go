@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/espalier-dev/espalier/internal/token/digest"
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // cached stands for the cache.
@@ -58,9 +59,9 @@ func TestAChangedAuthorityReachesTheSecretsThatHoldIt(t *testing.T) {
 		ca.Store(content)
 		before := looks.Load()
 		passive.Step(time.Minute)
-		g.Eventually(looks.Load).Should(Equal(before + 1))
+		g.Eventually(looks.Load).WithTimeout(binary.Patience).Should(Equal(before + 1))
 	}
-	g.Eventually(queue.Len).Should(Equal(1))
+	g.Eventually(queue.Len).WithTimeout(binary.Patience).Should(Equal(1))
 	got, _ := queue.Get()
 	g.Expect(got.NamespacedName).To(Equal(types.NamespacedName{Namespace: "ns", Name: "on"}))
 }

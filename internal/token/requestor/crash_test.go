@@ -35,7 +35,7 @@ func TestCrashPoints(t *testing.T) {
 func crash(t *testing.T, at binary.Cut, renewed bool, modify ...func(*corev1.Secret)) (happened bool) {
 	t.Helper()
 	s := newScene(t, binary.Options{})
-	s.quiet()
+	s.settled() // it is not the start that is cut off
 	var issued atomic.Int64
 	s.Requests.Hook(func(request *http.Request) error {
 		if strings.HasSuffix(request.URL.Path, "/token") {

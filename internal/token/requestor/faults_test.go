@@ -9,6 +9,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,6 +51,7 @@ func TestAMissingRightInTheTargetIsToldAndItsReturnNoticed(t *testing.T) {
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-espalier-token-controllers-target"}}
 	s.Expect(s.Target.Get(s.Ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
 	s.Expect(s.Target.Delete(s.Ctx, binding.DeepCopy())).To(Succeed())
+	s.awaitForbidden("create", "serviceaccounts")
 	s.create(s.secret("a"))
 	s.Eventually(s.told("a")).Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: create ServiceAccount "+s.Namespace+"/a: "), ContainSubstring("bind ClusterRole espalier-token-controllers-target in the target"))))
 	binding.ResourceVersion, binding.UID = "", ""
@@ -106,6 +108,19 @@ func TestATokenThatCannotBeWrittenIsWrittenLater(t *testing.T) {
 	s.Expect(s.tokenRequests()).To(Equal(1))
 }
 
+// awaitForbidden waits until the authorizer of the target's API server has heard that the ServiceAccount may not do that.
+func (s *scene) awaitForbidden(verb, resource string) {
+	s.T.Helper()
+	s.Eventually(func() bool {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + s.Namespace + ":token-controllers",
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: s.Namespace, Verb: verb, Resource: resource},
+		}}
+		s.Expect(s.Target.Create(s.Ctx, review)).To(Succeed())
+		return review.Status.Allowed
+	}).Should(BeFalse())
+}
+
 // gauge returns the value of a metric without labels.
 func (s *scene) gauge(name string) float64 {
 	s.T.Helper()
@@ -118,4 +133,19 @@ func (s *scene) gauge(name string) float64 {
 	}
 	s.T.Fatalf("there is no metric %s", name)
 	return 0
+}
+
+// valid returns how many Secrets the process has looked at, since it started, and found with a valid token.
+func (s *scene) valid() float64 {
+	s.T.Helper()
+	families, err := s.Registry.Gather()
+	s.Expect(err).NotTo(HaveOccurred())
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if family.GetName() == "espalier_token_secrets" && metric.GetLabel()[0].GetValue() == "valid" {
+				return metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return -1
 }

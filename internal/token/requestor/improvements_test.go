@@ -134,6 +134,7 @@ func TestAtRestAndAfterARestartNothingIsSent(t *testing.T) {
 	s.Eventually(func() string { return s.embedded(s.read("b")) }).ShouldNot(BeEmpty())
 	s.quiet()
 	s.Restart(s.Requests.Reset)
+	s.Eventually(s.valid).Should(Equal(2.0)) // it runs, and has looked at both
 	s.quiet()
 	for _, each := range s.Requests.Seen() {
 		s.Expect(each).NotTo(Or(ContainSubstring("/secrets/"), ContainSubstring("/serviceaccounts")))
@@ -146,7 +147,7 @@ func TestAtRestAndAfterARestartNothingIsSent(t *testing.T) {
 
 func TestAFirstTokenCostsThreeRequests(t *testing.T) {
 	s := newScene(t, binary.Options{})
-	s.quiet()
+	s.settled() // nothing is left of the start, such as discovery
 	s.Requests.Reset()
 	s.create(s.secret("a"))
 	s.token("a", "")

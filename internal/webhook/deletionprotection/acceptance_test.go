@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/deletionprotection"
 	"github.com/espalier-dev/espalier/internal/webhook/extensiontest"
 	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
+	"github.com/espalier-dev/espalier/internal/webhook/podtest"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 )
 
@@ -314,8 +315,7 @@ func TestDefinitionsWithoutTheLabel(t *testing.T) {
 
 func TestAcceptanceV2_12PodsGo(t *testing.T) {
 	c := cluster(t)
-	pod, err := c.Create(`{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}`)
-	c.Expect(err).NotTo(HaveOccurred())
+	pod := podtest.Create(c.Env, `{metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}`)
 	c.Expect(c.Target.Delete(c.Ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
 	c.gone(pod)
 }

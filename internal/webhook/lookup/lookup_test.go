@@ -96,8 +96,10 @@ func TestColdLookupsReadLive(t *testing.T) {
 }
 
 func TestARestrictedConnectionReadsOtherNamespacesLive(t *testing.T) {
+	before := start(t, options{cold: true}) // the world is there before the start, as above
+	before.world()
 	e := start(t, options{namespaces: []string{"default"}})
-	e.world()
+	e.namespace = before.namespace
 	e.warm()
 	e.requests.Reset()
 	e.everythingIsFound()
@@ -180,7 +182,13 @@ func TestChangesOfNodesAreSeen(t *testing.T) {
 	e.Expect(e.admin.Delete(ctx, other)).To(Succeed())
 	e.eventually(keys).Should(Equal([]string{"k1", "k2", "node.kubernetes.io/not-ready"}))
 
-	e.eventually(func() bool { _, _, known := e.taints.recall(pool); return known }).Should(BeTrue())
+	// The cache changes before its handlers hear of it: all Nodes came, one joined, was tainted and went.
+	nodes := &corev1.NodeList{}
+	e.Expect(e.admin.List(ctx, nodes)).To(Succeed())
+	e.eventually(e.taints.changes.Load).Should(BeEquivalentTo(len(nodes.Items) + 4))
+	e.Expect(keys()).To(Equal([]string{"k1", "k2", "node.kubernetes.io/not-ready"}))
+	_, _, known := e.taints.recall(pool)
+	e.Expect(known).To(BeTrue())
 	taints, err := e.Taints(ctx, pool)
 	e.Expect(err).NotTo(HaveOccurred())
 	taints[0].Key = "changed by a caller"
@@ -297,11 +305,15 @@ func TestHvpasOfAVersionThatIsNoLongerServedScaleNobody(t *testing.T) {
 	next := hvpaDefinition().Spec.Versions[0]
 	next.Name = "v1beta1"
 	versions := func(served bool) {
-		changed := hvpaDefinition()
-		e.Expect(e.admin.Get(t.Context(), client.ObjectKeyFromObject(changed), changed)).To(Succeed())
-		changed.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{*changed.Spec.Versions[0].DeepCopy(), next}
-		changed.Spec.Versions[0].Served, changed.Spec.Versions[1].Storage = served, false
-		e.Expect(e.admin.Update(t.Context(), changed)).To(Succeed())
+		e.eventually(func() error { // the API server may write its status at the same moment
+			changed := hvpaDefinition()
+			if err := e.admin.Get(t.Context(), client.ObjectKeyFromObject(changed), changed); err != nil {
+				return err
+			}
+			changed.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{*changed.Spec.Versions[0].DeepCopy(), next}
+			changed.Spec.Versions[0].Served, changed.Spec.Versions[1].Storage = served, false
+			return e.admin.Update(t.Context(), changed)
+		}).Should(Succeed())
 	}
 	versions(false)
 	e.eventually(func() *following { return e.hvpas.current.Load() }).Should(BeNil())

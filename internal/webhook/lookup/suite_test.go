@@ -9,6 +9,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -228,7 +229,8 @@ func (e *env) serveNoHvpas() {
 	e.eventually(func() error { return e.admin.Get(ctx, client.ObjectKeyFromObject(hvpaDefinition()), hvpaDefinition()) }).Should(MatchError(ContainSubstring("not found")))
 }
 
-// user returns a user who may do what the rules say, and the user's name.
+// user returns a user who may do what the rules say, and the user's name, once the API server knows of that: it learns of roles by
+// watches, and forbids everything before.
 func user(tb testing.TB, admin client.Client, rules ...rbacv1.PolicyRule) (cfg *rest.Config, name string) {
 	tb.Helper()
 	g := NewWithT(tb)
@@ -239,6 +241,15 @@ func user(tb testing.TB, admin client.Client, rules ...rbacv1.PolicyRule) (cfg *
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: role.Name}},
 	})).To(Succeed())
+	may := authorizationv1.ResourceAttributes{Group: rules[0].APIGroups[0], Resource: rules[0].Resources[0], Verb: rules[0].Verbs[0]}
+	if len(rules[0].ResourceNames) > 0 {
+		may.Name = rules[0].ResourceNames[0]
+	}
+	g.Eventually(func(g Gomega) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: role.Name, ResourceAttributes: &may}}
+		g.Expect(admin.Create(tb.Context(), review)).To(Succeed())
+		g.Expect(review.Status.Allowed).To(BeTrue(), review.Status.Reason)
+	}).WithTimeout(binary.Patience).WithPolling(10 * time.Millisecond).Should(Succeed())
 	cfg, err := server(tb).UserConfig(role.Name)
 	g.Expect(err).NotTo(HaveOccurred())
 	return cfg, role.Name

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -211,10 +212,10 @@ func newScene(t *testing.T) *scene {
 // closedAddress is one at which nobody listens, of this machine.
 func closedAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	port, release, err := local.FreePort()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	NewWithT(t).Expect(listener.Close()).To(Succeed())
-	return listener.Addr().String()
+	t.Cleanup(release)
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
 func (s *scene) namespace(labels map[string]string) string {

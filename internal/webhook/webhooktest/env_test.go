@@ -4,16 +4,15 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	corev1 "k8s.io/api/core/v1"
 
+	"github.com/espalier-dev/espalier/internal/webhook/podtest"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 )
 
 func TestARealAPIServerCallsTheServer(t *testing.T) {
 	t.Parallel()
 	e := webhooktest.New(t, webhooktest.Options{Webhooks: "seccompProfile: {enabled: true}"})
-	pod, err := e.Create(`{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}`)
-	e.Expect(err).NotTo(HaveOccurred())
-	kind, _, _ := unstructured.NestedString(pod.Object, "spec", "securityContext", "seccompProfile", "type")
-	e.Expect(kind).To(Equal("RuntimeDefault"))
+	pod := podtest.Create(e, `{metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}`)
+	e.Expect(pod.Spec.SecurityContext.SeccompProfile).To(HaveValue(BeComparableTo(corev1.SeccompProfile{Type: "RuntimeDefault"})))
 }

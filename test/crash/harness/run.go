@@ -21,10 +21,10 @@ const (
 	patience = 90 * time.Second
 	// poll is the pause between two looks.
 	poll = 10 * time.Millisecond
-	// calm is how long a process may send nothing until it counts as done, calmUndisturbed the same where the number of
-	// its requests is what we want to know.
+	// calm is how long a process may send nothing until it counts as done, calmUndisturbed the same where nothing else tells:
+	// where the number of its requests and the end are what we want to know.
 	calm            = 120 * time.Millisecond
-	calmUndisturbed = 500 * time.Millisecond
+	calmUndisturbed = 2 * time.Second
 )
 
 // Outcome is what came of a run.

@@ -2,7 +2,6 @@ package kill_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,17 +115,11 @@ func (c *controller) complaints() []string {
 func (c *controller) freePorts() (ports [3]int) {
 	c.t.Helper()
 	g := NewWithT(c.t)
-	var listeners [3]net.Listener
 	for i := range ports {
-		var err error
-		listeners[i], err = net.Listen("tcp", "127.0.0.1:0")
+		port, release, err := local.FreePort()
 		g.Expect(err).NotTo(HaveOccurred())
-		address, isTCP := listeners[i].Addr().(*net.TCPAddr)
-		g.Expect(isTCP).To(BeTrue())
-		ports[i] = address.Port
-	}
-	for _, listener := range listeners { // only when all are found, so that they differ
-		g.Expect(listener.Close()).To(Succeed())
+		c.t.Cleanup(release)
+		ports[i] = port
 	}
 	return ports
 }

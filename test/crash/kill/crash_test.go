@@ -26,7 +26,7 @@ const (
 	// poll is how often the sets are looked at. To look is work too, for the API server and for this process.
 	poll = 200 * time.Millisecond
 	// settled is how long nothing may be written until nothing is expected to be written any more.
-	settled = 2 * time.Second
+	settled = 5 * time.Second
 	// stillness is how long everything must stay as it is in the end: longer than the controller's syncPeriod.
 	stillness = 17 * time.Second
 )

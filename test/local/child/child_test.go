@@ -11,6 +11,9 @@ import (
 	. "github.com/onsi/gomega"
 )
 
+// patience is how long to wait for what takes a moment on an idle machine; children that must not end sleep longer.
+const patience = 30 * time.Second
+
 func start(t *testing.T, script string, env ...string) (*Process, Spec) {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,7 +45,7 @@ func TestFind(t *testing.T) {
 		found, err := Find(spec.RecordFile)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(found.Stop(5 * time.Second)).To(Succeed())
-		g.Eventually(p.Done()).Should(BeClosed())
+		g.Eventually(p.Done(), patience).Should(BeClosed())
 	})
 	t.Run("leaves a process alone whose id was given to another program", func(t *testing.T) {
 		g := NewWithT(t)
@@ -71,7 +74,7 @@ func TestFind(t *testing.T) {
 func TestFailureTellsHowItEndedAndWhatItSaidLast(t *testing.T) {
 	g := NewWithT(t)
 	p, spec := start(t, "echo port is taken >&2; exit 3")
-	g.Eventually(p.Done(), 5).Should(BeClosed())
+	g.Eventually(p.Done(), patience).Should(BeClosed())
 	g.Expect(p.Failure()).To(MatchError(And(
 		ContainSubstring("script (pid "), ContainSubstring("exit status 3"), ContainSubstring(spec.LogFile), ContainSubstring("    port is taken"))))
 }
@@ -85,9 +88,9 @@ func TestStartNamesWhatItCannotStart(t *testing.T) {
 func TestStopKillsTheWholeGroup(t *testing.T) {
 	g := NewWithT(t)
 	p, spec := start(t, `trap "" TERM; sleep 60 & echo $!; wait; wait`)
-	g.Eventually(func() string { return Tail(spec.LogFile) }, 5).ShouldNot(ContainSubstring("empty"))
+	g.Eventually(func() string { return Tail(spec.LogFile) }, patience).ShouldNot(ContainSubstring("empty"))
 	g.Expect(p.Stop(100 * time.Millisecond)).To(Succeed())
-	g.Eventually(func() error { return syscall.Kill(-p.ID, 0) }, 5).Should(MatchError(syscall.ESRCH))
+	g.Eventually(func() error { return syscall.Kill(-p.ID, 0) }, patience).Should(MatchError(syscall.ESRCH))
 }
 
 func TestKubeconfigsOfTheShellAreHiddenFromChildren(t *testing.T) {
@@ -95,7 +98,7 @@ func TestKubeconfigsOfTheShellAreHiddenFromChildren(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/somewhere")
 	t.Setenv("TARGET_KUBECONFIG", "/elsewhere")
 	p, spec := start(t, `echo "[$KUBECONFIG$TARGET_KUBECONFIG] $EXTRA"`, "EXTRA=more")
-	g.Eventually(p.Done(), 5).Should(BeClosed())
+	g.Eventually(p.Done(), patience).Should(BeClosed())
 	g.Expect(Tail(spec.LogFile)).To(Equal("    [] more"))
 }
 

@@ -43,7 +43,7 @@ func TestChildrenDieWithAParentThatIsKilled(t *testing.T) {
 	g.Eventually(func() (_ *Record, err error) {
 		record, err = readRecord(filepath.Join(dir, "pid"))
 		return record, err
-	}, 5).ShouldNot(BeNil())
+	}, patience).ShouldNot(BeNil())
 
 	g.Expect(parent.Process.Signal(syscall.SIGKILL)).To(Succeed())
 	_ = parent.Wait()
@@ -51,5 +51,5 @@ func TestChildrenDieWithAParentThatIsKilled(t *testing.T) {
 		stat, _ := os.ReadFile("/proc/" + strconv.Itoa(record.ID) + "/stat")
 		_, state, _ := strings.Cut(string(stat), ") ")
 		return state
-	}, 5).Should(Or(BeEmpty(), HavePrefix("Z")))
+	}, patience).Should(Or(BeEmpty(), HavePrefix("Z")))
 }

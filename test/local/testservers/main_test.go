@@ -61,7 +61,7 @@ func TestACommandFindsTheServersAndNothingOutlivesIt(t *testing.T) {
 	script := `echo "[$KUBECONFIG]" "$ESPALIER_TEST_SERVERS"/*/kubeconfigs/admin >` + seen + `.new; mv ` + seen + `.new ` + seen + `; sleep 300`
 	go func() { done <- run(ctx, []string{"run", "--", "/bin/sh", "-c", script}, os.Stderr) }()
 
-	g.Eventually(seen, "60s").Should(BeAnExistingFile())
+	g.Eventually(seen, "5m").Should(BeAnExistingFile())
 	data, err := os.ReadFile(seen)
 	g.Expect(err).NotTo(HaveOccurred())
 	words := strings.Fields(string(data))
@@ -73,8 +73,8 @@ func TestACommandFindsTheServersAndNothingOutlivesIt(t *testing.T) {
 	g.Expect(processesNaming(g, servers)).NotTo(BeEmpty())
 
 	cancel()
-	g.Eventually(done, "30s").Should(Receive(HaveOccurred()))
-	g.Eventually(func() []string { return processesNaming(g, servers) }, 5*time.Second).Should(BeEmpty())
+	g.Eventually(done, "2m").Should(Receive(HaveOccurred()))
+	g.Eventually(func() []string { return processesNaming(g, servers) }, time.Minute).Should(BeEmpty())
 	g.Expect(servers).NotTo(BeADirectory())
 }
 

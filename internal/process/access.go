@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// accessTimeout bounds all checks of one cluster together, so that a wrong address is told soon.
+// accessTimeout is the usual bound of all checks of one cluster together, so that a wrong address is told soon.
 const accessTimeout = 15 * time.Second
 
 // Requirement is a kind that a binary cannot work without.
@@ -93,16 +93,18 @@ type accessChecker struct {
 	binary    string
 	discovery discovery.DiscoveryInterfaceWithContext
 	reviews   authorizationv1client.SelfSubjectAccessReviewInterface
+	// away tells that the server behind an aggregated API did not answer.
+	away bool
 }
 
 // checkAccess returns an error of one line that names everything that is missing on a side, with its remedy: an API
 // server that does not answer or does not know us, kinds that are not served, rights that are not granted.
-func checkAccess(ctx context.Context, s side, binary string, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []right) error {
+func checkAccess(ctx context.Context, s side, binary string, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []right, limit time.Duration) error {
 	checker, err := newAccessChecker(s, binary, cfg, httpClient)
 	if err != nil {
 		return s.explain(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, accessTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err = checker.reach(ctx, cfg.Host); err != nil {
 		return s.explain(err)
@@ -111,10 +113,14 @@ func checkAccess(ctx context.Context, s side, binary string, cfg *rest.Config, h
 	if err != nil {
 		return s.explain(err)
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("%s cluster at %s: %s", s.name, cfg.Host, strings.Join(missing, "; "))
+	if len(missing) == 0 {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("%s cluster at %s: %s", s.name, cfg.Host, strings.Join(missing, "; "))
+	if checker.away {
+		return absence{err}
+	}
+	return err
 }
 
 func newAccessChecker(s side, binary string, cfg *rest.Config, httpClient *http.Client) (*accessChecker, error) {
@@ -161,6 +167,7 @@ func (a *accessChecker) missing(ctx context.Context, required []Requirement, rig
 func (a *accessChecker) requirement(ctx context.Context, r Requirement) ([]string, error) {
 	resource, err := a.resourceOf(ctx, r.Kind)
 	if apierrors.IsServiceUnavailable(err) {
+		a.away = true
 		return []string{unavailable(r.Kind, err)}, nil
 	}
 	if err != nil {

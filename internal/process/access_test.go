@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,7 +48,7 @@ func TestWhatIsToldOfAGroupThatAnotherServerServes(t *testing.T) {
 				tc.answer(w)
 			}))
 			t.Cleanup(server.Close)
-			err := checkAccess(t.Context(), side{name: "garden", field: "gardenClientConnection"}, "gardener", &rest.Config{Host: server.URL}, server.Client(), []Requirement{tc.requirement}, nil)
+			err := checkAccess(t.Context(), side{name: "garden", field: "gardenClientConnection"}, "gardener", &rest.Config{Host: server.URL}, server.Client(), []Requirement{tc.requirement}, nil, time.Minute)
 			g.Expect(err).To(MatchError("garden cluster at " + server.URL + ": " + tc.want))
 		})
 	}

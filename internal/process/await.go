@@ -5,8 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,28 +30,41 @@ func patience(getenv func(string) string) time.Duration {
 }
 
 // awaitAccess is checkAccess that is repeated until the deadline while the API server is away. One that has just come back
-// may refuse everybody until it has read its roles, so that what it says is believed in the end only.
+// may refuse everybody until it has read its roles: after an absence, whatever it says is believed in the end only.
 func (s *Setup) awaitAccess(ctx context.Context, at side, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []right, deadline time.Time) error {
-	for waited := false; ; waited = true {
-		err := checkAccess(ctx, at, s.Program.Name, cfg, httpClient, required, rights)
-		if err == nil || !waited && !isAway(err) {
-			return err
-		}
+	reason, limit := "", accessTimeout
+	for {
+		err := checkAccess(ctx, at, s.Program.Name, cfg, httpClient, required, rights, limit)
 		left := deadline.Sub(s.clock().Now())
-		if left <= 0 {
+		if err == nil || ctx.Err() != nil || left <= 0 || reason == "" && !isAway(err) {
 			return err
 		}
-		s.Log.Info("Waiting for the API server", "cluster", at.name, "host", cfg.Host, "atMost", left.Round(time.Second).String(), "reason", err.Error())
+		if now := err.Error(); now != reason {
+			s.Log.Info("Waiting for the API server", "cluster", at.name, "host", cfg.Host, "atMost", left.Round(time.Second).String(), "reason", now)
+			reason = now
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the API server of the %s cluster: %w", at.name, ctx.Err())
-		case <-s.clock().After(min(pause, left)):
+		case <-s.clock().After(pause):
+		}
+		if limit = min(limit, left-pause); limit <= 0 {
+			return err
 		}
 	}
 }
 
-// isAway tells an API server that may come back from one that answers, or that is not the one it should be.
+// absence is an error for which a server is to blame that may come back.
+type absence struct{ error }
+
+func (a absence) Unwrap() error { return a.error }
+
+// isAway tells a server that may come back from one that answers, one that is not the one it should be, and mistakes on
+// this side.
 func isAway(err error) bool {
+	if _, away := errors.AsType[absence](err); away {
+		return true
+	}
 	var answer apierrors.APIStatus
 	if errors.As(err, &answer) {
 		return answer.Status().Code >= http.StatusInternalServerError || answer.Status().Code == http.StatusTooManyRequests
@@ -58,6 +72,9 @@ func isAway(err error) bool {
 	if _, wrong := errors.AsType[*tls.CertificateVerificationError](err); wrong {
 		return false
 	}
-	_, silent := errors.AsType[*url.Error](err)
-	return silent
+	if operation, ok := errors.AsType[*net.OpError](err); ok {
+		return operation.Op != "remote error" // what TLS calls it when the server refuses our certificate
+	}
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -3,19 +3,28 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -33,7 +42,7 @@ func elsewhere(t *testing.T, server local.Server, address string) string {
 	for _, each := range found.Clusters {
 		each.Server = "https://" + address
 	}
-	data, err := clientcmd.Write(clientcmdapi.Config(*found))
+	data, err := clientcmd.Write(*found)
 	g.Expect(err).NotTo(HaveOccurred())
 	return writeFile(t, "elsewhere", string(data))
 }
@@ -103,26 +112,110 @@ func TestOnlyAPodIsPatient(t *testing.T) {
 }
 
 func TestWhatIsAway(t *testing.T) {
+	g := NewWithT(t)
 	pods := schema.GroupResource{Resource: "pods"}
-	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://127.0.0.1:1", http.NoBody)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	response, refused := http.DefaultClient.Do(request)
-	if refused == nil {
-		_ = response.Body.Close()
+	secured := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(secured.Close)
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(slow.Close)
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	ask := func(url string, limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		g.Expect(err).NotTo(HaveOccurred())
+		response, err := (&http.Client{Transport: &http.Transport{}}).Do(request)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		g.Expect(err).To(HaveOccurred())
+		return fmt.Errorf("cannot reach API server: %w", err)
 	}
+	_, unreadable := os.ReadFile(filepath.Join(t.TempDir(), "token"))
 	for name, tc := range map[string]struct {
 		err  error
 		want bool
 	}{
-		"refused":     {refused, true},
-		"unavailable": {apierrors.NewServiceUnavailable("starting"), true},
-		"overloaded":  {apierrors.NewTooManyRequests("later", 1), true},
-		"broken":      {apierrors.NewInternalError(errors.New("etcd is away")), true},
-		"forbidden":   {apierrors.NewForbidden(pods, "", errors.New("no")), false},
-		"unknown":     {apierrors.NewUnauthorized("who?"), false},
-		"not found":   {apierrors.NewNotFound(pods, "a"), false},
-		"another":     {errors.New("create discovery client"), false},
+		"refused":                     {ask("http://127.0.0.1:"+strconv.Itoa(freePort(t)), time.Minute), true},
+		"no answer":                   {ask(slow.URL, 100*time.Millisecond), true},
+		"no turn in time":             {fmt.Errorf("wait for a turn: %w", context.DeadlineExceeded), true},
+		"hung up":                     {&url.Error{Op: "Get", Err: io.EOF}, true},
+		"unavailable":                 {apierrors.NewServiceUnavailable("starting"), true},
+		"overloaded":                  {apierrors.NewTooManyRequests("later", 1), true},
+		"broken":                      {apierrors.NewInternalError(errors.New("etcd is away")), true},
+		"the server of an aggregated": {absence{errors.New("kind Bonsai cannot be discovered")}, true},
+		"forbidden":                   {apierrors.NewForbidden(pods, "", errors.New("no")), false},
+		"unknown":                     {apierrors.NewUnauthorized("who?"), false},
+		"not found":                   {apierrors.NewNotFound(pods, "a"), false},
+		"another certificate":         {ask(secured.URL, time.Minute), false},
+		"our certificate":             {&url.Error{Op: "Get", Err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}}, false},
+		"no TLS":                      {ask("https"+strings.TrimPrefix(plain.URL, "http"), time.Minute), false},
+		"a file":                      {&url.Error{Op: "Get", Err: unreadable}, false},
+		"another":                     {errors.New("create discovery client"), false},
 	} {
-		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(isAway(tc.err)).To(Equal(tc.want)) })
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(isAway(tc.err)).To(Equal(tc.want), "%v", tc.err) })
+	}
+}
+
+// answers lets an API server answer with one status after the other, the last one for ever; 0 is what it should answer.
+func answers(t *testing.T, statuses ...int) (server *httptest.Server, asked *atomic.Int32) {
+	t.Helper()
+	asked = &atomic.Int32{}
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		status := statuses[min(int(asked.Add(1)), len(statuses))-1]
+		if status != 0 {
+			http.Error(w, http.StatusText(status), status)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[]}`))
+	}))
+	t.Cleanup(server.Close)
+	return server, asked
+}
+
+func TestHowLongAccessIsAwaited(t *testing.T) {
+	for name, tc := range map[string]struct {
+		statuses []int
+		patience time.Duration
+		asked    int
+		want     string
+	}{
+		"it is there": {[]int{0}, time.Minute, 1, ""},
+		"it comes back and knows nobody at first": {[]int{503, 503, 403, 401, 0}, time.Minute, 5, ""},
+		"it never comes back":                     {[]int{503}, 5 * time.Second, 5, "cannot reach API server"},
+		"it comes back and does not know us":      {[]int{503, 401}, 3 * time.Second, 3, "does not accept our credentials"},
+		"it does not know us":                     {[]int{401, 0}, time.Minute, 1, "does not accept our credentials"},
+		"nobody has patience":                     {[]int{503, 0}, 0, 1, "cannot reach API server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			server, asked := answers(t, tc.statuses...)
+			fake := clocktesting.NewFakeClock(time.Now())
+			setup := &Setup{Program: gardener(), Log: logr.Discard(), Clock: fake}
+			ended := make(chan error, 1)
+			go func() {
+				ended <- setup.awaitAccess(t.Context(), side{name: "source"}, &rest.Config{Host: server.URL}, &http.Client{}, nil, nil, fake.Now().Add(tc.patience))
+			}()
+			var err error
+			g.Eventually(func() bool {
+				if fake.HasWaiters() {
+					fake.Step(pause)
+				}
+				select {
+				case err = <-ended:
+					return true
+				default:
+					return false
+				}
+			}).WithTimeout(testPatience).WithPolling(time.Millisecond).Should(BeTrue())
+			if tc.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+			} else {
+				g.Expect(err).To(MatchError(ContainSubstring(tc.want)))
+			}
+			g.Expect(int(asked.Load())).To(Equal(tc.asked))
+		})
 	}
 }

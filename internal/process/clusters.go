@@ -43,11 +43,11 @@ type Clusters struct {
 }
 
 // Connect reaches the source cluster and, if configured, the target, checks what the binary needs there, and creates
-// the manager with its probes. Errors are one line and say what to do. Nothing runs before Clusters.Start. In a cluster it
-// waits up to Patience for API servers that are away.
+// the manager with its probes. Errors are one line and say what to do. Nothing runs before Clusters.Start. It waits up
+// to s.Patience for API servers that are away.
 func (s *Setup) Connect(ctx context.Context, needs Needs) (*Clusters, error) {
 	passive := s.clock()
-	deadline := passive.Now().Add(patience(os.Getenv))
+	deadline := passive.Now().Add(s.Patience)
 	mgr, mapper, err := s.newSource(ctx, needs, passive, deadline)
 	if err != nil {
 		return nil, err

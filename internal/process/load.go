@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/go-logr/logr"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -35,6 +36,8 @@ type Setup struct {
 	WrapTransport func(http.RoundTripper) http.RoundTripper
 	// Clock is the process's; nil stands for the real one. Tests let it jump.
 	Clock clock.WithTickerAndDelayedExecution
+	// Patience is how long Connect waits for API servers that are away; 0 is not at all.
+	Patience time.Duration
 }
 
 func (s *Setup) clock() clock.WithTickerAndDelayedExecution {
@@ -73,7 +76,7 @@ func Load[C Configuration](program Program, args []string, out io.Writer, schema
 	if err := c.Validate().ToAggregate(); err != nil {
 		return fail(fmt.Errorf("error validating config: %w", err))
 	}
-	setup := &Setup{Program: program, Config: withEnvironment(c.Process(), os.Getenv)}
+	setup := &Setup{Program: program, Config: withEnvironment(c.Process(), os.Getenv), Patience: patience(os.Getenv)}
 	setup.Log = newLogger(out, setup.Config.LogLevel, setup.Config.LogFormat)
 	redirectLibraryLogs(setup.Log)
 	logStart(setup.Log, program, f, warnings)

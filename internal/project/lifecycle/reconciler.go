@@ -220,8 +220,10 @@ func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctr
 			return ctrl.Result{RequeueAfter: shootPause}, silent(stepPhase, r.setPhase(ctx, p, corev1beta1.ProjectTerminating))
 		}
 	}
-	if err = r.removeOrphans(ctx, p, name, due); err != nil {
-		return ctrl.Result{}, releaseFailed(name, err)
+	if due != wait { // it has been done before that, and will be done again before the Project goes
+		if err = r.removeOrphans(ctx, p, name, due); err != nil {
+			return ctrl.Result{}, releaseFailed(name, err)
+		}
 	}
 	released, err := r.releaseNamespace(ctx, p, namespace, due)
 	if err != nil {

@@ -87,8 +87,8 @@ type orphans struct {
 	our bool
 }
 
-// removeOrphan reads live: a cache that lags behind may not know a role yet, or still show an owner that the garbage collector has
-// taken from it, and what is missed here stays for good.
+// removeOrphan reads live: a cache that lags behind may not know yet a role that the Project needs, or still show an owner that
+// the garbage collector has taken from it, and what is missed here stays for good.
 func (r *Reconciler) removeOrphan(ctx context.Context, p *corev1beta1.Project, o client.Object, which orphans) error {
 	live := emptyLike(o)
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(o), live)

@@ -1,6 +1,8 @@
 package lifecycle_test
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +63,27 @@ func TestAttackRolesThatWereOrphanedBeforeGoToo(t *testing.T) {
 	s.namespace("garden-orphaned")
 }
 
+// The caches know of nothing, as when they lag behind: a selector that nothing fits is added to all that they ask for.
+func TestAttackRolesThatNoCacheKnowsGoToo(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.keptWithRoles("garden-unknown")
+	s.Stop()
+	s.deleteWith(p, metav1.DeletePropagationOrphan)
+	s.Eventually(func() []string { return s.Get(p).Finalizers }).WithTimeout(patience).Should(Equal([]string{"gardener"}))
+	s.Requests.Hook(func(request *http.Request) error {
+		for _, kind := range []string{"/clusterroles", "/clusterrolebindings", "/rolebindings"} {
+			if request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, kind) {
+				request.URL.RawQuery += "&fieldSelector=metadata.name%3Dnobody"
+			}
+		}
+		return nil
+	})
+	s.Start()
+	s.eventuallyGone(p.DeepCopy())
+	s.Requests.Hook(nil)
+	s.Expect(s.grantsIn(p)).To(BeEmpty())
+}
+
 func TestOrphaningDeletionOfASecondProjectTakesNothingFromTheFirst(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	first := s.ready(owner("one"))
@@ -111,6 +134,59 @@ func TestExtensionRoleThatNobodyHasGoesWhenItAppears(t *testing.T) {
 	s.Requests.Reset()
 	s.Expect(s.Admin.Create(s.Ctx, elsewhere)).To(Succeed())
 	s.Consistently(func() []string { return s.Requests.Seen() }).WithTimeout(300 * time.Millisecond).Should(BeEmpty())
+	looks := s.looks()
+	s.Expect(s.Admin.Delete(s.Ctx, elsewhere)).To(Succeed())
+	s.Consistently(s.looks).WithTimeout(300*time.Millisecond).Should(Equal(looks), "a member of another Project has it looked at")
+}
+
+// Whoever keeps creating what is removed has to wait, and his deletions do not change that.
+func TestQuarrelsAboutStraysAreSlowedDown(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready()
+	want := s.grants(p)
+	s.atRest()
+	for range 3 {
+		s.Expect(s.Admin.Create(s.Ctx, s.stray(p))).To(Succeed())
+		s.eventuallyGrants(p, want)
+	}
+	s.atRest() // the pause begins when the third removal is noted, and lasts 10s
+	s.Requests.Reset()
+	one, two := s.stray(p), s.stray(p)
+	two.Name += "-too"
+	s.Expect(s.Admin.Create(s.Ctx, one)).To(Succeed())
+	s.Expect(s.Admin.Create(s.Ctx, two)).To(Succeed())
+	s.Expect(s.Admin.Delete(s.Ctx, two)).To(Succeed())
+	s.Consistently(func() []string { return s.writes() }).WithTimeout(time.Second).Should(BeEmpty())
+}
+
+// The role of a binding cannot be changed, so that it is to be replaced, and somebody's finalizer holds it.
+func TestAHeldClusterRoleBindingIsReplacedAsSoonAsItGoes(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.ready(member("a", "admin"))
+	want := s.grants(p)
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:system:project-member:" + p.Name}}
+	s.Stop()
+	s.Expect(s.Admin.Delete(s.Ctx, binding)).To(Succeed())
+	binding = &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: binding.Name, Finalizers: []string{"example.com/hold"}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "view"},
+	}
+	s.Expect(s.Admin.Create(s.Ctx, binding)).To(Succeed())
+	s.Start()
+	s.eventually(p, "Failed")
+	s.failsAgain(p)
+	s.patch(binding, `{"metadata":{"finalizers":null}}`)
+	s.eventually(p, "Ready")
+	s.Expect(s.grants(p)).To(Equal(want))
+}
+
+// failsAgain makes the pause before the next attempt that nothing triggers 40 s long: each failure doubles it.
+func (s *scene) failsAgain(p *corev1beta1.Project) {
+	s.T.Helper()
+	for range 13 {
+		s.edit(p, func(p *corev1beta1.Project) { p.Spec.Purpose = ptr.To("again" + s.name()) })
+		s.eventually(p, "Failed")
+	}
 }
 
 func TestAttackFinalizersDoNotKeepBindingsInForce(t *testing.T) {
@@ -130,10 +206,7 @@ func TestAttackFinalizersDoNotKeepBindingsInForce(t *testing.T) {
 		"RoleBinding gardener.cloud:system:project-member -> ClusterRole view: ", "RoleBinding "+revoked+" -> ClusterRole view: "))
 	s.eventually(p, "Failed")
 	s.eventuallyTold(p, ContainSubstring(`held by finalizers ["example.com/hold"]`))
-	for range 13 { // each failure doubles the pause before the next attempt that nothing triggers; it is 40 s then
-		s.edit(p, func(p *corev1beta1.Project) { p.Spec.Purpose = ptr.To("again" + s.name()) })
-		s.eventually(p, "Failed")
-	}
+	s.failsAgain(p)
 	for _, each := range []string{revoked, member.Name} {
 		s.patch(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: each}}, `{"metadata":{"finalizers":null}}`)
 	}

@@ -151,16 +151,33 @@ func drift[T client.Object](r *Reconciler) handler.TypedEventHandler[T, reconcil
 
 // appeared enqueues the Project that a new object is labelled as an extension role of, and where it would be removed.
 func (r *Reconciler) appeared(ctx context.Context, o client.Object, q queue) {
-	for _, name := range roles.ExtensionOf(o) {
-		p := &corev1beta1.Project{}
-		if r.settled.wants(name, o.GetName()) || r.Client.Get(ctx, client.ObjectKey{Name: name}, p, client.UnsafeDisableDeepCopy) != nil {
-			continue
-		}
-		if o.GetNamespace() == "" || o.GetNamespace() == namespaceName(p) {
-			r.settled.disturb(name)
+	for _, p := range r.extended(ctx, o) {
+		if !r.settled.wants(p.Name, o.GetName()) {
+			r.settled.disturb(p.Name)
 			r.restore(p, strays, q)
 		}
 	}
+}
+
+// extended returns the Project that an object is labelled as an extension role of, if it can be one.
+func (r *Reconciler) extended(ctx context.Context, o client.Object) []*corev1beta1.Project {
+	var found []*corev1beta1.Project
+	for _, name := range roles.ExtensionOf(o) {
+		p := r.cached(ctx, name)
+		if p != nil && (o.GetNamespace() == "" || o.GetNamespace() == namespaceName(p)) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// cached returns a Project as the cache knows it; nil if it does not.
+func (r *Reconciler) cached(ctx context.Context, name string) *corev1beta1.Project {
+	p := &corev1beta1.Project{}
+	if r.Client.Get(ctx, client.ObjectKey{Name: name}, p, client.UnsafeDisableDeepCopy) != nil {
+		return nil
+	}
+	return p
 }
 
 // drifted enqueues the Project of an object.
@@ -170,33 +187,50 @@ func (r *Reconciler) drifted(ctx context.Context, o client.Object, q queue) {
 		return
 	}
 	r.settled.disturb(name)
-	p := &corev1beta1.Project{}
-	if r.Client.Get(ctx, client.ObjectKey{Name: name}, p, client.UnsafeDisableDeepCopy) == nil {
+	if p := r.cached(ctx, name); p != nil {
 		r.restore(p, describe(o), q)
 	}
 }
 
-// vanished enqueues the Project that an object nobody owns stood in the way of: under the name of one of its bindings, or as
-// an extension role that is to be removed. A finalizer may have held it until now.
+// vanished enqueues the Projects that an object which is not theirs stood in the way of: under the name of one of their roles
+// or bindings, or as an extension role that is to be removed. A finalizer may have held it until now.
 func (r *Reconciler) vanished(ctx context.Context, o client.Object, q queue) {
-	if roles.Owner(o) != "" {
-		return
-	}
-	projects := roles.ExtensionOf(o)
-	if o.GetNamespace() != "" && roles.IsMemberBinding(o.GetName()) {
-		found, err := index.All(ctx, r.Client, o.GetNamespace())
-		if err != nil {
-			log.FromContext(ctx).Error(err, "Could not find the Project of a deleted binding; it is looked at when its pause is over", "object", describe(o))
-			return
-		}
-		for i := range found {
-			projects = append(projects, found[i].Name)
+	owner := roles.Owner(o)
+	for _, p := range r.extended(ctx, o) {
+		if p.Name != owner {
+			r.settled.disturb(p.Name)
+			r.restore(p, strays, q)
 		}
 	}
-	for _, name := range projects {
-		r.settled.disturb(name)
-		q.Add(request(name))
+	for _, p := range r.named(ctx, o) {
+		if p.Name != owner {
+			r.settled.disturb(p.Name)
+			r.restore(p, describe(o), q)
+		}
 	}
+}
+
+// named returns the Projects that need an object of the same name, extension roles aside.
+func (r *Reconciler) named(ctx context.Context, o client.Object) []*corev1beta1.Project {
+	if o.GetNamespace() == "" {
+		if p := r.cached(ctx, roles.ProjectOf(o.GetName())); p != nil {
+			return []*corev1beta1.Project{p}
+		}
+		return nil
+	}
+	if !roles.IsMemberBinding(o.GetName()) {
+		return nil
+	}
+	projects, err := index.All(ctx, r.Client, o.GetNamespace())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Could not find the Project of a deleted binding; it is looked at when its pause is over", "object", describe(o))
+		return nil
+	}
+	var found []*corev1beta1.Project
+	for i := range projects {
+		found = append(found, &projects[i])
+	}
+	return found
 }
 
 // restore enqueues a Project, unless it is being deleted: then nothing is restored. Who keeps changing the same thing has to wait.

@@ -44,3 +44,14 @@ func checkExtension(extension string) error {
 func IsMemberBinding(name string) bool {
 	return name == memberName || name == viewerName || name == serviceAccountName
 }
+
+// ProjectOf returns the Project one of whose ClusterRoles, and the ClusterRoleBinding of it, has that name; empty if there is
+// none.
+func ProjectOf(name string) string {
+	for _, prefix := range []string{adminPrefix, managerPrefix, memberPrefix, viewerPrefix} {
+		if project, ok := strings.CutPrefix(name, prefix); ok {
+			return project
+		}
+	}
+	return ""
+}

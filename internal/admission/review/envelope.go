@@ -10,8 +10,8 @@ import (
 // end: handlers read of them what they need, with Decode.
 
 // readEnvelope reads a body as API servers write it, to which the objects and options of the request then refer. It is not ok if the body is
-// anything else.
-func readEnvelope(body []byte) (found review, ok bool) {
+// anything else. The outline of the object, which the request then has, takes the place of another one that nobody needs any more.
+func readEnvelope(body []byte, used outline) (found review, ok bool) {
 	given := false
 	end := readMembers(body, space(body, 0), func(name []byte, at int) int {
 		switch string(name) {
@@ -24,6 +24,7 @@ func readEnvelope(body []byte) (found review, ok bool) {
 				return -1
 			}
 			given = true
+			found.request.outline = used[:0]
 			return readRequest(body, at, &found.request)
 		}
 		return next(body, at)
@@ -36,7 +37,7 @@ func readRequest(body []byte, at int, request *Request) (end int) {
 	return readMembers(body, at, func(name []byte, at int) int {
 		switch string(name) {
 		case "object":
-			return readObject(body, at, &request.Object)
+			return readOutlined(body, at, request)
 		case "oldObject":
 			return readObject(body, at, &request.OldObject)
 		case "options":
@@ -119,6 +120,20 @@ func readStrings(body []byte, at int, into *[]string) (end int) {
 		*into = append(*into, text)
 		return end
 	})
+}
+
+// readOutlined is readObject for the object of a request, and notes its outline.
+func readOutlined(body []byte, at int, request *Request) (end int) {
+	if at >= len(body) || body[at] != '{' || request.Object != nil {
+		return readObject(body, at, &request.Object)
+	}
+	length, known := outlined(body[at:], request.outline)
+	if length < 0 {
+		return -1
+	}
+	end = at + length
+	request.Object, request.outline = body[at:end:end], known
+	return end
 }
 
 // readObject lets into refer to an object, unless there is null.

@@ -15,8 +15,10 @@ const usual = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","req
 
 func TestAnUsualReviewIsReadWithoutADecoder(t *testing.T) {
 	g := NewWithT(t)
-	found, ok := readEnvelope([]byte(usual))
+	found, ok := readEnvelope([]byte(usual), nil)
 	g.Expect(ok).To(BeTrue())
+	g.Expect(found.request.outline).To(Equal(outline{{0, 20}, {5, 19}, {10, 18}}))
+	found.request.outline = nil
 	g.Expect(found).To(Equal(review{
 		apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview",
 		request: Request{
@@ -54,7 +56,7 @@ func TestWhatIsUnusualIsLeftToTheDecoder(t *testing.T) {
 		"a dry run that is a number": `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"dryRun":1}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, ok := readEnvelope([]byte(body))
+			_, ok := readEnvelope([]byte(body), nil)
 			NewWithT(t).Expect(ok).To(BeFalse())
 		})
 	}
@@ -67,7 +69,7 @@ func FuzzEnvelope(f *testing.F) {
 	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"options": {"propagationPolicy":"Orphan"} ,"object":null}}`))
 	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"options":null}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		found, ok := readEnvelope(body)
+		found, ok := readEnvelope(body, nil)
 		if !ok {
 			return
 		}
@@ -75,6 +77,10 @@ func FuzzEnvelope(f *testing.F) {
 		if err != nil {
 			return // in what is skipped: the first way does not look at it
 		}
+		for _, each := range found.request.outline {
+			NewWithT(t).Expect(int(each.end)).To(Equal(nested(found.request.Object, int(each.begin))), "%s", body)
+		}
+		found.request.outline = nil
 		NewWithT(t).Expect(found).To(Equal(wanted), "%s", body)
 	})
 }

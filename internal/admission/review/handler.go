@@ -45,26 +45,32 @@ type Endpoint struct {
 	Clock    clock.PassiveClock
 }
 
-// bodies are reused between requests.
-var bodies = sync.Pool{New: func() any { return &bytes.Buffer{} }} //nolint:gochecknoglobals // a pool is of no use otherwise
+// scratch is what reading takes: bytes, and the outline of what they say.
+type scratch struct {
+	bytes.Buffer
+	outline outline
+}
+
+// scratches are reused between requests.
+var scratches = sync.Pool{New: func() any { return &scratch{} }} //nolint:gochecknoglobals // a pool is of no use otherwise
 
 // keep is the largest buffer that is kept for the next request, in bytes.
 const keep = 256 << 10
 
-// release keeps a buffer for the next request.
-func release(buffer *bytes.Buffer) {
-	if buffer.Cap() <= keep {
-		bodies.Put(buffer)
+// release keeps what was used for the next request.
+func release(used *scratch) {
+	if used.Cap() <= keep && cap(used.outline) <= keep/8 {
+		scratches.Put(used)
 	}
 }
 
 // ServeHTTP implements http.Handler. The status is 200 whatever the verdict, and 400 if there is nothing to judge.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin := e.Clock.Now()
-	body := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
-	body.Reset()
-	defer release(body)
-	found, err := readReview(r, body)
+	used := scratches.Get().(*scratch) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	used.Reset()
+	defer release(used)
+	found, err := readReview(r, used)
 	var response Response
 	status := http.StatusOK
 	if err == nil {
@@ -81,7 +87,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func readReview(r *http.Request, body *bytes.Buffer) (review, error) {
+func readReview(r *http.Request, used *scratch) (review, error) {
 	given := r.Header.Get("Content-Type")
 	if !isJSON(given) {
 		return review{}, fmt.Errorf("contentType=%s, expected application/json", given)
@@ -90,9 +96,9 @@ func readReview(r *http.Request, body *bytes.Buffer) (review, error) {
 		return review{}, errNoContent
 	}
 	if r.ContentLength > 0 { // no more than one body usually has: what is announced need not come
-		body.Grow(int(min(r.ContentLength, keep)) + bytes.MinRead)
+		used.Grow(int(min(r.ContentLength, keep)) + bytes.MinRead)
 	}
-	n, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1))
+	n, err := used.ReadFrom(io.LimitReader(r.Body, maxBody+1))
 	if err != nil {
 		return review{}, fmt.Errorf("read body: %w", err)
 	}
@@ -102,7 +108,11 @@ func readReview(r *http.Request, body *bytes.Buffer) (review, error) {
 	if n == 0 {
 		return review{}, errNoContent
 	}
-	return decodeReview(body.Bytes())
+	found, err := decodeReview(used.Bytes(), used.outline)
+	if found.request.outline != nil {
+		used.outline = found.request.outline // it may have grown
+	}
+	return found, err
 }
 
 // isJSON tells whether a content type is that of JSON, with any parameters. API servers send none.

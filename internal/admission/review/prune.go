@@ -97,57 +97,73 @@ func isEmbedded(field reflect.StructField, name, options string) bool {
 	return field.Anonymous && name == "" && (options == "" || options == "inline") && field.Type.Kind() == reflect.Struct
 }
 
-// prune appends to out what a shape keeps of the value that begins at a place, and returns where that ends; negative if the
-// value shows that it is no JSON. Each byte is looked at once.
-func prune(out, text []byte, at int, of *shape) (kept []byte, end int) {
-	switch {
-	case at >= len(text):
-		return out, -1
-	case of.members != nil && text[at] == '{':
-		return pruneObject(out, text, at, of.members)
-	case of.items != nil && text[at] == '[':
-		return pruneList(out, text, at, of.items)
-	}
-	if end = next(text, at); end < 0 {
-		return out, -1
-	}
-	return append(out, text[at:end]...), end
+// pruner takes from a text what a shape keeps. Each byte is looked at once; what the outline of the text leads past, not at all.
+type pruner struct {
+	text    []byte
+	outline outline
 }
 
-func pruneObject(out, text []byte, at int, members map[string]*shape) (kept []byte, end int) {
+// prune appends to out what a shape keeps of the value that begins at a place, and returns where that ends; negative if the
+// value shows that it is no JSON. Places must not go back from call to call.
+func (p *pruner) prune(out []byte, at int, of *shape) (kept []byte, end int) {
+	switch {
+	case at >= len(p.text):
+		return out, -1
+	case of.members != nil && p.text[at] == '{':
+		return p.pruneObject(out, at, of.members)
+	case of.items != nil && p.text[at] == '[':
+		return p.pruneList(out, at, of.items)
+	}
+	if end = p.next(at); end < 0 {
+		return out, -1
+	}
+	return append(out, p.text[at:end]...), end
+}
+
+func (p *pruner) pruneObject(out []byte, at int, members map[string]*shape) (kept []byte, end int) {
 	out = append(out, '{')
 	begin := len(out)
-	ended := walk(text, at, func(name []byte, at int) int {
+	ended := walk(p.text, at, func(name []byte, at int) int {
 		of, wanted := members[string(name[1:len(name)-1])]
 		if bytes.IndexByte(name, '\\') >= 0 { // whatever it stands for
 			of, wanted = &shape{whole: true}, true
 		}
 		if !wanted {
-			return next(text, at)
+			return p.next(at)
 		}
 		if len(out) > begin {
 			out = append(out, ',')
 		}
 		out = append(append(out, name...), ':')
-		kept, end := prune(out, text, at, of)
+		kept, end := p.prune(out, at, of)
 		out = kept
 		return end
 	})
 	return append(out, '}'), ended
 }
 
-func pruneList(out, text []byte, at int, items *shape) (kept []byte, end int) {
+func (p *pruner) pruneList(out []byte, at int, items *shape) (kept []byte, end int) {
 	out = append(out, '[')
 	begin := len(out)
-	ended := walkList(text, at, func(at int) int {
+	ended := walkList(p.text, at, func(at int) int {
 		if len(out) > begin {
 			out = append(out, ',')
 		}
-		kept, end := prune(out, text, at, items)
+		kept, end := p.prune(out, at, items)
 		out = kept
 		return end
 	})
 	return append(out, ']'), ended
+}
+
+// next is the function of that name, but does not look through what the outline knows the end of.
+func (p *pruner) next(at int) (end int) {
+	if at < len(p.text) && (p.text[at] == '{' || p.text[at] == '[') {
+		if end, p.outline = p.outline.after(at); end > 0 {
+			return end
+		}
+	}
+	return next(p.text, at)
 }
 
 // walk calls read for each member of the object that begins at a place: with the name in its quotes and where the value
@@ -238,6 +254,48 @@ func ends(c byte) bool {
 		return true
 	}
 	return false
+}
+
+// outline tells where the objects and lists of a text begin and end, in the order in which they begin.
+type outline []span
+
+type span struct{ begin, end int32 }
+
+// after returns where the object or list that begins at a place ends, zero if that is not known, and what of the outline
+// comes later.
+func (o outline) after(at int) (end int, rest outline) {
+	for len(o) > 0 && int(o[0].begin) < at {
+		o = o[1:]
+	}
+	if len(o) == 0 || int(o[0].begin) > at {
+		return 0, o
+	}
+	return int(o[0].end), o[1:]
+}
+
+// outlined is nested for the beginning of a text, and appends its outline to o.
+func outlined(text []byte, o outline) (end int, known outline) {
+	around := -1 // the innermost that is open; until it ends, its span tells which one is around it
+	for at := 0; at < len(text); at++ {
+		switch text[at] {
+		case '"':
+			if at = quoted(text, at); at < 0 {
+				return -1, nil
+			}
+			at--
+		case '{', '[':
+			o = append(o, span{int32(at), int32(around)}) //nolint:gosec // maxBody fits
+			around = len(o) - 1
+		case '}', ']':
+			inner := around
+			around = int(o[inner].end)
+			o[inner].end = int32(at + 1) //nolint:gosec // so does this
+			if around < 0 {
+				return at + 1, o
+			}
+		}
+	}
+	return -1, nil
 }
 
 // nested returns where the object or list that begins at a place ends, negative if it does not.

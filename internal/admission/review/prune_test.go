@@ -65,18 +65,45 @@ func TestPruneKeepsWhatATypeHasFieldsFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			text := []byte(tc.text)
-			kept, end := prune(nil, text, space(text, 0), shapeFor(reflect.TypeOf(tc.into)))
-			g.Expect(end).To(BeNumerically(">", 0))
-			g.Expect(string(kept)).To(Equal(tc.want))
+			begin := space(text, 0)
+			var known outline
+			if text[begin] == '{' {
+				_, known = outlined(text[begin:], nil)
+				g.Expect(known).NotTo(BeEmpty())
+			}
+			for _, p := range []*pruner{{text: text[begin:]}, {text: text[begin:], outline: known}} {
+				kept, end := p.prune(nil, 0, shapeFor(reflect.TypeOf(tc.into)))
+				g.Expect(end).To(BeNumerically(">", 0))
+				g.Expect(string(kept)).To(Equal(tc.want))
+			}
 		})
 	}
 }
 
 func TestPruneGivesUpOnWhatIsNoJSON(t *testing.T) {
 	for _, text := range []string{``, `{`, `{"name`, `{"name"`, `{"name":`, `{"name":"a`, `{"name":"a"`, `{"name":}`, `{name:1}`, `{"name" 1}`, `{"metadata":{"labels"}}`, `{"spec":{"containers":[{]}}`, `{"spec":{"containers":[`, `{"a":[`, `{"a":"\`} {
-		_, end := prune(nil, []byte(text), 0, shapeFor(reflect.TypeFor[*sample]()))
+		_, end := (&pruner{text: []byte(text)}).prune(nil, 0, shapeFor(reflect.TypeFor[*sample]()))
 		NewWithT(t).Expect(end).To(Equal(-1), text)
 		NewWithT(t).Expect(Decode([]byte(text), &sample{})).NotTo(Succeed(), text)
+	}
+}
+
+func TestAnOutlineKnowsWhereEverythingEnds(t *testing.T) {
+	g := NewWithT(t)
+	text := []byte(`{"a":[{},[1,"]}"],{"b":{"\"":[]}}],"c":{}} [`)
+	end, known := outlined(text, outline{})
+	g.Expect(end).To(Equal(len(text) - 2))
+	var found []string
+	for _, each := range known {
+		g.Expect(int(each.end)).To(Equal(nested(text, int(each.begin))))
+		found = append(found, string(text[each.begin:each.end]))
+	}
+	g.Expect(found).To(Equal([]string{
+		`{"a":[{},[1,"]}"],{"b":{"\"":[]}}],"c":{}}`, `[{},[1,"]}"],{"b":{"\"":[]}}]`, `{}`, `[1,"]}"]`, `{"b":{"\"":[]}}`, `{"\"":[]}`, `[]`, `{}`,
+	}))
+	for _, cut := range []string{`{`, `{"a`, `{"a":[}`} {
+		end, _ := outlined([]byte(cut), nil)
+		g.Expect(end).To(Equal(-1), cut)
 	}
 }
 
@@ -91,8 +118,15 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, each := range []func() any{func() any { return &sample{} }, func() any { return &mixed{} }} {
 			g := NewWithT(t)
-			pruned, whole := each(), each()
+			pruned, outlining, whole := each(), each(), each()
 			err := Decode(text, pruned)
+			if len(text) > 0 && text[0] == '{' {
+				request := &Request{Object: text}
+				_, request.outline = outlined(text, nil)
+				outlineErr := request.Decode(outlining)
+				g.Expect(outlineErr == nil).To(Equal(err == nil), "%v, and with an outline %v", err, outlineErr)
+				g.Expect(outlining).To(BeComparableTo(pruned))
+			}
 			if !jsontext.Value(text).IsValid(lenient) {
 				continue // it is enough that nothing panics
 			}

@@ -25,7 +25,7 @@ func (h *handler[Spec, Status]) Handle(ctx context.Context, request *review.Requ
 	var found field.ErrorList
 	switch request.Operation {
 	case review.Create:
-		if err := review.Decode(request.Object, now); err != nil {
+		if err := request.Decode(now); err != nil {
 			return review.Undecodable(err)
 		}
 		if err := ctx.Err(); err != nil {
@@ -33,7 +33,7 @@ func (h *handler[Spec, Status]) Handle(ctx context.Context, request *review.Requ
 		}
 		found = h.rules.create(now)
 	case review.Update:
-		if err := review.Decode(request.Object, now); err != nil {
+		if err := request.Decode(now); err != nil {
 			return review.Undecodable(err)
 		}
 		if err := review.Decode(request.OldObject, before); err != nil {

@@ -95,7 +95,7 @@ func targetOf(request *review.Request) Target {
 // judgeWorkload takes no replicas away before it has made sure that nobody scales the workload.
 func (h *Handler) judgeWorkload(ctx context.Context, request *review.Request, found surroundings) review.Response {
 	object := workload{}
-	if err := review.Decode(request.Object, &object); err != nil {
+	if err := request.Decode(&object); err != nil {
 		return review.Denied(err.Error())
 	}
 	if object.losesReplicas(found) {
@@ -109,7 +109,7 @@ func (h *Handler) judgeWorkload(ctx context.Context, request *review.Request, fo
 
 // answer reads an object and answers with what change wants. Whatever is wrong with the object is denied.
 func answer(request *review.Request, object any, change func(*patch.Patch) (warning string, err error)) review.Response {
-	if err := review.Decode(request.Object, object); err != nil {
+	if err := request.Decode(object); err != nil {
 		return review.Denied(err.Error())
 	}
 	return changed(change)

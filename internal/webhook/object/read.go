@@ -17,7 +17,7 @@ func Read(request *review.Request, want schema.GroupVersionKind, into any) (revi
 	if judged {
 		return verdict, true
 	}
-	if err := review.Decode(request.Object, into); err != nil {
+	if err := request.Decode(into); err != nil {
 		return review.Undecodable(err), true
 	}
 	return review.Response{}, false

@@ -32,7 +32,7 @@ func (Handler) Handle(_ context.Context, request *review.Request) review.Respons
 		return verdict
 	}
 	found := secret{}
-	if err := review.Decode(request.Object, &found); err != nil {
+	if err := request.Decode(&found); err != nil {
 		return review.Undecodable(withoutValue(err))
 	}
 	changes, err := plan(found)

@@ -41,7 +41,7 @@ func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Re
 		return review.Allowed("")
 	}
 	now, before := normalform.Project{}, normalform.Project{}
-	if err := review.Decode(request.Object, &now); err != nil {
+	if err := request.Decode(&now); err != nil {
 		return review.Undecodable(err)
 	}
 	if request.Operation == review.Update {

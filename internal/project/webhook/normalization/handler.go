@@ -25,7 +25,7 @@ func (Handler) Handle(_ context.Context, request *review.Request) review.Respons
 		return review.Allowed("")
 	}
 	project := normalform.Project{}
-	if err := review.Decode(request.Object, &project); err != nil {
+	if err := request.Decode(&project); err != nil {
 		return review.Undecodable(err)
 	}
 	return review.Patched(plan(project.Spec))

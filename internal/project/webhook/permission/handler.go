@@ -53,7 +53,7 @@ func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Re
 		return review.Allowed("")
 	}
 	now := &normalform.Project{}
-	if err := review.Decode(request.Object, now); err != nil {
+	if err := request.Decode(now); err != nil {
 		return review.Undecodable(err)
 	}
 	var before *normalform.Project

@@ -29,7 +29,7 @@ func (Handler) Handle(_ context.Context, request *review.Request) review.Respons
 		return review.Allowed("")
 	}
 	now, before := normalform.Project{}, normalform.Project{}
-	if err := review.Decode(request.Object, &now); err != nil {
+	if err := request.Decode(&now); err != nil {
 		return review.Undecodable(err)
 	}
 	if request.Operation == review.Update {

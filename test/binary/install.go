@@ -151,8 +151,8 @@ func awaitRights(ctx context.Context, admin *rest.Config, user string, roles []*
 		}
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: attributes}}
 		err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
-			answer, err := clients.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-			return err == nil && answer.Status.Allowed, err
+			answer, failure := clients.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			return failure == nil && answer.Status.Allowed, failure
 		})
 		if err != nil {
 			return fmt.Errorf("wait for rights of %s %s: %w", role.GetKind(), role.GetName(), err)

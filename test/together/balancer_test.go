@@ -46,6 +46,13 @@ func newBalancer(t *testing.T) *balancer {
 
 func (b *balancer) url() string { return "https://" + b.listener.Addr().String() }
 
+// Of the probe, as kubelets treat it by the manifests and by default: an answer may take so long, and a replica is not ready
+// any more after so many failures in a row.
+const (
+	probeTimeout     = 5 * time.Second
+	failureThreshold = 3
+)
+
 // follow asks the replicas again and again whether they are ready, as kubelets and kube-proxy together do.
 func (b *balancer) follow(ctx context.Context, replicas ...*replica) {
 	b.mu.Lock()
@@ -53,10 +60,14 @@ func (b *balancer) follow(ctx context.Context, replicas ...*replica) {
 	b.mu.Unlock()
 	for _, each := range replicas {
 		go func() { // one that answers late must not keep us from asking the other
+			failures := failureThreshold
 			for ctx.Err() == nil {
-				ready := each.isReady(ctx)
+				failures++
+				if each.isReady(ctx) {
+					failures = 0
+				}
 				b.mu.Lock()
-				each.ready = ready
+				each.ready = failures < failureThreshold
 				b.mu.Unlock()
 				select {
 				case <-ctx.Done():
@@ -137,7 +148,7 @@ func (b *balancer) pass(from net.Conn) {
 
 // isReady asks a replica's readiness probe.
 func (r *replica) isReady(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, binary.Patience) // slow is not the same as not ready
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.probe+"/readyz", http.NoBody)
 	if err != nil {

@@ -20,25 +20,37 @@ import (
 
 // load counts what is asked while it runs, and what of it fails.
 type load struct {
-	asked, failed, inFlight atomic.Int64
-	mu                      sync.Mutex
-	failures                []string
-	cancel                  context.CancelFunc
-	running                 sync.WaitGroup
+	asked, failed atomic.Int64
+	// warned tells that whoever meets a failure from now on must not meet another one by what it asks after that.
+	warned atomic.Bool
+	// again counts the failures of those who had met one, and were warned, before they asked.
+	again   atomic.Int64
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu sync.Mutex
+	// Guarded by mu.
+	failures []string
+	met      map[*http.Client]bool
 }
 
-// one sends a request, and counts it.
-func (l *load) one(send func() error) {
-	l.inFlight.Add(1)
-	defer l.inFlight.Add(-1)
+// one sends a request for somebody, and counts it.
+func (l *load) one(by *http.Client, send func() error) {
+	l.mu.Lock()
+	knows := l.met[by] && l.warned.Load()
+	l.mu.Unlock()
 	err := send()
 	l.asked.Add(1)
 	if err == nil {
 		return
 	}
 	l.failed.Add(1)
+	if knows {
+		l.again.Add(1)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.met[by] = true
 	if len(l.failures) < 5 {
 		l.failures = append(l.failures, err.Error())
 	}
@@ -64,7 +76,7 @@ const mostOnTheirWay = 50
 func post(t *testing.T, url string, rate int, clientOf func() *http.Client) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{cancel: cancel}
+	l := &load{cancel: cancel, met: map[*http.Client]bool{}}
 	l.running.Go(func() {
 		const perBurst = 10
 		ticker := time.NewTicker(time.Second * perBurst / time.Duration(rate))
@@ -80,7 +92,8 @@ func post(t *testing.T, url string, rate int, clientOf func() *http.Client) *loa
 				slots <- struct{}{}
 				l.running.Go(func() {
 					defer func() { <-slots }()
-					l.one(func() error { return postOne(t.Context(), clientOf(), url) })
+					by := clientOf()
+					l.one(by, func() error { return postOne(t.Context(), by, url) })
 				})
 			}
 		}
@@ -113,11 +126,11 @@ func postOne(ctx context.Context, c *http.Client, url string) error {
 func create(t *testing.T, c client.Client, namespace string, clients int, pause time.Duration) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{cancel: cancel}
+	l := &load{cancel: cancel, met: map[*http.Client]bool{}}
 	for range clients {
 		l.running.Go(func() {
 			for ctx.Err() == nil {
-				l.one(func() error { return createOne(t.Context(), c, namespace) })
+				l.one(nil, func() error { return createOne(t.Context(), c, namespace) }) // it is the API server that asks
 				time.Sleep(pause)
 			}
 		})

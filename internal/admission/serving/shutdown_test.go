@@ -148,17 +148,47 @@ func TestRequestsInFlightAreFinished(t *testing.T) {
 	}
 }
 
-func TestTheLimitEndsWhatDoesNotEnd(t *testing.T) {
-	g := NewWithT(t)
-	arrived, cut := make(chan struct{}), make(chan struct{})
-	s := start(t, serving.Options{CertDir: certDir(t, "one"), ShutdownLimit: 200 * time.Millisecond}, func(_ http.ResponseWriter, r *http.Request) {
+// stuck is a server in which a request is until its context ends, which closes cut, or goOn is closed. It has been asked to end,
+// and its delay is over, after which it has so long until its limit.
+func stuck(t *testing.T, left time.Duration) (s *started, cut <-chan struct{}, goOn chan<- struct{}) {
+	t.Helper()
+	const delay = 2 * patience // longer than the default of the limit, and than what the test waits, if it counted anew
+	fake := clocktesting.NewFakeClock(time.Now())
+	arrived, ended, free := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	options := serving.Options{CertDir: certDir(t, "one"), ShutdownDelay: delay, ShutdownLimit: delay + left, Clock: fake}
+	s = start(t, options, func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
-		<-r.Context().Done()
-		close(cut)
+		select {
+		case <-r.Context().Done():
+			close(ended)
+		case <-free:
+		}
 	})
-	go func() { _, _ = post(t.Context(), newClient(t, true), s.url) }()
+	client := newClient(t, true)
+	go func() { _, _ = post(t.Context(), client, s.url) }()
 	<-arrived
 	s.stop()
+	NewWithT(t).Eventually(fake.HasWaiters).WithTimeout(patience).WithPolling(time.Millisecond).Should(BeTrue())
+	fake.Step(delay)
+	return s, ended, free
+}
+
+func TestTheLimitEndsWhatDoesNotEnd(t *testing.T) {
+	g := NewWithT(t)
+	s, cut, _ := stuck(t, 200*time.Millisecond)
 	g.Eventually(s.done).WithTimeout(patience).Should(Receive(BeNil()))
 	g.Eventually(cut).WithTimeout(patience).Should(BeClosed())
+}
+
+func TestNothingEndsBeforeTheLimit(t *testing.T) {
+	g := NewWithT(t)
+	s, cut, goOn := stuck(t, time.Hour)
+	g.Eventually(func() error {
+		_, err := post(t.Context(), newClient(t, true), s.url)
+		return err
+	}).WithTimeout(patience).Should(MatchError(ContainSubstring("connection refused")))
+	g.Consistently(s.done).WithTimeout(300 * time.Millisecond).ShouldNot(Receive())
+	close(goOn)
+	g.Eventually(s.done).WithTimeout(patience).Should(Receive(BeNil()))
+	g.Expect(cut).NotTo(BeClosed())
 }

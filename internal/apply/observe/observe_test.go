@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -43,8 +45,11 @@ type bench struct {
 	namespace string
 	watcher   *observe.Watcher
 
-	mu     sync.Mutex
-	events int
+	mu sync.Mutex
+	// events counts, by name, what was told of objects in the namespace.
+	events map[string]int
+	// markers counts the objects that told has created.
+	markers int
 }
 
 func newBench(t *testing.T, config func(local.Server) *rest.Config) *bench {
@@ -58,14 +63,14 @@ func newBench(t *testing.T, config func(local.Server) *rest.Config) *bench {
 	g.Expect(err).NotTo(HaveOccurred())
 	client, err := metadata.NewForConfig(config(servers.Source))
 	g.Expect(err).NotTo(HaveOccurred())
-	b := &bench{WithT: g, ctx: t.Context(), client: admin, namespace: namespace.Name}
+	b := &bench{WithT: g, ctx: t.Context(), client: admin, namespace: namespace.Name, events: map[string]int{}}
 	b.watcher = observe.New(t.Context(), observe.Options{
 		Client: client, Label: "resources.gardener.cloud/managed-by", Value: "gardener", Clock: clock.RealClock{}, Log: logr.Discard(),
-		OnChange: func(_ schema.GroupKind, namespace, _ string) {
+		OnChange: func(_ schema.GroupKind, namespace, name string) {
 			if namespace == b.namespace {
 				b.mu.Lock()
-				b.events++
-				b.mu.Unlock()
+				defer b.mu.Unlock()
+				b.events[name]++
 			}
 		},
 	})
@@ -84,10 +89,20 @@ func (b *bench) needConfigMaps() observe.Need {
 	return observe.Need{Resource: configMaps, Kind: configMapKind, Namespaced: true, Namespaces: []string{b.namespace}}
 }
 
-func (b *bench) told() int {
+// heard is how often we were told of an object by now.
+func (b *bench) heard(name string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.events
+	return b.events[name]
+}
+
+// told is how often a watch of ConfigMaps tells of one because of everything up to now. It tells in order, a moment after it
+// shows what it tells of: who has heard of a ConfigMap that is created now has heard of all before.
+func (b *bench) told(name string) int {
+	b.markers++
+	marker := b.configMap(fmt.Sprintf("marker-%d", b.markers)).Name
+	b.Eventually(func() int { return b.heard(marker) }).WithTimeout(30 * time.Second).WithPolling(5 * time.Millisecond).Should(Equal(1))
+	return b.heard(name)
 }
 
 // configMap creates one as the controller would.
@@ -160,14 +175,15 @@ func TestFingerprintsOnARealAPIServer(t *testing.T) {
 			created := b.configMap("c")
 			b.use(b.needConfigMaps())
 			before := b.sees(created)
+			told := b.told("c") // a listing that takes long is news
 			written := tc.write(b)
 			after := b.sees(written)
 			if tc.changes {
 				b.Expect(after.Fingerprint).NotTo(Equal(before.Fingerprint))
-				b.Eventually(b.told).WithTimeout(30 * time.Second).Should(BeNumerically(">", 0)) // told after it is seen
+				b.Expect(b.told("c")).To(Equal(told + 1))
 			} else {
 				b.Expect(after.Fingerprint).To(Equal(before.Fingerprint))
-				b.Expect(b.told()).To(BeZero())
+				b.Expect(b.told("c")).To(Equal(told))
 			}
 		})
 	}
@@ -197,21 +213,33 @@ func TestAForeignWriteInTheSecondOfARepairIsSeen(t *testing.T) {
 	b.Expect(again.Fingerprint).NotTo(Equal(after.Fingerprint))
 }
 
-func TestAStatusWriteDoesNotChangeTheFingerprint(t *testing.T) {
-	b := newBench(t, admin)
+// deployment creates one of which nothing is rolled out.
+func (b *bench) deployment(name string) *appsv1.Deployment {
 	replicas := int32(0)
-	pod := map[string]string{"app": "web"}
+	pod := map[string]string{"app": name}
 	created, err := b.client.AppsV1().Deployments(b.namespace).Create(b.ctx, &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: managedByLabels},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: managedByLabels},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: pod}, Paused: true,
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
 		},
 	}, metav1.CreateOptions{FieldManager: "espalier"})
 	b.Expect(err).NotTo(HaveOccurred())
+	return created
+}
+
+func TestAStatusWriteDoesNotChangeTheFingerprint(t *testing.T) {
+	b := newBench(t, admin)
+	created := b.deployment("web")
 	b.use(observe.Need{Resource: deployments, Kind: deploymentKind, Namespaced: true, Namespaces: []string{b.namespace}})
 	before, knowledge := b.watcher.Lookup(deploymentKind, b.namespace, "web")
 	b.Expect(knowledge).To(Equal(observe.Present))
+	hears := func(marker string) { // and of all before it, as told says
+		b.deployment(marker)
+		b.Eventually(func() int { return b.heard(marker) }).WithTimeout(30 * time.Second).Should(BeNumerically(">=", 1))
+	}
+	hears("before")
+	told := b.heard("web") // a listing that takes long is news
 	patched, err := b.client.AppsV1().Deployments(b.namespace).Patch(b.ctx, "web", types.MergePatchType, []byte(`{"status":{"collisionCount":7}}`),
 		metav1.PatchOptions{FieldManager: "some-controller"}, "status")
 	b.Expect(err).NotTo(HaveOccurred())
@@ -221,7 +249,8 @@ func TestAStatusWriteDoesNotChangeTheFingerprint(t *testing.T) {
 		g.Expect(after.ResourceVersion).NotTo(Equal(before.ResourceVersion))
 		g.Expect(after.Fingerprint).To(Equal(before.Fingerprint))
 	}).WithTimeout(30 * time.Second).Should(Succeed())
-	b.Expect(b.told()).To(BeZero())
+	hears("after")
+	b.Expect(b.heard("web")).To(Equal(told))
 }
 
 func TestAStrippedLabelAndADeletionAreSeenAsAbsence(t *testing.T) {
@@ -239,13 +268,45 @@ func TestAStrippedLabelAndADeletionAreSeenAsAbsence(t *testing.T) {
 	}
 }
 
+// held makes what API servers answer wait as long as somebody holds its lock.
+type held struct {
+	http.RoundTripper
+	gate *sync.RWMutex
+}
+
+func (h held) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := h.RoundTripper.RoundTrip(request)
+	if err == nil {
+		response.Body = heldBody{response.Body, h.gate}
+	}
+	return response, err
+}
+
+type heldBody struct {
+	io.ReadCloser
+	gate *sync.RWMutex
+}
+
+func (b heldBody) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	b.gate.RLock()
+	defer b.gate.RUnlock()
+	return n, err
+}
+
 func TestOurOwnWriteTellsNobody(t *testing.T) {
-	b := newBench(t, admin)
+	watch := &sync.RWMutex{}
+	b := newBench(t, func(s local.Server) *rest.Config {
+		config := admin(s)
+		config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return held{inner, watch} })
+		return config
+	})
 	b.use(b.needConfigMaps())
 	created := b.configMap("c")
 	b.sees(created)
-	b.Eventually(b.told).WithTimeout(30 * time.Second).Should(BeNumerically(">=", 1)) // told after it is seen
-	told := b.told()
+	told := b.told("c")
+	b.Expect(told).To(Equal(1))
+	watch.Lock() // the echo might be faster than the answer to the write
 	created.Data["a"] = "9"
 	updated, err := b.client.CoreV1().ConfigMaps(b.namespace).Update(b.ctx, created, metav1.UpdateOptions{FieldManager: "espalier"})
 	b.Expect(err).NotTo(HaveOccurred())
@@ -253,9 +314,10 @@ func TestOurOwnWriteTellsNobody(t *testing.T) {
 	seen, knowledge := b.watcher.Lookup(configMapKind, b.namespace, "c")
 	b.Expect(knowledge).To(Equal(observe.Present))
 	b.Expect(seen.ResourceVersion).To(Equal(updated.ResourceVersion))
-	// Whatever the next foreign write brings comes after the echo of ours.
-	b.sees(b.patch("c", "kubectl-edit", data("x", "1")))
-	b.Expect(b.told() - told).To(BeNumerically("<=", 2))
+	watch.Unlock()
+	b.Expect(b.told("c")).To(Equal(told))
+	b.patch("c", "kubectl-edit", data("x", "1"))
+	b.Expect(b.told("c")).To(Equal(told + 1))
 }
 
 // A delayed Record must not bring back an object that the watch has already seen go.

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
@@ -286,9 +288,12 @@ func TestEdgeB38FinalizersAreRemovedWhenTheTimeIsOverNotBefore(t *testing.T) {
 			patches := atomic.Int32{}
 			e.Requests.Hook(func(r *http.Request) error { // here the object is still as it was before the patch
 				if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/configmaps/c") {
+					live := &corev1.ConfigMap{}
+					if err := e.Target.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: "c"}, live); err != nil {
+						return err
+					}
 					patches.Add(1)
-					live := e.LiveConfigMap("c")
-					late.Store(live != nil && slices.Equal(live.Finalizers, []string{"example.test/hold"}) &&
+					late.Store(slices.Equal(live.Finalizers, []string{"example.test/hold"}) &&
 						live.DeletionTimestamp != nil && !clock.RealClock{}.Now().Before(live.DeletionTimestamp.Add(3*time.Second)))
 				}
 				return nil
@@ -579,9 +584,14 @@ func TestEdgeB61ClaimsAreDeletedBeforeTheirStatefulSet(t *testing.T) {
 		claimsOf(e, managedresourcetest.Yes())
 		recording := e.Requests.Record()
 		e.Secret("mr", e.ConfigMap("c", "1"))
-		e.Eventually(func() []string { return slices.Compact(recording.Order("DELETE")) }).WithTimeout(managedresourcetest.Patience).WithPolling(10 * time.Millisecond).Should(Equal([]string{
-			e.Fill("DELETE /api/v1/namespaces/$NS/persistentvolumeclaims"),
-			e.Fill("DELETE /apis/apps/v1/namespaces/$NS/statefulsets/web"),
-		}))
+		claims, web := e.Fill("DELETE /api/v1/namespaces/$NS/persistentvolumeclaims"), e.Fill("DELETE /apis/apps/v1/namespaces/$NS/statefulsets/web")
+		if e.Source != e.Target {
+			e.Eventually(func() []string { return recording.Order("DELETE") }).WithTimeout(managedresourcetest.Patience).WithPolling(10 * time.Millisecond).Should(Equal([]string{claims, web}))
+			return
+		}
+		// The StatefulSet's controller may write a status meanwhile: a deletion that meets it is refused, and sent once more, after
+		// that of the claims if they are still there.
+		e.AwaitAbsent(statefulSetKind, "web")
+		e.Expect(recording.Order("DELETE")).To(Or(Equal([]string{claims, web}), Equal([]string{claims, web, web}), Equal([]string{claims, web, claims, web})))
 	})
 }

@@ -79,8 +79,8 @@ func (s *scene) collectorConnection() *rest.Config {
 			User:               "system:serviceaccount:" + s.Namespace + ":" + account,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: s.Namespace, Group: "monitoring.coreos.com", Resource: "prometheuses", Verb: "list"},
 		}}
-		err := s.Target.Create(s.Ctx, review)
-		return review.Status.Allowed, err
+		failure := s.Target.Create(s.Ctx, review)
+		return review.Status.Allowed, failure
 	}).Should(BeTrue())
 	kubeconfig, err := local.ServiceAccountKubeconfig(s.Ctx, admin, s.Namespace, account, time.Hour)
 	s.Expect(err).NotTo(HaveOccurred())

@@ -109,8 +109,8 @@ func (s *scene) identity(o options) *rest.Config {
 				User:               "system:serviceaccount:" + s.Namespace + ":" + account,
 				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "monitoring.coreos.com", Resource: "prometheuses", Verb: "list"},
 			}}
-			err := s.Target.Create(s.Ctx, review)
-			return review.Status.Allowed, err
+			failure := s.Target.Create(s.Ctx, review)
+			return review.Status.Allowed, failure
 		}).WithTimeout(managedresourcetest.Patience).Should(BeTrue())
 	}
 	kubeconfig, err := local.ServiceAccountKubeconfig(s.Ctx, admin, s.Namespace, account, time.Hour)

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,6 +52,7 @@ type Env struct {
 	Config   *config.ResourceManagerConfiguration
 
 	connection connection
+	clock      clock.WithTickerAndDelayedExecution
 }
 
 type connection struct{ source, target []byte }
@@ -63,6 +65,8 @@ type Options struct {
 	Configure func(*config.ResourceManagerConfiguration)
 	// Stopped leaves the controller stopped at first.
 	Stopped bool
+	// Clock is the controller's; nil stands for the real one.
+	Clock clock.WithTickerAndDelayedExecution
 }
 
 // New prepares namespaces and rights, and starts the controller unless told otherwise.
@@ -73,7 +77,7 @@ func New(t *testing.T, options Options) *Env {
 	g.Expect(err).NotTo(HaveOccurred())
 	needs, err := managedresource.Needs()
 	g.Expect(err).NotTo(HaveOccurred())
-	e := &Env{WithT: g, T: t, Ctx: t.Context(), Requests: &Requests{}}
+	e := &Env{WithT: g, T: t, Ctx: t.Context(), Requests: &Requests{}, clock: options.Clock}
 	e.Source = newClient(g, servers.Source.Config, needs)
 	e.Target = e.Source
 	if options.TwoClusters {
@@ -171,7 +175,7 @@ func (e *Env) runner() *binary.Runner {
 		Setup: func() *process.Setup {
 			return &process.Setup{
 				Program: process.Program{Name: "managedresource-controller", SharesLease: true},
-				Config:  e.Config.Process(), WrapTransport: e.Requests.Wrap,
+				Config:  e.Config.Process(), WrapTransport: e.Requests.Wrap, Clock: e.clock,
 			}
 		},
 		Add: func(ctx context.Context, clusters *process.Clusters) error {

@@ -92,7 +92,7 @@ func TestCrashPointsOfMemberChange(t *testing.T) {
 		func() *corev1beta1.Project { return s.ready(owner("o"), member("e", "viewer", "extension:foo")) },
 		func(p *corev1beta1.Project) { s.edit(p, func(p *corev1beta1.Project) { p.Spec.Members = nil }) },
 		s.isReady,
-		func(p *corev1beta1.Project) { s.eventuallyGrants(p, standard(p, "o", "", "", "", "o")) })
+		func(p *corev1beta1.Project) { s.Expect(s.grants(p)).To(Equal(standard(p, "o", "", "", "", "o"))) })
 }
 
 func TestCrashPointsOfDeletion(t *testing.T) {

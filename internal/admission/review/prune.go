@@ -259,6 +259,7 @@ func ends(c byte) bool {
 // outline tells where the objects and lists of a text begin and end, in the order in which they begin.
 type outline []span
 
+// span has room for maxBody.
 type span struct{ begin, end int32 }
 
 // after returns where the object or list that begins at a place ends, zero if that is not known, and what of the outline
@@ -284,12 +285,12 @@ func outlined(text []byte, o outline) (end int, known outline) {
 			}
 			at--
 		case '{', '[':
-			o = append(o, span{int32(at), int32(around)}) //nolint:gosec // maxBody fits
+			o = append(o, span{int32(at), int32(around)})
 			around = len(o) - 1
 		case '}', ']':
 			inner := around
 			around = int(o[inner].end)
-			o[inner].end = int32(at + 1) //nolint:gosec // so does this
+			o[inner].end = int32(at + 1)
 			if around < 0 {
 				return at + 1, o
 			}

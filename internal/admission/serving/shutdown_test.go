@@ -150,13 +150,13 @@ func TestRequestsInFlightAreFinished(t *testing.T) {
 
 // stuck is a server in which a request is until its context ends, which closes cut, or goOn is closed. It has been asked to end,
 // and its delay is over, after which it has so long until its limit.
-func stuck(t *testing.T, left time.Duration) (s *started, cut <-chan struct{}, goOn chan<- struct{}) {
+func stuck(t *testing.T, left time.Duration) (running *started, cut <-chan struct{}, goOn chan<- struct{}) {
 	t.Helper()
 	const delay = 2 * patience // longer than the default of the limit, and than what the test waits, if it counted anew
 	fake := clocktesting.NewFakeClock(time.Now())
 	arrived, ended, free := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	options := serving.Options{CertDir: certDir(t, "one"), ShutdownDelay: delay, ShutdownLimit: delay + left, Clock: fake}
-	s = start(t, options, func(_ http.ResponseWriter, r *http.Request) {
+	s := start(t, options, func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		select {
 		case <-r.Context().Done():

@@ -80,38 +80,38 @@ func pause(ctx context.Context, d time.Duration) {
 
 var _ = Describe("faults", Ordered, ContinueOnFailure, Label("faults"), func() {
 	for _, binary := range cluster.Binaries() {
-		It("survives the death of all Pods of "+binary, func(ctx SpecContext) {
+		It("survives the death of all Pods of "+binary, Label("pods"), func(ctx SpecContext) {
 			measure(ctx, killed(binary))
 		}, SpecTimeout(limit))
 	}
 
-	It("survives a drain, and a restart of the kubelet", func(ctx SpecContext) {
+	It("survives a drain, and a restart of the kubelet", Label("kubelet"), func(ctx SpecContext) {
 		measure(ctx, drained())
 	}, SpecTimeout(limit))
 
-	It("survives a restart of containerd", func(ctx SpecContext) {
+	It("survives a restart of containerd", Label("containerd"), func(ctx SpecContext) {
 		f := stopped("containerd stopped for 10 s", shortOutage, "containerd")
 		f.answered = "containers go on"
 		measure(ctx, f)
 	}, SpecTimeout(limit))
 
-	It("survives 30 s without API server and etcd", func(ctx SpecContext) {
+	It("survives 30 s without API server and etcd", Label("apiserver"), func(ctx SpecContext) {
 		f := stopped("API server and etcd stopped for 30 s", outage, "kube-apiserver", "etcd")
 		f.excused = load.APIServerAway
 		measure(ctx, f)
 	}, SpecTimeout(limit))
 
-	It("survives an etcd that is full", func(ctx SpecContext) {
+	It("survives an etcd that is full", Label("etcd"), func(ctx SpecContext) {
 		DeferCleanup(func(ctx SpecContext) { unlimitEtcd(ctx) }, NodeTimeout(limit)) // first: to limit it means to stop it
 		limitEtcd(ctx)
 		measure(ctx, full())
 	}, SpecTimeout(limit))
 
-	It("renews a certificate that is about to end", func(ctx SpecContext) {
+	It("renews a certificate that is about to end", Label("certificate"), func(ctx SpecContext) {
 		measure(ctx, ending())
 	}, SpecTimeout(limit))
 
-	It("renews a certificate that has ended while nobody ran", func(ctx SpecContext) {
+	It("renews a certificate that has ended while nobody ran", Label("certificate"), func(ctx SpecContext) {
 		measure(ctx, ended())
 	}, SpecTimeout(limit))
 })

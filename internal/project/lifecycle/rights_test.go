@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -141,7 +142,7 @@ func TestExtensionRoleThatNobodyHasGoesWhenItAppears(t *testing.T) {
 
 // Whoever keeps creating what is removed has to wait, and his deletions do not change that.
 func TestQuarrelsAboutStraysAreSlowedDown(t *testing.T) {
-	s := newScene(t, projecttest.Options{})
+	s := newScene(t, projecttest.Options{Clock: clocktesting.NewFakeClock(time.Now())}) // the pause does not end
 	p := s.ready()
 	want := s.grants(p)
 	s.atRest()
@@ -149,7 +150,7 @@ func TestQuarrelsAboutStraysAreSlowedDown(t *testing.T) {
 		s.Expect(s.Admin.Create(s.Ctx, s.stray(p))).To(Succeed())
 		s.eventuallyGrants(p, want)
 	}
-	s.atRest() // the pause begins when the third removal is noted, and lasts 10s
+	s.atRest() // the pause begins when the third removal is noted
 	s.Requests.Reset()
 	one, two := s.stray(p), s.stray(p)
 	two.Name += "-too"
@@ -215,7 +216,7 @@ func TestAttackFinalizersDoNotKeepBindingsInForce(t *testing.T) {
 }
 
 func TestQuarrelsAboutABindingAreSlowedDown(t *testing.T) {
-	s := newScene(t, projecttest.Options{})
+	s := newScene(t, projecttest.Options{Clock: clocktesting.NewFakeClock(time.Now())}) // the pause does not end
 	p := s.ready(member("a", "admin"))
 	want := s.grants(p)
 	s.atRest() // what is restored before the cache knows that the Project is Ready counts as made for the first time
@@ -228,7 +229,7 @@ func TestQuarrelsAboutABindingAreSlowedDown(t *testing.T) {
 		tamper()
 		s.eventuallyGrants(p, want)
 	}
-	s.atRest() // the pause begins when the third repair is noted, and lasts 10s
+	s.atRest() // the pause begins when the third repair is noted
 	s.Requests.Reset()
 	tamper()
 	s.Consistently(func() []string { return s.writes() }).WithTimeout(time.Second).Should(BeEmpty())

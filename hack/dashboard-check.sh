@@ -45,7 +45,7 @@ go build -C hack/prometheus -tags remove_all_sd -o "$check" .
 if ! running; then
   echo "nothing runs: make up, for as long as the check takes"
   # What somebody has left is theirs to remove.
-  [ -e .local ] || trap 'rm -rf "$(dirname "$check")"; make --no-print-directory down' EXIT
+  [ -e .local/pids ] || trap 'rm -rf "$(dirname "$check")"; make --no-print-directory down' EXIT
   make --no-print-directory up
 fi
 port=$(sed -n 's/^ *metrics: .*port: \([0-9]*\)}.*/\1/p' "$state/config.yaml")

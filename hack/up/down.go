@@ -55,21 +55,21 @@ func down(s settings, r *report) error {
 	return nil
 }
 
-// removeState leaves the node of `make up-node` alone, which has its own folder there.
+// removeState leaves alone what others have in that folder: the node of `make up-node`, images, and reports of end-to-end tests.
 func (s settings) removeState() error {
 	entries, err := os.ReadDir(s.state())
 	if err != nil {
 		return fmt.Errorf("remove state: %w", err)
 	}
 	for _, entry := range entries {
-		if entry.Name() == "node" {
+		if slices.Contains([]string{"node", "images", "e2e"}, entry.Name()) {
 			continue
 		}
 		if err := os.RemoveAll(s.state(entry.Name())); err != nil {
 			return fmt.Errorf("remove state: %w", err)
 		}
 	}
-	_ = os.Remove(s.state()) // unless there is a node
+	_ = os.Remove(s.state()) // unless there is something left
 	return nil
 }
 

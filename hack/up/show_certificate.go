@@ -16,7 +16,6 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -40,7 +39,7 @@ func (s settings) showCertificates(ctx context.Context, r *report, w world) erro
 	if err != nil {
 		return fmt.Errorf("read node: %w", err)
 	}
-	names, addresses := identitiesOf(node)
+	names, addresses := local.ServingIdentities(node)
 	foreign := append(slices.Clone(names), "kubernetes.default.svc")
 	for _, names := range [][]string{names, foreign} {
 		request, err := ask(ctx, w.admin, node.Name, names, addresses)
@@ -54,19 +53,6 @@ func (s settings) showCertificates(ctx context.Context, r *report, w world) erro
 		_, _ = fmt.Fprintf(r, "for %v %v: %s", names, addresses, told)
 	}
 	return nil
-}
-
-// identitiesOf returns the names and addresses that a node's kubelet asks a certificate for.
-func identitiesOf(node *corev1.Node) (names []string, addresses []net.IP) {
-	for _, address := range node.Status.Addresses {
-		switch address.Type {
-		case corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS:
-			names = append(names, address.Address)
-		case corev1.NodeInternalIP, corev1.NodeExternalIP:
-			addresses = append(addresses, net.ParseIP(address.Address))
-		}
-	}
-	return names, addresses
 }
 
 // ask creates a CertificateSigningRequest as the kubelet of a node does.

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -188,4 +189,17 @@ func (e *Env) Events(c client.Client, kind, name string) []string {
 		}
 	}
 	return found
+}
+
+// AwaitForbidden waits until the authorizer of the target's API server, which follows roles by watches of its own, has heard
+// that the binary's ServiceAccount may not do something.
+func (e *Env) AwaitForbidden(right authorizationv1.ResourceAttributes) {
+	e.T.Helper()
+	e.Eventually(func() bool {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:" + e.Namespace + ":" + e.binary.Name, ResourceAttributes: &right,
+		}}
+		e.Expect(e.Target.Create(e.Ctx, review)).To(Succeed())
+		return review.Status.Allowed
+	}).WithTimeout(Patience).Should(BeFalse())
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,19 +48,6 @@ func TestMissingRightsToSendEventsAreToldAtStart(t *testing.T) {
 	}
 	s.Eventually(start).WithTimeout(binary.Patience).Should(MatchError(
 		`target cluster: not allowed to create, patch events.events.k8s.io in namespace "default": grant it, for example with the roles in deploy/node-controller`))
-}
-
-// awaitForbidden waits until the authorizer of the target's API server has heard that the ServiceAccount may not do that.
-func (s *scene) awaitForbidden(verb, resource string) {
-	s.T.Helper()
-	s.Eventually(func() bool {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + s.Namespace + ":node-controller",
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Resource: resource},
-		}}
-		s.Expect(s.Target.Create(s.Ctx, review)).To(Succeed())
-		return review.Status.Allowed
-	}).WithTimeout(binary.Patience).Should(BeFalse())
 }
 
 // replaceRights gives the ServiceAccount these rights in the target instead of its own, and returns the binding of those.

@@ -51,7 +51,7 @@ func TestAMissingRightInTheTargetIsToldAndItsReturnNoticed(t *testing.T) {
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-espalier-token-controllers-target"}}
 	s.Expect(s.Target.Get(s.Ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
 	s.Expect(s.Target.Delete(s.Ctx, binding.DeepCopy())).To(Succeed())
-	s.awaitForbidden("create", "serviceaccounts")
+	s.AwaitForbidden(authorizationv1.ResourceAttributes{Namespace: s.Namespace, Verb: "create", Resource: "serviceaccounts"})
 	s.create(s.secret("a"))
 	s.Eventually(s.told("a")).Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: create ServiceAccount "+s.Namespace+"/a: "), ContainSubstring("bind ClusterRole espalier-token-controllers-target in the target"))))
 	binding.ResourceVersion, binding.UID = "", ""
@@ -106,19 +106,6 @@ func TestATokenThatCannotBeWrittenIsWrittenLater(t *testing.T) {
 	s.create(s.secret("a"))
 	s.token("a", "")
 	s.Expect(s.tokenRequests()).To(Equal(1))
-}
-
-// awaitForbidden waits until the authorizer of the target's API server has heard that the ServiceAccount may not do that.
-func (s *scene) awaitForbidden(verb, resource string) {
-	s.T.Helper()
-	s.Eventually(func() bool {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + s.Namespace + ":token-controllers",
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: s.Namespace, Verb: verb, Resource: resource},
-		}}
-		s.Expect(s.Target.Create(s.Ctx, review)).To(Succeed())
-		return review.Status.Allowed
-	}).Should(BeFalse())
 }
 
 // gauge returns the value of a metric without labels.

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/espalier-dev/espalier/test/local"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -38,7 +40,7 @@ type request struct {
 
 // fromKubelet returns the request that the kubelet of a Node would make.
 func fromKubelet(node *corev1.Node) request {
-	names, addresses := identities(node)
+	names, addresses := local.ServingIdentities(node)
 	return request{
 		user: "system:node:" + node.Name, groups: []string{"system:nodes", "system:authenticated"},
 		signer:     servingSigner,
@@ -54,19 +56,6 @@ func forged(node *corev1.Node) request {
 	r := fromKubelet(node)
 	r.groups = []string{"system:masters", "system:authenticated"}
 	return r
-}
-
-// identities returns the names and addresses that a Node's kubelet asks a certificate for.
-func identities(node *corev1.Node) (names []string, addresses []net.IP) {
-	for _, address := range node.Status.Addresses {
-		switch address.Type {
-		case corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS:
-			names = append(names, address.Address)
-		case corev1.NodeInternalIP, corev1.NodeExternalIP:
-			addresses = append(addresses, net.ParseIP(address.Address))
-		}
-	}
-	return names, addresses
 }
 
 // send asks the cluster, and takes the request back when the spec is over. It returns the private key, too.

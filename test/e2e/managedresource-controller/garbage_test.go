@@ -65,7 +65,7 @@ var _ = Describe("the garbage collector", slow, SpecPriority(-1), func() {
 		By("waiting until the ConfigMaps are old enough")
 		Eventually(garbage.names).WithContext(ctx).WithTimeout(minimumAge + time.Minute).WithPolling(time.Second).ShouldNot(ContainElement("unused"))
 		Expect(garbage.names(ctx)).To(ContainElements("used", "unlabelled", "kept"))
-		Eventually(garbage.notes).WithContext(ctx).WithArguments("GarbageCollected").Should(HaveLen(1))
+		Eventually(c.Notes).WithContext(ctx).WithArguments(garbage.namespace, "GarbageCollected").Should(HaveLen(1))
 
 		By("deleting the Deployment that uses one of them")
 		Expect(c.Client.Delete(ctx, garbage.deployment("web", 1), client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())

@@ -63,7 +63,7 @@ var _ = Describe("a set", func() {
 			return string(now.UID), err
 		}).WithContext(ctx).ShouldNot(BeElementOf("", string(before.UID)))
 		Expect(s.value(ctx, "other")).To(Equal("as well"))
-		Eventually(s.notes).WithContext(ctx).WithArguments("DriftRepaired").Should(ContainElement(ContainSubstring("somebody")))
+		Eventually(c.Notes).WithContext(ctx).WithArguments(s.namespace, "DriftRepaired").Should(ContainElement(ContainSubstring("somebody")))
 	})
 
 	It("restores the replicas of a running Deployment, and its Pods follow", func(ctx SpecContext) {
@@ -146,21 +146,6 @@ func (s scene) data(ctx context.Context, name string) (map[string]string, error)
 func (s scene) value(ctx context.Context, name string) (string, error) {
 	data, err := s.data(ctx, name)
 	return data["value"], err
-}
-
-// notes returns those of the Events with a reason in the namespace.
-func (s scene) notes(ctx context.Context, reason string) ([]string, error) {
-	events, err := c.Clients.EventsV1().Events(s.namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	var notes []string
-	for _, event := range events.Items {
-		if event.Reason == reason {
-			notes = append(notes, event.Note)
-		}
-	}
-	return notes, nil
 }
 
 // finalizers sets those of a ConfigMap, which may be gone.

@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -98,7 +97,7 @@ var _ = Describe("a token", func() {
 		s.request(ctx, "access", "robot", func(secret *corev1.Secret) {
 			secret.Annotations["serviceaccount.resources.gardener.cloud/namespace"] = missing
 		})
-		Eventually(s.notes).WithContext(ctx).WithArguments("TokenRequestFailed").Should(ContainElement(ContainSubstring(missing)))
+		Eventually(c.Notes).WithContext(ctx).WithArguments(s.namespace, "TokenRequestFailed").Should(ContainElement(ContainSubstring(missing)))
 		_, err := c.Kubectl(ctx, "-n", s.namespace, "annotate", "--overwrite", "secret", "access", "serviceaccount.resources.gardener.cloud/namespace="+s.namespace)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(s.token).WithContext(ctx).WithArguments("access").ShouldNot(BeEmpty())
@@ -143,19 +142,4 @@ users:
   user: {}
 `, service.Spec.ClusterIP, service.Spec.Ports[0].Port, base64.StdEncoding.EncodeToString([]byte(authority.Data["ca.crt"])))
 	return func(secret *corev1.Secret) { secret.Data = map[string][]byte{"kubeconfig": []byte(text)} }
-}
-
-// notes returns those of the Events with a reason in the namespace.
-func (s scene) notes(ctx context.Context, reason string) ([]string, error) {
-	events, err := c.Clients.EventsV1().Events(s.namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	var notes []string
-	for _, event := range events.Items {
-		if event.Reason == reason {
-			notes = append(notes, event.Note)
-		}
-	}
-	return notes, nil
 }

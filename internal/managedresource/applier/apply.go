@@ -2,7 +2,6 @@ package applier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -131,7 +129,6 @@ func (r *Reconciler) wave(ctx context.Context, p *pass, wave []task, result *out
 		workers.Go(func() {
 			defer func() { <-slots }()
 			if err := contained(func() error { return r.applyOne(ctx, p, each, result) }); err != nil {
-				each.item.known.refused = turnedDown(err) && (each.item.known.refused || p.previous[each.item] == nil)
 				result.fail(each.item, err)
 			}
 		})
@@ -150,15 +147,15 @@ func contained(work func() error) (err error) {
 	return work()
 }
 
-// turnedDown tells whether an error proves that nothing was written: it came before the request, or the API server
-// answered that it will not.
-func turnedDown(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		var refusal *refusedError
-		return errors.As(err, &refusal) || meta.IsNoMatchError(err)
+// rejected reports whether an error is an answer of the API server which proves that the request has not written anything.
+func rejected(err error) bool {
+	switch apierrors.ReasonForError(err) {
+	case metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonNotFound,
+		metav1.StatusReasonMethodNotAllowed, metav1.StatusReasonAlreadyExists, metav1.StatusReasonConflict:
+		return true
+	default:
+		return false
 	}
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
 // plan finds the objects that need a request. Of an object that the set lists twice, the last entry counts.
@@ -208,6 +205,9 @@ func (r *Reconciler) lookup(i *item) (observe.Object, observe.Knowledge) {
 
 // applyOne does what was planned for one object.
 func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outcome) error {
+	if p.previous[t.item] == nil && !t.item.known.confirmed {
+		t.item.known.unwritten = true // the status did not name it when this pass began
+	}
 	resource, err := r.Target.Resource(t.item.kind)
 	if err != nil {
 		return err //nolint:wrapcheck // conditions name the object

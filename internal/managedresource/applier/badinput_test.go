@@ -2,8 +2,11 @@ package applier_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,6 +162,30 @@ func TestAForbiddenObjectThatLeavesIsNotLookedForWhenTheSetChangesAgain(t *testi
 	e.Edit("held", `{"metadata":{"finalizers":null}}`)
 	e.AwaitApplied("mr", succeeded)
 	e.AwaitData("good", "3")
+}
+
+// A retry that fails before it writes anything does not change that nothing was written: here the Secret cannot be read.
+func TestForbiddenObjectThatLeavesIsNotReadAfterARetryWithoutSecret(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{Configure: steady})
+	forbidden := fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x, namespace: %s}", e.Namespace)
+	e.Set("mr", e.ConfigMap("good", "1"), forbidden)
+	e.AwaitApplied("mr", "False/ApplyFailed")
+	var failedReads atomic.Int32
+	e.Requests.Hook(func(r *http.Request) error {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/secrets/mr") {
+			failedReads.Add(1)
+			return errors.New("the Secret cannot be read")
+		}
+		return nil
+	})
+	e.Eventually(failedReads.Load).WithTimeout(Patience).Should(BeNumerically(">", 1))
+	e.Requests.Hook(nil)
+	e.Requests.Reset()
+	e.Secret("mr", e.ConfigMap("good", "2"))
+	e.AwaitApplied("mr", succeeded)
+	e.AwaitData("good", "2")
+	e.Expect(e.Requests.Seen()).NotTo(ContainElement(SatisfyAll(HavePrefix("GET "), HaveSuffix("/leases/x"))))
 }
 
 func compress(e *Env, content []byte) string {

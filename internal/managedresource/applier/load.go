@@ -146,7 +146,7 @@ func (s *set) unwritten() map[inventory.Key]struct{} {
 	keys := map[inventory.Key]struct{}{}
 	maps.Copy(keys, s.removal.neverWritten)
 	for _, each := range s.items {
-		if each.known.refused {
+		if each.known.unwritten {
 			keys[each.key] = struct{}{}
 		}
 	}

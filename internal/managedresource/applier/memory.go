@@ -45,8 +45,9 @@ type knowledge struct {
 	fingerprint uint64
 	confirmed   bool
 	looked      time.Time
-	// refused tells that the object was announced but never written: every attempt was turned down for good.
-	refused bool
+	// unwritten reports that the object was announced, and that no request which may have written it was sent: each one was
+	// rejected by the API server, or an earlier step failed.
+	unwritten bool
 	// claimant is the set that holds the object in our place, "" if nobody does.
 	claimant string
 	fight    fight

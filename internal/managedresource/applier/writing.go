@@ -72,7 +72,7 @@ func (w *writing) create(ctx context.Context, fallback bool) error {
 	if w.same { // before the object is there again, lest it is found well and its loss told afterwards
 		w.memory.lost(w.pass.name, ref, w.pass.now)
 	}
-	written, err := w.Target.Create(ctx, w.resource, desired)
+	written, err := w.send(func() (*metav1.PartialObjectMetadata, error) { return w.Target.Create(ctx, w.resource, desired) })
 	if err != nil {
 		w.memory.reported(w.pass.name, []resourcesv1alpha1.ObjectReference{ref})
 	}
@@ -150,7 +150,7 @@ func (w *writing) tryUpdate(ctx context.Context) error {
 		w.confirm(observe.Condense(live).Fingerprint)
 		return nil
 	}
-	written, err := w.Target.Update(ctx, w.resource, merged)
+	written, err := w.send(func() (*metav1.PartialObjectMetadata, error) { return w.Target.Update(ctx, w.resource, merged) })
 	switch {
 	case apierrors.IsConflict(err):
 		return err //nolint:wrapcheck // tried again
@@ -216,6 +216,17 @@ func written(live *unstructured.Unstructured, previous *resourcesv1alpha1.Object
 	correct("labels", corrected.Labels, live.GetLabels())
 	correct("annotations", corrected.Annotations, live.GetAnnotations())
 	return corrected
+}
+
+// send sends a request that writes the object. Unless the API server rejects it, the object may be written, even without an answer.
+func (w *writing) send(request func() (*metav1.PartialObjectMetadata, error)) (*metav1.PartialObjectMetadata, error) {
+	unwritten := w.item.known.unwritten
+	w.item.known.unwritten = false
+	written, err := request()
+	if rejected(err) {
+		w.item.known.unwritten = unwritten
+	}
+	return written, err
 }
 
 // failed wraps the error of a write. It may have been carried out all the same, so what we knew no longer counts.

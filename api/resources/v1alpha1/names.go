@@ -110,6 +110,9 @@ const (
 	// ManagedResource owns, and touches nothing. Any value that is neither true nor false counts as true, with a Warning
 	// Event. Missing or false: it acts.
 	Plan = "espalier.dev/plan"
+	// PlanValues, truthy: the published plan shows values of objects other than Secrets to every user who may read ConfigMaps in
+	// the namespace of the ManagedResource. Missing, false or malformed: it shows the paths of fields only.
+	PlanValues = "espalier.dev/plan-values"
 	// Kstatus, "true" or "false": whether objects of kinds without a health rule are judged by their status conditions and
 	// observed generation. Missing or malformed: as the process is configured.
 	Kstatus = "espalier.dev/kstatus"

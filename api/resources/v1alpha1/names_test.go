@@ -41,6 +41,7 @@ func TestNames(t *testing.T) {
 		"resources.gardener.cloud/garbage-collectable-reference": resourcesv1alpha1.GarbageCollectableReference,
 		"reference.resources.gardener.cloud/":                    resourcesv1alpha1.ReferencePrefix,
 		"espalier.dev/plan":                                      resourcesv1alpha1.Plan,
+		"espalier.dev/plan-values":                               resourcesv1alpha1.PlanValues,
 		"espalier.dev/plan-of":                                   resourcesv1alpha1.PlanOf,
 		"espalier.dev/planned":                                   resourcesv1alpha1.Planned,
 	} {

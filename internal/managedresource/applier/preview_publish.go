@@ -61,6 +61,9 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	if ctx.Err() != nil {
 		return ctrl.Result{}, fmt.Errorf("stop: %w", context.Cause(ctx))
 	}
+	if !plan.ValuesAsked(mr) { // many who may read ConfigMaps may not read every object of the set
+		computed = computed.WithoutValues()
+	}
 	took := r.Clock.Since(began)
 	if err := r.publish(ctx, mr, computed); err != nil {
 		s.planFailures++

@@ -39,6 +39,7 @@ type published struct {
 	Counts                                map[string]int
 	Objects                               []plannedObject
 	ObjectsNotIncluded                    int
+	ValuesHidden                          bool
 }
 
 type plannedObject struct {
@@ -286,6 +287,17 @@ func TestEveryActionInOnePlan(t *testing.T) {
 	} {
 		e.Expect(p.of(name).Note).To(Equal(note), name)
 	}
+	e.Expect(p.ValuesHidden).To(BeTrue())
+	e.Expect(p.of("invalid").Note).To(And(
+		HavePrefix("the API server answers Invalid spec.ports[0].port (FieldValueInvalid)"), Not(ContainSubstring("99999"))))
+	e.Expect(p.of("changed").Fields).To(Equal([]struct{ Path, Old, New, Masked string }{{Path: "data.key", Masked: "changed"}}))
+	e.Expect(found.Data["plan.txt"]).To(And(ContainSubstring("\n  ~ data.key: changed\n"), Not(MatchRegexp(`(?m)^  [-+] `))))
+
+	t.Log("the owner of the set asks for values")
+	changed(e, "mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Annotations["espalier.dev/plan-values"] = "true" })
+	found = awaitPlan(e, "mr", func(g Gomega, p *published) { g.Expect(p.ValuesHidden).To(BeFalse()) })
+	p = &published{}
+	e.Expect(json.Unmarshal([]byte(found.Data["plan.json"]), p)).To(Succeed())
 	e.Expect(p.of("invalid").Note).To(ContainSubstring("spec.ports[0].port: Invalid value: 99999"))
 	e.Expect(p.of("replaced").Note).To(ContainSubstring("field is immutable when `immutable` is set"))
 	e.Expect(p.of("unserved").Note).To(ContainSubstring("no matches for kind"))

@@ -22,6 +22,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
 // ControllerName names the controller in logs and metrics.
@@ -169,11 +170,11 @@ func relevant(old, next *resourcesv1alpha1.ManagedResource) bool {
 		old.Annotations[resourcesv1alpha1.Kstatus] != next.Annotations[resourcesv1alpha1.Kstatus]
 }
 
-// replanned tells whether the annotation that asks for a plan came, went or changed.
+// replanned reports whether an annotation that asks for a plan, or for the values in it, was added, removed or changed.
 func replanned(old, next *resourcesv1alpha1.ManagedResource) bool {
 	before, had := old.Annotations[resourcesv1alpha1.Plan]
 	after, has := next.Annotations[resourcesv1alpha1.Plan]
-	return had != has || before != after
+	return had != has || before != after || has && plan.ValuesAsked(old) != plan.ValuesAsked(next)
 }
 
 // letGo tells whether another instance has removed its finalizer: a set that waited for that can now be served.

@@ -11,7 +11,7 @@ import (
 
 // setExamples are those about annotations on ManagedResources.
 func setExamples() map[string]example {
-	return map[string]example{"ignored-set": ignoredSet(), "operation": operation(), "plan": planned(), "kstatus": kstatus()}
+	return map[string]example{"ignored-set": ignoredSet(), "operation": operation(), "plan": planned(), "plan-values": plannedWithValues(), "kstatus": kstatus()}
 }
 
 func ignoredSet() example {
@@ -146,6 +146,41 @@ func planned() example {
 				s.Expect(s.LiveConfigMap("blueprint")).NotTo(BeNil())
 				s.soon(func() string { return published(s) }).Should(Equal("NotFound"))
 				s.remove()
+			}
+		},
+	}}
+}
+
+func plannedWithValues() example {
+	shown := func(s *scene) string {
+		found := &corev1.ConfigMap{}
+		if err := s.Source.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: "compared-plan"}, found); err != nil {
+			return fmt.Sprint(apierrors.ReasonForError(err))
+		}
+		return found.Data["plan.txt"]
+	}
+	paint := func(s *scene) {
+		if s.Live("v1/ConfigMap", "paint") != nil {
+			return
+		}
+		s.Create(s.Fill("{apiVersion: v1, kind: ConfigMap, metadata: {name: paint, namespace: $NS}, data: {colour: red}}"))
+	}
+	return example{claims: map[string]func(s *scene){
+		"If the ConfigMap paint exists with another colour, compared-plan shows both colours.": func(s *scene) {
+			paint(s)
+			s.apply()
+			s.soon(func() string { return shown(s) }).Should(ContainSubstring("  - data.colour: \"red\"\n  + data.colour: \"green\"\n"))
+		},
+		"Take espalier.dev/plan-values away, or write false or yes: compared-plan says that data.colour would be changed, and shows no colour.": func(s *scene) {
+			paint(s)
+			for _, edits := range [][]string{
+				{"    espalier.dev/plan-values: \"true\"\n", ""}, {`plan-values: "true"`, `plan-values: "false"`}, {`plan-values: "true"`, `plan-values: "yes"`},
+			} {
+				s.apply(edits...)
+				s.soon(func() string { return shown(s) }).Should(
+					SatisfyAll(ContainSubstring("  ~ data.colour: changed\n"), Not(ContainSubstring(`"red"`)), Not(ContainSubstring(`"green"`))))
+				s.apply()
+				s.soon(func() string { return shown(s) }).Should(ContainSubstring(`"green"`))
 			}
 		},
 	}}

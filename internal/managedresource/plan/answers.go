@@ -12,24 +12,21 @@ import (
 // admission check, which has the same reason.
 var lackOfRights = regexp.MustCompile(`is forbidden: User ".*" cannot [a-z]+ resource`)
 
-// judge tells whether a failed dry run proves that the write would fail too, and what to say.
-func (w *Wanted) judge() (refused bool, text string) {
+// judge reports whether a failed dry run proves that the write would fail too.
+func (w *Wanted) judge() (refused bool) {
 	err := w.Err
-	text = answerText(w.Kind, err)
 	switch {
-	case w.NamespaceInSet && apierrors.IsNotFound(err) && aboutNamespace(err):
-		return false, "its namespace is created by the set itself"
 	case lackOfRights.MatchString(err.Error()):
-		return !w.OtherRights, text
+		return !w.OtherRights
 	case strings.Contains(err.Error(), "does not support dry run"):
-		return false, text
+		return false
 	case denial.MatchString(err.Error()):
-		return true, text
+		return true
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err),
 		apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
-		return true, text
+		return true
 	}
-	return false, text
+	return false
 }
 
 // aboutNamespace tells whether it is the namespace that was not found.
@@ -44,7 +41,7 @@ var denial = regexp.MustCompile(`denied (the )?request`)
 // notThere matches what an API server says of an object that does not exist.
 var notThere = regexp.MustCompile(`^[a-z0-9.-]+ "[^"]*" not found$`)
 
-// tellsNothing tells whether an answer about a Secret can quote no value of it.
+// tellsNothing reports whether an answer can quote no value of the object.
 func tellsNothing(err error) bool {
 	text := err.Error()
 	if denial.MatchString(text) {
@@ -53,12 +50,18 @@ func tellsNothing(err error) bool {
 	return apierrors.IsForbidden(err) && lackOfRights.MatchString(text) || apierrors.IsNotFound(err) && notThere.MatchString(text)
 }
 
-// answerText is what an API server said. Its answers quote values, so that of those about Secrets only the reason and
-// the fields at fault are told.
-func answerText(kind string, err error) string {
-	if kind != "Secret" {
-		return err.Error()
+// answerText is the answer of the API server, and the same without values: API servers and webhooks quote the values that they
+// do not accept. The values of a Secret are in neither text.
+func answerText(kind string, err error) (text, plain string) {
+	plain = withoutValues(err)
+	if kind == "Secret" {
+		return plain, plain
 	}
+	return err.Error(), plain
+}
+
+// withoutValues is an answer of the API server as far as it can be shown to everybody: its reason and the fields at fault.
+func withoutValues(err error) string {
 	if tellsNothing(err) {
 		return err.Error()
 	}

@@ -108,6 +108,13 @@ func Asked(mr *resourcesv1alpha1.ManagedResource) (only, malformed bool) {
 	return truth || err != nil, err != nil
 }
 
+// ValuesAsked reports whether the published plan of a set shows values of objects other than Secrets. A value that is neither
+// true nor false does not ask for them.
+func ValuesAsked(mr *resourcesv1alpha1.ManagedResource) bool {
+	asked, err := strconv.ParseBool(mr.Annotations[resourcesv1alpha1.PlanValues])
+	return asked && err == nil
+}
+
 // Announcement is the text that tells where the plan can be read.
 func Announcement(p *Plan, configMap string) string {
 	return fmt.Sprintf("%s (see plan.txt in ConfigMap %q)", p.Summary(), configMap)

@@ -79,6 +79,17 @@ func TestOursAndPublished(t *testing.T) {
 	}
 }
 
+func TestOnlyATrueAnnotationAsksForValues(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(plan.ValuesAsked(&resourcesv1alpha1.ManagedResource{})).To(BeFalse())
+	for value, want := range map[string]bool{
+		"true": true, "1": true, "T": true, "false": false, "0": false, "": false, "yes": false, "truly": false,
+	} {
+		mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"espalier.dev/plan-values": value}}}
+		g.Expect(plan.ValuesAsked(mr)).To(Equal(want), "%q", value)
+	}
+}
+
 func TestAsked(t *testing.T) {
 	type asked struct{ only, malformed bool }
 	g := NewWithT(t)

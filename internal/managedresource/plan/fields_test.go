@@ -145,6 +145,46 @@ func TestFieldsAreBounded(t *testing.T) {
 	g.Expect(decided.MoreFields).To(Equal(10))
 }
 
+// Neither a field nor an answer of the API server shows a value in a plan that everybody may read.
+func TestPlansWithoutValuesShowPathsAndReasonsOnly(t *testing.T) {
+	before, after := "data: {same: hunter1, gone: hunter2, other: hunter3}", "data: {same: hunter1, other: hunter4, new: hunter5}"
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "x", field.ErrorList{field.Invalid(field.NewPath("data").Key("a"), "hunter6", "no")})
+	webhook := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New(`admission webhook "x" denied the request: hunter7`))
+	missing := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New(`pod "hunter8" refers to config map "made", which was not found`))
+	objects := []plan.Object{
+		plan.Decide(plan.Wanted{Live: object(t, before), Desired: object(t, after), Answer: object(t, after)}),
+		plan.Decide(plan.Wanted{Live: object(t, before), Desired: object(t, after), Err: invalid}),
+		plan.Decide(plan.Wanted{Live: object(t, before), Desired: object(t, after), Err: invalid, Replaceable: true}),
+		plan.Decide(plan.Wanted{Desired: object(t, after), Err: webhook}),
+		plan.Decide(plan.Wanted{Desired: object(t, after), Err: errors.New("dial hunter9")}),
+		plan.Decide(plan.Wanted{Desired: object(t, after), Err: missing}),
+		{Action: plan.Create, ID: plan.ID{APIVersion: "v1", Kind: "Config", Name: "made"}},
+	}
+	plan.Reconsider(objects)
+	full := &plan.Plan{Objects: objects}
+	g := NewWithT(t)
+	g.Expect(full.Text(plan.Unbounded)).To(ContainSubstring("hunter6"))
+	hidden := full.WithoutValues()
+	machine, err := hidden.JSON(plan.Unbounded)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(hidden.Text(plan.Unbounded) + machine).NotTo(ContainSubstring("hunter"))
+	changes := []plan.Field{{Path: "data.gone", Masked: "removed"}, {Path: "data.new", Masked: "added"}, {Path: "data.other", Masked: "changed"}}
+	g.Expect(hidden.Objects[0].Fields).To(BeComparableTo(changes))
+	var notes []string
+	for _, each := range hidden.Objects[1:6] {
+		notes = append(notes, string(each.Action)+": "+each.Note)
+	}
+	g.Expect(notes).To(Equal([]string{
+		"refused: the API server answers Invalid data[a] (FieldValueInvalid)",
+		"replace: it would be deleted and made anew, because the API server does not take the change: " +
+			"the API server answers Invalid data[a] (FieldValueInvalid)",
+		"refused: the API server answers Forbidden",
+		"create: not confirmed: the request failed",
+		"create: not confirmed: the API server answers Forbidden; v1 Config made is created by the set itself",
+	}))
+	g.Expect(full.Text(plan.Unbounded)).To(ContainSubstring("hunter6"), "the plan itself is not changed")
+}
+
 // API servers quote values. Of a Secret nothing of that may be told.
 func TestAnswersAboutSecretsAreReduced(t *testing.T) {
 	secrets := schema.GroupResource{Resource: "secrets"}

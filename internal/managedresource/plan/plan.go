@@ -6,6 +6,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/espalier-dev/espalier/internal/excerpt"
@@ -102,6 +103,8 @@ type Object struct {
 
 	// attempted is what a refused object would be if the API server were mistaken.
 	attempted Action
+	// plainNote is the note without what an answer of the API server may quote; empty if the note quotes nothing.
+	plainNote string
 }
 
 // Plan is what would be done with a set.
@@ -119,6 +122,39 @@ type Plan struct {
 	Remarks []string
 	// Objects are in the order in which they would be worked on.
 	Objects []Object
+	// ValuesHidden reports that the plan shows no values of the objects.
+	ValuesHidden bool
+}
+
+// WithoutValues returns the plan for readers who may not be allowed to read the objects: of each field it shows the path and
+// whether it is added, removed or changed, of an answer of the API server only the reason and the fields at fault.
+func (p *Plan) WithoutValues() *Plan {
+	hidden := *p
+	hidden.ValuesHidden = true
+	hidden.Objects = slices.Clone(p.Objects)
+	for i := range hidden.Objects {
+		o := &hidden.Objects[i]
+		if o.plainNote != "" {
+			o.Note = o.plainNote
+		}
+		o.Fields = slices.Clone(o.Fields)
+		for k, field := range o.Fields {
+			o.Fields[k] = field.withoutValues()
+		}
+	}
+	return &hidden
+}
+
+func (f Field) withoutValues() Field {
+	switch {
+	case f.Masked != "":
+		return f
+	case f.Old == "":
+		return Field{Path: f.Path, Masked: "added"}
+	case f.New == "":
+		return Field{Path: f.Path, Masked: "removed"}
+	}
+	return Field{Path: f.Path, Masked: "changed"}
 }
 
 // Counts returns how many objects there are of each action.

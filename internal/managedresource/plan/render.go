@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
@@ -21,6 +22,9 @@ func (p *Plan) Text(limit int) string {
 		fmt.Fprintf(&text, " (generation %d)", p.Generation)
 	}
 	fmt.Fprintf(&text, "\n%s\n", p.Summary())
+	if p.ValuesHidden {
+		fmt.Fprintf(&text, "Values are not shown. The annotation %s=true on the ManagedResource shows them.\n", resourcesv1alpha1.PlanValues)
+	}
 	for _, remark := range slices.Concat(bounded(p.Faults), bounded(p.Remarks)) {
 		fmt.Fprintf(&text, "! %s\n", remark)
 	}
@@ -74,6 +78,7 @@ type document struct {
 	Remarks            []string          `json:"remarks,omitempty"`
 	Objects            []json.RawMessage `json:"objects"`
 	ObjectsNotIncluded int               `json:"objectsNotIncluded,omitempty"`
+	ValuesHidden       bool              `json:"valuesHidden,omitempty"`
 }
 
 type set struct {
@@ -88,6 +93,7 @@ func (p *Plan) JSON(limit int) (string, error) {
 	d := document{
 		Version: "v1", ManagedResource: set{p.Namespace, p.Name, p.Generation}, SecretsChecksum: p.Checksum,
 		Summary: p.Summary(), Counts: p.Counts(), Problem: excerpt.Of(p.Problem, maxNote), Faults: bounded(p.Faults), Remarks: bounded(p.Remarks), Objects: []json.RawMessage{},
+		ValuesHidden: p.ValuesHidden,
 	}
 	size := 4 * maxNote
 	for _, remark := range slices.Concat(d.Faults, d.Remarks) {

@@ -47,10 +47,11 @@ func everything() *plan.Plan {
 
 func TestRenderings(t *testing.T) {
 	for name, p := range map[string]*plan.Plan{
-		"everything": everything(),
-		"unchanged":  {Namespace: "shop", Name: "web", Generation: 1, Checksum: "abc", Objects: []plan.Object{{Action: plan.Unchanged, ID: id("ConfigMap", "same")}}},
-		"empty":      {Namespace: "shop", Name: "web", Generation: 1, Checksum: "abc"},
-		"problem":    {Namespace: "shop", Name: "web", Problem: "could not read secret 'shop/web'"},
+		"everything":     everything(),
+		"without-values": everything().WithoutValues(),
+		"unchanged":      {Namespace: "shop", Name: "web", Generation: 1, Checksum: "abc", Objects: []plan.Object{{Action: plan.Unchanged, ID: id("ConfigMap", "same")}}},
+		"empty":          {Namespace: "shop", Name: "web", Generation: 1, Checksum: "abc"},
+		"problem":        {Namespace: "shop", Name: "web", Problem: "could not read secret 'shop/web'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machine, err := p.JSON(plan.Unbounded)

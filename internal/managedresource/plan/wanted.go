@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -144,19 +145,24 @@ func (w *Wanted) confirm(o *Object) {
 	if w.Err == nil {
 		return
 	}
-	if w.Replaceable {
+	if w.NamespaceInSet && apierrors.IsNotFound(w.Err) && aboutNamespace(w.Err) {
+		o.Unconfirmed = true
+		o.note("not confirmed: its namespace is created by the set itself")
+		return
+	}
+	text, plain := answerText(w.Kind, w.Err)
+	switch {
+	case w.Replaceable:
 		o.Action, o.Unconfirmed = Replace, true
-		o.note("it would be deleted and made anew, because the API server does not take the change: " + answerText(w.Kind, w.Err))
-		return
-	}
-	refused, text := w.judge()
-	if refused {
+		const why = "it would be deleted and made anew, because the API server does not take the change: "
+		o.quote(why+text, why+plain)
+	case w.judge():
 		o.attempted, o.Action = o.Action, Refused
-		o.note(text)
-		return
+		o.quote(text, plain)
+	default:
+		o.Unconfirmed = true
+		o.quote("not confirmed: "+text, "not confirmed: "+plain)
 	}
-	o.Unconfirmed = true
-	o.note("not confirmed: " + text)
 }
 
 // note adds to what is said about an object.
@@ -165,6 +171,17 @@ func (o *Object) note(text string) {
 		o.Note += "; "
 	}
 	o.Note += text
+}
+
+// quote adds an answer that may quote values to what is said about an object. It is the last thing that is said. Plain is the
+// answer without values.
+func (o *Object) quote(text, plain string) {
+	other := Object{Note: o.Note}
+	other.note(plain)
+	o.note(text)
+	if other.Note != o.Note {
+		o.plainNote = excerpt.Of(other.Note, maxNote)
+	}
 }
 
 // Reconsider takes back refusals for which the set itself may remove the reason: the API server names an object that is
@@ -184,11 +201,19 @@ func Reconsider(objects []Object) {
 		for _, other := range created {
 			if names(o.Note, other) {
 				o.Action, o.Unconfirmed = o.attempted, true
-				o.Note = excerpt.Of(fmt.Sprintf("not confirmed: %s; %s is created by the set itself", o.Note, other), maxNote)
+				o.Note, o.plainNote = confirmedLater(o.Note, other), confirmedLater(o.plainNote, other)
 				break
 			}
 		}
 	}
+}
+
+// confirmedLater says of a refusal that the set itself removes the reason. Without a refusal there is nothing to say.
+func confirmedLater(refusal string, created ID) string {
+	if refusal == "" {
+		return ""
+	}
+	return excerpt.Of(fmt.Sprintf("not confirmed: %s; %s is created by the set itself", refusal, created), maxNote)
 }
 
 // names tells whether a text mentions an object by kind and name.

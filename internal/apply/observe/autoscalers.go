@@ -61,8 +61,13 @@ func NewAutoscalers(lifetime context.Context, options AutoscalerOptions) *Autosc
 // not be read is an error, because its objects would be scaled back.
 func (a *Autoscalers) Ensure(ctx context.Context) error {
 	resources := []schema.GroupVersionResource{horizontalPodAutoscalers}
-	if mapping, err := a.options.Mapper.RESTMapping(hvpaKind.GroupKind(), hvpaKind.Version); err == nil {
+	mapping, err := a.options.Mapper.RESTMapping(hvpaKind.GroupKind(), hvpaKind.Version)
+	switch {
+	case err == nil:
 		resources = append(resources, mapping.Resource)
+	case !meta.IsNoMatchError(err):
+		// Discovery has failed, so it is not known whether Hvpas are served.
+		return fmt.Errorf("failed to compute all HPA and HVPA target ref object keys: %w", err)
 	}
 	for _, each := range a.ensure(resources) {
 		select {

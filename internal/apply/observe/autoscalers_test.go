@@ -1,11 +1,14 @@
 package observe
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -28,4 +31,19 @@ func TestAutoscalersThatWereSeenCountWhileTheyAreRefusedForAMoment(t *testing.T)
 	g.Expect(s.Replace(nil, "2")).To(Succeed())
 	answer(nil)
 	g.Expect(s.ready()).To(Succeed())
+}
+
+// failingDiscovery cannot tell which kinds are served.
+type failingDiscovery struct{ meta.RESTMapper }
+
+var errDiscovery = errors.New("discovery has failed")
+
+func (failingDiscovery) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
+	return nil, errDiscovery
+}
+
+// A set must not be applied as if nothing scaled its workloads while it is not known whether Hvpas are served.
+func TestFailedDiscoveryOfHvpasIsNotTakenForUnused(t *testing.T) {
+	a := &Autoscalers{options: AutoscalerOptions{Mapper: failingDiscovery{}}}
+	NewWithT(t).Expect(a.Ensure(t.Context())).To(MatchError(errDiscovery))
 }

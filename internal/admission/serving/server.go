@@ -21,11 +21,14 @@ import (
 // DefaultShutdownLimit is how long a server takes to end at most: what a process has, less the time for what stops after it.
 const DefaultShutdownLimit = 4300 * time.Millisecond
 
+// DefaultReadTimeout is how long a client may take to send a request, body included. API servers wait at most 30 s for the
+// answer to a request, so no request that is still being sent after that time has a reader for its answer.
+const DefaultReadTimeout = 30 * time.Second
+
 // Limits of connections, as the library has them.
 const (
-	idleTimeout       = 90 * time.Second
-	readHeaderTimeout = 32 * time.Second
-	maxHeaderBytes    = 1 << 20
+	idleTimeout    = 90 * time.Second
+	maxHeaderBytes = 1 << 20
 )
 
 // GetCertificate returns the certificate for a new connection. An error refuses the connection, and says why the server
@@ -52,6 +55,8 @@ type Options struct {
 	ShutdownDelay time.Duration
 	// ShutdownLimit is when the end must have come, counted from the same moment; 0 for DefaultShutdownLimit.
 	ShutdownLimit time.Duration
+	// ReadTimeout is how long a client may take to send a request, body included; 0 for DefaultReadTimeout.
+	ReadTimeout time.Duration
 	// Clock is what the delay is measured by.
 	Clock clock.Clock
 	// Log gets what the server does.
@@ -80,6 +85,9 @@ var _ webhook.Server = (*Server)(nil)
 func New(options Options) *Server {
 	if options.ShutdownLimit == 0 {
 		options.ShutdownLimit = DefaultShutdownLimit
+	}
+	if options.ReadTimeout == 0 {
+		options.ReadTimeout = DefaultReadTimeout
 	}
 	mux := http.NewServeMux()
 	return &Server{
@@ -126,12 +134,12 @@ func (s *Server) Start(ctx context.Context) error {
 		return err
 	}
 	server := &http.Server{
-		Handler:           http.HandlerFunc(s.serveHTTP),
-		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-		ErrorLog:          stdlog.New(connectionLog{s.options.Log}, "", 0),
-		IdleTimeout:       idleTimeout,
-		ReadHeaderTimeout: readHeaderTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
+		Handler:        http.HandlerFunc(s.serveHTTP),
+		BaseContext:    func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		ErrorLog:       stdlog.New(connectionLog{s.options.Log}, "", 0),
+		IdleTimeout:    idleTimeout,
+		ReadTimeout:    s.options.ReadTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
 	}
 	stopWorkers := s.workers.start()
 	defer stopWorkers()

@@ -92,19 +92,33 @@ func targetOf(request *review.Request) Target {
 	return Target{Namespace: request.Namespace, APIVersion: request.Kind.GroupVersion().String(), Kind: request.Kind.Kind, Name: request.Name}
 }
 
-// judgeWorkload takes no replicas away before it has made sure that nobody scales the workload.
+// judgeWorkload asks the API server for autoscalers if the caches know none and one would change the answer: an autoscaler
+// that was created just before the workload may not have reached the caches. Other workloads cost no request.
 func (h *Handler) judgeWorkload(ctx context.Context, request *review.Request, found surroundings) review.Response {
 	object := workload{}
 	if err := request.Decode(&object); err != nil {
 		return review.Denied(err.Error())
 	}
-	if object.losesReplicas(found) {
+	if object.losesReplicas(found) || spreadDependsOnLimit(&object, found) && setsReplicas(request, &object) {
 		var err error
 		if found.limit, found.scaled, err = h.Scaling.MaxReplicasLive(ctx, targetOf(request)); err != nil {
 			return review.Errored(http.StatusInternalServerError, err)
 		}
 	}
 	return changed(func(changes *patch.Patch) (string, error) { return h.changeWorkload(changes, &object, found) })
+}
+
+// setsReplicas reports whether the request creates the workload or changes its number of replicas. Other updates keep the
+// spread that an earlier request has got, which is right as soon as the caches know the autoscaler.
+func setsReplicas(request *review.Request, object *workload) bool {
+	switch request.Operation {
+	case review.Create:
+		return true
+	case review.Update:
+		before := workload{}
+		return review.Decode(request.OldObject, &before) != nil || before.replicas() != object.replicas()
+	}
+	return false
 }
 
 // answer reads an object and answers with what change wants. Whatever is wrong with the object is denied.

@@ -333,10 +333,52 @@ func TestNoReplicasAreTakenAwayBeforeALookAtWhatIsThereNow(t *testing.T) {
 		_, after := judge(t, h, replaceAll(replaceAll(object, "TYPE", "server"), "REPLICAS", "5"))
 		NewWithT(t).Expect(string(after)).To(ContainSubstring(`"maxSkew":2`))
 	})
+	t.Run("an autoscaler that was created a moment before counts for the spread of a new workload", func(t *testing.T) {
+		h := in(map[string]string{"zones": "a,b,c"})
+		h.found().live = &cluster{scaled: true, limit: 6}
+		_, after := judge(t, h, replaceAll(replaceAll(object, "TYPE", "server"), "REPLICAS", "2"))
+		NewWithT(t).Expect(string(after)).To(ContainSubstring(`"maxSkew":2`))
+	})
 	t.Run("it cannot be told", func(t *testing.T) {
 		h := in(nil)
 		h.found().live = &cluster{scalingErr: errors.New("failed to list all HPAs: no connection")}
 		response, _ := judge(t, h, replaceAll(replaceAll(object, "TYPE", "server"), "REPLICAS", "5"))
 		NewWithT(t).Expect(response).To(Equal(review.Response{Code: 500, Message: "failed to list all HPAs: no connection"}))
 	})
+}
+
+// The API server is asked for autoscalers only where the answer depends on it.
+func TestAutoscalersAreReadLiveOnlyIfTheSpreadDependsOnThem(t *testing.T) {
+	const object = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop, labels: {high-availability-config.resources.gardener.cloud/type: server}}, spec: {replicas: REPLICAS, template: {spec: {}}}}"
+	three, none := map[string]string{"zones": "a,b,c"}, map[string]string(nil)
+	for name, tc := range map[string]struct {
+		annotations   map[string]string
+		before, after string
+		known         bool
+		live          bool
+	}{
+		"a new workload": {annotations: three, after: "2", live: true},
+		"a new workload that an autoscaler scales": {annotations: three, after: "2", known: true},
+		"a new workload without zones":             {annotations: none, after: "2"},
+		"an update that takes replicas away":       {annotations: none, before: "4", after: "4", live: true},
+		"an update of something else":              {annotations: three, before: "2", after: "2"},
+		"an update of the number of replicas":      {annotations: three, before: "1", after: "2", live: true},
+		"a hibernated workload":                    {annotations: three, after: "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			h := in(tc.annotations)
+			h.found().live = &cluster{}
+			if tc.known {
+				h.found().scaled, h.found().limit = true, 6
+			}
+			request := reviewtest.Request(t, review.Create, schema.GroupVersionResource{}, replaceAll(object, "REPLICAS", tc.after))
+			if tc.before != "" {
+				request.Operation = review.Update
+				request.OldObject = reviewtest.Request(t, review.Create, schema.GroupVersionResource{}, replaceAll(object, "REPLICAS", tc.before)).Object
+			}
+			h.Handle(t.Context(), request)
+			g.Expect(len(h.found().live.targets) == 1).To(Equal(tc.live))
+		})
+	}
 }

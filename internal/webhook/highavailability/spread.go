@@ -57,6 +57,17 @@ func constraints(replicas int32, labels map[string]string, in surroundings) []co
 	return []corev1.TopologySpreadConstraint{hostname, zone}
 }
 
+// spreadDependsOnLimit reports whether an autoscaler, if there were one, would change the spread of the workload. Only the
+// constraint for zones depends on the limit of an autoscaler, and only if the workload has fewer than two replicas a zone.
+func spreadDependsOnLimit(object *workload, in surroundings) bool {
+	replicas := object.replicas()
+	computed, wanted, err := countReplicas(replicas, object.Metadata, in.namespace)
+	if wanted {
+		replicas = scale(replicas, computed, in.scaled)
+	}
+	return err == nil && !in.scaled && replicas > 1 && in.acrossZones() && int(replicas) < 2*len(in.zones)
+}
+
 // acrossHosts says whether Pods may share a node when there are too few.
 func (n namespace) acrossHosts() corev1.UnsatisfiableConstraintAction {
 	strict := n.tolerance != nil && *n.tolerance != ""

@@ -26,6 +26,10 @@ func keep(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, 
 	if own == nil {
 		return nil
 	}
+	if cfg.Webhooks.SystemComponentsConfig.Enabled && own.Flavor != config.FlavorGardenerShoot {
+		clusters.Source.GetLogger().Info("The webhook system-components-config is not registered in this flavor: only shoots have Nodes for system components",
+			"flavor", own.Flavor)
+	}
 	return selfmanaged.Keep(selfmanaged.Options{ //nolint:wrapcheck // it names the setting
 		Clusters: clusters, Server: server, BindAddress: cfg.Server.Webhooks.BindAddress, Registry: registry,
 		Settings: own, SettingsPath: "espalier.webhooks.selfManaged",

@@ -43,7 +43,6 @@ const (
 	hashed       = skipBoth + ", pod-template-hash: abc"
 	managedPod   = skipBoth + ", resources.gardener.cloud/managed-by: gardener"
 	skipSpread   = `, topology-spread-constraints.resources.gardener.cloud/skip: ""`
-	skipSystem   = `, system-components-config.resources.gardener.cloud/skip: ""`
 	skipReplicas = `high-availability-config.resources.gardener.cloud/skip: ""`
 )
 
@@ -103,11 +102,10 @@ func attempts() map[string]attempt {
 		// Pods: each handler that fails closed has its way around; those of scheduler name and service host fail open.
 		"a Pod":                            {object: podIn("$NS", ""), refusedBy: "projected-token-mount"},
 		"a Pod that skips the token mount": {object: podIn("$NS", skipMount), refusedBy: "seccomp-profile"},
-		"a Pod that skips the seccomp profile, too":   {object: podIn("$NS", skipBoth)},
-		"a Pod of a Deployment":                       {object: podIn("$NS", hashed), refusedBy: "pod-topology-spread-constraints"},
-		"a Pod of a Deployment that skips that":       {object: podIn("$NS", hashed+skipSpread)},
-		"a Pod of a system component":                 {object: podIn("$NS", managedPod), refusedBy: "system-components-config"},
-		"a Pod of a system component that skips that": {object: podIn("$NS", managedPod+skipSystem)},
+		"a Pod that skips the seccomp profile, too": {object: podIn("$NS", skipBoth)},
+		"a Pod of a Deployment":                     {object: podIn("$NS", hashed), refusedBy: "pod-topology-spread-constraints"},
+		"a Pod of a Deployment that skips that":     {object: podIn("$NS", hashed+skipSpread)},
+		"a Pod of a ManagedResource":                {object: podIn("$NS", managedPod)},
 
 		"a Deployment":                            {object: workloadIn("$NS", "Deployment", "")},
 		"a considered Deployment":                 {object: workloadIn("$CONSIDERED", "Deployment", ""), refusedBy: "high-availability-config"},

@@ -34,8 +34,9 @@ func (d declarer) mutating(cfg config.Webhooks) []registration.Webhook {
 		{cfg.PodSchedulerName.Enabled, d.schedulerName},
 		{cfg.SeccompProfile.Enabled, d.seccompProfile},
 		{cfg.KubernetesServiceHost.Enabled, d.serviceHost},
-		// In the runtime flavour no object is marked as a system component: managed-by stands on other things there.
-		{cfg.SystemComponentsConfig.Enabled && d.flavor != config.FlavorGardenerRuntime, d.systemComponents},
+		// Only shoots have Nodes for system components. Elsewhere every object of a ManagedResource has the label managed-by,
+		// and its Pods would stay Pending with a node selector that no Node matches.
+		{cfg.SystemComponentsConfig.Enabled && d.flavor == config.FlavorGardenerShoot, d.systemComponents},
 		{cfg.EndpointSliceHints.Enabled, d.endpointSliceHints},
 		{cfg.PodTopologySpread.Enabled, d.topologySpread},
 	} {
@@ -112,15 +113,11 @@ func (d declarer) serviceHost() registration.Webhook {
 }
 
 func (d declarer) systemComponents() registration.Webhook {
-	objects := registration.Selection{Standard: true, Labels: d.pods(absent(skipSystem))}
-	if d.plain() { // there it is what tells system components from others, while the standard selector is empty
-		objects.Labels.MatchLabels = managedByGardener()
-	}
 	return registration.Webhook{
 		Name: systemcomponents.Name + suffix, Path: systemcomponents.Path,
 		Rules:      createdPods(),
 		Namespaces: registration.Selection{Standard: true},
-		Objects:    objects,
+		Objects:    registration.Selection{Standard: true, Labels: d.pods(absent(skipSystem))},
 	}
 }
 

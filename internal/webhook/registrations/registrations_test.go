@@ -66,7 +66,6 @@ func TestMutating(t *testing.T) {
 			naming + " | " + standaloneNamespaces + " | " + others + ",static-pod notin (true) | Ignore Exact 10",
 			seccomp + " | " + standaloneNamespaces + " | !seccompprofile.resources.gardener.cloud/skip," + others + ",static-pod notin (true) | Fail Exact 10",
 			host + " | " + standaloneNamespaces + ",apiserver-proxy.networking.gardener.cloud/inject notin (disable) | apiserver-proxy.networking.gardener.cloud/inject notin (disable)," + others + ",static-pod notin (true) | Ignore Exact 2 Never",
-			system + " | " + standaloneNamespaces + " | " + managed + "!system-components-config.resources.gardener.cloud/skip," + others + ",static-pod notin (true) | Fail Exact 10",
 			hints + " | " + standaloneNamespaces + " | endpoint-slice-hints.resources.gardener.cloud/consider=true | Fail Equivalent 10",
 			spread + " | " + standaloneNamespaces + " | " + others + ",!topology-spread-constraints.resources.gardener.cloud/skip,pod-template-hash,static-pod notin (true) | Fail Exact 10",
 		},
@@ -128,7 +127,6 @@ func TestAcceptance2OnlyEnabledHandlersAreRegistered(t *testing.T) {
 		"pod-scheduler-name.resources.gardener.cloud":                                                      {PodSchedulerName: config.PodSchedulerNameWebhook{Enabled: true}},
 		"seccomp-profile.resources.gardener.cloud":                                                         {SeccompProfile: on},
 		"kubernetes-service-host.resources.gardener.cloud":                                                 {KubernetesServiceHost: config.KubernetesServiceHostWebhook{Enabled: true}},
-		"system-components-config.resources.gardener.cloud":                                                {SystemComponentsConfig: config.SystemComponentsConfigWebhook{Enabled: true}},
 		"endpoint-slice-hints.resources.gardener.cloud":                                                    {EndpointSliceHints: on},
 		"pod-topology-spread-constraints.resources.gardener.cloud":                                         {PodTopologySpread: on},
 		"crd-deletion-protection.resources.gardener.cloud cr-deletion-protection.resources.gardener.cloud": {CRDDeletionProtection: on},
@@ -141,6 +139,15 @@ func TestAcceptance2OnlyEnabledHandlersAreRegistered(t *testing.T) {
 			}
 			NewWithT(t).Expect(strings.Join(names, " ")).To(Equal(want))
 		})
+	}
+}
+
+// Clusters that are no shoots have no Nodes for system components, and Pods that must run on such Nodes would stay Pending.
+func TestSystemComponentsAreRegisteredInShootsOnly(t *testing.T) {
+	t.Parallel()
+	cfg := config.Webhooks{SystemComponentsConfig: config.SystemComponentsConfigWebhook{Enabled: true}}
+	for flavor, want := range map[string]int{"standalone": 0, "gardener-runtime": 0, "gardener-shoot": 1} {
+		NewWithT(t).Expect(registrations.Enabled(flavor, cfg, registrations.Own{})).To(HaveLen(want), flavor)
 	}
 }
 

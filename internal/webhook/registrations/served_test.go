@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/webhook/deletionprotection"
 	"github.com/espalier-dev/espalier/internal/webhook/endpointslicehints"
 	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
@@ -30,7 +31,6 @@ func TestWebhooksAreNamedAndServedAsTheHandlersSay(t *testing.T) {
 		schedulername.Name + " " + schedulername.Path,
 		seccompprofile.Name + " " + seccompprofile.Path,
 		servicehost.Name + " " + servicehost.Path,
-		systemcomponents.Name + " " + systemcomponents.Path,
 		endpointslicehints.Name + " " + endpointslicehints.Path,
 		topologyspread.Name + " " + topologyspread.Path,
 		deletionprotection.Name + " " + deletionprotection.Path,
@@ -42,4 +42,8 @@ func TestWebhooksAreNamedAndServedAsTheHandlersSay(t *testing.T) {
 	}
 	validations := slices.IndexFunc(declared, func(line string) bool { return strings.HasPrefix(line, "validation.") })
 	NewWithT(t).Expect(declared[:validations]).To(HaveExactElements(want))
+
+	onlyShoots := config.Webhooks{SystemComponentsConfig: config.SystemComponentsConfigWebhook{Enabled: true}}
+	shoot := registrations.Enabled(config.FlavorGardenerShoot, onlyShoots, registrations.Own{})[0]
+	NewWithT(t).Expect([]string{shoot.Name, shoot.Path}).To(Equal([]string{systemcomponents.Name + ".resources.gardener.cloud", systemcomponents.Path}))
 }

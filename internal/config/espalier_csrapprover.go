@@ -54,7 +54,8 @@ type EspalierCSRApprover struct {
 // EspalierCSRDeniedIdentities are identities that belong to others than nodes.
 type EspalierCSRDeniedIdentities struct {
 	// APIServer denies the names of Service default/kubernetes in any cluster domain, and its cluster IPs, which are read
-	// from the target at start. Default false.
+	// from the target at start. To Nodes that are not labelled as control plane nodes it denies, too, the addresses at which
+	// API servers listen, which are read before each decision, and the host by which the process reaches them. Default false.
 	APIServer bool `json:"apiServer,omitempty"`
 	// DNSPatterns are written as in AllowedDNSPatterns.
 	DNSPatterns []string `json:"dnsPatterns,omitempty"`

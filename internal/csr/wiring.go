@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/csr/approver"
@@ -78,16 +76,22 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	if err != nil {
 		return err
 	}
+	var endpoints func(context.Context) (rules.Endpoints, error)
 	if own.DeniedIdentities.APIServer {
-		ips, err := apiServerIPs(lifetime, clusters.Target.GetAPIReader())
+		server := apiServer{target: clusters.Target.GetAPIReader(), host: clusters.TargetConfig.Host}
+		ips, err := server.clusterIPs(lifetime)
 		if err != nil {
 			return err
 		}
 		judged.DeniedIPs = append(judged.DeniedIPs, ips...)
+		endpoints = server.endpoints
+		if _, err := endpoints(lifetime); err != nil {
+			return fmt.Errorf("%w; %s", err, apiServerRemedy)
+		}
 	}
 	r := &approver.Reconciler{
 		Target: clusters.Target.GetClient(), Source: clusters.Source.GetClient(), Clock: clusters.Clock,
-		Rules: judged, MachineNamespace: section.MachineNamespace,
+		Rules: judged, MachineNamespace: section.MachineNamespace, APIServer: endpoints,
 		Metrics: approver.NewMetrics(registry, own.ObserveOnly),
 	}
 	if limit := own.RateLimit; limit != nil {
@@ -138,26 +142,4 @@ func judgedBy(section config.KubeletCSRApproverController, own config.EspalierCS
 		judged.WaitForObjects = own.WaitForObjects.Duration
 	}
 	return judged, nil
-}
-
-// To know the addresses that espalier.csrApprover.deniedIdentities.apiServer is about.
-// +kubebuilder:rbac:groups="",resources=services,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-csr-approver-target-apiserver
-
-// apiServerIPs reads under which addresses Pods of the target reach its API server. They last as long as the cluster, so
-// they are read once, live.
-func apiServerIPs(ctx context.Context, target client.Reader) ([]netip.Prefix, error) {
-	const remedy = "espalier.csrApprover.deniedIdentities.apiServer needs it; grant it, for example with the roles in deploy/csr-approver"
-	service := &corev1.Service{}
-	if err := target.Get(ctx, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, service); err != nil {
-		return nil, fmt.Errorf("read Service default/kubernetes of the target: %w; %s", err, remedy)
-	}
-	var prefixes []netip.Prefix
-	for _, text := range service.Spec.ClusterIPs {
-		ip, err := netip.ParseAddr(text)
-		if err != nil {
-			return nil, fmt.Errorf("read Service default/kubernetes of the target: cluster IP: %w", err)
-		}
-		prefixes = append(prefixes, netip.PrefixFrom(ip, ip.BitLen()))
-	}
-	return prefixes, nil
 }

@@ -1,6 +1,7 @@
 package approver_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,10 +11,13 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/test/binary"
@@ -147,6 +151,36 @@ func TestDeniedIdentities(t *testing.T) {
 		s.expect(s.ask("n", func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP(ip)} }), denied(`IP address "`+ip+`" is an identity that is denied to nodes`))
 	}
 	s.expectDecided("denied", "denied-identity", 6)
+}
+
+// A node that writes the address at which an API server listens into its status gets no certificate for it. API servers of
+// tests listen at 127.0.0.1, which no EndpointSlice may have, so the test writes the EndpointSlice in their place.
+func TestEndpointsOfTheAPIServerAreDeniedToNodesOutsideOfTheControlPlane(t *testing.T) {
+	o := with(func(c *config.EspalierCSRApprover) { c.DeniedIdentities.APIServer = true })
+	address := "192.0.2.77"
+	addresses := []corev1.NodeAddress{{Type: "Hostname", Address: "n"}, nodeIP(address)}
+	o.before = func(s *scene) {
+		slice := &discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"},
+			AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
+		}
+		s.Expect(s.Target.Create(s.Ctx, slice)).To(Succeed())
+		s.T.Cleanup(func() { s.Expect(s.Target.Delete(context.WithoutCancel(s.Ctx), slice)).To(Succeed()) })
+		s.node("n", addresses...)
+	}
+	s := newScene(t, o)
+	own := func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP(address)} }
+	s.expect(s.ask("n", own), denied(`IP address "`+address+`" belongs to the API server, and the node has no label node-role.kubernetes.io/control-plane`))
+
+	node := &corev1.Node{}
+	s.Expect(s.Target.Get(s.Ctx, client.ObjectKey{Name: "n"}, node)).To(Succeed())
+	node.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+	s.Expect(s.Target.Update(s.Ctx, node)).To(Succeed())
+	s.Eventually(func() []string {
+		name := s.ask("n", own)
+		s.Eventually(func() []string { return s.conditions(name) }).WithTimeout(binary.Patience).Should(HaveLen(1))
+		return s.conditions(name)
+	}).WithTimeout(binary.Patience).Should(Equal([]string{allPassed}), "the cache follows the Node a moment later")
 }
 
 func TestRequestsWaitForNodeAndMachine(t *testing.T) {

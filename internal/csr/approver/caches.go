@@ -64,11 +64,15 @@ func keepAddresses(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	return &corev1.Node{
+	kept := &corev1.Node{
 		TypeMeta:   node.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion},
 		Status:     corev1.NodeStatus{Addresses: node.Status.Addresses},
-	}, nil
+	}
+	if _, labelled := node.Labels[rules.ControlPlaneLabel]; labelled {
+		kept.Labels = map[string]string{rules.ControlPlaneLabel: ""}
+	}
+	return kept, nil
 }
 
 func keepLabels(object any) (any, error) {

@@ -28,7 +28,7 @@ func Machine() *metav1.PartialObjectMetadata {
 	return machine
 }
 
-// observe looks up, in caches, what the clusters know of a node.
+// observe looks up what the clusters know of a node: in caches, except the endpoints of the API server.
 func (r *Reconciler) observe(ctx context.Context, name string) (rules.Objects, error) {
 	node := &corev1.Node{}
 	err := r.Target.Get(ctx, client.ObjectKey{Name: name}, node)
@@ -38,7 +38,13 @@ func (r *Reconciler) observe(ctx context.Context, name string) (rules.Objects, e
 	if err != nil {
 		return rules.Objects{}, fmt.Errorf("read Node %q: %w", name, err)
 	}
-	objects := rules.Objects{NodeExists: true, Addresses: node.Status.Addresses}
+	_, controlPlane := node.Labels[rules.ControlPlaneLabel]
+	objects := rules.Objects{NodeExists: true, Addresses: node.Status.Addresses, ControlPlane: controlPlane}
+	if r.APIServer != nil {
+		if objects.APIServer, err = r.APIServer(ctx); err != nil {
+			return rules.Objects{}, err
+		}
+	}
 	if r.Rules.WithoutMachines {
 		return objects, nil
 	}

@@ -1,7 +1,8 @@
 // Package approver approves or denies the requests of kubelets for serving certificates.
 //
 // It watches, in the target cluster, CertificateSigningRequests of signer kubernetes.io/kubelet-serving and reads Nodes;
-// in the source cluster, it reads the metadata of Machines; all from caches. It writes one condition into each request,
+// in the source cluster, it reads the metadata of Machines; all from caches. If identities of the API server are denied, it
+// reads the endpoints of the API server live before each decision: they change, and a stale address would be given away. It writes one condition into each request,
 // which is final, and on demand Events. Only where requests wait for their Node or Machine, these trigger too.
 //
 // If the process dies half-way, a request is either decided, and then left alone by the next process, or it is not, and
@@ -61,6 +62,8 @@ type Reconciler struct {
 	Rules  rules.Rules
 	// MachineNamespace is where Machines are looked for; empty means wherever the cache has them.
 	MachineNamespace string
+	// APIServer reads where API servers listen; nil if nodes may get certificates for these names and addresses.
+	APIServer func(context.Context) (rules.Endpoints, error)
 	// Quota restricts how many requests of one user are decided in a time; nil does not.
 	Quota *quota.Quota
 	// Events tells of decisions; nil does not.

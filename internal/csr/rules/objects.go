@@ -15,8 +15,23 @@ type Objects struct {
 	// NodeExists is false if there is no Node of that name. Addresses are those in its status.
 	NodeExists bool
 	Addresses  []corev1.NodeAddress
+	// ControlPlane reports whether the Node has the label of control plane nodes.
+	ControlPlane bool
 	// Machines is how many Machines are labelled with the node's name.
 	Machines int
+	// APIServer is where API servers listen; empty if that does not restrict requests.
+	APIServer Endpoints
+}
+
+// ControlPlaneLabel is set on Nodes on which API servers run. A kubelet cannot set it: the admission plugin NodeRestriction
+// refuses it.
+const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
+
+// Endpoints are names and addresses at which API servers listen. Unlike the names and addresses of Service
+// default/kubernetes they may be those of a Node: of the one that an API server runs on.
+type Endpoints struct {
+	Names []Pattern
+	IPs   []netip.Prefix
 }
 
 // NodeName is the name of the node that a request is for, once JudgeRequest has found nothing against it.
@@ -35,6 +50,9 @@ func (r Rules) JudgeObjects(request Request, objects Objects, age time.Duration)
 		}
 		return Verdict{Outcome: Deny, Reason: MachineCount, Message: denial}
 	}
+	if denial := endpointDenial(request, objects); denial != "" {
+		return Verdict{Outcome: Deny, Reason: DeniedIdentity, Message: denial}
+	}
 	if !agree(r.Subset, request.DNSNames, addresses(objects, corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS)) {
 		return Verdict{
 			Outcome: Deny, Reason: DNSNames,
@@ -42,6 +60,27 @@ func (r Rules) JudgeObjects(request Request, objects Objects, age time.Duration)
 		}
 	}
 	return r.judgeIPs(request, addresses(objects, corev1.NodeInternalIP, corev1.NodeExternalIP))
+}
+
+// endpointDenial says why a node gets none of the names and addresses of API servers; it returns "" if none is requested.
+func endpointDenial(request Request, objects Objects) string {
+	const denial = "%s %s belongs to the API server, and the node has no label " + ControlPlaneLabel
+	if objects.ControlPlane {
+		return ""
+	}
+	for _, name := range request.DNSNames {
+		ip, isIP := addressOf(name)
+		covers := slices.ContainsFunc(objects.APIServer.Names, func(p Pattern) bool { return p.overlaps(labels(name)) })
+		if covers || isIP && within(objects.APIServer.IPs, ip) {
+			return fmt.Sprintf(denial, "DNS name", quote(name))
+		}
+	}
+	for _, ip := range request.IPs {
+		if within(objects.APIServer.IPs, ip) {
+			return fmt.Sprintf(denial, "IP address", quote(ip.String()))
+		}
+	}
+	return ""
 }
 
 func (r Rules) judgeIPs(request Request, texts []string) Verdict {

@@ -124,26 +124,61 @@ func TestJudgeObjects(t *testing.T) {
 		age     time.Duration
 		want    Verdict
 	}{
-		"all is there":                 {strict, request(), Objects{true, home, 1}, 0, passed},
+		"all is there":                 {strict, request(), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, passed},
 		"no node":                      {strict, request(), Objects{Machines: 1}, 0, noNode},
 		"no node yet":                  {patient, request(), Objects{}, 59 * time.Second, waiting(noNode)},
 		"no node, and time is over":    {patient, request(), Objects{}, time.Minute, noNode},
 		"no machine":                   {strict, request(), Objects{NodeExists: true, Addresses: home}, 0, noMachine},
 		"no machine yet":               {patient, request(), Objects{NodeExists: true, Addresses: home}, 59 * time.Second, waiting(noMachine)},
 		"no machine, and time is over": {patient, request(), Objects{NodeExists: true, Addresses: home}, time.Minute, noMachine},
-		"two machines never wait":      {patient, request(), Objects{true, home, 2}, 0, twoMachines},
+		"two machines never wait":      {patient, request(), Objects{NodeExists: true, Addresses: home, Machines: 2}, 0, twoMachines},
 		"machines do not matter":       {Rules{WithoutMachines: true}, request(), Objects{NodeExists: true, Addresses: home}, 0, passed},
-		"an address as IPv6":           {strict, request(), Objects{true, []corev1.NodeAddress{{Type: "Hostname", Address: "n"}, {Type: "ExternalIP", Address: "::ffff:10.1.2.3"}}, 1}, 0, passed},
-		"an address with a zone":       {strict, request(named(), at("fe80::1")), Objects{true, []corev1.NodeAddress{{Type: "InternalIP", Address: "fe80::1%eth0"}}, 1}, 0, ips},
-		"a type that nobody knows":     {strict, request(), Objects{true, append([]corev1.NodeAddress{{Type: "Other", Address: "x"}}, home...), 1}, 0, passed},
-		"fewer, where that is fine":    {Rules{Subset: true}, request(named()), Objects{true, home, 1}, 0, passed},
-		"more, where fewer is fine":    {Rules{Subset: true}, request(at("10.1.2.3", "10.1.2.4")), Objects{true, home, 1}, 0, ips},
-		"names are compared exactly": {strict, request(named("N")), Objects{true, home, 1}, 0, Verdict{
+		"an address as IPv6":           {strict, request(), Objects{NodeExists: true, Addresses: []corev1.NodeAddress{{Type: "Hostname", Address: "n"}, {Type: "ExternalIP", Address: "::ffff:10.1.2.3"}}, Machines: 1}, 0, passed},
+		"an address with a zone":       {strict, request(named(), at("fe80::1")), Objects{NodeExists: true, Addresses: []corev1.NodeAddress{{Type: "InternalIP", Address: "fe80::1%eth0"}}, Machines: 1}, 0, ips},
+		"a type that nobody knows":     {strict, request(), Objects{NodeExists: true, Addresses: append([]corev1.NodeAddress{{Type: "Other", Address: "x"}}, home...), Machines: 1}, 0, passed},
+		"fewer, where that is fine":    {Rules{Subset: true}, request(named()), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, passed},
+		"more, where fewer is fine":    {Rules{Subset: true}, request(at("10.1.2.3", "10.1.2.4")), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, ips},
+		"names are compared exactly": {strict, request(named("N")), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, Verdict{
 			Outcome: "deny", Reason: "dns-names", Message: "DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(tc.rules.JudgeObjects(tc.request, tc.objects, tc.age)).To(Equal(tc.want))
+		})
+	}
+}
+
+// A node writes its own addresses. That it has an address of the API server proves nothing, unless it is a control plane node.
+func TestEndpointsOfTheAPIServerAreGivenToControlPlaneNodesOnly(t *testing.T) {
+	passed := Verdict{Outcome: "approve", Reason: "all-checks-passed", Message: "all checks passed"}
+	denied := func(message string) Verdict {
+		return Verdict{Outcome: "deny", Reason: "denied-identity", Message: message + " belongs to the API server, and the node has no label node-role.kubernetes.io/control-plane"}
+	}
+	endpoints := Endpoints{Names: Patterns([]string{"api.example.com"}), IPs: prefixes(t, "10.1.2.3/32", "2001:db8::1/128")}
+	for name, tc := range map[string]struct {
+		request      Request
+		controlPlane bool
+		endpoints    Endpoints
+		want         Verdict
+	}{
+		"an address":                       {request: request(), endpoints: endpoints, want: denied(`IP address "10.1.2.3"`)},
+		"an address as DNS name":           {request: request(named("2001:db8::1"), at()), endpoints: endpoints, want: denied(`DNS name "2001:db8::1"`)},
+		"a name":                           {request: request(named("API.example.com."), at()), endpoints: endpoints, want: denied(`DNS name "API.example.com."`)},
+		"a wildcard that covers a name":    {request: request(named("*.example.com"), at()), endpoints: endpoints, want: denied(`DNS name "*.example.com"`)},
+		"an address of a control plane":    {request: request(), endpoints: endpoints, controlPlane: true, want: passed},
+		"an address that is no endpoint":   {request: request(at("10.1.2.4")), endpoints: endpoints, want: passed},
+		"where endpoints are not denied":   {request: request(), want: passed},
+		"a name of the node with a suffix": {request: request(named("n.api.example.com"), at()), endpoints: endpoints, want: passed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := Objects{NodeExists: true, ControlPlane: tc.controlPlane, APIServer: tc.endpoints}
+			for _, each := range tc.request.DNSNames {
+				objects.Addresses = append(objects.Addresses, corev1.NodeAddress{Type: "InternalDNS", Address: each})
+			}
+			for _, each := range tc.request.IPs {
+				objects.Addresses = append(objects.Addresses, corev1.NodeAddress{Type: "InternalIP", Address: each.String()})
+			}
+			NewWithT(t).Expect(Rules{WithoutMachines: true}.JudgeObjects(tc.request, objects, 0)).To(Equal(tc.want))
 		})
 	}
 }

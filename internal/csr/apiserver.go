@@ -1,0 +1,85 @@
+package csr
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/csr/rules"
+)
+
+const apiServerRemedy = "espalier.csrApprover.deniedIdentities.apiServer needs it; grant it, for example with the roles in deploy/csr-approver"
+
+// apiServer knows the names and addresses of the target's API server.
+type apiServer struct {
+	target client.Reader
+	// host is the URL by which this process reaches the API server.
+	host string
+}
+
+// service is the name of the API server's Service, and of the EndpointSlice that API servers maintain for it.
+func service() client.ObjectKey {
+	return client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
+}
+
+// To know the addresses that espalier.csrApprover.deniedIdentities.apiServer is about.
+// +kubebuilder:rbac:groups="",resources=services,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-csr-approver-target-apiserver
+
+// clusterIPs reads the addresses at which Pods of the target reach the API server. They stay the same for the life of the
+// cluster, so they are read once, live.
+func (s apiServer) clusterIPs(ctx context.Context) ([]netip.Prefix, error) {
+	found := &corev1.Service{}
+	if err := s.target.Get(ctx, service(), found); err != nil {
+		return nil, fmt.Errorf("read Service default/kubernetes of the target: %w; %s", err, apiServerRemedy)
+	}
+	var prefixes []netip.Prefix
+	for _, text := range found.Spec.ClusterIPs {
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, fmt.Errorf("read Service default/kubernetes of the target: cluster IP: %w", err)
+		}
+		prefixes = append(prefixes, single(ip))
+	}
+	return prefixes, nil
+}
+
+// Where API servers listen: the one EndpointSlice that they maintain themselves.
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-csr-approver-target-apiserver
+
+// endpoints returns the host by which this process reaches the API server, and the addresses at which API servers listen
+// now. Clusters whose API servers do not maintain the EndpointSlice have the host only.
+func (s apiServer) endpoints(ctx context.Context) (rules.Endpoints, error) {
+	var found rules.Endpoints
+	add := func(address string) {
+		if ip, err := netip.ParseAddr(address); err == nil {
+			found.IPs = append(found.IPs, single(ip))
+		} else if address != "" {
+			found.Names = append(found.Names, rules.Patterns([]string{address})...)
+		}
+	}
+	if reached, err := url.Parse(s.host); err == nil {
+		add(reached.Hostname())
+	}
+	slice := &discoveryv1.EndpointSlice{}
+	if err := s.target.Get(ctx, service(), slice); client.IgnoreNotFound(err) != nil {
+		return rules.Endpoints{}, fmt.Errorf("read EndpointSlice default/kubernetes of the target: %w", err)
+	}
+	for _, endpoint := range slice.Endpoints {
+		for _, address := range endpoint.Addresses {
+			add(address)
+		}
+	}
+	return found, nil
+}
+
+// single is the prefix of one address.
+func single(ip netip.Addr) netip.Prefix {
+	ip = ip.Unmap()
+	return netip.PrefixFrom(ip, ip.BitLen())
+}

@@ -1,6 +1,8 @@
 package config
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
@@ -12,6 +14,9 @@ const defaultNetworkPolicyRequests = 32
 type EspalierNetworkPolicy struct {
 	// ObserveOnly makes the controller tell what it would create, change and delete, and write nothing. Default false.
 	ObserveOnly *bool `json:"observeOnly,omitempty"`
+	// ClientNamespaceSelectors select the namespaces that Services of other namespaces may select as clients, and so the
+	// namespaces in which policies of these Services are created. Nil allows all namespaces, an empty list allows none.
+	ClientNamespaceSelectors *[]metav1.LabelSelector `json:"clientNamespaceSelectors,omitempty"`
 	// MaxConcurrentRequests bounds the requests in flight to the target over all Services; at least 1, default 32. Half as
 	// many Services are worked on at once, or controllers.networkPolicy.concurrentSyncs if that is higher. Read it with
 	// Requests.
@@ -26,8 +31,14 @@ func (c EspalierNetworkPolicy) Requests() int {
 func defaultEspalierNetworkPolicy(_ *EspalierNetworkPolicy) {}
 
 func validateEspalierNetworkPolicy(c EspalierNetworkPolicy, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
 	if c.Requests() < 1 {
-		return field.ErrorList{field.Invalid(at.Child("maxConcurrentRequests"), c.Requests(), "must be at least 1")}
+		errs = append(errs, field.Invalid(at.Child("maxConcurrentRequests"), c.Requests(), "must be at least 1"))
 	}
-	return nil
+	if c.ClientNamespaceSelectors != nil {
+		for i, selector := range *c.ClientNamespaceSelectors {
+			errs = append(errs, metav1validation.ValidateLabelSelector(&selector, metav1validation.LabelSelectorValidationOptions{}, at.Child("clientNamespaceSelectors").Index(i))...)
+		}
+	}
+	return errs
 }

@@ -68,22 +68,34 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	if !section.Enabled {
 		return errors.New("nothing to do, controllers.networkPolicy is switched off: set controllers.networkPolicy.enabled to true, or do not run this binary")
 	}
-	handled, err := selectors(section.NamespaceSelectors)
+	handled, err := selectors("controllers.networkPolicy.namespaceSelectors", section.NamespaceSelectors)
 	if err != nil {
 		return err
+	}
+	var clients []labels.Selector // nil allows all
+	if list := cfg.Espalier.NetworkPolicy.ClientNamespaceSelectors; list != nil {
+		if clients, err = selectors("espalier.networkPolicy.clientNamespaceSelectors", *list); err != nil {
+			return err
+		}
 	}
 	ingressController, err := ingressController(section.IngressControllerSelector, cfg)
 	if err != nil {
 		return err
 	}
 	_, visible := visible(cfg)
+	if len(handled) == 0 {
+		clusters.Source.GetLogger().Info("Services of all namespaces get NetworkPolicies, kube-system included, because controllers.networkPolicy.namespaceSelectors is empty")
+	}
+	if clients == nil {
+		clusters.Source.GetLogger().Info("Services may select all namespaces as clients, because espalier.networkPolicy.clientNamespaceSelectors is missing")
+	}
 	told := &controller.Told{}
 	r := &controller.Reconciler{
 		Cached: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(), Writer: clusters.Target.GetClient(),
 		Events:  &controller.Events{Recorder: clusters.Target.GetEventRecorder("netpol-controller"), Told: told},
 		Metrics: controller.NewMetrics(registry, told, observeOnly(cfg)),
 		Scopes:  &controller.Scopes{}, Writes: controller.NewWrites(clusters.Clock), Fights: controller.NewFights(clusters.Clock), Selections: &controller.Selections{}, Waiting: &controller.Waiting{},
-		Handled: handled, Visible: visible, IngressController: ingressController, ObserveOnly: observeOnly(cfg),
+		Handled: handled, Clients: clients, Visible: visible, IngressController: ingressController, ObserveOnly: observeOnly(cfg),
 		Slots: make(chan struct{}, cfg.Espalier.NetworkPolicy.Requests()),
 	}
 	if err := r.SetupWithManager(lifetime, clusters.Source, clusters.Target, workers(cfg), cfg.Process().CacheSyncTimeout); err != nil {
@@ -97,12 +109,13 @@ func workers(cfg *config.ResourceManagerConfiguration) int {
 	return max(ptr.Deref(cfg.Controllers.NetworkPolicy.ConcurrentSyncs, 1), cfg.Espalier.NetworkPolicy.Requests()/2)
 }
 
-func selectors(list []metav1.LabelSelector) ([]labels.Selector, error) {
+// selectors parses a list of the configuration. The result is never nil.
+func selectors(setting string, list []metav1.LabelSelector) ([]labels.Selector, error) {
 	parsed := make([]labels.Selector, 0, len(list))
 	for i := range list {
 		selector, err := metav1.LabelSelectorAsSelector(&list[i])
 		if err != nil {
-			return nil, fmt.Errorf("failed parsing namespace selector %d of controllers.networkPolicy.namespaceSelectors: %w", i, err)
+			return nil, fmt.Errorf("failed parsing namespace selector %d of %s: %w", i, setting, err)
 		}
 		parsed = append(parsed, selector)
 	}

@@ -32,6 +32,14 @@ const (
 	NetworkingFromPolicyAllowedPorts = NetworkingFromPrefix + "policy" + NetworkingAllowedPortsSuffix
 )
 
+// Set by administrators on namespaces.
+const (
+	// NetworkPoliciesNamespace is a label. Value: enabled. With the configuration that netpol-controller is shipped with, the
+	// Services of the namespace get NetworkPolicies, and the namespace may be selected as client. Missing, or another value:
+	// no policies are created in the namespace, and those that were created are deleted.
+	NetworkPoliciesNamespace = "espalier.dev/network-policies"
+)
+
 // Set by the NetworkPolicy controller on the NetworkPolicies that it keeps.
 const (
 	// NetworkingServiceName is a label. Value: the name of the Service that the policy is for. Missing, or without

@@ -117,7 +117,7 @@ func (r *Reconciler) namespaceEvents() handler.TypedFuncs[*metav1.PartialObjectM
 // namespaceChanged takes nil for a namespace that does not exist.
 func (r *Reconciler) namespaceChanged(ctx context.Context, before, after *metav1.PartialObjectMetadata, q queue) {
 	name := nameOf(before, after)
-	for _, service := range r.Selections.differing(clientLabels(r.Visible, before), clientLabels(r.Visible, after)) {
+	for _, service := range r.Selections.differing(r.clientLabels(before), r.clientLabels(after)) {
 		if service.Namespace != name {
 			r.Scopes.Client(service, name)
 			q.Add(reconcile.Request{NamespacedName: service})

@@ -202,13 +202,17 @@ func (r *Reconciler) clients(ctx context.Context, exposure *desired.Exposure, ow
 }
 
 func (r *Reconciler) isClient(exposure *desired.Exposure, namespace *metav1.PartialObjectMetadata) bool {
-	set := clientLabels(r.Visible, namespace)
+	set := r.clientLabels(namespace)
 	return set != nil && exposure.Selects(set)
 }
 
-// clientLabels returns the labels by which a namespace can be selected as client, nil if it cannot.
-func clientLabels(visible []string, namespace *metav1.PartialObjectMetadata) labels.Set {
-	if namespace == nil || namespace.DeletionTimestamp != nil || len(visible) > 0 && !slices.Contains(visible, namespace.Name) {
+// clientLabels returns the labels by which Services can select a namespace as client. It returns nil if no Service may
+// select the namespace.
+func (r *Reconciler) clientLabels(namespace *metav1.PartialObjectMetadata) labels.Set {
+	if !usable(namespace) || len(r.Visible) > 0 && !slices.Contains(r.Visible, namespace.Name) {
+		return nil
+	}
+	if r.Clients != nil && !desired.Matches(r.Clients, labels.Set(namespace.Labels)) {
 		return nil
 	}
 	if namespace.Labels == nil {

@@ -62,6 +62,9 @@ type Reconciler struct {
 
 	// Handled select the namespaces whose Services count; none means all.
 	Handled []labels.Selector
+	// Clients select the namespaces that Services may select as clients. Nil allows all namespaces; an empty list allows
+	// none besides the Service's own.
+	Clients []labels.Selector
 	// Visible are the namespaces that the caches are restricted to; none means all. Others are no clients.
 	Visible []string
 	// IngressController is nil if Ingresses do not count.

@@ -132,16 +132,21 @@ func csrSections(e environment) string {
 	return fmt.Sprintf(`controllers:
   kubeletCSRApprover: {enabled: true}
 espalier:
-  csrApprover: {withoutMachines: true, events: true, observeOnly: %t}
+  csrApprover: {withoutMachines: true, events: true, observeOnly: %t, deniedIdentities: {apiServer: true}}
 `, e.foreign)
 }
 
-// networkPolicySections serve the example's namespace only: the cluster may not be ours.
+// networkPolicySections select namespaces by label, as the shipped configuration does, and of these the example's namespace
+// only: the cluster may belong to the user.
 const networkPolicySections = `controllers:
   networkPolicy:
     enabled: true
     namespaceSelectors:
-    - matchLabels: {kubernetes.io/metadata.name: ` + exampleNamespace + `}
+    - matchLabels: {espalier.dev/network-policies: enabled, kubernetes.io/metadata.name: ` + exampleNamespace + `}
+espalier:
+  networkPolicy:
+    clientNamespaceSelectors:
+    - matchLabels: {espalier.dev/network-policies: enabled}
 `
 
 const nodeSections = `controllers:

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
 // projectController knows one cluster only.
@@ -73,7 +75,9 @@ func controllers() []Binary {
 			Config: resourceManager(`controllers:
   kubeletCSRApprover: {enabled: true}
 espalier:
-  csrApprover: {withoutMachines: true}
+  csrApprover:
+    withoutMachines: true
+    deniedIdentities: {apiServer: true}
 `),
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
 		},
@@ -87,11 +91,9 @@ espalier:
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("50m"),
 		},
 		{
-			Name:  "netpol-controller",
-			Roles: append(clusterRoles("netpol-controller-target"), lease("netpol-controller")),
-			Config: resourceManager(`controllers:
-  networkPolicy: {enabled: true}
-`),
+			Name:      "netpol-controller",
+			Roles:     append(clusterRoles("netpol-controller-target"), lease("netpol-controller")),
+			Config:    resourceManager(networkPolicySections),
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
 		},
 		{
@@ -115,6 +117,25 @@ espalier:
 		},
 	}
 }
+
+// networkPolicySections make netpol-controller work only in namespaces that an administrator has labelled. NetworkPolicies
+// isolate the Pods behind a Service, so that an unselected namespace must stay as it is. The namespace kube-system is left out
+// even if it has the label, for example after `kubectl label namespaces --all`: isolated DNS stops the cluster. The same
+// namespaces may be clients; otherwise the author of one Service could have policies created in every namespace.
+const networkPolicySections = `controllers:
+  networkPolicy:
+    enabled: true
+    namespaceSelectors:
+    - matchLabels: {` + resourcesv1alpha1.NetworkPoliciesNamespace + `: enabled}
+      matchExpressions:
+      - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}
+espalier:
+  networkPolicy:
+    clientNamespaceSelectors:
+    - matchLabels: {` + resourcesv1alpha1.NetworkPoliciesNamespace + `: enabled}
+      matchExpressions:
+      - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}
+`
 
 // servers serve webhooks.
 func servers() []Binary {

@@ -74,6 +74,8 @@ var _ = Describe("decisions", func() {
 		Entry("for a Node that does not exist", func(r *request) { r.user, r.commonName = "system:node:e2e-nobody", "system:node:e2e-nobody" },
 			`could not find node object with name "e2e-nobody"`),
 		Entry("for the API server's name besides the Node's own", func(r *request) { r.names = append(r.names, "kubernetes.default.svc") },
+			`DNS name "kubernetes.default.svc" is or covers an identity that is denied to nodes`),
+		Entry("for a name besides the Node's own", func(r *request) { r.names = append(r.names, "e2e.example.com") },
 			"DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object"),
 		Entry("for an address besides the Node's own", func(r *request) { r.addresses = append(r.addresses, net.IPv4(10, 0, 0, 1)) },
 			"IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object"),
@@ -83,7 +85,7 @@ var _ = Describe("decisions", func() {
 
 	It("denies a kubelet that asks for another name, although it may ask", func(ctx SpecContext) {
 		asked := fromKubelet(node)
-		asked.names = []string{"kubernetes.default.svc"}
+		asked.names = []string{"e2e.example.com"}
 		sent, _ := send(ctx, asked)
 
 		Eventually(ctx, answered).WithArguments(sent.Name).Should(Equal(

@@ -5,6 +5,7 @@ package netpolcontroller_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +25,19 @@ const prefix = "networking.resources.gardener.cloud/"
 // quiet is how long nothing may happen before a spec believes that nothing will. Policies follow within milliseconds.
 const quiet = 3 * time.Second
 
-// namespaceOfSpec creates a namespace that goes with the spec.
+// optIn is the label by which an administrator lets netpol-controller work in a namespace.
+const optIn = "espalier.dev/network-policies"
+
+// namespaceOfSpec creates a namespace that has opted in. It is deleted after the spec.
 func namespaceOfSpec(ctx context.Context, labels map[string]string) string {
+	GinkgoHelper()
+	all := map[string]string{optIn: "enabled"}
+	maps.Copy(all, labels)
+	return plainNamespace(ctx, all)
+}
+
+// plainNamespace creates a namespace with these labels only. It is deleted after the spec.
+func plainNamespace(ctx context.Context, labels map[string]string) string {
 	GinkgoHelper()
 	name, remove, err := c.Namespace(ctx, "netpol", labels)
 	Expect(err).NotTo(HaveOccurred())

@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
@@ -114,7 +115,10 @@ func Start(ctx context.Context, dir, controlPlane, node string, log io.Writer) e
 			}
 		}
 	}
-	return awaitReady(ctx, l, clients, since)
+	if err := awaitReady(ctx, l, clients, since); err != nil {
+		return err
+	}
+	return labelNode(ctx, clients)
 }
 
 // writeFiles writes what the parts read, and the administrator's kubeconfig. What has not changed is left alone: kube-proxy
@@ -162,6 +166,22 @@ func grantKubelet(ctx context.Context, clients kubernetes.Interface) error {
 	}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("let the API server reach the kubelet: %w", err)
+	}
+	return nil
+}
+
+// labelNode marks the Node as one that API servers run on, as installers of clusters do: its address is that of the API server.
+func labelNode(ctx context.Context, clients kubernetes.Interface) error {
+	const label = `{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`
+	found, err := clients.CoreV1().Nodes().Get(ctx, Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read Node: %w", err)
+	}
+	if _, labelled := found.Labels["node-role.kubernetes.io/control-plane"]; labelled {
+		return nil // an etcd that is full refuses every write
+	}
+	if _, err := clients.CoreV1().Nodes().Patch(ctx, Name, types.MergePatchType, []byte(label), metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("label Node as control plane node: %w", err)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ type Figures struct {
 
 // New creates what is worked on and waits until all of it is in order.
 func New(ctx context.Context, c *cluster.Cluster) (*Load, error) {
-	namespace, remove, err := c.Namespace(ctx, "load", nil)
+	namespace, remove, err := c.Namespace(ctx, "load", map[string]string{"espalier.dev/network-policies": "enabled"})
 	if err != nil {
 		return nil, fmt.Errorf("create load: %w", err)
 	}

@@ -1,0 +1,73 @@
+package deployable_test
+
+import (
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/deployable"
+)
+
+// shipped returns the configuration of a binary in both forms: for one cluster, and for two.
+func shipped(t *testing.T, name string) []*config.ResourceManagerConfiguration {
+	t.Helper()
+	all := deployable.All()
+	binary := all[slices.IndexFunc(all, func(b deployable.Binary) bool { return b.Name == name })]
+	var found []*config.ResourceManagerConfiguration
+	for _, text := range []string{binary.Config, binary.ConfigApart} {
+		c, _, err := config.ResourceManager([]byte(text))
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		found = append(found, c)
+	}
+	return found
+}
+
+// NetworkPolicies isolate the Pods behind a Service. Applying everything must not do that to any namespace.
+func TestShippedNetworkPoliciesAreForLabelledNamespacesOnly(t *testing.T) {
+	for name, tc := range map[string]struct {
+		labels labels.Set
+		want   bool
+	}{
+		"a new namespace":                          {labels.Set{"kubernetes.io/metadata.name": "shop"}, false},
+		"a namespace that has opted in":            {labels.Set{"kubernetes.io/metadata.name": "shop", "espalier.dev/network-policies": "enabled"}, true},
+		"a namespace with another value":           {labels.Set{"kubernetes.io/metadata.name": "shop", "espalier.dev/network-policies": "false"}, false},
+		"kube-system":                              {labels.Set{"kubernetes.io/metadata.name": "kube-system"}, false},
+		"kube-system with the label of all others": {labels.Set{"kubernetes.io/metadata.name": "kube-system", "espalier.dev/network-policies": "enabled"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			for _, c := range shipped(t, "netpol-controller") {
+				g.Expect(matches(g, c.Controllers.NetworkPolicy.NamespaceSelectors, tc.labels)).To(Equal(tc.want), "Services")
+				g.Expect(c.Espalier.NetworkPolicy.ClientNamespaceSelectors).NotTo(BeNil())
+				g.Expect(matches(g, *c.Espalier.NetworkPolicy.ClientNamespaceSelectors, tc.labels)).To(Equal(tc.want), "clients")
+			}
+		})
+	}
+}
+
+// An empty list of selectors selects everything.
+func matches(g *WithT, selectors []metav1.LabelSelector, set labels.Set) bool {
+	return len(selectors) == 0 || slices.ContainsFunc(selectors, func(each metav1.LabelSelector) bool {
+		selector, err := metav1.LabelSelectorAsSelector(&each)
+		g.Expect(err).NotTo(HaveOccurred())
+		return selector.Matches(set)
+	})
+}
+
+// A node writes its own addresses; without Machines nothing else shows which addresses it has.
+func TestShippedCSRApproverDeniesTheIdentitiesOfTheAPIServer(t *testing.T) {
+	for _, c := range shipped(t, "csr-approver") {
+		NewWithT(t).Expect(c.Espalier.CSRApprover.DeniedIdentities.APIServer).To(BeTrue())
+	}
+}
+
+// It would give Pods a node selector that Nodes of ordinary clusters do not match.
+func TestShippedWebhookServerDoesNotPlaceSystemComponents(t *testing.T) {
+	for _, c := range shipped(t, "webhook-server") {
+		NewWithT(t).Expect(c.Webhooks.SystemComponentsConfig.Enabled).To(BeFalse())
+	}
+}

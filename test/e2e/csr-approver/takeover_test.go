@@ -1,0 +1,84 @@
+//go:build e2e
+
+package csrapprover_test
+
+import (
+	"context"
+	"net"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// stolen is a Node that an attacker has taken over, with the credentials of its kubelet. Nothing runs on it.
+const stolen = "e2e-stolen"
+
+// The attacker has one node. The API server lets a kubelet write any address into the status of its own Node.
+var _ = Describe("a node that claims to be the API server", func() {
+	DescribeTable("gets no certificate", Label("smoke"), func(ctx SpecContext, claim func(context.Context) (corev1.NodeAddress, string)) {
+		address, reason := claim(ctx)
+		kubelet := kubeletOf(stolen)
+		node, err := kubelet.CoreV1().Nodes().Create(ctx, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: stolen}, Spec: corev1.NodeSpec{Unschedulable: true},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(c.Clients.CoreV1().Nodes().Delete(ctx, stolen, metav1.DeleteOptions{})).To(Succeed())
+		})
+		node.Status.Addresses = []corev1.NodeAddress{
+			{Type: corev1.NodeHostName, Address: stolen}, {Type: corev1.NodeInternalIP, Address: "192.0.2.200"}, address,
+		}
+		node, err = kubelet.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+
+		sent, _ := send(ctx, fromKubelet(node))
+
+		Eventually(ctx, answered).WithArguments(sent.Name).Should(Equal(denial(reason)))
+		Expect(issued(ctx, sent.Name)).To(BeEmpty())
+	},
+		Entry("by its short name", apiServerName("kubernetes")),
+		Entry("by its name", apiServerName("kubernetes.default.svc")),
+		Entry("by its name in the domain of the cluster", apiServerName("kubernetes.default.svc.cluster.local")),
+		Entry("by a wildcard that covers its name", apiServerName("*.default.svc.cluster.local")),
+		Entry("by its cluster IP", func(ctx context.Context) (corev1.NodeAddress, string) {
+			service, err := c.Clients.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			ip := service.Spec.ClusterIP
+			return corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: ip}, `IP address "` + ip + `" is an identity that is denied to nodes`
+		}),
+		Entry("by the address at which it listens", func(ctx context.Context) (corev1.NodeAddress, string) {
+			slice, err := c.Clients.DiscoveryV1().EndpointSlices("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			ip := slice.Endpoints[0].Addresses[0]
+			return corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip},
+				`IP address "` + net.ParseIP(ip).String() + `" belongs to the API server, and the node has no label node-role.kubernetes.io/control-plane`
+		}),
+	)
+
+	It("cannot label itself as a control plane node", func(ctx SpecContext) {
+		labelled := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: stolen, Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}}
+		_, err := kubeletOf(stolen).CoreV1().Nodes().Create(ctx, labelled, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		Expect(err).To(MatchError(ContainSubstring("is not allowed to set the following labels: node-role.kubernetes.io/control-plane")))
+	})
+})
+
+func apiServerName(name string) func(context.Context) (corev1.NodeAddress, string) {
+	return func(context.Context) (corev1.NodeAddress, string) {
+		return corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: name}, `DNS name "` + name + `" is or covers an identity that is denied to nodes`
+	}
+}
+
+// kubeletOf has the rights of a node's kubelet, and no others.
+func kubeletOf(node string) kubernetes.Interface {
+	GinkgoHelper()
+	cfg := rest.CopyConfig(c.Config)
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + node, Groups: []string{"system:nodes", "system:authenticated"}}
+	clients, err := kubernetes.NewForConfig(cfg)
+	Expect(err).NotTo(HaveOccurred())
+	return clients
+}

@@ -1,0 +1,99 @@
+//go:build e2e
+
+package netpolcontroller_test
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("the shipped configuration", func() {
+	It("leaves the Pods behind Services alone until an administrator labels the namespace", Label("smoke"), func(ctx SpecContext) {
+		plain := plainNamespace(ctx, nil)
+		Expect(c.Client.Create(ctx, stall(plain, nil))).To(Succeed())
+		expectToWork(ctx)
+		Consistently(ctx, namesOf).WithArguments(plain).WithTimeout(quiet).Should(BeEmpty())
+
+		_, err := c.Kubectl(ctx, "label", "namespace", plain, optIn+"=enabled")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, namesOf).WithArguments(plain).Should(HaveLen(2))
+
+		By("removing the label")
+		_, err = c.Kubectl(ctx, "label", "namespace", plain, optIn+"-")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, namesOf).WithArguments(plain).Should(BeEmpty())
+	})
+
+	It("leaves kube-system alone even if every namespace is labelled", Serial, func(ctx SpecContext) {
+		service := stall("kube-system", nil)
+		service.Name = "e2e-stall"
+		Expect(c.Client.Create(ctx, service)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(c.Client.Delete(ctx, service)).To(Succeed()) })
+		labelled := &corev1.Namespace{}
+		Expect(c.Client.Get(ctx, client.ObjectKey{Name: "kube-system"}, labelled)).To(Succeed())
+		if _, already := labelled.Labels[optIn]; !already {
+			DeferCleanup(func(ctx SpecContext) {
+				_, err := c.Kubectl(ctx, "label", "namespace", "kube-system", optIn+"-")
+				Expect(err).NotTo(HaveOccurred())
+			})
+			_, err := c.Kubectl(ctx, "label", "namespace", "kube-system", optIn+"=enabled")
+			Expect(err).NotTo(HaveOccurred())
+		}
+		expectToWork(ctx)
+		Consistently(ctx, isolatedIn).WithArguments("kube-system").WithTimeout(quiet).Should(BeEmpty())
+	})
+
+	// The attacker may do in one namespace what the role edit allows.
+	It("does not let the editor of a namespace have policies created in other namespaces", Label("smoke"), func(ctx SpecContext) {
+		own, other := namespaceOfSpec(ctx, nil), plainNamespace(ctx, nil)
+		const user = "e2e-editor"
+		Expect(c.Client.Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: user},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		})).To(Succeed())
+		cfg := rest.CopyConfig(c.Config)
+		cfg.Impersonate = rest.ImpersonationConfig{UserName: user}
+		editor, err := client.New(cfg, client.Options{Scheme: c.Client.Scheme()})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, func(ctx context.Context) error {
+			return editor.Create(ctx, stall(own, map[string]string{prefix + "namespace-selectors": "[{}]"}))
+		}).Should(Succeed())
+		Eventually(ctx, namesOf).WithArguments(own).Should(ContainElement(own + "/ingress-to-stall-tcp-8080"))
+
+		label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+optIn+`":"enabled"}}}`))
+		Expect(editor.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}, label)).To(MatchError(ContainSubstring("forbidden")))
+		for _, namespace := range []string{other, "kube-system", "default"} {
+			Consistently(ctx, isolatedIn).WithArguments(namespace).WithTimeout(quiet).Should(BeEmpty())
+		}
+	}, SpecTimeout(2*time.Minute))
+})
+
+// expectToWork returns when the controller has created the policies of a new Service: it is not merely late.
+func expectToWork(ctx context.Context) {
+	GinkgoHelper()
+	own := namespaceOfSpec(ctx, nil)
+	Expect(c.Client.Create(ctx, stall(own, nil))).To(Succeed())
+	Eventually(ctx, namesOf).WithArguments(own).Should(HaveLen(2))
+}
+
+// isolatedIn returns the names of the policies that netpol-controller keeps in a namespace.
+func isolatedIn(ctx context.Context, namespace string) ([]string, error) {
+	list := &networkingv1.NetworkPolicyList{}
+	err := c.Client.List(ctx, list, client.InNamespace(namespace), client.HasLabels{prefix + "service-name", prefix + "service-namespace"})
+	names := make([]string, 0, len(list.Items))
+	for _, policy := range list.Items {
+		names = append(names, policy.Name)
+	}
+	return names, err
+}

@@ -17,11 +17,16 @@ const Grace = 5 * time.Second
 // shutdownTimeout is the part of Grace that controllers and servers may use. The rest is for giving the lease back.
 const shutdownTimeout = Grace - 500*time.Millisecond
 
+// repeatedSignal is how long after the first signal further ones count as the same: a signal to a process group reaches the
+// process directly and once more from a parent that passes it on. Ending at once would keep the lease.
+const repeatedSignal = time.Second
+
 // Run is what a binary does until its context ends. It takes everything that it uses, so that tests start the real thing.
 type Run func(ctx context.Context, args []string, out io.Writer) error
 
 // Main runs a binary and returns its exit code: 0 if it ended without error, else 1, with the error on standard output.
-// SIGINT and SIGTERM end the context; after Grace, or at a second signal, Main returns without waiting any longer.
+// SIGINT and SIGTERM end the context; after Grace, or at a signal that comes later than repeatedSignal after the first, Main
+// returns without waiting any longer.
 //
 // If the first argument names a subcommand, that is run instead, with the arguments that follow.
 func Main(run func(ctx context.Context, args []string, out io.Writer) error, subcommands ...Subcommand) int {
@@ -47,18 +52,25 @@ func supervise(run Run, args []string, out io.Writer, signals <-chan os.Signal, 
 	case <-signals:
 		cancel()
 	}
+	repeated, stop := context.WithTimeout(context.Background(), repeatedSignal)
+	defer stop()
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
-	select {
-	case err := <-done:
-		if errors.Is(err, context.Canceled) {
-			err = nil // stopped while it was still starting
+	for {
+		select {
+		case err := <-done:
+			if errors.Is(err, context.Canceled) {
+				err = nil // stopped while it was still starting
+			}
+			return report(out, err)
+		case <-signals:
+			if repeated.Err() == nil {
+				continue
+			}
+			return report(out, errors.New("stopped at once by a second signal"))
+		case <-timer.C:
+			return report(out, fmt.Errorf("stop: not finished within %s", grace))
 		}
-		return report(out, err)
-	case <-signals:
-		return report(out, errors.New("stopped at once by a second signal"))
-	case <-timer.C:
-		return report(out, fmt.Errorf("stop: not finished within %s", grace))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -52,25 +53,53 @@ func TestHowAProcessEnds(t *testing.T) {
 			signals: []os.Signal{syscall.SIGTERM}, grace: time.Minute, code: 1, out: "Error: no water\n",
 		},
 		"too late after a signal": {
-			run:     func(context.Context, []string, io.Writer) error { select {} },
+			run:     func(context.Context, []string, io.Writer) error { time.Sleep(time.Hour); return nil },
 			signals: []os.Signal{syscall.SIGTERM}, grace: time.Millisecond, code: 1, out: "Error: stop: not finished within 1ms\n",
 		},
-		"at once after a second signal": {
-			run:     func(context.Context, []string, io.Writer) error { select {} },
-			signals: []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, grace: time.Minute, code: 1, out: "Error: stopped at once by a second signal\n",
+		"in order if the second signal comes with the first": {
+			run: func(ctx context.Context, _ []string, _ io.Writer) error {
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				return nil
+			},
+			signals: []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, grace: time.Minute, code: 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			signals := make(chan os.Signal, 2)
-			for _, s := range tc.signals {
-				signals <- s
-			}
-			var out bytes.Buffer
-			g.Expect(supervise(tc.run, nil, &out, signals, tc.grace)).To(Equal(tc.code))
-			g.Expect(out.String()).To(Equal(tc.out))
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				signals := make(chan os.Signal, 2)
+				for _, s := range tc.signals {
+					signals <- s
+				}
+				var out bytes.Buffer
+				g.Expect(supervise(tc.run, nil, &out, signals, tc.grace)).To(Equal(tc.code))
+				g.Expect(out.String()).To(Equal(tc.out))
+				time.Sleep(2 * time.Hour) // of the bubble, in which what was not waited for has to end
+			})
 		})
 	}
+}
+
+func TestALaterSecondSignalEndsAProcessAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		signals := make(chan os.Signal, 2)
+		go func() {
+			signals <- syscall.SIGTERM
+			time.Sleep(repeatedSignal + time.Millisecond)
+			signals <- syscall.SIGTERM
+		}()
+		var out bytes.Buffer
+		slow := func(ctx context.Context, _ []string, _ io.Writer) error {
+			<-ctx.Done()
+			time.Sleep(time.Hour)
+			return nil
+		}
+		g.Expect(supervise(slow, nil, &out, signals, time.Minute)).To(Equal(1))
+		g.Expect(out.String()).To(Equal("Error: stopped at once by a second signal\n"))
+		time.Sleep(2 * time.Hour)
+	})
 }
 
 func TestControllersStopWithinTheGrace(t *testing.T) {

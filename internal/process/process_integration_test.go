@@ -271,6 +271,23 @@ func TestATakenPortIsToldWithTheRemedy(t *testing.T) {
 		`: bind: address already in use; another process listens there: stop it, or change server.metrics, server.healthProbes or the port of webhooks`))
 }
 
+// A signal to the process group reaches a process twice if its parent passes signals on.
+func TestSignalThatArrivesTwiceGivesTheLeaseBack(t *testing.T) {
+	s := servers(t)
+	g := NewWithT(t)
+	c := admin(t, s.Source)
+	namespace := newNamespace(t, c)
+	p := start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+adminFile(t, s.Source))
+	p.says(t, `"msg":"Leading"`)
+	p.signal(t)
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	code, _ := p.ends(t)
+	g.Expect(code).To(Equal(0))
+	lease := &coordinationv1.Lease{}
+	g.Expect(c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "gardener-resource-manager-gardener"}, lease)).To(Succeed())
+	g.Expect(lease.Spec.HolderIdentity).To(HaveValue(BeEmpty()))
+}
+
 func TestSignalsEndAStubbornProcess(t *testing.T) {
 	g := NewWithT(t)
 	p := start(t, roleStubborn, configIn("garden", ""))

@@ -41,7 +41,7 @@ func NewPreviewer(lifetime context.Context, connections *process.Connections, se
 		}),
 		Class: applier.Class(ptr.Deref(cfg.Controllers.ResourceClass, resourcesv1alpha1.DefaultClass)), ClusterID: clusterID,
 		ManagedBy:   ptr.Deref(cfg.Controllers.ManagedResource.ManagedByLabelValue, ""),
-		SameCluster: connections.Same, OwnNamespace: connections.OwnNamespace,
+		SameCluster: connections.Same.Assume, OwnNamespace: connections.OwnNamespace,
 		Limits: limits(cfg), GarbageCollector: cfg.Controllers.GarbageCollector.Enabled,
 		Parallel: ptr.Deref(own.MaxConcurrentRequests, 0), MaxDecompressedBytes: ptr.Deref(own.MaxDecompressedBytes, 0),
 	}, nil

@@ -72,7 +72,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 		Events:  &applier.Events{Recorder: clusters.Source.GetEventRecorder("managedresource-controller")},
 		Metrics: applier.NewMetrics(registry, sight.watcher.Watches, secrets.Kept),
 		Class:   class, ClusterID: clusterID,
-		ManagedBy: ptr.Deref(section.ManagedByLabelValue, ""), SameCluster: clusters.Same, OwnNamespace: clusters.OwnNamespace,
+		ManagedBy: ptr.Deref(section.ManagedByLabelValue, ""), SameCluster: clusters.Same.Assume, OwnNamespace: clusters.OwnNamespace,
 		Limits: limits(cfg), GarbageCollector: cfg.Controllers.GarbageCollector.Enabled,
 		SyncPeriod: section.SyncPeriod.Duration, AlwaysUpdate: ptr.Deref(section.AlwaysUpdate, false),
 		AuditPeriod: own.AuditPeriod.Duration, DeletionPoll: deletionPoll, DeletionWaveTimeout: own.DeletionWaveTimeout.Duration,

@@ -23,8 +23,8 @@ func addGarbageCollector(clusters *process.Clusters, cfg *config.ResourceManager
 		return fmt.Errorf("create metadata client of target cluster: %w", err)
 	}
 	c := garbageCollector(cfg)
-	c.Client, c.Mapper, c.Sets, c.SameCluster = client, clusters.TargetMapper, clusters.Source.GetClient(), clusters.Same
-	if unseenSets(clusters.Same, cfg) {
+	c.Client, c.Mapper, c.Sets, c.SameCluster = client, clusters.TargetMapper, clusters.Source.GetClient(), clusters.Same.Assume
+	if same, known := clusters.Same.Answer(); unseenSets(same || !known, cfg) {
 		c.SetsBeyond = clusters.Target.GetAPIReader()
 	}
 	c.Events = &garbagecollector.Events{Recorder: clusters.Target.GetEventRecorder("managedresource-controller")}

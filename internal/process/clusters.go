@@ -12,10 +12,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
@@ -34,8 +32,8 @@ type Clusters struct {
 	TargetHTTPClient *http.Client
 	// TargetMapper is the mapper that the clients of the target use too.
 	TargetMapper *Mapper
-	// Same says that source and target are one cluster, even if they are reached by two connections.
-	Same bool
+	// Same says whether source and target are one cluster, even if they are reached by two connections.
+	Same *Sameness
 	// OwnNamespace is where this process runs; empty if not known.
 	OwnNamespace string
 	// Clock is what all controllers of the process go by.
@@ -85,7 +83,7 @@ func (c *Clusters) share(mapper *Mapper) {
 	c.TargetConfig = c.Source.GetConfig()
 	c.TargetHTTPClient = c.Source.GetHTTPClient()
 	c.TargetMapper = mapper
-	c.Same = true
+	c.Same = KnownSameness(true)
 }
 
 // newSource connects to the source cluster and creates the manager.
@@ -149,8 +147,14 @@ func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, 
 		return fmt.Errorf("add target cluster to manager: %w", err)
 	}
 	clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper = cfg, httpClient, mapper
-	clusters.Same = cfg.Host == clusters.Source.GetConfig().Host ||
-		sameCluster(ctx, clusters.Source.GetAPIReader(), clusters.Target.GetAPIReader())
+	if cfg.Host == clusters.Source.GetConfig().Host {
+		clusters.Same = KnownSameness(true)
+		return nil
+	}
+	clusters.Same = askedSameness(ctx, passive, clusters.Source.GetAPIReader(), clusters.Target.GetAPIReader())
+	if _, err := clusters.Same.Ask(ctx); err != nil {
+		s.Log.Info("Assuming that source and target are one cluster until it is known", "reason", err.Error())
+	}
 	return nil
 }
 
@@ -168,19 +172,6 @@ func (s *Setup) reach(at side) (*rest.Config, *http.Client, error) {
 		return nil, nil, at.explain(err)
 	}
 	return cfg, httpClient, nil
-}
-
-// sameCluster compares the identity of both clusters' kube-system namespaces: one cluster may have two addresses. Who
-// may not read it cannot tell, and is taken for another cluster.
-func sameCluster(ctx context.Context, source, target client.Reader) bool {
-	ctx, cancel := context.WithTimeout(ctx, accessTimeout)
-	defer cancel()
-	one, two := metadataOf(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}), metadataOf(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
-	key := client.ObjectKey{Name: "kube-system"}
-	if source.Get(ctx, key, one) != nil || target.Get(ctx, key, two) != nil {
-		return false
-	}
-	return one.GetUID() == two.GetUID()
 }
 
 func provide(mapper *Mapper) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {

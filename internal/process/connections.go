@@ -28,8 +28,8 @@ type Connection struct {
 // Connections lead to both clusters without a manager: for subcommands, which look once and end.
 type Connections struct {
 	Source, Target *Connection
-	// Same says that source and target are one cluster, even if they are reached by two connections.
-	Same bool
+	// Same says whether source and target are one cluster, even if they are reached by two connections.
+	Same *Sameness
 	// OwnNamespace is where a process of this configuration runs; empty if not known.
 	OwnNamespace string
 }
@@ -75,7 +75,7 @@ func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections,
 		return nil, source.explain(err)
 	}
 	if s.Config.Target == nil {
-		connections.Target, connections.Same = connections.Source, true
+		connections.Target, connections.Same = connections.Source, KnownSameness(true)
 		return connections, nil
 	}
 	target := targetSide(*s.Config.Target)
@@ -86,7 +86,11 @@ func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections,
 	if connections.Target, err = s.connection(cfg, scheme); err != nil {
 		return nil, target.explain(err)
 	}
-	connections.Same = cfg.Host == connections.Source.Config.Host || sameCluster(ctx, connections.Source.Client, connections.Target.Client)
+	if cfg.Host == connections.Source.Config.Host {
+		connections.Same = KnownSameness(true)
+		return connections, nil
+	}
+	connections.Same = askedSameness(ctx, clock.RealClock{}, connections.Source.Client, connections.Target.Client)
 	return connections, nil
 }
 
@@ -103,7 +107,7 @@ func (s *Setup) DialAsUser(scheme *runtime.Scheme) (*Connections, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Connections{Source: connection, Target: connection, Same: true}, nil
+	return &Connections{Source: connection, Target: connection, Same: KnownSameness(true)}, nil
 }
 
 func (s *Setup) connection(cfg *rest.Config, scheme *runtime.Scheme) (*Connection, error) {

@@ -71,8 +71,9 @@ func runGardener(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	same, known := clusters.Same.Answer()
 	setup.Log.Info("Connected", "source", clusters.Source.GetConfig().Host, "target", clusters.TargetConfig.Host,
-		"shared", clusters.Target.GetCache() == clusters.Source.GetCache(), "same", clusters.Same, "namespace", clusters.OwnNamespace)
+		"shared", clusters.Target.GetCache() == clusters.Source.GetCache(), "same", same && known, "namespace", clusters.OwnNamespace)
 	if err := clusters.Source.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		setup.Log.Info("Leading")
 		informer, err := clusters.Source.GetCache().GetInformer(ctx, &corev1.ConfigMap{})

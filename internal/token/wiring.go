@@ -76,6 +76,7 @@ func Add(_ context.Context, clusters *process.Clusters, cfg *config.ResourceMana
 
 func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
 	own := cfg.Espalier.Token
+	same, known := clusters.Same.Answer()
 	memory := requestor.NewMemory()
 	r := &requestor.Reconciler{
 		Secrets: clusters.Source.GetCache(), Source: clusters.Source.GetClient(), Target: clusters.Target.GetClient(),
@@ -85,7 +86,7 @@ func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfigu
 		Events:  &requestor.Events{Recorder: clusters.Source.GetEventRecorder("token-controllers")},
 		Metrics: requestor.NewMetrics(registry, clusters.Clock, memory),
 		Class:   own.Class, TargetNamespace: ptr.Deref(own.TargetNamespace, ""), TargetNamespaces: targetNamespaces(cfg),
-		Audiences: ptr.Deref(own.Audiences, nil), SameCluster: clusters.Same,
+		Audiences: ptr.Deref(own.Audiences, nil), SameCluster: same || !known,
 	}
 	workers := max(ptr.Deref(cfg.Controllers.TokenRequestor.ConcurrentSyncs, 0), ptr.Deref(own.RequestorWorkers, 0))
 	return r.SetupWithManager(clusters.Source, workers, cfg.Process().CacheSyncTimeout) //nolint:wrapcheck // the caller names the controller

@@ -45,7 +45,7 @@ func Keep(o Options) error {
 	if clusters.OwnNamespace == "" {
 		return fmt.Errorf("%s: the namespace of this process is not known; set the environment variable POD_NAMESPACE", o.SettingsPath)
 	}
-	if own.URL == "" && !clusters.Same {
+	if same, known := clusters.Same.Answer(); own.URL == "" && !(same && known) {
 		return fmt.Errorf("%[1]s: the API server of the target cannot reach a Service of the source; set %[1]s.url", o.SettingsPath)
 	}
 	hosts, outside, err := addresses(own, clusters.OwnNamespace, os.Getenv)
@@ -53,7 +53,7 @@ func Keep(o Options) error {
 		return fmt.Errorf("%s.url: %w", o.SettingsPath, err)
 	}
 	serviceNamespace := ""
-	if clusters.Same {
+	if same, known := clusters.Same.Answer(); same && known {
 		serviceNamespace = clusters.OwnNamespace
 	}
 	unlimited := rest.CopyConfig(clusters.Source.GetConfig()) // a lease must not wait behind other requests

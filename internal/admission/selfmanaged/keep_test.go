@@ -41,16 +41,16 @@ func TestWhatCannotBeReachedIsRefusedWithTheSettingToChange(t *testing.T) {
 		want     string
 	}{
 		"a process that does not know its namespace": {
-			process.Clusters{Same: true},
+			process.Clusters{Same: process.KnownSameness(true)},
 			"",
 			"a.b: the namespace of this process is not known; set the environment variable POD_NAMESPACE",
 		},
 		"a Service of another cluster": {
-			process.Clusters{OwnNamespace: "own"},
+			process.Clusters{OwnNamespace: "own", Same: process.KnownSameness(false)},
 			"",
 			"a.b: the API server of the target cannot reach a Service of the source; set a.b.url",
 		},
-		"a URL without a host": {process.Clusters{OwnNamespace: "own"}, "https:", "a.b.url: it has no host"},
+		"a URL without a host": {process.Clusters{OwnNamespace: "own", Same: process.KnownSameness(false)}, "https:", "a.b.url: it has no host"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := Keep(Options{Clusters: &tc.clusters, Settings: &config.EspalierSelfManagedWebhooks{URL: tc.url}, SettingsPath: "a.b"})

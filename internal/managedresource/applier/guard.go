@@ -34,7 +34,7 @@ func (r *Reconciler) guard(p *pass, key inventory.Key, resource apply.Resource) 
 	if err := apply.Addressable(key.Namespace, key.Name); err != nil {
 		return refuse("%w", err)
 	}
-	if r.SameCluster && r.isOwnSource(p, key) {
+	if p.sameCluster && r.isOwnSource(p, key) {
 		return refuse("refused: a set must not contain itself or a Secret that it is read from")
 	}
 	if !resource.Namespaced {
@@ -66,7 +66,7 @@ func (r *Reconciler) isOwnSource(p *pass, key inventory.Key) bool {
 // protected says why an object is never deleted, "" if it may be: the set that is being processed, the Secrets it is
 // read from, the namespace that we run in, and the CustomResourceDefinition of sets.
 func (r *Reconciler) protected(p *pass, key inventory.Key) string {
-	if !r.SameCluster {
+	if !p.sameCluster {
 		return ""
 	}
 	switch {

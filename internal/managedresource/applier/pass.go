@@ -1,6 +1,7 @@
 package applier
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -27,6 +28,8 @@ type pass struct {
 	now  time.Time
 	// audit asks to look at every object.
 	audit bool
+	// sameCluster says that source and target are one cluster, or may be.
+	sameCluster bool
 
 	origin   string
 	injected map[string]string
@@ -48,10 +51,10 @@ type pass struct {
 
 type documentKey struct{ secret, dataKey string }
 
-func (r *Reconciler) newPass(mr *resourcesv1alpha1.ManagedResource, audit bool) *pass {
+func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, audit bool) *pass {
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
 	return &pass{
-		mr: mr, before: mr.Status.Resources, name: name, set: r.memory.of(name), now: r.Clock.Now(), audit: audit,
+		mr: mr, before: mr.Status.Resources, name: name, set: r.memory.of(name), now: r.Clock.Now(), audit: audit, sameCluster: r.SameCluster(ctx),
 		origin:    resourcesv1alpha1.Origin{ClusterID: r.ClusterID, Namespace: mr.Namespace, Name: mr.Name}.String(),
 		injected:  merge.InjectedLabels(mr.Spec.InjectLabels, r.ManagedBy),
 		documents: map[documentKey][]manifest.Document{},

@@ -32,7 +32,7 @@ func (r *Reconciler) Preview(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	if r.memory == nil {
 		r.memory = newMemory()
 	}
-	v := r.newPreview(mr)
+	v := r.newPreview(ctx, mr)
 	v.otherRights = true
 	meant := r.Class.foresee(mr)
 	v.gives = meant.gives
@@ -48,8 +48,8 @@ func (r *Reconciler) Preview(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	return v.compute(ctx), nil
 }
 
-func (r *Reconciler) newPreview(mr *resourcesv1alpha1.ManagedResource) *preview {
-	p := r.newPass(mr.DeepCopy(), false)
+func (r *Reconciler) newPreview(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) *preview {
+	p := r.newPass(ctx, mr.DeepCopy(), false)
 	p.set = &set{items: p.set.items, kstatus: health.Kstatus(mr, r.Kstatus)} // what is known of the objects counts, but nothing is to be learned
 	return &preview{
 		Reconciler: r, pass: p,

@@ -70,8 +70,8 @@ type Reconciler struct {
 	ClusterID string
 	// ManagedBy is the value of the managed-by label.
 	ManagedBy string
-	// SameCluster tells that source and target are one cluster; OwnNamespace is where the process runs.
-	SameCluster  bool
+	// SameCluster reports whether source and target are one cluster, or may be; OwnNamespace is where the process runs.
+	SameCluster  func(context.Context) bool
 	OwnNamespace string
 	Limits       Limits
 	// GarbageCollector tells that garbage-collectable ConfigMaps and Secrets are somebody else's to delete.
@@ -129,7 +129,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	switch next {
 	case stepIgnore:
 		r.Watcher.Release(request.NamespacedName)
-		p := r.newPass(mr, false)
+		p := r.newPass(ctx, mr, false)
 		p.set.loaded, p.set.settled, p.set.watched = false, false, false
 		r.memory.resume(p.name)
 		r.unpublish(ctx, mr)
@@ -166,7 +166,7 @@ func (r *Reconciler) oversee(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	}
 	bounded, cancel := context.WithTimeout(ctx, min(r.SyncPeriod, deadlineCap))
 	defer cancel()
-	p := r.newPass(mr, false)
+	p := r.newPass(ctx, mr, false)
 	p.set.kstatus = health.Kstatus(mr, r.Kstatus)
 	r.memory.want(name, wantedKeys(p.set.items, mr.Status.Resources))
 	r.Watcher.Use(bounded, name, r.needs(p))
@@ -223,7 +223,7 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	if err := r.hold(ctx, mr); err != nil {
 		return ctrl.Result{}, err
 	}
-	p := r.newPass(mr, audit || r.auditDue(mr) || r.memory.of(client.ObjectKeyFromObject(mr)).auditOwed)
+	p := r.newPass(ctx, mr, audit || r.auditDue(mr) || r.memory.of(client.ObjectKeyFromObject(mr)).auditOwed)
 	p.set.auditOwed = p.audit
 	if refusal := r.Limits.refuseSet(mr.Namespace); refusal != "" {
 		r.Events.failed(p, nil, resourcesv1alpha1.ConditionApplyFailed, refusal)
@@ -302,7 +302,7 @@ func (r *Reconciler) prune(ctx context.Context, p *pass) ([]pending, time.Time) 
 // removeSet deletes the set's objects, unless they are to be kept, and then lets go of the set.
 func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	r.unpublish(ctx, mr)
-	p := r.newPass(mr, false)
+	p := r.newPass(ctx, mr, false)
 	if !p.set.removal.whole {
 		p.set.removal = removal{whole: true, done: p.set.unwritten()}
 	}

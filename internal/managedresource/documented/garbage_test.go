@@ -1,6 +1,7 @@
 package documented_test
 
 import (
+	"context"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -47,7 +48,7 @@ func (s *scene) collect(later time.Duration) {
 	mapper, err := process.NewMapper(connection, httpClient, clock.RealClock{}, time.Minute)
 	s.Expect(err).NotTo(HaveOccurred())
 	collector := &garbagecollector.Collector{
-		Client: objects, Mapper: mapper, Sets: s.Source, SameCluster: s.Source == s.Target, Finalizer: "resources.gardener.cloud/gardener-resource-manager",
+		Client: objects, Mapper: mapper, Sets: s.Source, SameCluster: func(context.Context) bool { return s.Source == s.Target }, Finalizer: "resources.gardener.cloud/gardener-resource-manager",
 		Events:  &garbagecollector.Events{Recorder: events.NewFakeRecorder(10)},
 		Metrics: garbagecollector.NewMetrics(prometheus.NewRegistry()), Clock: clocktesting.NewFakePassiveClock(clock.RealClock{}.Now().Add(later)),
 		Namespaces: []string{s.Namespace}, MinimumAge: garbagecollector.DefaultMinimumAge, SyncPeriod: time.Hour, Parallel: 1,

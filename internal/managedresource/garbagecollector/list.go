@@ -47,10 +47,11 @@ func (c *Collector) spareNeeded(ctx context.Context, g garbage) error {
 	if err := c.Sets.List(ctx, sets, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list ManagedResources of source cluster: %w", err)
 	}
+	same := c.SameCluster(ctx)
 	for i := range sets.Items {
-		g.spareSet(&sets.Items[i], c.SameCluster, c.Finalizer)
+		g.spareSet(&sets.Items[i], same, c.Finalizer)
 	}
-	if err := c.spareSetsBeyond(ctx, g); err != nil {
+	if err := c.spareSetsBeyond(ctx, g, same); err != nil {
 		return err
 	}
 	for _, each := range referrers() {
@@ -62,8 +63,8 @@ func (c *Collector) spareNeeded(ctx context.Context, g garbage) error {
 }
 
 // spareSetsBeyond looks at the sets that other controllers of the cluster read from Secrets.
-func (c *Collector) spareSetsBeyond(ctx context.Context, g garbage) error {
-	if c.SetsBeyond == nil {
+func (c *Collector) spareSetsBeyond(ctx context.Context, g garbage, same bool) error {
+	if c.SetsBeyond == nil || !same {
 		return nil
 	}
 	for _, namespace := range c.namespaces() {

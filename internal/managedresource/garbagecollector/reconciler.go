@@ -53,10 +53,10 @@ type Collector struct {
 	// Client reads and deletes in the target cluster, past any cache: a cache that is behind would not know a new reference.
 	Client metadata.Interface
 	Mapper Mapper
-	// Sets reads the ManagedResources of the source cluster; SameCluster tells that the source is the target.
+	// Sets reads the ManagedResources of the source cluster; SameCluster reports whether the source is the target, or may be.
 	Sets        client.Reader
-	SameCluster bool
-	// SetsBeyond reads the ManagedResources of the target past that cache; nil unless the source is the target, and the
+	SameCluster func(context.Context) bool
+	// SetsBeyond reads the ManagedResources of the target past that cache; nil unless the source may be the target, and the
 	// cache holds only some of its namespaces. They are listed in Namespaces.
 	SetsBeyond client.Reader
 	// Finalizer marks the sets that we keep in the target; objects that these contain are not deleted.

@@ -2,6 +2,7 @@ package garbagecollector_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -80,7 +81,7 @@ func newScene(t *testing.T, o options) *scene {
 	s.Expect(broadcaster.StartRecordingToSinkWithContext(t.Context())).To(Succeed())
 	t.Cleanup(broadcaster.Shutdown)
 	s.collector = &garbagecollector.Collector{
-		Client: metadataClient, Mapper: mapper, Sets: s.Source, SameCluster: !o.twoClusters, Finalizer: "resources.gardener.cloud/gardener-resource-manager",
+		Client: metadataClient, Mapper: mapper, Sets: s.Source, SameCluster: func(context.Context) bool { return !o.twoClusters }, Finalizer: "resources.gardener.cloud/gardener-resource-manager",
 		Events: &garbagecollector.Events{Recorder: broadcaster.NewRecorder(clientgoscheme.Scheme, "test")}, Metrics: garbagecollector.NewMetrics(s.registry),
 		Clock: clock.RealClock{}, Namespaces: []string{s.Namespace}, SyncPeriod: time.Hour, Parallel: 4,
 	}

@@ -153,7 +153,7 @@ func noValue(at path) string {
 // holdsRestrictions tells whether a section has such fields, so that a misspelt one must not pass with a warning.
 func holdsRestrictions(at path) bool {
 	section := at.String() + "."
-	return slices.ContainsFunc([]string{"managedResource", "csrApprover", "networkPolicy", "project"}, func(family string) bool {
+	return slices.ContainsFunc([]string{"managedResource", "csrApprover", "networkPolicy", "project", "token"}, func(family string) bool {
 		return strings.HasPrefix(section, "espalier."+family+".")
 	})
 }

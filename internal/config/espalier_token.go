@@ -1,6 +1,8 @@
 package config
 
 import (
+	"strings"
+
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,6 +19,9 @@ type EspalierToken struct {
 	Class *string `json:"class,omitempty"`
 	// TargetNamespace is the namespace of all ServiceAccounts, whatever the Secrets say. Nil: the Secrets say it.
 	TargetNamespace *string `json:"targetNamespace,omitempty"`
+	// SameCluster says what the requestor may do where source and target are one cluster. Nil: nothing but what
+	// TargetNamespace or the namespaces of the connections allow.
+	SameCluster *EspalierTokenSameCluster `json:"sameCluster,omitempty"`
 	// Audiences are whom tokens are for, unless a Secret says otherwise; default gardener. An empty list leaves the choice to
 	// the API server.
 	Audiences *[]string `json:"audiences,omitempty"`
@@ -24,6 +29,23 @@ type EspalierToken struct {
 	// controllers.tokenRequestor.concurrentSyncs counts if it is higher.
 	RequestorWorkers *int `json:"requestorWorkers,omitempty"`
 }
+
+// EspalierTokenSameCluster says what Secrets may ask for where source and target are one cluster.
+type EspalierTokenSameCluster struct {
+	// Scope says of which namespaces a Secret may name ServiceAccounts and target Secrets, except kube-system and the namespace
+	// of this process: SecretNamespace (that of the Secret), or AllNamespaces. Empty: neither, so that TargetNamespace or the
+	// namespaces of the connections must say it.
+	Scope string `json:"scope,omitempty"`
+	// SystemServiceAccounts are the ServiceAccounts of kube-system and of the namespace of this process, as namespace/name,
+	// whose tokens Secrets may ask for. Default none.
+	SystemServiceAccounts []string `json:"systemServiceAccounts,omitempty"`
+}
+
+// Scopes of Secrets where source and target are one cluster.
+const (
+	TokenScopeSecretNamespace = "SecretNamespace"
+	TokenScopeAllNamespaces   = "AllNamespaces"
+)
 
 func defaultEspalierToken(c *EspalierToken) {
 	setIfNil(&c.Audiences, []string{"gardener"})
@@ -40,6 +62,12 @@ func validateEspalierToken(c EspalierToken, at *field.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(at.Child("targetNamespace"), *c.TargetNamespace, message))
 		}
 	}
+	if c.SameCluster != nil {
+		if scope := c.SameCluster.Scope; scope != "" {
+			errs = append(errs, validateOneOf(scope, at.Child("sameCluster", "scope"), TokenScopeSecretNamespace, TokenScopeAllNamespaces)...)
+		}
+		errs = append(errs, validateSystemServiceAccounts(c.SameCluster.SystemServiceAccounts, at.Child("sameCluster", "systemServiceAccounts"))...)
+	}
 	for i, audience := range ptr.Deref(c.Audiences, nil) {
 		if audience == "" {
 			errs = append(errs, field.Required(at.Child("audiences").Index(i), "must not be empty; an empty list leaves the choice to the API server"))
@@ -47,6 +75,17 @@ func validateEspalierToken(c EspalierToken, at *field.Path) field.ErrorList {
 	}
 	if n := ptr.Deref(c.RequestorWorkers, 0); n < minWorkers {
 		errs = append(errs, field.Invalid(at.Child("requestorWorkers"), n, "must be at least 1"))
+	}
+	return errs
+}
+
+func validateSystemServiceAccounts(names []string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, each := range names {
+		namespace, name, _ := strings.Cut(each, "/")
+		if len(apivalidation.ValidateNamespaceName(namespace, false))+len(apivalidation.ValidateServiceAccountName(name, false)) > 0 {
+			errs = append(errs, field.Invalid(at.Index(i), each, "must be <namespace>/<name> of a ServiceAccount"))
+		}
 	}
 	return errs
 }

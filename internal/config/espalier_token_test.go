@@ -18,8 +18,11 @@ func TestEspalierTokenDefaults(t *testing.T) {
 			want: EspalierToken{Audiences: &[]string{}, RequestorWorkers: ptr.To(32)},
 		},
 		"everything is set": {
-			file: "espalier: {token: {class: garden, targetNamespace: seed-a, audiences: [a, b], requestorWorkers: 1}}",
-			want: EspalierToken{Class: ptr.To("garden"), TargetNamespace: ptr.To("seed-a"), Audiences: &[]string{"a", "b"}, RequestorWorkers: ptr.To(1)},
+			file: "espalier: {token: {class: garden, targetNamespace: seed-a, audiences: [a, b], requestorWorkers: 1, sameCluster: {scope: AllNamespaces, systemServiceAccounts: [kube-system/a]}}}",
+			want: EspalierToken{
+				Class: ptr.To("garden"), TargetNamespace: ptr.To("seed-a"), Audiences: &[]string{"a", "b"}, RequestorWorkers: ptr.To(1),
+				SameCluster: &EspalierTokenSameCluster{Scope: "AllNamespaces", SystemServiceAccounts: []string{"kube-system/a"}},
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +42,21 @@ func TestEspalierTokenValues(t *testing.T) {
 		`espalier.token.audiences[1]: Required value: must not be empty; an empty list leaves the choice to the API server`,
 		`espalier.token.requestorWorkers: Invalid value: 0: must be at least 1`,
 	))
+	g.Expect(validate(t, minimal+`espalier: {token: {sameCluster: {systemServiceAccounts: [a, a/, /b, a/b/c, a/b]}}}`)).To(ConsistOf(
+		`espalier.token.sameCluster.systemServiceAccounts[0]: Invalid value: "a": must be <namespace>/<name> of a ServiceAccount`,
+		`espalier.token.sameCluster.systemServiceAccounts[1]: Invalid value: "a/": must be <namespace>/<name> of a ServiceAccount`,
+		`espalier.token.sameCluster.systemServiceAccounts[2]: Invalid value: "/b": must be <namespace>/<name> of a ServiceAccount`,
+		`espalier.token.sameCluster.systemServiceAccounts[3]: Invalid value: "a/b/c": must be <namespace>/<name> of a ServiceAccount`,
+	))
+	g.Expect(validate(t, minimal+`espalier: {token: {sameCluster: {scope: All}}}`)).To(ConsistOf(
+		HavePrefix(`espalier.token.sameCluster.scope: Unsupported value: "All"`),
+	))
 	g.Expect(validate(t, minimal+`espalier: {token: {class: "not a label"}}`)).To(ConsistOf(
 		HavePrefix(`espalier.token.class: Invalid value: "not a label": a valid label must be`),
 	))
+}
+
+func TestAMisspeltRestrictionOfTokensStopsTheProcess(t *testing.T) {
+	_, _, err := ResourceManager([]byte(minimal + "espalier: {token: {targetNamspace: a}}"))
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("espalier.token.targetNamspace: unknown field; this section holds restrictions")))
 }

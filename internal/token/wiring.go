@@ -76,7 +76,12 @@ func Add(_ context.Context, clusters *process.Clusters, cfg *config.ResourceMana
 
 func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
 	own := cfg.Espalier.Token
-	same, known := clusters.Same.Answer()
+	one := oneCluster(clusters, cfg)
+	if same, known := clusters.Same.Answer(); same && known {
+		if err := one.RefuseUnrestricted(ptr.Deref(own.TargetNamespace, ""), targetNamespaces(cfg)); err != nil {
+			return err //nolint:wrapcheck // the caller names the controller
+		}
+	}
 	memory := requestor.NewMemory()
 	r := &requestor.Reconciler{
 		Secrets: clusters.Source.GetCache(), Source: clusters.Source.GetClient(), Target: clusters.Target.GetClient(),
@@ -86,10 +91,18 @@ func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfigu
 		Events:  &requestor.Events{Recorder: clusters.Source.GetEventRecorder("token-controllers")},
 		Metrics: requestor.NewMetrics(registry, clusters.Clock, memory),
 		Class:   own.Class, TargetNamespace: ptr.Deref(own.TargetNamespace, ""), TargetNamespaces: targetNamespaces(cfg),
-		Audiences: ptr.Deref(own.Audiences, nil), SameCluster: same || !known,
+		Audiences: ptr.Deref(own.Audiences, nil), SameCluster: clusters.Same.Ask, OneCluster: one,
 	}
 	workers := max(ptr.Deref(cfg.Controllers.TokenRequestor.ConcurrentSyncs, 0), ptr.Deref(own.RequestorWorkers, 0))
 	return r.SetupWithManager(clusters.Source, workers, cfg.Process().CacheSyncTimeout) //nolint:wrapcheck // the caller names the controller
+}
+
+func oneCluster(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration) requestor.OneCluster {
+	one := requestor.OneCluster{OwnNamespace: clusters.OwnNamespace, SourceNamespaces: cfg.SourceClientConnection.Namespaces}
+	if allowed := cfg.Espalier.Token.SameCluster; allowed != nil {
+		one.Scope, one.SystemServiceAccounts = allowed.Scope, allowed.SystemServiceAccounts
+	}
+	return one
 }
 
 func addInvalidator(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
@@ -114,8 +127,8 @@ func addInvalidator(clusters *process.Clusters, cfg *config.ResourceManagerConfi
 	return r.SetupWithManager(clusters.Source, clusters.Target.GetCache(), workers, cfg.Process().CacheSyncTimeout) //nolint:wrapcheck // the caller names the controller
 }
 
-// targetNamespaces are the namespaces of the target to work in; empty: all. Where one cluster is both, the namespaces of
-// the source restrict what is watched, not where ServiceAccounts are.
+// targetNamespaces are the namespaces of the target to work in; empty: all. Where one cluster is both, the requestor lets those
+// of the source count, unless it is allowed all.
 func targetNamespaces(cfg *config.ResourceManagerConfiguration) []string {
 	if cfg.TargetClientConnection == nil {
 		return nil

@@ -58,8 +58,9 @@ func (s *scene) direct(now time.Time) (r *requestor.Reconciler, told chan string
 	recorder, clock, memory := events.NewFakeRecorder(10), clocktesting.NewFakeClock(now), requestor.NewMemory()
 	return &requestor.Reconciler{
 		Secrets: upToDate{s.Source}, Source: s.Source, Target: s.Target, TargetAccounts: s.Target,
-		CA:    func() ([]byte, error) { return nil, nil },
-		Clock: clock, Spread: requestor.NewSpread(0), Memory: memory,
+		SameCluster: func(context.Context) (bool, error) { return false, nil },
+		CA:          func() ([]byte, error) { return nil, nil },
+		Clock:       clock, Spread: requestor.NewSpread(0), Memory: memory,
 		Events:  &requestor.Events{Recorder: recorder},
 		Metrics: requestor.NewMetrics(prometheus.NewRegistry(), clock, memory),
 	}, recorder.Events

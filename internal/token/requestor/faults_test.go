@@ -20,7 +20,7 @@ import (
 )
 
 func TestMistakesAreToldWithTheirFieldAndDisturbNobody(t *testing.T) {
-	s := newScene(t, binary.Options{})
+	s := newScene(t, binary.Options{Config: requestorEnabled + "espalier: {token: {sameCluster: {scope: AllNamespaces}}}\n"})
 	for name, tc := range map[string]struct {
 		modify func(*corev1.Secret)
 		want   string

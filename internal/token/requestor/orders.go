@@ -26,9 +26,15 @@ type instance struct {
 	namespaces []string
 	// audiences of tokens whose Secret names none.
 	audiences []string
-	// sameCluster says that source and target are one.
-	sameCluster bool
+	// one is what holds where source and target are one cluster.
+	one oneCluster
 }
+
+// Kinds of objects in the target, for messages.
+const (
+	kindAccount      = "ServiceAccount"
+	kindTargetSecret = "target Secret"
+)
 
 // account is the ServiceAccount that a Secret asks for.
 type account struct {
@@ -36,8 +42,8 @@ type account struct {
 	labels map[string]string // nil: none
 }
 
-// accountOf reads the annotations about the ServiceAccount.
-func (i instance) accountOf(annotations map[string]string) (account, error) {
+// accountOf reads the annotations about the ServiceAccount of a Secret of namespace from.
+func (i instance) accountOf(annotations map[string]string, from string) (account, error) {
 	wanted := account{NamespacedName: types.NamespacedName{Namespace: i.targetNamespace, Name: annotations[resourcesv1alpha1.ServiceAccountName]}}
 	if wanted.Name == "" {
 		return account{}, missing(resourcesv1alpha1.ServiceAccountName, "the name of a ServiceAccount")
@@ -48,7 +54,10 @@ func (i instance) accountOf(annotations map[string]string) (account, error) {
 	if wanted.Namespace == "" {
 		return account{}, missing(resourcesv1alpha1.ServiceAccountNamespace, "the namespace of the ServiceAccount in the target cluster")
 	}
-	if err := i.allowed("ServiceAccount", wanted.NamespacedName); err != nil {
+	if err := i.allowed(kindAccount, wanted.NamespacedName); err != nil {
+		return account{}, err
+	}
+	if err := i.one.allowsAccount(i, wanted.NamespacedName, from); err != nil {
 		return account{}, err
 	}
 	text := annotations[resourcesv1alpha1.ServiceAccountLabels]
@@ -121,10 +130,13 @@ func (i instance) targetOf(secret *corev1.Secret) (*types.NamespacedName, error)
 	if target.Namespace == "" || target.Name == "" {
 		return nil, nil
 	}
-	if i.sameCluster && target.Namespace == secret.Namespace && target.Name == secret.Name {
+	if i.one.isKnown() && target.Namespace == secret.Namespace && target.Name == secret.Name {
 		return nil, ownTarget()
 	}
-	return &target, i.allowed("target Secret", target)
+	if err := i.allowed(kindTargetSecret, target); err != nil {
+		return nil, err
+	}
+	return &target, i.one.allowsTarget(i, target, secret.Namespace)
 }
 
 // ownTarget says that a Secret names itself as its target.

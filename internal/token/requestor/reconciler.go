@@ -71,8 +71,10 @@ type Reconciler struct {
 	TargetNamespaces []string
 	// Audiences are whom tokens are for, unless a Secret says otherwise; empty: the API server decides.
 	Audiences []string
-	// SameCluster says that source and target are one.
-	SameCluster bool
+	// SameCluster reports whether source and target are one cluster. An error says that this is not known.
+	SameCluster func(context.Context) (bool, error)
+	// OneCluster says what is allowed if they are, or may be.
+	OneCluster OneCluster
 }
 
 // Reconcile implements reconcile.Reconciler. What only an edit of the Secret can mend is a terminal error, since the edit
@@ -154,7 +156,7 @@ type work struct {
 func (r *Reconciler) keepFresh(ctx context.Context, secret *corev1.Secret, held digest.Digest) (ctrl.Result, error) {
 	w := &work{secret: secret, key: client.ObjectKeyFromObject(secret), held: held}
 	var err error
-	if w.target, err = r.instance().targetOf(secret); err != nil {
+	if w.target, err = r.instance(ctx).targetOf(secret); err != nil {
 		return ctrl.Result{}, err
 	}
 	if w.ca, err = r.wantedCA(secret.Annotations); err != nil {
@@ -236,6 +238,10 @@ func (r *Reconciler) readTarget(ctx context.Context, w *work) error {
 	return nil
 }
 
-func (r *Reconciler) instance() instance {
-	return instance{targetNamespace: r.TargetNamespace, namespaces: r.TargetNamespaces, audiences: r.Audiences, sameCluster: r.SameCluster}
+func (r *Reconciler) instance(ctx context.Context) instance {
+	same, err := r.SameCluster(ctx)
+	return instance{
+		targetNamespace: r.TargetNamespace, namespaces: r.TargetNamespaces, audiences: r.Audiences,
+		one: oneCluster{OneCluster: r.OneCluster, same: same, unknown: err},
+	}
 }

@@ -18,7 +18,8 @@ import (
 
 // renew gets a new token to where it belongs. Whatever can be found wrong before a token is requested, is.
 func (r *Reconciler) renew(ctx context.Context, w *work) (issued, error) {
-	wanted, err := r.instance().accountOf(w.secret.Annotations)
+	configured := r.instance(ctx)
+	wanted, err := configured.accountOf(w.secret.Annotations, w.key.Namespace)
 	if err != nil {
 		return issued{}, err
 	}
@@ -30,7 +31,7 @@ func (r *Reconciler) renew(ctx context.Context, w *work) (issued, error) {
 	if of.lifetime, err = lifetimeOf(w.secret.Annotations); err != nil {
 		return issued{}, err
 	}
-	if of.audiences, err = r.instance().audiencesOf(w.secret.Annotations); err != nil {
+	if of.audiences, err = configured.audiencesOf(w.secret.Annotations); err != nil {
 		return issued{}, err
 	}
 	content, err := r.holderContent(ctx, w)

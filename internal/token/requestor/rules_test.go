@@ -180,7 +180,7 @@ func TestAccountOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			got, err := tc.instance.accountOf(tc.annotations)
+			got, err := tc.instance.accountOf(tc.annotations, "source")
 			if tc.wantErr != "" {
 				g.Expect(err).To(MatchError(tc.wantErr))
 				return
@@ -243,7 +243,7 @@ func TestTargetOf(t *testing.T) {
 		"a name only":                     {secret: secret("", "b")},
 		"a namespace only":                {secret: secret("a", "")},
 		"its own name in another cluster": {secret: secret("ns", "n"), want: &types.NamespacedName{Namespace: "ns", Name: "n"}},
-		"itself":                          {secret: secret("ns", "n"), instance: instance{sameCluster: true}, wantErr: "name this very Secret"},
+		"itself":                          {secret: secret("ns", "n"), instance: instance{one: oneCluster{OneCluster: OneCluster{OwnNamespace: "own"}, same: true}}, wantErr: "name this very Secret"},
 		"a namespace that we are not for": {secret: secret("a", "b"), instance: instance{namespaces: []string{"x"}}, want: &types.NamespacedName{Namespace: "a", Name: "b"}, wantErr: "target Secret a/b is not in a namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -316,7 +316,7 @@ func FuzzAnnotations(f *testing.F) {
 			"espalier.dev/token-audiences": audiences, prefix + "inject-ca-bundle": inject, renewKey: renewAt, forceKey: force,
 		}
 		i := instance{}
-		if got, err := i.accountOf(annotations); err == nil && (got.Name == "" || got.Namespace == "") {
+		if got, err := i.accountOf(annotations, "source"); err == nil && (got.Name == "" || got.Namespace == "") {
 			t.Fatal("a ServiceAccount without name or namespace")
 		}
 		if got, err := i.audiencesOf(annotations); err == nil {

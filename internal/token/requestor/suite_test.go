@@ -47,6 +47,7 @@ func newScene(t *testing.T, options binary.Options) *scene {
 	t.Helper()
 	SetDefaultEventuallyTimeout(binary.Patience)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	t.Setenv("POD_NAMESPACE", "espalier-system")
 	if options.Config == "" {
 		options.Config = requestorEnabled
 	}

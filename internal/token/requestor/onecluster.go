@@ -1,0 +1,113 @@
+package requestor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/config"
+)
+
+// OneCluster says what Secrets may ask for where source and target are one cluster. There, a user who may write Secrets of one
+// namespace must not get the rights of ServiceAccounts of other namespaces.
+type OneCluster struct {
+	// OwnNamespace is where this process runs.
+	OwnNamespace string
+	// SourceNamespaces are those of the source to work in; empty: all.
+	SourceNamespaces []string
+	// Scope says of which namespaces a Secret may name ServiceAccounts and target Secrets, except the system namespaces, which are
+	// kube-system and OwnNamespace: config.TokenScopeSecretNamespace or config.TokenScopeAllNamespaces. Empty: the namespaces of
+	// the instance and of the source say it.
+	Scope string
+	// SystemServiceAccounts are ServiceAccounts of the system namespaces that are allowed, as namespace/name.
+	SystemServiceAccounts []string
+}
+
+// Names of settings, for messages.
+const (
+	scopeSetting          = "espalier.token.sameCluster.scope"
+	systemAccountsSetting = "espalier.token.sameCluster.systemServiceAccounts"
+)
+
+// RefuseUnrestricted returns an error with the remedy unless the configuration restricts what Secrets may ask for where source
+// and target are one cluster, or allows everything by name.
+func (o OneCluster) RefuseUnrestricted(targetNamespace string, targetNamespaces []string) error {
+	switch {
+	case o.OwnNamespace == "":
+		return errors.New("source and target are one cluster, and the namespace of this process, which is protected there, is not known: " +
+			"set the environment variable POD_NAMESPACE")
+	case o.Scope != "", targetNamespace != "", len(targetNamespaces) > 0, len(o.SourceNamespaces) > 0:
+		return nil
+	}
+	return errors.New("source and target are one cluster, so every user who may create a Secret could get a token of every ServiceAccount: " +
+		"set " + scopeSetting + ": SecretNamespace, espalier.token.targetNamespace or sourceClientConnection.namespaces, or allow it with " + scopeSetting + ": AllNamespaces")
+}
+
+// oneCluster is OneCluster together with whether it applies.
+type oneCluster struct {
+	OneCluster
+	// same says that source and target are one cluster; unknown, if not nil, says why that is not known.
+	same    bool
+	unknown error
+}
+
+func (o oneCluster) isKnown() bool { return o.same && o.unknown == nil }
+
+func (o oneCluster) applies() bool { return o.same || o.unknown != nil }
+
+// allowsAccount returns why a Secret of namespace from may not ask for a token of a ServiceAccount.
+func (o oneCluster) allowsAccount(i instance, account types.NamespacedName, from string) error {
+	if !o.applies() {
+		return nil
+	}
+	if o.isSystem(account.Namespace) {
+		if slices.Contains(o.SystemServiceAccounts, account.String()) {
+			return nil
+		}
+		return o.refuse(kindAccount, account, "namespace "+account.Namespace+" is protected", "name another one, or list it in "+systemAccountsSetting)
+	}
+	return o.inScope(kindAccount, account, from, i.targetNamespace != "" || len(i.namespaces) > 0)
+}
+
+// allowsTarget returns why the token of a Secret of namespace from may not go into another Secret.
+func (o oneCluster) allowsTarget(i instance, target types.NamespacedName, from string) error {
+	switch {
+	case !o.applies():
+		return nil
+	case o.isSystem(target.Namespace):
+		return o.refuse(kindTargetSecret, target, "namespace "+target.Namespace+" is protected", "name another one")
+	}
+	return o.inScope(kindTargetSecret, target, from, len(i.namespaces) > 0 || target.Namespace == i.targetNamespace)
+}
+
+// inScope returns why an object of a namespace that is no system namespace may not be named; restricted says that the instance
+// has named its namespace. The namespaces of the source restrict the target, too.
+func (o oneCluster) inScope(kind string, object types.NamespacedName, from string, restricted bool) error {
+	switch {
+	case object.Namespace == from, o.Scope == config.TokenScopeAllNamespaces:
+		return nil
+	case o.Scope == config.TokenScopeSecretNamespace:
+		return o.refuse(kind, object, scopeSetting+" is "+o.Scope, "name one of namespace "+from+", or change that setting")
+	case restricted, slices.Contains(o.SourceNamespaces, object.Namespace):
+		return nil
+	}
+	return o.refuse(kind, object, "it is not in a namespace that this process works in ("+strings.Join(o.SourceNamespaces, ", ")+")",
+		"choose one of these, add it to sourceClientConnection.namespaces, or set "+scopeSetting)
+}
+
+func (o oneCluster) isSystem(namespace string) bool {
+	return namespace == metav1.NamespaceSystem || namespace == o.OwnNamespace || o.OwnNamespace == ""
+}
+
+// refuse returns an error that an edit can correct, unless it only is not known yet whether there is one cluster: then the
+// Secret is tried again.
+func (o oneCluster) refuse(kind string, object types.NamespacedName, reason, remedy string) error {
+	if o.unknown != nil {
+		return fmt.Errorf("%s %s is refused as long as source and target may be one cluster, since %s: %w", kind, object, reason, o.unknown)
+	}
+	return &mistake{fmt.Errorf("%s %s is refused, since source and target are one cluster and %s: %s", kind, object, reason, remedy)}
+}

@@ -1,0 +1,128 @@
+package requestor
+
+import (
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The Secret is in namespace editors.
+func TestInOneClusterASecretReachesNoOtherNamespaceThanTheConfigurationAllows(t *testing.T) {
+	const protected, elsewhere = "is protected", "is not in a namespace that this process works in"
+	restricted := OneCluster{OwnNamespace: "own", SourceNamespaces: []string{"editors", "team"}}
+	secretNamespace := OneCluster{OwnNamespace: "own", Scope: "SecretNamespace"}
+	everything := OneCluster{OwnNamespace: "own", Scope: "AllNamespaces"}
+	listed := OneCluster{OwnNamespace: "own", Scope: "AllNamespaces", SystemServiceAccounts: []string{"kube-system/listed", "own/listed"}}
+	for name, tc := range map[string]struct {
+		one             OneCluster
+		targetNamespace string
+		namespaces      []string
+		twoClusters     bool
+		account         string // namespace of the ServiceAccount
+		named           string // its name; "robot" if empty
+		want            string // part of the refusal of the ServiceAccount; "" allows it
+		wantTarget      string // the same of a target Secret in that namespace
+	}{
+		"its own namespace":                         {one: restricted, account: "editors"},
+		"another namespace of the source":           {one: restricted, account: "team"},
+		"a namespace that the source does not have": {one: restricted, account: "victims", want: elsewhere, wantTarget: elsewhere},
+		"kube-system":                               {one: restricted, account: "kube-system", want: protected, wantTarget: protected},
+		"the namespace of the process":              {one: restricted, account: "own", want: protected, wantTarget: protected},
+		"another, if only its own is allowed":       {one: secretNamespace, account: "victims", want: "scope is SecretNamespace", wantTarget: "scope is SecretNamespace"},
+		"its own, if only that is allowed":          {one: secretNamespace, account: "editors"},
+		"the target namespace":                      {one: OneCluster{OwnNamespace: "own"}, targetNamespace: "team", account: "team"},
+		"kube-system as target namespace":           {one: OneCluster{OwnNamespace: "own"}, targetNamespace: "kube-system", account: "kube-system", want: protected, wantTarget: protected},
+		"a target Secret beside the target namespace": {
+			one: OneCluster{OwnNamespace: "own"}, targetNamespace: "team", account: "victims", wantTarget: elsewhere,
+		},
+		"a namespace of the target connection":        {one: OneCluster{OwnNamespace: "own"}, namespaces: []string{"team"}, account: "team"},
+		"kube-system of the target connection":        {one: OneCluster{OwnNamespace: "own"}, namespaces: []string{"kube-system"}, account: "kube-system", want: protected, wantTarget: protected},
+		"any namespace, if all are allowed":           {one: everything, account: "victims"},
+		"kube-system, if all are allowed":             {one: everything, account: "kube-system", want: protected, wantTarget: protected},
+		"own namespace, if all are allowed":           {one: everything, account: "own", want: protected, wantTarget: protected},
+		"a listed ServiceAccount of kube-system":      {one: listed, account: "kube-system", named: "listed", wantTarget: protected},
+		"a listed ServiceAccount of own namespace":    {one: listed, account: "own", named: "listed", wantTarget: protected},
+		"another ServiceAccount than the listed":      {one: listed, account: "own", named: "cluster-admin", want: protected, wantTarget: protected},
+		"anything, if the own namespace is not known": {one: OneCluster{Scope: "AllNamespaces"}, account: "victims", want: protected, wantTarget: protected},
+		"kube-system of another cluster":              {one: restricted, twoClusters: true, account: "kube-system"},
+		"the own namespace's name in another cluster": {one: restricted, twoClusters: true, account: "own"},
+		"any namespace of another cluster":            {one: OneCluster{}, twoClusters: true, account: "victims"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			i := instance{targetNamespace: tc.targetNamespace, namespaces: tc.namespaces, one: oneCluster{OneCluster: tc.one, same: !tc.twoClusters}}
+			named := tc.named
+			if named == "" {
+				named = "robot"
+			}
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "editors", Name: "s", Annotations: map[string]string{
+				"serviceaccount.resources.gardener.cloud/name":                     named,
+				"serviceaccount.resources.gardener.cloud/namespace":                tc.account,
+				"token-requestor.resources.gardener.cloud/target-secret-name":      "target",
+				"token-requestor.resources.gardener.cloud/target-secret-namespace": tc.account,
+			}}}
+			_, err := i.accountOf(secret.Annotations, secret.Namespace)
+			expectRefusal(g, err, tc.want)
+			_, err = i.targetOf(secret)
+			expectRefusal(g, err, tc.wantTarget)
+
+			i.one.same, i.one.unknown = false, errors.New("the API server is away")
+			_, err = i.accountOf(secret.Annotations, secret.Namespace)
+			if !tc.twoClusters && tc.want != "" {
+				g.Expect(err).To(MatchError(ContainSubstring("the API server is away")), "until it is known, there is one cluster")
+				g.Expect(isMistake(err)).To(BeFalse(), "so that it is tried again")
+			}
+		})
+	}
+}
+
+func expectRefusal(g *WithT, err error, want string) {
+	if want == "" {
+		g.Expect(err).NotTo(HaveOccurred())
+		return
+	}
+	g.Expect(err).To(MatchError(And(ContainSubstring(want), ContainSubstring("since source and target are one cluster"))))
+	g.Expect(isMistake(err)).To(BeTrue())
+}
+
+func TestOneClusterMustBeRestricted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		one             OneCluster
+		targetNamespace string
+		namespaces      []string
+		want            string
+	}{
+		"nothing": {
+			one: OneCluster{OwnNamespace: "own"},
+			want: "source and target are one cluster, so every user who may create a Secret could get a token of every ServiceAccount: " +
+				"set espalier.token.sameCluster.scope: SecretNamespace, espalier.token.targetNamespace or sourceClientConnection.namespaces, " +
+				"or allow it with espalier.token.sameCluster.scope: AllNamespaces",
+		},
+		"only ServiceAccounts are listed": {
+			one: OneCluster{OwnNamespace: "own", SystemServiceAccounts: []string{"kube-system/a"}}, want: "source and target are one cluster",
+		},
+		"no own namespace": {
+			one: OneCluster{Scope: "AllNamespaces"},
+			want: "source and target are one cluster, and the namespace of this process, which is protected there, is not known: " +
+				"set the environment variable POD_NAMESPACE",
+		},
+		"a target namespace":         {one: OneCluster{OwnNamespace: "own"}, targetNamespace: "a"},
+		"namespaces of the target":   {one: OneCluster{OwnNamespace: "own"}, namespaces: []string{"a"}},
+		"namespaces of the source":   {one: OneCluster{OwnNamespace: "own", SourceNamespaces: []string{"a"}}},
+		"the namespaces of Secrets":  {one: OneCluster{OwnNamespace: "own", Scope: "SecretNamespace"}},
+		"all namespaces, explicitly": {one: OneCluster{OwnNamespace: "own", Scope: "AllNamespaces"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			err := tc.one.RefuseUnrestricted(tc.targetNamespace, tc.namespaces)
+			if tc.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(MatchError(HavePrefix(tc.want)))
+		})
+	}
+}

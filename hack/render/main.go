@@ -38,6 +38,7 @@ func run(root string) error {
 		write(filepath.Join(root, "namespace"), map[string][]client.Object{"namespace": {deployable.NamespaceObject()}}),
 		images(filepath.Join(root, "images")),
 		sourceTarget(root, filepath.Join(root, "overlays", "source-target")),
+		invalidator(filepath.Join(root, "components", "token-invalidator")),
 		chart(root, filepath.Join(root, "charts", "espalier")),
 		configurations(filepath.Join(server, "webhooks"), registrations.Shipped(config.FlavorStandalone)),
 		configurations(filepath.Join(server, "gardener", "runtime"), registrations.Shipped(config.FlavorGardenerRuntime)),

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,7 +29,7 @@ const (
 type kustomization struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
-	Resources  []string `json:"resources"`
+	Resources  []string `json:"resources,omitempty"`
 	Patches    []patch  `json:"patches,omitempty"`
 }
 
@@ -116,6 +117,45 @@ func overlay(folder string, b deployable.Binary, have, want []client.Object) err
 		}
 		k.Patches = append(k.Patches, patch{Patch: string(text)})
 	}
+	return k.write(folder)
+}
+
+// invalidator writes the component that switches the token invalidator on, in an overlay for one cluster that has webhook-server:
+// it adds token-controllers without the roles of the token requestor, and configures both.
+func invalidator(folder string) error {
+	k := kustomization{APIVersion: "kustomize.config.k8s.io/v1alpha1", Kind: "Component", Resources: []string{"../../token-controllers"}}
+	files := deployable.Invalidating()
+	for _, each := range deployable.All() {
+		if files[each.Name] == "" {
+			continue
+		}
+		each.Config = files[each.Name]
+		for _, object := range each.Objects(image(each)) {
+			fields := named(object)
+			switch object := object.(type) {
+			case *corev1.ConfigMap:
+				fields["data"] = object.Data
+			case *appsv1.Deployment:
+				fields["spec"] = map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": object.Spec.Template.Annotations}}}
+			case *rbacv1.ClusterRoleBinding:
+				if !deployable.OnlyForRequestor(object.RoleRef.Name) {
+					continue
+				}
+				fields["$patch"] = "delete"
+			default:
+				continue
+			}
+			text, err := yaml.Marshal(fields)
+			if err != nil {
+				return fmt.Errorf("encode patch: %w", err)
+			}
+			k.Patches = append(k.Patches, patch{Patch: string(text)})
+		}
+	}
+	return k.write(folder)
+}
+
+func (k kustomization) write(folder string) error {
 	content, err := yaml.Marshal(k)
 	if err != nil {
 		return fmt.Errorf("encode kustomization: %w", err)

@@ -43,7 +43,7 @@ serviceMonitor:
 const valuesOfBinary = `
 # %s
 %s:
-  enabled: true
+  enabled: %t
   image:
     # The whole name but the tag; empty: <image.repository>/%s.
     repository: ""
@@ -82,8 +82,9 @@ var purposes = map[string]string{
 	"netpol-controller":          "netpol-controller makes NetworkPolicies from Services.",
 	"node-controller":            "node-controller holds new Nodes back until what they need runs on them.",
 	"project-controller":         "project-controller keeps namespaces, members and quotas of Projects.",
-	"token-controllers":          "token-controllers keeps tokens of ServiceAccounts in Secrets.",
-	"webhook-server":             "webhook-server changes and checks what others create.",
+	"token-controllers": "token-controllers keeps tokens of ServiceAccounts in Secrets. It is off, since it has nothing to do in one cluster until its config\n" +
+		"# says which tokens Secrets may ask for: see docs/token-controllers.md.",
+	"webhook-server": "webhook-server changes and checks what others create.",
 }
 
 func values(file string) error {
@@ -100,7 +101,7 @@ func values(file string) error {
 		if purposes[each.Name] == "" {
 			return fmt.Errorf("values of %s: its purpose is not known: name it in hack/render/values.go", each.Name)
 		}
-		fmt.Fprintf(&out, valuesOfBinary, purposes[each.Name], key(each), each.Name, together, each.CPU.String(), each.Memory.String(), target)
+		fmt.Fprintf(&out, valuesOfBinary, purposes[each.Name], key(each), !each.OffTogether, each.Name, together, each.CPU.String(), each.Memory.String(), target)
 	}
 	return writeFile(file, []byte(out.String()))
 }

@@ -116,6 +116,7 @@ espalier:
 }
 
 // tokenSections leave the static tokens of a cluster that is not ours alone. Any API server takes a token for its own audience.
+// Secrets may ask for tokens of ServiceAccounts of their own namespace only.
 func tokenSections(e environment) string {
 	return fmt.Sprintf(`controllers:
   tokenRequestor: {enabled: true}
@@ -123,7 +124,9 @@ func tokenSections(e environment) string {
 webhooks:
   tokenInvalidator: {enabled: %[1]t}
 espalier:
-  token: {audiences: []}
+  token:
+    audiences: []
+    sameCluster: {scope: SecretNamespace}
 `, !e.foreign)
 }
 

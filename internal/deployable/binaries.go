@@ -11,8 +11,12 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// projectController knows one cluster only.
-const projectController = "project-controller"
+const (
+	// projectController knows one cluster only.
+	projectController = "project-controller"
+	tokenControllers  = "token-controllers"
+	webhookServer     = "webhook-server"
+)
 
 // Namespace is where all binaries run. Their generated roles name it.
 const Namespace = "espalier-system"
@@ -46,6 +50,9 @@ type Binary struct {
 	Roles []Role
 	// Config is its configuration file where source and target are one cluster.
 	Config string
+	// OffTogether leaves it out where source and target are one cluster, until somebody adds it with a configuration: it has
+	// nothing to do there as shipped.
+	OffTogether bool
 	// ConfigApart is its configuration file where they are two; empty if it knows one cluster only.
 	ConfigApart string
 	// ProbePort, MetricsPort and WebhookPort are where it listens, as Config says; the last is 0 if it serves no webhooks.
@@ -105,15 +112,19 @@ espalier:
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
 		},
 		{
-			Name:  "token-controllers",
-			Roles: append(clusterRoles("token-controllers-source", "token-controllers-target"), lease("token-controllers")),
-			// Static tokens are marked only where webhook-server keeps Secrets from getting valid ones again.
+			Name:  tokenControllers,
+			Roles: append(clusterRoles("token-controllers-source", "token-controllers-target", "token-controllers-target-invalidator"), lease("token-controllers")),
+			// In one cluster, users who may write Secrets must not get tokens of ServiceAccounts of other namespaces: whoever switches
+			// the requestor on says which they may get. Static tokens are marked only where webhook-server keeps Secrets from
+			// getting valid ones again: see Invalidating.
 			Config: resourceManager(`controllers:
-  tokenRequestor: {enabled: true}
+  ` + requestorOff + `
+  ` + invalidatorOff + `
 espalier:
   token: {audiences: []}
 `),
-			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
+			OffTogether: true,
+			ProbePort:   probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
 		},
 	}
 }
@@ -148,7 +159,7 @@ func servers() []Binary {
 			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"),
 		},
 		{
-			Name:  "webhook-server",
+			Name:  webhookServer,
 			Roles: append(clusterRoles("webhook-server-source", "webhook-server-target", "webhook-server-target-selfmanaged"), Role{"espalier-webhook-server-selfmanaged", Namespace}),
 			Config: `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
@@ -183,8 +194,36 @@ const selfManaged = `{selfManaged: {}}`
 // server starts with it, and so none registers webhooks that would not be reached, which would hold up the whole target.
 const AddressMissing = "say here how API servers of the target reach this server, as https://host:port"
 
+// What the shipped configuration of token-controllers for one cluster says.
+const (
+	requestorOff   = "tokenRequestor: {enabled: false}"
+	invalidatorOff = "tokenInvalidator: {enabled: false}"
+	invalidatorOn  = "tokenInvalidator: {enabled: true}"
+)
+
+// Invalidating returns the configuration files, by binary, with which both halves of the token invalidator are on where source
+// and target are one cluster: token-controllers marks static tokens, and webhook-server overwrites those that are marked.
+func Invalidating() map[string]string {
+	files := map[string]string{}
+	for _, each := range All() {
+		switch each.Name {
+		case tokenControllers:
+			files[each.Name] = strings.Replace(each.Config, invalidatorOff, invalidatorOn, 1) + "webhooks:\n  " + invalidatorOn + "\n"
+		case webhookServer:
+			files[each.Name] = strings.Replace(each.Config, "webhooks:\n", "controllers:\n  "+invalidatorOn+"\nwebhooks:\n  "+invalidatorOn+"\n", 1)
+		}
+	}
+	return files
+}
+
+// OnlyForRequestor is true for roles of token-controllers that the token invalidator does without.
+func OnlyForRequestor(role string) bool {
+	return role == "espalier-token-controllers-source" || role == "espalier-token-controllers-target"
+}
+
 // apart makes a configuration file for one cluster one for two, with the kubeconfig of the target where it is mounted.
 func apart(config string) string {
+	config = strings.Replace(config, requestorOff, "tokenRequestor: {enabled: true}", 1)
 	config = strings.Replace(config, selfManaged, `{selfManaged: {url: "`+AddressMissing+`"}}`, 1)
 	return config + "targetClientConnection: {kubeconfig: " + targetPath + "/" + TargetKey + "}\n"
 }

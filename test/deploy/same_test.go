@@ -42,13 +42,17 @@ func all() []string {
 func TestBothRenderTheSame(t *testing.T) {
 	g := NewWithT(t)
 	wanted := kustomized(t, "overlays", "standalone").without("Namespace", "CustomResourceDefinition")
-	g.Expect(wanted).To(HaveLen(92), "this test sees objects")
+	g.Expect(wanted).To(HaveLen(80), "this test sees objects")
 	expectSame(t, helmed(t, nil), wanted)
 }
 
 func TestBothRenderTheSameWithoutABinary(t *testing.T) {
 	everything := kustomized(t, "overlays", "standalone").without("Namespace", "CustomResourceDefinition")
-	for _, each := range all() {
+	for _, binary := range deployable.All() {
+		each := binary.Name
+		if binary.OffTogether {
+			continue
+		}
 		t.Run(each, func(t *testing.T) {
 			wanted := maps.Clone(everything)
 			for id := range kustomized(t, each) {
@@ -58,6 +62,53 @@ func TestBothRenderTheSameWithoutABinary(t *testing.T) {
 			expectSame(t, helmed(t, off(each)), wanted)
 		})
 	}
+}
+
+// TestABinaryThatIsOffIsRenderedAlikeIfItIsAdded compares what standalone does not have.
+func TestABinaryThatIsOffIsRenderedAlikeIfItIsAdded(t *testing.T) {
+	for _, each := range deployable.All() {
+		if !each.OffTogether {
+			continue
+		}
+		t.Run(each.Name, func(t *testing.T) {
+			g := NewWithT(t)
+			for id := range kustomized(t, "overlays", "standalone") {
+				g.Expect(id).NotTo(HaveSuffix(" espalier-"+each.Name), "nothing of it is in the overlay")
+			}
+			values := off(slices.DeleteFunc(all(), func(name string) bool { return name == each.Name })...)
+			values[inValues[each.Name]] = map[string]any{"enabled": true}
+			rendered := helmed(t, values)
+			container := containerOf(t, rendered["apps/v1 Deployment espalier-system espalier-"+each.Name])
+			container["image"] = strings.TrimSuffix(text(container["image"]), ":v0.0.0-dev")
+			expectSame(t, rendered, kustomized(t, each.Name))
+		})
+	}
+}
+
+// TestTheTokenInvalidatorIsOnInBothHalves compares the overlay with the values that the documentation names. The overlay does not
+// bind the roles of the token requestor, which the chart always binds.
+func TestTheTokenInvalidatorIsOnInBothHalves(t *testing.T) {
+	g := NewWithT(t)
+	on := map[string]any{"tokenInvalidator": map[string]any{"enabled": true}}
+	both := func() map[string]any { return map[string]any{"controllers": on, "webhooks": on} }
+	rendered := helmed(t, map[string]any{
+		"tokenControllers": map[string]any{"enabled": true, "config": both()}, "webhookServer": map[string]any{"config": both()},
+	})
+	overlay := kustomized(t, "overlays", "token-invalidator").without("Namespace", "CustomResourceDefinition")
+	for _, role := range []string{"source", "target"} {
+		id := "rbac.authorization.k8s.io/v1 ClusterRoleBinding  espalier-token-controllers-" + role
+		g.Expect(rendered).To(HaveKey(id))
+		delete(rendered, id)
+	}
+	g.Expect(slices.Sorted(maps.Keys(rendered))).To(Equal(slices.Sorted(maps.Keys(overlay))))
+	for _, binary := range []string{"token-controllers", "webhook-server"} {
+		id := "v1 ConfigMap espalier-system espalier-" + binary
+		g.Expect(text(at(t, rendered[id], "data", "config.yaml"))).To(MatchYAML(text(at(t, overlay[id], "data", "config.yaml"))))
+	}
+	before := kustomized(t, "overlays", "standalone")
+	checksum := []string{"spec", "template", "metadata", "annotations", "espalier.dev/config-checksum"}
+	const id = "apps/v1 Deployment espalier-system espalier-webhook-server"
+	g.Expect(at(t, overlay[id], checksum...)).NotTo(Equal(at(t, before[id], checksum...)), "webhook-server is rolled out")
 }
 
 func TestMinimalIsTheChartWithoutTheOthers(t *testing.T) {
@@ -80,7 +131,7 @@ func TestBothRenderTheSameForTwoClusters(t *testing.T) {
 		}
 		t.Run(each.Name, func(t *testing.T) {
 			values := off(slices.DeleteFunc(all(), func(name string) bool { return name == each.Name })...)
-			values[inValues[each.Name]] = map[string]any{"targetKubeconfigSecret": "espalier-" + each.Name + "-target"}
+			values[inValues[each.Name]] = map[string]any{"enabled": true, "targetKubeconfigSecret": "espalier-" + each.Name + "-target"}
 			rendered := helmed(t, values)
 			id := "apps/v1 Deployment espalier-system espalier-" + each.Name
 			container := containerOf(t, rendered[id])

@@ -16,8 +16,25 @@ import (
 // ErrLeftOut says that a suite asks for a binary that this run leaves out.
 var ErrLeftOut = errors.New("this run leaves it out")
 
+// explicit are the configurations that a user must write, for binaries that do nothing in one cluster as they are shipped.
+func explicit(binary string) string {
+	if binary != "token-controllers" {
+		return ""
+	}
+	return `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
+kind: ResourceManagerConfiguration
+leaderElection: {resourceNamespace: espalier-system}
+controllers:
+  tokenRequestor: {enabled: true}
+espalier:
+  token:
+    audiences: []
+    sameCluster: {scope: SecretNamespace}
+`
+}
+
 // Ensure applies the shipped manifests of the binaries, with images of the version under test and the configuration that is
-// shipped, as a user would: namespace, CRDs, and deploy/<binary>. Then it waits until their Deployments have rolled out.
+// shipped, as a user would: namespace, CRDs, and deploy/<binary>. A binary that is shipped without one gets an explicit one. Then it waits until their Deployments have rolled out.
 // Where all of that is there already, nothing changes. The error wraps ErrLeftOut if the run leaves out one of them.
 func (c *Cluster) Ensure(ctx context.Context, binaries ...string) error {
 	return c.EnsureVersion(ctx, c.Version, binaries...)
@@ -34,7 +51,7 @@ func (c *Cluster) EnsureVersion(ctx context.Context, version string, binaries ..
 		return err
 	}
 	for _, binary := range binaries {
-		if err := c.deploy(ctx, binary, version, ""); err != nil {
+		if err := c.deploy(ctx, binary, version, explicit(binary)); err != nil {
 			return err
 		}
 	}

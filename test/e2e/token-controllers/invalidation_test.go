@@ -37,7 +37,9 @@ controllers:
 webhooks:
   tokenInvalidator: {enabled: true}
 espalier:
-  token: {audiences: []}
+  token:
+    audiences: []
+    sameCluster: {scope: SecretNamespace}
 `
 	overwriting = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
@@ -56,21 +58,12 @@ const invalid = "\x00\x00\x00"
 
 // The one thing that two binaries do together: it is left out where webhook-server is.
 var _ = Describe("a static token", Label("needs-webhook-server"), Ordered, func() {
-	const role = "espalier-token-controllers-target-invalidator"
 	var s scene
 
 	BeforeAll(func(ctx SpecContext) {
 		s = newScene(ctx)
 		Expect(c.Ensure(ctx, webhookServer)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(c.Ensure(ctx, webhookServer, binary)).To(Succeed()) })
-		unbind := func(ctx SpecContext) {
-			_, err := c.Kubectl(ctx, "delete", "--ignore-not-found", "clusterrolebinding", "e2e-"+role)
-			Expect(err).NotTo(HaveOccurred())
-		}
-		unbind(ctx)
-		DeferCleanup(unbind)
-		_, err := c.Kubectl(ctx, "create", "clusterrolebinding", "e2e-"+role, "--clusterrole="+role, "--serviceaccount=espalier-system:espalier-token-controllers")
-		Expect(err).NotTo(HaveOccurred())
 		Expect(c.Configure(ctx, webhookServer, overwriting)).To(Succeed())
 		By("waiting until the webhook is registered: what was marked before would stay valid until its next write")
 		Eventually(registered).WithContext(ctx).WithTimeout(registrationPatience).Should(ContainElement("token-invalidator.resources.gardener.cloud"))

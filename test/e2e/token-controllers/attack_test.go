@@ -1,0 +1,85 @@
+//go:build e2e
+
+package tokencontrollers_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The attacker has the role edit in one namespace, the scene's, and nothing else.
+var _ = Describe("a user who may edit one namespace", func() {
+	const mallory = "e2e-mallory"
+	var (
+		s        scene
+		attacker client.Client
+	)
+	BeforeEach(func(ctx SpecContext) {
+		s = newScene(ctx)
+		_, err := c.Kubectl(ctx, "-n", s.namespace, "create", "rolebinding", "editor", "--clusterrole=edit", "--user="+mallory)
+		Expect(err).NotTo(HaveOccurred())
+		config := rest.CopyConfig(c.Config)
+		config.Impersonate = rest.ImpersonationConfig{UserName: mallory, Groups: []string{"system:authenticated"}}
+		attacker, err = client.New(config, client.Options{})
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	// ask creates a Secret as the attacker, and waits until it is refused.
+	ask := func(ctx context.Context, name string, annotations map[string]string) {
+		GinkgoHelper()
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace, Name: name, Labels: map[string]string{"resources.gardener.cloud/purpose": "token-requestor"}, Annotations: annotations,
+		}}
+		Eventually(func() error { return attacker.Create(ctx, secret) }).WithContext(ctx).Should(Succeed(), "the authorizer learns of the binding by a watch")
+		Eventually(c.Notes).WithContext(ctx).WithArguments(s.namespace, "TokenRequestFailed").
+			Should(ContainElement(ContainSubstring("is refused, since source and target are one cluster")))
+		Expect(s.has(ctx, name, "")).To(BeTrue(), "the Secret must have no token")
+	}
+
+	DescribeTable("gets no token of a ServiceAccount of another namespace, and does not change it", Label("smoke"),
+		func(ctx SpecContext, namespace, name string) {
+			before := &corev1.ServiceAccount{}
+			Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, before)).To(Succeed())
+			ask(ctx, "stolen", map[string]string{
+				"serviceaccount.resources.gardener.cloud/name":      name,
+				"serviceaccount.resources.gardener.cloud/namespace": namespace,
+				"serviceaccount.resources.gardener.cloud/labels":    `{"changed-by":"e2e-mallory"}`,
+			})
+			after := &corev1.ServiceAccount{}
+			Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, after)).To(Succeed())
+			Expect(after.Labels).To(Equal(before.Labels))
+			Expect(after.AutomountServiceAccountToken).To(Equal(before.AutomountServiceAccountToken))
+		},
+		// This is of the binary under test, which is there in every run, and may request every token.
+		Entry("of Espalier, with the rights of its binaries", "espalier-system", "espalier-token-controllers"),
+		Entry("of kube-system", "kube-system", "default"),
+		Entry("of another namespace", "default", "default"),
+	)
+
+	It("gets no token of managedresource-controller, which is cluster-admin", Label("smoke"), func(ctx SpecContext) {
+		ask(ctx, "stolen", map[string]string{
+			"serviceaccount.resources.gardener.cloud/name":      "espalier-managedresource-controller",
+			"serviceaccount.resources.gardener.cloud/namespace": "espalier-system",
+		})
+	})
+
+	It("does not overwrite a Secret of another namespace", Label("smoke"), func(ctx SpecContext) {
+		victim := newScene(ctx)
+		Expect(c.Client.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: victim.namespace, Name: "credentials"}, Data: map[string][]byte{"token": []byte("mine")},
+		})).To(Succeed())
+		ask(ctx, "access", map[string]string{
+			"serviceaccount.resources.gardener.cloud/name":                     "robot",
+			"serviceaccount.resources.gardener.cloud/namespace":                s.namespace,
+			"token-requestor.resources.gardener.cloud/target-secret-name":      "credentials",
+			"token-requestor.resources.gardener.cloud/target-secret-namespace": victim.namespace,
+		})
+		Expect(victim.has(ctx, "credentials", "mine")).To(BeTrue())
+	})
+})

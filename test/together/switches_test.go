@@ -1,0 +1,114 @@
+package together_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/csr"
+	"github.com/espalier-dev/espalier/internal/networkpolicy"
+	"github.com/espalier-dev/espalier/internal/node"
+	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/internal/token"
+	"github.com/espalier-dev/espalier/internal/webhook"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+const resourceManagerHead = "apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\nleaderElection: {resourceNamespace: espalier-system}\n"
+
+// TestEverySwitchHasTheRightsThatAreShipped applies everything as users do, and holds that the ServiceAccount of each binary may
+// do what the binary asks for at its start with each switch of the documentation on.
+func TestEverySwitchHasTheRightsThatAreShipped(t *testing.T) {
+	g := NewWithT(t)
+	servers, err := local.ForTests()
+	g.Expect(err).NotTo(HaveOccurred())
+	admin, err := client.New(servers.Source.Config, client.Options{Scheme: clientgoscheme.Scheme})
+	g.Expect(err).NotTo(HaveOccurred())
+	applyFolder(t, servers.Source, "overlays", "standalone")
+	applyFolder(t, servers.Source, "token-controllers")
+	for _, tc := range []struct {
+		binary, sections string
+		needs            func(*config.ResourceManagerConfiguration) (process.Needs, error)
+	}{
+		{"csr-approver", "controllers: {kubeletCSRApprover: {enabled: true}}\nespalier: {csrApprover: {withoutMachines: true, observeOnly: true}}", csr.Needs},
+		{"netpol-controller", "controllers: {networkPolicy: {enabled: true}}", networkpolicy.Needs},
+		{"netpol-controller", "controllers: {networkPolicy: {enabled: true, ingressControllerSelector: {namespace: a, podSelector: {}}}}", networkpolicy.Needs},
+		{"node-controller", "controllers: {node: {enabled: true}}\nespalier: {node: {requiredDaemonSets: [a/b]}}", node.Needs},
+		{"token-controllers", "controllers: {tokenRequestor: {enabled: true}}\nespalier: {token: {sameCluster: {scope: SecretNamespace}}}", token.Needs},
+		{"token-controllers", "controllers: {tokenInvalidator: {enabled: true}}\nwebhooks: {tokenInvalidator: {enabled: true}}", token.Needs},
+		{"webhook-server", "controllers: {tokenInvalidator: {enabled: true}}\nwebhooks: {tokenInvalidator: {enabled: true}}", webhook.Needs},
+		{"webhook-server", "webhooks: {highAvailabilityConfig: {enabled: true}, projectedTokenMount: {enabled: true}, crdDeletionProtection: {enabled: true}}", webhook.Needs},
+		{"csr-approver", "controllers: {kubeletCSRApprover: {enabled: true}}", csr.Needs},
+		{"webhook-server", "webhooks: {systemComponentsConfig: {enabled: true}, endpointSliceHints: {enabled: true}, seccompProfile: {enabled: true}}", webhook.Needs},
+	} {
+		t.Run(tc.binary+" "+strings.ReplaceAll(tc.sections, "\n", " "), func(t *testing.T) {
+			g := NewWithT(t)
+			cfg, warnings, err := config.ResourceManager([]byte(resourceManagerHead + tc.sections))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(warnings).To(BeEmpty())
+			g.Expect(cfg.Validate()).To(BeEmpty())
+			needs, err := tc.needs(cfg)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Eventually(missingRights).WithArguments(t, admin, tc.binary, append(slices.Clip(needs.SourceAccess), needs.TargetAccess...)).
+				WithTimeout(30 * time.Second).Should(BeEmpty())
+		})
+	}
+}
+
+// missingRights returns what of the requirements the ServiceAccount of a binary may not do in all namespaces.
+func missingRights(t *testing.T, admin client.Client, binary string, required []process.Requirement) []string {
+	t.Helper()
+	g := NewWithT(t)
+	var missing []string
+	for _, each := range required {
+		mapping, err := admin.RESTMapper().RESTMapping(each.Kind.GroupKind(), each.Kind.Version)
+		if meta.IsNoMatchError(err) {
+			continue // a kind that this cluster does not serve; the binary says so
+		}
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, verb := range each.Verbs {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User:   "system:serviceaccount:espalier-system:espalier-" + binary,
+				Groups: []string{"system:serviceaccounts", "system:authenticated"},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb: verb, Group: mapping.Resource.Group, Resource: mapping.Resource.Resource, Namespace: corev1.NamespaceAll,
+				},
+			}}
+			g.Expect(admin.Create(t.Context(), review)).To(Succeed())
+			if !review.Status.Allowed {
+				missing = append(missing, verb+" "+mapping.Resource.Resource)
+			}
+		}
+	}
+	return missing
+}
+
+// applyFolder applies a folder of deploy/ with the kubectl of the control plane.
+func applyFolder(t *testing.T, server local.Server, folder ...string) {
+	t.Helper()
+	g := NewWithT(t)
+	root, err := local.RepositoryRoot()
+	g.Expect(err).NotTo(HaveOccurred())
+	assets, err := local.Assets(t.Context(), os.Stderr)
+	g.Expect(err).NotTo(HaveOccurred())
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	g.Expect(os.WriteFile(kubeconfig, server.Kubeconfig, 0o600)).To(Succeed())
+	path := filepath.Join(append([]string{root, "deploy"}, folder...)...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "--kubeconfig", kubeconfig, "apply", "--server-side", "-k", path)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	g.Expect(cmd.Run()).To(Succeed(), complaints.String())
+}

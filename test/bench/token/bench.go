@@ -125,12 +125,13 @@ func (b *bench) configure(kubeconfig []byte) error {
 	config := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 sourceClientConnection: {kubeconfig: %q}
-leaderElection: {leaderElect: false}
+leaderElection: {leaderElect: false, resourceNamespace: %q}
 server:
   healthProbes: {bindAddress: 127.0.0.1, port: %d}
   metrics: {bindAddress: 127.0.0.1, port: %d}
 controllers: {tokenRequestor: {enabled: true}}
-`, b.file("kubeconfig"), ports[0], ports[1])
+espalier: {token: {sameCluster: {scope: SecretNamespace}}}
+`, b.file("kubeconfig"), ownSpace, ports[0], ports[1])
 	return errors.Join(os.WriteFile(b.file("kubeconfig"), kubeconfig, 0o600), os.WriteFile(b.file("config.yaml"), []byte(config), 0o600))
 }
 

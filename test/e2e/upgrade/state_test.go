@@ -114,6 +114,10 @@ func (s state) apply(ctx context.Context) {
 	Expect(os.WriteFile(filepath.Join(s.overlay, "kustomization.yaml"), content, 0o600)).To(Succeed())
 	_, err = c.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", s.overlay)
 	Expect(err).NotTo(HaveOccurred())
+	if s.tag == c.Version {
+		// It is no longer among what is applied by default; a user who needs it goes on with a configuration.
+		Expect(c.Ensure(ctx, "token-controllers")).To(Succeed())
+	}
 	for _, binary := range cluster.Binaries() {
 		Expect(c.RolledOut(ctx, binary)).To(Succeed())
 	}

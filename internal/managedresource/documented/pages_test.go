@@ -59,7 +59,7 @@ func pages(t *testing.T) []string {
 }
 
 var (
-	shellBlock = regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```")
+	shellBlock = regexp.MustCompile("(?s)\n *```sh\n(.*?)\n *```")
 	quotedMake = regexp.MustCompile("`make ([a-z][a-z0-9-]*)")
 	makeInLine = regexp.MustCompile(`(?m)^ *make ([a-z][a-z0-9-]*)`)
 	ownPath    = regexp.MustCompile(`(?m)(?:^|[\s=$(])((?:deploy|examples|hack|test|docs|cmd)/[\w./-]+\w)`)
@@ -95,7 +95,7 @@ func TestFirstExampleCreatesItsNamespaces(t *testing.T) {
 	block, _, _ := strings.Cut(rest, "```")
 	created := map[string]bool{}
 	check := func(text string) (data []string) {
-		for _, document := range strings.Split(text, "\n---\n") {
+		for document := range strings.SplitSeq(text, "\n---\n") {
 			object := &unstructured.Unstructured{}
 			g.Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
 			if object.GetKind() == "Namespace" {

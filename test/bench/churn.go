@@ -198,7 +198,7 @@ func (c *churn) setSecret(ctx context.Context, set int, items []item) error {
 	if err != nil {
 		return err
 	}
-	return c.patchSecret(ctx, set, data)
+	return c.patchSecret(ctx, sourceNamespace, set, data)
 }
 
 // spoil edits or deletes an object of a steady set.

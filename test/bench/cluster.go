@@ -141,7 +141,7 @@ func (b *bench) install(ctx context.Context) error {
 	}
 	err = errors.Join(
 		b.source.apply(ctx, append(crds, roles...)...),
-		b.source.apply(ctx, object("v1", "Namespace", "", sourceNamespace, nil), binding("ClusterRole", "", "espalier-"+binaryName+"-source", binaryName)),
+		b.source.apply(ctx, object("v1", "Namespace", "", sourceNamespace, nil), object("v1", "Namespace", "", bareSets, nil), binding("ClusterRole", "", "espalier-"+binaryName+"-source", binaryName)),
 		b.source.apply(ctx, bindings...),
 		b.target.apply(ctx, binding("ClusterRole", "", "cluster-admin", binaryName)),
 	)

@@ -3,8 +3,8 @@
 // before; nothing outlives it, also when it is interrupted.
 //
 // A workload is measured beside a bare client that creates and deletes the same objects in the same run, in this order:
-// the bare client, converging, the bare client again, rest, drift repair, a change in every set, a restart, the deletion
-// of all sets, the bare client a third time. The floor of creating is the mean of the bare client's runs around
+// the bare client, converging, the bare client again, rest, drift repair, a change in every set between two by the bare
+// client, a restart, the deletion of all sets, the bare client a third time. The floor of creating is the mean of the bare client's runs around
 // converging, that of deleting the mean of those around the deletion; how far they lie apart tells how quiet the machine
 // was. Controller and bare client each have a ServiceAccount that may do everything in the target, JSON as their content
 // type and no client-side limit; the API server's audit log has the requests of both. -scale takes large workloads and

@@ -181,7 +181,7 @@ func (b *bench) update(ctx context.Context, f *figures) error {
 	f.updateTotal, err = b.both(ctx, func(ctx context.Context) error {
 		return parallel(ctx, b.size.sets, func(ctx context.Context, set int) error {
 			sent[set] = b.report.clock.Now()
-			return b.patchSecret(ctx, set, data[set])
+			return b.patchSecret(ctx, sourceNamespace, set, data[set])
 		})
 	}, func(ctx context.Context) (time.Time, error) {
 		return w.until(ctx, phaseLimit, "the change to be applied in all sets", t.see)
@@ -211,9 +211,9 @@ func (b *bench) checksums(ctx context.Context) (map[string]string, error) {
 	return checksums, nil
 }
 
-func (b *bench) patchSecret(ctx context.Context, set int, data []byte) error {
+func (b *bench) patchSecret(ctx context.Context, namespace string, set int, data []byte) error {
 	patch := fmt.Sprintf(`{"data":{%q:%q}}`, manifestKey, base64.StdEncoding.EncodeToString(data))
-	_, err := b.source.bare.Resource(secrets).Namespace(sourceNamespace).Patch(ctx, setName(set), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := b.source.bare.Resource(secrets).Namespace(namespace).Patch(ctx, setName(set), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("change Secret %s: %w", setName(set), err)
 	}

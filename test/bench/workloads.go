@@ -71,7 +71,7 @@ func (b *bench) phases(ctx context.Context, f *figures) error {
 		return err
 	}
 	for _, phase := range []func(context.Context, *figures) error{
-		b.floor(1), b.converge, b.floor(2), b.atRest, b.drift, b.update, b.restart, b.remove, b.floor(3),
+		b.floor(1), b.converge, b.floor(2), b.atRest, b.drift, b.changeFloor, b.update, b.changeFloor, b.restart, b.remove, b.floor(3),
 	} {
 		if err := phase(ctx, f); err != nil {
 			return err

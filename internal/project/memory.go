@@ -2,7 +2,6 @@ package project
 
 import (
 	"maps"
-	"runtime/debug"
 	"slices"
 	"unique"
 
@@ -16,13 +15,6 @@ import (
 // default is 100: with caches as large as these, most of the memory would be garbage. Collecting more often costs some
 // processor time at the start, and hardly any afterwards, when little is allocated.
 const garbagePercent = 25
-
-// limitGarbage sets garbagePercent, unless the environment sets another one.
-func limitGarbage(environment func(string) (string, bool)) {
-	if _, set := environment("GOGC"); !set {
-		debug.SetGCPercent(garbagePercent)
-	}
-}
 
 // shrinkProject is the transform for the cache of Projects. It drops managed fields; everything else stays, in less memory:
 // decoders leave room at the end of lists, and make a string of its own of each word.

@@ -1,7 +1,6 @@
 package project
 
 import (
-	"runtime/debug"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -11,24 +10,6 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
-
-func TestTheEnvironmentOverrulesOurLimitOfGarbage(t *testing.T) {
-	for name, tc := range map[string]struct {
-		value string
-		set   bool
-		want  int
-	}{
-		"without a word from the environment it is ours": {want: 25},
-		"what the environment says stays":                {value: "75", set: true, want: 75},
-	} {
-		t.Run(name, func(t *testing.T) {
-			before := debug.SetGCPercent(75)
-			defer debug.SetGCPercent(before)
-			limitGarbage(func(variable string) (string, bool) { return tc.value, tc.set && variable == "GOGC" })
-			NewWithT(t).Expect(debug.SetGCPercent(before)).To(Equal(tc.want))
-		})
-	}
-}
 
 func TestCachesOfProjectsAndNamespacesLoseNothingButManagedFields(t *testing.T) {
 	subject := rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "a"}

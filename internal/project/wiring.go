@@ -111,7 +111,7 @@ func server(cfg *config.ControllerManagerConfiguration) *serving.Server {
 
 // Add adds all controllers, and the webhooks if they are served, to the manager, which must have been made with Needs.
 func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ControllerManagerConfiguration, registry prometheus.Registerer) error {
-	limitGarbage(os.LookupEnv)
+	process.LimitGarbage(garbagePercent, os.LookupEnv)
 	if err := index.Add(lifetime, clusters.Source.GetFieldIndexer()); err != nil {
 		return err //nolint:wrapcheck // it says what failed
 	}

@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/espalier-dev/espalier/internal/apply/fields"
+	"github.com/espalier-dev/espalier/internal/health"
 )
 
 // metadataOnly asks for an object's metadata as the answer to any request. Servers that cannot do that answer with
@@ -164,11 +165,16 @@ func (t *Target) release() { <-t.slots }
 
 // Get reads a whole object.
 func (t *Target) Get(ctx context.Context, r Resource, namespace, name string) (*unstructured.Unstructured, error) {
+	return t.whole(ctx, t.client.Get().AbsPath(r.path(namespace, name)...))
+}
+
+// whole sends a request and reads the object in the answer.
+func (t *Target) whole(ctx context.Context, request *rest.Request) (*unstructured.Unstructured, error) {
 	if err := t.acquire(ctx); err != nil {
 		return nil, err
 	}
 	defer t.release()
-	raw, err := body(t.client.Get().AbsPath(r.path(namespace, name)...).SetHeader("Accept", "application/json").Do(ctx))
+	raw, err := body(request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -192,22 +198,34 @@ func (t *Target) GetMetadata(ctx context.Context, r Resource, namespace, name st
 	return t.do(ctx, t.client.Get().AbsPath(r.path(namespace, name)...))
 }
 
-// Create writes a new object and returns its metadata.
-func (t *Target) Create(ctx context.Context, r Resource, object *unstructured.Unstructured) (*metav1.PartialObjectMetadata, error) {
-	return t.write(ctx, t.client.Post().AbsPath(r.path(object.GetNamespace())...), object)
+// Create writes a new object and returns it as stored: the whole object if its kind has a health rule, else its metadata.
+func (t *Target) Create(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error) {
+	return t.write(ctx, r, t.client.Post().AbsPath(r.path(object.GetNamespace())...), object)
 }
 
-// Update replaces an object and returns its metadata.
-func (t *Target) Update(ctx context.Context, r Resource, object *unstructured.Unstructured) (*metav1.PartialObjectMetadata, error) {
-	return t.write(ctx, t.client.Put().AbsPath(r.path(object.GetNamespace(), object.GetName())...), object)
+// Update replaces an object and returns it as stored: the whole object if its kind has a health rule, else its metadata.
+func (t *Target) Update(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error) {
+	return t.write(ctx, r, t.client.Put().AbsPath(r.path(object.GetNamespace(), object.GetName())...), object)
 }
 
-func (t *Target) write(ctx context.Context, request *rest.Request, object *unstructured.Unstructured) (*metav1.PartialObjectMetadata, error) {
+func (t *Target) write(ctx context.Context, r Resource, request *rest.Request, object *unstructured.Unstructured) (metav1.Object, error) {
 	body, err := json.Marshal(object.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encode object: %w", err)
 	}
-	return t.do(ctx, request.SetHeader("Content-Type", runtime.ContentTypeJSON).Param("fieldManager", fields.Manager).Body(body))
+	request = request.SetHeader("Content-Type", runtime.ContentTypeJSON).Param("fieldManager", fields.Manager).Body(body)
+	if health.HasRule(r.Kind.GroupKind()) { // so that it can be judged without waiting for a watch
+		whole, err := t.whole(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		return whole, nil
+	}
+	stored, err := t.do(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return stored, nil
 }
 
 // MergePatch patches an object and returns its metadata. Subresource may be empty.
@@ -221,7 +239,7 @@ func (t *Target) MergePatch(ctx context.Context, r Resource, namespace, name str
 
 // Finalize empties the finalizers of a namespace through its own subresource.
 func (t *Target) Finalize(ctx context.Context, r Resource, namespace *unstructured.Unstructured) error {
-	_, err := t.write(ctx, t.client.Put().AbsPath(r.path("", namespace.GetName(), "finalize")...), namespace)
+	_, err := t.write(ctx, r, t.client.Put().AbsPath(r.path("", namespace.GetName(), "finalize")...), namespace)
 	return err
 }
 

@@ -37,7 +37,7 @@ func defaulted() *ResourceManagerConfiguration {
 			ResourceClass:    ptr.To("resources"),
 			CacheSyncTimeout: minutes(2),
 			ManagedResource: ManagedResourceController{
-				ConcurrentSyncs: ptr.To(5), SyncPeriod: minutes(1), AlwaysUpdate: ptr.To(false), ManagedByLabelValue: ptr.To("gardener"),
+				ConcurrentSyncs: ptr.To(20), SyncPeriod: minutes(1), AlwaysUpdate: ptr.To(false), ManagedByLabelValue: ptr.To("gardener"),
 			},
 			Health: HealthController{ConcurrentSyncs: ptr.To(5), SyncPeriod: minutes(1)},
 			Secret: SecretController{ConcurrentSyncs: ptr.To(5)},

@@ -25,7 +25,7 @@ type Controllers struct {
 
 // ManagedResourceController keeps the objects of ManagedResources in sync. It always runs.
 type ManagedResourceController struct {
-	// ConcurrentSyncs is the number of sets worked on at once; at least 1, default 5.
+	// ConcurrentSyncs is the number of sets worked on at once; at least 1, default 20.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
 	// SyncPeriod is how often a set is compared with what the caches know; at least 15s, default 1m.
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`

@@ -14,7 +14,10 @@ const (
 )
 
 const (
-	defaultWorkers         = 5
+	defaultWorkers = 5
+	// defaultSets is higher than defaultWorkers: the objects of a set are applied wave by wave, so that a small set has few
+	// requests in flight.
+	defaultSets            = 20
 	defaultHealthProbePort = 8081
 	defaultMetricsPort     = 8080
 	defaultWebhookPort     = 9449
@@ -68,7 +71,7 @@ func defaultControllers(c *Controllers) {
 	setIfNil(&c.ResourceClass, "resources")
 	setIfNil(&c.CacheSyncTimeout, duration(defaultCacheSyncTimeout))
 
-	setIfNil(&c.ManagedResource.ConcurrentSyncs, defaultWorkers)
+	setIfNil(&c.ManagedResource.ConcurrentSyncs, defaultSets)
 	setIfNil(&c.ManagedResource.SyncPeriod, duration(time.Minute))
 	setIfNil(&c.ManagedResource.AlwaysUpdate, false)
 	setIfNil(&c.ManagedResource.ManagedByLabelValue, "gardener")

@@ -13,16 +13,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// addHealth adds the controller that judges what the others applied.
-func addHealth(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, target *apply.Target, sight *sight, ledger *applier.Ledger, verdicts *health.Verdicts, registry prometheus.Registerer) error {
-	section := cfg.Controllers.Health
-	r := &health.Reconciler{
+// newHealth returns the controller that judges what the others applied.
+func newHealth(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, target *apply.Target, sight *sight, ledger *applier.Ledger, verdicts *health.Verdicts, registry prometheus.Registerer) *health.Reconciler {
+	return &health.Reconciler{
 		Source: clusters.Source.GetClient(), Target: target, TargetLive: clusters.Target.GetAPIReader(),
 		Watcher: sight.watcher, Pods: sight.pods, Whole: sight.whole, Ledger: ledger, Verdicts: verdicts,
 		Metrics: health.NewMetrics(registry, clusters.Source.GetCache(), ledger.Responsible), Clock: clusters.Clock,
-		Kstatus: ptr.Deref(cfg.Espalier.ManagedResource.Kstatus, false), SyncPeriod: section.SyncPeriod.Duration,
+		Kstatus: ptr.Deref(cfg.Espalier.ManagedResource.Kstatus, false), SyncPeriod: cfg.Controllers.Health.SyncPeriod.Duration,
 	}
-	if err := r.SetupWithManager(clusters.Source, ptr.Deref(section.ConcurrentSyncs, 0), cfg.Process().CacheSyncTimeout); err != nil {
+}
+
+func addHealth(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, r *health.Reconciler) error {
+	if err := r.SetupWithManager(clusters.Source, ptr.Deref(cfg.Controllers.Health.ConcurrentSyncs, 0), cfg.Process().CacheSyncTimeout); err != nil {
 		return fmt.Errorf("add controller %s: %w", health.ControllerName, err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -44,6 +45,16 @@ func ours(entry metav1.ManagedFieldsEntry) bool {
 func WrittenByUs(entries []metav1.ManagedFieldsEntry) bool {
 	for _, entry := range entries {
 		if entry.Manager == Manager || entry.Manager == PeerManager {
+			return true
+		}
+	}
+	return false
+}
+
+// WrittenByUsAfter reports whether one of our own entries is younger than at. API servers record times in whole seconds.
+func WrittenByUsAfter(entries []metav1.ManagedFieldsEntry, at time.Time) bool {
+	for _, entry := range entries {
+		if ours(entry) && entry.Time != nil && entry.Time.After(at) {
 			return true
 		}
 	}

@@ -42,8 +42,7 @@ type Object struct {
 	Raw *metav1.ObjectMeta
 	// Verdict is what is wrong with an object that is watched whole; nil if nothing is.
 	Verdict *health.Verdict
-	// Unjudged tells that the Verdict is not known: the object is watched by its metadata only, or has not been seen
-	// since we wrote it.
+	// Unjudged reports that the Verdict is not known: only metadata of the object was seen since it was written last.
 	Unjudged bool
 }
 
@@ -243,8 +242,15 @@ func (s *store) note(key types.NamespacedName, object Object) {
 	if !object.newerThan(s.seen) {
 		return
 	}
-	object.Unjudged = true
 	s.objects[key] = object
+}
+
+// answered condenses the answer to a write of ours: with a verdict, if it is the whole object and the store judges such.
+func (s *store) answered(object metav1.Object) Object {
+	if reduced, err := s.reduce(object); err == nil {
+		object = reduced
+	}
+	return condense(object)
 }
 
 // Bookmark is called by the reflector.

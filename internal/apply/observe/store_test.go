@@ -85,8 +85,8 @@ func slim(name, version string, generation ...int64) *metav1.PartialObjectMetada
 }
 
 // wrote plays our own write.
-func (s *shelf) wrote(object *metav1.PartialObjectMetadata) {
-	s.store.note(types.NamespacedName{Namespace: object.Namespace, Name: object.Name}, Condense(object))
+func (s *shelf) wrote(object metav1.Object) {
+	s.store.note(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, s.store.answered(object))
 }
 
 func TestVerdictsOfWholeObjects(t *testing.T) {
@@ -129,6 +129,18 @@ func TestAVerdictFromBeforeOurWriteDoesNotCount(t *testing.T) {
 	s.Expect(s.look("p")).To(Equal([3]any{true, true, ""}))
 	s.wrote(slim("p", "19", 2))
 	s.Expect(s.look("p")).To(Equal([3]any{true, true, ""}), "a write that the watch is past is no news")
+}
+
+// The answer to a write may be the whole object. Then its health is known before the echo.
+func TestAWholeAnswerToOurOwnWriteBringsAVerdict(t *testing.T) {
+	s := newShelf(t, true)
+	s.list("10")
+	s.wrote(whole("p", "20", "Failed"))
+	s.Expect(s.look("p")).To(Equal([3]any{true, true, "Failed"}))
+	s.see(whole("p", "20", "Failed"))
+	s.Expect(s.heard()).To(BeEmpty(), "the echo brings nothing new")
+	s.see(whole("p", "21", "Running"))
+	s.Expect(s.heard()).To(Equal([]string{"judged p"}))
 }
 
 func TestANewListingTellsOfVerdicts(t *testing.T) {

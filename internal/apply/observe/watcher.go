@@ -467,7 +467,7 @@ func (w *Watcher) Record(kind schema.GroupKind, object metav1.Object) {
 		scopes = append(scopes, scope{kind, key.Namespace, ""}, scope{kind, "", ""})
 	}
 	for _, each := range w.synced(scopes) {
-		each.store.note(key, Condense(object))
+		each.store.note(key, each.store.answered(object))
 	}
 }
 

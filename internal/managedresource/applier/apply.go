@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/fields"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
@@ -180,6 +181,7 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 		f := facts{
 			item: each, seen: seen, knowledge: knowledge, unchanged: unchanged,
 			update: update, audit: p.audit, dirty: soiled, lookAgain: p.now.Add(-r.SyncPeriod),
+			later: seen.Raw != nil && fields.WrittenByUsAfter(seen.Raw.ManagedFields, *p.set.inherited),
 		}
 		next := decide(f)
 		if next == leave && seen.Raw != nil {

@@ -53,11 +53,15 @@ func invalidated(conditions []corev1beta1.Condition) []verdict {
 			now.reason, now.message = known.Reason, known.Message
 		}
 	}
-	return []verdict{
-		{resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionUnknown, resourcesv1alpha1.ConditionHealthChecksPending, resourcesv1alpha1.MessageHealthChecksPending},
-		{resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionUnknown, resourcesv1alpha1.ConditionHealthChecksPending, resourcesv1alpha1.MessageProgressingChecksPending},
-		now,
-	}
+	return append(checksPending(), now)
+}
+
+// checksPending is what the conditions of health and progress say until they are judged again.
+func checksPending() []verdict {
+	reason := resourcesv1alpha1.ConditionHealthChecksPending
+	return append(make([]verdict, 0, 3), // there is room for ResourcesApplied
+		verdict{resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionUnknown, reason, resourcesv1alpha1.MessageHealthChecksPending},
+		verdict{resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionUnknown, reason, resourcesv1alpha1.MessageProgressingChecksPending})
 }
 
 // ignoring is what an ignored set reports.

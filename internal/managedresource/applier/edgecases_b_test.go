@@ -504,7 +504,7 @@ func TestEdgeB58WhatOthersWriteMeanwhileIsNoFault(t *testing.T) {
 			})
 			e.Secret("mr", e.ConfigMap("c", "1", "labels: {mine: yes1}"))
 			e.AwaitChange(before)
-			e.Expect(appliedReasons(e, recording)).To(Equal([]string{"ApplyProgressing", "ApplySucceeded"}))
+			e.Expect(appliedReasons(e, recording)).To(BeEmpty(), "the condition has not changed")
 			e.Expect(e.LiveConfigMap("c").Annotations).To(HaveKeyWithValue("meanwhile", "yes"))
 		},
 		"somebody deletes it between our read and our write": func(e *managedresourcetest.Env) {
@@ -548,7 +548,7 @@ func TestEdgeB58TheEndOfTheProcessIsNoFault(t *testing.T) {
 	e.Secret("mr", e.ConfigMap("c", "2"))
 	<-reached
 	e.Stop()
-	e.Expect(appliedReasons(e, recording)).To(Equal([]string{"ApplyProgressing"}))
+	e.Expect(appliedReasons(e, recording)).To(BeEmpty())
 	e.Requests.Hook(nil)
 	e.Start()
 	e.AwaitChange(before)

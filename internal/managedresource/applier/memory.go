@@ -50,7 +50,8 @@ type knowledge struct {
 	unwritten bool
 	// claimant is the set that holds the object in our place, "" if nobody does.
 	claimant string
-	fight    fight
+	// fight is nil until the object had to be repaired.
+	fight *fight
 }
 
 // set is what is remembered of one ManagedResource. Only the worker that processes the set touches it.
@@ -69,7 +70,14 @@ type set struct {
 	reported uint64
 	// announced is the content whose references stand in the status since before its first write.
 	announced string
+	// outdated reports that the status describes the health of other content than that which is being applied.
+	outdated bool
+	// inherited is when the status was last written before this process knew the set, by the clock of the API server; nil until
+	// the set was read.
+	inherited *time.Time
 	settled   bool
+	// rested is the version of the set that the last pass found in sync; "" if a pass has to compare it in full.
+	rested string
 	// watched tells that watches covered every object when the set was looked at last; they stay as long as it does.
 	watched bool
 	// kstatus tells that kinds without a health rule are watched whole.
@@ -273,7 +281,12 @@ func (m *memory) want(name types.NamespacedName, keys []inventory.Key) {
 		}
 		m.wanted[key] = rest
 	}
+	alone := []types.NamespacedName{name} // is shared by the objects that no other set wants
 	for _, key := range keys {
+		if len(m.wanted[key]) == 0 {
+			m.wanted[key] = alone
+			continue
+		}
 		if !slices.Contains(m.wanted[key], name) {
 			m.wanted[key] = append(slices.Clip(m.wanted[key]), name)
 		}

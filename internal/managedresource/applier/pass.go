@@ -13,11 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
+	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
 // pass is what one reconciliation works with; nothing of it survives.
@@ -53,8 +55,13 @@ type documentKey struct{ secret, dataKey string }
 
 func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, audit bool) *pass {
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
+	set := r.memory.of(name)
+	set.rested = "" // until the end of the pass
+	if set.inherited == nil {
+		set.inherited = ptr.To(status.Written(mr))
+	}
 	return &pass{
-		mr: mr, before: mr.Status.Resources, name: name, set: r.memory.of(name), now: r.Clock.Now(), audit: audit, sameCluster: r.SameCluster(ctx),
+		mr: mr, before: mr.Status.Resources, name: name, set: set, now: r.Clock.Now(), audit: audit, sameCluster: r.SameCluster(ctx),
 		origin:    resourcesv1alpha1.Origin{ClusterID: r.ClusterID, Namespace: mr.Namespace, Name: mr.Name}.String(),
 		injected:  merge.InjectedLabels(mr.Spec.InjectLabels, r.ManagedBy),
 		documents: map[documentKey][]manifest.Document{},

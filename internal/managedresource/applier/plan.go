@@ -31,6 +31,9 @@ type facts struct {
 	unchanged bool
 	// update forces a write, audit a look at every object, dirty at this one.
 	update, audit, dirty bool
+	// later reports that we wrote the object after the status that this process found: for content that the status does not
+	// know.
+	later bool
 	// lookAgain is the time after which an object that nobody watches is looked at again.
 	lookAgain time.Time
 }
@@ -58,6 +61,8 @@ func decide(f facts) action {
 			return leave
 		}
 		return look
+	case !known.confirmed && f.seen.Raw != nil && f.later:
+		return write
 	case !known.confirmed && f.seen.Raw != nil:
 		return recall
 	case !known.confirmed || known.fingerprint != f.seen.Fingerprint:
@@ -94,25 +99,24 @@ type fight struct {
 }
 
 // repaired returns the fight after one more repair, and whether it has to pause now.
-func (f fight) repaired(manager string, now time.Time) (fight, bool) {
-	if f.manager != manager || !f.until.IsZero() && now.Sub(f.until) > 2*fightPauseMax {
-		f = fight{manager: manager}
+func (f *fight) repaired(manager string, now time.Time) (*fight, bool) {
+	if f == nil || f.manager != manager || !f.until.IsZero() && now.Sub(f.until) > 2*fightPauseMax {
+		f = &fight{manager: manager}
 	}
-	recent := []time.Time{now}
+	next := fight{manager: manager, repairs: []time.Time{now}, pause: f.pause, until: f.until}
 	for _, at := range f.repairs {
 		if now.Sub(at) < fightWindow {
-			recent = append(recent, at)
+			next.repairs = append(next.repairs, at)
 		}
 	}
-	f.repairs = recent
-	if len(recent) < fightLimit {
-		return f, false
+	if len(next.repairs) < fightLimit {
+		return &next, false
 	}
-	f.pause = min(max(2*f.pause, fightPause), fightPauseMax)
-	f.until = now.Add(f.pause)
-	f.repairs = nil
-	return f, true
+	next.pause = min(max(2*f.pause, fightPause), fightPauseMax)
+	next.until = now.Add(next.pause)
+	next.repairs = nil
+	return &next, true
 }
 
 // pausing tells whether repairs are interrupted.
-func (f fight) pausing(now time.Time) bool { return now.Before(f.until) }
+func (f *fight) pausing(now time.Time) bool { return f != nil && now.Before(f.until) }

@@ -36,6 +36,7 @@ func audited(f *facts)       { f.audit = true }
 func soiled(f *facts)        { f.dirty = true }
 func forced(f *facts)        { f.update = true }
 func rawLost(f *facts)       { f.seen.Raw = nil }
+func writtenLater(f *facts)  { f.later = true }
 func createdOnce(f *facts)   { f.item.unlabelled = true }
 
 func TestDecide(t *testing.T) {
@@ -57,6 +58,7 @@ func TestDecide(t *testing.T) {
 		"nobody watches it and its manifest changed":      {facts: untouched(unwatched, desiredChange), want: write},
 		"after a restart, the last apply was completed":   {facts: untouched(afterRestart), want: recall},
 		"after a restart, the last apply was cut off":     {facts: untouched(afterRestart, setChanged), want: write},
+		"after a restart, we wrote it after the status":   {facts: untouched(afterRestart, writtenLater), want: write},
 		"after a restart, its first metadata is lost":     {facts: untouched(afterRestart, rawLost), want: look},
 		"after a restart, nobody watches it":              {facts: untouched(afterRestart, unwatched), want: look},
 		"after a restart, an audit":                       {facts: untouched(afterRestart, audited), want: look},
@@ -75,7 +77,7 @@ func TestDecide(t *testing.T) {
 
 // repairs plays repairs at the given seconds and returns the length of the pause that the last one brought, 0 for none.
 func repairs(manager string, seconds ...int) time.Duration {
-	var f fight
+	var f *fight
 	pause := false
 	for _, at := range seconds {
 		f, pause = f.repaired(manager, noon.Add(time.Duration(at)*time.Second))
@@ -104,7 +106,7 @@ func TestFight(t *testing.T) {
 
 func TestFightsAgainstDifferentManagersAreCountedApart(t *testing.T) {
 	g := NewWithT(t)
-	var f fight
+	var f *fight
 	for _, manager := range []string{"a", "b", "a", "b", "a", "b"} {
 		next, pause := f.repaired(manager, noon)
 		g.Expect(pause).To(BeFalse())
@@ -114,7 +116,7 @@ func TestFightsAgainstDifferentManagersAreCountedApart(t *testing.T) {
 
 func TestAPauseEnds(t *testing.T) {
 	g := NewWithT(t)
-	f := fight{until: noon}
+	f := &fight{until: noon}
 	g.Expect(f.pausing(noon.Add(-time.Second))).To(BeTrue())
 	g.Expect(f.pausing(noon)).To(BeFalse())
 }

@@ -97,6 +97,9 @@ type Reconciler struct {
 	// Registered tells which kinds are Kubernetes' own, to which that never applies.
 	Kstatus    bool
 	Registered func(schema.GroupVersionKind) bool
+	// Judge returns the conditions of an applied set including those of health and progress, and false if they cannot be told
+	// without a request: then Concluded has them written soon.
+	Judge func(types.NamespacedName, *resourcesv1alpha1.ManagedResource) ([]corev1beta1.Condition, bool)
 	// Concluded is called when a set is applied and can be judged, and when an object had to be recreated.
 	Concluded func(types.NamespacedName)
 
@@ -112,6 +115,9 @@ const (
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	if r.atRest(ctx, request.NamespacedName) {
+		return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
+	}
 	mr, err := r.read(ctx, request.NamespacedName)
 	if apierrors.IsNotFound(err) {
 		r.retire(request.NamespacedName)

@@ -53,16 +53,27 @@ func (r *Reconciler) report(ctx context.Context, p *pass, verdicts ...verdict) e
 }
 
 // announce writes, before the first object of a changed set is touched, that the set is in work and every object that
-// may exist from now on: whoever takes over knows what to clean up.
+// may exist from now on: a process that takes over finds there what to clean up.
+//
+// A set that was applied before and whose references stay is not announced, since its status lists every object already. A
+// process that takes over in the middle sees that the apply was not completed: the checksum or the generation in the status
+// differ from those of the set. If the Secrets have the former content again, it sees that objects were written later than
+// the status (facts.later).
 func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	s, status := p.set, p.mr.Status
 	if s.references == nil {
 		return nil
 	}
-	same := inventory.SameReferences(s.references, status.Resources) && status.SecretsDataChecksum != nil && *status.SecretsDataChecksum == s.checksum
+	if status.SecretsDataChecksum != nil && inventory.SameReferences(s.references, status.Resources) {
+		if !p.recorded() {
+			r.memory.resume(p.name) // until the result is written, so that the status is not written in between
+			s.outdated = s.outdated || completed(status.Conditions)
+		}
+		return nil
+	}
 	content := fmt.Sprintf("%d %s %x", s.generation, s.checksum, referencesDigest(s.references))
 	union := inUse(status.Resources, s.references)
-	if same || s.announced == content && inventory.SameReferences(union, status.Resources) {
+	if s.announced == content && inventory.SameReferences(union, status.Resources) {
 		return nil
 	}
 	r.memory.resume(p.name)
@@ -137,10 +148,11 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	r.Metrics.concluded(p.name, counts{applied: len(s.items) - len(result.failures), failed: len(result.failures) - result.lost, claimed: result.lost, unwatched: result.unwatched})
 	if s.settled && whole && p.recorded() && says(p.mr.Status.Conditions, judgement) {
 		r.tell(p, false)
+		s.rest(p.mr.ResourceVersion, result)
 		return ctrl.Result{RequeueAfter: r.after(result)}, nil
 	}
 	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
-		status.Conditions = with(r.Clock, status.Conditions, append(unrestored(status.Conditions, s.items, result.missing), judgement)...)
+		status.Conditions = with(r.Clock, status.Conditions, judgement)
 		if s.references != nil && !whole {
 			status.Resources = stillInUse(status.Resources, s.references)
 		}
@@ -151,19 +163,36 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 			status.SecretsDataChecksum = &s.checksum
 			status.ObservedGeneration = s.generation
 		}
+		if judged := whole && r.judgeHealth(p, status); s.outdated && !judged {
+			status.Conditions = with(r.Clock, status.Conditions, checksPending()...)
+		}
+		status.Conditions = with(r.Clock, status.Conditions, unrestored(status.Conditions, s.items, result.missing)...)
 	})
 	if err != nil {
 		return ctrl.Result{}, errors.Join(failure, err)
 	}
+	s.outdated = false
 	if whole {
 		s.settled, s.reported, s.references, s.announced = true, referencesDigest(p.mr.Status.Resources), nil, ""
 		r.memory.want(p.name, wantedKeys(s.items, p.mr.Status.Resources))
 		r.tell(p, true)
+		s.rest(p.mr.ResourceVersion, result)
 	}
 	if failure != nil {
 		return ctrl.Result{}, failure
 	}
 	return ctrl.Result{RequeueAfter: r.after(result)}, nil
+}
+
+// judgeHealth adds health and progress to the status of a set that is applied, and reports whether it could.
+func (r *Reconciler) judgeHealth(p *pass, status *resourcesv1alpha1.ManagedResourceStatus) bool {
+	mr := *p.mr
+	mr.Status = *status
+	conditions, ok := r.Judge(p.name, &mr)
+	if ok {
+		status.Conditions = conditions
+	}
+	return ok
 }
 
 // tell lets the set be judged, if that is the first time or something was written.

@@ -72,7 +72,7 @@ func (w *writing) create(ctx context.Context, fallback bool) error {
 	if w.same { // before the object is there again, lest it is found well and its loss told afterwards
 		w.memory.lost(w.pass.name, ref, w.pass.now)
 	}
-	written, err := w.send(func() (*metav1.PartialObjectMetadata, error) { return w.Target.Create(ctx, w.resource, desired) })
+	written, err := w.send(func() (metav1.Object, error) { return w.Target.Create(ctx, w.resource, desired) })
 	if err != nil {
 		w.memory.reported(w.pass.name, []resourcesv1alpha1.ObjectReference{ref})
 	}
@@ -150,7 +150,7 @@ func (w *writing) tryUpdate(ctx context.Context) error {
 		w.confirm(observe.Condense(live).Fingerprint)
 		return nil
 	}
-	written, err := w.send(func() (*metav1.PartialObjectMetadata, error) { return w.Target.Update(ctx, w.resource, merged) })
+	written, err := w.send(func() (metav1.Object, error) { return w.Target.Update(ctx, w.resource, merged) })
 	switch {
 	case apierrors.IsConflict(err):
 		return err //nolint:wrapcheck // tried again
@@ -160,7 +160,7 @@ func (w *writing) tryUpdate(ctx context.Context) error {
 		return w.failed(err)
 	}
 	switch {
-	case written.ResourceVersion == live.GetResourceVersion():
+	case written.GetResourceVersion() == live.GetResourceVersion():
 	case w.force:
 		w.result.count(&w.result.updated)
 	default:
@@ -219,7 +219,7 @@ func written(live *unstructured.Unstructured, previous *resourcesv1alpha1.Object
 }
 
 // send sends a request that writes the object. Unless the API server rejects it, the object may be written, even without an answer.
-func (w *writing) send(request func() (*metav1.PartialObjectMetadata, error)) (*metav1.PartialObjectMetadata, error) {
+func (w *writing) send(request func() (metav1.Object, error)) (metav1.Object, error) {
 	unwritten := w.item.known.unwritten
 	w.item.known.unwritten = false
 	written, err := request()
@@ -294,7 +294,7 @@ type replacedError struct{ error }
 func (e *replacedError) Unwrap() error { return e.error }
 
 // record remembers what we have written.
-func (w *writing) record(written *metav1.PartialObjectMetadata) {
+func (w *writing) record(written metav1.Object) {
 	w.Watcher.Record(w.item.kind.GroupKind(), written)
 	w.confirm(fields.Fingerprint(written))
 }

@@ -23,7 +23,7 @@ func TestConditionTimelineOfANewSet(t *testing.T) {
 	seen := follow(e, "mr")
 	e.Set("mr", e.ConfigMap("c", "1"))
 	mr := await(e, "mr", healthy, rolledOut)
-	timeline := []string{"–/–/–", "Unknown/Unknown/Progressing", "Unknown/Unknown/True", "True/False/True"}
+	timeline := []string{"–/–/–", "Unknown/Unknown/Progressing", "True/False/True"}
 	soon(e, seen.states).Should(Equal(timeline))
 	var order []corev1beta1.ConditionType
 	for _, each := range mr.Status.Conditions {
@@ -31,8 +31,13 @@ func TestConditionTimelineOfANewSet(t *testing.T) {
 	}
 	e.Expect(order).To(Equal([]corev1beta1.ConditionType{"ResourcesHealthy", "ResourcesProgressing", "ResourcesApplied"}))
 
-	t.Log("a change of its data takes the same way")
+	t.Log("a change of its data that leaves its references is applied without an announcement")
 	e.Secret("mr", e.ConfigMap("c", "2"))
+	e.AwaitChange(mr)
+	e.Expect(seen.states()).To(Equal(timeline))
+
+	t.Log("another object is announced")
+	e.Secret("mr", e.ConfigMap("c", "2"), e.ConfigMap("d", "1"))
 	soon(e, seen.states).Should(Equal(append(timeline, timeline[1:]...)))
 }
 

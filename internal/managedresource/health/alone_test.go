@@ -343,14 +343,15 @@ func TestAWatchThatLagsBehindOurOwnWriteIsWaitedFor(t *testing.T) {
 	complete(a.Env, "web", 1, 0)
 	a.set("mr", a.ref("apps/v1", "Deployment", a.Namespace, "web"))
 	a.watch()
-	soon(a.Env, func() [2]string { a.judge("mr"); return a.verdict("mr") }).Should(Equal([2]string{allHealthy, allRolledOut}))
+	soon(a.Env, func() [2]string { a.clock.Step(time.Second); a.judge("mr"); return a.verdict("mr") }).Should(Equal([2]string{allHealthy, allRolledOut}))
 
 	a.gate.shut()
 	live := &appsv1.Deployment{}
 	a.Expect(a.Target.Get(a.Ctx, client.ObjectKey{Namespace: a.Namespace, Name: "web"}, live)).To(Succeed())
 	live.Spec.Replicas = ptr.To(int32(3))
 	a.Expect(a.Target.Update(a.Ctx, live)).To(Succeed())
-	a.reconciler.Watcher.Record(schema.GroupKind{Group: "apps", Kind: "Deployment"}, live)
+	a.reconciler.Watcher.Record(schema.GroupKind{Group: "apps", Kind: "Deployment"}, &metav1.PartialObjectMetadata{ObjectMeta: live.ObjectMeta})
+	a.clock.Step(time.Second) // the conditions were written a moment ago
 	before := a.Get("mr").ResourceVersion
 	for range 3 {
 		a.Expect(a.judge("mr")).To(Equal(ctrl.Result{RequeueAfter: time.Second}))
@@ -364,7 +365,7 @@ func TestAWatchThatLagsBehindOurOwnWriteIsWaitedFor(t *testing.T) {
 
 	complete(a.Env, "web", 2, 0)
 	a.gate.lift()
-	soon(a.Env, func() string { a.judge("mr"); return a.verdict("mr")[0] }).Should(Equal(allHealthy))
+	soon(a.Env, func() string { a.clock.Step(time.Second); a.judge("mr"); return a.verdict("mr")[0] }).Should(Equal(allHealthy))
 	a.Expect(a.verdict("mr")[1]).To(Equal(a.Fill(`True/DeploymentProgressing: Deployment "$NS/web" is progressing: there are still non-terminated old pods`)))
 }
 
@@ -377,8 +378,10 @@ func TestADeploymentThatNobodyWatches(t *testing.T) {
 	a.judge("mr")
 	a.Expect(a.verdict("mr")).To(Equal([2]string{allHealthy, allRolledOut}))
 	a.Create(podManifest(a.Env, "old", "labels: {app: web}"))
+	a.clock.Step(time.Second)
 	a.judge("mr")
 	a.Expect(a.verdict("mr")[1]).To(HaveSuffix("there are still non-terminated old pods"))
+	a.clock.Step(time.Second)
 	a.Patch(deployment, "web", `{"metadata":{"annotations":{"resources.gardener.cloud/skip-health-check":"true"}}}`)
 	a.judge("mr")
 	a.Expect(a.verdict("mr")).To(Equal([2]string{allHealthy, allRolledOut}))
@@ -424,12 +427,39 @@ func TestASetIsNotFoundWellWhileAnObjectIsMadeAgain(t *testing.T) {
 	ref := a.ref("v1", "ServiceAccount", a.Namespace, "default")
 	a.set("mr", ref)
 	a.judge("mr")
+	a.clock.Step(time.Second)
 	a.ledger.open = 1
 	a.Expect(a.judge("mr")).To(Equal(ctrl.Result{RequeueAfter: 20 * time.Millisecond}))
 	a.Expect(a.verdict("mr")[0]).To(Equal(allHealthy))
 	a.ledger.recreated = []resourcesv1alpha1.ObjectReference{ref}
 	a.judge("mr")
 	a.Expect(a.verdict("mr")[0]).To(Equal(`False/ServiceAccountMissing: Required ServiceAccount "default" in namespace "` + a.Namespace + `" is missing`))
+	a.Expect(a.judge("mr")).To(Equal(ctrl.Result{RequeueAfter: time.Second}))
+	a.Expect(a.verdict("mr")[0]).To(HavePrefix("False/"))
+	a.clock.Step(time.Second)
 	a.judge("mr")
 	a.Expect(a.verdict("mr")[0]).To(Equal(allHealthy))
+}
+
+// The first change of the conditions is written at once, and then what they have become once a second has passed.
+func TestQuickChangesAreWrittenOnceASecond(t *testing.T) {
+	a := newAlone(t)
+	a.Create(deploymentManifest(a.Env, "web", 0, "example.com/one"))
+	complete(a.Env, "web", 1, 0)
+	a.set("mr", a.ref("apps/v1", "Deployment", a.Namespace, "web"))
+	a.judge("mr")
+	a.Expect(a.verdict("mr")).To(Equal([2]string{allHealthy, allRolledOut}))
+	a.clock.Step(300 * time.Millisecond)
+	for range 3 {
+		a.PatchStatus(deployment, "web", `{"status":{"observedGeneration":0}}`)
+		a.Expect(a.judge("mr")).To(Equal(ctrl.Result{RequeueAfter: 700 * time.Millisecond}))
+	}
+	a.Expect(a.verdict("mr")).To(Equal([2]string{allHealthy, allRolledOut}))
+	a.clock.Step(700 * time.Millisecond)
+	a.Expect(a.judge("mr")).To(Equal(ctrl.Result{RequeueAfter: time.Minute}))
+	a.Expect(a.verdict("mr")[0]).To(HavePrefix("False/DeploymentUnhealthy"), "the last state is written")
+	a.clock.Step(time.Hour)
+	complete(a.Env, "web", 1, 0)
+	a.Expect(a.judge("mr")).To(Equal(ctrl.Result{RequeueAfter: time.Minute}))
+	a.Expect(a.verdict("mr")[0]).To(Equal(allHealthy), "the first change after a while is written at once")
 }

@@ -38,7 +38,7 @@ func TestAnUpdateIsNeverHealthyBeforeItsTime(t *testing.T) {
 	complete(e, "web", 2, 1)
 	await(e, "web", healthy, rolledOut)
 	soon(e, seen.states).Should(Equal([]string{
-		"True/False/True", "Unknown/Unknown/Progressing", "Unknown/Unknown/True", "False/True/True", "True/True/True", "True/False/True",
+		"True/False/True", "False/True/True", "True/True/True", "True/False/True",
 	}))
 }
 

@@ -48,37 +48,51 @@ const readers = 16
 
 // examine judges every object that the status of a set lists: by what the watches know, or by what has to be read.
 func (r *Reconciler) examine(ctx context.Context, name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource) (*findings, error) {
-	kstatus, live := Kstatus(mr, r.Kstatus), r.Verdicts.waitedEnough(name, r.Clock.Now())
-	each := make([]findings, len(mr.Status.Resources))
+	each, reads := r.known(mr, r.Verdicts.waitedEnough(name, r.Clock.Now()))
 	reading, bounded := errgroup.WithContext(ctx)
 	reading.SetLimit(readers)
-	for i, ref := range mr.Status.Resources {
-		e := examination{Reconciler: r, kstatus: kstatus, live: live, found: &each[i]}
-		if read := e.object(ref); read != nil {
-			reading.Go(func() error { return read(bounded) })
-		}
+	for _, read := range reads {
+		reading.Go(func() error { return read(bounded) })
 	}
 	if err := reading.Wait(); err != nil {
 		return nil, err //nolint:wrapcheck // it names the object
 	}
+	found := combine(each)
+	if !found.pending && found.explainable() {
+		first := &found.faults[0]
+		first.Events = r.events(ctx, first.Namespace, first.Name)
+	}
+	return found, nil
+}
+
+// known judges every object that the status of a set lists by what the watches know, and returns what has to be read besides:
+// each read adds to the findings of its object. Live tells that watches which are behind are not waited for.
+func (r *Reconciler) known(mr *resourcesv1alpha1.ManagedResource, live bool) (each []findings, reads []func(context.Context) error) {
+	kstatus := Kstatus(mr, r.Kstatus)
+	each = make([]findings, len(mr.Status.Resources))
+	for i, ref := range mr.Status.Resources {
+		e := examination{Reconciler: r, kstatus: kstatus, live: live, found: &each[i]}
+		if read := e.object(ref); read != nil {
+			reads = append(reads, read)
+		}
+	}
+	return each, reads
+}
+
+// combine joins the findings of all objects.
+func combine(each []findings) *findings {
 	found := &findings{}
 	for _, one := range each {
 		found.faults = append(found.faults, one.faults...)
 		found.rolling = append(found.rolling, one.rolling...)
 		found.pending = found.pending || one.pending
 	}
-	r.explain(ctx, found)
-	return found, nil
+	return found
 }
 
-// explain adds Events to the fault that makes the condition. Those of other faults are not told.
-func (r *Reconciler) explain(ctx context.Context, found *findings) {
-	if found.pending || len(found.faults) == 0 {
-		return
-	}
-	if first := &found.faults[0]; first.Problem == rules.Unhealthy && first.Kind == serviceKind {
-		first.Events = r.events(ctx, first.Namespace, first.Name)
-	}
+// explainable reports whether Events belong to the fault that makes the condition. Those of other faults are not reported.
+func (f *findings) explainable() bool {
+	return len(f.faults) > 0 && f.faults[0].Problem == rules.Unhealthy && f.faults[0].Kind == serviceKind
 }
 
 // object judges one object by what the watches know, if they know it. Else it returns what has to be read for that.

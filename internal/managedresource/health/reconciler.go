@@ -7,6 +7,9 @@
 // seems to be missing, the Events of a Service that is unhealthy, and the pods of a Deployment that has more or fewer
 // of them than it asks for.
 //
+// The conditions of a set that changes quickly are written at once the first time, and then at most once in writeInterval.
+// The ManagedResource controller writes them together with the result of an apply, if Judge can tell them without a request.
+//
 // A set is judged only after the ManagedResource controller of this process has looked at it, so that the watches that
 // it needs run and know what was written last. If the process dies, the next one judges every set again, which writes
 // nothing where nothing has changed.
@@ -18,6 +21,7 @@ import (
 	"regexp"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -86,8 +90,8 @@ const (
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(r.SyncPeriod, deadlineCap))
 	defer cancel()
-	mr := &resourcesv1alpha1.ManagedResource{}
-	if err := r.Source.Get(ctx, request.NamespacedName, mr); err != nil {
+	mr := &resourcesv1alpha1.ManagedResource{} // its fields are the cache's: they are replaced, not changed
+	if err := r.Source.Get(ctx, request.NamespacedName, mr, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Verdicts.forget(request.NamespacedName)
 			return ctrl.Result{}, nil
@@ -104,7 +108,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if behind(mr.ResourceVersion, written) {
 		return ctrl.Result{RequeueAfter: catchUp}, nil
 	}
+	if wait := r.Verdicts.pause(request.NamespacedName, r.Clock.Now()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
 	return r.judge(ctx, request.NamespacedName, mr)
+}
+
+// Judge returns the conditions of a set as its status and what the watches know about its objects make them, without a
+// request. It returns false if a request is needed for that, if a watch has not caught up with our own writes, or if the
+// deletion of an object has to be reported first: then the set is to be judged by Reconcile.
+func (r *Reconciler) Judge(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource) ([]corev1beta1.Condition, bool) {
+	missed, open := r.Ledger.Recreated(name, r.Clock.Now())
+	if len(missed) > 0 || open || !due(mr) {
+		return nil, false
+	}
+	each, reads := r.known(mr, false)
+	found := combine(each)
+	if len(reads) > 0 || found.pending || found.explainable() {
+		return nil, false
+	}
+	next := conditions(r.Clock, mr.Status.Conditions, found)
+	if !equality.Semantic.DeepEqual(next, mr.Status.Conditions) {
+		r.Verdicts.wrote(name, r.Clock.Now())
+	}
+	return next, true
 }
 
 // behind tells whether a cached copy is older than our own last write.
@@ -141,6 +168,7 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 	since, waited := r.Verdicts.told(name)
 	if wrote {
 		r.Ledger.Wrote(name, mr.ResourceVersion)
+		r.Verdicts.wrote(name, r.Clock.Now())
 	}
 	if wrote && waited {
 		r.Metrics.latency.Observe(r.Clock.Now().Sub(since).Seconds())

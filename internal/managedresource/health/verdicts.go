@@ -17,6 +17,9 @@ const (
 	patience = 5 * time.Second
 	// peek is how often it is looked at meanwhile, should no event come.
 	peek = time.Second
+	// writeInterval is how long after a write the conditions of a set are not written again: objects that become ready one after
+	// the other would otherwise cost a write each.
+	writeInterval = time.Second
 )
 
 // Verdicts carries to the controller that sets have to be judged again. It is made before the watches that call it. All
@@ -30,11 +33,16 @@ type Verdicts struct {
 	mu sync.Mutex
 	// since is when the oldest event was seen that has not been reported; waiting is when the wait for a watch began.
 	since, waiting map[types.NamespacedName]time.Time
+	// written is when the conditions of a set were written last.
+	written map[types.NamespacedName]time.Time
 }
 
 // NewVerdicts returns Verdicts that tell nobody yet. Users lists the sets that contain an object.
 func NewVerdicts(passive clock.PassiveClock, users func(kind schema.GroupKind, namespace, name string) []types.NamespacedName) *Verdicts {
-	return &Verdicts{clock: passive, users: users, since: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]time.Time{}}
+	return &Verdicts{
+		clock: passive, users: users,
+		since: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]time.Time{}, written: map[types.NamespacedName]time.Time{},
+	}
 }
 
 // Object is to be called when an object came, went, or fares differently.
@@ -95,9 +103,29 @@ func (v *Verdicts) sawAll(set types.NamespacedName) {
 	delete(v.waiting, set)
 }
 
+// wrote notes that the conditions of a set are written now.
+func (v *Verdicts) wrote(set types.NamespacedName, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.written[set] = now
+}
+
+// pause returns how long the conditions of a set are not to be written; 0 if they may be.
+func (v *Verdicts) pause(set types.NamespacedName, now time.Time) time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	passed := now.Sub(v.written[set])
+	if passed >= 0 && passed < writeInterval { // less than 0: the clock was set back
+		return writeInterval - passed
+	}
+	delete(v.written, set)
+	return 0
+}
+
 func (v *Verdicts) forget(set types.NamespacedName) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.since, set)
 	delete(v.waiting, set)
+	delete(v.written, set)
 }

@@ -100,6 +100,27 @@ func away(err error) bool {
 
 func (w *World) fill(text string) string { return strings.ReplaceAll(text, "$NS", w.NS) }
 
+// AwaitNextSecond waits until the clock of the target's API server shows another second: managedFields tell what is written from
+// then on from what was written before.
+func (w *World) AwaitNextSecond() {
+	w.do("wait for the next second", func() error {
+		var begin metav1.Time
+		for {
+			probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "probe"}}
+			if err := w.Target.Create(w.ctx, probe, client.DryRunAll); err != nil {
+				return err
+			}
+			if begin.IsZero() {
+				begin = probe.CreationTimestamp
+			}
+			if !probe.CreationTimestamp.Equal(&begin) {
+				return nil
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+}
+
 // Secret creates or replaces a Secret that holds documents.
 func (w *World) Secret(name string, documents ...string) {
 	filled := make([]string, 0, len(documents))

@@ -153,6 +153,21 @@ func updateTwice() harness.Scenario {
 	}
 }
 
+// updateTakenBack gives a set its former content again while nobody runs. The status then says that just this was applied.
+func updateTakenBack() harness.Scenario {
+	former := []string{configMap("one", "1"), configMap("two", "1"), secret("three", "1")}
+	return harness.Scenario{
+		Name:  "update that leaves the references, and the former content while nobody runs",
+		First: []harness.Step{{Do: func(w *harness.World) { w.Set("set", nil, former...) }}},
+		Act: []harness.Step{{Do: func(w *harness.World) {
+			w.AwaitNextSecond() // times in managedFields are whole seconds
+			w.Secret("set", manifest("v1", "ConfigMap", "one", "data: {key: \"2\", more: \"2\"}"), configMap("two", "2"), secret("three", "2"))
+		}}},
+		Meanwhile: &harness.Step{Do: func(w *harness.World) { w.Secret("set", former...) }},
+		Stays:     []string{"ConfigMap/one", "ConfigMap/two", "Secret/three"},
+	}
+}
+
 // deletedMeanwhile deletes a set that is being updated while nobody runs.
 func deletedMeanwhile() harness.Scenario {
 	s := updateTwice()

@@ -21,6 +21,7 @@ func All() []harness.Scenario {
 		secretExchanged(),
 		severalSets(),
 		updateTwice(),
+		updateTakenBack(),
 		deletedMeanwhile(),
 		broken(),
 		equivalentKind(),

@@ -1,0 +1,69 @@
+package applier_test
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+)
+
+// setWrites lists the writes to a ManagedResource since the requests were reset: "" for the object, "/status" for its status.
+func setWrites(e *Env, name string) []string {
+	var found []string
+	for _, each := range e.Requests.Writes() {
+		if _, rest, matches := strings.Cut(each, "/namespaces/"+e.Namespace+"/managedresources/"+name); matches {
+			found = append(found, rest)
+		}
+	}
+	return found
+}
+
+// settledSet waits until all three conditions are final and no controller sends anything any more.
+func settledSet(e *Env, name string) *resourcesv1alpha1.ManagedResource {
+	e.T.Helper()
+	e.AwaitApplied(name, succeeded)
+	e.AwaitCondition(name, "ResourcesHealthy", "True/ResourcesHealthy")
+	e.AwaitCondition(name, "ResourcesProgressing", "False/ResourcesRolledOut")
+	return e.Get(name)
+}
+
+// plain are objects that are healthy as soon as they exist; for some of them a rule has to confirm that.
+func plain(e *Env, value string) []string {
+	all := manifests(e)
+	return append([]string{e.ConfigMap("one", value)}, all[1:len(all)-1]...) // the last one is a Deployment
+}
+
+func TestANewSetCostsThreeWritesOfItsManagedResource(t *testing.T) {
+	t.Parallel()
+	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := New(t, Options{TwoClusters: two, Configure: steady})
+			e.Set("mr", plain(e, "1")...)
+			settledSet(e, "mr")
+			e.Expect(setWrites(e, "mr")).To(Equal([]string{"", "/status", "/status"}), "finalizer, announcement, result")
+		})
+	}
+}
+
+func TestAChangeThatLeavesTheReferencesCostsOneWriteOfTheManagedResource(t *testing.T) {
+	t.Parallel()
+	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := New(t, Options{TwoClusters: two, Configure: steady})
+			e.Set("mr", plain(e, "1")...)
+			before := settledSet(e, "mr")
+			e.AwaitRest()
+			e.Secret("mr", plain(e, "2")...)
+			e.Eventually(func() *string { return e.Get("mr").Status.SecretsDataChecksum }).WithTimeout(Patience).
+				ShouldNot(Equal(before.Status.SecretsDataChecksum))
+			e.Expect(describeConditions(e.Get("mr"))).To(Equal(wellAndApplied()))
+			e.AwaitData("one", "2")
+			e.Expect(setWrites(e, "mr")).To(Equal([]string{"/status"}), "the result")
+		})
+	}
+}

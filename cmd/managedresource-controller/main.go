@@ -32,7 +32,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	needs, err := managedresource.Needs()
+	needs, err := managedresource.Needs(cfg)
 	if err != nil {
 		return err
 	}

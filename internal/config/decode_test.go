@@ -214,9 +214,14 @@ func TestEspalierNamespacesAbsentAndEmptyDiffer(t *testing.T) {
 		file string
 		want *EspalierNamespaces
 	}{
-		"absent restricts nothing":    {file: "{}", want: nil},
-		"an empty section":            {file: "{namespaces: {}}", want: &EspalierNamespaces{ClusterScoped: ptr.To(true)}},
-		"empty lists allow nothing":   {file: "{namespaces: {sets: [], objects: []}}", want: &EspalierNamespaces{Sets: &[]string{}, Objects: &[]string{}, ClusterScoped: ptr.To(true)}},
+		"absent restricts nothing":  {file: "{}", want: nil},
+		"an empty section":          {file: "{namespaces: {}}", want: &EspalierNamespaces{ClusterScoped: ptr.To(true)}},
+		"empty lists allow nothing": {file: "{namespaces: {sets: [], objects: []}}", want: &EspalierNamespaces{Sets: &[]string{}, Objects: &[]string{}, ClusterScoped: ptr.To(true)}},
+		"a selector leaves the lists": {
+			file: "{namespaces: {setSelector: {matchLabels: {a: b}}}}",
+			want: &EspalierNamespaces{SetSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, ClusterScoped: ptr.To(true)},
+		},
+		"an empty selector":           {file: "{namespaces: {setSelector: {}}}", want: &EspalierNamespaces{SetSelector: &metav1.LabelSelector{}, ClusterScoped: ptr.To(true)}},
 		"one list leaves the other":   {file: "{namespaces: {sets: [a]}}", want: &EspalierNamespaces{Sets: &[]string{"a"}, ClusterScoped: ptr.To(true)}},
 		"cluster-scoped objects off":  {file: "{namespaces: {clusterScoped: false}}", want: &EspalierNamespaces{ClusterScoped: ptr.To(false)}},
 		"the whole section has nulls": {file: "", want: nil},
@@ -243,6 +248,10 @@ func TestEspalierRestrictionsThatCannotBeUnderstoodStopTheProcess(t *testing.T) 
 		"a misspelt list": {
 			file: "namespaces: {set: []}\n",
 			want: `line 6: espalier.managedResource.namespaces.set: unknown field; this section holds restrictions, and one that is not understood cannot be kept`,
+		},
+		"a selector without value": {
+			file: "namespaces:\n      setSelector:\n",
+			want: `line 7: espalier.managedResource.namespaces.setSelector: has no value; remove the key to restrict nothing, or write an empty list to allow nothing`,
 		},
 		"a misspelt section": {
 			file: "namespace: {sets: []}\n",
@@ -274,13 +283,14 @@ func TestEspalierValues(t *testing.T) {
     deletionWaveTimeout: 0s
     maxConcurrentRequests: 0
     maxDecompressedBytes: 0
-    namespaces: {sets: [a, A_b], objects: [""]}
+    namespaces: {sets: [a, A_b], objects: [""], setSelector: {matchLabels: {"a b": c}}}
 `)).To(ConsistOf(
 		`espalier.managedResource.auditPeriod: Invalid value: "59s": must be at least 1m`,
 		`espalier.managedResource.deletionWaveTimeout: Invalid value: "0s": must be greater than zero`,
 		`espalier.managedResource.maxConcurrentRequests: Invalid value: 0: must be at least 1`,
 		`espalier.managedResource.maxDecompressedBytes: Invalid value: 0: must be at least 1`,
 		HavePrefix(`espalier.managedResource.namespaces.sets[1]: Invalid value: "A_b": a lowercase RFC 1123 label`),
+		HavePrefix(`espalier.managedResource.namespaces.setSelector.matchLabels: Invalid value: "a b": name part must consist of`),
 		HavePrefix(`espalier.managedResource.namespaces.objects[0]: Invalid value: "": a lowercase RFC 1123 label`),
 	))
 }

@@ -39,8 +39,11 @@ type EspalierManagedResource struct {
 
 // EspalierNamespaces restricts sets. Nil and empty differ in the lists: nil does not restrict, empty allows none.
 type EspalierNamespaces struct {
-	// Sets lists the source namespaces whose ManagedResources are served.
+	// Sets lists the source namespaces whose ManagedResources are applied.
 	Sets *[]string `json:"sets,omitempty"`
+	// SetSelector selects, by their labels, further source namespaces whose ManagedResources are applied. With one of the two,
+	// ManagedResources of all other namespaces are refused. Nil selects nothing, an empty selector everything.
+	SetSelector *metav1.LabelSelector `json:"setSelector,omitempty"`
 	// Objects lists the target namespaces that sets may touch.
 	Objects *[]string `json:"objects,omitempty"`
 	// ClusterScoped says whether sets may touch cluster-scoped objects; default true.

@@ -185,6 +185,7 @@ func validateEspalierManagedResource(mr EspalierManagedResource, at *field.Path)
 		return errs
 	}
 	errs = append(errs, validateNamespaces(mr.Namespaces.Sets, at.Child("namespaces", "sets"))...)
+	errs = append(errs, metav1validation.ValidateLabelSelector(mr.Namespaces.SetSelector, metav1validation.LabelSelectorValidationOptions{}, at.Child("namespaces", "setSelector"))...)
 	return append(errs, validateNamespaces(mr.Namespaces.Objects, at.Child("namespaces", "objects"))...)
 }
 

@@ -29,13 +29,23 @@ import (
 // deletionPoll is how often pending deletions are looked at when no event tells of them.
 const deletionPoll = 5 * time.Second
 
-// Needs says what the family asks of its connections.
-func Needs() (process.Needs, error) {
+// Needs returns what the family asks of its connections.
+func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, resourcesv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return process.Needs{}, fmt.Errorf("build scheme: %w", err)
 		}
+	}
+	access := []process.Requirement{
+		{Kind: resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"), Verbs: []string{"get", "list", "watch", "patch"}},
+		{Kind: corev1.SchemeGroupVersion.WithKind("Secret"), Verbs: []string{"get", "list", "watch", "patch"}},
+	}
+	if limits(cfg).SetSelector != nil {
+		access = append(access, process.Requirement{
+			Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Verbs: []string{"list", "watch"},
+			Otherwise: "remove espalier.managedResource.namespaces.setSelector and list the namespaces in espalier.managedResource.namespaces.sets",
+		})
 	}
 	return process.Needs{
 		Scheme: scheme,
@@ -43,10 +53,7 @@ func Needs() (process.Needs, error) {
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]cache.ByObject{&resourcesv1alpha1.ManagedResource{}: {Transform: status.Shrink}},
 		},
-		SourceAccess: []process.Requirement{
-			{Kind: resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"), Verbs: []string{"get", "list", "watch", "patch"}},
-			{Kind: corev1.SchemeGroupVersion.WithKind("Secret"), Verbs: []string{"get", "list", "watch", "patch"}},
-		},
+		SourceAccess: access,
 	}, nil
 }
 
@@ -103,7 +110,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 func limits(cfg *config.ResourceManagerConfiguration) applier.Limits {
 	allowed := applier.Limits{ClusterScoped: true, TargetNamespaces: targetNamespaces(cfg)}
 	if own := cfg.Espalier.ManagedResource.Namespaces; own != nil {
-		allowed.SetNamespaces, allowed.ObjectNamespaces = own.Sets, own.Objects
+		allowed.SetNamespaces, allowed.SetSelector, allowed.ObjectNamespaces = own.Sets, own.SetSelector, own.Objects
 		allowed.ClusterScoped = ptr.Deref(own.ClusterScoped, true)
 	}
 	return allowed

@@ -33,6 +33,8 @@ type Requirement struct {
 	Remedy string
 	// Unless says where the remedy would be wrong, and what to do there, as a clause; empty: nowhere.
 	Unless string
+	// Otherwise is what the administrator may do instead of granting missing verbs, as a clause; empty: nothing.
+	Otherwise string
 }
 
 // merge names each kind once, with all verbs that anybody asks for, so that parts of a binary may each say what they need.
@@ -186,7 +188,13 @@ func (a *accessChecker) requirement(ctx context.Context, r Requirement) ([]strin
 			rights = append(rights, right{verb: verb, group: r.Kind.Group, resource: resource.Name, namespace: namespace})
 		}
 	}
-	return a.deny(ctx, rights)
+	denied, err := a.deny(ctx, rights)
+	if r.Otherwise != "" {
+		for i := range denied {
+			denied[i] += ", or " + r.Otherwise
+		}
+	}
+	return denied, err
 }
 
 // absent says that the kind is not served, and what to do.

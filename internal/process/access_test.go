@@ -67,3 +67,21 @@ func TestEachKindIsCheckedOnce(t *testing.T) {
 	}))
 	NewWithT(t).Expect(given[0].Verbs).To(Equal([]string{"get", "list"}), "what was given stays as it was")
 }
+
+func TestMissingVerbsAreToldWithTheAlternative(t *testing.T) {
+	g := NewWithT(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodPost { // a review of access
+			w.WriteHeader(http.StatusCreated)
+			_, _ = w.Write([]byte(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "status": {"allowed": false}}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"apiVersion": "v1", "kind": "APIResourceList", "groupVersion": "v1", "resources": [{"name": "namespaces", "kind": "Namespace"}]}`))
+	}))
+	defer server.Close()
+	required := []Requirement{{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Verbs: []string{"list", "watch"}, Otherwise: "remove the selector"}}
+	err := checkAccess(t.Context(), side{name: "source", field: "sourceClientConnection"}, "gardener", &rest.Config{Host: server.URL}, server.Client(), required, nil, time.Minute)
+	g.Expect(err).To(MatchError(HaveSuffix(
+		"not allowed to list, watch namespaces in all namespaces: grant it, for example with the roles in deploy/gardener, or remove the selector")))
+}

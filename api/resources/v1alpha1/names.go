@@ -118,6 +118,16 @@ const (
 	Kstatus = "espalier.dev/kstatus"
 )
 
+// Set by cluster administrators on Namespaces.
+const (
+	// SetsAllowedLabel is the label that the shipped configuration of managedresource-controller asks for in
+	// espalier.managedResource.namespaces.setSelector, with the value SetsAllowed. Missing, or with another value: the
+	// controller does not apply ManagedResources of the Namespace.
+	SetsAllowedLabel = "espalier.dev/managedresources"
+	// SetsAllowed is the value of SetsAllowedLabel.
+	SetsAllowed = "allowed"
+)
+
 // Set by the ManagedResource controller where it publishes a plan.
 const (
 	// PlanOf is a label on the ConfigMap that holds a plan. Value: the name of the ManagedResource, shortened by a digest if

@@ -44,6 +44,8 @@ func TestNames(t *testing.T) {
 		"espalier.dev/plan-values":                               resourcesv1alpha1.PlanValues,
 		"espalier.dev/plan-of":                                   resourcesv1alpha1.PlanOf,
 		"espalier.dev/planned":                                   resourcesv1alpha1.Planned,
+		"espalier.dev/managedresources":                          resourcesv1alpha1.SetsAllowedLabel,
+		"allowed":                                                resourcesv1alpha1.SetsAllowed,
 	} {
 		NewWithT(t).Expect(got).To(Equal(want))
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
@@ -11,22 +13,17 @@ import (
 
 // Limits say what sets may touch. A nil list does not restrict, an empty one allows nothing.
 type Limits struct {
-	// SetNamespaces are the namespaces of the source in which sets are served.
+	// SetNamespaces are the namespaces of the source whose sets are applied.
 	SetNamespaces *[]string
+	// SetSelector selects further such namespaces by their labels; nil selects none. With neither of the two, sets of all
+	// namespaces are applied.
+	SetSelector *metav1.LabelSelector
 	// ObjectNamespaces are the namespaces of the target that sets may write into.
 	ObjectNamespaces *[]string
 	// ClusterScoped allows objects without a namespace.
 	ClusterScoped bool
 	// TargetNamespaces restrict what the process can see of the target; empty means all.
 	TargetNamespaces []string
-}
-
-// refuseSet says why sets of a namespace are not served, "" if they are.
-func (l Limits) refuseSet(namespace string) string {
-	if l.SetNamespaces == nil || slices.Contains(*l.SetNamespaces, namespace) {
-		return ""
-	}
-	return fmt.Sprintf("refused: sets may not live in namespace %q (espalier.managedResource.namespaces.sets)", namespace)
 }
 
 // guard refuses objects that a set must not write.

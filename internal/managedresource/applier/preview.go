@@ -32,7 +32,10 @@ func (r *Reconciler) Preview(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	if r.memory == nil {
 		r.memory = newMemory()
 	}
-	v := r.newPreview(ctx, mr)
+	v, err := r.newPreview(ctx, mr)
+	if err != nil {
+		return nil, err
+	}
 	v.otherRights = true
 	meant := r.Class.foresee(mr)
 	v.gives = meant.gives
@@ -48,13 +51,20 @@ func (r *Reconciler) Preview(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	return v.compute(ctx), nil
 }
 
-func (r *Reconciler) newPreview(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) *preview {
+func (r *Reconciler) newPreview(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*preview, error) {
+	refusal, err := r.refusal(ctx, mr.Namespace)
+	if apierrors.IsNotFound(err) { // the set is to be made together with its Namespace, which will need the labels
+		refusal, err = r.Limits.refuseSet(mr.Namespace, nil), nil
+	}
+	if err != nil {
+		return nil, err
+	}
 	p := r.newPass(ctx, mr.DeepCopy(), false)
 	p.set = &set{items: p.set.items, kstatus: health.Kstatus(mr, r.Kstatus)} // what is known of the objects counts, but nothing is to be learned
 	return &preview{
 		Reconciler: r, pass: p,
-		plan: &plan.Plan{Namespace: mr.Namespace, Name: mr.Name, Generation: mr.Generation, Problem: r.Limits.refuseSet(mr.Namespace)},
-	}
+		plan: &plan.Plan{Namespace: mr.Namespace, Name: mr.Name, Generation: mr.Generation, Problem: refusal},
+	}, nil
 }
 
 // load reads the set's Secrets. One that is missing, or that the controller may not read, makes a plan in which nothing is

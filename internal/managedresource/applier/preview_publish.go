@@ -42,7 +42,10 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	bounded, cancel := context.WithTimeoutCause(ctx, deadlineCap, errors.New("the time for one plan is over"))
 	defer cancel()
 	began := r.Clock.Now()
-	v := r.newPreview(ctx, mr)
+	v, err := r.newPreview(ctx, mr)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	v.gives = !r.Class.responsible(mr)
 	r.SecretVersions.Use(v.pass.name, SecretNames(mr)) // before they are read, so that no later change is missed
 	if err := v.load(bounded); err != nil {

@@ -226,15 +226,14 @@ func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.Ma
 // applySet is the normal case: the steps of the specification's section 2.4.
 func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, audit bool) (ctrl.Result, error) {
 	r.unpublish(ctx, mr)
+	if refusal, err := r.refusal(ctx, mr.Namespace); err != nil || refusal != "" {
+		return r.refuseSet(ctx, mr, refusal, err)
+	}
 	if err := r.hold(ctx, mr); err != nil {
 		return ctrl.Result{}, err
 	}
 	p := r.newPass(ctx, mr, audit || r.auditDue(mr) || r.memory.of(client.ObjectKeyFromObject(mr)).auditOwed)
 	p.set.auditOwed = p.audit
-	if refusal := r.Limits.refuseSet(mr.Namespace); refusal != "" {
-		r.Events.failed(p, nil, resourcesv1alpha1.ConditionApplyFailed, refusal)
-		return ctrl.Result{RequeueAfter: r.SyncPeriod}, r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, refusal))
-	}
 	bounded, cancel := context.WithTimeoutCause(ctx, min(r.SyncPeriod, deadlineCap), errors.New("the time for one reconciliation is over"))
 	defer cancel()
 	if err := r.load(bounded, p); err != nil {

@@ -81,17 +81,17 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		changes.queue.Store(&queue)
 		return nil
 	})
-	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
-							Named(ControllerName).
-							For(&resourcesv1alpha1.ManagedResource{}, builder.WithPredicates(r.setEvents())).
-							WatchesRawSource(r.SecretVersions.Changes(r.setsOf)).
-							WatchesRawSource(wake).
-							WithOptions(controller.Options{
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named(ControllerName).
+		For(&resourcesv1alpha1.ManagedResource{}, builder.WithPredicates(r.setEvents())).
+		WatchesRawSource(r.SecretVersions.Changes(r.setsOf)).
+		WatchesRawSource(wake).
+		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			CacheSyncTimeout:        cacheSyncTimeout,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
-		}).
-		Complete(r)
+		})
+	return r.watchNamespaces(b).Complete(r) //nolint:wrapcheck // the caller names the controller
 }
 
 // SecretNames lists the Secrets that a set is read from.
@@ -109,9 +109,13 @@ func SecretNames(object client.Object) []string {
 
 // setsOf lists the sets that are read from a Secret and that we may have to act on.
 func (r *Reconciler) setsOf(ctx context.Context, secret types.NamespacedName) []reconcile.Request {
+	return r.requestsFor(ctx, client.InNamespace(secret.Namespace), client.MatchingFields{secretIndex: secret.Name})
+}
+
+// requestsFor returns requests for the sets in the cache that the controller may have to act on.
+func (r *Reconciler) requestsFor(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	sets := &resourcesv1alpha1.ManagedResourceList{}
-	err := r.Source.List(ctx, sets, client.InNamespace(secret.Namespace), client.MatchingFields{secretIndex: secret.Name}, client.UnsafeDisableDeepCopy)
-	if err != nil {
+	if err := r.Source.List(ctx, sets, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil // only a cache that has not started fails, and then every set is reconciled anyway
 	}
 	var requests []reconcile.Request

@@ -144,13 +144,13 @@ func open(name string, in io.Reader) (content []byte, shown string, err error) {
 
 // preview asks the clusters. What could be found out is returned even if some of the sets fail.
 func preview(ctx context.Context, program process.Program, f *flags, sets *input) ([]*plan.Plan, error) {
-	needs, err := managedresource.Needs()
-	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was about
-	}
 	cfg, setup, err := configure(program, f.config)
 	if err != nil {
 		return nil, err
+	}
+	needs, err := managedresource.Needs(cfg)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was about
 	}
 	var connections *process.Connections
 	if f.config == "" {

@@ -94,7 +94,7 @@ func follow(e *Env, name string) *history {
 	e.T.Helper()
 	servers, err := local.ForTests()
 	e.Expect(err).NotTo(HaveOccurred())
-	needs, err := managedresource.Needs()
+	needs, err := managedresource.Needs(e.Config)
 	e.Expect(err).NotTo(HaveOccurred())
 	c, err := client.NewWithWatch(servers.Source.Config, client.Options{Scheme: needs.Scheme})
 	e.Expect(err).NotTo(HaveOccurred())

@@ -75,7 +75,7 @@ func New(t *testing.T, options Options) *Env {
 	g := NewWithT(t)
 	servers, err := local.ForTests()
 	g.Expect(err).NotTo(HaveOccurred())
-	needs, err := managedresource.Needs()
+	needs, err := managedresource.Needs(&config.ResourceManagerConfiguration{})
 	g.Expect(err).NotTo(HaveOccurred())
 	e := &Env{WithT: g, T: t, Ctx: t.Context(), Requests: &Requests{}, clock: options.Clock}
 	e.Source = newClient(g, servers.Source.Config, needs)
@@ -171,7 +171,7 @@ func (e *Env) write(dir, name string, content []byte) string {
 // runner returns what starts the controller for this Env.
 func (e *Env) runner() *binary.Runner {
 	return &binary.Runner{
-		Test: e.T, Needs: managedresource.Needs,
+		Test: e.T, Needs: func() (process.Needs, error) { return managedresource.Needs(e.Config) },
 		Setup: func() *process.Setup {
 			return &process.Setup{
 				Program: process.Program{Name: "managedresource-controller", SharesLease: true},

@@ -41,7 +41,7 @@ func StartProcess(ctx context.Context, cfg *config.ResourceManagerConfiguration,
 }
 
 func (p *Process) run(ctx context.Context, cfg *config.ResourceManagerConfiguration, clk *Clock) error {
-	needs, err := managedresource.Needs()
+	needs, err := managedresource.Needs(cfg)
 	if err != nil {
 		return fmt.Errorf("prepare controller: %w", err)
 	}

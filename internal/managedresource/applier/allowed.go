@@ -1,0 +1,76 @@
+package applier
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// selectorSetting is where the configuration has Limits.SetSelector.
+const selectorSetting = "espalier.managedResource.namespaces.setSelector"
+
+// needsLabels reports whether the labels of a namespace decide about its sets.
+func (l Limits) needsLabels(namespace string) bool {
+	return l.SetSelector != nil && !l.isListed(namespace)
+}
+
+func (l Limits) isListed(namespace string) bool {
+	return l.SetNamespaces != nil && slices.Contains(*l.SetNamespaces, namespace)
+}
+
+// isSelected reports whether the selector matches these labels. A selector that cannot be read matches nothing.
+func (l Limits) isSelected(have map[string]string) bool {
+	selector, err := metav1.LabelSelectorAsSelector(l.SetSelector)
+	return err == nil && selector.Matches(labels.Set(have))
+}
+
+// refuseSet returns why sets of a namespace with these labels are not applied, "" if they are.
+func (l Limits) refuseSet(namespace string, have map[string]string) string {
+	switch {
+	case l.SetNamespaces == nil && l.SetSelector == nil, l.isListed(namespace):
+		return ""
+	case l.SetSelector == nil:
+		return fmt.Sprintf("refused: sets may not live in namespace %q (espalier.managedResource.namespaces.sets)", namespace)
+	case l.isSelected(have):
+		return ""
+	}
+	missing := missingLabels(l.SetSelector, have)
+	return fmt.Sprintf("refused: the labels of namespace %q do not allow sets (%s wants %s); an administrator allows them with: kubectl label --overwrite namespace %s %s",
+		namespace, selectorSetting, metav1.FormatLabelSelector(l.SetSelector), namespace, strings.Join(missing, " "))
+}
+
+// missingLabels returns what a namespace lacks to be selected, as arguments of kubectl label.
+func missingLabels(selector *metav1.LabelSelector, have map[string]string) []string {
+	var arguments []string
+	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
+		if value, found := have[key]; !found || value != selector.MatchLabels[key] {
+			arguments = append(arguments, key+"="+selector.MatchLabels[key])
+		}
+	}
+	for _, each := range selector.MatchExpressions {
+		value, found := have[each.Key]
+		switch each.Operator {
+		case metav1.LabelSelectorOpIn:
+			if !found || !slices.Contains(each.Values, value) {
+				arguments = append(arguments, each.Key+"="+each.Values[0])
+			}
+		case metav1.LabelSelectorOpExists:
+			if !found {
+				arguments = append(arguments, each.Key+"=")
+			}
+		case metav1.LabelSelectorOpNotIn:
+			if found && slices.Contains(each.Values, value) {
+				arguments = append(arguments, each.Key+"-")
+			}
+		case metav1.LabelSelectorOpDoesNotExist:
+			if found {
+				arguments = append(arguments, each.Key+"-")
+			}
+		}
+	}
+	return arguments
+}

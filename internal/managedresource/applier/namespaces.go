@@ -1,0 +1,65 @@
+package applier
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// The metadata of Namespaces is watched if their labels decide whose sets are applied.
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch,roleName=espalier-managedresource-controller-source
+
+// refusal returns why sets of a namespace are not applied, "" if they are. A namespace that the cache does not have yet is
+// an error: its labels are not known.
+func (r *Reconciler) refusal(ctx context.Context, namespace string) (string, error) {
+	if !r.Limits.needsLabels(namespace) {
+		return r.Limits.refuseSet(namespace, nil), nil
+	}
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := r.Source.Get(ctx, client.ObjectKey{Name: namespace}, found); err != nil {
+		return "", fmt.Errorf("read Namespace: %w", err)
+	}
+	return r.Limits.refuseSet(namespace, found.Labels), nil
+}
+
+// refuseSet reports that a set is not applied. Its objects stay as they are, and what the controller knows of them too, so
+// that a set that is allowed again continues where it stopped. The set gets no finalizer, since nothing new is written for it.
+func (r *Reconciler) refuseSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, refusal string, err error) (ctrl.Result, error) {
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	p := r.newPass(mr, false)
+	r.Events.failed(p, nil, resourcesv1alpha1.ConditionApplyFailed, refusal)
+	return ctrl.Result{RequeueAfter: r.SyncPeriod}, r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, refusal))
+}
+
+// watchNamespaces lets sets be reconciled when the labels of their Namespace begin or cease to allow them.
+func (r *Reconciler) watchNamespaces(b *builder.Builder) *builder.Builder {
+	if r.Limits.SetSelector == nil {
+		return b
+	}
+	return b.WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.setsIn), builder.WithPredicates(predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return r.Limits.isSelected(e.ObjectOld.GetLabels()) != r.Limits.isSelected(e.ObjectNew.GetLabels())
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}))
+}
+
+// setsIn lists the sets of a Namespace that the controller may have to apply.
+func (r *Reconciler) setsIn(ctx context.Context, namespace client.Object) []reconcile.Request {
+	return r.requestsFor(ctx, client.InNamespace(namespace.GetName()))
+}

@@ -160,7 +160,11 @@ const nodeSections = `controllers:
 const managedResourceSections = `controllers:
   garbageCollector: {enabled: true}
 espalier:
-  managedResource: {garbageCollectionReportOnly: true}
+  managedResource:
+    garbageCollectionReportOnly: true
+    namespaces:
+      sets: [` + systemNamespace + `]
+      setSelector: {matchLabels: {espalier.dev/managedresources: allowed}}
 `
 
 // resourceManagerConfig renders the file that every binary of the resource manager family reads; sections is the part that

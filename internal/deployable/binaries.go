@@ -92,8 +92,15 @@ espalier:
 			Name: "managedresource-controller",
 			// Whatever a set holds is applied with these rights; docs/security.md says what that means, and how to restrict it.
 			Roles: append(clusterRoles("managedresource-controller-source"), lease("managedresource-controller"), Role{"espalier-managedresource-controller-cluster-identity", "kube-system"}, Role{Name: clusterAdmin}),
+			// Sets act with these rights, so only administrators say where sets are applied: the role edit allows changes of Secrets,
+			// and none of Namespaces.
 			Config: resourceManager(`controllers:
   garbageCollector: {enabled: true}
+espalier:
+  managedResource:
+    namespaces:
+      sets: [` + Namespace + `]
+      setSelector: {matchLabels: {` + resourcesv1alpha1.SetsAllowedLabel + `: ` + resourcesv1alpha1.SetsAllowed + `}}
 `),
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("50m"),
 		},

@@ -63,7 +63,8 @@ func TestConfigurations(t *testing.T) {
 		"merged": {
 			collector + ": {config: {logLevel: debug, controllers: {garbageCollector: {enabled: false}}}}",
 			"apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\n" +
-				"leaderElection: {resourceNamespace: espalier-system}\nlogLevel: debug\ncontrollers: {garbageCollector: {enabled: false}}",
+				"leaderElection: {resourceNamespace: espalier-system}\nlogLevel: debug\ncontrollers: {garbageCollector: {enabled: false}}\n" +
+				"espalier: {managedResource: {namespaces: {sets: [espalier-system], setSelector: {matchLabels: {espalier.dev/managedresources: allowed}}}}}",
 		},
 		"replaced": {collector + ": {config: {logLevel: debug}, configFile: \"kind: A\\n\"}", "kind: A"},
 	} {

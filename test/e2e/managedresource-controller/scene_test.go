@@ -23,9 +23,15 @@ import (
 // scene is a namespace with sets and their objects.
 type scene struct{ namespace string }
 
+// newScene returns a scene whose namespace allows sets, as the shipped configuration asks.
 func newScene(ctx context.Context) scene {
 	GinkgoHelper()
-	namespace, remove, err := c.Namespace(ctx, "mr", nil)
+	return newSceneWith(ctx, map[string]string{resourcesv1alpha1.SetsAllowedLabel: resourcesv1alpha1.SetsAllowed})
+}
+
+func newSceneWith(ctx context.Context, labels map[string]string) scene {
+	GinkgoHelper()
+	namespace, remove, err := c.Namespace(ctx, "mr", labels)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(remove)
 	return scene{namespace}
@@ -53,22 +59,28 @@ func (s scene) apply(ctx context.Context, name string, objects ...client.Object)
 // write writes the manifests of a set into its Secret.
 func (s scene) write(ctx context.Context, name string, objects ...client.Object) {
 	GinkgoHelper()
-	manifests := make([]string, 0, len(objects))
-	for _, object := range objects {
-		gvk, err := c.Client.GroupVersionKindFor(object)
-		Expect(err).NotTo(HaveOccurred())
-		object.GetObjectKind().SetGroupVersionKind(gvk)
-		text, err := yaml.Marshal(object)
-		Expect(err).NotTo(HaveOccurred())
-		manifests = append(manifests, string(text))
-	}
-	data := map[string][]byte{"objects.yaml": []byte(strings.Join(manifests, "---\n"))}
+	data := map[string][]byte{"objects.yaml": []byte(manifests(objects...))}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: data}
 	err := c.Client.Create(ctx, secret)
 	if apierrors.IsAlreadyExists(err) {
 		err = c.Client.Patch(ctx, &corev1.Secret{ObjectMeta: secret.ObjectMeta, Data: data}, client.Merge)
 	}
 	Expect(err).NotTo(HaveOccurred())
+}
+
+// manifests renders objects as the documents of one value.
+func manifests(objects ...client.Object) string {
+	GinkgoHelper()
+	documents := make([]string, 0, len(objects))
+	for _, object := range objects {
+		gvk, err := c.Client.GroupVersionKindFor(object)
+		Expect(err).NotTo(HaveOccurred())
+		object.GetObjectKind().SetGroupVersionKind(gvk)
+		text, err := yaml.Marshal(object)
+		Expect(err).NotTo(HaveOccurred())
+		documents = append(documents, string(text))
+	}
+	return strings.Join(documents, "---\n")
 }
 
 // remove asks for the deletion of a set.

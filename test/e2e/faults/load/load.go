@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
 )
 
@@ -75,7 +76,9 @@ type Figures struct {
 
 // New creates what is worked on and waits until all of it is in order.
 func New(ctx context.Context, c *cluster.Cluster) (*Load, error) {
-	namespace, remove, err := c.Namespace(ctx, "load", map[string]string{"espalier.dev/network-policies": "enabled"})
+	namespace, remove, err := c.Namespace(ctx, "load", map[string]string{
+		"espalier.dev/network-policies": "enabled", resourcesv1alpha1.SetsAllowedLabel: resourcesv1alpha1.SetsAllowed,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("create load: %w", err)
 	}

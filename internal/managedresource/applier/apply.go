@@ -161,9 +161,8 @@ func rejected(err error) bool {
 
 // plan finds the objects that need a request. Of an object that the set lists twice, the last entry counts.
 func (r *Reconciler) plan(p *pass, result *outcome) []task {
-	dirty := r.memory.clean(p.name)
+	r.markDue(p)
 	unchanged := p.unchanged()
-	update := r.AlwaysUpdate && !p.now.Before(p.set.nextUpdate)
 	last := make(map[inventory.Key]*item, len(p.set.items))
 	for _, each := range p.set.items {
 		last[each.key] = each
@@ -173,14 +172,13 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 		if last[each.key] != each {
 			continue
 		}
-		_, soiled := dirty[each.key]
 		seen, knowledge := r.lookup(each)
 		if knowledge == observe.Unwatched {
 			result.unwatched++
 		}
 		f := facts{
 			item: each, seen: seen, knowledge: knowledge, unchanged: unchanged,
-			update: update, audit: p.audit, dirty: soiled, lookAgain: p.now.Add(-r.SyncPeriod),
+			lookAgain: p.now.Add(-r.SyncPeriod),
 			later: seen.Raw != nil && fields.WrittenByUsAfter(seen.Raw.ManagedFields, *p.set.inherited),
 		}
 		next := decide(f)
@@ -196,6 +194,25 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 		}
 	}
 	return tasks
+}
+
+// markDue moves what was asked for from the set to its objects: an audit, a look after a change of an autoscaler, and the
+// periodic update. Each object keeps its mark until it was handled.
+func (r *Reconciler) markDue(p *pass) {
+	dirty := r.memory.clean(p.name)
+	update := r.AlwaysUpdate && !p.now.Before(p.set.nextUpdate)
+	for _, each := range p.set.items {
+		if _, found := dirty[each.key]; found || p.set.auditOwed {
+			each.known.due = max(each.known.due, look)
+		}
+		if update && !each.unlabelled {
+			each.known.due = write
+		}
+	}
+	p.set.auditOwed = false
+	if update {
+		p.set.nextUpdate = p.now.Add(r.SyncPeriod)
+	}
 }
 
 func (r *Reconciler) lookup(i *item) (observe.Object, observe.Knowledge) {

@@ -48,6 +48,9 @@ type knowledge struct {
 	// unwritten reports that the object was announced, and that no request which may have written it was sent: each one was
 	// rejected by the API server, or an earlier step failed.
 	unwritten bool
+	// due is the least that must be done with the object although nothing seems to differ: leave, look or write. Only
+	// confirm ends it, so that a failure or a pause does not lose what was asked for.
+	due action
 	// claimant is the set that holds the object in our place, "" if nobody does.
 	claimant string
 	// fight is nil until the object had to be repaired.
@@ -88,7 +91,7 @@ type set struct {
 	left       types.UID
 	nextAudit  time.Time
 	nextUpdate time.Time
-	// auditOwed tells that a look at every object was asked for and has not been carried out yet.
+	// auditOwed reports that every object is to be read, until each object is marked as due.
 	auditOwed bool
 	removal   removal
 	// told is the fault that the last Event was about.
@@ -317,7 +320,7 @@ func (m *memory) soil(key inventory.Key) []types.NamespacedName {
 	return m.wanted[key]
 }
 
-// clean takes a set's dirty objects.
+// clean removes the marks of soil and returns them. The caller must mark the objects as due.
 func (m *memory) clean(name types.NamespacedName) map[inventory.Key]struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()

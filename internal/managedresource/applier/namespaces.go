@@ -41,7 +41,7 @@ func (r *Reconciler) refuseSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	p := r.newPass(ctx, mr, false)
+	p := r.newPass(ctx, mr)
 	r.Events.failed(p, nil, resourcesv1alpha1.ConditionApplyFailed, refusal)
 	return ctrl.Result{RequeueAfter: r.SyncPeriod}, r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, refusal))
 }

@@ -28,8 +28,6 @@ type pass struct {
 	name types.NamespacedName
 	set  *set
 	now  time.Time
-	// audit asks to look at every object.
-	audit bool
 	// sameCluster says that source and target are one cluster, or may be.
 	sameCluster bool
 
@@ -53,7 +51,7 @@ type pass struct {
 
 type documentKey struct{ secret, dataKey string }
 
-func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, audit bool) *pass {
+func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) *pass {
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
 	set := r.memory.of(name)
 	set.rested = "" // until the end of the pass
@@ -61,7 +59,7 @@ func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 		set.inherited = ptr.To(status.Written(mr))
 	}
 	return &pass{
-		mr: mr, before: mr.Status.Resources, name: name, set: set, now: r.Clock.Now(), audit: audit, sameCluster: r.SameCluster(ctx),
+		mr: mr, before: mr.Status.Resources, name: name, set: set, now: r.Clock.Now(), sameCluster: r.SameCluster(ctx),
 		origin:    resourcesv1alpha1.Origin{ClusterID: r.ClusterID, Namespace: mr.Namespace, Name: mr.Name}.String(),
 		injected:  merge.InjectedLabels(mr.Spec.InjectLabels, r.ManagedBy),
 		documents: map[documentKey][]manifest.Document{},

@@ -29,8 +29,6 @@ type facts struct {
 	knowledge observe.Knowledge
 	// unchanged tells that the whole set is as the last completed apply left it, as far as its status shows.
 	unchanged bool
-	// update forces a write, audit a look at every object, dirty at this one.
-	update, audit, dirty bool
 	// later reports that we wrote the object after the status that this process found: for content that the status does not
 	// know.
 	later bool
@@ -52,9 +50,9 @@ func decide(f facts) action {
 		return create
 	case f.item.unlabelled:
 		return decideUnlabelled(f)
-	case f.update || !same:
+	case known.due == write || !same:
 		return write
-	case f.audit || f.dirty:
+	case known.due == look:
 		return look
 	case f.knowledge == observe.Unwatched:
 		if known.confirmed && known.looked.After(f.lookAgain) {
@@ -74,7 +72,7 @@ func decide(f facts) action {
 // decideUnlabelled: an object whose manifest says "ignore" only has to be there.
 func decideUnlabelled(f facts) action {
 	known := f.item.known
-	if known.confirmed && known.hash == f.item.hash && !f.audit && (f.knowledge == observe.Present || known.looked.After(f.lookAgain)) {
+	if known.confirmed && known.hash == f.item.hash && known.due == leave && (f.knowledge == observe.Present || known.looked.After(f.lookAgain)) {
 		return leave
 	}
 	return look

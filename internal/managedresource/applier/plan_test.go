@@ -32,9 +32,8 @@ func touched(f *facts)       { f.seen.Fingerprint = 10 }
 func absent(f *facts)        { f.knowledge = observe.Absent }
 func unwatched(f *facts)     { f.knowledge = observe.Unwatched }
 func lookDue(f *facts)       { f.lookAgain = noon.Add(time.Second) }
-func audited(f *facts)       { f.audit = true }
-func soiled(f *facts)        { f.dirty = true }
-func forced(f *facts)        { f.update = true }
+func audited(f *facts)       { f.item.known.due = look }
+func forced(f *facts)        { f.item.known.due = write }
 func rawLost(f *facts)       { f.seen.Raw = nil }
 func writtenLater(f *facts)  { f.later = true }
 func createdOnce(f *facts)   { f.item.unlabelled = true }
@@ -50,8 +49,7 @@ func TestDecide(t *testing.T) {
 		"its manifest changed and somebody wrote to it":   {facts: untouched(desiredChange, touched), want: write},
 		"it is gone":                                      {facts: untouched(absent), want: create},
 		"another object of the set changed":               {facts: untouched(setChanged), want: leave},
-		"an audit":                                        {facts: untouched(audited), want: look},
-		"its autoscaler changed":                          {facts: untouched(soiled), want: look},
+		"an audit, or its autoscaler changed":             {facts: untouched(audited), want: look},
 		"everything is to be written":                     {facts: untouched(forced), want: write},
 		"nobody watches it, and it was seen lately":       {facts: untouched(unwatched), want: leave},
 		"nobody watches it for a whole period":            {facts: untouched(unwatched, lookDue), want: look},
@@ -64,6 +62,7 @@ func TestDecide(t *testing.T) {
 		"after a restart, an audit":                       {facts: untouched(afterRestart, audited), want: look},
 		"after a restart, it is gone":                     {facts: untouched(afterRestart, absent), want: create},
 		"created once: it is there":                       {facts: untouched(createdOnce, touched), want: leave},
+		"created once: everything is to be written":       {facts: untouched(createdOnce, forced), want: look},
 		"created once: it is gone":                        {facts: untouched(createdOnce, absent), want: create},
 		"created once: after a restart":                   {facts: untouched(createdOnce, afterRestart), want: look},
 		"created once: an audit":                          {facts: untouched(createdOnce, audited), want: look},

@@ -59,7 +59,7 @@ func (r *Reconciler) newPreview(ctx context.Context, mr *resourcesv1alpha1.Manag
 	if err != nil {
 		return nil, err
 	}
-	p := r.newPass(ctx, mr.DeepCopy(), false)
+	p := r.newPass(ctx, mr.DeepCopy())
 	p.set = &set{items: p.set.items, kstatus: health.Kstatus(mr, r.Kstatus)} // what is known of the objects counts, but nothing is to be learned
 	return &preview{
 		Reconciler: r, pass: p,

@@ -135,7 +135,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	switch next {
 	case stepIgnore:
 		r.Watcher.Release(request.NamespacedName)
-		p := r.newPass(ctx, mr, false)
+		p := r.newPass(ctx, mr)
 		p.set.loaded, p.set.settled, p.set.watched = false, false, false
 		r.memory.resume(p.name)
 		r.unpublish(ctx, mr)
@@ -146,11 +146,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case stepRemove:
 		return r.removeSet(ctx, mr)
 	case stepApply:
-		audit, err := r.takeOperation(ctx, mr)
-		if err != nil {
+		if _, err := r.takeOperation(ctx, mr); err != nil {
 			return ctrl.Result{}, err
 		}
-		return r.applySet(ctx, mr, audit)
+		return r.applySet(ctx, mr)
 	case stepNone:
 		r.leavePlan(ctx, mr)
 		r.retire(request.NamespacedName)
@@ -172,7 +171,7 @@ func (r *Reconciler) oversee(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	}
 	bounded, cancel := context.WithTimeout(ctx, min(r.SyncPeriod, deadlineCap))
 	defer cancel()
-	p := r.newPass(ctx, mr, false)
+	p := r.newPass(ctx, mr)
 	p.set.kstatus = health.Kstatus(mr, r.Kstatus)
 	r.memory.want(name, wantedKeys(p.set.items, mr.Status.Resources))
 	r.Watcher.Use(bounded, name, r.needs(p))
@@ -224,7 +223,7 @@ func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.Ma
 }
 
 // applySet is the normal case: the steps of the specification's section 2.4.
-func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, audit bool) (ctrl.Result, error) {
+func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	r.unpublish(ctx, mr)
 	if refusal, err := r.refusal(ctx, mr.Namespace); err != nil || refusal != "" {
 		return r.refuseSet(ctx, mr, refusal, err)
@@ -232,8 +231,10 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	if err := r.hold(ctx, mr); err != nil {
 		return ctrl.Result{}, err
 	}
-	p := r.newPass(ctx, mr, audit || r.auditDue(mr) || r.memory.of(client.ObjectKeyFromObject(mr)).auditOwed)
-	p.set.auditOwed = p.audit
+	p := r.newPass(ctx, mr)
+	if r.auditDue(p.set) {
+		p.set.auditOwed = true
+	}
 	bounded, cancel := context.WithTimeoutCause(ctx, min(r.SyncPeriod, deadlineCap), errors.New("the time for one reconciliation is over"))
 	defer cancel()
 	if err := r.load(bounded, p); err != nil {
@@ -272,11 +273,11 @@ func (r *Reconciler) hold(ctx context.Context, mr *resourcesv1alpha1.ManagedReso
 
 // auditDue tells whether all objects of a set are to be read, and sets the time for the next audit. The first one
 // comes after one period on average, since a set begins with reads or writes anyway.
-func (r *Reconciler) auditDue(mr *resourcesv1alpha1.ManagedResource) bool {
+func (r *Reconciler) auditDue(s *set) bool {
 	if r.AuditPeriod <= 0 {
 		return false
 	}
-	s, now := r.memory.of(types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}), r.Clock.Now()
+	now := r.Clock.Now()
 	if !s.nextAudit.IsZero() && now.Before(s.nextAudit) {
 		return false
 	}
@@ -307,7 +308,7 @@ func (r *Reconciler) prune(ctx context.Context, p *pass) ([]pending, time.Time) 
 // removeSet deletes the set's objects, unless they are to be kept, and then lets go of the set.
 func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	r.unpublish(ctx, mr)
-	p := r.newPass(ctx, mr, false)
+	p := r.newPass(ctx, mr)
 	if !p.set.removal.whole {
 		p.set.removal = removal{whole: true, done: p.set.unwritten()}
 	}

@@ -36,7 +36,7 @@ func (r *Reconciler) atRest(ctx context.Context, name types.NamespacedName) bool
 
 // asLeft reports whether an object is seen as our last look or write left it. An unlabelled one only has to be there.
 func (i *item) asLeft(seen observe.Object) bool {
-	return i.mapped && i.known.confirmed && i.known.hash == i.hash && seen.Raw == nil && (i.unlabelled || i.known.fingerprint == seen.Fingerprint)
+	return i.mapped && i.known.confirmed && i.known.due == leave && i.known.hash == i.hash && seen.Raw == nil && (i.unlabelled || i.known.fingerprint == seen.Fingerprint)
 }
 
 // rest notes that a pass found the set as it is now in sync. Other sets are compared in full: those that have to be looked at

@@ -139,10 +139,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		s.loaded = false
 		return ctrl.Result{RequeueAfter: settlePause}, nil
 	}
-	s.auditOwed, s.watched = false, result.unwatched == 0
-	if !p.now.Before(s.nextUpdate) {
-		s.nextUpdate = p.now.Add(r.SyncPeriod)
-	}
+	s.watched = result.unwatched == 0
 	judgement, failure := r.judge(p, result)
 	whole := failure == nil
 	r.Metrics.concluded(p.name, counts{applied: len(s.items) - len(result.failures), failed: len(result.failures) - result.lost, claimed: result.lost, unwatched: result.unwatched})

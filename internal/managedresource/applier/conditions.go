@@ -9,18 +9,28 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
 	rules "github.com/espalier-dev/espalier/internal/health"
 )
 
-// claimedPrefix begins the message of a set that is applied but for objects which other sets hold. After a restart it
-// tells such a set from one whose last apply was not completed.
-const claimedPrefix = "held by another ManagedResource: "
+// codeClaimed marks the condition of a set that is applied but for objects which other sets hold. After a restart it
+// distinguishes such a set from one whose last apply was not completed; the reason, which other programs read, is the same.
+const codeClaimed corev1beta1.ErrorCode = "ESPALIER_OBJECTS_CLAIMED"
 
 // verdict is what a condition says.
 type verdict struct {
 	kind            corev1beta1.ConditionType
 	status          corev1beta1.ConditionStatus
 	reason, message string
+	// code is the only code of the condition; empty for none.
+	code corev1beta1.ErrorCode
+}
+
+func (v verdict) codes() []corev1beta1.ErrorCode {
+	if v.code == "" {
+		return nil
+	}
+	return []corev1beta1.ErrorCode{v.code}
 }
 
 // with returns the conditions with the verdicts merged in.
@@ -28,7 +38,7 @@ func with(clk clock.PassiveClock, conditions []corev1beta1.Condition, verdicts .
 	updated := make([]corev1beta1.Condition, 0, len(verdicts))
 	for _, each := range verdicts {
 		condition := corev1beta1.GetOrInitCondition(clk, conditions, each.kind)
-		updated = append(updated, corev1beta1.UpdatedCondition(clk, condition, each.status, each.reason, each.message))
+		updated = append(updated, corev1beta1.UpdatedCondition(clk, condition, each.status, each.reason, each.message, each.codes()...))
 	}
 	return corev1beta1.MergeConditions(conditions, updated...)
 }
@@ -36,11 +46,11 @@ func with(clk clock.PassiveClock, conditions []corev1beta1.Condition, verdicts .
 // says tells whether the conditions show a verdict already.
 func says(conditions []corev1beta1.Condition, v verdict) bool {
 	known := corev1beta1.GetCondition(conditions, v.kind)
-	return known != nil && known.Status == v.status && known.Reason == v.reason && known.Message == v.message
+	return known != nil && known.Status == v.status && known.Reason == v.reason && known.Message == v.message && slices.Equal(known.Codes, v.codes())
 }
 
 func applied(status corev1beta1.ConditionStatus, reason, message string) verdict {
-	return verdict{resourcesv1alpha1.ResourcesApplied, status, reason, message}
+	return verdict{kind: resourcesv1alpha1.ResourcesApplied, status: status, reason: reason, message: message}
 }
 
 // invalidated announces that the set has changed. A message that still explains a fault stays until the outcome of
@@ -60,17 +70,17 @@ func invalidated(conditions []corev1beta1.Condition) []verdict {
 func checksPending() []verdict {
 	reason := resourcesv1alpha1.ConditionHealthChecksPending
 	return append(make([]verdict, 0, 3), // there is room for ResourcesApplied
-		verdict{resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionUnknown, reason, resourcesv1alpha1.MessageHealthChecksPending},
-		verdict{resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionUnknown, reason, resourcesv1alpha1.MessageProgressingChecksPending})
+		verdict{kind: resourcesv1alpha1.ResourcesHealthy, status: corev1beta1.ConditionUnknown, reason: reason, message: resourcesv1alpha1.MessageHealthChecksPending},
+		verdict{kind: resourcesv1alpha1.ResourcesProgressing, status: corev1beta1.ConditionUnknown, reason: reason, message: resourcesv1alpha1.MessageProgressingChecksPending})
 }
 
 // ignoring is what an ignored set reports.
 func ignoring() []verdict {
 	reason, message := resourcesv1alpha1.ConditionManagedResourceIgnored, resourcesv1alpha1.MessageManagedResourceIgnored
 	return []verdict{
-		{resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionTrue, reason, message},
-		{resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionFalse, reason, message},
-		{resourcesv1alpha1.ResourcesApplied, corev1beta1.ConditionTrue, reason, message},
+		{kind: resourcesv1alpha1.ResourcesHealthy, status: corev1beta1.ConditionTrue, reason: reason, message: message},
+		{kind: resourcesv1alpha1.ResourcesProgressing, status: corev1beta1.ConditionFalse, reason: reason, message: message},
+		{kind: resourcesv1alpha1.ResourcesApplied, status: corev1beta1.ConditionTrue, reason: reason, message: message},
 	}
 }
 
@@ -78,8 +88,8 @@ func ignoring() []verdict {
 func leaving(conditions []corev1beta1.Condition, keep bool) []verdict {
 	reason, message := resourcesv1alpha1.ConditionDeletionPending, resourcesv1alpha1.MessageDeletionPending
 	verdicts := append(make([]verdict, 0, 3),
-		verdict{resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, reason, message},
-		verdict{resourcesv1alpha1.ResourcesProgressing, corev1beta1.ConditionTrue, reason, message})
+		verdict{kind: resourcesv1alpha1.ResourcesHealthy, status: corev1beta1.ConditionFalse, reason: reason, message: message},
+		verdict{kind: resourcesv1alpha1.ResourcesProgressing, status: corev1beta1.ConditionTrue, reason: reason, message: message})
 	if keep {
 		return verdicts
 	}
@@ -104,7 +114,7 @@ func completed(conditions []corev1beta1.Condition) bool {
 	case resourcesv1alpha1.ConditionDecodingFailed:
 		return true
 	case resourcesv1alpha1.ConditionApplyFailed:
-		return known.Status == corev1beta1.ConditionFalse && strings.HasPrefix(known.Message, claimedPrefix)
+		return known.Status == corev1beta1.ConditionFalse && slices.Contains(known.Codes, codeClaimed)
 	}
 	return false
 }
@@ -126,7 +136,7 @@ func unrestored(conditions []corev1beta1.Condition, items, missing []*item) []ve
 	if known != nil && known.Status == corev1beta1.ConditionFalse && strings.Contains(known.Message, message) {
 		return nil
 	}
-	return []verdict{{resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, reason, message}}
+	return []verdict{{kind: resourcesv1alpha1.ResourcesHealthy, status: corev1beta1.ConditionFalse, reason: reason, message: message}}
 }
 
 // decodingMessage lists the documents that could not be read.
@@ -137,7 +147,11 @@ func decodingMessage(faults []string) string {
 // failureMessage lists every object that could not be applied, in the order in which they stand in the set, each with
 // the place of its document.
 func failureMessage(namespace string, failures []failure, items []*item) string {
-	slices.SortStableFunc(failures, func(a, b failure) int { return slices.Index(items, a.item) - slices.Index(items, b.item) })
+	position := make(map[*item]int, len(items))
+	for number, each := range items {
+		position[each] = number
+	}
+	slices.SortStableFunc(failures, func(a, b failure) int { return position[a.item] - position[b.item] })
 	texts := make([]string, 0, len(failures))
 	for _, each := range failures {
 		at := each.item.place
@@ -155,8 +169,5 @@ func failureText(f failure) string {
 	if !strings.Contains(text, name) {
 		text = fmt.Sprintf("error during apply of object %q: %s", name, text)
 	}
-	if len(text) > maxFailureText {
-		text = strings.ToValidUTF8(text[:maxFailureText], "") + "…"
-	}
-	return text
+	return excerpt.Of(text, maxFailureText)
 }

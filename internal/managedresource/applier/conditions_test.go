@@ -57,20 +57,27 @@ func TestCompleted(t *testing.T) {
 		conditions []corev1beta1.Condition
 		want       bool
 	}{
-		"nothing is known":                     {},
-		"succeeded":                            {conditions: condition("True", "ApplySucceeded", ""), want: true},
-		"under way":                            {conditions: condition("Progressing", "ApplyProgressing", "")},
-		"under way after a failure":            {conditions: condition("Progressing", "ApplyFailed", "held by another ManagedResource: x")},
-		"failed":                               {conditions: condition("False", "ApplyFailed", "error during apply")},
-		"failed, quoting the text of claims":   {conditions: condition("False", "ApplyFailed", "x held by another ManagedResource: x")},
-		"all but what other sets hold":         {conditions: condition("False", "ApplyFailed", "held by another ManagedResource: x"), want: true},
-		"all but what could not be decoded":    {conditions: condition("False", "DecodingFailed", "x"), want: true},
-		"ignored, whatever was before":         {conditions: condition("True", "ManagedResourceIgnored", "")},
-		"deletions were pending":               {conditions: condition("Progressing", "DeletionPending", "")},
-		"a Secret could not be read meanwhile": {conditions: condition("False", "CannotReadSecret", "")},
+		"nothing is known":                          {},
+		"succeeded":                                 {conditions: condition("True", "ApplySucceeded", ""), want: true},
+		"under way":                                 {conditions: condition("Progressing", "ApplyProgressing", "")},
+		"under way after a failure":                 {conditions: marked(condition("Progressing", "ApplyFailed", "held by another ManagedResource: x"))},
+		"failed":                                    {conditions: condition("False", "ApplyFailed", "error during apply")},
+		"failed, quoting the text of claims":        {conditions: condition("False", "ApplyFailed", "x held by another ManagedResource: x")},
+		"all but what other sets hold":              {conditions: marked(condition("False", "ApplyFailed", "held by another ManagedResource: x")), want: true},
+		"held by other sets, of an earlier version": {conditions: condition("False", "ApplyFailed", "held by another ManagedResource: x")},
+		"all but what could not be decoded":         {conditions: condition("False", "DecodingFailed", "x"), want: true},
+		"ignored, whatever was before":              {conditions: condition("True", "ManagedResourceIgnored", "")},
+		"deletions were pending":                    {conditions: condition("Progressing", "DeletionPending", "")},
+		"a Secret could not be read meanwhile":      {conditions: condition("False", "CannotReadSecret", "")},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(completed(tc.conditions)).To(Equal(tc.want)) })
 	}
+}
+
+// marked adds the code of a set of which other sets hold objects.
+func marked(conditions []corev1beta1.Condition) []corev1beta1.Condition {
+	conditions[0].Codes = []corev1beta1.ErrorCode{"ESPALIER_OBJECTS_CLAIMED"}
+	return conditions
 }
 
 func entry(name string, labels map[string]string) resourcesv1alpha1.ObjectReference {
@@ -133,7 +140,7 @@ func TestUnrestoredObjectsMakeTheSetUnhealthy(t *testing.T) {
 	told := func(message string) []corev1beta1.Condition {
 		return []corev1beta1.Condition{{Type: "ResourcesHealthy", Status: "False", Message: message}}
 	}
-	webIsMissing := []verdict{{"ResourcesHealthy", "False", "SecretMissing", `Required Secret "web" in namespace "shop" is missing`}}
+	webIsMissing := []verdict{{"ResourcesHealthy", "False", "SecretMissing", `Required Secret "web" in namespace "shop" is missing`, ""}}
 	for name, tc := range map[string]struct {
 		conditions []corev1beta1.Condition
 		missing    []*item
@@ -145,7 +152,7 @@ func TestUnrestoredObjectsMakeTheSetUnhealthy(t *testing.T) {
 		"one that was told among others": {told(`Required Secret "web" in namespace "shop" is missing; and 3 more`), []*item{web}, nil},
 		"several, in the order of the set": {nil, []*item{web, role}, []verdict{{
 			"ResourcesHealthy", "False", "ClusterRoleMissing",
-			`Required ClusterRole "all" in namespace "" is missing; Required Secret "web" in namespace "shop" is missing`,
+			`Required ClusterRole "all" in namespace "" is missing; Required Secret "web" in namespace "shop" is missing`, "",
 		}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
 // Reasons of the Events that tell about sets. Events for faults carry the reason of the condition instead.
@@ -38,10 +39,7 @@ type Events struct{ Recorder events.EventRecorder }
 // send records an Event about a set. Related is the object or document that it is about: Events that differ only in
 // their notes are counted as one, and the later notes are lost.
 func (e *Events) send(mr *resourcesv1alpha1.ManagedResource, related *corev1.ObjectReference, kind, reason, action, note string) {
-	if len(note) > maxNote {
-		note = note[:maxNote-len("…")] + "…"
-	}
-	e.Recorder.Eventf(mr, related, kind, reason, action, "%s", note)
+	e.Recorder.Eventf(mr, related, kind, reason, action, "%s", excerpt.Of(note, maxNote))
 }
 
 func (e *Events) driftRepaired(mr *resourcesv1alpha1.ManagedResource, i *item, missing bool, manager string) {

@@ -43,7 +43,10 @@ func (r *Reconciler) refuseSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	}
 	p := r.newPass(ctx, mr)
 	r.Events.failed(p, nil, resourcesv1alpha1.ConditionApplyFailed, refusal)
-	return ctrl.Result{RequeueAfter: r.SyncPeriod}, r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, refusal))
+	if err := r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, refusal)); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
 }
 
 // watchNamespaces lets sets be reconciled when the labels of their Namespace begin or cease to allow them.

@@ -216,8 +216,9 @@ func (r *Reconciler) judge(p *pass, result *outcome) (verdict, error) {
 		return !errors.As(f.err, &lost)
 	})
 	if onlyClaims && len(p.set.faults) == 0 {
-		message = claimedPrefix + message
-		return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, message), nil
+		held := applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, "held by another ManagedResource: "+message)
+		held.code = codeClaimed
+		return held, nil
 	}
 	r.Events.failed(p, result.failures[0].item.reference(), resourcesv1alpha1.ConditionApplyFailed, message)
 	return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, message),

@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,7 +89,7 @@ func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight
 // Resource finds how a kind is served; its error satisfies meta.IsNoMatchError if it is not.
 func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
 	// Mappers would guess a missing version, know lists, which no API server serves, and take "secret" for "Secret".
-	if kind.Version == "" || kind.Group == "" && kind.Kind == "List" || !unicode.IsUpper(firstRune(kind.Kind)) {
+	if kind.Version == "" || !isKind(kind.GroupKind()) {
 		return Resource{}, &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
 	}
 	now := t.clock.Now()
@@ -109,9 +110,37 @@ func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
 	return resource, nil
 }
 
-func firstRune(s string) rune {
-	r, _ := utf8.DecodeRuneInString(s)
-	return r
+func isKind(kind schema.GroupKind) bool {
+	first, _ := utf8.DecodeRuneInString(kind.Kind)
+	return unicode.IsUpper(first) && (kind.Group != "" || kind.Kind != "List")
+}
+
+// Served finds how a kind is served: in the given version if that is served, else in the version that the API server
+// prefers. Its error satisfies meta.IsNoMatchError if no version is served.
+func (t *Target) Served(kind schema.GroupVersionKind) (Resource, error) {
+	resource, err := t.Resource(kind)
+	if !meta.IsNoMatchError(err) || !isKind(kind.GroupKind()) {
+		return resource, err
+	}
+	mapping, err := t.mapper.RESTMapping(kind.GroupKind())
+	if err != nil {
+		return Resource{}, err //nolint:wrapcheck // as in Resource
+	}
+	return Resource{Kind: mapping.GroupVersionKind, Resource: mapping.Resource, Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
+}
+
+// IsUnserved reports whether an answer comes from an API server that does not serve the version of the kind: an object may
+// exist all the same. Such an answer satisfies apierrors.IsNotFound too.
+func IsUnserved(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err)
+}
+
+// ServedInstead is Served after an answer that satisfies IsUnserved: what was known of the kind does not hold any more.
+func (t *Target) ServedInstead(stale Resource) (Resource, error) {
+	if known, err := t.Resource(stale.Kind); err == nil && known == stale {
+		t.ForgetUnserved()
+	}
+	return t.Served(stale.Kind)
 }
 
 // ForgetUnserved makes the next look-up of an unknown kind ask the API server again.

@@ -89,6 +89,11 @@ const (
 	// FinalizerName is the finalizer of the default class, and what the finalizers of all others start with. Missing on a
 	// ManagedResource: no controller has taken charge of it. See FinalizerFor.
 	FinalizerName = "resources.gardener.cloud/gardener-resource-manager"
+	// ClusterIDs is an annotation on a ManagedResource. Value: the cluster IDs under which its objects may have been written,
+	// separated by ":"; an empty one stands for origins without an ID. Missing: an earlier version or another controller has
+	// added the finalizer, and an object whose origin differs from the ManagedResource's in the ID alone is not deleted.
+	// Gardener's own resource manager does not know it.
+	ClusterIDs = "espalier.dev/cluster-ids"
 )
 
 // Set by programs that create ConfigMaps and Secrets with unique names, for the garbage collector; see api/references.

@@ -3,6 +3,7 @@ package applier
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -129,7 +130,7 @@ func (r *Reconciler) wave(ctx context.Context, p *pass, wave []task, result *out
 		slots <- struct{}{}
 		workers.Go(func() {
 			defer func() { <-slots }()
-			if err := contained(func() error { return r.applyOne(ctx, p, each, result) }); err != nil {
+			if err := contained(ctx, func() error { return r.applyOne(ctx, p, each, result) }); err != nil {
 				result.fail(each.item, err)
 			}
 		})
@@ -138,11 +139,12 @@ func (r *Reconciler) wave(ctx context.Context, p *pass, wave []task, result *out
 }
 
 // contained runs work and turns a panic into an error about the object in work: in a goroutine of ours it would take all
-// other sets down with it.
-func contained(work func() error) (err error) {
+// other sets down with it. The condition shows the error, the log where it happened.
+func contained(ctx context.Context, work func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v", cause)
+			log.FromContext(ctx).Error(err, "Recovered from a panic", "stack", string(debug.Stack()))
 		}
 	}()
 	return work()

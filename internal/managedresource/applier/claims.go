@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,6 +26,10 @@ const (
 	claimed
 	// unknown: it names a set that we cannot see. To write is safe, since fights pause; to delete is not.
 	unknown
+	// former: it names this set under a cluster ID that the set had before.
+	former
+	// doubtful: it names a set of the same name under another cluster ID, and whether that is this set is not recorded.
+	doubtful
 )
 
 // claim judges the origin of an object.
@@ -37,7 +42,7 @@ func (r *Reconciler) claim(ctx context.Context, reader client.Reader, p *pass, k
 		return unclaimed
 	}
 	if origin.ClusterID != r.ClusterID {
-		return unknown // another source cluster may well have a set of the same name
+		return foreignID(p.mr, origin)
 	}
 	if origin.Namespace == p.mr.Namespace && origin.Name == p.mr.Name {
 		return unclaimed
@@ -59,6 +64,74 @@ func (r *Reconciler) claim(ctx context.Context, reader client.Reader, p *pass, k
 		}
 	}
 	return unclaimed
+}
+
+// foreignID judges an origin with a cluster ID that is not ours. Another source cluster may well have a set of the same name,
+// so only what is recorded with the set proves that the ID was once ours.
+func foreignID(mr *resourcesv1alpha1.ManagedResource, origin resourcesv1alpha1.Origin) claim {
+	ids, recorded := clusterIDs(mr)
+	switch {
+	case origin.Namespace != mr.Namespace || origin.Name != mr.Name:
+		return unknown
+	case !recorded:
+		return doubtful
+	case slices.Contains(ids, origin.ClusterID):
+		return former
+	}
+	return unknown
+}
+
+// clusterIDs returns the cluster IDs under which objects of a set may have been written, and whether that is recorded.
+func clusterIDs(mr *resourcesv1alpha1.ManagedResource) ([]string, bool) {
+	value, recorded := mr.Annotations[resourcesv1alpha1.ClusterIDs]
+	if !recorded {
+		return nil, false
+	}
+	return strings.Split(value, clusterIDSeparator), true
+}
+
+// clusterIDSeparator cannot be part of a cluster ID: origins could not be parsed.
+const clusterIDSeparator = ":"
+
+// recordClusterID adds an ID to those of a set before the first object is written under it. A set that has objects and no
+// record gets none: nothing shows under which IDs they were written.
+func recordClusterID(mr *resourcesv1alpha1.ManagedResource, id string, isNew bool) (changed bool) {
+	ids, recorded := clusterIDs(mr)
+	if recorded && slices.Contains(ids, id) || !recorded && !isNew {
+		return false
+	}
+	setClusterIDs(mr, append(ids, id)...)
+	return true
+}
+
+func setClusterIDs(mr *resourcesv1alpha1.ManagedResource, ids ...string) {
+	if mr.Annotations == nil {
+		mr.Annotations = map[string]string{}
+	}
+	mr.Annotations[resourcesv1alpha1.ClusterIDs] = strings.Join(ids, clusterIDSeparator)
+}
+
+// dropFormerIDs removes the former cluster IDs from a set whose objects all bear the present one.
+func (r *Reconciler) dropFormerIDs(ctx context.Context, p *pass) error {
+	ids, recorded := clusterIDs(p.mr)
+	if !recorded || len(ids) == 1 && ids[0] == r.ClusterID || len(p.set.faults) > 0 {
+		return nil
+	}
+	next := p.mr.DeepCopy()
+	setClusterIDs(next, r.ClusterID)
+	if err := r.Source.Patch(ctx, next, client.MergeFromWithOptions(p.mr, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("record the cluster ID: %w", err)
+	}
+	p.mr = next
+	r.memory.wrote(p.mr)
+	return nil
+}
+
+// doubt says what has to be done about an object whose origin is doubtful.
+func doubt(origin string) error {
+	return fmt.Errorf("its origin %q has another cluster ID than this controller, and whether it is a former ID of this ManagedResource is not recorded: "+
+		"if it is, annotate the ManagedResource with %s (the former IDs, separated by %q); if not, annotate the object with %s=true",
+		origin, resourcesv1alpha1.ClusterIDs, clusterIDSeparator, resourcesv1alpha1.KeepObject)
 }
 
 // lose leaves an object to the set that holds it.

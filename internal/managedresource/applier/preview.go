@@ -108,7 +108,7 @@ func (v *preview) compute(ctx context.Context) *plan.Plan {
 }
 
 // each looks at so many objects, some of them at the same time.
-func (v *preview) each(count int, look func(number int) plan.Object, id func(number int) plan.ID) []plan.Object {
+func (v *preview) each(ctx context.Context, count int, look func(number int) plan.Object, id func(number int) plan.ID) []plan.Object {
 	var workers sync.WaitGroup
 	results := make([]plan.Object, count)
 	slots := make(chan struct{}, v.Parallel)
@@ -116,7 +116,7 @@ func (v *preview) each(count int, look func(number int) plan.Object, id func(num
 		slots <- struct{}{}
 		workers.Go(func() {
 			defer func() { <-slots }()
-			err := contained(func() error {
+			err := contained(ctx, func() error {
 				results[number] = look(number)
 				return nil
 			})

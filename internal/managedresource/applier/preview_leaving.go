@@ -29,7 +29,7 @@ func (v *preview) leaving(ctx context.Context) []plan.Object {
 	id := func(number int) plan.ID {
 		return identify(refKind(refs[number]), refs[number].Namespace, refs[number].Name)
 	}
-	return v.each(len(refs), func(number int) plan.Object {
+	return v.each(ctx, len(refs), func(number int) plan.Object {
 		l := plan.Leaving{ID: id(number)}
 		switch {
 		case v.gives && isTrue(v.pass.mr.Spec.KeepObjects):
@@ -50,7 +50,7 @@ const (
 
 // obstacles finds out what stands against the deletion of an object.
 func (v *preview) obstacles(ctx context.Context, ref resourcesv1alpha1.ObjectReference, l *plan.Leaving) {
-	resource, err := v.Target.Resource(refKind(ref))
+	resource, err := v.Target.Served(refKind(ref))
 	if meta.IsNoMatchError(err) {
 		l.Gone = unserved
 		return
@@ -76,7 +76,10 @@ func (v *preview) obstacles(ctx context.Context, ref resourcesv1alpha1.ObjectRef
 		l.Doubt = err.Error()
 		return
 	}
-	l.Stays, _ = v.whyKept(ctx, v.pass, ref, resource, observe.Condense(live))
+	if l.Stays, _, err = v.whyKept(ctx, v.pass, ref, resource, observe.Condense(live)); err != nil {
+		l.Doubt = err.Error()
+		return
+	}
 	l.Deleted, l.Finalizers = live.DeletionTimestamp != nil, live.Finalizers
 	if l.Stays == "" && !l.Deleted && resource.Kind.Kind == "StatefulSet" && isTrue(v.pass.mr.Spec.DeletePersistentVolumeClaims) {
 		l.Claims, err = v.countClaims(ctx, ref, resource)
@@ -105,7 +108,7 @@ func (v *preview) released(ctx context.Context) []plan.Object {
 	id := func(number int) plan.ID {
 		return identify(managed[number].kind, before[managed[number].key].Namespace, managed[number].key.Name)
 	}
-	return v.each(len(managed), func(number int) plan.Object {
+	return v.each(ctx, len(managed), func(number int) plan.Object {
 		l := plan.Leaving{ID: id(number), Released: true}
 		v.letGo(ctx, managed[number], &l)
 		return plan.Dismiss(l)
@@ -113,7 +116,7 @@ func (v *preview) released(ctx context.Context) []plan.Object {
 }
 
 func (v *preview) letGo(ctx context.Context, each released, l *plan.Leaving) {
-	resource, err := v.Target.Resource(each.kind)
+	resource, err := v.Target.Served(each.kind)
 	if meta.IsNoMatchError(err) || !apply.CanExist(each.key.Namespace, each.key.Name) {
 		l.Gone = unserved
 		return

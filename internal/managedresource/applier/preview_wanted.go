@@ -29,7 +29,7 @@ func (v *preview) wanted(ctx context.Context) []plan.Object {
 	items = slices.Concat(inventory.ApplyWaves(items, func(i *item) string { return i.kind.Kind },
 		func(i *item) (string, string) { return i.key.Namespace, i.key.Name })...)
 	unchanged := v.pass.unchanged()
-	return v.each(len(items),
+	return v.each(ctx, len(items),
 		func(number int) plan.Object {
 			facts := v.gather(ctx, items[number], unchanged)
 			if scaling != nil && scalable(items[number].kind) && facts.Refusal == "" {

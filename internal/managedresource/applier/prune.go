@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
@@ -63,6 +64,8 @@ type removing struct {
 	again time.Time
 	// asked counts the deletions that were requested.
 	asked int
+	// rediscover makes the API server be asked once in a pass which kinds it serves, before objects are given up.
+	rediscover sync.Once
 }
 
 // remove deletes objects in reverse waves and returns those that are not gone yet. A wave holds the next ones back
@@ -150,7 +153,7 @@ func (w *removing) wave(ctx context.Context, refs []resourcesv1alpha1.ObjectRefe
 		workers.Go(func() {
 			defer func() { <-slots }()
 			gone := false
-			err := contained(func() (err error) {
+			err := contained(ctx, func() (err error) {
 				gone, err = w.one(ctx, ref)
 				return err
 			})
@@ -171,15 +174,31 @@ func (w *removing) wave(ctx context.Context, refs []resourcesv1alpha1.ObjectRefe
 	return open
 }
 
-// one brings the deletion of an object forward. It returns true when nothing is left to do.
+// one brings the deletion of an object forward. It returns true when nothing is left to do. An object whose version is not
+// served any more may exist in another version of its kind.
 func (w *removing) one(ctx context.Context, ref resourcesv1alpha1.ObjectReference) (bool, error) {
 	resource, err := w.Target.Resource(refKind(ref))
+	if err == nil {
+		var gone bool
+		if gone, err = w.bring(ctx, ref, resource); !apply.IsUnserved(err) {
+			return gone, err
+		}
+	} else if !meta.IsNoMatchError(err) {
+		return false, err //nolint:wrapcheck // the condition names the object
+	}
+	w.rediscover.Do(w.Target.ForgetUnserved) // what is known may be old, and an object that is given up stays for ever
+	resource, err = w.Target.Served(refKind(ref))
 	if meta.IsNoMatchError(err) {
 		return true, nil
 	}
 	if err != nil {
 		return false, err //nolint:wrapcheck // the condition names the object
 	}
+	return w.bring(ctx, ref, resource)
+}
+
+// bring is one for an object whose kind is served.
+func (w *removing) bring(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (bool, error) {
 	if !apply.CanExist(ref.Namespace, ref.Name) {
 		return true, nil
 	}
@@ -203,8 +222,8 @@ func (w *removing) try(ctx context.Context, ref resourcesv1alpha1.ObjectReferenc
 	if err != nil || !found {
 		return !found && err == nil, err
 	}
-	if w.stays(ctx, ref, resource, seen) {
-		return true, nil
+	if stays, err := w.stays(ctx, ref, resource, seen); stays || err != nil {
+		return stays, err
 	}
 	if w.requested(ref, seen) {
 		return false, nil
@@ -235,7 +254,7 @@ func (w *removing) try(ctx context.Context, ref resourcesv1alpha1.ObjectReferenc
 		w.pass.set.removal.asked[inventory.RefKey(ref)] = seen.ResourceVersion
 		w.mu.Unlock()
 	}
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && !apply.IsUnserved(err) {
 		return true, nil
 	}
 	if apierrors.IsConflict(err) {
@@ -271,7 +290,7 @@ func (w *removing) observe(ctx context.Context, ref resourcesv1alpha1.ObjectRefe
 		return seen, true, nil
 	}
 	live, err := w.Target.GetMetadata(ctx, resource, ref.Namespace, ref.Name)
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && !apply.IsUnserved(err) {
 		return observe.Object{}, false, nil
 	}
 	if err != nil {
@@ -280,37 +299,44 @@ func (w *removing) observe(ctx context.Context, ref resourcesv1alpha1.ObjectRefe
 	return observe.Condense(live), true, nil
 }
 
-// stays tells whether an object must be left in the target.
-func (w *removing) stays(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) bool {
-	reason, surprising := w.whyKept(ctx, w.pass, ref, resource, seen)
+// stays reports whether an object must be left in the target. An error says that this is not clear.
+func (w *removing) stays(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) (bool, error) {
+	reason, surprising, err := w.whyKept(ctx, w.pass, ref, resource, seen)
 	if surprising {
 		w.Events.deletionRefused(w.pass.mr, ref, reason)
 	}
-	return reason != ""
+	return reason != "", err
 }
 
 // whyKept says why an object that could be deleted is left in the target, "" if it is not, and whether that may surprise
-// whoever gave it up.
-func (r *Reconciler) whyKept(ctx context.Context, p *pass, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) (reason string, surprising bool) {
+// the user who removed it from the set. An error says why neither is clear.
+func (r *Reconciler) whyKept(ctx context.Context, p *pass, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) (reason string, surprising bool, err error) {
 	if merge.Truthy(seen.KeepObject) {
-		return "it has the annotation " + resourcesv1alpha1.KeepObject, false
+		return "it has the annotation " + resourcesv1alpha1.KeepObject, false, nil
 	}
 	collectable := ref.APIVersion == "v1" && (ref.Kind == "ConfigMap" || ref.Kind == "Secret") && merge.Truthy(seen.GarbageCollectable)
 	if collectable && r.GarbageCollector {
-		return "it is the garbage collector's to delete", false
+		return "it is the garbage collector's to delete", false, nil
 	}
+	written := seen.Origin == p.origin
 	switch r.claim(ctx, r.SourceLive, p, inventory.RefKey(ref), seen.Origin) {
 	case claimed:
-		return fmt.Sprintf("ManagedResource %q holds it", seen.Origin), false
+		return fmt.Sprintf("ManagedResource %q holds it", seen.Origin), false, nil
 	case unknown:
-		return fmt.Sprintf("its origin %q names a set that cannot be seen from here", seen.Origin), true
+		return fmt.Sprintf("its origin %q names a set that cannot be seen from here", seen.Origin), true, nil
+	case doubtful:
+		if seen.Ours {
+			return "", false, doubt(seen.Origin)
+		}
+	case former:
+		written = seen.Ours
 	case unclaimed:
 	}
 	lostOrigin := seen.Origin == "" && seen.Ours && r.guard(p, inventory.RefKey(ref), resource) == nil
-	if seen.Origin != p.origin && !lostOrigin {
-		return "nothing shows that it was ever written on behalf of this set", true
+	if !written && !lostOrigin {
+		return "nothing shows that it was ever written on behalf of this set", true, nil
 	}
-	return "", false
+	return "", false, nil
 }
 
 // deleteClaims deletes the PersistentVolumeClaims that a StatefulSet's templates made; their end is not awaited.
@@ -375,14 +401,16 @@ func (w *removing) finalize(ctx context.Context, ref resourcesv1alpha1.ObjectRef
 		}
 	}
 	if resource.Kind.Group == "" && resource.Kind.Kind == "Namespace" {
-		return w.finalizeNamespace(ctx, ref, resource)
+		return w.finalizeNamespace(ctx, ref, resource, seen.UID)
 	}
 	return nil
 }
 
-func (w *removing) finalizeNamespace(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) error {
+// finalizeNamespace removes the finalizers from the spec of a namespace. A newer namespace of that name is left alone: it
+// has another UID, and the API server refuses the update of a namespace that has changed since it was read.
+func (w *removing) finalizeNamespace(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, uid types.UID) error {
 	live, err := w.Target.Get(ctx, resource, "", ref.Name)
-	if err == nil {
+	if err == nil && live.GetUID() == uid {
 		unstructured.RemoveNestedField(live.Object, "spec", "finalizers")
 		err = w.Target.Finalize(ctx, resource, live)
 	}

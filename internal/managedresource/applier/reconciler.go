@@ -258,10 +258,12 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	return r.conclude(ctx, p, r.apply(bounded, p))
 }
 
-// hold adds our finalizer, under the condition that nobody else changed the set meanwhile.
+// hold adds our finalizer and records the cluster ID, under the condition that nobody else changed the set meanwhile.
 func (r *Reconciler) hold(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) error {
 	before := mr.DeepCopy()
-	if !controllerutil.AddFinalizer(mr, r.Class.finalizer()) {
+	added := controllerutil.AddFinalizer(mr, r.Class.finalizer())
+	recorded := recordClusterID(mr, r.ClusterID, added && len(mr.Status.Resources) == 0)
+	if !added && !recorded {
 		return nil
 	}
 	if err := r.Source.Patch(ctx, mr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -328,6 +330,7 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	}
 	before := p.mr.DeepCopy()
 	if controllerutil.RemoveFinalizer(p.mr, r.Class.finalizer()) {
+		delete(p.mr.Annotations, resourcesv1alpha1.ClusterIDs) // the next controller may have another ID
 		err := r.Source.Patch(ctx, p.mr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, fmt.Errorf("remove finalizer: %w", err)

@@ -36,7 +36,7 @@ func (r *Reconciler) release(ctx context.Context, p *pass) error {
 }
 
 func (r *Reconciler) releaseOne(ctx context.Context, p *pass, each released) error {
-	resource, err := r.Target.Resource(each.kind)
+	resource, err := r.Target.Served(each.kind)
 	if meta.IsNoMatchError(err) || !apply.CanExist(each.key.Namespace, each.key.Name) {
 		return nil
 	}

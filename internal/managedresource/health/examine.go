@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 	rules "github.com/espalier-dev/espalier/internal/health"
@@ -122,9 +123,10 @@ func (e *examination) judged(kind schema.GroupVersionKind) bool {
 	return rules.HasRule(kind.GroupKind()) || e.kstatus && !e.Whole.Registered(kind)
 }
 
-// read looks at the object itself. One that a watch reports as missing may only have lost its label.
+// read reads the object itself, in another version if its own is not served any more. One that a watch reports as missing
+// may only have lost its label.
 func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, ref resourcesv1alpha1.ObjectReference) error {
-	resource, err := e.Target.Resource(kind)
+	resource, err := e.Target.Served(kind)
 	if meta.IsNoMatchError(err) {
 		e.found.faults = append(e.found.faults, fault(ref, rules.Missing, unserved(kind)))
 		return nil
@@ -132,16 +134,16 @@ func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, re
 	if err != nil {
 		return fmt.Errorf("find out how %s is served: %w", kind.Kind, err)
 	}
-	var live *unstructured.Unstructured
-	if e.judged(kind) {
-		live, err = e.Target.Get(ctx, resource, ref.Namespace, ref.Name)
-	} else {
-		_, err = e.Target.GetMetadata(ctx, resource, ref.Namespace, ref.Name)
+	live, err := e.get(ctx, kind, resource, ref)
+	if apply.IsUnserved(err) {
+		if other, otherErr := e.Target.ServedInstead(resource); otherErr == nil && other != resource {
+			live, err = e.get(ctx, kind, other, ref)
+		}
 	}
 	switch {
 	case apierrors.IsNotFound(err):
 		detail := ""
-		if apierrors.IsUnexpectedServerError(err) { // the answer does not come from the object's kind
+		if apply.IsUnserved(err) { // the answer does not come from the object's kind
 			detail = unserved(kind)
 		}
 		e.found.faults = append(e.found.faults, fault(ref, rules.Missing, detail))
@@ -155,6 +157,15 @@ func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, re
 		return more(ctx)
 	}
 	return nil
+}
+
+// get reads an object if more is asked of it than to be there, and only its metadata otherwise.
+func (e *examination) get(ctx context.Context, kind schema.GroupVersionKind, resource apply.Resource, ref resourcesv1alpha1.ObjectReference) (*unstructured.Unstructured, error) {
+	if e.judged(kind) {
+		return e.Target.Get(ctx, resource, ref.Namespace, ref.Name) //nolint:wrapcheck // the caller names the object
+	}
+	_, err := e.Target.GetMetadata(ctx, resource, ref.Namespace, ref.Name)
+	return nil, err //nolint:wrapcheck // the caller names the object
 }
 
 // unserved explains that not only an object is missing but its kind is not served: in the same words, whether that shows

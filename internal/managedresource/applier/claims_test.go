@@ -1,0 +1,63 @@
+package applier
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// recordedAs is a set whose objects may have been written under the given IDs, or one without a record.
+func recordedAs(value *string) *resourcesv1alpha1.ManagedResource {
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mr"}}
+	if value != nil {
+		mr.Annotations = map[string]string{"espalier.dev/cluster-ids": *value}
+	}
+	return mr
+}
+
+func TestOriginWithAnotherClusterID(t *testing.T) {
+	for name, tc := range map[string]struct {
+		recorded *string
+		origin   string
+		want     claim
+	}{
+		"an ID that the set had before":                    {recorded: new("old:new"), origin: "old:ns/mr", want: former},
+		"no ID, and the set had none before":               {recorded: new(""), origin: "ns/mr", want: former},
+		"no ID, and the set had none before and then one":  {recorded: new(":new"), origin: "ns/mr", want: former},
+		"an ID that the set never had":                     {recorded: new("new"), origin: "old:ns/mr", want: unknown},
+		"no ID, and the set always had one":                {recorded: new("new"), origin: "ns/mr", want: unknown},
+		"nothing is recorded":                              {origin: "old:ns/mr", want: doubtful},
+		"another name, and an ID that the set had before":  {recorded: new("old"), origin: "old:ns/other", want: unknown},
+		"another namespace, and nothing is recorded of it": {origin: "old:other/mr", want: unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			origin, err := resourcesv1alpha1.ParseOrigin(tc.origin)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(foreignID(recordedAs(tc.recorded), origin)).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestClusterIDIsRecordedBeforeAnObjectIsWritten(t *testing.T) {
+	for name, tc := range map[string]struct {
+		recorded *string
+		isNew    bool
+		want     *string
+	}{
+		"a new set": {isNew: true, want: new("here")},
+		"a set of an earlier version or another one": {},
+		"a set under the same ID":                    {recorded: new("here"), want: new("here")},
+		"a set under another ID":                     {recorded: new("there"), want: new("there:here")},
+		"a set without an ID":                        {recorded: new(""), want: new(":here")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mr := recordedAs(tc.recorded)
+			recordClusterID(mr, "here", tc.isNew)
+			NewWithT(t).Expect(mr).To(BeComparableTo(recordedAs(tc.want)))
+		})
+	}
+}

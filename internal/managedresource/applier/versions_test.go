@@ -1,0 +1,60 @@
+package applier_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+)
+
+const definitionKind = "apiextensions.k8s.io/v1/CustomResourceDefinition"
+
+// versions is a part of a CustomResourceDefinition: v1 and an older version that may be served or not.
+func versions(olderIsServed bool) string {
+	const each = `{"name":%q,"served":%t,"storage":%t,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`
+	return "[" + fmt.Sprintf(each, "v1", true, true) + "," + fmt.Sprintf(each, "v1alpha1", olderIsServed, false) + "]"
+}
+
+// The object exists as long as any version of its kind is served: it must not be given up with its own version.
+func TestAnObjectIsDeletedAfterItsVersionIsNotServedAnyMore(t *testing.T) {
+	t.Parallel()
+	for name, restart := range map[string]bool{"the controller runs on": false, "the controller restarts": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &scene{New(t, Options{TwoClusters: true, Configure: steady, Stopped: true})}
+			a.Grant(a.gadgets(), "gadgets")
+			definition := a.Create(fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.%[1]s"},`+
+				`"spec":{"group":%[1]q,"scope":"Namespaced","names":{"kind":"Gadget","plural":"gadgets"},"versions":%s}}`, a.gadgets(), versions(true)))
+			t.Cleanup(func() { _ = a.Target.Delete(context.WithoutCancel(a.Ctx), definition) })
+			older := func() error {
+				list := &unstructured.UnstructuredList{}
+				list.SetAPIVersion(a.gadgets() + "/v1alpha1")
+				list.SetKind("GadgetList")
+				return a.Target.List(a.Ctx, list, client.InNamespace(a.Namespace))
+			}
+			a.soon(older).Should(Succeed())
+			a.Start()
+			a.Set("mr", strings.Replace(a.gadget(a.Namespace, "g"), "/v1\n", "/v1alpha1\n", 1))
+			a.AwaitApplied("mr", succeeded)
+
+			withdraw := func() {
+				a.Patch(definitionKind, definition.GetName(), `{"spec":{"versions":`+versions(false)+`}}`)
+				a.soon(older).ShouldNot(Succeed())
+			}
+			if restart {
+				a.Restart(withdraw)
+			} else {
+				withdraw()
+			}
+			a.Delete("mr")
+			a.AwaitGone("mr")
+			a.Expect(a.Live(a.gadgets()+"/v1/Gadget", "g")).To(BeNil())
+		})
+	}
+}

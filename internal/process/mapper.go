@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,8 +35,13 @@ type Mapper struct {
 	clock  clock.PassiveClock
 	maxAge time.Duration
 
-	mu    sync.Mutex
-	known *discovered // Guarded by mu; what it points to never changes. Nil: ask the server.
+	// flights holds the discovery that callers wait for; its key is the number of the last Reset.
+	flights singleflight.Group
+
+	// mu is never held while a request is sent: what is known is answered although a discovery is in flight.
+	mu     sync.Mutex
+	known  *discovered // Guarded by mu; what it points to never changes. Nil: ask the server.
+	resets int         // Guarded by mu; an answer to a question from before a Reset is not kept.
 }
 
 var _ meta.RESTMapper = &Mapper{}
@@ -63,6 +70,7 @@ func (m *Mapper) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.known = nil
+	m.resets++
 }
 
 // KindFor implements meta.RESTMapper.
@@ -123,19 +131,37 @@ func find[T any](m *Mapper, group string, look func(meta.RESTMapper) (T, error))
 }
 
 // discover returns what is known, if it is another answer than the one that was not enough, or too young to be asked
-// for again. Else it asks the server; others who need the answer wait for it.
+// for again. Else it asks the server; others who need the answer too wait for it.
 func (m *Mapper) discover(notEnough *discovered, group string) (*discovered, error) {
+	known, resets := m.current()
+	if known != nil && (known != notEnough || !m.outdated(known, group)) {
+		return known, nil
+	}
+	fresh, err, _ := m.flights.Do(strconv.Itoa(resets), func() (any, error) {
+		if now, _ := m.current(); now != nil && now != known {
+			return now, nil // it came between the question above and this one
+		}
+		fresh, err := m.ask()
+		if err != nil {
+			return nil, err
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.resets == resets {
+			m.known = fresh
+		}
+		return fresh, nil
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // ask says what failed
+	}
+	return fresh.(*discovered), nil //nolint:forcetypeassert // the function above returns nothing else
+}
+
+func (m *Mapper) current() (known *discovered, resets int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.known != nil && (m.known != notEnough || !m.outdated(m.known, group)) {
-		return m.known, nil
-	}
-	fresh, err := m.ask()
-	if err != nil {
-		return nil, err
-	}
-	m.known = fresh
-	return fresh, nil
+	return m.known, m.resets
 }
 
 func (m *Mapper) outdated(known *discovered, group string) bool {

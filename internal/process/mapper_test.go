@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,9 +24,11 @@ type discoveryServer struct {
 	broken      map[string]bool   // group versions whose own server does not answer
 	down        bool
 	discoveries int
+	asked       atomic.Int64 // requests, those that are not answered yet included
 }
 
 func (s *discoveryServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.asked.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -201,4 +204,30 @@ func TestMapperSharesOneDiscovery(t *testing.T) {
 	passive.Step(time.Minute)
 	lookUp()
 	g.Expect(served.discoveries).To(Equal(2))
+}
+
+func TestKnownKindsDoNotWaitForADiscoveryInFlight(t *testing.T) {
+	g := NewWithT(t)
+	served, mapper, passive := newTestMapper(t)
+	_, err := mapper.RESTMapping(apple(), "v1")
+	g.Expect(err).NotTo(HaveOccurred())
+	passive.Step(time.Minute)
+
+	before := served.asked.Load()
+	served.mu.Lock() // the server does not answer
+	unknown := make(chan error)
+	go func() {
+		_, err := mapper.RESTMapping(pear(), "v1")
+		unknown <- err
+	}()
+	known := make(chan error)
+	go func() {
+		g.Eventually(served.asked.Load).WithTimeout(10*time.Second).Should(BeNumerically(">", before), "the discovery is in flight")
+		_, err := mapper.RESTMapping(apple(), "v1")
+		known <- err
+	}()
+	g.Eventually(known).WithTimeout(20 * time.Second).Should(Receive(Not(HaveOccurred())))
+	g.Expect(unknown).NotTo(Receive())
+	served.mu.Unlock()
+	g.Expect(meta.IsNoMatchError(<-unknown)).To(BeTrue())
 }

@@ -215,12 +215,14 @@ func TestKnownKindsDoNotWaitForADiscoveryInFlight(t *testing.T) {
 
 	before := served.asked.Load()
 	served.mu.Lock() // the server does not answer
-	unknown := make(chan error)
+	answer := sync.OnceFunc(served.mu.Unlock)
+	defer answer()
+	unknown := make(chan error, 1)
 	go func() {
 		_, err := mapper.RESTMapping(pear(), "v1")
 		unknown <- err
 	}()
-	known := make(chan error)
+	known := make(chan error, 1)
 	go func() {
 		g.Eventually(served.asked.Load).WithTimeout(10*time.Second).Should(BeNumerically(">", before), "the discovery is in flight")
 		_, err := mapper.RESTMapping(apple(), "v1")
@@ -228,6 +230,6 @@ func TestKnownKindsDoNotWaitForADiscoveryInFlight(t *testing.T) {
 	}()
 	g.Eventually(known).WithTimeout(20 * time.Second).Should(Receive(Not(HaveOccurred())))
 	g.Expect(unknown).NotTo(Receive())
-	served.mu.Unlock()
+	answer()
 	g.Expect(meta.IsNoMatchError(<-unknown)).To(BeTrue())
 }

@@ -2,65 +2,47 @@ package fields
 
 import (
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // Additions lists the fields of live that merged lacks and that a manager other than Espalier or its peer wrote: what
 // a PUT of merged would take away from somebody. Fields that nobody or we ourselves hold are defaults of the server.
 // Metadata and status are left out, as are whole list items (comparing values finds those). The result is sorted.
-func Additions(entries []metav1.ManagedFieldsEntry, live, merged map[string]any) []string {
-	var found []string
+func Additions(entries []metav1.ManagedFieldsEntry, live, merged map[string]any) []fieldpath.Path {
+	var found []fieldpath.Path
 	for _, entry := range entries {
 		if ours(entry) || entry.Manager == PeerManager || entry.Subresource == statusSubresource {
 			continue
 		}
-		for element, child := range parse(entry) {
-			if element == "f:metadata" || element == "f:status" {
+		for element, below := range elements(parsed(entry)) {
+			if name := element.FieldName; name == nil || *name == "metadata" || *name == "status" {
 				continue
 			}
-			found = append(found, additionsBelow(nil, element, child, live, merged)...)
+			found = append(found, additionsBelow(nil, element, below, live, merged)...)
 		}
 	}
-	slices.Sort(found)
-	return slices.Compact(found)
+	slices.SortFunc(found, fieldpath.Path.Compare)
+	return slices.CompactFunc(found, fieldpath.Path.Equals)
 }
 
-func additionsBelow(path []string, element string, owned tree, live, merged any) []string {
-	liveChild, ok := child(live, element)
+func additionsBelow(path fieldpath.Path, element fieldpath.PathElement, owned *fieldpath.Set, live, merged any) []fieldpath.Path {
+	liveChild, ok := Child(live, element)
 	if !ok || empty(liveChild) {
 		return nil
 	}
-	mergedChild, ok := child(merged, element)
-	path = append(slices.Clone(path), strings.TrimPrefix(element, "f:"))
+	mergedChild, ok := Child(merged, element)
+	path = append(slices.Clip(path), element)
 	if !ok {
-		if strings.HasPrefix(element, "f:") {
-			return []string{strings.Join(path, ".")}
+		if element.FieldName != nil {
+			return []fieldpath.Path{path}
 		}
 		return nil
 	}
-	var found []string
-	for next, below := range owned {
-		if next != "." {
-			found = append(found, additionsBelow(path, next, below, liveChild, mergedChild)...)
-		}
+	var found []fieldpath.Path
+	for next, below := range elements(owned) {
+		found = append(found, additionsBelow(path, next, below, liveChild, mergedChild)...)
 	}
 	return found
-}
-
-// child finds what a path element stands for below value.
-func child(value any, element string) (any, bool) {
-	switch typed := value.(type) {
-	case map[string]any:
-		found, ok := typed[strings.TrimPrefix(element, "f:")]
-		return found, ok && strings.HasPrefix(element, "f:")
-	case []any:
-		for _, item := range typed {
-			if matches(element, item) {
-				return item, true
-			}
-		}
-	}
-	return nil, false
 }

@@ -1,17 +1,20 @@
 package fields
 
 import (
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // Attribute names the field manager that most likely caused a drift: among the managers that are not ours and wrote
 // more than status, the one that holds the most specific part of any of the changed paths, the latest one of several.
 // Nobody holds a field that was removed, so without a holder the latest foreign writer since our own last write is
 // named. It returns "" when there is none.
-func Attribute(entries []metav1.ManagedFieldsEntry, changed [][]string) string {
+//
+// Live is the object that the paths lead into. An item of a list may have another key in a path than in managedFields (a port
+// has a name, and managedFields know it by number and protocol); live shows which items are the same.
+func Attribute(entries []metav1.ManagedFieldsEntry, live map[string]any, changed []fieldpath.Path) string {
 	var last time.Time
 	for _, entry := range entries {
 		if ours(entry) && entry.Time != nil && entry.Time.After(last) {
@@ -27,9 +30,9 @@ func Attribute(entries []metav1.ManagedFieldsEntry, changed [][]string) string {
 		if entry.Time != nil {
 			next.at = entry.Time.Time
 		}
-		fields := parse(entry)
+		owned := parsed(entry)
 		for _, path := range changed {
-			next.depth = max(next.depth, depth(fields, path))
+			next.depth = max(next.depth, depth(owned, path, live))
 		}
 		if next.depth == 0 && next.at.Before(last) {
 			continue
@@ -55,31 +58,55 @@ func (c candidate) better(other candidate) bool {
 }
 
 // depth counts how many elements of path an entry holds.
-func depth(owned tree, path []string) int {
+func depth(owned *fieldpath.Set, path fieldpath.Path, live any) int {
 	held := 0
 	for _, element := range path {
-		next, found := below(owned, element)
+		below, found := holderOf(owned, element, live)
 		if !found {
 			break
 		}
 		held++
-		if len(next) == 0 {
+		if below == nil {
 			return len(path)
 		}
-		owned = next
+		owned = below
+		live, _ = Child(live, element)
 	}
 	return held
 }
 
-// below finds a field by its name, or a list element by any of its key values.
-func below(owned tree, element string) (tree, bool) {
-	if next, found := owned["f:"+element]; found {
-		return next, true
+// holderOf is descend for a path element that may select an item of a list by other means than managedFields do. Live is
+// what the element selects from.
+func holderOf(owned *fieldpath.Set, element fieldpath.PathElement, live any) (below *fieldpath.Set, found bool) {
+	if element.FieldName != nil {
+		return descend(owned, element)
 	}
-	for key, next := range owned {
-		if strings.HasPrefix(key, "k:") && strings.Contains(key, `"`+element+`"`) {
-			return next, true
+	item, exists := Child(live, element)
+	for each, below := range elements(owned) {
+		if exists && selects(each, item) || !exists && sameKey(each, element) {
+			return below, true
 		}
 	}
 	return nil, false
+}
+
+// sameKey reports whether two elements that select items by key may select the same one: they have a field in common, and no
+// such field differs.
+func sameKey(a, b fieldpath.PathElement) bool {
+	if a.Key == nil || b.Key == nil {
+		return false
+	}
+	common := false
+	for _, field := range *a.Key {
+		for _, other := range *b.Key {
+			if field.Name != other.Name {
+				continue
+			}
+			if !sameScalar(field.Value.Unstructured(), other.Value.Unstructured()) {
+				return false
+			}
+			common = true
+		}
+	}
+	return common
 }

@@ -1,11 +1,13 @@
 package fields_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/espalier-dev/espalier/internal/apply/fields"
 )
@@ -31,6 +33,13 @@ func applied(e *metav1.ManagedFieldsEntry) { e.Operation = metav1.ManagedFieldsO
 func at(offset time.Duration) func(*metav1.ManagedFieldsEntry) {
 	return func(e *metav1.ManagedFieldsEntry) { moved := metav1.NewTime(noon.Add(offset)); e.Time = &moved }
 }
+
+func path(parts ...any) fieldpath.Path { return fieldpath.MakePathOrDie(parts...) }
+
+func paths(each ...fieldpath.Path) []fieldpath.Path { return each }
+
+// named selects an item of a list by its name.
+func named(name string) fieldpath.PathElement { return fieldpath.KeyElementByFields("name", name) }
 
 func TestFingerprintChangesExactlyWhenMoreThanStatusWasWritten(t *testing.T) {
 	base := func() *metav1.ObjectMeta {
@@ -106,6 +115,7 @@ func TestCovers(t *testing.T) {
 		"our name by another operation":               {entries: []metav1.ManagedFieldsEntry{entry("espalier", full, applied)}},
 		"our name on a subresource":                   {entries: []metav1.ManagedFieldsEntry{entry("espalier", full, scale)}},
 		"no entries":                                  {},
+		"the only label was taken over":               {entries: []metav1.ManagedFieldsEntry{entry("espalier", strings.Replace(full, `{".":{},"f:app":{}}`, `{}`, 1))}},
 		"a label was taken over":                      {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{".":{}}},"f:spec":{}}`)}},
 		"metadata is not held at all":                 {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:spec":{}}`)}},
 		"a field of a list item was taken over":       {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{"f:port":{}}},"f:finalizers":{}}}`)}},
@@ -141,6 +151,7 @@ func TestOnlyTolerated(t *testing.T) {
 		"a foreign part of spec":                {entry: entry("x", `{"f:spec":{"f:replicas":{}}}`)},
 		"replicas through the scale resource":   {entry: entry("x", `{"f:spec":{"f:replicas":{}}}`, scale)},
 		"other metadata":                        {entry: entry("x", `{"f:metadata":{"f:generateName":{}}}`)},
+		"fields that cannot be read":            {entry: entry("x", `{"f:metadata":`)},
 		"the peer's own objects are not proven": {entry: entry("gardener-resource-manager", `{"f:data":{}}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +164,7 @@ func TestOnlyTolerated(t *testing.T) {
 func TestAdditions(t *testing.T) {
 	live := map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{"x": "y"}}, "status": map[string]any{"a": "b"},
-		"data": map[string]any{"mine": "1", "added": "2"},
+		"data": map[string]any{"mine": "1", "added": "2", "nginx.conf": "3"},
 		"spec": map[string]any{"default": "d", "containers": []any{map[string]any{"name": "c", "image": "i", "tty": true}}, "gone": map[string]any{}},
 	}
 	merged := map[string]any{
@@ -162,14 +173,15 @@ func TestAdditions(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		entry metav1.ManagedFieldsEntry
-		want  []string
+		want  []fieldpath.Path
 	}{
-		"a foreign key":                      {entry: entry("kubectl", `{"f:data":{"f:added":{},"f:mine":{}}}`), want: []string{"data.added"}},
-		"a foreign field of a list item":     {entry: entry("kubectl", `{"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:tty":{}}}}}`), want: []string{`spec.containers.k:{"name":"c"}.tty`}},
+		"a foreign key":                      {entry: entry("kubectl", `{"f:data":{"f:added":{},"f:mine":{}}}`), want: paths(path("data", "added"))},
+		"a foreign key with dots":            {entry: entry("kubectl", `{"f:data":{"f:nginx.conf":{},"f:mine":{}}}`), want: paths(path("data", "nginx.conf"))},
+		"a foreign field of a list item":     {entry: entry("kubectl", `{"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:tty":{}}}}}`), want: paths(path("spec", "containers", named("c"), "tty"))},
 		"a field that is no longer there":    {entry: entry("kubectl", `{"f:data":{"f:former":{}},"f:spec":{"f:gone":{}}}`)},
 		"defaults written with our own":      {entry: entry("espalier", `{"f:spec":{"f:default":{}}}`)},
 		"defaults written with the peer's":   {entry: entry("gardener-resource-manager", `{"f:spec":{"f:default":{}}}`)},
-		"a foreign write of the whole field": {entry: entry("kubectl", `{"f:spec":{"f:default":{}}}`), want: []string{"spec.default"}},
+		"a foreign write of the whole field": {entry: entry("kubectl", `{"f:spec":{"f:default":{}}}`), want: paths(path("spec", "default"))},
 		"metadata and status":                {entry: entry("kubectl", `{"f:metadata":{"f:labels":{"f:x":{}}},"f:status":{"f:a":{}}}`)},
 		"the status subresource":             {entry: entry("kubelet", `{"f:data":{"f:added":{}}}`, status)},
 	} {
@@ -181,23 +193,50 @@ func TestAdditions(t *testing.T) {
 
 func TestAttribute(t *testing.T) {
 	ours := entry("espalier", `{"f:data":{"f:a":{}}}`, at(time.Minute))
-	path := [][]string{{"data", "x"}}
+	container := path("spec", "containers", named("app"), "image")
+	port := path("spec", "ports", named("http"), "targetPort")
+	live := map[string]any{"spec": map[string]any{
+		"containers": []any{map[string]any{"name": "app", "image": "i"}, map[string]any{"name": "side", "image": "i"}},
+		"ports":      []any{map[string]any{"name": "http", "port": int64(80), "protocol": "TCP"}, map[string]any{"name": "https", "port": int64(443), "protocol": "TCP"}},
+		"set":        []any{"a", "b"},
+	}}
+	side := entry("late", `{"f:spec":{"f:containers":{"k:{\"name\":\"side\"}":{"f:image":{}}},"f:ports":{"k:{\"port\":443,\"protocol\":\"TCP\"}":{"f:targetPort":{}}},"f:set":{"v:\"b\"":{}}}}`, at(time.Hour))
 	for name, tc := range map[string]struct {
 		entries []metav1.ManagedFieldsEntry
+		// changed is data.x if it is not given.
+		changed []fieldpath.Path
 		want    string
 	}{
+		"a field of a list item": {
+			entries: []metav1.ManagedFieldsEntry{entry("kubectl-patch", `{"f:spec":{"f:containers":{"k:{\"name\":\"app\"}":{"f:image":{}}}}}`), side}, changed: paths(container), want: "kubectl-patch",
+		},
+		"a field of a list item that managedFields know by another key": {
+			entries: []metav1.ManagedFieldsEntry{entry("kubectl-patch", `{"f:spec":{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{"f:targetPort":{}}}}}`), side}, changed: paths(port), want: "kubectl-patch",
+		},
+		"an item of a set, by its position": {
+			entries: []metav1.ManagedFieldsEntry{entry("kubectl-patch", `{"f:spec":{"f:set":{"v:\"a\"":{}}}}`), side}, changed: paths(path("spec", "set", 0)), want: "kubectl-patch",
+		},
+		"a field with dots in its name": {
+			entries: []metav1.ManagedFieldsEntry{entry("kubectl-patch", `{"f:data":{"f:nginx.conf":{}}}`), entry("late", `{"f:data":{"f:nginx":{}}}`, at(time.Hour))}, changed: paths(path("data", "nginx.conf")), want: "kubectl-patch",
+		},
 		"who holds the changed field":                   {entries: []metav1.ManagedFieldsEntry{ours, entry("kubectl-edit", `{"f:data":{"f:x":{}}}`), entry("other", `{"f:data":{"f:y":{}}}`, at(time.Hour))}, want: "kubectl-edit"},
 		"the latest of two holders":                     {entries: []metav1.ManagedFieldsEntry{entry("early", `{"f:data":{"f:x":{}}}`), entry("late", `{"f:data":{"f:x":{}}}`, at(time.Hour))}, want: "late"},
 		"a removed field: who wrote last after us":      {entries: []metav1.ManagedFieldsEntry{ours, entry("old", `{"f:spec":{}}`), entry("new", `{"f:spec":{}}`, at(time.Hour))}, want: "new"},
 		"a removed field and nobody wrote after us":     {entries: []metav1.ManagedFieldsEntry{ours, entry("old", `{"f:spec":{}}`)}},
 		"status writers are not guilty":                 {entries: []metav1.ManagedFieldsEntry{ours, entry("kubelet", `{"f:data":{"f:x":{}}}`, status, at(time.Hour))}},
 		"our name by another operation is somebody":     {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:data":{"f:x":{}}}`, applied)}, want: "espalier"},
-		"a list item is found by its name":              {entries: []metav1.ManagedFieldsEntry{entry("kubectl-patch", `{"f:data":{"k:{\"name\":\"x\"}":{"f:image":{}}}}`)}, want: "kubectl-patch"},
+		"a list item is found by its name":              {entries: []metav1.ManagedFieldsEntry{entry("kubectl-patch", `{"f:data":{"k:{\"name\":\"x\"}":{"f:image":{}}}}`)}, changed: paths(path("data", named("x"))), want: "kubectl-patch"},
 		"nobody but us":                                 {entries: []metav1.ManagedFieldsEntry{ours}},
 		"a holder of the whole parent":                  {entries: []metav1.ManagedFieldsEntry{entry("kubectl-replace", `{"f:data":{}}`)}, want: "kubectl-replace"},
 		"a holder before our last write is still named": {entries: []metav1.ManagedFieldsEntry{ours, entry("kubectl-edit", `{"f:data":{"f:x":{}}}`)}, want: "kubectl-edit"},
 	} {
-		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(fields.Attribute(tc.entries, path)).To(Equal(tc.want)) })
+		t.Run(name, func(t *testing.T) {
+			changed := tc.changed
+			if changed == nil {
+				changed = paths(path("data", "x"))
+			}
+			NewWithT(t).Expect(fields.Attribute(tc.entries, live, changed)).To(Equal(tc.want))
+		})
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
-	"strings"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,16 +52,55 @@ func Fingerprint(object metav1.Object) uint64 {
 // withoutStatusAnnotations leaves out the annotations that only writers of status hold.
 func withoutStatusAnnotations(object metav1.Object) map[string]string {
 	annotations := object.GetAnnotations()
+	if len(annotations) == 0 {
+		return nil
+	}
+	cloned := false
 	for _, entry := range object.GetManagedFields() {
 		if entry.Subresource != statusSubresource || entry.FieldsV1 == nil || !bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(`"f:annotations"`)) {
 			continue
 		}
-		annotations = maps.Clone(annotations)
-		for element := range parse(entry)["f:metadata"]["f:annotations"] {
-			delete(annotations, strings.TrimPrefix(element, "f:"))
+		if !cloned {
+			annotations, cloned = maps.Clone(annotations), true
+		}
+		for _, name := range held.names(entry) {
+			delete(annotations, name)
 		}
 	}
 	return annotations
+}
+
+// maxHeld bounds how many entries heldAnnotations remembers.
+const maxHeld = 256
+
+// held serves every Fingerprint: objects of a kind have the same few entries of status writers, and to parse such an entry
+// with every event of a watch costs ten times as much as everything else here.
+var held = heldAnnotations{known: map[string][]string{}} //nolint:gochecknoglobals // a cache of a pure function
+
+// heldAnnotations remembers which annotations entries hold, by the text of their fields. Its lock is inside.
+type heldAnnotations struct {
+	mu    sync.Mutex
+	known map[string][]string
+}
+
+func (h *heldAnnotations) names(entry metav1.ManagedFieldsEntry) []string {
+	raw := entry.FieldsV1.GetRawBytes()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if names, found := h.known[string(raw)]; found {
+		return names
+	}
+	names := []string{}
+	for element := range elements(at(parsed(entry), "metadata", "annotations")) {
+		if element.FieldName != nil {
+			names = append(names, *element.FieldName)
+		}
+	}
+	if len(h.known) >= maxHeld {
+		clear(h.known)
+	}
+	h.known[string(raw)] = names
+	return names
 }
 
 // digester feeds values with their lengths, so that neighbouring values cannot run into each other.

@@ -1,8 +1,6 @@
 package fields
 
 import (
-	"strings"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -15,9 +13,9 @@ func Sole(entries []metav1.ManagedFieldsEntry, part string) []string {
 		if ours(entry) {
 			into = held
 		}
-		for element := range parse(entry)["f:metadata"]["f:"+part] {
-			if key, isKey := strings.CutPrefix(element, "f:"); isKey {
-				into[key] = struct{}{}
+		for element := range elements(at(parsed(entry), "metadata", part)) {
+			if element.FieldName != nil {
+				into[*element.FieldName] = struct{}{}
 			}
 		}
 	}

@@ -1,13 +1,11 @@
 package fields
 
 import (
-	"encoding/json"
-	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
@@ -19,21 +17,6 @@ const Manager = "espalier"
 // do, so what it holds and a manifest lacks is a default and nobody's addition. It is no proof that an object is in
 // sync, though: after a take-over every object is read once.
 const PeerManager = "gardener-resource-manager"
-
-// tree is a parsed FieldsV1: path element to children; an element without children is owned as a whole.
-type tree map[string]tree
-
-// parse reads the fields of an entry. What cannot be read owns nothing.
-func parse(entry metav1.ManagedFieldsEntry) tree {
-	if entry.FieldsV1 == nil {
-		return nil
-	}
-	var t tree
-	if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &t); err != nil {
-		return nil
-	}
-	return t
-}
 
 // ours tells whether an entry was written by a PUT or POST of ours: writes under our name by another operation or to
 // a subresource are somebody else's.
@@ -61,18 +44,18 @@ func WrittenByUsAfter(entries []metav1.ManagedFieldsEntry, at time.Time) bool {
 	return false
 }
 
-// Covers tells whether our own entries hold every leaf of the desired object: nobody changed, took over or removed
-// one of them since we wrote it. Of desired's metadata only labels and annotations are looked at; status is not.
+// Covers reports whether our own entries hold every leaf of the desired object: no other manager changed, took over or
+// removed one of them since we wrote it. Of desired's metadata only labels and annotations count; status does not.
 func Covers(entries []metav1.ManagedFieldsEntry, desired map[string]any) bool {
 	for _, entry := range entries {
-		if ours(entry) && coversObject(parse(entry), desired) {
+		if ours(entry) && coversObject(parsed(entry), desired) {
 			return true
 		}
 	}
 	return false
 }
 
-func coversObject(owned tree, desired map[string]any) bool {
+func coversObject(owned *fieldpath.Set, desired map[string]any) bool {
 	for key, value := range desired {
 		switch key {
 		case "apiVersion", "kind", "status":
@@ -80,37 +63,29 @@ func coversObject(owned tree, desired map[string]any) bool {
 		case "metadata":
 			metadata, _ := value.(map[string]any)
 			for _, part := range []string{"labels", "annotations"} {
-				if !covers(owned["f:metadata"]["f:"+part], metadata[part]) {
+				keys, _ := metadata[part].(map[string]any)
+				if !coversFields(at(owned, "metadata", part), keys) { // these maps are never atomic
 					return false
 				}
 			}
 			continue
 		}
-		child, found := owned["f:"+key]
-		if !found && !empty(value) || found && !covers(child, value) {
+		if below, found := descend(owned, fieldpath.FieldNameElement(key)); !empty(value) && !found || found && !covers(below, value) {
 			return false
 		}
 	}
 	return true
 }
 
-func covers(owned tree, value any) bool {
-	if empty(value) {
+// covers takes nil for a value that is owned as a whole.
+func covers(owned *fieldpath.Set, value any) bool {
+	if owned == nil || empty(value) {
 		return true
-	}
-	if owned == nil {
-		return false
 	}
 	switch typed := value.(type) {
 	case map[string]any:
-		if len(owned) == 0 {
-			return true
-		}
 		return coversFields(owned, typed)
 	case []any:
-		if len(owned) == 0 {
-			return true
-		}
 		for _, item := range typed {
 			if !coversItem(owned, item) {
 				return false
@@ -120,20 +95,19 @@ func covers(owned tree, value any) bool {
 	return true
 }
 
-func coversFields(owned tree, fields map[string]any) bool {
-	for key, item := range fields {
-		child, found := owned["f:"+key]
-		if !found && !empty(item) || found && !covers(child, item) {
+func coversFields(owned *fieldpath.Set, fields map[string]any) bool {
+	for key, value := range fields {
+		if below, found := descend(owned, fieldpath.FieldNameElement(key)); !empty(value) && !found || found && !covers(below, value) {
 			return false
 		}
 	}
 	return true
 }
 
-// coversItem looks for an element of an owned list that stands for item and covers it.
-func coversItem(owned tree, item any) bool {
-	for element, child := range owned {
-		if matches(element, item) && covers(child, item) {
+// coversItem finds an element of an owned list that selects item and covers it.
+func coversItem(owned *fieldpath.Set, item any) bool {
+	for element, below := range elements(owned) {
+		if selects(element, item) && covers(below, item) {
 			return true
 		}
 	}
@@ -153,39 +127,6 @@ func empty(value any) bool {
 	return false
 }
 
-// matches tells whether a path element of a list (`k:{"name":"a"}` or `v:"a"`) stands for item. A key field that item
-// leaves out was defaulted by the server and does not speak against it.
-func matches(element string, item any) bool {
-	switch {
-	case strings.HasPrefix(element, "k:"):
-		fields, ok := item.(map[string]any)
-		if !ok {
-			return false
-		}
-		var keys map[string]any
-		if err := json.Unmarshal([]byte(element[2:]), &keys); err != nil {
-			return false
-		}
-		for key, want := range keys {
-			if have, found := fields[key]; found && !sameScalar(have, want) {
-				return false
-			}
-		}
-		return true
-	case strings.HasPrefix(element, "v:"):
-		var want any
-		if err := json.Unmarshal([]byte(element[2:]), &want); err != nil {
-			return false
-		}
-		return sameScalar(item, want)
-	}
-	return false
-}
-
-func sameScalar(a, b any) bool {
-	return reflect.DeepEqual(a, b) || fmt.Sprint(a) == fmt.Sprint(b)
-}
-
 // Tolerance says which foreign labels and annotations a merge would leave alone.
 type Tolerance struct {
 	// ForceLabels and ForceAnnotations are the set's fields: foreign keys are removed.
@@ -201,8 +142,12 @@ func OnlyTolerated(entries []metav1.ManagedFieldsEntry, t Tolerance) bool {
 		if ours(entry) || entry.Subresource == statusSubresource {
 			continue
 		}
-		for key, child := range parse(entry) {
-			if key != "f:metadata" || !t.metadata(child) {
+		owned, readable := parse(entry)
+		if !readable {
+			return false
+		}
+		for element, below := range elements(owned) {
+			if element.FieldName == nil || *element.FieldName != "metadata" || !t.metadata(below) {
 				return false
 			}
 		}
@@ -210,17 +155,20 @@ func OnlyTolerated(entries []metav1.ManagedFieldsEntry, t Tolerance) bool {
 	return true
 }
 
-func (t Tolerance) metadata(owned tree) bool {
+func (t Tolerance) metadata(owned *fieldpath.Set) bool {
 	desired, _ := t.Desired["metadata"].(map[string]any)
-	for part, children := range owned {
-		switch part {
-		case ".", "f:finalizers", "f:ownerReferences":
-		case "f:labels":
-			if t.ForceLabels && !within(children, desired["labels"]) {
+	for element, below := range elements(owned) {
+		if element.FieldName == nil {
+			return false
+		}
+		switch *element.FieldName {
+		case "finalizers", "ownerReferences":
+		case "labels":
+			if t.ForceLabels && !within(below, desired["labels"]) {
 				return false
 			}
-		case "f:annotations":
-			if t.ForceAnnotations && !within(children, desired["annotations"]) || holdsReference(children, desired["annotations"]) {
+		case "annotations":
+			if t.ForceAnnotations && !within(below, desired["annotations"]) || holdsReference(below, desired["annotations"]) {
 				return false
 			}
 		default:
@@ -230,22 +178,27 @@ func (t Tolerance) metadata(owned tree) bool {
 	return true
 }
 
-func within(owned tree, desired any) bool {
+func within(owned *fieldpath.Set, desired any) bool {
 	keys, _ := desired.(map[string]any)
-	for element := range owned {
-		if _, found := keys[strings.TrimPrefix(element, "f:")]; !found && element != "." {
+	for element := range elements(owned) {
+		if element.FieldName == nil {
+			return false
+		}
+		if _, found := keys[*element.FieldName]; !found {
 			return false
 		}
 	}
 	return true
 }
 
-// holdsReference finds reference annotations that are not desired: a merge drops them whoever wrote them.
-func holdsReference(owned tree, desired any) bool {
+// holdsReference finds reference annotations that are not desired: a merge drops them, no matter which manager wrote them.
+func holdsReference(owned *fieldpath.Set, desired any) bool {
 	keys, _ := desired.(map[string]any)
-	for element := range owned {
-		key := strings.TrimPrefix(element, "f:")
-		if _, found := keys[key]; !found && strings.HasPrefix(key, resourcesv1alpha1.ReferencePrefix) {
+	for element := range elements(owned) {
+		if element.FieldName == nil {
+			continue
+		}
+		if _, found := keys[*element.FieldName]; !found && strings.HasPrefix(*element.FieldName, resourcesv1alpha1.ReferencePrefix) {
 			return true
 		}
 	}

@@ -3,9 +3,9 @@ package merge
 import (
 	"maps"
 	"slices"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
 )
@@ -24,7 +24,7 @@ const maxDifferences = 64
 // are compared once more after a trip through the Go type, which settles quantities ("1" and "1000m"), ports as number or
 // text, base64 with line breaks, empty lists, and zero values that the API server leaves out. Fields that the library does
 // not know are compared as they stand. The stringData of Secrets counts as data.
-func Differences(live, merged *unstructured.Unstructured) []Path {
+func Differences(live, merged *unstructured.Unstructured) []fieldpath.Path {
 	liveObject, mergedObject := withData(live), withData(merged)
 	raw := comparison{limit: maxDifferences}
 	raw.objects(liveObject, mergedObject, nil, nil)
@@ -93,11 +93,11 @@ func (s side) value() any {
 
 // comparison collects differences.
 type comparison struct {
-	found []Path
+	found []fieldpath.Path
 	limit int
 }
 
-func (c *comparison) add(path Path) {
+func (c *comparison) add(path fieldpath.Path) {
 	if len(c.found) < c.limit {
 		c.found = append(c.found, path)
 	}
@@ -115,7 +115,7 @@ func (c *comparison) objects(live, merged, liveTyped, mergedTyped map[string]any
 			c.metadata(liveSide.field(name), mergedSide.field(name))
 			continue
 		}
-		c.values(Path{name}, liveSide.field(name), mergedSide.field(name))
+		c.values(fieldpath.MakePathOrDie(name), liveSide.field(name), mergedSide.field(name))
 	}
 }
 
@@ -123,21 +123,21 @@ func (c *comparison) objects(live, merged, liveTyped, mergedTyped map[string]any
 func (c *comparison) metadata(live, merged side) {
 	fields, isMap := merged.raw.(map[string]any)
 	if !isMap {
-		c.values(Path{"metadata"}, live, merged)
+		c.values(fieldpath.MakePathOrDie("metadata"), live, merged)
 		return
 	}
 	for _, name := range sortedKeys(fields) {
 		if name != "managedFields" && name != "labels" && name != "annotations" {
-			c.values(Path{"metadata", name}, live.field(name), merged.field(name))
+			c.values(fieldpath.MakePathOrDie("metadata", name), live.field(name), merged.field(name))
 		}
 	}
 	for _, name := range []string{"annotations", "labels"} {
-		c.exactly(Path{"metadata", name}, live.field(name), merged.field(name))
+		c.exactly(fieldpath.MakePathOrDie("metadata", name), live.field(name), merged.field(name))
 	}
 }
 
 // exactly compares two maps of texts in both directions.
-func (c *comparison) exactly(path Path, live, merged side) {
+func (c *comparison) exactly(path fieldpath.Path, live, merged side) {
 	liveFields, liveIsMap := live.raw.(map[string]any)
 	mergedFields, mergedIsMap := merged.raw.(map[string]any)
 	if !liveIsMap && live.raw != nil || !mergedIsMap && merged.raw != nil {
@@ -151,13 +151,13 @@ func (c *comparison) exactly(path Path, live, merged side) {
 		liveValue, isLive := liveFields[name]
 		mergedValue, isMerged := mergedFields[name]
 		if isLive != isMerged || !equalValues(liveValue, mergedValue) {
-			c.add(path.child(name))
+			c.add(below(path, fieldpath.FieldNameElement(name)))
 		}
 	}
 }
 
 // values compares two values of any kind. A field that merged sets to null it has no say in.
-func (c *comparison) values(path Path, live, merged side) {
+func (c *comparison) values(path fieldpath.Path, live, merged side) {
 	if merged.raw == nil || c.full() {
 		return
 	}
@@ -165,7 +165,7 @@ func (c *comparison) values(path Path, live, merged side) {
 	case map[string]any:
 		if _, liveIsMap := live.raw.(map[string]any); liveIsMap {
 			for _, name := range sortedKeys(typed) {
-				c.values(path.child(name), live.field(name), merged.field(name))
+				c.values(below(path, fieldpath.FieldNameElement(name)), live.field(name), merged.field(name))
 			}
 			return
 		}
@@ -181,13 +181,13 @@ func (c *comparison) values(path Path, live, merged side) {
 }
 
 // lists compares two lists: by a field that tells which items belong together, otherwise by position.
-func (c *comparison) lists(path Path, live, merged side, liveItems, mergedItems []any) {
+func (c *comparison) lists(path fieldpath.Path, live, merged side, liveItems, mergedItems []any) {
 	if key := itemKey(liveItems, mergedItems); key != "" {
 		c.keyedLists(path, key, live, merged, liveItems, mergedItems)
 		return
 	}
 	for i := range max(len(liveItems), len(mergedItems)) {
-		itemPath := path.child("[" + strconv.Itoa(i) + "]")
+		itemPath := below(path, fieldpath.IndexElement(i))
 		if i >= len(liveItems) || i >= len(mergedItems) {
 			c.add(itemPath)
 			continue
@@ -198,7 +198,7 @@ func (c *comparison) lists(path Path, live, merged side, liveItems, mergedItems 
 
 // keyedLists compares lists whose items are told apart by a key. The same items in another order are a difference of the
 // list itself.
-func (c *comparison) keyedLists(path Path, key string, live, merged side, liveItems, mergedItems []any) {
+func (c *comparison) keyedLists(path fieldpath.Path, key string, live, merged side, liveItems, mergedItems []any) {
 	positions := make(map[string]int, len(liveItems))
 	for i, item := range liveItems {
 		positions[keyValue(item, key)] = i
@@ -206,7 +206,7 @@ func (c *comparison) keyedLists(path Path, key string, live, merged side, liveIt
 	moved := false
 	for i, item := range mergedItems {
 		value := keyValue(item, key)
-		itemPath := path.child("[" + key + "=" + value + "]")
+		itemPath := below(path, itemElement(item, key))
 		position, found := positions[value]
 		if !found {
 			c.add(itemPath)
@@ -219,7 +219,7 @@ func (c *comparison) keyedLists(path Path, key string, live, merged side, liveIt
 	for i, item := range liveItems {
 		value := keyValue(item, key)
 		if position, left := positions[value]; left && position == i {
-			c.add(path.child("[" + key + "=" + value + "]"))
+			c.add(below(path, itemElement(item, key)))
 		}
 	}
 	if moved && len(liveItems) == len(mergedItems) && len(positions) == 0 {

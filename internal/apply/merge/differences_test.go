@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
 func TestDifferences(t *testing.T) {
@@ -84,7 +86,7 @@ func TestDifferences(t *testing.T) {
 			liveBefore, mergedBefore := live.DeepCopy(), merged.DeepCopy()
 			var got []string
 			for _, path := range Differences(live, merged) {
-				got = append(got, path.String())
+				got = append(got, PathText(path))
 			}
 			g.Expect(got).To(Equal(tc.want))
 			g.Expect(live).To(Equal(liveBefore))
@@ -101,10 +103,10 @@ func TestDifferencesAreBounded(t *testing.T) {
 	}
 	got := Differences(object(t, "{kind: Widget}"), object(t, "{kind: Widget, "+many.String()+"}"))
 	g.Expect(got).To(HaveLen(64))
-	g.Expect(got[63]).To(Equal(Path{"f063"}))
+	g.Expect(got[63]).To(Equal(fieldpath.MakePathOrDie("f063")))
 	got = Differences(object(t, "{kind: Widget, spec: []}"), object(t, "{kind: Widget, spec: ["+strings.Repeat("1, ", 100)+"]}"))
 	g.Expect(got).To(HaveLen(64))
-	g.Expect(got[63]).To(Equal(Path{"spec", "[63]"}))
+	g.Expect(got[63]).To(Equal(fieldpath.MakePathOrDie("spec", 63)))
 }
 
 func TestMergedObjectIsStable(t *testing.T) {
@@ -131,14 +133,17 @@ func TestMergedObjectIsStable(t *testing.T) {
 }
 
 func TestPath(t *testing.T) {
-	for want, path := range map[string]Path{
-		"spec.template.spec.containers[name=app].image": {"spec", "template", "spec", "containers", "[name=app]", "image"},
-		"metadata.labels['app.kubernetes.io/name']":     {"metadata", "labels", "app.kubernetes.io/name"},
-		`data['it\'s']['']`:                             {"data", "it's", ""},
-		"rules[0]":                                      {"rules", "[0]"},
-		"['a b'].c":                                     {"a b", "c"},
-		"":                                              nil,
+	for want, path := range map[string]fieldpath.Path{
+		"spec.template.spec.containers[name=app].image": fieldpath.MakePathOrDie("spec", "template", "spec", "containers",
+			fieldpath.KeyElementByFields("name", "app"), "image"),
+		"spec.ports[port=80,protocol=TCP]":          fieldpath.MakePathOrDie("spec", "ports", fieldpath.KeyElementByFields("port", 80, "protocol", "TCP")),
+		"metadata.finalizers[=a]":                   fieldpath.MakePathOrDie("metadata", "finalizers", value.NewValueInterface("a")),
+		"metadata.labels['app.kubernetes.io/name']": fieldpath.MakePathOrDie("metadata", "labels", "app.kubernetes.io/name"),
+		`data['it\'s']['']`:                         fieldpath.MakePathOrDie("data", "it's", ""),
+		"rules[0]":                                  fieldpath.MakePathOrDie("rules", 0),
+		"['a b'].c":                                 fieldpath.MakePathOrDie("a b", "c"),
+		"":                                          nil,
 	} {
-		t.Run(want, func(t *testing.T) { NewWithT(t).Expect(path.String()).To(Equal(want)) })
+		t.Run(want, func(t *testing.T) { NewWithT(t).Expect(PathText(path)).To(Equal(want)) })
 	}
 }

@@ -135,7 +135,7 @@ func (w *writing) try(ctx context.Context, facts *plan.Wanted) bool {
 		return false
 	}
 	facts.Desired, facts.Drift = merged, w.same
-	facts.By = fields.Attribute(live.GetManagedFields(), changed)
+	facts.By = fields.Attribute(live.GetManagedFields(), live.Object, changed)
 	return w.tryWrite(ctx, facts)
 }
 

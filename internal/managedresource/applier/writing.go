@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/fields"
@@ -171,7 +172,7 @@ func (w *writing) tryUpdate(ctx context.Context) error {
 }
 
 // merge returns what has to be written, nil if nothing, and the paths at which live differs from it.
-func (w *writing) merge(live *unstructured.Unstructured) (*unstructured.Unstructured, [][]string, error) {
+func (w *writing) merge(live *unstructured.Unstructured) (*unstructured.Unstructured, []fieldpath.Path, error) {
 	if w.item.unlabelled {
 		merged, changed := merge.MergeIgnored(live)
 		if !changed {
@@ -185,13 +186,7 @@ func (w *writing) merge(live *unstructured.Unstructured) (*unstructured.Unstruct
 	if err != nil {
 		return nil, nil, err //nolint:wrapcheck // its text is the condition's
 	}
-	var changed [][]string
-	for _, path := range merge.Differences(live, merged) {
-		changed = append(changed, path)
-	}
-	for _, path := range fields.Additions(live.GetManagedFields(), live.Object, merged.Object) {
-		changed = append(changed, strings.Split(path, "."))
-	}
+	changed := append(merge.Differences(live, merged), fields.Additions(live.GetManagedFields(), live.Object, merged.Object)...)
 	// Without a trace of ours nobody can tell which fields others added.
 	if !w.force && len(changed) == 0 && fields.WrittenByUs(live.GetManagedFields()) {
 		return nil, nil, nil
@@ -311,10 +306,10 @@ func (w *writing) confirm(fingerprint uint64) {
 }
 
 // repaired tells about a drift that was mended, and interrupts a fight. A nil live object was missing.
-func (w *writing) repaired(live *unstructured.Unstructured, changed [][]string) {
+func (w *writing) repaired(live *unstructured.Unstructured, changed []fieldpath.Path) {
 	manager := ""
 	if live != nil {
-		manager = fields.Attribute(live.GetManagedFields(), changed)
+		manager = fields.Attribute(live.GetManagedFields(), live.Object, changed)
 	}
 	w.result.count(&w.result.repaired)
 	w.Metrics.drift(w.item.kind, manager)

@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/espalier-dev/espalier/internal/apply/fields"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
@@ -35,8 +36,8 @@ func differences(live, next *unstructured.Unstructured, exact bool) (fields []Fi
 	if exact {
 		paths = append(paths, merge.Differences(after, before)...)
 	}
-	slices.SortFunc(paths, func(a, b merge.Path) int { return strings.Compare(a.String(), b.String()) })
-	paths = slices.CompactFunc(paths, slices.Equal[merge.Path])
+	slices.SortFunc(paths, func(a, b fieldpath.Path) int { return strings.Compare(merge.PathText(a), merge.PathText(b)) })
+	paths = slices.CompactFunc(paths, fieldpath.Path.Equals)
 	for _, path := range paths {
 		if len(fields) == maxFields {
 			return fields, len(paths) - maxFields
@@ -56,15 +57,18 @@ func stripped(object *unstructured.Unstructured) *unstructured.Unstructured {
 	return plain
 }
 
-func fieldAt(path merge.Path, before, after map[string]any) Field {
-	field := Field{Path: path.String()}
+func fieldAt(path fieldpath.Path, before, after map[string]any) Field {
+	field := Field{Path: merge.PathText(path)}
 	oldValue, was := lookup(before, path)
 	newValue, is := lookup(after, path)
+	passes := func(names func(string) bool) bool {
+		return slices.ContainsFunc(path, func(element fieldpath.PathElement) bool { return element.FieldName != nil && names(*element.FieldName) })
+	}
 	switch {
-	case slices.ContainsFunc(path, holdsCopies):
+	case passes(holdsCopies):
 		field.Masked = notShown
 	case was.hidden || is.hidden:
-		field.Masked = masked(oldValue, newValue, slices.Contains(path, "stringData") || slices.Contains(path, "annotations"))
+		field.Masked = masked(oldValue, newValue, passes(func(name string) bool { return name == "stringData" || name == "annotations" }))
 	default:
 		field.Old, field.New = shown(oldValue, was), shown(newValue, is)
 		if field.Old == field.New && strings.Contains(field.Old, notShown) {
@@ -75,38 +79,17 @@ func fieldAt(path merge.Path, before, after map[string]any) Field {
 }
 
 // lookup finds the value at a path, nil if there is none, and where that is.
-func lookup(object map[string]any, path merge.Path) (value any, at position) {
+func lookup(object map[string]any, path fieldpath.Path) (value any, at position) {
 	value, at = object, position{}.of(object)
 	for _, element := range path {
-		switch typed := value.(type) {
-		case map[string]any:
-			value = typed[element]
-		case []any:
-			value = itemAt(typed, element)
-		default:
-			value = nil
+		value, _ = fields.Child(value, element)
+		name := ""
+		if element.FieldName != nil {
+			name = *element.FieldName
 		}
-		at = at.below(element).of(value)
+		at = at.below(name).of(value)
 	}
 	return value, at
-}
-
-// itemAt finds the item of a list that a path element like [3] or [name=app] stands for.
-func itemAt(list []any, element string) any {
-	inner := strings.TrimSuffix(strings.TrimPrefix(element, "["), "]")
-	key, want, keyed := strings.Cut(inner, "=")
-	for i, item := range list {
-		if !keyed {
-			if strconv.Itoa(i) == inner {
-				return item
-			}
-			continue
-		}
-		if fields, isMap := item.(map[string]any); isMap && fmt.Sprint(fields[key]) == want {
-			return item
-		}
-	}
-	return nil
 }
 
 // masked tells of two values how long they are, and nothing else.

@@ -240,6 +240,47 @@ func TestAttribute(t *testing.T) {
 	}
 }
 
+func TestMarkMovesWhenAWriteUnderOurNameLiesBetween(t *testing.T) {
+	const one, two = `{"f:data":{"f:a":{}}}`, `{"f:data":{"f:a":{},"f:b":{}}}`
+	before := []metav1.ManagedFieldsEntry{entry("espalier", one), entry("kubectl", one)}
+	for name, tc := range map[string]struct {
+		after []metav1.ManagedFieldsEntry
+		want  bool
+	}{
+		"nothing happened":               {after: before},
+		"another manager wrote":          {after: []metav1.ManagedFieldsEntry{entry("espalier", one), entry("kubectl", two, at(time.Hour))}},
+		"another manager took a field":   {after: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:data":{}}`), entry("kubectl", two, at(time.Hour))}},
+		"a write of status":              {after: append(before[:2:2], entry("espalier", `{"f:status":{}}`, status))},
+		"a later write":                  {after: []metav1.ManagedFieldsEntry{entry("espalier", one, at(time.Second)), entry("kubectl", one)}, want: true},
+		"a field within the same second": {after: []metav1.ManagedFieldsEntry{entry("espalier", two), entry("kubectl", one)}, want: true},
+		"an apply":                       {after: append(before[:2:2], entry("espalier", one, applied)), want: true},
+		"the peer wrote":                 {after: append(before[:2:2], entry("gardener-resource-manager", one)), want: true},
+		"the list was reset":             {want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(fields.MarkOf(tc.after).Moved(fields.MarkOf(before))).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestLastOwnWrite(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(fields.LastOwnWrite([]metav1.ManagedFieldsEntry{
+		entry("espalier", `{}`), entry("gardener-resource-manager", `{}`, at(time.Minute)), entry("kubectl", `{}`, at(time.Hour)), entry("espalier", `{}`, status, at(time.Hour)),
+	})).To(BeTemporally("==", noon.Add(time.Minute)))
+	g.Expect(fields.LastOwnWrite(nil)).To(BeZero())
+}
+
+func TestFingerprintSeesASecondWriteWithinASecond(t *testing.T) {
+	g := NewWithT(t)
+	object := func(version string, generation int64, entries ...metav1.ManagedFieldsEntry) uint64 {
+		return fields.Fingerprint(&metav1.ObjectMeta{ResourceVersion: version, Generation: generation, ManagedFields: append(entries, entry("espalier", `{}`))})
+	}
+	g.Expect(object("1", 0)).NotTo(Equal(object("2", 0)), "a ConfigMap")
+	g.Expect(object("1", 1)).To(Equal(object("2", 1)), "its generation tells")
+	g.Expect(object("1", 0, entry("a", `{}`, status))).To(Equal(object("2", 0, entry("a", `{}`, status))), "it may be the status that was written")
+}
+
 func TestWrittenByUs(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(fields.WrittenByUs([]metav1.ManagedFieldsEntry{entry("espalier", `{}`)})).To(BeTrue())

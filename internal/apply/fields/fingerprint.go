@@ -19,6 +19,9 @@ const statusSubresource = "status"
 // status subresource, with its manager, operation and time. Annotations that a status writer holds do not count (a
 // Deployment's revision, say); should it take one from us, our own entry changes.
 //
+// Objects without a generation and without a status writer (ConfigMaps, Secrets, roles) count by their resourceVersion as well:
+// a second write of a manager within one second changes nothing else that a metadata-only watch shows.
+//
 // An object without such an entry (its list was reset, or its API server does not track fields) cannot be judged that
 // way. Its resourceVersion counts instead, so that every write to it is looked at.
 func Fingerprint(object metav1.Object) uint64 {
@@ -26,9 +29,10 @@ func Fingerprint(object metav1.Object) uint64 {
 	digest.number(object.GetGeneration())
 	digest.stringMap(object.GetLabels())
 	digest.stringMap(withoutStatusAnnotations(object))
-	tracked := 0
+	tracked, withStatus := 0, false
 	for _, entry := range object.GetManagedFields() {
 		if entry.Subresource == statusSubresource {
+			withStatus = true
 			continue
 		}
 		tracked++
@@ -43,7 +47,7 @@ func Fingerprint(object metav1.Object) uint64 {
 			digest.bytes(entry.FieldsV1.GetRawBytes())
 		}
 	}
-	if tracked == 0 {
+	if tracked == 0 || object.GetGeneration() == 0 && !withStatus {
 		digest.text(object.GetResourceVersion())
 	}
 	return digest.hash.Sum64()

@@ -2,7 +2,6 @@ package fields
 
 import (
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -28,16 +27,6 @@ func ours(entry metav1.ManagedFieldsEntry) bool {
 func WrittenByUs(entries []metav1.ManagedFieldsEntry) bool {
 	for _, entry := range entries {
 		if entry.Manager == Manager || entry.Manager == PeerManager {
-			return true
-		}
-	}
-	return false
-}
-
-// WrittenByUsAfter reports whether one of our own entries is younger than at. API servers record times in whole seconds.
-func WrittenByUsAfter(entries []metav1.ManagedFieldsEntry, at time.Time) bool {
-	for _, entry := range entries {
-		if ours(entry) && entry.Time != nil && entry.Time.After(at) {
 			return true
 		}
 	}

@@ -181,7 +181,7 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 		f := facts{
 			item: each, seen: seen, knowledge: knowledge, unchanged: unchanged,
 			lookAgain: p.now.Add(-r.SyncPeriod),
-			later:     seen.Raw != nil && fields.WrittenByUsAfter(seen.Raw.ManagedFields, *p.set.inherited),
+			later:     seen.Raw != nil && fields.LastOwnWrite(seen.Raw.ManagedFields).After(*p.set.inherited),
 		}
 		next := decide(f)
 		if next == leave && seen.Raw != nil {

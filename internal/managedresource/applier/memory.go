@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/fields"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 )
 
@@ -44,7 +45,9 @@ type knowledge struct {
 	hash        uint64
 	fingerprint uint64
 	confirmed   bool
-	looked      time.Time
+	// mark identifies our last write to the object: it moves when another program writes under our name.
+	mark   fields.Mark
+	looked time.Time
 	// unwritten reports that the object was announced, and that no request which may have written it was sent: each one was
 	// rejected by the API server, or an earlier step failed.
 	unwritten bool

@@ -29,8 +29,8 @@ type facts struct {
 	knowledge observe.Knowledge
 	// unchanged tells that the whole set is as the last completed apply left it, as far as its status shows.
 	unchanged bool
-	// later reports that we wrote the object after the status that this process found: for content that the status does not
-	// know.
+	// later reports that the object was written under our name or the peer's after the status that this process found: for
+	// content that the status does not know, or by another program.
 	later bool
 	// lookAgain is the time after which an object that nobody watches is looked at again.
 	lookAgain time.Time

@@ -57,7 +57,7 @@ func (w *writing) recall(seen observe.Object) bool {
 	if !fields.Covers(seen.Raw.ManagedFields, desired.Object) || !fields.OnlyTolerated(seen.Raw.ManagedFields, tolerance) {
 		return false
 	}
-	w.confirm(seen.Fingerprint)
+	w.confirm(seen.Fingerprint, fields.MarkOf(seen.Raw.ManagedFields))
 	return true
 }
 
@@ -148,7 +148,7 @@ func (w *writing) tryUpdate(ctx context.Context) error {
 		return err
 	}
 	if merged == nil {
-		w.confirm(observe.Condense(live).Fingerprint)
+		w.confirm(observe.Condense(live).Fingerprint, fields.MarkOf(live.GetManagedFields()))
 		return nil
 	}
 	written, err := w.send(func() (metav1.Object, error) { return w.Target.Update(ctx, w.resource, merged) })
@@ -187,11 +187,24 @@ func (w *writing) merge(live *unstructured.Unstructured) (*unstructured.Unstruct
 		return nil, nil, err //nolint:wrapcheck // its text is the condition's
 	}
 	changed := append(merge.Differences(live, merged), fields.Additions(live.GetManagedFields(), live.Object, merged.Object)...)
-	// Without a trace of ours nobody can tell which fields others added.
-	if !w.force && len(changed) == 0 && fields.WrittenByUs(live.GetManagedFields()) {
+	// Without a trace of ours it cannot be known which fields other managers added, nor if a trace is not ours. The API server
+	// then compares: a write that changes nothing changes no resourceVersion.
+	if !w.force && len(changed) == 0 && fields.WrittenByUs(live.GetManagedFields()) && !w.overwritten(live) {
 		return nil, nil, nil
 	}
 	return merged, changed, nil
+}
+
+// overwritten reports whether an object bears a write under our name or the peer's that did not come from here. Fields that
+// such a write added look like defaults of the server, and values that it changed may not be ours.
+func (w *writing) overwritten(live *unstructured.Unstructured) bool {
+	if !w.same || w.item.unlabelled {
+		return false
+	}
+	if known := w.item.known; known.confirmed {
+		return fields.MarkOf(live.GetManagedFields()).Moved(known.mark)
+	}
+	return fields.LastOwnWrite(live.GetManagedFields()).After(*w.pass.set.inherited)
 }
 
 // written corrects what the status says of an object by what managedFields prove. The status holds one value for each
@@ -291,12 +304,14 @@ func (e *replacedError) Unwrap() error { return e.error }
 // record remembers what we have written.
 func (w *writing) record(written metav1.Object) {
 	w.Watcher.Record(w.item.kind.GroupKind(), written)
-	w.confirm(fields.Fingerprint(written))
+	w.confirm(fields.Fingerprint(written), fields.MarkOf(written.GetManagedFields()))
 }
 
 // confirm remembers that the object is as desired.
-func (w *writing) confirm(fingerprint uint64) {
-	w.item.known = knowledge{hash: w.item.hash, fingerprint: fingerprint, confirmed: true, looked: w.pass.now, fight: w.item.known.fight}
+func (w *writing) confirm(fingerprint uint64, mark fields.Mark) {
+	w.item.known = knowledge{
+		hash: w.item.hash, fingerprint: fingerprint, confirmed: true, mark: mark, looked: w.pass.now, fight: w.item.known.fight,
+	}
 	w.Watcher.Settle(w.item.kind.GroupKind(), w.item.namespace, w.item.key.Name)
 	if !w.item.mapped {
 		w.result.mu.Lock()
@@ -310,6 +325,9 @@ func (w *writing) repaired(live *unstructured.Unstructured, changed []fieldpath.
 	manager := ""
 	if live != nil {
 		manager = fields.Attribute(live.GetManagedFields(), live.Object, changed)
+		if manager == "" && w.overwritten(live) {
+			manager = fields.Manager
+		}
 	}
 	w.result.count(&w.result.repaired)
 	w.Metrics.drift(w.item.kind, manager)

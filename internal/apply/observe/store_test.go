@@ -72,7 +72,7 @@ func whole(name, version string, phase corev1.PodPhase, generation ...int64) *co
 func metaOf(name, version string, generation ...int64) metav1.ObjectMeta {
 	object := metav1.ObjectMeta{
 		Namespace: "shop", Name: name, ResourceVersion: version, UID: types.UID(name),
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "somebody", Operation: "Update"}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "somebody", Operation: "Update"}, {Manager: "kubelet", Operation: "Update", Subresource: "status"}},
 	}
 	for _, each := range generation {
 		object.Generation = each

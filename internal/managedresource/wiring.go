@@ -19,6 +19,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource/applier"
 	"github.com/espalier-dev/espalier/internal/managedresource/health"
@@ -51,6 +52,7 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 		Scheme: scheme,
 		SourceCache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
+			NewInformer:      observe.NewInformer,
 			ByObject:         map[client.Object]cache.ByObject{&resourcesv1alpha1.ManagedResource{}: {Transform: status.Shrink}},
 		},
 		SourceAccess: access,

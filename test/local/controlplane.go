@@ -337,6 +337,34 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	return c.await(ctx, "the API server to be ready", apiServer, c.apiServerReady)
 }
 
+// Backup copies what etcd holds into a folder that does not exist yet. API server and etcd are stopped for that, and run again
+// when it returns.
+func (c *ControlPlane) Backup(ctx context.Context, folder string) error {
+	return c.withoutEtcd(ctx, func(data string) error { return os.CopyFS(folder, os.DirFS(data)) })
+}
+
+// Restore puts back what Backup copied, as a restore of the cluster does: resourceVersions go back with it.
+func (c *ControlPlane) Restore(ctx context.Context, folder string) error {
+	return c.withoutEtcd(ctx, func(data string) error {
+		return errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(folder)), os.Chmod(data, 0o700)) //nolint:gosec // a folder
+	})
+}
+
+func (c *ControlPlane) withoutEtcd(ctx context.Context, work func(data string) error) error {
+	for _, part := range []string{apiServer, etcd} {
+		if err := c.stopPart(part, stopGrace); err != nil {
+			return err
+		}
+	}
+	if err := work(c.layout.file(etcd)); err != nil {
+		return fmt.Errorf("copy the data of etcd: %w", err)
+	}
+	if err := c.launch(etcd); err != nil {
+		return err
+	}
+	return c.StartAPIServer(ctx)
+}
+
 // AdminConfig returns a copy of the administrator's client configuration, without client-side rate limit.
 func (c *ControlPlane) AdminConfig() *rest.Config { return rest.CopyConfig(c.config) }
 

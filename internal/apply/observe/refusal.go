@@ -165,6 +165,7 @@ func (a *admission) source(objects collection, client any, narrow func(*metav1.L
 			told(change, err)
 		}
 	}
+	check := &RestoreCheck{Clock: a.clock}
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			if err := a.pass(ctx); err != nil {
@@ -180,7 +181,7 @@ func (a *admission) source(objects collection, client any, narrow func(*metav1.L
 				return nil, err
 			}
 			narrow(&options)
-			stream, err := objects.Watch(ctx, options)
+			stream, err := check.Watch(ctx, options, objects.List, objects.Watch)
 			tell(true, err)
 			return stream, err //nolint:wrapcheck // the reflector logs it
 		},

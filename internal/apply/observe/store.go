@@ -331,16 +331,18 @@ func (s *store) Replace(items []any, resourceVersion string) error {
 // news is what a listing shows that was not known before.
 type news struct{ gone, changed, judged []types.NamespacedName }
 
-// swap puts a listing in place, but keeps what we wrote ourselves after the listing was made. The first one brings no
+// swap puts a listing in place, but keeps what we wrote ourselves after the listing was made. A listing that is older than what
+// the watch has told comes from a cluster that was restored from a backup: it counts as a whole. The first listing brings no
 // news to those who wait for it.
 func (s *store) swap(next map[types.NamespacedName]Object, listed string) news {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found news
+	restored := Older(listed, s.seen)
 	for key, known := range s.objects {
 		object, present := next[key]
 		switch {
-		case known.newerThan(listed):
+		case !restored && known.newerThan(listed):
 			next[key] = known
 			continue
 		case !present:

@@ -154,6 +154,22 @@ func TestANewListingTellsOfVerdicts(t *testing.T) {
 	s.Expect(s.look("written")).To(Equal([3]any{true, true, ""}))
 }
 
+// A cluster that was restored from a backup lists older versions than the watch has told.
+func TestAListingOfARestoredClusterCountsAsAWhole(t *testing.T) {
+	s := newShelf(t, false)
+	s.list("10", slim("same", "1"), slim("edited", "5", 1), slim("gone", "9"))
+	s.see(slim("edited", "20", 2))
+	s.see(slim("gone", "21"))
+	s.wrote(slim("written", "30"))
+	s.heard()
+	s.list("15", slim("same", "1"), slim("edited", "5", 1))
+	s.Expect(s.heard()).To(Equal([]string{"changed edited", "changed gone", "changed written", "judged gone", "judged written"}))
+	s.see(slim("edited", "16", 3))
+	s.Expect(s.heard()).To(Equal([]string{"changed edited"}), "its versions are lower than before")
+	s.wrote(slim("written", "17"))
+	s.Expect(s.look("written")).To(Equal([3]any{true, false, ""}))
+}
+
 func TestMetadataSaysNothingOfHealth(t *testing.T) {
 	s := newShelf(t, false)
 	s.list("10", slim("c", "5"))

@@ -204,6 +204,11 @@ func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*reso
 	if err := r.SourceLive.Get(ctx, name, mr); err != nil {
 		return nil, fmt.Errorf("read ManagedResource: %w", err)
 	}
+	if behind(mr.ResourceVersion, r.memory.version(name)) {
+		// Older than what we wrote, and not from a cache: the source was restored from a backup.
+		log.FromContext(ctx).Info("The set was restored to an earlier version", "resourceVersion", mr.ResourceVersion)
+		r.memory.forget(name)
+	}
 	return mr, nil
 }
 

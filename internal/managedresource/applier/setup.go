@@ -170,7 +170,7 @@ func relevant(old, next *resourcesv1alpha1.ManagedResource) bool {
 		next.Annotations[resourcesv1alpha1.GardenerOperation] != resourcesv1alpha1.OperationWaitForState
 	return waited || replanned(old, next) || old.Generation != next.Generation || wasIgnored != isIgnored ||
 		(old.DeletionTimestamp == nil) != (next.DeletionTimestamp == nil) ||
-		turnedUnhealthy(old, next) || letGo(old, next) ||
+		turnedUnhealthy(old, next) || letGo(old, next) || behind(next.ResourceVersion, old.ResourceVersion) ||
 		old.Annotations[resourcesv1alpha1.Kstatus] != next.Annotations[resourcesv1alpha1.Kstatus]
 }
 

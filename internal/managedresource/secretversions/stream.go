@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/internal/apply/observe"
 )
 
 // pageSize is how many Secrets are listed at once where the API server does not stream listings.
@@ -28,6 +30,7 @@ type stream struct {
 	finalizer string
 	// changed and carrying are told of Secrets that have users, and of those that carry the finalizer.
 	changed, carrying func(types.NamespacedName)
+	restore           observe.RestoreCheck
 	// synced is closed after the first complete listing.
 	synced chan struct{}
 	once   sync.Once
@@ -49,7 +52,11 @@ func (s *stream) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	if ptr.Deref(options.SendInitialEvents, false) {
 		s.table.begin()
 	}
-	upstream, err := s.client.Watch(ctx, options)
+	upstream, err := s.restore.Watch(ctx, options,
+		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return s.client.List(ctx, options)
+		},
+		s.client.Watch)
 	s.note(err)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the reflector looks at it

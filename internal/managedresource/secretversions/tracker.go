@@ -12,6 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
+	"k8s.io/utils/clock"
+
+	"github.com/espalier-dev/espalier/internal/apply/observe"
 )
 
 // Options configure a Tracker.
@@ -51,6 +54,7 @@ func New(options Options) *Tracker {
 	for _, namespace := range namespaces {
 		t.streams[namespace] = &stream{
 			table: newTable(), namespace: namespace, client: secrets.Namespace(namespace), finalizer: options.Finalizer, synced: make(chan struct{}),
+			restore:  observe.RestoreCheck{Clock: clock.RealClock{}},
 			changed:  func(secret types.NamespacedName) { t.tell(&t.onChange, secret) },
 			carrying: func(secret types.NamespacedName) { t.tell(&t.onCarrier, secret) },
 		}

@@ -165,7 +165,7 @@ func TestChangesWhileTheWatchIsCutAreTold(t *testing.T) {
 
 // listings are the requests that list, streamed or not.
 func (b *bench) listings() []string {
-	return append(withQuery(b.line.seen(), "sendInitialEvents=true"), withQuery(b.line.seen(), "limit=")...)
+	return append(withQuery(b.line.seen(), "sendInitialEvents=true"), withQuery(b.line.seen(), "limit=500")...)
 }
 
 func TestWhereListingsAreNotStreamedTheyArePaged(t *testing.T) {

@@ -1,0 +1,128 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+)
+
+// RestoreCheck makes a reflector list again when its cluster was restored from a backup.
+//
+// The reflector of client-go resumes a watch at the last version that it saw. If the resourceVersions of the cluster have gone
+// back, the API server accepts that watch and sends nothing until its versions have passed that one. So the check lists one
+// object before a watch is resumed that ended earlier than agreed, as one does when the API server stops. If that listing is
+// older than the reflector, the check refuses to resume, and the reflector lists everything.
+//
+// The zero value is not usable; a RestoreCheck serves one reflector.
+type RestoreCheck struct {
+	Clock clock.PassiveClock
+
+	mu sync.Mutex
+	// until is when the last watch should have ended; zero if there was none.
+	until time.Time
+}
+
+type (
+	listFunc  = func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watchFunc = func(context.Context, metav1.ListOptions) (watch.Interface, error)
+)
+
+// Watch opens a watch, unless the cluster is older than the version to resume at: then it returns an error that says that
+// the version has expired.
+func (c *RestoreCheck) Watch(ctx context.Context, options metav1.ListOptions, list listFunc, open watchFunc) (watch.Interface, error) {
+	if err := c.verify(ctx, options, list); err != nil {
+		return nil, err
+	}
+	stream, err := open(ctx, options)
+	if err == nil {
+		c.opened(options)
+	}
+	return stream, err
+}
+
+func (c *RestoreCheck) opened(options metav1.ListOptions) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.until = c.Clock.Now().Add(time.Duration(ptr.Deref(options.TimeoutSeconds, 0)) * time.Second)
+}
+
+// cutOff reports whether a watch ended earlier than agreed.
+func (c *RestoreCheck) cutOff() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Clock.Now().Before(c.until)
+}
+
+func (c *RestoreCheck) verify(ctx context.Context, options metav1.ListOptions, list listFunc) error {
+	if ptr.Deref(options.SendInitialEvents, false) || options.ResourceVersion == "" || options.ResourceVersion == "0" || !c.cutOff() {
+		return nil
+	}
+	page, err := list(ctx, metav1.ListOptions{Limit: 1, LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector})
+	if err != nil {
+		return err
+	}
+	now, err := meta.ListAccessor(page)
+	if err != nil {
+		return fmt.Errorf("check for a restored cluster: %w", err)
+	}
+	if !Older(now.GetResourceVersion(), options.ResourceVersion) {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.until = time.Time{}
+	return apierrors.NewResourceExpired(fmt.Sprintf("resourceVersion %s is newer than the cluster, which was restored at %s",
+		options.ResourceVersion, now.GetResourceVersion()))
+}
+
+// Older reports whether a resourceVersion is older than another one. Versions that cannot be compared are not.
+func Older(resourceVersion, other string) bool {
+	order, err := resourceversion.CompareResourceVersion(resourceVersion, other)
+	return err == nil && order < 0
+}
+
+// NewInformer makes the informers of a cache that survives the restore of its cluster.
+func NewInformer(source cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(&checked{
+		ListerWatcherWithContext: cache.ToListerWatcherWithContext(source), source: source, check: RestoreCheck{Clock: clock.RealClock{}},
+	}, example, resync, indexers)
+}
+
+// checked is a source of a reflector with a RestoreCheck.
+type checked struct {
+	cache.ListerWatcherWithContext
+	source cache.ListerWatcher
+	check  RestoreCheck
+}
+
+// List implements cache.Lister.
+func (c *checked) List(options metav1.ListOptions) (runtime.Object, error) {
+	return c.ListWithContext(context.Background(), options) //nolint:wrapcheck // the reflector logs it
+}
+
+// Watch implements cache.Watcher.
+func (c *checked) Watch(options metav1.ListOptions) (watch.Interface, error) {
+	return c.WatchWithContext(context.Background(), options)
+}
+
+// WatchWithContext implements cache.WatcherWithContext.
+func (c *checked) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return c.check.Watch(ctx, options, c.ListWithContext, c.ListerWatcherWithContext.WatchWithContext)
+}
+
+// IsWatchListSemanticsUnSupported passes on what the source says of itself.
+func (c *checked) IsWatchListSemanticsUnSupported() bool {
+	source, says := c.source.(interface{ IsWatchListSemanticsUnSupported() bool })
+	return says && source.IsWatchListSemanticsUnSupported()
+}

@@ -1,0 +1,123 @@
+package faults_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// backupPatience is how long a test waits after a restore: watches are resumed with a back-off of up to 30 seconds.
+const backupPatience = 2 * time.Minute
+
+// TestAClusterRestoredFromABackup puts back an earlier state of etcd under a running controller.
+func TestAClusterRestoredFromABackup(t *testing.T) {
+	g := NewWithT(t)
+	_, err := local.ForTests()
+	g.Expect(err).NotTo(HaveOccurred())
+	dir := t.TempDir()
+	planes, err := local.StartTestServers(t.Context(), dir, os.Getenv(local.AssetsVariable))
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(local.StopAll(planes)).To(Succeed()) })
+	t.Setenv(local.TestServersVariable, dir)
+
+	// What the set contains at the time of the backup, and after it.
+	earlier := map[string]string{"one": "1", "same": "1", "dropped": "1"}
+	later := map[string]string{"one": "2", "same": "1", "new": "2"}
+	for name, tc := range map[string]struct {
+		plane int
+		want  map[string]string
+		// stays is what is left when the set is deleted.
+		stays map[string]string
+	}{
+		"the source: the set is earlier than its objects": {
+			plane: 0,
+			// The restored set does not know of "new", so the controller must not delete it.
+			want: map[string]string{"one": "1", "same": "1", "dropped": "1", "new": "2"}, stays: map[string]string{"new": "2"},
+		},
+		"the target: the objects are earlier than the set": {
+			plane: 1,
+			// Nothing says any longer that "dropped" is to be deleted.
+			want: map[string]string{"one": "2", "same": "1", "new": "2", "dropped": "1"}, stays: map[string]string{"dropped": "1"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true})
+			secret(e, earlier)
+			g := NewWithT(t)
+			g.Expect(e.Source.Create(e.Ctx, e.ManagedResource("mr", "mr"))).To(Succeed())
+			e.AwaitApplied("mr", "True/ApplySucceeded")
+			await(e, earlier)
+			backup := filepath.Join(t.TempDir(), "backup")
+			g.Expect(planes[tc.plane].Backup(e.Ctx, backup)).To(Succeed())
+
+			secret(e, later)
+			await(e, later)
+			e.AwaitApplied("mr", "True/ApplySucceeded")
+			e.AwaitRest() // it has seen what it did
+			age(e, []client.Client{e.Source, e.Target}[tc.plane])
+
+			g.Expect(planes[tc.plane].Restore(e.Ctx, backup)).To(Succeed())
+			await(e, tc.want)
+			e.AwaitApplied("mr", "True/ApplySucceeded")
+			e.Edit("one", `{"data":{"key":"x","more":"x"}}`)
+			await(e, tc.want)
+			g.Expect(e.Source.Delete(e.Ctx, e.ManagedResource("mr"))).To(Succeed())
+			await(e, tc.stays)
+		})
+	}
+}
+
+// age makes the resourceVersions of a cluster rise by more than the start of an API server will make them rise again.
+func age(e *managedresourcetest.Env, c client.Client) {
+	e.T.Helper()
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "age"}}
+	e.Expect(c.Create(e.Ctx, object)).To(Succeed())
+	for i := range 1000 {
+		object.Data = map[string]string{"writes": strconv.Itoa(i)}
+		e.Expect(c.Update(e.Ctx, object)).To(Succeed())
+	}
+	// Objects of the set that are written now make watches see that version.
+	e.Edit("one", `{"data":{"more":"x"}}`)
+	e.Eventually(func() map[string]string { return e.LiveConfigMap("one").Data }).WithTimeout(backupPatience).ShouldNot(HaveKey("more"))
+	e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Annotations = map[string]string{"aged": "true"} })
+	e.AwaitRest()
+}
+
+// secret writes the Secret of the set, of ConfigMaps with the given values.
+func secret(e *managedresourcetest.Env, values map[string]string) {
+	e.T.Helper()
+	var documents []string
+	for name, value := range values {
+		documents = append(documents, e.ConfigMap(name, value))
+	}
+	e.Secret("mr", documents...)
+}
+
+// await waits until the ConfigMaps of the target are the given ones.
+func await(e *managedresourcetest.Env, values map[string]string) {
+	e.T.Helper()
+	want := map[string]map[string]string{}
+	for name, value := range values {
+		want[name] = map[string]string{"key": value}
+	}
+	e.Eventually(func(g Gomega) {
+		list := &corev1.ConfigMapList{}
+		g.Expect(e.Target.List(e.Ctx, list, client.InNamespace(e.Namespace), client.HasLabels{"resources.gardener.cloud/managed-by"})).To(Succeed())
+		found := map[string]map[string]string{}
+		for _, each := range list.Items {
+			found[each.Name] = each.Data
+		}
+		g.Expect(found).To(Equal(want))
+	}).WithTimeout(backupPatience).WithPolling(100 * time.Millisecond).Should(Succeed())
+}

@@ -33,6 +33,7 @@ func project() layout {
 			"apply/observe",
 			"architecture",
 			"config",
+			"conflict",
 			"deployable",
 			"excerpt",
 			"health",

@@ -5,6 +5,8 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/espalier-dev/espalier/internal/conflict"
 )
 
 // ControllerName names the controller in logs and metrics.
@@ -24,5 +26,5 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 							Named(ControllerName).
 							WatchesRawSource(r.watches).
 							WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: deadline}).
-							Complete(r)
+							Complete(conflict.RetryAtOnce(r))
 }

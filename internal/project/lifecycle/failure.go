@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // step is where the main loop fails, as a metric names it.
@@ -92,20 +90,6 @@ func unsureOfShoots(namespace string, err error) *failure {
 	fault := releaseFailed(namespace, fmt.Errorf("look for Shoots: %w", err))
 	fault.keepsPhase = true
 	return fault
-}
-
-// onlyConflicts tells whether an error, or each of those that are joined in it, is a conflict.
-func onlyConflicts(err error) bool {
-	var joined interface{ Unwrap() []error }
-	if !errors.As(err, &joined) {
-		return apierrors.IsConflict(err)
-	}
-	for _, each := range joined.Unwrap() {
-		if !onlyConflicts(each) {
-			return false
-		}
-	}
-	return true
 }
 
 // oneLine returns the text of an error that may be several joined ones.

@@ -29,6 +29,7 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/project/expiry"
 	"github.com/espalier-dev/espalier/internal/project/roles"
 )
@@ -94,7 +95,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if p.DeletionTimestamp != nil {
 		r.settled.disturb(request.Name)
 		result, fault := r.terminate(ctx, p)
-		return result, r.report(ctx, p, fault)
+		if fault != nil {
+			return ctrl.Result{}, r.report(ctx, p, fault)
+		}
+		return result, nil
 	}
 	now := r.Clock.Now()
 	if until, ok := r.settled.holds(p, now); ok {
@@ -238,13 +242,10 @@ func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctr
 	return ctrl.Result{}, silent(stepFinalizer, r.removeFinalizer(ctx, p))
 }
 
-// report tells of a failure, and returns what the queue gets to know. A conflict means that somebody else was faster: it is
-// tried again, and nobody else is told.
+// report publishes a failure as metric, Event and phase, and returns its error. A conflict is not published: the next attempt
+// follows at once and reads what has changed.
 func (r *Reconciler) report(ctx context.Context, p *corev1beta1.Project, fault *failure) error {
-	if fault == nil {
-		return nil
-	}
-	if ctx.Err() != nil || onlyConflicts(fault.err) {
+	if ctx.Err() != nil || conflict.Only(fault.err) {
 		return fault.err
 	}
 	r.Metrics.failed(fault.step)

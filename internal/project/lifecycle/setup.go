@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/project/expiry"
 	"github.com/espalier-dev/espalier/internal/project/index"
 	"github.com/espalier-dev/espalier/internal/project/quota"
@@ -84,7 +86,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 			ReconciliationTimeout:   deadline,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
 		}).
-		Complete(r)
+		Complete(conflict.RetryAtOnce(r))
 	return shoots.deleted, err //nolint:wrapcheck // the caller names the controller
 }
 
@@ -106,15 +108,51 @@ func (r *Reconciler) worthwhile() predicate.TypedFuncs[*corev1beta1.Project] {
 	}
 }
 
-// namespaces enqueues the Project whose namespace is gone.
+// namespaces enqueues the Projects that an event of a namespace concerns: those that wait for the namespace to become theirs,
+// and those whose namespace is gone.
 func (r *Reconciler) namespaces() handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request] {
 	return handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request]{
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*metav1.PartialObjectMetadata], q queue) {
-			if owner := metav1.GetControllerOfNoCopy(e.Object); owner != nil && isProject(owner) {
-				r.settled.disturb(owner.Name)
-				q.Add(request(owner.Name))
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*metav1.PartialObjectMetadata], q queue) {
+			if !e.IsInInitialList { // every Project is reconciled after that
+				r.labelledNamespace(ctx, &metav1.ObjectMeta{}, &e.Object.ObjectMeta, q)
 			}
 		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*metav1.PartialObjectMetadata], q queue) {
+			r.labelledNamespace(ctx, &e.ObjectOld.ObjectMeta, &e.ObjectNew.ObjectMeta, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*metav1.PartialObjectMetadata], q queue) {
+			r.deletedNamespace(ctx, &e.Object.ObjectMeta, q)
+		},
+	}
+}
+
+// labelledNamespace enqueues the Project that can adopt a namespace now and could not before. Only one can: the labels name it.
+func (r *Reconciler) labelledNamespace(ctx context.Context, before, after *metav1.ObjectMeta, q queue) {
+	p := r.cached(ctx, after.Labels[corev1beta1.LabelProjectName])
+	if p == nil || p.DeletionTimestamp != nil || namespaceName(p) != after.Name || owns(p, after) {
+		return
+	}
+	if check(p, after) == nil && check(p, before) != nil {
+		q.Add(request(p.Name))
+	}
+}
+
+// deletedNamespace enqueues the Project that controlled a namespace, and those that name it and could not have it.
+func (r *Reconciler) deletedNamespace(ctx context.Context, namespace *metav1.ObjectMeta, q queue) {
+	concerned := sets.New[string]()
+	if owner := metav1.GetControllerOfNoCopy(namespace); owner != nil && isProject(owner) {
+		concerned.Insert(owner.Name)
+	}
+	naming, err := index.All(ctx, r.Client, namespace.Name)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Could not find the Projects that name a deleted namespace, they wait for their next retry", "namespace", namespace.Name)
+	}
+	for i := range naming {
+		concerned.Insert(naming[i].Name)
+	}
+	for name := range concerned {
+		r.settled.disturb(name)
+		q.Add(request(name))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/project/index"
 )
 
@@ -40,7 +41,7 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, worke
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   min(longestDeadline, r.Rules.SyncPeriod),
 		}).
-		Complete(r)
+		Complete(conflict.RetryAtOnce(r))
 }
 
 // exemptionChanges are changes of namespaces that put an exemption on or take it off. What is there at the start the first

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -50,7 +51,7 @@ type parts struct {
 // Needs says what the family asks of its connection.
 func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1beta1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1beta1.AddToScheme, securityv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return process.Needs{}, fmt.Errorf("build scheme: %w", err)
 		}

@@ -58,6 +58,10 @@ const (
 // LabelSecretBindingReference is on Secrets and Quotas that a SecretBinding refers to; its value is true.
 const LabelSecretBindingReference = "reference.gardener.cloud/secretbinding"
 
+// LabelCredentialsBindingReference is on Secrets and Quotas that a CredentialsBinding refers to; its value is true. Gardener sets
+// it. An object without it is used all the same, but its changes are no activity.
+const LabelCredentialsBindingReference = "reference.gardener.cloud/credentialsbinding"
+
 // RoleExtensionProject is the value of LabelRole on the roles that belong to extension:<name> members.
 const RoleExtensionProject = "extension-project-role"
 

@@ -38,4 +38,7 @@ type ShootSpec struct {
 	// SecretBindingName names a SecretBinding of the Shoot's namespace; nil for none.
 	// +optional
 	SecretBindingName *string `json:"secretBindingName,omitempty"`
+	// CredentialsBindingName names a CredentialsBinding of the Shoot's namespace; nil for none.
+	// +optional
+	CredentialsBindingName *string `json:"credentialsBindingName,omitempty"`
 }

@@ -49,6 +49,9 @@ func TestPredicates(t *testing.T) {
 		"a new Secret without label":             {secret.created(object(0), now()), false},
 		"a new Secret with label":                {secret.created(object(0, labelled), now()), true},
 		"an older Secret with label":             {secret.created(object(2*time.Hour, labelled), now()), false},
+		"a new Secret of a CredentialsBinding": {secret.created(object(0, func(o *metav1.ObjectMeta) {
+			o.Labels = map[string]string{"reference.gardener.cloud/credentialsbinding": "true"}
+		}), now()), true},
 		"a Secret that gets the label":           {secret.updated(object(0), object(0, version("2"), labelled)), true},
 		"a Secret that loses the label":          {secret.updated(object(0, labelled), object(0, version("2"))), true},
 		"a Secret that never had it":             {secret.updated(object(0), object(0, version("2"), generation(2))), false},

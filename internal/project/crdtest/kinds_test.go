@@ -25,6 +25,7 @@ func TestKindsAsServed(t *testing.T) {
 		"shoots":                  {namespaced: true, status: true},
 		"backupentries":           {namespaced: true, status: true, shortNames: []any{"bec"}},
 		"plants":                  {namespaced: true, status: true, shortNames: []any{"pl"}},
+		"credentialsbindings":     {namespaced: true},
 		"secretbindings":          {namespaced: true, shortNames: []any{"sb"}},
 		"quotas":                  {namespaced: true, shortNames: []any{"squota"}},
 		"seeds":                   {status: true},
@@ -37,10 +38,17 @@ func TestKindsAsServed(t *testing.T) {
 			crd := &unstructured.Unstructured{}
 			crd.SetAPIVersion("apiextensions.k8s.io/v1")
 			crd.SetKind("CustomResourceDefinition")
-			e.Expect(e.client.Get(t.Context(), client.ObjectKey{Name: file + ".core.gardener.cloud"}, crd)).To(Succeed())
+			e.Expect(e.client.Get(t.Context(), client.ObjectKey{Name: file + "." + groupOf(file)}, crd)).To(Succeed())
 			e.Expect(served(crd)).To(Equal(want))
 		})
 	}
+}
+
+func groupOf(plural string) string {
+	if plural == "credentialsbindings" {
+		return "security.gardener.cloud"
+	}
+	return "core.gardener.cloud"
 }
 
 // served reads the only version of a CRD.
@@ -51,7 +59,7 @@ func served(crd *unstructured.Unstructured) kind {
 	found := kind{shortNames: names["shortNames"], namespaced: scope == "Namespaced"}
 	for _, each := range versions {
 		version, _ := each.(map[string]any)
-		if version["name"] != "v1beta1" {
+		if version["name"] != "v1beta1" && version["name"] != "v1alpha1" {
 			continue
 		}
 		_, found.status, _ = unstructured.NestedMap(version, "subresources", "status")
@@ -70,7 +78,7 @@ func served(crd *unstructured.Unstructured) kind {
 func TestFullObjectsSurvive(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	NewWithT(t).Expect(files).To(HaveLen(10))
+	NewWithT(t).Expect(files).To(HaveLen(11))
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			e := newEnv(t)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
@@ -38,10 +39,22 @@ func (e *Env) installCRDs() {
 			if err != nil {
 				return err
 			}
-			list.SetGroupVersionKind(corev1beta1.SchemeGroupVersion.WithKind(kind + "List"))
+			version := corev1beta1.SchemeGroupVersion
+			if groupOf(plural) == securityv1alpha1.GroupName {
+				version = securityv1alpha1.SchemeGroupVersion
+			}
+			list.SetGroupVersionKind(version.WithKind(kind + "List"))
 			return e.Admin.List(e.Ctx, list)
 		}, binary.Patience, 20*time.Millisecond).Should(Succeed(), crd.GetName())
 	}
+}
+
+// groupOf returns the API group of a kind by its plural name.
+func groupOf(plural string) string {
+	if plural == "credentialsbindings" {
+		return securityv1alpha1.GroupName
+	}
+	return corev1beta1.GroupName
 }
 
 // RemoveCRD makes the API server no longer serve a kind, and waits until that is so.
@@ -50,7 +63,7 @@ func (e *Env) RemoveCRD(plural string) {
 	crd := &unstructured.Unstructured{}
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
 	crd.SetKind("CustomResourceDefinition")
-	crd.SetName(plural + "." + corev1beta1.GroupName)
+	crd.SetName(plural + "." + groupOf(plural))
 	e.Expect(client.IgnoreNotFound(e.Admin.Delete(e.Ctx, crd))).To(Succeed())
 	e.Eventually(func() error { return e.Admin.Get(e.Ctx, client.ObjectKeyFromObject(crd), crd) }, binary.Patience, 20*time.Millisecond).
 		Should(MatchError(ContainSubstring("not found")))

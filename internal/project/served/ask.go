@@ -10,49 +10,47 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-
-	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// ask asks the API server.
+// ask asks the API server about each group.
 func (t *Tracker) ask(ctx context.Context) answer {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	facts, problem := t.gather(ctx)
-	if problem != nil {
-		return unanswered(*problem)
-	}
-	return judgeAll(facts)
-}
-
-// gather returns what the API server says, or why it is not known.
-func (t *Tracker) gather(ctx context.Context) (facts, *Finding) {
-	f := facts{definitions: map[string]types.UID{}, listed: map[Kind]bool{}}
 	for _, w := range []*watch{t.services, t.definitions} {
 		if finding := w.finding(); finding.State != Served {
-			return f, &finding
+			return unanswered(finding)
 		}
 	}
+	known, problems := map[schema.GroupVersion]facts{}, map[schema.GroupVersion]error{}
+	for _, version := range versions() {
+		f, err := t.gather(ctx, version)
+		if err != nil {
+			problems[version] = err
+			continue
+		}
+		known[version] = f
+	}
+	return judgeAll(known, problems)
+}
+
+// gather returns what the API server says of a group.
+func (t *Tracker) gather(ctx context.Context, version schema.GroupVersion) (facts, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	f := facts{definitions: map[string]types.UID{}, listed: map[Kind]bool{}}
 	for _, object := range t.definitions.objects.List() {
 		if found, ok := object.(metav1.Object); ok {
 			f.definitions[found.GetName()] = found.GetUID()
 		}
 	}
-	err := t.readServices(ctx, &f)
-	if err == nil {
-		err = t.discover(ctx, &f)
+	if err := t.readServices(ctx, version.Group, &f); err != nil {
+		return f, err
 	}
-	if err != nil {
-		problem := unknown("%v", err)
-		return f, &problem
-	}
-	return f, nil
+	return f, t.discover(ctx, version, &f)
 }
 
-// readServices reads the APIServices of the group.
-func (t *Tracker) readServices(ctx context.Context, f *facts) error {
+// readServices reads the APIServices of a group.
+func (t *Tracker) readServices(ctx context.Context, group string, f *facts) error {
 	for _, name := range t.services.objects.ListKeys() {
-		if !strings.HasSuffix(name, "."+corev1beta1.GroupName) {
+		if !strings.HasSuffix(name, "."+group) {
 			continue
 		}
 		found, err := t.dynamic.Resource(apiServices()).Get(ctx, name, metav1.GetOptions{})
@@ -82,15 +80,15 @@ func serviceOf(found *unstructured.Unstructured) service {
 	return s
 }
 
-// discover reads which kinds the group's version has. A version that is not known has none; judge decides whether that can be.
-func (t *Tracker) discover(ctx context.Context, f *facts) error {
-	resources, err := t.resources(ctx, corev1beta1.SchemeGroupVersion)
+// discover reads which kinds a version has. A version that is not known has none; judge decides whether that can be.
+func (t *Tracker) discover(ctx context.Context, version schema.GroupVersion, f *facts) error {
+	resources, err := t.resources(ctx, version)
 	for _, resource := range resources {
 		if strings.Contains(resource.Name, "/") {
 			continue
 		}
 		f.listed[Kind(resource.Kind)] = true
-		f.projects = f.projects || resource.Kind == "Project"
+		f.complete = f.complete || resource.Name == typical(version)
 	}
 	return err
 }

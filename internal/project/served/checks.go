@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-
-	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
 // State says whether a kind is served.
@@ -32,7 +31,7 @@ func unknown(format string, args ...any) Finding {
 	return Finding{State: Unknown, Why: fmt.Sprintf(format, args...)}
 }
 
-// service is an APIService of the group.
+// service is an APIService of a group.
 type service struct {
 	name, version string
 	uid           types.UID
@@ -41,25 +40,25 @@ type service struct {
 	message           string
 }
 
-// facts are what the API server has said of the group.
+// facts are what the API server has said of the group of a kind.
 type facts struct {
 	services []service
 	// definitions are the CustomResourceDefinitions that there are, by name.
 	definitions map[string]types.UID
 	// listed are the kinds that discovery of the group's version has named.
 	listed map[Kind]bool
-	// projects tells that discovery has named Projects.
-	projects bool
+	// complete says that discovery has named the resource that is typical of the group.
+	complete bool
 }
 
 // judge returns what the facts say of a kind, and who serves it: a kind that is served by somebody else has other objects.
 func judge(f facts, kind Kind) (Finding, types.UID) {
-	own, others := service{}, false
+	version, own, others := kind.version(), service{}, false
 	for _, each := range f.services {
 		switch {
 		case each.backed && !each.available:
 			return unknown("APIService %s is not available: %s", each.name, each.message), ""
-		case each.version == corev1beta1.SchemeGroupVersion.Version:
+		case each.version == version.Version:
 			own = each
 		case each.backed:
 			others = true
@@ -75,24 +74,24 @@ func judge(f facts, kind Kind) (Finding, types.UID) {
 	case listed:
 		return unknown("%s are listed, but have no CustomResourceDefinition", kind.Resource().Resource), ""
 	case defined:
-		return unknown("CustomResourceDefinition %s is there, but %s does not list its kind", kind.definition(), corev1beta1.SchemeGroupVersion), ""
+		return unknown("CustomResourceDefinition %s is there, but %s does not list its kind", kind.definition(), version), ""
 	case others:
-		return unknown("another version of %s may serve the kind", corev1beta1.GroupName), ""
+		return unknown("another version of %s may serve the kind", version.Group), ""
 	default:
 		return Finding{State: Absent}, ""
 	}
 }
 
-// judgeAggregated believes a server of its own that it has no such kind only if it has Projects: without them it is not yet,
-// or no longer, what it should be.
+// judgeAggregated takes the word of a server of its own that it has no such kind only if it has what is typical of the group:
+// without that it is not complete yet, or no longer.
 func judgeAggregated(f facts, kind Kind) Finding {
 	switch {
 	case f.listed[kind]:
 		return Finding{State: Served}
-	case f.projects:
+	case f.complete:
 		return Finding{State: Absent}
 	default:
-		return unknown("the server of %s lists no Projects", corev1beta1.SchemeGroupVersion)
+		return unknown("the server of %s lists no %s", kind.version(), typical(kind.version()))
 	}
 }
 
@@ -115,10 +114,15 @@ func unanswered(problem Finding) answer {
 	return a
 }
 
-func judgeAll(f facts) answer {
-	a := answer{judged: map[Kind]Finding{}, servedBy: map[Kind]types.UID{}}
+// judgeAll returns what the facts of each group say. A group that has a problem has no facts.
+func judgeAll(known map[schema.GroupVersion]facts, problems map[schema.GroupVersion]error) answer {
+	a := answer{judged: map[Kind]Finding{}, servedBy: map[Kind]types.UID{}, failed: len(problems) > 0}
 	for _, kind := range Kinds() {
-		a.judged[kind], a.servedBy[kind] = judge(f, kind)
+		if problem := problems[kind.version()]; problem != nil {
+			a.judged[kind] = unknown("%v", problem)
+			continue
+		}
+		a.judged[kind], a.servedBy[kind] = judge(known[kind.version()], kind)
 	}
 	a.judged[Secret], a.servedBy[Secret] = Finding{State: Served}, ""
 	return a

@@ -1,10 +1,12 @@
 package served
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -19,14 +21,14 @@ func TestJudge(t *testing.T) {
 		by    types.UID
 	}{
 		"a CRD":                          {facts: facts{services: []service{local}, definitions: defined, listed: map[Kind]bool{Shoot: true}}, want: Finding{State: "served"}, by: "crd"},
-		"no CRD":                         {facts: facts{services: []service{local}, projects: true}, want: Finding{State: "absent"}},
+		"no CRD":                         {facts: facts{services: []service{local}, complete: true}, want: Finding{State: "absent"}},
 		"nothing at all":                 {want: Finding{State: "absent"}},
 		"a CRD that is not served yet":   {facts: facts{services: []service{local}, definitions: defined}, want: Finding{"unknown", "CustomResourceDefinition shoots.core.gardener.cloud is there, but core.gardener.cloud/v1beta1 does not list its kind"}},
 		"a CRD that was just deleted":    {facts: facts{services: []service{local}, listed: map[Kind]bool{Shoot: true}}, want: Finding{"unknown", "shoots are listed, but have no CustomResourceDefinition"}},
-		"an aggregated API":              {facts: facts{services: []service{aggregated}, listed: map[Kind]bool{Shoot: true}, projects: true}, want: Finding{State: "served"}, by: "remote"},
-		"an aggregated API without it":   {facts: facts{services: []service{aggregated}, projects: true}, want: Finding{State: "absent"}, by: "remote"},
-		"an aggregated API with nothing": {facts: facts{services: []service{aggregated}}, want: Finding{"unknown", "the server of core.gardener.cloud/v1beta1 lists no Projects"}, by: "remote"},
-		"an aggregated API that is down": {facts: facts{services: []service{down}, definitions: defined, listed: map[Kind]bool{Shoot: true}, projects: true}, want: Finding{"unknown", "APIService v1beta1.core.gardener.cloud is not available: no endpoints"}},
+		"an aggregated API":              {facts: facts{services: []service{aggregated}, listed: map[Kind]bool{Shoot: true}, complete: true}, want: Finding{State: "served"}, by: "remote"},
+		"an aggregated API without it":   {facts: facts{services: []service{aggregated}, complete: true}, want: Finding{State: "absent"}, by: "remote"},
+		"an aggregated API with nothing": {facts: facts{services: []service{aggregated}}, want: Finding{"unknown", "the server of core.gardener.cloud/v1beta1 lists no projects"}, by: "remote"},
+		"an aggregated API that is down": {facts: facts{services: []service{down}, definitions: defined, listed: map[Kind]bool{Shoot: true}, complete: true}, want: Finding{"unknown", "APIService v1beta1.core.gardener.cloud is not available: no endpoints"}},
 		"another version that is down": {
 			facts: facts{services: []service{local, {name: "v1.core.gardener.cloud", version: "v1", backed: true, message: "gone"}}, definitions: defined, listed: map[Kind]bool{Shoot: true}},
 			want:  Finding{"unknown", "APIService v1.core.gardener.cloud is not available: gone"},
@@ -75,10 +77,50 @@ func TestWithoutAnswerOnlySecretsAreServed(t *testing.T) {
 	g := NewWithT(t)
 	down := Finding{"unknown", "down"}
 	g.Expect(unanswered(down).judged).To(Equal(map[Kind]Finding{
-		"Shoot": down, "Plant": down, "BackupEntry": down, "SecretBinding": down, "Quota": down, "Secret": {State: "served"},
+		"Shoot": down, "Plant": down, "BackupEntry": down, "SecretBinding": down, "CredentialsBinding": down, "Quota": down, "Secret": {State: "served"},
 	}))
 	absent := Finding{State: "absent"}
-	g.Expect(judgeAll(facts{}).judged).To(Equal(map[Kind]Finding{
-		"Shoot": absent, "Plant": absent, "BackupEntry": absent, "SecretBinding": absent, "Quota": absent, "Secret": {State: "served"},
+	g.Expect(judgeAll(nil, nil).judged).To(Equal(map[Kind]Finding{
+		"Shoot": absent, "Plant": absent, "BackupEntry": absent, "SecretBinding": absent, "CredentialsBinding": absent, "Quota": absent, "Secret": {State: "served"},
 	}))
+}
+
+func TestJudgeCredentialsBinding(t *testing.T) {
+	of := func(each service) []service { return []service{each} }
+	aggregated := service{name: "v1alpha1.security.gardener.cloud", version: "v1alpha1", uid: "remote", backed: true, available: true}
+	down := service{name: "v1alpha1.security.gardener.cloud", version: "v1alpha1", uid: "remote", backed: true, message: "no endpoints"}
+	defined := map[string]types.UID{"credentialsbindings.security.gardener.cloud": "crd"}
+	listed := map[Kind]bool{CredentialsBinding: true}
+	for name, tc := range map[string]struct {
+		facts facts
+		want  Finding
+		by    types.UID
+	}{
+		"no group":              {want: Finding{State: "absent"}},
+		"a CRD":                 {facts: facts{definitions: defined, listed: listed}, want: Finding{State: "served"}, by: "crd"},
+		"an aggregated API":     {facts: facts{services: of(aggregated), listed: listed, complete: true}, want: Finding{State: "served"}, by: "remote"},
+		"an older API":          {facts: facts{services: of(aggregated), complete: true}, want: Finding{State: "absent"}, by: "remote"},
+		"an API that is down":   {facts: facts{services: of(down)}, want: Finding{"unknown", "APIService v1alpha1.security.gardener.cloud is not available: no endpoints"}},
+		"an API with no kinds":  {facts: facts{services: of(aggregated)}, want: Finding{"unknown", "the server of security.gardener.cloud/v1alpha1 lists no workloadidentities"}, by: "remote"},
+		"a CRD that is no kind": {facts: facts{definitions: defined}, want: Finding{"unknown", "CustomResourceDefinition credentialsbindings.security.gardener.cloud is there, but security.gardener.cloud/v1alpha1 does not list its kind"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			finding, by := judge(tc.facts, CredentialsBinding)
+			g.Expect(finding).To(Equal(tc.want))
+			g.Expect(by).To(Equal(tc.by))
+		})
+	}
+}
+
+func TestProblemOfOneGroupLeavesTheOtherAlone(t *testing.T) {
+	g := NewWithT(t)
+	security := schema.GroupVersion{Group: "security.gardener.cloud", Version: "v1alpha1"}
+	a := judgeAll(nil, map[schema.GroupVersion]error{security: errors.New("refused")})
+	absent := Finding{State: "absent"}
+	g.Expect(a.judged).To(Equal(map[Kind]Finding{
+		"Shoot": absent, "Plant": absent, "BackupEntry": absent, "SecretBinding": absent, "CredentialsBinding": {"unknown", "refused"}, "Quota": absent,
+		"Secret": {State: "served"},
+	}))
+	g.Expect(a.asksAgain(longestPause)).To(BeTrue())
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"
 )
 
 func apiServices() schema.GroupVersionResource {
@@ -37,9 +38,11 @@ func (t *Tracker) connect() (err error) {
 		return fmt.Errorf("create client for metadata: %w", err)
 	}
 	codecs := serializer.NewCodecFactory(t.options.Clusters.Source.GetScheme())
-	t.typed, err = apiutil.RESTClientForGVK(corev1beta1.SchemeGroupVersion.WithKind(string(Shoot)), true, false, cfg, codecs, httpClient)
-	if err != nil {
-		return fmt.Errorf("create client for Shoots: %w", err)
+	for _, version := range versions() {
+		t.typed[version], err = apiutil.RESTClientForGVK(version.WithKind(""), true, false, cfg, codecs, httpClient)
+		if err != nil {
+			return fmt.Errorf("create client for %s: %w", version, err)
+		}
 	}
 	return nil
 }
@@ -51,6 +54,8 @@ func (t *Tracker) reader(kind Kind, namespace string) reader {
 		return t.typedReader(kind, namespace, &corev1beta1.Shoot{}, &corev1beta1.ShootList{})
 	case SecretBinding:
 		return t.typedReader(kind, namespace, &corev1beta1.SecretBinding{}, &corev1beta1.SecretBindingList{})
+	case CredentialsBinding:
+		return t.typedReader(kind, namespace, &securityv1alpha1.CredentialsBinding{}, &securityv1alpha1.CredentialsBindingList{})
 	default:
 		read := t.metadataReader(kind.Resource(), namespace)
 		if kind == Secret {
@@ -73,16 +78,17 @@ func (t *Tracker) metadataReader(resource schema.GroupVersionResource, namespace
 
 // typedReader reads objects of which more than metadata is needed.
 func (t *Tracker) typedReader(kind Kind, namespace string, example, empty runtime.Object) reader {
+	client := t.typed[kind.version()]
 	resource, parameters := kind.Resource().Resource, runtime.NewParameterCodec(t.options.Clusters.Source.GetScheme())
 	return reader{
 		resource: resource, example: example,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list := empty.DeepCopyObject()
-			return list, t.typed.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&options, parameters).Do(ctx).Into(list)
+			return list, client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&options, parameters).Do(ctx).Into(list)
 		},
 		watch: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
 			options.Watch = true
-			return t.typed.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&options, parameters).Watch(ctx)
+			return client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&options, parameters).Watch(ctx)
 		},
 	}
 }

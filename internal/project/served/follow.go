@@ -3,15 +3,15 @@ package served
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
 // What is watched to know who serves a kind. Of APIServices that are about the group the status is read when they change.
@@ -19,6 +19,7 @@ import (
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch,roleName=espalier-project-controller-source
 // What counts as use is watched, the Secrets of all namespaces as metadata.
 // +kubebuilder:rbac:groups=core.gardener.cloud,resources=shoots;plants;backupentries;secretbindings;quotas,verbs=list;watch,roleName=espalier-project-controller-source
+// +kubebuilder:rbac:groups=security.gardener.cloud,resources=credentialsbindings,verbs=list;watch,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=list;watch,roleName=espalier-project-controller-source
 
 // The pause between two attempts to find out what is served grows from the one to the other, as long as nobody can tell.
@@ -34,7 +35,8 @@ const (
 // watchGroup prepares the watches that say when to find out anew.
 func (t *Tracker) watchGroup() {
 	ofGroup := func(object any) {
-		if found := Deleted(object); found != nil && strings.HasSuffix(found.GetName(), "."+corev1beta1.GroupName) {
+		found := Deleted(object)
+		if found != nil && slices.ContainsFunc(versions(), func(v schema.GroupVersion) bool { return strings.HasSuffix(found.GetName(), "."+v.Group) }) {
 			t.findOut()
 		}
 	}

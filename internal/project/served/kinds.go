@@ -8,12 +8,14 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"
 )
 
 // Kind is one of those that the use of projects is judged by.
 type Kind string
 
-// The kinds. Secret is of the core group, and always served; the others are of core.gardener.cloud/v1beta1.
+// The kinds. Secret is of the core group, and always served; CredentialsBinding is of security.gardener.cloud/v1alpha1, and the
+// others are of core.gardener.cloud/v1beta1.
 const (
 	Shoot         Kind = "Shoot"
 	Plant         Kind = "Plant"
@@ -21,20 +23,29 @@ const (
 	SecretBinding Kind = "SecretBinding"
 	Quota         Kind = "Quota"
 	Secret        Kind = "Secret"
+
+	CredentialsBinding Kind = "CredentialsBinding"
 )
 
 // Kinds returns all of them.
-func Kinds() []Kind { return []Kind{Shoot, Plant, BackupEntry, SecretBinding, Quota, Secret} }
+func Kinds() []Kind {
+	return []Kind{Shoot, Plant, BackupEntry, SecretBinding, CredentialsBinding, Quota, Secret}
+}
+
+// Bindings returns the kinds of which BindingOf knows the objects.
+func Bindings() []Kind { return []Kind{SecretBinding, CredentialsBinding} }
 
 // Names of the indexes. The keys of each are "<namespace>", or "<namespace>/<name>" where two names are given.
 const (
-	// ByNamespace has all objects of a namespace. All kinds have it, but SecretBinding.
+	// ByNamespace has all objects of a namespace. All kinds have it, but Bindings.
 	ByNamespace = "namespace"
 	// ByBinding has the Shoots that use a SecretBinding.
 	ByBinding = "namespace/secretbinding"
-	// BySecretNamespace has the SecretBindings whose Secret is in a namespace.
-	BySecretNamespace = "secret-namespace"
-	// ByQuota has the SecretBindings that name a Quota, at whatever place.
+	// ByCredentialsBinding has the Shoots that use a CredentialsBinding.
+	ByCredentialsBinding = "namespace/credentialsbinding"
+	// ByCredentialsNamespace has the bindings of one kind whose credentials are in a namespace.
+	ByCredentialsNamespace = "credentials-namespace"
+	// ByQuota has the bindings of one kind that name a Quota, at whatever place.
 	ByQuota = "quota-namespace/quota"
 )
 
@@ -42,11 +53,33 @@ const (
 func (k Kind) Resource() schema.GroupVersionResource {
 	plural := map[Kind]string{
 		Shoot: "shoots", Plant: "plants", BackupEntry: "backupentries", SecretBinding: "secretbindings", Quota: "quotas",
+		CredentialsBinding: "credentialsbindings",
 	}[k]
 	if k == Secret {
 		return schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	}
-	return corev1beta1.SchemeGroupVersion.WithResource(plural)
+	return k.version().WithResource(plural)
+}
+
+// versions are those of the groups that serve the kinds, Secret aside.
+func versions() []schema.GroupVersion {
+	return []schema.GroupVersion{corev1beta1.SchemeGroupVersion, securityv1alpha1.SchemeGroupVersion}
+}
+
+// version is the group and version that serves the kind. It is of no use for Secret.
+func (k Kind) version() schema.GroupVersion {
+	if k == CredentialsBinding {
+		return securityv1alpha1.SchemeGroupVersion
+	}
+	return corev1beta1.SchemeGroupVersion
+}
+
+// typical is the resource that every server of a group has: one that does not list it is not complete yet, or no longer.
+func typical(version schema.GroupVersion) string {
+	if version == securityv1alpha1.SchemeGroupVersion {
+		return "workloadidentities"
+	}
+	return "projects"
 }
 
 // definition is the name of the CustomResourceDefinition that would serve the kind.
@@ -55,9 +88,9 @@ func (k Kind) definition() string { return k.Resource().GroupResource().String()
 func (k Kind) indexers() toolscache.Indexers {
 	switch k {
 	case Shoot:
-		return toolscache.Indexers{ByNamespace: namespaceOf, ByBinding: bindingOf}
-	case SecretBinding:
-		return toolscache.Indexers{BySecretNamespace: secretNamespaceOf, ByQuota: quotasOf}
+		return toolscache.Indexers{ByNamespace: namespaceOf, ByBinding: secretBindingOf, ByCredentialsBinding: credentialsBindingOf}
+	case SecretBinding, CredentialsBinding:
+		return toolscache.Indexers{ByCredentialsNamespace: credentialsNamespaceOf, ByQuota: quotasOf}
 	default:
 		return toolscache.Indexers{ByNamespace: namespaceOf}
 	}
@@ -73,23 +106,36 @@ func namespaceOf(object any) ([]string, error) {
 	return nil, nil
 }
 
-func bindingOf(object any) ([]string, error) {
-	shoot, ok := object.(*corev1beta1.Shoot)
-	if !ok || shoot.Spec.SecretBindingName == nil || *shoot.Spec.SecretBindingName == "" {
-		return nil, nil
+func secretBindingOf(object any) ([]string, error) {
+	if shoot, ok := object.(*corev1beta1.Shoot); ok {
+		return named(shoot.Namespace, shoot.Spec.SecretBindingName), nil
 	}
-	return []string{Key(shoot.Namespace, *shoot.Spec.SecretBindingName)}, nil
+	return nil, nil
 }
 
-func secretNamespaceOf(object any) ([]string, error) {
-	if binding, ok := object.(*corev1beta1.SecretBinding); ok {
-		return []string{binding.SecretRef.Namespace}, nil
+func credentialsBindingOf(object any) ([]string, error) {
+	if shoot, ok := object.(*corev1beta1.Shoot); ok {
+		return named(shoot.Namespace, shoot.Spec.CredentialsBindingName), nil
+	}
+	return nil, nil
+}
+
+func named(namespace string, name *string) []string {
+	if name == nil || *name == "" {
+		return nil
+	}
+	return []string{Key(namespace, *name)}
+}
+
+func credentialsNamespaceOf(object any) ([]string, error) {
+	if binding, ok := BindingOf(object); ok {
+		return []string{binding.Credentials.Namespace}, nil
 	}
 	return nil, nil
 }
 
 func quotasOf(object any) ([]string, error) {
-	binding, ok := object.(*corev1beta1.SecretBinding)
+	binding, ok := BindingOf(object)
 	if !ok {
 		return nil, nil
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -42,8 +43,8 @@ type Tracker struct {
 	discovery discovery.DiscoveryInterfaceWithContext
 	dynamic   dynamic.Interface
 	metadata  metadata.Interface
-	typed     rest.Interface
-	bindings  *shared
+	typed     map[schema.GroupVersion]rest.Interface
+	bindings  map[Kind]*shared
 
 	services, definitions *watch
 	wake                  chan struct{}
@@ -66,11 +67,14 @@ var _ manager.LeaderElectionRunnable = &Tracker{}
 func New(o Options) (*Tracker, error) {
 	t := &Tracker{
 		options: o, wake: make(chan struct{}, 1), handlers: map[Kind][]toolscache.ResourceEventHandler{}, followed: map[Kind]*watch{}, changes: 1,
+		typed: map[schema.GroupVersion]rest.Interface{}, bindings: map[Kind]*shared{},
 	}
 	if err := t.connect(); err != nil {
 		return nil, err
 	}
-	t.bindings = &shared{list: t.reader(SecretBinding, metav1.NamespaceAll).all}
+	for _, kind := range Bindings() {
+		t.bindings[kind] = &shared{list: t.reader(kind, metav1.NamespaceAll).all}
+	}
 	t.watchGroup()
 	if err := errors.Join(o.Clusters.Source.Add(t), o.Clusters.Source.Add(leader{t})); err != nil {
 		return nil, fmt.Errorf("watch what is served: %w", err)
@@ -116,8 +120,8 @@ func (t *Tracker) find(kind Kind) (Finding, *watch) {
 // it is unknown, and the server is asked again.
 //
 // What it returns must not be changed, and has only the fields that this package keeps: identity, times, generation, the
-// labels gardener.cloud/role and reference.gardener.cloud/secretbinding, owners that are Shoots, and of Shoots and
-// SecretBindings what they refer to. Secrets that are of no use to anybody who reads them here are missing.
+// labels gardener.cloud/role, reference.gardener.cloud/secretbinding and reference.gardener.cloud/credentialsbinding, owners that
+// are Shoots, and of Shoots and bindings what they refer to. Secrets that are of no use to anybody who reads them here are missing.
 func (t *Tracker) Objects(kind Kind, index, key string) ([]any, Finding) {
 	t.doubt(kind)
 	t.mu.Lock()

@@ -154,7 +154,7 @@ func TestMetricsSayWhatIsFoundNow(t *testing.T) {
 		for _, each := range families[0].GetMetric() {
 			got[each.GetLabel()[0].GetValue()+" "+each.GetLabel()[1].GetValue()] = each.GetGauge().GetValue()
 		}
-		for _, kind := range []string{"Shoot", "Plant", "BackupEntry", "SecretBinding", "Quota", "Secret"} {
+		for _, kind := range []string{"Shoot", "Plant", "BackupEntry", "SecretBinding", "CredentialsBinding", "Quota", "Secret"} {
 			want[kind+" absent"], want[kind+" served"], want[kind+" unknown"] = 0, 0, 0
 			want[kind+" "+string(state)] = 1
 		}

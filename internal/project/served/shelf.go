@@ -86,21 +86,29 @@ func recordOf(trimmed *metav1.ObjectMeta) record {
 
 type shootRecord struct {
 	record
-	binding *string
+	secretBinding, credentialsBinding *string
 }
 
 type metadataRecord struct {
 	record
-	// labels are the values of keptLabels, the zero value for those that are missing.
-	labels [2]unique.Handle[string]
+	labels unique.Handle[labelValues]
 	owned  bool
+}
+
+// labelValues are those of keptLabels.
+type labelValues [3]labelValue
+
+type labelValue struct {
+	value string
+	has   bool
 }
 
 func (r *metadataRecord) object() *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{ObjectMeta: r.meta()}
+	values := r.labels.Value()
 	for i, label := range keptLabels() {
-		if r.labels[i] != (unique.Handle[string]{}) {
-			metav1.SetMetaDataLabel(&object.ObjectMeta, label, r.labels[i].Value())
+		if values[i].has {
+			metav1.SetMetaDataLabel(&object.ObjectMeta, label, values[i].value)
 		}
 	}
 	if r.owned {
@@ -113,15 +121,15 @@ func (r *metadataRecord) object() *metav1.PartialObjectMetadata {
 func pack(trimmed any) any {
 	switch found := trimmed.(type) {
 	case *corev1beta1.Shoot:
-		return &shootRecord{record: recordOf(&found.ObjectMeta), binding: found.Spec.SecretBindingName}
-	case *metav1.PartialObjectMetadata:
-		packed := &metadataRecord{record: recordOf(&found.ObjectMeta), owned: ownedByShoot(found)}
-		for i, label := range keptLabels() {
-			if value, has := found.Labels[label]; has {
-				packed.labels[i] = unique.Make(value)
-			}
+		return &shootRecord{
+			record: recordOf(&found.ObjectMeta), secretBinding: found.Spec.SecretBindingName, credentialsBinding: found.Spec.CredentialsBindingName,
 		}
-		return packed
+	case *metav1.PartialObjectMetadata:
+		var values labelValues
+		for i, label := range keptLabels() {
+			values[i].value, values[i].has = found.Labels[label]
+		}
+		return &metadataRecord{record: recordOf(&found.ObjectMeta), labels: unique.Make(values), owned: ownedByShoot(found)}
 	}
 	return trimmed
 }
@@ -130,7 +138,9 @@ func pack(trimmed any) any {
 func unpack(stored any) any {
 	switch found := stored.(type) {
 	case *shootRecord:
-		return &corev1beta1.Shoot{ObjectMeta: found.meta(), Spec: corev1beta1.ShootSpec{SecretBindingName: found.binding}}
+		return &corev1beta1.Shoot{ObjectMeta: found.meta(), Spec: corev1beta1.ShootSpec{
+			SecretBindingName: found.secretBinding, CredentialsBindingName: found.credentialsBinding,
+		}}
 	case *metadataRecord:
 		return found.object()
 	}

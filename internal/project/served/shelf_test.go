@@ -24,9 +24,13 @@ func TestAShelfGivesBackWhatWasPutThere(t *testing.T) {
 	owned := labelled
 	owned.Labels = map[string]string{"reference.gardener.cloud/secretbinding": "true"}
 	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Shoot"}}
+	emptyLabel := about
+	emptyLabel.Labels = map[string]string{"reference.gardener.cloud/credentialsbinding": ""}
 	for name, object := range map[string]runtime.Object{
 		"a Shoot with a binding":            &corev1beta1.Shoot{ObjectMeta: about, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")}},
 		"a Shoot with a binding of no name": &corev1beta1.Shoot{ObjectMeta: about, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("")}},
+		"a Shoot with a CredentialsBinding": &corev1beta1.Shoot{ObjectMeta: about, Spec: corev1beta1.ShootSpec{CredentialsBindingName: ptr.To("b")}},
+		"metadata with an empty label":      &metav1.PartialObjectMetadata{ObjectMeta: emptyLabel},
 		"a Shoot without a binding":         &corev1beta1.Shoot{ObjectMeta: about},
 		"metadata without labels":           &metav1.PartialObjectMetadata{ObjectMeta: about},
 		"metadata with labels":              &metav1.PartialObjectMetadata{ObjectMeta: labelled},

@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
 // Snapshot is what the API server says, at one time, of all that may count as use of a namespace. It can be asked what the
@@ -20,7 +18,7 @@ type Snapshot struct {
 	objects  map[Kind][]any
 }
 
-// Snapshot asks the API server, not a cache. It returns an error if it cannot see everything. Only of SecretBindings, which
+// Snapshot asks the API server, not a cache. It returns an error if it cannot see everything. Only of bindings, which
 // may be anywhere in the cluster, what it says may be some seconds old; those that the cache has by then count too.
 func (t *Tracker) Snapshot(ctx context.Context, namespace string) (*Snapshot, error) {
 	s := &Snapshot{findings: map[Kind]Finding{}, objects: map[Kind][]any{}}
@@ -29,13 +27,15 @@ func (t *Tracker) Snapshot(ctx context.Context, namespace string) (*Snapshot, er
 			return nil, err
 		}
 	}
-	if err := t.fillBindings(ctx, s, namespace); err != nil {
-		return nil, err
-	}
 	namespaces := []string{namespace}
-	for _, object := range s.objects[SecretBinding] {
-		if binding, ok := object.(*corev1beta1.SecretBinding); ok {
-			namespaces = append(namespaces, binding.Namespace)
+	for _, kind := range Bindings() {
+		if err := t.fillBindings(ctx, s, kind, namespace); err != nil {
+			return nil, err
+		}
+		for _, object := range s.objects[kind] {
+			if binding, ok := BindingOf(object); ok {
+				namespaces = append(namespaces, binding.Namespace)
+			}
 		}
 	}
 	slices.Sort(namespaces)
@@ -47,32 +47,32 @@ func (t *Tracker) Snapshot(ctx context.Context, namespace string) (*Snapshot, er
 	return s, nil
 }
 
-// fillBindings takes those SecretBindings that name a Secret or a Quota of the namespace. Where there are none to be named,
-// it need not ask.
-func (t *Tracker) fillBindings(ctx context.Context, s *Snapshot, namespace string) error {
-	s.findings[SecretBinding] = Finding{State: Served}
-	if len(s.objects[Quota]) == 0 && len(s.objects[Secret]) == 0 {
+// fillBindings takes those bindings of a kind that name credentials or a Quota of the namespace. SecretBindings need not be
+// listed where the namespace has no Secret and no Quota.
+func (t *Tracker) fillBindings(ctx context.Context, s *Snapshot, kind Kind, namespace string) error {
+	s.findings[kind] = Finding{State: Served}
+	if kind == SecretBinding && len(s.objects[Quota]) == 0 && len(s.objects[Secret]) == 0 {
 		return nil
 	}
-	if err := t.fill(s, SecretBinding, func() (runtime.Object, error) { return t.bindings.get(ctx) }); err != nil {
+	if err := t.fill(s, kind, func() (runtime.Object, error) { return t.bindings[kind].get(ctx) }); err != nil {
 		return err
 	}
 	t.mu.Lock()
-	following := t.followed[SecretBinding]
+	following := t.followed[kind]
 	t.mu.Unlock()
 	if following != nil {
-		s.objects[SecretBinding] = append(s.objects[SecretBinding], following.objects.List()...)
+		s.objects[kind] = append(s.objects[kind], following.objects.List()...)
 	}
-	s.objects[SecretBinding] = slices.DeleteFunc(s.objects[SecretBinding], func(object any) bool {
-		binding, ok := object.(*corev1beta1.SecretBinding)
+	s.objects[kind] = slices.DeleteFunc(s.objects[kind], func(object any) bool {
+		binding, ok := BindingOf(object)
 		return !ok || !concerns(binding, namespace)
 	})
 	return nil
 }
 
-// concerns tells whether a binding names a Secret or a Quota of a namespace.
-func concerns(binding *corev1beta1.SecretBinding, namespace string) bool {
-	if binding.SecretRef.Namespace == namespace {
+// concerns reports whether a binding names credentials or a Quota of a namespace.
+func concerns(binding Binding, namespace string) bool {
+	if binding.Credentials.Namespace == namespace {
 		return true
 	}
 	for _, quota := range binding.Quotas {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"
 )
 
 // trim returns a copy of an object with nothing but what is looked at later, so that large clusters take little memory.
@@ -18,9 +19,14 @@ func trim(object runtime.Object) runtime.Object {
 		if name := found.Spec.SecretBindingName; name != nil {
 			kept.Spec.SecretBindingName = ptr.To(intern(*name))
 		}
+		if name := found.Spec.CredentialsBindingName; name != nil {
+			kept.Spec.CredentialsBindingName = ptr.To(intern(*name))
+		}
 		return kept
 	case *corev1beta1.SecretBinding:
-		return trimBinding(found)
+		return trimSecretBinding(found)
+	case *securityv1alpha1.CredentialsBinding:
+		return trimCredentialsBinding(found)
 	case *metav1.PartialObjectMetadata:
 		kept := &metav1.PartialObjectMetadata{ObjectMeta: identity(&found.ObjectMeta)}
 		for _, label := range keptLabels() {
@@ -37,25 +43,41 @@ func trim(object runtime.Object) runtime.Object {
 }
 
 // keptLabels are those by which it is decided what an object counts as.
-func keptLabels() [2]string {
-	return [2]string{corev1beta1.LabelSecretBindingReference, corev1beta1.LabelRole}
+func keptLabels() [3]string {
+	return [3]string{corev1beta1.LabelSecretBindingReference, corev1beta1.LabelCredentialsBindingReference, corev1beta1.LabelRole}
 }
 
-// trimBinding also fills in what an aggregated API would have: a namespace that is left out is the binding's own.
-func trimBinding(found *corev1beta1.SecretBinding) *corev1beta1.SecretBinding {
-	own := intern(found.Namespace)
-	in := func(namespace string) string {
-		if namespace == "" {
-			return own
-		}
-		return intern(namespace)
+// trimSecretBinding also fills in what an aggregated API would have: a namespace that is left out is the binding's own.
+func trimSecretBinding(found *corev1beta1.SecretBinding) *corev1beta1.SecretBinding {
+	kept := &corev1beta1.SecretBinding{ObjectMeta: identity(&found.ObjectMeta), Quotas: trimQuotas(found.Quotas, found.Namespace)}
+	kept.SecretRef.Name, kept.SecretRef.Namespace = found.SecretRef.Name, namespaceOr(found.SecretRef.Namespace, found.Namespace)
+	return kept
+}
+
+// trimCredentialsBinding fills in the same.
+func trimCredentialsBinding(found *securityv1alpha1.CredentialsBinding) *securityv1alpha1.CredentialsBinding {
+	return &securityv1alpha1.CredentialsBinding{
+		ObjectMeta: identity(&found.ObjectMeta), Quotas: trimQuotas(found.Quotas, found.Namespace),
+		CredentialsRef: corev1.ObjectReference{
+			Kind: intern(found.CredentialsRef.Kind), Namespace: namespaceOr(found.CredentialsRef.Namespace, found.Namespace), Name: found.CredentialsRef.Name,
+		},
 	}
-	kept := &corev1beta1.SecretBinding{ObjectMeta: identity(&found.ObjectMeta)}
-	kept.SecretRef.Name, kept.SecretRef.Namespace = found.SecretRef.Name, in(found.SecretRef.Namespace)
-	for _, quota := range found.Quotas {
-		kept.Quotas = append(kept.Quotas, corev1.ObjectReference{Namespace: in(quota.Namespace), Name: quota.Name})
+}
+
+func trimQuotas(found []corev1.ObjectReference, own string) []corev1.ObjectReference {
+	var kept []corev1.ObjectReference
+	for _, quota := range found {
+		kept = append(kept, corev1.ObjectReference{Namespace: namespaceOr(quota.Namespace, own), Name: quota.Name})
 	}
 	return kept
+}
+
+// namespaceOr returns a namespace, or the default if it is empty.
+func namespaceOr(namespace, otherwise string) string {
+	if namespace == "" {
+		return intern(otherwise)
+	}
+	return intern(namespace)
 }
 
 func identity(found *metav1.ObjectMeta) metav1.ObjectMeta {
@@ -94,10 +116,13 @@ func Credentials(secret metav1.Object) bool {
 	return !ownedByShoot(secret)
 }
 
-// Referenced tells whether an object carries the label of those that SecretBindings refer to, with whatever value.
+// Referenced reports whether an object has the label of those that SecretBindings refer to, or that of CredentialsBindings,
+// with any value.
 func Referenced(object metav1.Object) bool {
-	_, has := object.GetLabels()[corev1beta1.LabelSecretBindingReference]
-	return has
+	labels := object.GetLabels()
+	_, bySecretBinding := labels[corev1beta1.LabelSecretBindingReference]
+	_, byCredentialsBinding := labels[corev1beta1.LabelCredentialsBindingReference]
+	return bySecretBinding || byCredentialsBinding
 }
 
 // matters tells of a Secret whether anybody will ask for it: most Secrets of a large cluster are those of Shoots.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"
 )
 
 func plain() *metav1.PartialObjectMetadata {
@@ -56,6 +57,35 @@ func TestTrim(t *testing.T) {
 				SecretRef:  corev1.SecretReference{Namespace: "ns", Name: "c"}, Quotas: []corev1.ObjectReference{{Namespace: "ns", Name: "q"}},
 			},
 		},
+		"a Shoot with a CredentialsBinding": {
+			object: &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: corev1beta1.ShootSpec{CredentialsBindingName: ptr.To("b")}},
+			want:   &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: corev1beta1.ShootSpec{CredentialsBindingName: ptr.To("b")}},
+		},
+		"a CredentialsBinding": {
+			object: &securityv1alpha1.CredentialsBinding{
+				ObjectMeta:     metav1.ObjectMeta{Namespace: "ns", Name: "b", Labels: map[string]string{"a": "b"}},
+				CredentialsRef: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "other", Name: "c"},
+				Quotas:         []corev1.ObjectReference{{Kind: "Quota", Namespace: "third", Name: "q"}},
+			},
+			want: &securityv1alpha1.CredentialsBinding{
+				ObjectMeta:     metav1.ObjectMeta{Namespace: "ns", Name: "b"},
+				CredentialsRef: corev1.ObjectReference{Kind: "Secret", Namespace: "other", Name: "c"}, Quotas: []corev1.ObjectReference{{Namespace: "third", Name: "q"}},
+			},
+		},
+		"a CredentialsBinding of its own namespace": {
+			object: &securityv1alpha1.CredentialsBinding{
+				ObjectMeta:     metav1.ObjectMeta{Namespace: "ns", Name: "b"},
+				CredentialsRef: corev1.ObjectReference{Kind: "WorkloadIdentity", Name: "c"}, Quotas: []corev1.ObjectReference{{Name: "q"}},
+			},
+			want: &securityv1alpha1.CredentialsBinding{
+				ObjectMeta:     metav1.ObjectMeta{Namespace: "ns", Name: "b"},
+				CredentialsRef: corev1.ObjectReference{Kind: "WorkloadIdentity", Namespace: "ns", Name: "c"}, Quotas: []corev1.ObjectReference{{Namespace: "ns", Name: "q"}},
+			},
+		},
+		"metadata that a CredentialsBinding refers to": {
+			object: labelled(labelled(plain(), "reference.gardener.cloud/credentialsbinding", "true"), "a", "b"),
+			want:   labelled(plain(), "reference.gardener.cloud/credentialsbinding", "true"),
+		},
 		"metadata":                      {object: labelled(plain(), "a", "b"), want: plain()},
 		"metadata that refers":          {object: labelled(labelled(plain(), "reference.gardener.cloud/secretbinding", "true"), "a", "b"), want: labelled(plain(), "reference.gardener.cloud/secretbinding", "true")},
 		"metadata with a role":          {object: labelled(ofShoot(), "gardener.cloud/role", "kubeconfig"), want: labelled(ofShoot(), "gardener.cloud/role", "kubeconfig")},
@@ -80,7 +110,7 @@ func TestABindingOfItsOwnNamespaceIsFoundByIt(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		keys[name] = found
 	}
-	g.Expect(keys).To(Equal(map[string][]string{"secret-namespace": {"ns"}, "quota-namespace/quota": {"ns/q"}}))
+	g.Expect(keys).To(Equal(map[string][]string{"credentials-namespace": {"ns"}, "quota-namespace/quota": {"ns/q"}}))
 }
 
 // Only of Secrets some are left out: a BackupEntry is a Shoot's, and outlives it.
@@ -90,14 +120,15 @@ func TestOnlySecretsAreLeftOut(t *testing.T) {
 		object *metav1.PartialObjectMetadata
 		secret bool
 	}{
-		"a plain one":                      {plain(), true},
-		"a Shoot's":                        {ofShoot(), false},
-		"a kubeconfig":                     {labelled(plain(), "gardener.cloud/role", "kubeconfig"), false},
-		"an SSH key":                       {labelled(plain(), "gardener.cloud/role", "ssh-keypair"), false},
-		"a password for monitoring":        {labelled(plain(), "gardener.cloud/role", "monitoring"), false},
-		"one with another role":            {labelled(plain(), "gardener.cloud/role", "project"), true},
-		"a Shoot's that is referred to":    {labelled(ofShoot(), "reference.gardener.cloud/secretbinding", ""), true},
-		"a kubeconfig that is referred to": {labelled(labelled(plain(), "gardener.cloud/role", "kubeconfig"), "reference.gardener.cloud/secretbinding", "true"), true},
+		"a plain one":                   {plain(), true},
+		"a Shoot's":                     {ofShoot(), false},
+		"a kubeconfig":                  {labelled(plain(), "gardener.cloud/role", "kubeconfig"), false},
+		"an SSH key":                    {labelled(plain(), "gardener.cloud/role", "ssh-keypair"), false},
+		"a password for monitoring":     {labelled(plain(), "gardener.cloud/role", "monitoring"), false},
+		"one with another role":         {labelled(plain(), "gardener.cloud/role", "project"), true},
+		"a Shoot's that is referred to": {labelled(ofShoot(), "reference.gardener.cloud/secretbinding", ""), true},
+		"a Shoot's that a CredentialsBinding refers to": {labelled(ofShoot(), "reference.gardener.cloud/credentialsbinding", ""), true},
+		"a kubeconfig that is referred to":              {labelled(labelled(plain(), "gardener.cloud/role", "kubeconfig"), "reference.gardener.cloud/secretbinding", "true"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

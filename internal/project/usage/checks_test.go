@@ -30,7 +30,7 @@ func TestWhatIsUsedThroughABinding(t *testing.T) {
 			binding := &corev1beta1.SecretBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"}, SecretRef: corev1.SecretReference{Namespace: "ns", Name: "c"}}
 			shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")}}
 			c := indexed{
-				"SecretBinding secret-namespace ns":                 {binding},
+				"SecretBinding credentials-namespace ns":            {binding},
 				"SecretBinding quota-namespace/quota ns/q":          {binding},
 				"Shoot namespace/secretbinding " + namespace + "/b": {shoot},
 				"Secret namespace ns":                               {&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}},

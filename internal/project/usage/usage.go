@@ -2,20 +2,20 @@
 // from a snapshot of the same, and asks the API server itself only for Pods, workloads and volumes where there are no
 // Shoots. It judges nothing else of a project, and writes nothing.
 //
-// Not looked at are CredentialsBindings (security.gardener.cloud), which newer versions of the API have beside
-// SecretBindings: that a Secret of one project is used by a Shoot of another through such a binding is not seen. A Shoot
-// counts in its own namespace, whatever it is bound by.
+// SecretBindings and CredentialsBindings count alike. Credentials of a CredentialsBinding that are no Secret, such as a
+// WorkloadIdentity, count as used when a Shoot uses the binding, without proof that they exist: the process watches no such kind,
+// and what it does not watch must not look unused.
 package usage
 
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/internal/project/served"
 )
 
@@ -81,6 +81,7 @@ func checks() []check {
 		{served.BackupEntry, present(served.BackupEntry)},
 		{served.Secret, usedSecret},
 		{served.Quota, usedQuota},
+		{served.CredentialsBinding, usedOtherCredentials},
 	}
 }
 
@@ -108,15 +109,28 @@ func present(kind served.Kind) func(*eyes, string) bool {
 	return func(e *eyes, namespace string) bool { return len(e.see(kind, served.ByNamespace, namespace)) > 0 }
 }
 
-// usedSecret finds a Secret of the namespace that a Shoot uses through a SecretBinding, be they in the same namespace or not.
+// boundCredentials returns the bindings that name credentials of the namespace and that a Shoot uses, in any namespace.
+func boundCredentials(e *eyes, namespace string) []served.Binding {
+	var found []served.Binding
+	for _, kind := range served.Bindings() {
+		for _, object := range e.see(kind, served.ByCredentialsNamespace, namespace) {
+			if binding, ok := served.BindingOf(object); ok && bound(e, binding) {
+				found = append(found, binding)
+			}
+		}
+	}
+	return found
+}
+
+// usedSecret finds a Secret of the namespace that a Shoot uses through a binding, be they in the same namespace or not.
 func usedSecret(e *eyes, namespace string) bool {
 	if e.absent(served.Shoot) {
 		return false
 	}
 	names := map[string]bool{}
-	for _, object := range e.see(served.SecretBinding, served.BySecretNamespace, namespace) {
-		if binding, ok := object.(*corev1beta1.SecretBinding); ok && bound(e, binding) {
-			names[binding.SecretRef.Name] = true
+	for _, binding := range boundCredentials(e, namespace) {
+		if binding.NamesSecret() {
+			names[binding.Credentials.Name] = true
 		}
 	}
 	if len(names) == 0 {
@@ -130,18 +144,30 @@ func usedSecret(e *eyes, namespace string) bool {
 	return false
 }
 
-// usedQuota finds a Quota of the namespace that binds a Shoot through a SecretBinding.
+// usedOtherCredentials finds a binding that names credentials of the namespace which are no Secret, and that a Shoot uses.
+func usedOtherCredentials(e *eyes, namespace string) bool {
+	return !e.absent(served.Shoot) &&
+		slices.ContainsFunc(boundCredentials(e, namespace), func(binding served.Binding) bool { return !binding.NamesSecret() })
+}
+
+// usedQuota finds a Quota of the namespace that binds a Shoot through a binding.
 func usedQuota(e *eyes, namespace string) bool {
-	if e.absent(served.Shoot) || e.absent(served.SecretBinding) {
+	if e.absent(served.Shoot) || e.absent(served.SecretBinding) && e.absent(served.CredentialsBinding) {
 		return false
 	}
 	for _, object := range e.see(served.Quota, served.ByNamespace, namespace) {
-		quota, ok := object.(metav1.Object)
-		if !ok {
-			continue
+		if quota, ok := object.(metav1.Object); ok && bindsShoot(e, served.Key(namespace, quota.GetName())) {
+			return true
 		}
-		for _, named := range e.see(served.SecretBinding, served.ByQuota, served.Key(namespace, quota.GetName())) {
-			if binding, ok := named.(*corev1beta1.SecretBinding); ok && bound(e, binding) {
+	}
+	return false
+}
+
+// bindsShoot reports whether a Shoot uses a binding that names a Quota.
+func bindsShoot(e *eyes, quota string) bool {
+	for _, kind := range served.Bindings() {
+		for _, object := range e.see(kind, served.ByQuota, quota) {
+			if binding, ok := served.BindingOf(object); ok && bound(e, binding) {
 				return true
 			}
 		}
@@ -149,9 +175,9 @@ func usedQuota(e *eyes, namespace string) bool {
 	return false
 }
 
-// bound tells whether a Shoot uses a SecretBinding; that is only possible in the binding's own namespace.
-func bound(e *eyes, binding *corev1beta1.SecretBinding) bool {
-	return len(e.see(served.Shoot, served.ByBinding, served.Key(binding.Namespace, binding.Name))) > 0
+// bound reports whether a Shoot uses a binding; that is only possible in the binding's own namespace.
+func bound(e *eyes, binding served.Binding) bool {
+	return len(e.see(served.Shoot, binding.UsedBy, served.Key(binding.Namespace, binding.Name))) > 0
 }
 
 // Running asks the API server for Pods, workloads and volume claims in a namespace where no Shoots are served, and finds

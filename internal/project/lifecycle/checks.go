@@ -158,10 +158,20 @@ func decideRelease(p *corev1beta1.Project, namespace *metav1.ObjectMeta) release
 		return leave
 	case !labelled(p, namespace), annotated && uid != string(p.UID), !annotated && !owns(p, namespace):
 		return leave
-	case isTrue(namespace.Annotations[corev1beta1.AnnotationNamespaceKeep]):
+	case isKept(namespace.Annotations):
 		return keep
 	}
 	return remove
+}
+
+// isKept reports whether a namespace of a Project survives it. What the annotation keep-after-project-deletion says counts. Without
+// a value that can be read as false, a namespace that the controller did not create is kept.
+func isKept(annotations map[string]string) bool {
+	kept, err := strconv.ParseBool(annotations[corev1beta1.AnnotationNamespaceKeep])
+	if err != nil {
+		return !isTrue(annotations[corev1beta1.AnnotationNamespaceCreatedByController])
+	}
+	return kept
 }
 
 // endsWith tells whether a namespace may end with its Project, because we delete it or because it has an owner that is gone

@@ -110,6 +110,7 @@ func TestAdopt(t *testing.T) {
 
 func TestDecideRelease(t *testing.T) {
 	const keepKey, uid = "namespace.gardener.cloud/keep-after-project-deletion", "namespace.gardener.cloud/project"
+	const created = "namespace.gardener.cloud/created-by-project-controller"
 	for name, tc := range map[string]struct {
 		namespace *metav1.ObjectMeta
 		want      release
@@ -119,6 +120,11 @@ func TestDecideRelease(t *testing.T) {
 		"to be kept, 1":                       {namespace(annotated(keepKey, "1")), keep},
 		"to be kept, but not in Go":           {namespace(annotated(keepKey, "yes")), remove},
 		"not to be kept":                      {namespace(annotated(keepKey, "false")), remove},
+		"adopted":                             {namespace(without(created)), keep},
+		"adopted, and not to be kept":         {namespace(without(created), annotated(keepKey, "false")), remove},
+		"adopted, with another word":          {namespace(without(created), annotated(keepKey, "no")), keep},
+		"marked as not created":               {namespace(annotated(created, "false")), keep},
+		"adopted, and marked as created":      {namespace(annotated(created, "true")), remove},
 		"terminating":                         {namespace(func(m *metav1.ObjectMeta) { m.DeletionTimestamp = ptr.To(metav1.Unix(1, 0)) }), wait},
 		"labelled for another":                {namespace(relabelled("project.gardener.cloud/name", "beta")), leave},
 		"without role":                        {namespace(relabelled("gardener.cloud/role", "")), leave},

@@ -49,6 +49,26 @@ func TestAcceptance15AdoptedNamespaceStays(t *testing.T) {
 	s.expectReleased("garden-a15", nil)
 }
 
+// Nothing says that the controller created the namespace, and nothing says that it may go.
+func TestAdoptedNamespaceWithoutAnyMarkStays(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.adopted("garden-unmarked")
+	s.patch(s.namespace("garden-unmarked"), `{"metadata":{"annotations":{"namespace.gardener.cloud/keep-after-project-deletion":null}}}`)
+	s.delete(p)
+	s.eventuallyGone(p)
+	s.expectReleased("garden-unmarked", nil)
+}
+
+func TestAdoptedNamespaceGoesIfItsAnnotationSaysSo(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	p := s.adopted("garden-given")
+	namespace := s.namespace("garden-given")
+	s.patch(namespace, `{"metadata":{"annotations":{"namespace.gardener.cloud/keep-after-project-deletion":"false"}}}`)
+	s.delete(p)
+	s.eventuallyGone(p)
+	s.eventuallyGone(namespace)
+}
+
 func TestAcceptance16ShootsHoldUpTheDeletion(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()

@@ -108,19 +108,19 @@ func namespaceOf(object any) ([]string, error) {
 
 func secretBindingOf(object any) ([]string, error) {
 	if shoot, ok := object.(*corev1beta1.Shoot); ok {
-		return named(shoot.Namespace, shoot.Spec.SecretBindingName), nil
+		return keyOf(shoot.Namespace, shoot.Spec.SecretBindingName), nil
 	}
 	return nil, nil
 }
 
 func credentialsBindingOf(object any) ([]string, error) {
 	if shoot, ok := object.(*corev1beta1.Shoot); ok {
-		return named(shoot.Namespace, shoot.Spec.CredentialsBindingName), nil
+		return keyOf(shoot.Namespace, shoot.Spec.CredentialsBindingName), nil
 	}
 	return nil, nil
 }
 
-func named(namespace string, name *string) []string {
+func keyOf(namespace string, name *string) []string {
 	if name == nil || *name == "" {
 		return nil
 	}

@@ -185,12 +185,14 @@ espalier:
 	}
 }
 
-// projectConfig keeps the lease where the generated role is.
+// projectConfig keeps the lease where the generated role is. It deletes no Project for disuse: the overlay for one cluster ships the CRD
+// of Shoots, and where Shoots are served and a team has none, its Deployments do not count as use.
 const projectConfig = `apiVersion: controllermanager.config.gardener.cloud/v1alpha1
 kind: ControllerManagerConfiguration
 leaderElection: {resourceNamespace: ` + Namespace + `}
 espalier:
   project:
+    staleDeletion: DryRun
     webhooks: {selfManaged: {}}
 `
 

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -40,6 +43,43 @@ var _ = Describe("with quotas and short lives", Serial, Ordered, func() {
 		DeferCleanup(func(ctx SpecContext) { Expect(c.Ensure(ctx, binary)).To(Succeed()) }, NodeTimeout(5*time.Minute))
 		Expect(c.Configure(ctx, binary, configured)).To(Succeed())
 	}, NodeTimeout(5*time.Minute))
+
+	It("a project whose Secret is used through a CredentialsBinding of another namespace stays", func(ctx SpecContext) {
+		user := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "e2e-" + rand.String(5)}}
+		Expect(c.Client.Create(ctx, user)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, user))).To(Succeed()) })
+		project := unnamed()
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			Name: "garden-" + project.Name, Labels: map[string]string{"gardener.cloud/role": "project", "project.gardener.cloud/name": project.Name},
+			Annotations: map[string]string{"project.gardener.cloud/skip-stale-check": "true"},
+		}}
+		Expect(c.Client.Create(ctx, namespace)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, namespace))).To(Succeed()) })
+		project.Spec.Namespace = &namespace.Name
+		create(ctx, c.Client, project)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "credentials"}}
+		Expect(c.Client.Create(ctx, secret)).To(Succeed())
+		binding := &unstructured.Unstructured{Object: map[string]any{
+			"credentialsRef": map[string]any{"apiVersion": "v1", "kind": "Secret", "namespace": namespace.Name, "name": secret.Name},
+		}}
+		binding.SetAPIVersion("security.gardener.cloud/v1alpha1")
+		binding.SetKind("CredentialsBinding")
+		binding.SetNamespace(user.Name)
+		binding.SetName("account")
+		Expect(c.Client.Create(ctx, binding)).To(Succeed())
+		apple := shoot(user.Name)
+		apple.Object["spec"] = map[string]any{"credentialsBindingName": "account"}
+		Expect(c.Client.Create(ctx, apple)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, apple))).To(Succeed()) })
+
+		_, err := c.Kubectl(ctx, "annotate", "namespace", namespace.Name, "project.gardener.cloud/skip-stale-check-")
+		Expect(err).NotTo(HaveOccurred())
+		Consistently(ctx, phaseOf).WithArguments(project).WithTimeout(6 * time.Second).Should(BeEquivalentTo("Ready"))
+
+		By("deleting the Shoot")
+		Expect(c.Client.Delete(ctx, apple)).To(Succeed())
+		Eventually(ctx, isGone).WithArguments(project).Should(BeTrue())
+	}, SpecTimeout(3*time.Minute))
 
 	It("a project that is used stays, within its quota, and goes when it is not used anymore", func(ctx SpecContext) {
 		project := unnamed()

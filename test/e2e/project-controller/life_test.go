@@ -65,6 +65,23 @@ var _ = Describe("the end of a project", func() {
 		Expect(isGone(ctx, namespace)).To(BeTrue())
 	}, SpecTimeout(3*time.Minute))
 
+	It("leaves an adopted namespace that has no mark of the controller and no annotation", func(ctx SpecContext) {
+		adopted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden-e2e-" + rand.String(5)}}
+		project := unnamed()
+		adopted.Labels = map[string]string{"gardener.cloud/role": "project", "project.gardener.cloud/name": project.Name}
+		project.Spec.Namespace = &adopted.Name
+		Expect(c.Client.Create(ctx, adopted)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, adopted))).To(Succeed()) })
+		create(ctx, c.Client, project)
+		_, err := c.Kubectl(ctx, "annotate", "namespace", adopted.Name, "namespace.gardener.cloud/keep-after-project-deletion-")
+		Expect(err).NotTo(HaveOccurred())
+
+		remove(ctx, project)
+
+		Expect(namespaceOf(ctx, adopted.Name).UID).To(Equal(adopted.UID))
+		Expect(namespaceOf(ctx, adopted.Name).DeletionTimestamp).To(BeNil())
+	}, SpecTimeout(3*time.Minute))
+
 	It("leaves a namespace that was there before it, or is to be kept", func(ctx SpecContext) {
 		adopted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden-e2e-" + rand.String(5)}}
 		project := unnamed()

@@ -71,3 +71,13 @@ func TestShippedWebhookServerDoesNotPlaceSystemComponents(t *testing.T) {
 		NewWithT(t).Expect(c.Webhooks.SystemComponentsConfig.Enabled).To(BeFalse())
 	}
 }
+
+// The overlay for one cluster installs the CRD of Shoots. A team that runs Deployments and no Shoot looks unused there.
+func TestShippedProjectControllerDeletesNoUnusedProject(t *testing.T) {
+	g := NewWithT(t)
+	all := deployable.All()
+	binary := all[slices.IndexFunc(all, func(b deployable.Binary) bool { return b.Name == "project-controller" })]
+	c, _, err := config.ControllerManager([]byte(binary.Config))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(c.Espalier.Project.StaleDeletion)).To(Equal("DryRun"))
+}

@@ -42,7 +42,7 @@ func newEnv(t *testing.T) *env {
 	g.Expect(err).NotTo(HaveOccurred())
 	crds, err := binary.Install(t.Context(), c, "deploy/project-controller/crds/*.yaml")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(crds).To(HaveLen(10))
+	g.Expect(crds).To(HaveLen(11))
 	e := &env{WithT: g, t: t, client: c}
 	for _, crd := range crds {
 		kind, _, err := unstructured.NestedString(crd.Object, "spec", "names", "kind")

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -134,4 +135,62 @@ func TestDeletedShootWakesEveryProjectThatGoes(t *testing.T) {
 	g.Expect(q.Len()).To(Equal(1))
 	woken, _ := q.Get()
 	g.Expect(woken).To(Equal(request("alpha")))
+}
+
+func TestNamespaceEventsWakeOnlyTheProjectsThatTheyConcern(t *testing.T) {
+	const uid = "namespace.gardener.cloud/project"
+	meta := func(o *metav1.ObjectMeta) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: *o}
+	}
+	unlabelled := meta(&metav1.ObjectMeta{Name: "garden-alpha"})
+	labelled := meta(namespace(without(uid), orphaned))
+	taken := meta(namespace(annotated(uid, "2"), orphaned))
+	own := meta(namespace())
+	type happening = func(handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request], queue)
+	update := func(before, after *metav1.PartialObjectMetadata) happening {
+		return func(h handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request], q queue) {
+			h.Update(t.Context(), event.TypedUpdateEvent[*metav1.PartialObjectMetadata]{ObjectOld: before, ObjectNew: after}, q)
+		}
+	}
+	create := func(o *metav1.PartialObjectMetadata, initial bool) happening {
+		return func(h handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request], q queue) {
+			h.Create(t.Context(), event.TypedCreateEvent[*metav1.PartialObjectMetadata]{Object: o, IsInInitialList: initial}, q)
+		}
+	}
+	remove := func(o *metav1.PartialObjectMetadata) happening {
+		return func(h handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request], q queue) {
+			h.Delete(t.Context(), event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{Object: o}, q)
+		}
+	}
+	for name, tc := range map[string]struct {
+		project *corev1beta1.Project
+		happens happening
+		want    int
+	}{
+		"the namespace gets the labels":                      {happens: update(unlabelled, labelled), want: 1},
+		"it is no longer that of another Project":            {happens: update(taken, labelled), want: 1},
+		"it is still that of another Project":                {happens: update(unlabelled, taken)},
+		"it had the labels before":                           {happens: update(labelled, labelled)},
+		"the Project owns it, and gave it the labels":        {happens: update(unlabelled, own)},
+		"the Project is being deleted":                       {project: housed(leaving), happens: update(unlabelled, labelled)},
+		"the Project has another namespace":                  {project: housed(func(p *corev1beta1.Project) { *p.Spec.Namespace = "garden-b" }), happens: update(unlabelled, labelled)},
+		"the namespace appears with the labels":              {happens: create(labelled, false), want: 1},
+		"it was there when the process started":              {happens: create(labelled, true)},
+		"a namespace without labels appears":                 {happens: create(unlabelled, false)},
+		"the namespace that the Project could not have ends": {happens: remove(taken), want: 1},
+		"its own namespace ends":                             {happens: remove(own), want: 1},
+		"another namespace ends":                             {happens: remove(meta(&metav1.ObjectMeta{Name: "garden-b"}))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := tc.project
+			if p == nil {
+				p = housed()
+			}
+			r := &Reconciler{Client: projects(t, p), settled: newSettled()}
+			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+			defer q.ShutDown()
+			tc.happens(r.namespaces(), q)
+			NewWithT(t).Expect(q.Len()).To(Equal(tc.want))
+		})
+	}
 }

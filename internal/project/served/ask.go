@@ -44,7 +44,8 @@ func (t *Tracker) gather(ctx context.Context, version schema.GroupVersion) (fact
 	if err := t.readServices(ctx, version.Group, &f); err != nil {
 		return f, err
 	}
-	return f, t.discover(ctx, version, &f)
+	err := t.discover(ctx, version, &f)
+	return f, err
 }
 
 // readServices reads the APIServices of a group.

@@ -65,7 +65,10 @@ func trimCredentialsBinding(found *securityv1alpha1.CredentialsBinding) *securit
 }
 
 func trimQuotas(found []corev1.ObjectReference, own string) []corev1.ObjectReference {
-	var kept []corev1.ObjectReference
+	if len(found) == 0 {
+		return nil
+	}
+	kept := make([]corev1.ObjectReference, 0, len(found))
 	for _, quota := range found {
 		kept = append(kept, corev1.ObjectReference{Namespace: namespaceOr(quota.Namespace, own), Name: quota.Name})
 	}

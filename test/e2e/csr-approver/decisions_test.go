@@ -77,9 +77,9 @@ var _ = Describe("decisions", func() {
 			`DNS name "kubernetes.default.svc" is or covers an identity that is denied to nodes`),
 		Entry("for a name besides the Node's own", func(r *request) { r.names = append(r.names, "e2e.example.com") },
 			"DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object"),
-		Entry("for an address besides the Node's own", func(r *request) { r.addresses = append(r.addresses, net.IPv4(10, 0, 0, 1)) },
+		Entry("for an address besides the Node's own", func(r *request) { r.addresses = append(r.addresses, net.IPv4(192, 0, 2, 1)) },
 			"IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object"),
-		Entry("for an address of somebody else in place of the Node's own", func(r *request) { r.addresses = []net.IP{net.IPv4(10, 0, 0, 1)} },
+		Entry("for an address of somebody else in place of the Node's own", func(r *request) { r.addresses = []net.IP{net.IPv4(192, 0, 2, 1)} },
 			"IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object"),
 	)
 

@@ -22,6 +22,9 @@ func (r *Reconciler) atRest(ctx context.Context, name types.NamespacedName) bool
 	if err := r.Source.Get(ctx, name, mr, client.UnsafeDisableDeepCopy); err != nil || mr.ResourceVersion != s.rested {
 		return false
 	}
+	if refusal, err := r.refusal(ctx, mr.Namespace); err != nil || refusal != "" {
+		return false
+	}
 	if !r.secretsCurrent(&pass{mr: mr, set: s}) {
 		return false
 	}

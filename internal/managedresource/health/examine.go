@@ -137,13 +137,14 @@ func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, re
 	live, err := e.get(ctx, kind, resource, ref)
 	if apply.IsUnserved(err) {
 		if other, otherErr := e.Target.ServedInstead(resource); otherErr == nil && other != resource {
-			live, err = e.get(ctx, kind, other, ref)
+			resource = other
+			live, err = e.get(ctx, kind, resource, ref)
 		}
 	}
 	switch {
 	case apierrors.IsNotFound(err):
 		detail := ""
-		if apply.IsUnserved(err) { // the answer does not come from the object's kind
+		if apply.IsUnserved(err) || resource.Kind != kind { // the version of the status is not served
 			detail = unserved(kind)
 		}
 		e.found.faults = append(e.found.faults, fault(ref, rules.Missing, detail))

@@ -150,7 +150,7 @@ func TestBothHaveTheSameCRDs(t *testing.T) {
 	standalone := kustomized(t, "overlays", "standalone")
 	wanted := maps.Clone(standalone)
 	maps.DeleteFunc(wanted, func(_ string, fields map[string]any) bool { return fields["kind"] != "CustomResourceDefinition" })
-	g.Expect(wanted).To(HaveLen(11))
+	g.Expect(wanted).To(HaveLen(12))
 	expectSame(t, shipped, wanted)
 }
 

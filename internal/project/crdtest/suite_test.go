@@ -49,6 +49,9 @@ func newEnv(t *testing.T) *env {
 		g.Expect(err).NotTo(HaveOccurred())
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion("core.gardener.cloud/v1beta1")
+		if kind == "CredentialsBinding" {
+			list.SetAPIVersion("security.gardener.cloud/v1alpha1")
+		}
 		list.SetKind(kind + "List")
 		g.Eventually(func() error { return c.List(t.Context(), list) }, binary.Patience, 20*time.Millisecond).Should(Succeed(), kind)
 	}

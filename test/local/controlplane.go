@@ -346,7 +346,7 @@ func (c *ControlPlane) Backup(ctx context.Context, folder string) error {
 // Restore puts back what Backup copied, as a restore of the cluster does: resourceVersions go back with it.
 func (c *ControlPlane) Restore(ctx context.Context, folder string) error {
 	return c.withoutEtcd(ctx, func(data string) error {
-		return errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(folder)), os.Chmod(data, 0o700)) //nolint:gosec // a folder
+		return errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(folder)), os.Chmod(data, 0o700))
 	})
 }
 

@@ -37,8 +37,12 @@ var _ = Describe("a user who may edit one namespace", func() {
 			Namespace: s.namespace, Name: name, Labels: map[string]string{"resources.gardener.cloud/purpose": "token-requestor"}, Annotations: annotations,
 		}}
 		Eventually(func() error { return attacker.Create(ctx, secret) }).WithContext(ctx).Should(Succeed(), "the authorizer learns of the binding by a watch")
-		Eventually(c.Notes).WithContext(ctx).WithArguments(s.namespace, "TokenRequestFailed").
-			Should(ContainElement(ContainSubstring("is refused, since source and target are one cluster")))
+		Eventually(func(ctx context.Context) ([]string, error) {
+			if empty, err := s.has(ctx, name, ""); err == nil && !empty {
+				return nil, StopTrying("the Secret has a token")
+			}
+			return c.Notes(ctx, s.namespace, "TokenRequestFailed")
+		}).WithContext(ctx).Should(ContainElement(ContainSubstring("is refused, since source and target are one cluster")))
 		Expect(s.has(ctx, name, "")).To(BeTrue(), "the Secret must have no token")
 	}
 

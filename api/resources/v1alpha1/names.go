@@ -90,8 +90,8 @@ const (
 	// ManagedResource: no controller has taken charge of it. See FinalizerFor.
 	FinalizerName = "resources.gardener.cloud/gardener-resource-manager"
 	// ClusterIDs is an annotation on a ManagedResource. Value: the cluster IDs under which its objects may have been written,
-	// separated by ":"; an empty one stands for origins without an ID. Missing: an earlier version or another controller has
-	// added the finalizer, and an object whose origin differs from the ManagedResource's in the ID alone is not deleted.
+	// separated by ":"; an empty one stands for origins without an ID. Missing: the objects were written without an ID, or by an
+	// earlier version or another controller; an object whose origin has another ID than the controller is then not deleted.
 	// Gardener's own resource manager does not know it.
 	ClusterIDs = "espalier.dev/cluster-ids"
 )

@@ -235,7 +235,7 @@ func immutableReplacedByHand(a *scene) {
 		a.operation("reconcile")
 	})
 	a.AwaitData("c", "1")
-	a.soon(func() map[string]string { return a.Get("mr").Annotations }).ShouldNot(HaveKey("gardener.cloud/operation"))
+	a.soon(func() map[string]string { return a.Get("mr").Annotations }).Should(BeEmpty())
 	a.AwaitApplied("mr", "True/ApplySucceeded")
 	a.quiet()
 }

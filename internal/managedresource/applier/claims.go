@@ -73,21 +73,19 @@ func foreignID(mr *resourcesv1alpha1.ManagedResource, origin resourcesv1alpha1.O
 	switch {
 	case origin.Namespace != mr.Namespace || origin.Name != mr.Name:
 		return unknown
-	case !recorded:
-		return doubtful
 	case slices.Contains(ids, origin.ClusterID):
 		return former
+	case !recorded:
+		return doubtful
 	}
 	return unknown
 }
 
-// clusterIDs returns the cluster IDs under which objects of a set may have been written, and whether that is recorded.
+// clusterIDs returns the cluster IDs under which objects of a set may have been written, and whether that is recorded. Most
+// controllers have no cluster ID, so the absence of a record stands for none.
 func clusterIDs(mr *resourcesv1alpha1.ManagedResource) ([]string, bool) {
 	value, recorded := mr.Annotations[resourcesv1alpha1.ClusterIDs]
-	if !recorded {
-		return nil, false
-	}
-	return strings.Split(value, clusterIDSeparator), true
+	return strings.Split(value, clusterIDSeparator), recorded
 }
 
 // clusterIDSeparator cannot be part of a cluster ID: origins could not be parsed.
@@ -97,24 +95,32 @@ const clusterIDSeparator = ":"
 // record gets none: nothing shows under which IDs they were written.
 func recordClusterID(mr *resourcesv1alpha1.ManagedResource, id string, isNew bool) (changed bool) {
 	ids, recorded := clusterIDs(mr)
-	if recorded && slices.Contains(ids, id) || !recorded && !isNew {
+	switch {
+	case slices.Contains(ids, id) || !recorded && !isNew:
 		return false
+	case recorded:
+		setClusterIDs(mr, append(ids, id)...)
+	default:
+		setClusterIDs(mr, id)
 	}
-	setClusterIDs(mr, append(ids, id)...)
 	return true
 }
 
+// setClusterIDs writes the record of a set. A set whose objects were all written without an ID needs none.
 func setClusterIDs(mr *resourcesv1alpha1.ManagedResource, ids ...string) {
+	if len(ids) == 1 && ids[0] == "" {
+		delete(mr.Annotations, resourcesv1alpha1.ClusterIDs)
+		return
+	}
 	if mr.Annotations == nil {
 		mr.Annotations = map[string]string{}
 	}
 	mr.Annotations[resourcesv1alpha1.ClusterIDs] = strings.Join(ids, clusterIDSeparator)
 }
 
-// dropFormerIDs removes the former cluster IDs from a set whose objects all bear the present one.
-func (r *Reconciler) dropFormerIDs(ctx context.Context, p *pass) error {
-	ids, recorded := clusterIDs(p.mr)
-	if !recorded || len(ids) == 1 && ids[0] == r.ClusterID || len(p.set.faults) > 0 {
+// recordOnlyID records that all objects of a set bear the present cluster ID.
+func (r *Reconciler) recordOnlyID(ctx context.Context, p *pass) error {
+	if ids, _ := clusterIDs(p.mr); len(ids) == 1 && ids[0] == r.ClusterID || len(p.set.faults) > 0 {
 		return nil
 	}
 	next := p.mr.DeepCopy()

@@ -29,7 +29,8 @@ func TestOriginWithAnotherClusterID(t *testing.T) {
 		"no ID, and the set had none before and then one":  {recorded: new(":new"), origin: "ns/mr", want: former},
 		"an ID that the set never had":                     {recorded: new("new"), origin: "old:ns/mr", want: unknown},
 		"no ID, and the set always had one":                {recorded: new("new"), origin: "ns/mr", want: unknown},
-		"nothing is recorded":                              {origin: "old:ns/mr", want: doubtful},
+		"an ID, and nothing is recorded":                   {origin: "old:ns/mr", want: doubtful},
+		"no ID, and nothing is recorded":                   {origin: "ns/mr", want: former},
 		"another name, and an ID that the set had before":  {recorded: new("old"), origin: "old:ns/other", want: unknown},
 		"another namespace, and nothing is recorded of it": {origin: "old:other/mr", want: unknown},
 	} {
@@ -47,16 +48,18 @@ func TestClusterIDIsRecordedBeforeAnObjectIsWritten(t *testing.T) {
 		recorded *string
 		isNew    bool
 		want     *string
+		id       string
 	}{
-		"a new set": {isNew: true, want: new("here")},
-		"a set of an earlier version or another one": {},
-		"a set under the same ID":                    {recorded: new("here"), want: new("here")},
-		"a set under another ID":                     {recorded: new("there"), want: new("there:here")},
-		"a set without an ID":                        {recorded: new(""), want: new(":here")},
+		"a new set without an ID": {isNew: true},
+		"a new set":               {id: "here", isNew: true, want: new("here")},
+		"a set of an earlier version or another one": {id: "here"},
+		"a set under the same ID":                    {id: "here", recorded: new("here"), want: new("here")},
+		"a set under another ID":                     {id: "here", recorded: new("there"), want: new("there:here")},
+		"a set that had an ID and has none now":      {recorded: new("there"), want: new("there:")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mr := recordedAs(tc.recorded)
-			recordClusterID(mr, "here", tc.isNew)
+			recordClusterID(mr, tc.id, tc.isNew)
 			NewWithT(t).Expect(mr).To(BeComparableTo(recordedAs(tc.want)))
 		})
 	}

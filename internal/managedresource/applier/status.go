@@ -144,7 +144,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	whole := failure == nil
 	r.Metrics.concluded(p.name, counts{applied: len(s.items) - len(result.failures), failed: len(result.failures) - result.lost, claimed: result.lost, unwatched: result.unwatched})
 	if s.settled && whole && p.recorded() && says(p.mr.Status.Conditions, judgement) {
-		if err := r.dropFormerIDs(ctx, p); err != nil {
+		if err := r.recordOnlyID(ctx, p); err != nil {
 			return ctrl.Result{}, err
 		}
 		r.tell(p, false)
@@ -176,7 +176,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		s.settled, s.reported, s.references, s.announced = true, referencesDigest(p.mr.Status.Resources), nil, ""
 		r.memory.want(p.name, wantedKeys(s.items, p.mr.Status.Resources))
 		r.tell(p, true)
-		if err := r.dropFormerIDs(ctx, p); err != nil {
+		if err := r.recordOnlyID(ctx, p); err != nil {
 			return ctrl.Result{}, err
 		}
 		s.rest(p.mr.ResourceVersion, result)

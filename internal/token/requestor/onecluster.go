@@ -23,7 +23,8 @@ type OneCluster struct {
 	// kube-system and OwnNamespace: config.TokenScopeSecretNamespace or config.TokenScopeAllNamespaces. Empty: the namespaces of
 	// the instance and of the source say it.
 	Scope string
-	// SystemServiceAccounts are ServiceAccounts of the system namespaces that are allowed, as namespace/name.
+	// SystemServiceAccounts are ServiceAccounts of the system namespaces that are allowed, as namespace/name. With
+	// config.TokenScopeSecretNamespace only Secrets of the same namespace may name them.
 	SystemServiceAccounts []string
 }
 
@@ -66,7 +67,7 @@ func (o oneCluster) allowsAccount(i instance, account types.NamespacedName, from
 	}
 	if o.isSystem(account.Namespace) {
 		if slices.Contains(o.SystemServiceAccounts, account.String()) {
-			return nil
+			return o.inScope(kindAccount, account, from, true)
 		}
 		return o.refuse(kindAccount, account, "namespace "+account.Namespace+" is protected", "name another one, or list it in "+systemAccountsSetting)
 	}

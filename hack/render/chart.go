@@ -73,7 +73,7 @@ func template(root string, b deployable.Binary) (string, error) {
 	}
 	var out strings.Builder
 	fmt.Fprint(&out, templateHeader, configTemplate(b))
-	fmt.Fprintf(&out, "{{- $binary := dict \"root\" $ \"name\" %q \"values\" .Values.%s -}}\n{{- if .Values.%[2]s.enabled }}\n", b.Name, key(b))
+	fmt.Fprintf(&out, "{{- $binary := dict \"root\" $ \"name\" %q \"values\" .Values.%s -}}\n{{- if %s }}\n", b.Name, key(b), isOn(b))
 	for _, object := range append(roles, b.Objects(image(b))...) {
 		text, err := document(b, object)
 		if err != nil {
@@ -83,6 +83,16 @@ func template(root string, b deployable.Binary) (string, error) {
 	}
 	fmt.Fprint(&out, "{{- include \"espalier.serviceMonitor\" $binary }}\n{{- end }}\n")
 	return out.String(), nil
+}
+
+// isOn is the condition under which a binary is rendered. One that is left out in one cluster is on if there are two: values of
+// releases from before it was left out name the Secret only. An explicit false wins.
+func isOn(b deployable.Binary) string {
+	enabled := ".Values." + key(b) + ".enabled"
+	if !b.OffTogether {
+		return enabled
+	}
+	return fmt.Sprintf("or %s (and (kindIs \"invalid\" %[1]s) .Values.%s.targetKubeconfigSecret)", enabled, key(b))
 }
 
 // configTemplate defines the configuration file.

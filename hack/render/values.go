@@ -43,7 +43,7 @@ serviceMonitor:
 const valuesOfBinary = `
 # %s
 %s:
-  enabled: %t
+  enabled: %s
   image:
     # The whole name but the tag; empty: <image.repository>/%s.
     repository: ""
@@ -82,8 +82,8 @@ var purposes = map[string]string{
 	"netpol-controller":          "netpol-controller makes NetworkPolicies from Services.",
 	"node-controller":            "node-controller holds new Nodes back until what they need runs on them.",
 	"project-controller":         "project-controller keeps namespaces, members and quotas of Projects.",
-	"token-controllers": "token-controllers keeps tokens of ServiceAccounts in Secrets. It is off, since it has nothing to do in one cluster until its config\n" +
-		"# says which tokens Secrets may ask for: see docs/token-controllers.md.",
+	"token-controllers": "token-controllers keeps tokens of ServiceAccounts in Secrets. With null, it is on if targetKubeconfigSecret is set. In one cluster it\n" +
+		"# has nothing to do until its config says which tokens Secrets may ask for: see docs/token-controllers.md.",
 	"webhook-server": "webhook-server changes and checks what others create.",
 }
 
@@ -91,7 +91,10 @@ func values(file string) error {
 	var out strings.Builder
 	out.WriteString(valuesHead)
 	for _, each := range deployable.All() {
-		target, together := "", ""
+		target, together, enabled := "", "", "true"
+		if each.OffTogether {
+			enabled = "null"
+		}
 		if each.HasTarget() {
 			target = valuesOfTarget
 		}
@@ -101,7 +104,7 @@ func values(file string) error {
 		if purposes[each.Name] == "" {
 			return fmt.Errorf("values of %s: its purpose is not known: name it in hack/render/values.go", each.Name)
 		}
-		fmt.Fprintf(&out, valuesOfBinary, purposes[each.Name], key(each), !each.OffTogether, each.Name, together, each.CPU.String(), each.Memory.String(), target)
+		fmt.Fprintf(&out, valuesOfBinary, purposes[each.Name], key(each), enabled, each.Name, together, each.CPU.String(), each.Memory.String(), target)
 	}
 	return writeFile(file, []byte(out.String()))
 }
@@ -144,6 +147,9 @@ func schema(file string) error {
 	for _, each := range deployable.All() {
 		own := scheduling()
 		own["enabled"] = anything("boolean")
+		if each.OffTogether {
+			own["enabled"] = map[string]any{"type": []string{"boolean", "null"}}
+		}
 		own["image"] = object(map[string]any{
 			"repository": anything("string"), "tag": anything("string"),
 			"digest": map[string]any{"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},

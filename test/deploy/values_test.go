@@ -80,6 +80,25 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
+// TestTokenControllersOfTwoClustersStay is about values of releases that were installed when token-controllers was on by default.
+func TestTokenControllersOfTwoClustersStay(t *testing.T) {
+	for name, tc := range map[string]struct {
+		values string
+		want   bool
+	}{
+		"two clusters without enabled":  {"tokenControllers: {targetKubeconfigSecret: a}", true},
+		"two clusters, off":             {"tokenControllers: {enabled: false, targetKubeconfigSecret: a}", false},
+		"two clusters, enabled is null": {"tokenControllers: {enabled: null, targetKubeconfigSecret: a}", true},
+		"one cluster without enabled":   {"tokenControllers: {replicas: 1}", false},
+		"one cluster, on":               {"tokenControllers: {enabled: true}", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const deployment = "apps/v1 Deployment espalier-system espalier-token-controllers"
+			NewWithT(t).Expect(helmed(t, parse(t, tc.values))[deployment] != nil).To(Equal(tc.want))
+		})
+	}
+}
+
 // TestNamesThatLookLikeNumbersStayTexts is about names that a user chooses: Kubernetes takes digits for one, YAML for a number.
 func TestNamesThatLookLikeNumbersStayTexts(t *testing.T) {
 	g := NewWithT(t)

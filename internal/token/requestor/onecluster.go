@@ -34,6 +34,13 @@ const (
 	systemAccountsSetting = "espalier.token.sameCluster.systemServiceAccounts"
 )
 
+// What is wrong if nothing restricts what Secrets may ask for, and its remedy.
+const (
+	unrestricted       = "every user who may create a Secret could get a token of every ServiceAccount"
+	unrestrictedRemedy = "set " + scopeSetting + ": SecretNamespace, espalier.token.targetNamespace or sourceClientConnection.namespaces, " +
+		"or allow it with " + scopeSetting + ": AllNamespaces"
+)
+
 // RefuseUnrestricted returns an error with the remedy unless the configuration restricts what Secrets may ask for where source
 // and target are one cluster, or allows everything by name.
 func (o OneCluster) RefuseUnrestricted(targetNamespace string, targetNamespaces []string) error {
@@ -41,11 +48,14 @@ func (o OneCluster) RefuseUnrestricted(targetNamespace string, targetNamespaces 
 	case o.OwnNamespace == "":
 		return errors.New("source and target are one cluster, and the namespace of this process, which is protected there, is not known: " +
 			"set the environment variable POD_NAMESPACE")
-	case o.Scope != "", targetNamespace != "", len(targetNamespaces) > 0, len(o.SourceNamespaces) > 0:
+	case o.isRestricted(targetNamespace, targetNamespaces):
 		return nil
 	}
-	return errors.New("source and target are one cluster, so every user who may create a Secret could get a token of every ServiceAccount: " +
-		"set " + scopeSetting + ": SecretNamespace, espalier.token.targetNamespace or sourceClientConnection.namespaces, or allow it with " + scopeSetting + ": AllNamespaces")
+	return errors.New("source and target are one cluster, so " + unrestricted + ": " + unrestrictedRemedy)
+}
+
+func (o OneCluster) isRestricted(targetNamespace string, targetNamespaces []string) bool {
+	return o.Scope != "" || targetNamespace != "" || len(targetNamespaces) > 0 || len(o.SourceNamespaces) > 0
 }
 
 // oneCluster is OneCluster together with whether it applies.
@@ -67,11 +77,11 @@ func (o oneCluster) allowsAccount(i instance, account types.NamespacedName, from
 	}
 	if o.isSystem(account.Namespace) {
 		if slices.Contains(o.SystemServiceAccounts, account.String()) {
-			return o.inScope(kindAccount, account, from, true)
+			return o.inScope(i, kindAccount, account, from, true)
 		}
 		return o.refuse(kindAccount, account, "namespace "+account.Namespace+" is protected", "name another one, or list it in "+systemAccountsSetting)
 	}
-	return o.inScope(kindAccount, account, from, i.targetNamespace != "" || len(i.namespaces) > 0)
+	return o.inScope(i, kindAccount, account, from, i.targetNamespace != "" || len(i.namespaces) > 0)
 }
 
 // allowsTarget returns why the token of a Secret of namespace from may not go into another Secret.
@@ -82,12 +92,12 @@ func (o oneCluster) allowsTarget(i instance, target types.NamespacedName, from s
 	case o.isSystem(target.Namespace):
 		return o.refuse(kindTargetSecret, target, "namespace "+target.Namespace+" is protected", "name another one")
 	}
-	return o.inScope(kindTargetSecret, target, from, len(i.namespaces) > 0 || target.Namespace == i.targetNamespace)
+	return o.inScope(i, kindTargetSecret, target, from, len(i.namespaces) > 0 || target.Namespace == i.targetNamespace)
 }
 
 // inScope returns why an object of a namespace that is no system namespace may not be named; restricted says that the instance
 // has named its namespace. The namespaces of the source restrict the target, too.
-func (o oneCluster) inScope(kind string, object types.NamespacedName, from string, restricted bool) error {
+func (o oneCluster) inScope(i instance, kind string, object types.NamespacedName, from string, restricted bool) error {
 	switch {
 	case object.Namespace == from, o.Scope == config.TokenScopeAllNamespaces:
 		return nil
@@ -95,6 +105,8 @@ func (o oneCluster) inScope(kind string, object types.NamespacedName, from strin
 		return o.refuse(kind, object, scopeSetting+" is "+o.Scope, "name one of namespace "+from+", or change that setting")
 	case restricted, slices.Contains(o.SourceNamespaces, object.Namespace):
 		return nil
+	case !o.isRestricted(i.targetNamespace, i.namespaces): // refused at start, if it was known by then that there is one cluster
+		return o.refuse(kind, object, unrestricted, unrestrictedRemedy)
 	}
 	return o.refuse(kind, object, "it is not in a namespace that this process works in ("+strings.Join(o.SourceNamespaces, ", ")+")",
 		"choose one of these, add it to sourceClientConnection.namespaces, or set "+scopeSetting)

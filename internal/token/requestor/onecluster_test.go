@@ -46,6 +46,11 @@ func TestInOneClusterASecretReachesNoOtherNamespaceThanTheConfigurationAllows(t 
 		"a listed ServiceAccount of kube-system":   {one: listed, account: "kube-system", named: "listed", wantTarget: protected},
 		"a listed ServiceAccount of own namespace": {one: listed, account: "own", named: "listed", wantTarget: protected},
 		"another ServiceAccount than the listed":   {one: listed, account: "own", named: "cluster-admin", want: protected, wantTarget: protected},
+		"any namespace, if no setting restricts it": {
+			one: OneCluster{OwnNamespace: "own"}, account: "victims",
+			want:       "set espalier.token.sameCluster.scope: SecretNamespace, espalier.token.targetNamespace or",
+			wantTarget: "set espalier.token.sameCluster.scope: SecretNamespace, espalier.token.targetNamespace or",
+		},
 		"a listed one of another namespace, if only that of the Secret is allowed": {
 			one: OneCluster{OwnNamespace: "own", Scope: "SecretNamespace", SystemServiceAccounts: []string{"kube-system/listed"}}, account: "kube-system", named: "listed",
 			want: "scope is SecretNamespace", wantTarget: protected,

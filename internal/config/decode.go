@@ -147,6 +147,9 @@ func noValue(at path) string {
 	if isChoice(at) {
 		return message
 	}
+	if at.String() == "espalier.managedResource.namespaces.setSelector" {
+		return "has no value; write a selector, or remove the key, so that only sets restricts"
+	}
 	return message + ", or write an empty list to allow nothing"
 }
 

@@ -221,7 +221,6 @@ func TestEspalierNamespacesAbsentAndEmptyDiffer(t *testing.T) {
 			file: "{namespaces: {setSelector: {matchLabels: {a: b}}}}",
 			want: &EspalierNamespaces{SetSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, ClusterScoped: ptr.To(true)},
 		},
-		"an empty selector":           {file: "{namespaces: {setSelector: {}}}", want: &EspalierNamespaces{SetSelector: &metav1.LabelSelector{}, ClusterScoped: ptr.To(true)}},
 		"one list leaves the other":   {file: "{namespaces: {sets: [a]}}", want: &EspalierNamespaces{Sets: &[]string{"a"}, ClusterScoped: ptr.To(true)}},
 		"cluster-scoped objects off":  {file: "{namespaces: {clusterScoped: false}}", want: &EspalierNamespaces{ClusterScoped: ptr.To(false)}},
 		"the whole section has nulls": {file: "", want: nil},
@@ -251,7 +250,7 @@ func TestEspalierRestrictionsThatCannotBeUnderstoodStopTheProcess(t *testing.T) 
 		},
 		"a selector without value": {
 			file: "namespaces:\n      setSelector:\n",
-			want: `line 7: espalier.managedResource.namespaces.setSelector: has no value; remove the key to restrict nothing, or write an empty list to allow nothing`,
+			want: `line 7: espalier.managedResource.namespaces.setSelector: has no value; write a selector, or remove the key, so that only sets restricts`,
 		},
 		"a misspelt section": {
 			file: "namespace: {sets: []}\n",
@@ -293,6 +292,16 @@ func TestEspalierValues(t *testing.T) {
 		HavePrefix(`espalier.managedResource.namespaces.setSelector.matchLabels: Invalid value: "a b": name part must consist of`),
 		HavePrefix(`espalier.managedResource.namespaces.objects[0]: Invalid value: "": a lowercase RFC 1123 label`),
 	))
+}
+
+func TestEmptySelectorDoesNotAllowAllNamespaces(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(validate(t, minimal+"espalier: {managedResource: {namespaces: {setSelector: {}}}}")).To(ConsistOf(
+		`espalier.managedResource.namespaces.setSelector: Required value: an empty selector would allow all namespaces; ` +
+			`to allow sets of all namespaces, remove setSelector and sets`))
+	g.Expect(validate(t, minimal+"espalier: {networkPolicy: {clientNamespaceSelectors: [{matchLabels: {a: b}}, {}]}}")).To(ConsistOf(
+		`espalier.networkPolicy.clientNamespaceSelectors[1]: Required value: an empty selector would allow all namespaces; ` +
+			`to allow all, remove clientNamespaceSelectors`))
 }
 
 func TestTolerations(t *testing.T) {

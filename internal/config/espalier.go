@@ -42,7 +42,7 @@ type EspalierNamespaces struct {
 	// Sets lists the source namespaces whose ManagedResources are applied.
 	Sets *[]string `json:"sets,omitempty"`
 	// SetSelector selects, by their labels, further source namespaces whose ManagedResources are applied. With one of the two,
-	// ManagedResources of all other namespaces are refused. Nil selects nothing, an empty selector everything.
+	// ManagedResources of all other namespaces are refused. Nil selects nothing, and an empty selector is refused.
 	SetSelector *metav1.LabelSelector `json:"setSelector,omitempty"`
 	// Objects lists the target namespaces that sets may touch.
 	Objects *[]string `json:"objects,omitempty"`

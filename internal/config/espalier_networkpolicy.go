@@ -2,7 +2,6 @@ package config
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
@@ -15,7 +14,8 @@ type EspalierNetworkPolicy struct {
 	// ObserveOnly makes the controller tell what it would create, change and delete, and write nothing. Default false.
 	ObserveOnly *bool `json:"observeOnly,omitempty"`
 	// ClientNamespaceSelectors select the namespaces that Services of other namespaces may select as clients, and so the
-	// namespaces in which policies of these Services are created. Nil allows all namespaces, an empty list allows none.
+	// namespaces in which policies of these Services are created. Nil allows all namespaces, an empty list
+	// allows none, and an empty selector is refused.
 	ClientNamespaceSelectors *[]metav1.LabelSelector `json:"clientNamespaceSelectors,omitempty"`
 	// MaxConcurrentRequests bounds the requests in flight to the target over all Services; at least 1, default 32. Half as
 	// many Services are worked on at once, or controllers.networkPolicy.concurrentSyncs if that is higher. Read it with
@@ -37,7 +37,7 @@ func validateEspalierNetworkPolicy(c EspalierNetworkPolicy, at *field.Path) fiel
 	}
 	if c.ClientNamespaceSelectors != nil {
 		for i, selector := range *c.ClientNamespaceSelectors {
-			errs = append(errs, metav1validation.ValidateLabelSelector(&selector, metav1validation.LabelSelectorValidationOptions{}, at.Child("clientNamespaceSelectors").Index(i))...)
+			errs = append(errs, validateAllowed(&selector, "all, remove clientNamespaceSelectors", at.Child("clientNamespaceSelectors").Index(i))...)
 		}
 	}
 	return errs

@@ -185,8 +185,18 @@ func validateEspalierManagedResource(mr EspalierManagedResource, at *field.Path)
 		return errs
 	}
 	errs = append(errs, validateNamespaces(mr.Namespaces.Sets, at.Child("namespaces", "sets"))...)
-	errs = append(errs, metav1validation.ValidateLabelSelector(mr.Namespaces.SetSelector, metav1validation.LabelSelectorValidationOptions{}, at.Child("namespaces", "setSelector"))...)
+	errs = append(errs, validateAllowed(mr.Namespaces.SetSelector, "sets of all namespaces, remove setSelector and sets",
+		at.Child("namespaces", "setSelector"))...)
 	return append(errs, validateNamespaces(mr.Namespaces.Objects, at.Child("namespaces", "objects"))...)
+}
+
+// validateAllowed validates the selector of a restriction, which must select by something: an empty one would allow all. What to
+// remove to allow all is for the message.
+func validateAllowed(selector *metav1.LabelSelector, toAllow string, at *field.Path) field.ErrorList {
+	if selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		return field.ErrorList{field.Required(at, "an empty selector would allow all namespaces; to allow "+toAllow)}
+	}
+	return metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, at)
 }
 
 func validateNamespaces(names *[]string, at *field.Path) field.ErrorList {

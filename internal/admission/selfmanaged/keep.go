@@ -52,10 +52,6 @@ func Keep(o Options) error {
 	if err != nil {
 		return fmt.Errorf("%s.url: %w", o.SettingsPath, err)
 	}
-	serviceNamespace := ""
-	if same, known := clusters.Same.Answer(); same && known {
-		serviceNamespace = clusters.OwnNamespace
-	}
 	unlimited := rest.CopyConfig(clusters.Source.GetConfig()) // a lease must not wait behind other requests
 	unlimited.QPS, unlimited.RateLimiter = -1, nil
 	log := clusters.Source.GetLogger().WithName("certificates")
@@ -65,7 +61,7 @@ func Keep(o Options) error {
 		Called:    certificates.Connection{Config: clusters.TargetConfig, HTTPClient: clusters.TargetHTTPClient},
 		Namespace: clusters.OwnNamespace, SecretName: own.SecretName, Hosts: hosts,
 		AuthorityValidity: own.AuthorityValidity.Duration, CertificateValidity: own.CertificateValidity.Duration,
-		Configurations: o.Configurations(serviceNamespace),
+		Configurations: o.Configurations(serviceNamespace(clusters)),
 		Reachable:      reached.ask, Clock: clusters.Clock, Log: log, Registry: o.Registry,
 	})
 	if err != nil {
@@ -76,6 +72,16 @@ func Keep(o Options) error {
 		return fmt.Errorf("keep certificates: %w", err)
 	}
 	return nil
+}
+
+// serviceNamespace returns the namespace of the Service for Options.Configurations. While it is not known whether source and
+// target are one cluster, they may be: without the exclusion of its namespace, webhooks that fail closed could prevent the
+// start of the Pods that serve them.
+func serviceNamespace(clusters *process.Clusters) string {
+	if same, known := clusters.Same.Answer(); known && !same {
+		return ""
+	}
+	return clusters.OwnNamespace
 }
 
 // addresses returns what API servers call the server, and what they connect to. They need no DNS to find a Service; this

@@ -58,3 +58,18 @@ func TestWhatCannotBeReachedIsRefusedWithTheSettingToChange(t *testing.T) {
 		})
 	}
 }
+
+func TestOwnNamespaceIsExcludedUnlessTheClustersAreKnownToDiffer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		clusters process.Clusters
+		want     string
+	}{
+		"one cluster":   {process.Clusters{OwnNamespace: "own", Same: process.KnownSameness(true)}, "own"},
+		"two clusters":  {process.Clusters{OwnNamespace: "own", Same: process.KnownSameness(false)}, ""},
+		"not yet known": {process.Clusters{OwnNamespace: "own", Same: &process.Sameness{}}, "own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(serviceNamespace(&tc.clusters)).To(Equal(tc.want))
+		})
+	}
+}

@@ -4,27 +4,40 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"net/url"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/csr/rules"
 )
 
-const apiServerRemedy = "espalier.csrApprover.deniedIdentities.apiServer needs it; grant it, for example with the roles in deploy/csr-approver"
+const apiServerRemedy = "espalier.csrApprover.deniedIdentities.apiServer needs it; " +
+	"grant it, for example with the roles in deploy/csr-approver"
 
 // apiServer knows the names and addresses of the target's API server.
 type apiServer struct {
 	target client.Reader
-	// host is the URL by which this process reaches the API server.
+	// host is the name or address by which this process reaches the API server.
 	host string
 }
 
-// service is the name of the API server's Service, and of the EndpointSlice that API servers maintain for it.
-func service() client.ObjectKey {
+// hostOf returns the name or address of the API server that a client with this configuration connects to.
+func hostOf(cfg *rest.Config) (string, error) {
+	reached, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return "", fmt.Errorf("address of the API server of the target: %w", err)
+	}
+	if reached.Hostname() == "" {
+		return "", fmt.Errorf("address of the API server of the target: %q has no host", cfg.Host)
+	}
+	return reached.Hostname(), nil
+}
+
+// apiServerService is the name of the API server's Service, and of the EndpointSlice that API servers maintain for it.
+func apiServerService() client.ObjectKey {
 	return client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
 }
 
@@ -35,7 +48,7 @@ func service() client.ObjectKey {
 // cluster, so they are read once, live.
 func (s apiServer) clusterIPs(ctx context.Context) ([]netip.Prefix, error) {
 	found := &corev1.Service{}
-	if err := s.target.Get(ctx, service(), found); err != nil {
+	if err := s.target.Get(ctx, apiServerService(), found); err != nil {
 		return nil, fmt.Errorf("read Service default/kubernetes of the target: %w; %s", err, apiServerRemedy)
 	}
 	var prefixes []netip.Prefix
@@ -44,7 +57,7 @@ func (s apiServer) clusterIPs(ctx context.Context) ([]netip.Prefix, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read Service default/kubernetes of the target: cluster IP: %w", err)
 		}
-		prefixes = append(prefixes, single(ip))
+		prefixes = append(prefixes, prefixOf(ip))
 	}
 	return prefixes, nil
 }
@@ -58,16 +71,14 @@ func (s apiServer) endpoints(ctx context.Context) (rules.Endpoints, error) {
 	var found rules.Endpoints
 	add := func(address string) {
 		if ip, err := netip.ParseAddr(address); err == nil {
-			found.IPs = append(found.IPs, single(ip))
+			found.IPs = append(found.IPs, prefixOf(ip))
 		} else if address != "" {
 			found.Names = append(found.Names, rules.Patterns([]string{address})...)
 		}
 	}
-	if reached, err := url.Parse(s.host); err == nil {
-		add(reached.Hostname())
-	}
+	add(s.host)
 	slice := &discoveryv1.EndpointSlice{}
-	if err := s.target.Get(ctx, service(), slice); client.IgnoreNotFound(err) != nil {
+	if err := s.target.Get(ctx, apiServerService(), slice); client.IgnoreNotFound(err) != nil {
 		return rules.Endpoints{}, fmt.Errorf("read EndpointSlice default/kubernetes of the target: %w", err)
 	}
 	for _, endpoint := range slice.Endpoints {
@@ -78,8 +89,8 @@ func (s apiServer) endpoints(ctx context.Context) (rules.Endpoints, error) {
 	return found, nil
 }
 
-// single is the prefix of one address.
-func single(ip netip.Addr) netip.Prefix {
+// prefixOf is the prefix that contains only this address.
+func prefixOf(ip netip.Addr) netip.Prefix {
 	ip = ip.Unmap()
 	return netip.PrefixFrom(ip, ip.BitLen())
 }

@@ -78,7 +78,11 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	}
 	var endpoints func(context.Context) (rules.Endpoints, error)
 	if own.DeniedIdentities.APIServer {
-		server := apiServer{target: clusters.Target.GetAPIReader(), host: clusters.TargetConfig.Host}
+		host, err := hostOf(clusters.TargetConfig)
+		if err != nil {
+			return err
+		}
+		server := apiServer{target: clusters.Target.GetAPIReader(), host: host}
 		ips, err := server.clusterIPs(lifetime)
 		if err != nil {
 			return err

@@ -40,6 +40,7 @@ func TestDocumentedCommandsMakeAMatchingCertificate(t *testing.T) {
 	for _, binary := range []string{"webhook-server", "project-controller"} {
 		t.Run(binary, func(t *testing.T) {
 			g, folder, name := NewWithT(t), t.TempDir(), "espalier-"+binary
+			keys := filepath.Join(folder, ".local", binary)
 			g.Expect(os.Symlink(filepath.Join(root(t), "deploy"), filepath.Join(folder, "deploy"))).To(Succeed())
 			// Other tests create Pods, which these webhooks would refuse. The context of the test ends before functions of Cleanup run.
 			defer kubectl(t, "delete", "--ignore-not-found", "mutatingwebhookconfiguration,validatingwebhookconfiguration", name)
@@ -47,11 +48,14 @@ func TestDocumentedCommandsMakeAMatchingCertificate(t *testing.T) {
 				shell(t, folder, commandsOf(t, binary+".md", block))
 			}
 
-			authority, err := os.ReadFile(filepath.Join(folder, "ca.crt"))
+			entries, err := filepath.Glob(filepath.Join(folder, "*.key"))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(entries).To(BeEmpty(), "keys outside of the folder that Git ignores")
+			authority, err := os.ReadFile(filepath.Join(keys, "ca.crt"))
 			g.Expect(err).NotTo(HaveOccurred())
 			roots := x509.NewCertPool()
 			g.Expect(roots.AppendCertsFromPEM(authority)).To(BeTrue())
-			_, err = certificateIn(t, filepath.Join(folder, "tls.crt")).Verify(x509.VerifyOptions{DNSName: name + ".espalier-system.svc", Roots: roots})
+			_, err = certificateIn(t, filepath.Join(keys, "tls.crt")).Verify(x509.VerifyOptions{DNSName: name + ".espalier-system.svc", Roots: roots})
 			g.Expect(err).NotTo(HaveOccurred())
 
 			g.Expect(kubectl(t, "-n", "espalier-system", "get", "deployment", name, "-o",

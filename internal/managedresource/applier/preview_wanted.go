@@ -121,9 +121,9 @@ func (w *writing) try(ctx context.Context, facts *plan.Wanted) bool {
 		if w.yields {
 			return false
 		}
-	case unknown:
+	case unknown, doubtful:
 		facts.Held = plan.HeldUnknown
-	case unclaimed:
+	case unclaimed, former:
 		facts.Held = plan.HeldByNobody
 	}
 	merged, changed, err := w.merge(live)

@@ -244,9 +244,9 @@ func (t *Target) write(ctx context.Context, r Resource, request *rest.Request, o
 	}
 	request = request.SetHeader("Content-Type", runtime.ContentTypeJSON).Param("fieldManager", fields.Manager).Body(body)
 	if health.HasRule(r.Kind.GroupKind()) { // so that it can be judged without waiting for a watch
-		whole, err := t.whole(ctx, request)
-		if err != nil {
-			return nil, err
+		whole, failure := t.whole(ctx, request)
+		if failure != nil {
+			return nil, failure
 		}
 		return whole, nil
 	}

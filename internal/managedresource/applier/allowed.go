@@ -53,24 +53,23 @@ func missingLabels(selector *metav1.LabelSelector, have map[string]string) []str
 	}
 	for _, each := range selector.MatchExpressions {
 		value, found := have[each.Key]
-		switch each.Operator {
-		case metav1.LabelSelectorOpIn:
-			if !found || !slices.Contains(each.Values, value) {
-				arguments = append(arguments, each.Key+"="+each.Values[0])
-			}
-		case metav1.LabelSelectorOpExists:
-			if !found {
-				arguments = append(arguments, each.Key+"=")
-			}
-		case metav1.LabelSelectorOpNotIn:
-			if found && slices.Contains(each.Values, value) {
-				arguments = append(arguments, each.Key+"-")
-			}
-		case metav1.LabelSelectorOpDoesNotExist:
-			if found {
-				arguments = append(arguments, each.Key+"-")
-			}
+		if argument := missingLabel(each, value, found); argument != "" {
+			arguments = append(arguments, argument)
 		}
 	}
 	return arguments
+}
+
+// missingLabel returns the argument of kubectl label that fulfills a requirement, empty if it is fulfilled.
+func missingLabel(requirement metav1.LabelSelectorRequirement, value string, found bool) string {
+	listed := found && slices.Contains(requirement.Values, value)
+	switch {
+	case requirement.Operator == metav1.LabelSelectorOpIn && !listed:
+		return requirement.Key + "=" + requirement.Values[0]
+	case requirement.Operator == metav1.LabelSelectorOpExists && !found:
+		return requirement.Key + "="
+	case requirement.Operator == metav1.LabelSelectorOpNotIn && listed, requirement.Operator == metav1.LabelSelectorOpDoesNotExist && found:
+		return requirement.Key + "-"
+	}
+	return ""
 }

@@ -222,7 +222,8 @@ func (w *removing) try(ctx context.Context, ref resourcesv1alpha1.ObjectReferenc
 	if err != nil || !found {
 		return !found && err == nil, err
 	}
-	if stays, err := w.stays(ctx, ref, resource, seen); stays || err != nil {
+	stays, err := w.stays(ctx, ref, resource, seen)
+	if stays || err != nil {
 		return stays, err
 	}
 	if w.requested(ref, seen) {
@@ -241,6 +242,11 @@ func (w *removing) try(ctx context.Context, ref resourcesv1alpha1.ObjectReferenc
 			return false, fmt.Errorf("failed cleaning up PersistentVolumeClaims of StatefulSet: %w", err)
 		}
 	}
+	return w.request(ctx, ref, resource, seen)
+}
+
+// request sends the request to delete the object as it was seen, and returns whether the object is gone.
+func (w *removing) request(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) (bool, error) {
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion}}
 	switch resource.Kind.Group {
 	case "apps", "extensions", "batch":

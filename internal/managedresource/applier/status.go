@@ -129,6 +129,18 @@ func stillInUse(announced, wanted []resourcesv1alpha1.ObjectReference) []resourc
 	})
 }
 
+// list writes the references of the set into its status. If not all objects are applied, those of objects that are still
+// there stay.
+func (s *set) list(status *resourcesv1alpha1.ManagedResourceStatus, whole bool) {
+	switch {
+	case s.references == nil:
+	case whole:
+		status.Resources = s.references
+	default:
+		status.Resources = stillInUse(status.Resources, s.references)
+	}
+}
+
 // conclude writes what became of the set and says when to look at it again.
 func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ctrl.Result, error) {
 	if ctx.Err() != nil { // the process ends: what was cut off says nothing about the set
@@ -153,12 +165,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	}
 	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
 		status.Conditions = with(r.Clock, status.Conditions, judgement)
-		if s.references != nil && !whole {
-			status.Resources = stillInUse(status.Resources, s.references)
-		}
-		if s.references != nil && whole {
-			status.Resources = s.references
-		}
+		s.list(status, whole)
 		if whole {
 			status.SecretsDataChecksum = &s.checksum
 			status.ObservedGeneration = s.generation

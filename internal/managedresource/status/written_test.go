@@ -34,7 +34,9 @@ func TestTheStatusWasWrittenByWhoeverRecordsChecksums(t *testing.T) {
 			g.Expect(Written(mr)).To(BeTemporally("==", tc.want))
 			shrunk, err := Shrink(mr)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(Written(shrunk.(*resourcesv1alpha1.ManagedResource))).To(BeTemporally("==", tc.want)) //nolint:forcetypeassert // a test
+			kept, ok := shrunk.(*resourcesv1alpha1.ManagedResource)
+			g.Expect(ok).To(BeTrue())
+			g.Expect(Written(kept)).To(BeTemporally("==", tc.want))
 		})
 	}
 }

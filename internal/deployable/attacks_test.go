@@ -79,5 +79,5 @@ func TestShippedProjectControllerDeletesNoUnusedProject(t *testing.T) {
 	binary := all[slices.IndexFunc(all, func(b deployable.Binary) bool { return b.Name == "project-controller" })]
 	c, _, err := config.ControllerManager([]byte(binary.Config))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(c.Espalier.Project.StaleDeletion)).To(Equal("DryRun"))
+	g.Expect(c.Espalier.Project.StaleDeletion).To(Equal("DryRun"))
 }

@@ -155,7 +155,7 @@ func (m *Mapper) discover(notEnough *discovered, group string) (*discovered, err
 	if err != nil {
 		return nil, err //nolint:wrapcheck // ask says what failed
 	}
-	return fresh.(*discovered), nil //nolint:forcetypeassert // the function above returns nothing else
+	return fresh.(*discovered), nil //nolint:forcetypeassert,errcheck // the function above returns nothing else
 }
 
 func (m *Mapper) current() (known *discovered, resets int) {

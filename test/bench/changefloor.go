@@ -23,7 +23,7 @@ func (b *bench) changeFloor(ctx context.Context, f *figures) error {
 	if err != nil {
 		return err
 	}
-	if err := b.createBareSets(ctx, data); err != nil {
+	if err = b.createBareSets(ctx, data); err != nil {
 		return fmt.Errorf("prepare change of bare client: %w", err)
 	}
 	if data, err = b.secretsData(dataAfter); err != nil {
@@ -87,7 +87,7 @@ func (b *bench) changeBareSet(ctx context.Context, set int, data []byte) error {
 		return err
 	}
 	live.Object["data"] = wanted.Object["data"]
-	if _, err := c.Update(ctx, live, metav1.UpdateOptions{}); err != nil {
+	if _, err = c.Update(ctx, live, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
 	status := fmt.Sprintf(`{"status":{"secretsDataChecksum":%q}}`, b.report.clock.Now().Format(time.RFC3339Nano))

@@ -45,7 +45,7 @@ func Keep(o Options) error {
 	if clusters.OwnNamespace == "" {
 		return fmt.Errorf("%s: the namespace of this process is not known; set the environment variable POD_NAMESPACE", o.SettingsPath)
 	}
-	if same, known := clusters.Same.Answer(); own.URL == "" && !(same && known) {
+	if same, known := clusters.Same.Answer(); own.URL == "" && (!same || !known) {
 		return fmt.Errorf("%[1]s: the API server of the target cannot reach a Service of the source; set %[1]s.url", o.SettingsPath)
 	}
 	hosts, outside, err := addresses(own, clusters.OwnNamespace, os.Getenv)

@@ -27,7 +27,7 @@ func TestARequestThatIsNeverSentCompletelyIsEnded(t *testing.T) {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, body)
 			g.Expect(err).NotTo(HaveOccurred())
 			go func() {
-				if response, err := newClient(t, http2).Do(request); err == nil {
+				if response, failure := newClient(t, http2).Do(request); failure == nil {
 					_ = response.Body.Close()
 				}
 			}()

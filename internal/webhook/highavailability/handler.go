@@ -117,6 +117,7 @@ func setsReplicas(request *review.Request, object *workload) bool {
 	case review.Update:
 		before := workload{}
 		return review.Decode(request.OldObject, &before) != nil || before.replicas() != object.replicas()
+	case review.Delete, review.Connect:
 	}
 	return false
 }

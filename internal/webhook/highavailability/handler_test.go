@@ -378,7 +378,11 @@ func TestAutoscalersAreReadLiveOnlyIfTheSpreadDependsOnThem(t *testing.T) {
 				request.OldObject = reviewtest.Request(t, review.Create, schema.GroupVersionResource{}, replaceAll(object, "REPLICAS", tc.before)).Object
 			}
 			h.Handle(t.Context(), request)
-			g.Expect(len(h.found().live.targets) == 1).To(Equal(tc.live))
+			want := 0
+			if tc.live {
+				want = 1
+			}
+			g.Expect(h.found().live.targets).To(HaveLen(want))
 		})
 	}
 }

@@ -33,8 +33,8 @@ var _ = Describe("the shipped configuration", func() {
 		change, err := json.Marshal(map[string]any{"stringData": map[string]string{"objects.yaml": manifests(grant)}})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func(ctx context.Context) error {
-			_, err := c.Kubectl(ctx, "--as", user, "-n", s.namespace, "patch", "secret", secretOfSet, "--type=merge", "-p", string(change))
-			return err
+			_, failure := c.Kubectl(ctx, "--as", user, "-n", s.namespace, "patch", "secret", secretOfSet, "--type=merge", "-p", string(change))
+			return failure
 		}).WithContext(ctx).Should(Succeed(), "the role edit allows it")
 		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, grant))).To(Succeed()) })
 

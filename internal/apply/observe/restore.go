@@ -21,8 +21,8 @@ import (
 //
 // The reflector of client-go resumes a watch at the last version that it saw. If the resourceVersions of the cluster have gone
 // back, the API server accepts that watch and sends nothing until its versions have passed that one. So the check lists one
-// object before a watch is resumed that ended earlier than agreed, as one does when the API server stops. If that listing is
-// older than the reflector, the check refuses to resume, and the reflector lists everything.
+// object before a watch is resumed that ended earlier than agreed, as one does when the API server stops, or that could not be
+// opened. If that listing is older than the reflector, the check refuses to resume, and the reflector lists everything.
 //
 // The zero value is not usable; a RestoreCheck serves one reflector.
 type RestoreCheck struct {
@@ -31,6 +31,9 @@ type RestoreCheck struct {
 	mu sync.Mutex
 	// until is when the last watch should have ended; zero if there was none.
 	until time.Time
+	// interrupted is set when a watch ended early or could not be opened, until a listing shows that the cluster is not older.
+	// It lasts as long as the API server is away, which may be longer than a watch.
+	interrupted bool
 }
 
 type (
@@ -45,27 +48,25 @@ func (c *RestoreCheck) Watch(ctx context.Context, options metav1.ListOptions, li
 		return nil, err
 	}
 	stream, err := open(ctx, options)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.interrupted = err != nil
 	if err == nil {
-		c.opened(options)
+		c.until = c.Clock.Now().Add(time.Duration(ptr.Deref(options.TimeoutSeconds, 0)) * time.Second)
 	}
 	return stream, err
 }
 
-func (c *RestoreCheck) opened(options metav1.ListOptions) {
+// wasInterrupted reports whether the cluster may have been restored since it was last seen.
+func (c *RestoreCheck) wasInterrupted() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.until = c.Clock.Now().Add(time.Duration(ptr.Deref(options.TimeoutSeconds, 0)) * time.Second)
-}
-
-// cutOff reports whether a watch ended earlier than agreed.
-func (c *RestoreCheck) cutOff() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.Clock.Now().Before(c.until)
+	c.interrupted = c.interrupted || c.Clock.Now().Before(c.until)
+	return c.interrupted
 }
 
 func (c *RestoreCheck) verify(ctx context.Context, options metav1.ListOptions, list listFunc) error {
-	if ptr.Deref(options.SendInitialEvents, false) || options.ResourceVersion == "" || options.ResourceVersion == "0" || !c.cutOff() {
+	if ptr.Deref(options.SendInitialEvents, false) || options.ResourceVersion == "" || options.ResourceVersion == "0" || !c.wasInterrupted() {
 		return nil
 	}
 	page, err := list(ctx, metav1.ListOptions{Limit: 1, LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector})
@@ -81,7 +82,7 @@ func (c *RestoreCheck) verify(ctx context.Context, options metav1.ListOptions, l
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.until = time.Time{}
+	c.until, c.interrupted = time.Time{}, false
 	return apierrors.NewResourceExpired(fmt.Sprintf("resourceVersion %s is newer than the cluster, which was restored at %s",
 		options.ResourceVersion, now.GetResourceVersion()))
 }

@@ -60,7 +60,8 @@ func (r *Reconciler) newPreview(ctx context.Context, mr *resourcesv1alpha1.Manag
 		return nil, err
 	}
 	p := r.newPass(ctx, mr.DeepCopy())
-	p.set = &set{items: p.set.items, kstatus: health.Kstatus(mr, r.Kstatus)} // what is known of the objects counts, but nothing is to be learned
+	// What is known of the objects counts, but nothing is to be learned.
+	p.set = &set{items: p.set.items, inherited: p.set.inherited, kstatus: health.Kstatus(mr, r.Kstatus)}
 	return &preview{
 		Reconciler: r, pass: p,
 		plan: &plan.Plan{Namespace: mr.Namespace, Name: mr.Name, Generation: mr.Generation, Problem: refusal},

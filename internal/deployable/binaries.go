@@ -50,7 +50,7 @@ type Binary struct {
 	Roles []Role
 	// Config is its configuration file where source and target are one cluster.
 	Config string
-	// OffTogether leaves it out where source and target are one cluster, until somebody adds it with a configuration: it has
+	// OffTogether leaves it out where source and target are one cluster, until an administrator adds it with a configuration: it has
 	// nothing to do there as shipped.
 	OffTogether bool
 	// ConfigApart is its configuration file where they are two; empty if it knows one cluster only.
@@ -121,9 +121,9 @@ espalier:
 		{
 			Name:  tokenControllers,
 			Roles: append(clusterRoles("token-controllers-source", "token-controllers-target", "token-controllers-target-invalidator"), lease("token-controllers")),
-			// In one cluster, users who may write Secrets must not get tokens of ServiceAccounts of other namespaces: whoever switches
-			// the requestor on says which they may get. Static tokens are marked only where webhook-server keeps Secrets from
-			// getting valid ones again: see Invalidating.
+			// In one cluster, users who may write Secrets must not get tokens of ServiceAccounts of other namespaces: the
+			// administrator who switches the requestor on says which they may get. Static tokens are marked only where
+			// webhook-server keeps Secrets from getting valid ones again: see Invalidating.
 			Config: resourceManager(`controllers:
   ` + requestorOff + `
   ` + invalidatorOff + `

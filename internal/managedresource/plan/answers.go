@@ -60,7 +60,7 @@ func answerText(kind string, err error) (text, plain string) {
 	return err.Error(), plain
 }
 
-// withoutValues is an answer of the API server as far as it can be shown to everybody: its reason and the fields at fault.
+// withoutValues is an answer of the API server as far as it can be shown to every reader of ConfigMaps: its reason and the fields at fault.
 func withoutValues(err error) string {
 	if tellsNothing(err) {
 		return err.Error()

@@ -145,7 +145,7 @@ func TestFieldsAreBounded(t *testing.T) {
 	g.Expect(decided.MoreFields).To(Equal(10))
 }
 
-// Neither a field nor an answer of the API server shows a value in a plan that everybody may read.
+// Neither a field nor an answer of the API server shows a value in a plan that all readers of ConfigMaps may read.
 func TestPlansWithoutValuesShowPathsAndReasonsOnly(t *testing.T) {
 	before, after := "data: {same: hunter1, gone: hunter2, other: hunter3}", "data: {same: hunter1, other: hunter4, new: hunter5}"
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "x", field.ErrorList{field.Invalid(field.NewPath("data").Key("a"), "hunter6", "no")})

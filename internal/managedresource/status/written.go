@@ -32,7 +32,7 @@ func recordsChecksum(entry metav1.ManagedFieldsEntry) bool {
 }
 
 // Shrink is the transform for caches of ManagedResources: of managedFields it leaves what Written needs, and in the status equal
-// words, labels and annotations share their memory. Whoever changes an object of the cache must copy it in depth.
+// words, labels and annotations share their memory. Code that changes an object of the cache must copy it in depth.
 func Shrink(object any) (any, error) {
 	mr, ok := object.(*resourcesv1alpha1.ManagedResource)
 	if !ok {

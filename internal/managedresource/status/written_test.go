@@ -16,7 +16,7 @@ func entry(subresource, fields string, second int64) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{Manager: "any", Subresource: subresource, Time: &at, FieldsV1: metav1.NewFieldsV1(fields)}
 }
 
-func TestTheStatusWasWrittenByWhoeverRecordsChecksums(t *testing.T) {
+func TestStatusIsWrittenByTheManagerThatRecordsChecksums(t *testing.T) {
 	checksum := `{"f:status":{"f:secretsDataChecksum":{},"f:conditions":{}}}`
 	for name, tc := range map[string]struct {
 		entries []metav1.ManagedFieldsEntry

@@ -135,7 +135,7 @@ func severalSets() harness.Scenario {
 	}
 }
 
-// updateTwice changes a set again while nobody runs: what only the version in between had must not be left.
+// updateTwice changes a set again while no controller runs: what only the version in between had must not be left.
 func updateTwice() harness.Scenario {
 	return harness.Scenario{
 		Name: "update, and another one while nobody runs",
@@ -153,11 +153,11 @@ func updateTwice() harness.Scenario {
 	}
 }
 
-// updateTakenBack gives a set its former content again while nobody runs. The status then says that just this was applied.
+// updateTakenBack gives a set its former content again while no controller runs. The status then says that just this was applied.
 func updateTakenBack() harness.Scenario {
 	former := []string{configMap("one", "1"), configMap("two", "1"), secret("three", "1")}
 	return harness.Scenario{
-		Name:  "update that leaves the references, and the former content while nobody runs",
+		Name:  "update that leaves the references, and the former content while no controller runs",
 		First: []harness.Step{{Do: func(w *harness.World) { w.Set("set", nil, former...) }}},
 		Act: []harness.Step{{Do: func(w *harness.World) {
 			w.AwaitNextSecond() // times in managedFields are whole seconds
@@ -168,7 +168,7 @@ func updateTakenBack() harness.Scenario {
 	}
 }
 
-// deletedMeanwhile deletes a set that is being updated while nobody runs.
+// deletedMeanwhile deletes a set that is being updated while no controller runs.
 func deletedMeanwhile() harness.Scenario {
 	s := updateTwice()
 	s.Name = "update, and deletion while nobody runs"

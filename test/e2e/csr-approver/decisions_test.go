@@ -79,7 +79,7 @@ var _ = Describe("decisions", func() {
 			"DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object"),
 		Entry("for an address besides the Node's own", func(r *request) { r.addresses = append(r.addresses, net.IPv4(192, 0, 2, 1)) },
 			"IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object"),
-		Entry("for an address of somebody else in place of the Node's own", func(r *request) { r.addresses = []net.IP{net.IPv4(192, 0, 2, 1)} },
+		Entry("for an address of another Node in place of the Node's own", func(r *request) { r.addresses = []net.IP{net.IPv4(192, 0, 2, 1)} },
 			"IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object"),
 	)
 

@@ -151,7 +151,9 @@ func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, 
 		clusters.Same = KnownSameness(true)
 		return nil
 	}
-	clusters.Same = askedSameness(ctx, passive, clusters.Source.GetAPIReader(), clusters.Target.GetAPIReader())
+	clusters.Same = askedSameness(ctx, passive,
+		identified{clusters.Source.GetAPIReader(), clusters.Source.GetConfig(), clusters.Source.GetHTTPClient()},
+		identified{clusters.Target.GetAPIReader(), cfg, httpClient})
 	if _, err := clusters.Same.Ask(ctx); err != nil {
 		s.Log.Info("Assuming that source and target are one cluster until it is known", "reason", err.Error())
 	}

@@ -25,6 +25,8 @@ type Connection struct {
 	Client client.Client
 }
 
+func (c *Connection) identified() identified { return identified{c.Client, c.Config, c.HTTPClient} }
+
 // Connections lead to both clusters without a manager: for subcommands, which look once and end.
 type Connections struct {
 	Source, Target *Connection
@@ -90,7 +92,7 @@ func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections,
 		connections.Same = KnownSameness(true)
 		return connections, nil
 	}
-	connections.Same = askedSameness(ctx, clock.RealClock{}, connections.Source.Client, connections.Target.Client)
+	connections.Same = askedSameness(ctx, clock.RealClock{}, connections.Source.identified(), connections.Target.identified())
 	return connections, nil
 }
 

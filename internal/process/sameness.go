@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -32,8 +36,15 @@ type Sameness struct {
 // KnownSameness is an answer that needs no request.
 func KnownSameness(same bool) *Sameness { return &Sameness{known: true, same: same} }
 
+// identified is one side of the comparison: how to read the identity of a cluster.
+type identified struct {
+	reader     client.Reader
+	config     *rest.Config
+	httpClient *http.Client
+}
+
 // askedSameness compares the clusters by requests to both, and asks them at once.
-func askedSameness(ctx context.Context, passive clock.PassiveClock, source, target client.Reader) *Sameness {
+func askedSameness(ctx context.Context, passive clock.PassiveClock, source, target identified) *Sameness {
 	s := &Sameness{clock: passive, err: errNotAsked, ask: func(ctx context.Context) (bool, error) { return compareClusters(ctx, source, target) }}
 	_, _ = s.Ask(ctx) // the error is kept, and later calls ask again
 	return s
@@ -86,18 +97,60 @@ func (s *Sameness) Answer() (same, known bool) {
 	return s.same, s.known
 }
 
-// compareClusters compares the identity of the clusters' kube-system namespaces: one cluster may have two addresses.
-func compareClusters(ctx context.Context, source, target client.Reader) (bool, error) {
+// compareClusters compares the identity of the clusters' kube-system namespaces: one cluster may have two addresses. Where one of
+// them may not be read, it compares the public keys of the clusters' ServiceAccount tokens, which API servers show to every
+// ServiceAccount unless an administrator has changed that.
+func compareClusters(ctx context.Context, source, target identified) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, accessTimeout)
 	defer cancel()
-	namespace := schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
-	one, two := metadataOf(namespace), metadataOf(namespace)
-	key := client.ObjectKey{Name: "kube-system"}
-	if err := source.Get(ctx, key, one); err != nil {
-		return false, fmt.Errorf("read namespace kube-system of the source: %w", err)
+	one, err := namespaceIdentity(ctx, "source", source)
+	var two string
+	if err == nil {
+		two, err = namespaceIdentity(ctx, "target", target)
 	}
-	if err := target.Get(ctx, key, two); err != nil {
-		return false, fmt.Errorf("read namespace kube-system of the target: %w", err)
+	if !apierrors.IsForbidden(err) {
+		return one == two, err
 	}
-	return one.GetUID() == two.GetUID(), nil
+	if one, keysErr := keyIdentity(ctx, "source", source); keysErr == nil {
+		if two, keysErr := keyIdentity(ctx, "target", target); keysErr == nil {
+			return one == two, nil
+		}
+	}
+	return false, err
 }
+
+// namespaceIdentity returns the UID of namespace kube-system.
+func namespaceIdentity(ctx context.Context, side string, cluster identified) (string, error) {
+	found := metadataOf(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+	if err := cluster.reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, found); err != nil {
+		return "", fmt.Errorf("read namespace kube-system of the %s: %w", side, err)
+	}
+	return string(found.GetUID()), nil
+}
+
+// maxKeys is more than the public keys of a cluster's ServiceAccount tokens, in bytes.
+const maxKeys = 1 << 20
+
+// keyIdentity returns the public keys that verify the ServiceAccount tokens of a cluster.
+func keyIdentity(ctx context.Context, side string, cluster identified) (string, error) {
+	server, _, err := rest.DefaultServerUrlFor(cluster.config)
+	if err != nil {
+		return "", fmt.Errorf("read the address of the %s: %w", side, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.JoinPath("openid/v1/jwks").String(), http.NoBody)
+	if err != nil {
+		return "", fmt.Errorf("read the token keys of the %s: %w", side, err)
+	}
+	response, err := cluster.httpClient.Do(request)
+	if err != nil {
+		return "", fmt.Errorf("read the token keys of the %s: %w", side, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	keys, err := io.ReadAll(io.LimitReader(response.Body, maxKeys))
+	if err != nil || response.StatusCode != http.StatusOK || len(keys) == 0 {
+		return "", fmt.Errorf("read the token keys of the %s: HTTP status %d: %w", side, response.StatusCode, errors.Join(err, errNoKeys))
+	}
+	return string(keys), nil
+}
+
+var errNoKeys = errors.New("the API server shows none")

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -20,8 +21,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
 // connectByTwoAddresses connects to one API server as source and as target, whose addresses are not the same text, or to two
-// API servers. Reading namespace kube-system fails that many times.
-func connectByTwoAddresses(t *testing.T, twoClusters bool, failures int32) (*Clusters, *clocktesting.FakeClock, *atomic.Int32) {
+// API servers. Reading namespace kube-system fails that many times, and is then allowed or forbidden.
+func connectByTwoAddresses(t *testing.T, twoClusters bool, failures int32, forbidden bool) (*Clusters, *clocktesting.FakeClock, *atomic.Int32) {
 	t.Helper()
 	s := servers(t)
 	g := NewWithT(t)
@@ -47,6 +48,13 @@ func connectByTwoAddresses(t *testing.T, twoClusters bool, failures int32) (*Clu
 			if asked.Add(1) <= failures {
 				return nil, errors.New("the API server is away")
 			}
+			if forbidden {
+				body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`
+				return &http.Response{
+					StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: request,
+					Body: io.NopCloser(strings.NewReader(body)),
+				}, nil
+			}
 			return next.RoundTrip(request)
 		})
 	}
@@ -59,7 +67,7 @@ func TestOneClusterBehindTwoAddressesIsKnownAtStart(t *testing.T) {
 	for name, twoClusters := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			clusters, _, asked := connectByTwoAddresses(t, twoClusters, 0)
+			clusters, _, asked := connectByTwoAddresses(t, twoClusters, 0, false)
 			same, known := clusters.Same.Answer()
 			g.Expect(known).To(BeTrue())
 			g.Expect(same).To(Equal(!twoClusters))
@@ -74,7 +82,7 @@ func TestGuardsAssumeOneClusterUntilTheAPIServerAnswers(t *testing.T) {
 	for name, twoClusters := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			clusters, clock, asked := connectByTwoAddresses(t, twoClusters, 2)
+			clusters, clock, asked := connectByTwoAddresses(t, twoClusters, 2, false)
 			_, known := clusters.Same.Answer()
 			g.Expect(known).To(BeFalse())
 			g.Expect(clusters.Same.Assume(t.Context())).To(BeTrue())
@@ -96,11 +104,23 @@ func TestGuardsAssumeOneClusterUntilTheAPIServerAnswers(t *testing.T) {
 
 func TestACanceledQuestionStaysOpen(t *testing.T) {
 	g := NewWithT(t)
-	clusters, clock, _ := connectByTwoAddresses(t, true, 1)
+	clusters, clock, _ := connectByTwoAddresses(t, true, 1, false)
 	clock.Step(samenessPause)
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	g.Expect(clusters.Same.Assume(canceled)).To(BeTrue())
 	clock.Step(samenessPause)
 	g.Expect(clusters.Same.Assume(t.Context())).To(BeFalse())
+}
+
+func TestClustersWhoseKubeSystemIsForbiddenAreToldApartByTheirTokenKeys(t *testing.T) {
+	for name, twoClusters := range map[string]bool{"one cluster": false, "two clusters": true} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			clusters, _, _ := connectByTwoAddresses(t, twoClusters, 0, true)
+			same, known := clusters.Same.Answer()
+			g.Expect(known).To(BeTrue())
+			g.Expect(same).To(Equal(!twoClusters))
+		})
+	}
 }

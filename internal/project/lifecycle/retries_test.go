@@ -31,17 +31,18 @@ func (s *scene) failing(namespace string) *corev1beta1.Project {
 }
 
 // patches reports whether a request patches a Project, but not its status.
-func patches(r *http.Request, p *corev1beta1.Project) bool {
-	return r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/projects/"+p.Name)
+func patches(r *http.Request, project string) bool {
+	return r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/projects/"+project)
 }
 
 func TestConflictAtTheFinalizerOfAProjectThatFailedIsRetriedAtOnce(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.failing("garden-conflict")
+	name := p.Name // the hook runs in other goroutines while the test writes to p
 	var conflicts atomic.Int32
 	s.Requests.Hook(func(r *http.Request) error {
-		if patches(r, p) && conflicts.Add(1) == 1 {
-			return apierrors.NewConflict(schema.GroupResource{Group: "core.gardener.cloud", Resource: "projects"}, p.Name, errors.New("changed"))
+		if patches(r, name) && conflicts.Add(1) == 1 {
+			return apierrors.NewConflict(schema.GroupResource{Group: "core.gardener.cloud", Resource: "projects"}, name, errors.New("changed"))
 		}
 		return nil
 	})

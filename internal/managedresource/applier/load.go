@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
 )
 
@@ -61,9 +62,9 @@ func (r *Reconciler) secretsCurrent(p *pass) bool {
 func (v secretVersion) current(told secretversions.Version, knowledge secretversions.Knowledge) bool {
 	switch knowledge {
 	case secretversions.Absent: // unless that was an earlier Secret of the name
-		return behind(told.ResourceVersion, v.resourceVersion)
+		return observe.Older(told.ResourceVersion, v.resourceVersion)
 	case secretversions.Present:
-		return told.UID == v.uid && (told.ResourceVersion == v.resourceVersion || behind(told.ResourceVersion, v.resourceVersion))
+		return told.UID == v.uid && (told.ResourceVersion == v.resourceVersion || observe.Older(told.ResourceVersion, v.resourceVersion))
 	case secretversions.Unknown:
 	}
 	return true

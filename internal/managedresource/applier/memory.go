@@ -11,6 +11,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/fields"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
 )
 
 // digest identifies the bytes of a document.
@@ -362,7 +363,7 @@ func (m *memory) wrote(mr *resourcesv1alpha1.ManagedResource) {
 func (m *memory) advance(name types.NamespacedName, version string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if known := m.sets[name]; known != nil && !behind(version, known.version) {
+	if known := m.sets[name]; known != nil && !observe.Older(version, known.version) {
 		known.version = version
 	}
 }

@@ -197,14 +197,14 @@ func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*reso
 	if err != nil {
 		return nil, fmt.Errorf("read ManagedResource: %w", err)
 	}
-	if !behind(mr.ResourceVersion, r.memory.version(name)) {
+	if !observe.Older(mr.ResourceVersion, r.memory.version(name)) {
 		return mr, nil
 	}
 	mr = &resourcesv1alpha1.ManagedResource{}
 	if err := r.SourceLive.Get(ctx, name, mr); err != nil {
 		return nil, fmt.Errorf("read ManagedResource: %w", err)
 	}
-	if behind(mr.ResourceVersion, r.memory.version(name)) {
+	if observe.Older(mr.ResourceVersion, r.memory.version(name)) {
 		// Older than what we wrote, and not from a cache: the source was restored from a backup.
 		log.FromContext(ctx).Info("The set was restored to an earlier version", "resourceVersion", mr.ResourceVersion)
 		r.memory.forget(name)

@@ -22,6 +22,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
@@ -170,7 +171,7 @@ func relevant(old, next *resourcesv1alpha1.ManagedResource) bool {
 		next.Annotations[resourcesv1alpha1.GardenerOperation] != resourcesv1alpha1.OperationWaitForState
 	return waited || replanned(old, next) || old.Generation != next.Generation || wasIgnored != isIgnored ||
 		(old.DeletionTimestamp == nil) != (next.DeletionTimestamp == nil) ||
-		turnedUnhealthy(old, next) || letGo(old, next) || behind(next.ResourceVersion, old.ResourceVersion) ||
+		turnedUnhealthy(old, next) || letGo(old, next) || observe.Older(next.ResourceVersion, old.ResourceVersion) ||
 		old.Annotations[resourcesv1alpha1.Kstatus] != next.Annotations[resourcesv1alpha1.Kstatus]
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -21,15 +20,6 @@ import (
 // pendingGrace is how long deletions may take before the condition lists them: most are done sooner, and each list is
 // a write.
 const pendingGrace = time.Second
-
-// behind tells whether a cached copy is older than our own last write.
-func behind(cached, written string) bool {
-	if written == "" {
-		return false
-	}
-	order, err := resourceversion.CompareResourceVersion(cached, written)
-	return err == nil && order < 0
-}
 
 // writeStatus writes the changed status, if it differs. A conflict is an error: the set is reconciled again.
 func (r *Reconciler) writeStatus(ctx context.Context, p *pass, change func(*resourcesv1alpha1.ManagedResourceStatus)) error {

@@ -11,6 +11,7 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
 	rules "github.com/espalier-dev/espalier/internal/health"
 )
 
@@ -142,6 +143,6 @@ func TestBehind(t *testing.T) {
 		"versions that say nothing":    {"x", "10", false},
 		"a longer number is the later": {"9", "10", true},
 	} {
-		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(behind(tc.cached, tc.written)).To(Equal(tc.want)) })
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(observe.Older(tc.cached, tc.written)).To(Equal(tc.want)) })
 	}
 }

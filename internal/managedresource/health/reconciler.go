@@ -24,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.Ledger.Reported(request.NamespacedName, missed) // later it is no news
 		return ctrl.Result{}, nil
 	}
-	if behind(mr.ResourceVersion, written) {
+	if observe.Older(mr.ResourceVersion, written) {
 		return ctrl.Result{RequeueAfter: catchUp}, nil
 	}
 	if wait := r.Verdicts.pause(request.NamespacedName, r.Clock.Now()); wait > 0 {
@@ -132,15 +131,6 @@ func (r *Reconciler) Judge(name types.NamespacedName, mr *resourcesv1alpha1.Mana
 		r.Verdicts.wrote(name, r.Clock.Now())
 	}
 	return next, true
-}
-
-// behind tells whether a cached copy is older than our own last write.
-func behind(cached, written string) bool {
-	if written == "" {
-		return false
-	}
-	order, err := resourceversion.CompareResourceVersion(cached, written)
-	return err == nil && order < 0
 }
 
 // judge finds out how the set's objects fare, and writes that if it is news.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/internal/process"
 )
@@ -27,9 +30,19 @@ type Runner struct {
 	stop func()
 }
 
+// staleDiscovery is how long an API server may answer with an outdated list of a group's kinds after the group's
+// APIService or CustomResourceDefinitions changed: it asks again once a minute. A Pod would be restarted meanwhile.
+const staleDiscovery = 90 * time.Second
+
+func isStaleDiscovery(err error) bool {
+	_, stale := errors.AsType[discovery.StaleGroupVersionError](err)
+	return stale
+}
+
 // Start runs the binary.
 func (r *Runner) Start() {
 	r.Test.Helper()
+	log.SetLogger(logr.Discard()) // else the library prints a stack after 30 seconds
 	g := NewWithT(r.Test)
 	ctx, cancel := context.WithCancel(r.Test.Context())
 	needs, err := r.Needs()
@@ -39,7 +52,11 @@ func (r *Runner) Start() {
 	if setup.Log.GetSink() == nil {
 		setup.Log = logr.Discard()
 	}
-	clusters, err := setup.Connect(ctx, needs)
+	var clusters *process.Clusters
+	g.Eventually(func() error {
+		clusters, err = setup.Connect(ctx, needs)
+		return err
+	}).WithTimeout(staleDiscovery).Should(Or(Succeed(), Not(Satisfy(isStaleDiscovery))))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(r.Add(ctx, clusters)).To(Succeed())
 	done := make(chan error, 1)

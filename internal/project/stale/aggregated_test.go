@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -105,8 +106,20 @@ func (s *scene) aggregate(e *extension) {
 		_, err := binary.Install(ctx, s.Admin, "deploy/project-controller/crds/core.gardener.cloud_projects.yaml")
 		s.Expect(err).NotTo(HaveOccurred())
 		s.Eventually(func() error { return s.Admin.List(ctx, &corev1beta1.ProjectList{}) }).Should(Succeed())
+		s.awaitDiscovery(s.Server)
 	})
 	s.available("True")
+}
+
+// awaitDiscovery waits until discovery of an API server lists the kinds of the group.
+func (s *scene) awaitDiscovery(server *rest.Config) {
+	s.T.Helper()
+	client, err := discovery.NewDiscoveryClientForConfig(server)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Eventually(func() ([]*metav1.APIResourceList, error) {
+		_, lists, err := client.ServerGroupsAndResources()
+		return lists, err
+	}, recovery).Should(ContainElement(HaveField("GroupVersion", corev1beta1.SchemeGroupVersion.String())))
 }
 
 // available waits until the API server takes the extension for up or down. Each look makes it look too.
@@ -135,8 +148,10 @@ func TestAnOutageOfAnAggregatedAPIMarksAndDeletesNothing(t *testing.T) {
 	s.Expect(err).NotTo(HaveOccurred())
 	_, err = binary.Install(s.Ctx, behind, "deploy/project-controller/crds/*.yaml")
 	s.Expect(err).NotTo(HaveOccurred())
+	s.awaitDiscovery(servers.Target.Config) // the first server would ask again for what it misses only a minute later
 	e := newExtension(s, servers.Target.Config)
 	s.aggregate(e)
+	s.awaitDiscovery(s.Server)
 	s.Start()
 
 	p := s.project()

@@ -65,10 +65,11 @@ func deletionPropagation() example {
 	return example{oneCluster: true, claims: map[string]func(s *scene){
 		"Change the selector to tier: front: the Deployment is replaced; its ReplicaSet and Pods stay, and the new Deployment adopts them.": func(s *scene) {
 			s.apply()
+			s.awaitApplied(applied)
 			s.soon(func() []appsv1.ReplicaSet { return replicaSets(s) }).Should(HaveLen(1))
 			before, uid := replicaSets(s)[0], s.uid(deployment, "web")
 			s.change(selector, another)
-			s.Expect(s.uid(deployment, "web")).NotTo(Equal(uid))
+			s.awaitAnother(deployment, "web", uid)
 			s.soon(func() bool {
 				return slices.ContainsFunc(replicaSets(s), func(each appsv1.ReplicaSet) bool {
 					return each.UID == before.UID && len(each.OwnerReferences) == 1 && string(each.OwnerReferences[0].UID) == s.uid(deployment, "web")

@@ -45,32 +45,25 @@ type Endpoint struct {
 	Clock    clock.PassiveClock
 }
 
-// scratch is what reading takes: bytes, and the outline of what they say.
-type scratch struct {
-	bytes.Buffer
-	outline outline
-}
+// bodies holds buffers for the bodies of requests, to be reused.
+var bodies = sync.Pool{New: func() any { return &bytes.Buffer{} }} //nolint:gochecknoglobals // requests share the pool
 
-// scratches are reused between requests.
-var scratches = sync.Pool{New: func() any { return &scratch{} }} //nolint:gochecknoglobals // a pool is of no use otherwise
+// maxReused is the capacity of the largest buffer that is reused, in bytes.
+const maxReused = 256 << 10
 
-// keep is the largest buffer that is kept for the next request, in bytes.
-const keep = 256 << 10
-
-// release keeps what was used for the next request.
-func release(used *scratch) {
-	if used.Cap() <= keep && cap(used.outline) <= keep/8 {
-		scratches.Put(used)
+func release(body *bytes.Buffer) {
+	if body.Cap() <= maxReused {
+		bodies.Put(body)
 	}
 }
 
 // ServeHTTP implements http.Handler. The status is 200 whatever the verdict, and 400 if there is nothing to judge.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin := e.Clock.Now()
-	used := scratches.Get().(*scratch) //nolint:forcetypeassert,errcheck // the pool holds nothing else
-	used.Reset()
-	defer release(used)
-	found, err := readReview(r, used)
+	body := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	body.Reset()
+	defer release(body)
+	found, err := readReview(r, body)
 	var response Response
 	status := http.StatusOK
 	if err == nil {
@@ -87,7 +80,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func readReview(r *http.Request, used *scratch) (review, error) {
+func readReview(r *http.Request, body *bytes.Buffer) (review, error) {
 	given := r.Header.Get("Content-Type")
 	if !isJSON(given) {
 		return review{}, fmt.Errorf("contentType=%s, expected application/json", given)
@@ -95,10 +88,10 @@ func readReview(r *http.Request, used *scratch) (review, error) {
 	if r.Body == nil {
 		return review{}, errNoContent
 	}
-	if r.ContentLength > 0 { // no more than one body usually has: what is announced need not come
-		used.Grow(int(min(r.ContentLength, keep)) + bytes.MinRead)
+	if r.ContentLength > 0 { // at most what is usual: the client may announce more than it sends
+		body.Grow(int(min(r.ContentLength, maxReused)) + bytes.MinRead)
 	}
-	n, err := used.ReadFrom(io.LimitReader(r.Body, maxBody+1))
+	n, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1))
 	if err != nil {
 		return review{}, fmt.Errorf("read body: %w", err)
 	}
@@ -108,11 +101,7 @@ func readReview(r *http.Request, used *scratch) (review, error) {
 	if n == 0 {
 		return review{}, errNoContent
 	}
-	found, err := decodeReview(used.Bytes(), used.outline)
-	if found.request.outline != nil {
-		used.outline = found.request.outline // it may have grown
-	}
-	return found, err
+	return decodeReview(body.Bytes())
 }
 
 // isJSON tells whether a content type is that of JSON, with any parameters. API servers send none.

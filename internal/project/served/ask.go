@@ -31,7 +31,7 @@ func (t *Tracker) ask(ctx context.Context) answer {
 	return judgeAll(known, problems)
 }
 
-// gather returns what the API server says of a group.
+// gather reads what the API server says about a group.
 func (t *Tracker) gather(ctx context.Context, version schema.GroupVersion) (facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -56,7 +56,7 @@ func (t *Tracker) readServices(ctx context.Context, group string, f *facts) erro
 		}
 		found, err := t.dynamic.Resource(apiServices()).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			continue // the watch is about to tell
+			continue // the watch is about to report the deletion
 		}
 		if err != nil {
 			return fmt.Errorf("read APIService %s: %w", name, err)
@@ -81,7 +81,7 @@ func serviceOf(found *unstructured.Unstructured) service {
 	return s
 }
 
-// discover reads which kinds a version has. A version that is not known has none; judge decides whether that can be.
+// discover reads which kinds a version has. A version that the API server does not know has none; judge decides whether that is plausible.
 func (t *Tracker) discover(ctx context.Context, version schema.GroupVersion, f *facts) error {
 	resources, err := t.resources(ctx, version)
 	for _, resource := range resources {
@@ -94,7 +94,7 @@ func (t *Tracker) discover(ctx context.Context, version schema.GroupVersion, f *
 	return err
 }
 
-// resources reads what a version of a group has; nothing if there is no such version.
+// resources reads the resources of a version of a group. It returns none if there is no such version.
 func (t *Tracker) resources(ctx context.Context, version schema.GroupVersion) ([]metav1.APIResource, error) {
 	list, err := t.discovery.ServerResourcesForGroupVersionWithContext(ctx, version.String())
 	if apierrors.IsNotFound(err) {

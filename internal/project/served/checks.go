@@ -12,18 +12,18 @@ import (
 type State string
 
 const (
-	// Served means that the API server has objects of the kind, and that the cache holds them.
+	// Served means that the API server serves the kind, and that the cache has all of its objects.
 	Served State = "served"
 	// Absent means that the API server certainly has no objects of the kind.
 	Absent State = "absent"
-	// Unknown means that there may be objects which nobody sees now.
+	// Unknown means that there may be objects that the cache does not have.
 	Unknown State = "unknown"
 )
 
-// Finding is what is known of a kind.
+// Finding is what the Tracker knows about a kind.
 type Finding struct {
 	State State
-	// Why says what is in the way. It is empty while the process is finding out, and nothing has gone wrong so far.
+	// Why says what prevents a definite answer. It is empty while the Tracker is still asking and has seen no error.
 	Why string
 }
 
@@ -35,23 +35,24 @@ func unknown(format string, args ...any) Finding {
 type service struct {
 	name, version string
 	uid           types.UID
-	// backed tells that another server than the API server itself serves this version.
+	// backed is true if this version is served by another server, not by the API server itself.
 	backed, available bool
 	message           string
 }
 
-// facts are what the API server has said of the group of a kind.
+// facts are what the API server says about the group of a kind.
 type facts struct {
 	services []service
-	// definitions are the CustomResourceDefinitions that there are, by name.
+	// definitions are the existing CustomResourceDefinitions: the name is the key, the UID the value.
 	definitions map[string]types.UID
-	// listed are the kinds that discovery of the group's version has named.
+	// listed are the kinds that discovery lists for the group's version.
 	listed map[Kind]bool
-	// complete says that discovery has named the resource that is typical of the group.
+	// complete is true if discovery lists the resource that is typical of the group.
 	complete bool
 }
 
-// judge returns what the facts say of a kind, and who serves it: a kind that is served by somebody else has other objects.
+// judge returns what the facts say about a kind, and the UID of the CustomResourceDefinition or APIService that serves it. If that UID
+// changes, the kind has other objects.
 func judge(f facts, kind Kind) (Finding, types.UID) {
 	version, own, others := kind.version(), service{}, false
 	for _, each := range f.services {
@@ -82,8 +83,8 @@ func judge(f facts, kind Kind) (Finding, types.UID) {
 	}
 }
 
-// judgeAggregated takes the word of a server of its own that it has no such kind only if it has what is typical of the group:
-// without that it is not complete yet, or no longer.
+// judgeAggregated judges a kind of an aggregated API. The kind is Absent only if the API's server lists the resource that is typical of the
+// group: without it, the server is still starting or is shutting down.
 func judgeAggregated(f facts, kind Kind) Finding {
 	switch {
 	case f.listed[kind]:
@@ -95,16 +96,16 @@ func judgeAggregated(f facts, kind Kind) Finding {
 	}
 }
 
-// answer is what an attempt to find out has come to.
+// answer is the result of one attempt to find out what is served.
 type answer struct {
 	judged map[Kind]Finding
-	// servedBy is whose word it is: that of a CustomResourceDefinition or of an APIService of another server.
+	// servedBy has the UID of the CustomResourceDefinition, or of the APIService of an aggregated API, on which each finding rests.
 	servedBy map[Kind]types.UID
-	// failed tells that the API server has not answered everything.
+	// failed is true if the API server did not answer every request.
 	failed bool
 }
 
-// unanswered is what there is if nobody answers. Secrets are served in any case.
+// unanswered is the answer if the API server cannot be asked. Secrets are served in any case.
 func unanswered(problem Finding) answer {
 	a := answer{judged: map[Kind]Finding{}, servedBy: map[Kind]types.UID{}, failed: true}
 	for _, kind := range Kinds() {
@@ -114,7 +115,7 @@ func unanswered(problem Finding) answer {
 	return a
 }
 
-// judgeAll returns what the facts of each group say. A group that has a problem has no facts.
+// judgeAll judges all kinds by the facts of their groups. A group that has a problem has no facts.
 func judgeAll(known map[schema.GroupVersion]facts, problems map[schema.GroupVersion]error) answer {
 	a := answer{judged: map[Kind]Finding{}, servedBy: map[Kind]types.UID{}, failed: len(problems) > 0}
 	for _, kind := range Kinds() {
@@ -128,9 +129,10 @@ func judgeAll(known map[schema.GroupVersion]facts, problems map[schema.GroupVers
 	return a
 }
 
-// asksAgain tells whether to ask again after a pause although nothing has changed: for ever if somebody has not answered
-// well, but only for some time if what the API server has said of itself does not fit together. That may be so for good,
-// and what would end it is watched. Watches that have not filled their caches yet call when they have.
+// asksAgain reports whether to ask again after a pause although nothing has changed. If a server has not answered properly, the Tracker
+// asks until it does. If the answers of the API server contradict each other, the Tracker stops when the pause has reached longestPause:
+// the contradiction may be permanent, and a watch reports the change that would end it. Watches that have not filled their caches yet call
+// back when they have.
 func (a answer) asksAgain(pause time.Duration) bool {
 	for kind, finding := range a.judged {
 		if finding.State == Unknown && finding.Why != "" && (a.failed || a.servedBy[kind] != "" || pause < longestPause) {
@@ -140,8 +142,7 @@ func (a answer) asksAgain(pause time.Duration) bool {
 	return false
 }
 
-// hearsay tells whether a kind is absent only because another server has said so. When that one begins to serve it, nothing
-// that is watched changes.
+// hearsay reports whether a kind is Absent only because an aggregated API says so. No watch reports when that API begins to serve the kind.
 func (a answer) hearsay(kind Kind) bool {
 	return a.judged[kind].State == Absent && a.servedBy[kind] != ""
 }

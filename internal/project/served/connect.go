@@ -47,7 +47,7 @@ func (t *Tracker) connect() (err error) {
 	return nil
 }
 
-// reader returns what reads a kind in a namespace, or in all of them.
+// reader returns the reader of a kind in a namespace. An empty namespace stands for all namespaces.
 func (t *Tracker) reader(kind Kind, namespace string) reader {
 	switch kind {
 	case Shoot:
@@ -76,7 +76,7 @@ func (t *Tracker) metadataReader(resource schema.GroupVersionResource, namespace
 	}
 }
 
-// typedReader reads objects of which more than metadata is needed.
+// typedReader returns the reader of a kind of which more than metadata is needed.
 func (t *Tracker) typedReader(kind Kind, namespace string, example, empty runtime.Object) reader {
 	client := t.typed[kind.version()]
 	resource, parameters := kind.Resource().Resource, runtime.NewParameterCodec(t.options.Clusters.Source.GetScheme())

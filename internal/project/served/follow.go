@@ -14,25 +14,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// What is watched to know who serves a kind. Of APIServices that are about the group the status is read when they change.
+// APIServices and CustomResourceDefinitions are watched to know which server serves a kind. The status of an APIService of the groups is
+// read when it changes.
 // +kubebuilder:rbac:groups=apiregistration.k8s.io,resources=apiservices,verbs=get;list;watch,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch,roleName=espalier-project-controller-source
-// What counts as use is watched, the Secrets of all namespaces as metadata.
+// The objects that count as use are watched, the Secrets of all namespaces as metadata.
 // +kubebuilder:rbac:groups=core.gardener.cloud,resources=shoots;plants;backupentries;secretbindings;quotas,verbs=list;watch,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups=security.gardener.cloud,resources=credentialsbindings,verbs=list;watch,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=list;watch,roleName=espalier-project-controller-source
 
-// The pause between two attempts to find out what is served grows from the one to the other, as long as nobody can tell.
+// While the state of a kind is unknown, the pause between two attempts to find out grows from shortestPause to longestPause.
 const (
 	shortestPause = 100 * time.Millisecond
 	longestPause  = 5 * time.Minute
-	// askTimeout bounds one attempt: a server that is down may not even refuse.
+	// askTimeout limits one attempt: requests to a server that is down may get no answer at all.
 	askTimeout = 30 * time.Second
-	// belief is how long another server is believed that it has no such kind.
+	// belief is how long the Tracker trusts an aggregated API that has said that it does not have a kind.
 	belief = 5 * time.Minute
 )
 
-// watchGroup prepares the watches that say when to find out anew.
+// watchGroup prepares the watches whose events make the Tracker ask again.
 func (t *Tracker) watchGroup() {
 	ofGroup := func(object any) {
 		found := Deleted(object)
@@ -45,7 +46,7 @@ func (t *Tracker) watchGroup() {
 	t.definitions = newWatch(t.metadataReader(customResourceDefinitions(), metav1.NamespaceAll), toolscache.Indexers{}, t.findOut, handler)
 }
 
-// findOut makes the loop ask again. Until it has, nobody can tell what is served.
+// findOut makes the loop ask again. Until it has, all kinds but Secret are Unknown.
 func (t *Tracker) findOut() {
 	t.mu.Lock()
 	t.changes++
@@ -56,7 +57,7 @@ func (t *Tracker) findOut() {
 func (t *Tracker) rouse() {
 	select {
 	case t.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // a wake-up is pending already
 	}
 }
 
@@ -75,7 +76,7 @@ func (t *Tracker) Start(ctx context.Context) error {
 	for {
 		var again <-chan time.Time
 		if t.refresh(ctx, &running).asksAgain(pause) {
-			again = time.After(pause) // not the clock that projects age by
+			again = time.After(pause) // real time: this pause does not depend on the clock that measures the age of projects
 		}
 		select {
 		case <-ctx.Done():
@@ -88,7 +89,7 @@ func (t *Tracker) Start(ctx context.Context) error {
 	}
 }
 
-// leader makes the Tracker of the leader watch objects.
+// leader makes the Tracker watch objects while this process is the leader.
 type leader struct{ *Tracker }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -105,7 +106,7 @@ func (l leader) Start(ctx context.Context) error {
 	return nil
 }
 
-// refresh finds out what is served, and begins and ends the watches of kinds.
+// refresh finds out what is served, and starts and stops the watches of kinds.
 func (t *Tracker) refresh(ctx context.Context, running *wait.Group) answer {
 	t.mu.Lock()
 	considered, before, asked := t.changes, t.answer, t.options.Clusters.Clock.Now()
@@ -133,20 +134,20 @@ func (t *Tracker) refresh(ctx context.Context, running *wait.Group) answer {
 	return now
 }
 
-// tell makes those look who go by what is served.
+// tell calls the functions that were registered with OnChange.
 func (t *Tracker) tell() {
 	for _, f := range t.onChange {
 		f()
 	}
 }
 
-// follow makes the watch of a kind as it should be. One that nobody can tell anything of stays as it is.
+// follow starts or stops the watch of a kind as the answer requires. If the state is Unknown, a running watch stays as it is.
 func (t *Tracker) follow(ctx context.Context, running *wait.Group, kind Kind) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	state, of, current := t.answer.judged[kind].State, t.answer.servedBy[kind], t.followed[kind]
 	if current != nil && (state == Absent || state == Served && current.of != of) {
-		delete(t.followed, kind) // its objects went with their kind
+		delete(t.followed, kind) // the objects have disappeared with their kind
 		current.stop()
 		current = nil
 	}

@@ -11,11 +11,11 @@ import (
 	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"
 )
 
-// Kind is one of those that the use of projects is judged by.
+// Kind is a kind that counts as use of a project.
 type Kind string
 
-// The kinds. Secret is of the core group, and always served; CredentialsBinding is of security.gardener.cloud/v1alpha1, and the
-// others are of core.gardener.cloud/v1beta1.
+// The kinds. Secret is in the core group and always served. CredentialsBinding is in security.gardener.cloud/v1alpha1, and the others are
+// in core.gardener.cloud/v1beta1.
 const (
 	Shoot         Kind = "Shoot"
 	Plant         Kind = "Plant"
@@ -27,17 +27,17 @@ const (
 	CredentialsBinding Kind = "CredentialsBinding"
 )
 
-// Kinds returns all of them.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{Shoot, Plant, BackupEntry, SecretBinding, CredentialsBinding, Quota, Secret}
 }
 
-// Bindings returns the kinds of which BindingOf knows the objects.
+// Bindings returns the kinds whose objects BindingOf understands.
 func Bindings() []Kind { return []Kind{SecretBinding, CredentialsBinding} }
 
-// Names of the indexes. The keys of each are "<namespace>", or "<namespace>/<name>" where two names are given.
+// Names of the indexes. A key is "<namespace>", or "<namespace>/<name>" where the name of the index has two parts.
 const (
-	// ByNamespace has all objects of a namespace. All kinds have it, but Bindings.
+	// ByNamespace has all objects of a namespace. All kinds except Bindings have this index.
 	ByNamespace = "namespace"
 	// ByBinding has the Shoots that use a SecretBinding.
 	ByBinding = "namespace/secretbinding"
@@ -45,11 +45,11 @@ const (
 	ByCredentialsBinding = "namespace/credentialsbinding"
 	// ByCredentialsNamespace has the bindings of one kind whose credentials are in a namespace.
 	ByCredentialsNamespace = "credentials-namespace"
-	// ByQuota has the bindings of one kind that name a Quota, at whatever place.
+	// ByQuota has the bindings of one kind that refer to a Quota, at any position of their list.
 	ByQuota = "quota-namespace/quota"
 )
 
-// Resource returns what the API server serves a kind as.
+// Resource returns the resource under which the API server serves a kind.
 func (k Kind) Resource() schema.GroupVersionResource {
 	plural := map[Kind]string{
 		Shoot: "shoots", Plant: "plants", BackupEntry: "backupentries", SecretBinding: "secretbindings", Quota: "quotas",
@@ -61,12 +61,12 @@ func (k Kind) Resource() schema.GroupVersionResource {
 	return k.version().WithResource(plural)
 }
 
-// versions are those of the groups that serve the kinds, Secret aside.
+// versions are the versions of the groups that serve the kinds, except Secret.
 func versions() []schema.GroupVersion {
 	return []schema.GroupVersion{corev1beta1.SchemeGroupVersion, securityv1alpha1.SchemeGroupVersion}
 }
 
-// version is the group and version that serves the kind. It is of no use for Secret.
+// version is the group and version that serves the kind. It must not be used for Secret.
 func (k Kind) version() schema.GroupVersion {
 	if k == CredentialsBinding {
 		return securityv1alpha1.SchemeGroupVersion
@@ -74,7 +74,7 @@ func (k Kind) version() schema.GroupVersion {
 	return corev1beta1.SchemeGroupVersion
 }
 
-// typical is the resource that every server of a group has: one that does not list it is not complete yet, or no longer.
+// typical is a resource that every complete server of the group has. A server that does not list it is still starting or is shutting down.
 func typical(version schema.GroupVersion) string {
 	if version == securityv1alpha1.SchemeGroupVersion {
 		return "workloadidentities"
@@ -82,7 +82,7 @@ func typical(version schema.GroupVersion) string {
 	return "projects"
 }
 
-// definition is the name of the CustomResourceDefinition that would serve the kind.
+// definition is the name that a CustomResourceDefinition of the kind has.
 func (k Kind) definition() string { return k.Resource().GroupResource().String() }
 
 func (k Kind) indexers() toolscache.Indexers {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Any asks the API server, not a cache, whether there is an object of a kind in a namespace. No error and false where the
-// kind is certainly not served; an error where nobody can tell.
+// Any asks the API server, not a cache, whether there is an object of a kind in a namespace. It returns false without an error if the kind
+// is certainly not served, and an error if that is unknown.
 func (t *Tracker) Any(ctx context.Context, kind Kind, namespace string) (bool, error) {
 	found, err := t.first(ctx, kind.Resource(), namespace)
 	if apierrors.IsNotFound(err) && t.certainlyAbsent(kind) {
@@ -20,8 +20,8 @@ func (t *Tracker) Any(ctx context.Context, kind Kind, namespace string) (bool, e
 	return found, err
 }
 
-// AnyOf asks the API server whether there is an object of a resource, which is none of the kinds, in a namespace. No error
-// and false where the API server says that it has no such resource.
+// AnyOf asks the API server whether there is an object of a resource in a namespace. The resource is none of the kinds of this package.
+// AnyOf returns false without an error if the API server says that it has no such resource.
 func (t *Tracker) AnyOf(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error) {
 	found, err := t.first(ctx, resource, namespace)
 	if !apierrors.IsNotFound(err) {

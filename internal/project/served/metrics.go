@@ -2,7 +2,7 @@ package served
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics look when they are read: what is served may change any time, and by more than one goroutine.
+// metrics read the findings at each scrape: these may change at any time, and from more than one goroutine.
 type metrics struct {
 	finding func(Kind) Finding
 	served  *prometheus.Desc

@@ -10,22 +10,22 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 )
 
-// pageSize is how many objects are listed at once where the API server does not stream listings.
+// pageSize is the number of objects per list request, for API servers that do not stream lists.
 const pageSize = 500
 
 // reader lists and watches one resource.
 type reader struct {
 	// resource is the plural name.
 	resource string
-	// example is of the type of the objects.
+	// example has the type of the objects.
 	example runtime.Object
 	list    func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch   func(context.Context, metav1.ListOptions) (apiwatch.Interface, error)
-	// matters tells whether anybody will ask for an object; nil stands for all of them.
+	// matters reports whether a reader of the cache needs an object. nil stands for all objects.
 	matters func(metav1.Object) bool
 }
 
-// all reads page by page what the API server has now, and keeps of each page only what matters, trimmed.
+// all lists the current objects page by page. Of each page it keeps only the objects that matter, trimmed.
 func (r reader) all(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	options.Limit, options.ResourceVersion, options.ResourceVersionMatch = pageSize, "", ""
 	var kept []runtime.Object
@@ -60,7 +60,7 @@ func (r reader) keep(kept []runtime.Object, page runtime.Object) ([]runtime.Obje
 	return kept, nil
 }
 
-// sift lets through what matters, trimmed. What no longer does is gone for who looks at it here.
+// sift passes on events of objects that matter, trimmed. An object that no longer matters is reported as deleted.
 func (r reader) sift(in apiwatch.Event) (out apiwatch.Event, through bool) {
 	switch in.Type {
 	case apiwatch.Error, apiwatch.Bookmark:

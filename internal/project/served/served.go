@@ -1,11 +1,12 @@
-// Package served knows which of the kinds that count as use of a project the API server serves, and holds their objects.
+// Package served finds out which of the kinds that count as use of a project the API server serves, and caches their objects.
 //
-// A kind is served, absent, or nobody can tell. Somebody who asks gets "absent" only if the API server has answered and
-// nobody else could serve the kind: an API that is down, a missing right or a watch that has broken never looks as if
-// there were no objects, and neither does a watch that is back and has not caught up. Nothing of this keeps the process
-// from starting or becoming ready. APIServices and CustomResourceDefinitions are watched as metadata; only when one of the
-// group changes the API server is asked what it serves, and once in a while if another server says that it has no such
-// kind and somebody wants to know. The watch of a kind begins when it is served, and ends when it is not.
+// A kind is Served, Absent or Unknown. It is Absent only if the API server has answered and no other server can serve the kind. An
+// unavailable API, a missing right, a broken watch, or a watch that works again but has not caught up never looks as if there were no
+// objects. None of these keeps the process from starting or becoming ready.
+//
+// APIServices and CustomResourceDefinitions are watched as metadata. The API server is asked what it serves only when one of these changes
+// and belongs to one of the groups, and once in a while if an aggregated API has said that it does not have a kind and a caller asks for
+// that kind. The watch of a kind begins when the kind is served, and ends when it is not.
 package served
 
 import (
@@ -36,8 +37,8 @@ type Options struct {
 	Registry prometheus.Registerer
 }
 
-// Tracker knows which kinds are served, and hands out their objects and events. Objects are watched by the leader only;
-// what is served all replicas know.
+// Tracker finds out which kinds are served, and provides their objects and events. Only the leader watches objects; all replicas know what
+// is served.
 type Tracker struct {
 	options   Options
 	discovery discovery.DiscoveryInterfaceWithContext
@@ -51,12 +52,12 @@ type Tracker struct {
 	handlers              map[Kind][]toolscache.ResourceEventHandler // not changed after the start
 	onChange              []func()                                   // not changed after the start
 
-	mu sync.Mutex // guards what follows; a restart finds everything out anew
-	// answer is that of the last attempt to find out, which began at that time.
+	mu sync.Mutex // guards the fields below; a restart rebuilds all of them
+	// answer is the result of the last attempt to find out, which began at the time asked.
 	answer   answer
 	asked    time.Time
 	followed map[Kind]*watch
-	// changes counts the reasons to find out; the answer is about the first so many of them.
+	// changes counts the reasons to find out; considered is the count that the current answer takes into account.
 	changes, considered int
 	leading             bool
 }
@@ -85,7 +86,7 @@ func New(o Options) (*Tracker, error) {
 	return t, nil
 }
 
-// Finding says what is known of a kind now.
+// Finding returns what is known about a kind now.
 func (t *Tracker) Finding(kind Kind) Finding {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +94,7 @@ func (t *Tracker) Finding(kind Kind) Finding {
 	return finding
 }
 
-// find returns what is known of a kind, and its watch if it is served. For who holds the lock.
+// find returns what is known about a kind, and its watch if the kind is served. The caller must have locked t.mu.
 func (t *Tracker) find(kind Kind) (Finding, *watch) {
 	judged := t.answer.judged[kind] // the zero value before the first answer
 	if kind == Secret {
@@ -115,13 +116,13 @@ func (t *Tracker) find(kind Kind) (Finding, *watch) {
 	return Finding{State: Served}, following
 }
 
-// Objects returns what the cache has of a kind by one of its indexes, and what is known of the kind: where it is not
-// Served there are no objects. Who asks for what is absent by another server's word, and that some time ago, is told that
-// it is unknown, and the server is asked again.
+// Objects returns the cached objects of a kind with a key of one of its indexes, and what is known about the kind. If the kind is not
+// Served, there are no objects. If an aggregated API said longer than 5 minutes ago that the kind is absent, the result is Unknown, and the
+// Tracker asks again.
 //
-// What it returns must not be changed, and has only the fields that this package keeps: identity, times, generation, the
-// labels gardener.cloud/role, reference.gardener.cloud/secretbinding and reference.gardener.cloud/credentialsbinding, owners that
-// are Shoots, and of Shoots and bindings what they refer to. Secrets that are of no use to anybody who reads them here are missing.
+// The caller must not change the objects. They have only the fields that this package keeps: identity, times, generation, the labels
+// gardener.cloud/role, reference.gardener.cloud/secretbinding and reference.gardener.cloud/credentialsbinding, owners that are Shoots, and
+// the references of Shoots and bindings. Secrets that no caller of this package needs are not cached.
 func (t *Tracker) Objects(kind Kind, index, key string) ([]any, Finding) {
 	t.doubt(kind)
 	t.mu.Lock()
@@ -132,9 +133,9 @@ func (t *Tracker) Objects(kind Kind, index, key string) ([]any, Finding) {
 	}
 	found, err := following.objects.ByIndex(index, key)
 	if err != nil {
-		return nil, unknown("look up %s: %v", kind.Resource().Resource, err) // there is no such index, which tests find out
+		return nil, unknown("look up %s: %v", kind.Resource().Resource, err) // there is no such index; tests detect this
 	}
-	// Only a watch that was up to date before and after has told everything.
+	// The objects are complete only if the watch was up to date both before and after the lookup.
 	t.mu.Lock()
 	finding, still := t.find(kind)
 	t.mu.Unlock()
@@ -144,7 +145,8 @@ func (t *Tracker) Objects(kind Kind, index, key string) ([]any, Finding) {
 	return found, finding
 }
 
-// orUnknown is for who has just seen that things have changed: there is something, but it was not looked at.
+// orUnknown returns Unknown instead of Served. It is for a watch that was replaced or fell behind during the lookup: the kind is served,
+// but the objects may be incomplete.
 func (f Finding) orUnknown() Finding {
 	if f.State == Served {
 		return Finding{State: Unknown}
@@ -152,7 +154,7 @@ func (f Finding) orUnknown() Finding {
 	return f
 }
 
-// doubt makes the Tracker ask again if its answer is hearsay and old.
+// doubt makes the Tracker ask again if its answer comes from an aggregated API only, and is older than 5 minutes.
 func (t *Tracker) doubt(kind Kind) {
 	t.mu.Lock()
 	age := t.options.Clusters.Clock.Since(t.asked)
@@ -163,16 +165,16 @@ func (t *Tracker) doubt(kind Kind) {
 	}
 }
 
-// Handle makes a handler get the events of a kind whenever it is served. To be called before the manager is started.
+// Handle registers a handler for the events of a kind, which it gets while the kind is served. Call it before the manager starts.
 func (t *Tracker) Handle(kind Kind, handler toolscache.ResourceEventHandler) {
 	t.handlers[kind] = append(t.handlers[kind], handler)
 }
 
-// OnChange makes f be called each time after a Finding may have changed. To be called before the manager is started. f must
-// not block.
+// OnChange registers a function that is called each time that a Finding may have changed. Call it before the manager starts. f must not
+// block.
 func (t *Tracker) OnChange(f func()) { t.onChange = append(t.onChange, f) }
 
-// OnShootDeleted makes f be called with the namespace of each Shoot that is deleted. To be called before the manager is started.
+// OnShootDeleted registers a function that is called with the namespace of each deleted Shoot. Call it before the manager starts.
 func (t *Tracker) OnShootDeleted(f func(namespace string)) {
 	t.Handle(Shoot, toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) {
 		if shoot := Deleted(object); shoot != nil {
@@ -181,7 +183,7 @@ func (t *Tracker) OnShootDeleted(f func(namespace string)) {
 	}})
 }
 
-// Deleted returns the object that a handler of deletions was called with; nil if there is none.
+// Deleted returns the object with which a handler of deletions was called, or nil if there is none.
 func Deleted(object any) metav1.Object {
 	if missed, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 		object = missed.Obj
@@ -190,8 +192,8 @@ func Deleted(object any) metav1.Object {
 	return found
 }
 
-// AnyShoot asks the API server, not a cache, whether there is a Shoot in a namespace. No error and false where Shoots are
-// certainly not served; an error where nobody can tell.
+// AnyShoot asks the API server, not a cache, whether there is a Shoot in a namespace. It returns false without an error if Shoots are
+// certainly not served, and an error if that is unknown.
 func (t *Tracker) AnyShoot(ctx context.Context, namespace string) (bool, error) {
 	return t.Any(ctx, Shoot, namespace)
 }

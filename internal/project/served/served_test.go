@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// newTracker returns one that knows that everything is served, and has not begun to watch.
+// newTracker returns a Tracker that knows that all kinds are served, and has not begun to watch.
 func newTracker(t *testing.T) *Tracker {
 	t.Helper()
 	client, err := metadata.NewForConfig(&rest.Config{Host: "localhost"})
@@ -75,7 +75,7 @@ func TestObjectsComeWithWhatIsKnown(t *testing.T) {
 	look(0, Finding{State: "absent"})
 }
 
-// replaced is an index during whose use something else happens.
+// replaced is an index that runs a function during a lookup.
 type replaced struct {
 	toolscache.Indexer
 	meanwhile func()
@@ -111,7 +111,7 @@ func TestAWatchThatIsReplacedDuringALookHasToldNothing(t *testing.T) {
 	}
 }
 
-// Another server may begin to serve a kind, and nothing that is watched changes.
+// An aggregated API may begin to serve a kind without any change of a watched object.
 func TestWhatAnotherServerDeniesIsNotBelievedForEver(t *testing.T) {
 	for name, tc := range map[string]struct {
 		by   types.UID

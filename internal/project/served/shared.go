@@ -12,15 +12,15 @@ import (
 // sharedFor is how long a listing is shared.
 const sharedFor = 5 * time.Second
 
-// shared is one listing for all who ask for it within some seconds: it is of the whole cluster, and thousands may ask.
+// shared gives all callers within some seconds the same listing: it covers the whole cluster, and there may be thousands of callers.
 type shared struct {
 	list func(context.Context, metav1.ListOptions) (runtime.Object, error)
 
-	mu   sync.Mutex // guards what follows, and is held while listing, so that the others wait for that listing
+	mu   sync.Mutex // guards last. It stays locked during a listing, so that other callers wait for its result
 	last runtime.Object
 }
 
-// get returns a listing that began at most some seconds ago. It must not be changed.
+// get returns a listing that began at most 5 seconds ago. The caller must not change it.
 func (s *shared) get(ctx context.Context) (runtime.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

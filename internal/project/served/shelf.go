@@ -10,8 +10,8 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// shelf stores trimmed objects in less than half of their memory: Shoots and metadata, of which there are many, as records.
-// Whoever looks gets objects that are made anew each time.
+// shelf is an indexer that needs less than half of the memory for trimmed objects: it stores Shoots and metadata, of which there are many,
+// as records. Each read returns newly built objects.
 type shelf struct{ toolscache.Indexer }
 
 func newShelf(indexers toolscache.Indexers) shelf {
@@ -23,10 +23,10 @@ func newShelf(indexers toolscache.Indexers) shelf {
 }
 
 // Add implements toolscache.Store.
-func (s shelf) Add(object any) error { return s.Indexer.Add(pack(object)) } //nolint:wrapcheck // the caller says of what
+func (s shelf) Add(object any) error { return s.Indexer.Add(pack(object)) } //nolint:wrapcheck // the caller adds context
 
 // Update implements toolscache.Store.
-func (s shelf) Update(object any) error { return s.Indexer.Update(pack(object)) } //nolint:wrapcheck // the caller says of what
+func (s shelf) Update(object any) error { return s.Indexer.Update(pack(object)) } //nolint:wrapcheck // the caller adds context
 
 // Replace implements toolscache.Store.
 func (s shelf) Replace(objects []any, version string) error {
@@ -34,13 +34,13 @@ func (s shelf) Replace(objects []any, version string) error {
 	for i, each := range objects {
 		records[i] = pack(each)
 	}
-	return s.Indexer.Replace(records, version) //nolint:wrapcheck // the caller says of what
+	return s.Indexer.Replace(records, version) //nolint:wrapcheck // the caller adds context
 }
 
 // Get implements toolscache.Store.
 func (s shelf) Get(object any) (found any, exists bool, err error) {
 	found, exists, err = s.Indexer.Get(object)
-	return unpack(found), exists, err //nolint:wrapcheck // the caller says of what
+	return unpack(found), exists, err //nolint:wrapcheck // the caller adds context
 }
 
 // List implements toolscache.Store.
@@ -49,10 +49,10 @@ func (s shelf) List() []any { return unpackAll(s.Indexer.List()) }
 // ByIndex implements toolscache.Indexer.
 func (s shelf) ByIndex(index, key string) ([]any, error) {
 	found, err := s.Indexer.ByIndex(index, key)
-	return unpackAll(found), err //nolint:wrapcheck // the caller says of what
+	return unpackAll(found), err //nolint:wrapcheck // the caller adds context
 }
 
-// record has the identity that trim keeps.
+// record has the identity fields that trim keeps.
 type record struct {
 	namespace, name, version string
 	uid                      types.UID
@@ -63,8 +63,7 @@ type record struct {
 
 var _ metav1.ObjectMetaAccessor = &record{}
 
-// GetObjectMeta implements metav1.ObjectMetaAccessor, by which objects are named in the store. Changes of what it returns are
-// lost.
+// GetObjectMeta implements metav1.ObjectMetaAccessor, from which the store derives its keys. It returns a copy.
 func (r *record) GetObjectMeta() metav1.Object {
 	meta := r.meta()
 	return &meta
@@ -95,7 +94,7 @@ type metadataRecord struct {
 	owned  bool
 }
 
-// labelValues are those of keptLabels.
+// labelValues are the values of keptLabels, in the same order.
 type labelValues [3]labelValue
 
 type labelValue struct {
@@ -117,7 +116,7 @@ func (r *metadataRecord) object() *metav1.PartialObjectMetadata {
 	return object
 }
 
-// pack makes a record of a trimmed object, if there is one for its type.
+// pack makes a record of a trimmed object. Types without a record stay as they are.
 func pack(trimmed any) any {
 	switch found := trimmed.(type) {
 	case *corev1beta1.Shoot:
@@ -134,7 +133,7 @@ func pack(trimmed any) any {
 	return trimmed
 }
 
-// unpack returns the object that a record was made of. What is none passes as it is.
+// unpack returns the object from which a record was made. Other values stay as they are.
 func unpack(stored any) any {
 	switch found := stored.(type) {
 	case *shootRecord:
@@ -147,7 +146,7 @@ func unpack(stored any) any {
 	return stored
 }
 
-// unpackAll replaces the records of a list, which must be the caller's own, by their objects.
+// unpackAll replaces the records of a list by their objects, in place. The caller must own the list.
 func unpackAll(stored []any) []any {
 	for i := range stored {
 		stored[i] = unpack(stored[i])

@@ -13,7 +13,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// Whatever trim keeps comes back from a shelf, whichever way one looks at it.
+// A shelf returns everything that trim keeps, through each of its methods.
 func TestAShelfGivesBackWhatWasPutThere(t *testing.T) {
 	about := metav1.ObjectMeta{
 		Namespace: "garden-a", Name: "n", UID: "1", ResourceVersion: "7", Generation: 3,

@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Snapshot is what the API server says, at one time, of all that may count as use of a namespace. It can be asked what the
-// Tracker can be asked, but only about that namespace, and about the Shoots of its Secrets and Quotas.
+// Snapshot is what the API server says, at one time, about everything that may count as use of a namespace. It has the methods Finding and
+// Objects of the Tracker, but only for that namespace and for the Shoots of its Secrets and Quotas.
 type Snapshot struct {
 	findings map[Kind]Finding
 	objects  map[Kind][]any
 }
 
-// Snapshot asks the API server, not a cache. It returns an error if it cannot see everything. Only of bindings, which
-// may be anywhere in the cluster, what it says may be some seconds old; those that the cache has by then count too.
+// Snapshot asks the API server, not a cache. It returns an error if it cannot read everything. Only bindings, which may be in any
+// namespace, may be some seconds old; bindings that the cache has by then count too.
 func (t *Tracker) Snapshot(ctx context.Context, namespace string) (*Snapshot, error) {
 	s := &Snapshot{findings: map[Kind]Finding{}, objects: map[Kind][]any{}}
 	for _, kind := range []Kind{Plant, BackupEntry, Quota, Secret} {
@@ -47,8 +47,8 @@ func (t *Tracker) Snapshot(ctx context.Context, namespace string) (*Snapshot, er
 	return s, nil
 }
 
-// fillBindings takes those bindings of a kind that name credentials or a Quota of the namespace. SecretBindings need not be
-// listed where the namespace has no Secret and no Quota.
+// fillBindings adds the bindings of a kind that refer to credentials or a Quota of the namespace. SecretBindings are not listed if the
+// namespace has neither a Secret nor a Quota.
 func (t *Tracker) fillBindings(ctx context.Context, s *Snapshot, kind Kind, namespace string) error {
 	s.findings[kind] = Finding{State: Served}
 	if kind == SecretBinding && len(s.objects[Quota]) == 0 && len(s.objects[Secret]) == 0 {
@@ -70,7 +70,7 @@ func (t *Tracker) fillBindings(ctx context.Context, s *Snapshot, kind Kind, name
 	return nil
 }
 
-// concerns reports whether a binding names credentials or a Quota of a namespace.
+// concerns reports whether a binding refers to credentials or a Quota of a namespace.
 func concerns(binding Binding, namespace string) bool {
 	if binding.Credentials.Namespace == namespace {
 		return true
@@ -83,7 +83,7 @@ func concerns(binding Binding, namespace string) bool {
 	return false
 }
 
-// fill takes the objects of a list of a kind.
+// fill adds the listed objects of a kind.
 func (t *Tracker) fill(s *Snapshot, kind Kind, read func() (runtime.Object, error)) error {
 	list, err := read()
 	switch {
@@ -104,10 +104,10 @@ func (t *Tracker) fill(s *Snapshot, kind Kind, read func() (runtime.Object, erro
 	return nil
 }
 
-// Finding is as that of the Tracker.
+// Finding returns the same as Tracker.Finding.
 func (s *Snapshot) Finding(kind Kind) Finding { return s.findings[kind] }
 
-// Objects is as that of the Tracker.
+// Objects returns the same as Tracker.Objects.
 func (s *Snapshot) Objects(kind Kind, index, key string) ([]any, Finding) {
 	var found []any
 	for _, object := range s.objects[kind] {

@@ -7,8 +7,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// store is what a Reflector fills. What it is given is in the watch's objects when its methods return, which an informer
-// would not say, and has been trimmed before.
+// store is the store that a Reflector fills with trimmed objects. When one of its methods returns, the change is in the watch's objects; an
+// informer gives no such guarantee.
 type store struct{ *watch }
 
 var _ toolscache.ReflectorStore = store{}
@@ -42,7 +42,7 @@ func (s store) Delete(object any) error {
 	return nil
 }
 
-// Replace implements toolscache.ReflectorStore: these objects are all that there are.
+// Replace implements toolscache.ReflectorStore. The given objects are all that exist.
 func (s store) Replace(objects []any, version string) error {
 	before := map[string]any{}
 	for _, object := range s.objects.List() {
@@ -71,11 +71,11 @@ func (s store) Replace(objects []any, version string) error {
 	return nil
 }
 
-// Resync implements toolscache.ReflectorStore. Nobody asks for it.
+// Resync implements toolscache.ReflectorStore. The Reflector is not configured to call it.
 func (store) Resync() error { return nil }
 
-// announce tells the handlers what has become of an object; nil stands for none. Another object of the same name is a
-// deletion and a creation, even if nobody saw the time between.
+// announce reports a change of an object to the handlers; nil stands for no object. An object with the same name and another UID is
+// reported as a deletion and a creation, even if the watch missed the time in between.
 func (s store) announce(old, now any, listed bool) {
 	before, had := old.(metav1.Object)
 	after, has := now.(metav1.Object)

@@ -10,8 +10,8 @@ import (
 	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"
 )
 
-// trim returns a copy of an object with nothing but what is looked at later, so that large clusters take little memory.
-// What it does not know it leaves as it is.
+// trim returns a copy of an object with only the fields that are read later, so that large clusters need little memory. Objects of other
+// types stay as they are.
 func trim(object runtime.Object) runtime.Object {
 	switch found := object.(type) {
 	case *corev1beta1.Shoot:
@@ -42,19 +42,19 @@ func trim(object runtime.Object) runtime.Object {
 	return object
 }
 
-// keptLabels are those by which it is decided what an object counts as.
+// keptLabels are the labels that decide what an object counts as.
 func keptLabels() [3]string {
 	return [3]string{corev1beta1.LabelSecretBindingReference, corev1beta1.LabelCredentialsBindingReference, corev1beta1.LabelRole}
 }
 
-// trimSecretBinding also fills in what an aggregated API would have: a namespace that is left out is the binding's own.
+// trimSecretBinding also sets the default that an aggregated API would set: an empty namespace becomes the binding's own.
 func trimSecretBinding(found *corev1beta1.SecretBinding) *corev1beta1.SecretBinding {
 	kept := &corev1beta1.SecretBinding{ObjectMeta: identity(&found.ObjectMeta), Quotas: trimQuotas(found.Quotas, found.Namespace)}
 	kept.SecretRef.Name, kept.SecretRef.Namespace = found.SecretRef.Name, namespaceOr(found.SecretRef.Namespace, found.Namespace)
 	return kept
 }
 
-// trimCredentialsBinding fills in the same.
+// trimCredentialsBinding sets the same default.
 func trimCredentialsBinding(found *securityv1alpha1.CredentialsBinding) *securityv1alpha1.CredentialsBinding {
 	return &securityv1alpha1.CredentialsBinding{
 		ObjectMeta: identity(&found.ObjectMeta), Quotas: trimQuotas(found.Quotas, found.Namespace),
@@ -90,13 +90,13 @@ func identity(found *metav1.ObjectMeta) metav1.ObjectMeta {
 	}
 }
 
-// The Secrets of Shoots, which are no reason to keep a project.
+// The owners of the Secrets of Shoots. Such a Secret is no reason to keep a project.
 const (
 	shootVersion = "core.gardener.cloud/v1beta1"
 	shootKind    = "Shoot"
 )
 
-// shootOwners are what is kept of the owners of what a Shoot owns.
+// shootOwners are the owner references that trim keeps for objects that a Shoot owns.
 func shootOwners() []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: shootVersion, Kind: shootKind}}
 }
@@ -110,7 +110,7 @@ func ownedByShoot(object metav1.Object) bool {
 	return false
 }
 
-// Credentials tells whether a Secret may hold what Shoots are created with, as opposed to what was made for a Shoot.
+// Credentials reports whether a Secret may contain credentials with which Shoots are created. Secrets that were made for a Shoot do not.
 func Credentials(secret metav1.Object) bool {
 	switch secret.GetLabels()[corev1beta1.LabelRole] {
 	case "kubeconfig", "ssh-keypair", "monitoring":
@@ -119,8 +119,7 @@ func Credentials(secret metav1.Object) bool {
 	return !ownedByShoot(secret)
 }
 
-// Referenced reports whether an object has the label of those that SecretBindings refer to, or that of CredentialsBindings,
-// with any value.
+// Referenced reports whether an object has the label of credentials to which SecretBindings or CredentialsBindings refer, with any value.
 func Referenced(object metav1.Object) bool {
 	labels := object.GetLabels()
 	_, bySecretBinding := labels[corev1beta1.LabelSecretBindingReference]
@@ -128,5 +127,5 @@ func Referenced(object metav1.Object) bool {
 	return bySecretBinding || byCredentialsBinding
 }
 
-// matters tells of a Secret whether anybody will ask for it: most Secrets of a large cluster are those of Shoots.
+// matters reports whether a reader of the cache needs a Secret: most Secrets of a large cluster belong to Shoots.
 func matters(secret metav1.Object) bool { return Credentials(secret) || Referenced(secret) }

@@ -113,7 +113,7 @@ func TestABindingOfItsOwnNamespaceIsFoundByIt(t *testing.T) {
 	g.Expect(keys).To(Equal(map[string][]string{"credentials-namespace": {"ns"}, "quota-namespace/quota": {"ns/q"}}))
 }
 
-// Only of Secrets some are left out: a BackupEntry is a Shoot's, and outlives it.
+// Only Secrets are filtered. A BackupEntry belongs to a Shoot too, but outlives it.
 func TestOnlySecretsAreLeftOut(t *testing.T) {
 	tracker := newTracker(t)
 	for name, tc := range map[string]struct {
@@ -150,7 +150,7 @@ func TestSift(t *testing.T) {
 	for name, tc := range map[string]struct {
 		by   reader
 		in   apiwatch.Event
-		want *apiwatch.Event // nil: held back
+		want *apiwatch.Event // nil: filtered out
 	}{
 		"added":                             {secrets, apiwatch.Event{Type: "ADDED", Object: full}, &apiwatch.Event{Type: "ADDED", Object: trimmed}},
 		"modified":                          {secrets, apiwatch.Event{Type: "MODIFIED", Object: full}, &apiwatch.Event{Type: "MODIFIED", Object: trimmed}},

@@ -14,27 +14,28 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// watch holds the objects of one resource, and knows whether these are all that there are: while its requests fail, it
-// answers from the past, and a request that succeeds again does not mean that what was missed has come. After a failure
-// everything is listed anew, and only when that is in the store the watch can be believed again.
+// watch caches the objects of one resource, and knows whether the cache is complete. While its requests fail, the cache is outdated, and a
+// request that succeeds again does not mean that the missed events have arrived. After a failure everything is listed again, and only when
+// that list is in the store the cache counts as complete.
 type watch struct {
 	read     reader
 	objects  toolscache.Indexer
 	handlers []toolscache.ResourceEventHandler
 	changed  func()
-	// of is whose objects these are, stop ends the watch. Both are for who has begun it.
+	// of is the UID of the CustomResourceDefinition or APIService that the objects belong to; stop ends the watch. Only the caller of
+	// newWatch uses both.
 	of   types.UID
 	stop context.CancelFunc
 
-	mu sync.Mutex // guards what follows
-	// listed and watching say what has succeeded since the last failure.
+	mu sync.Mutex // guards the fields below
+	// listed and watching say which requests have succeeded since the last failure.
 	listed, watching bool
-	// err is that failure, until both have.
+	// err is that failure. It is cleared when both requests have succeeded.
 	err error
 }
 
-// newWatch returns a watch that has not begun. It calls changed whenever it begins or ceases to be up to date, and the
-// handlers with each change of its objects, one after the other: they must not block.
+// newWatch returns a watch that is not running yet. It calls changed whenever its finding changes, and the handlers for each change of its
+// objects, one after the other. Neither may block.
 func newWatch(read reader, indexers toolscache.Indexers, changed func(), handlers ...toolscache.ResourceEventHandler) *watch {
 	return &watch{read: read, objects: newShelf(indexers), changed: changed, handlers: handlers}
 }
@@ -46,14 +47,14 @@ func (w *watch) run(ctx context.Context) {
 		toolscache.ReflectorOptions{Name: w.read.resource}).RunWithContext(ctx)
 }
 
-// finding says whether the watch has all objects: Served if it has.
+// finding returns Served if the watch has all objects.
 func (w *watch) finding() Finding {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.judge()
 }
 
-// judge is finding for who holds the lock.
+// judge is finding without the lock. The caller must have locked w.mu.
 func (w *watch) judge() Finding {
 	switch {
 	case w.listed && w.watching:
@@ -65,7 +66,7 @@ func (w *watch) judge() Finding {
 	}
 }
 
-// note changes what is known of the requests.
+// note changes the state of the requests, and calls changed if the finding is another one.
 func (w *watch) note(change func()) {
 	w.mu.Lock()
 	before := w.judge()
@@ -80,8 +81,8 @@ func (w *watch) note(change func()) {
 	}
 }
 
-// lose notes that something may be missed from now on. That a version has expired is nobody's fault, and soon mended. That
-// the process ends says nothing.
+// lose records that events may be missing from now on. An expired version is not an error: a new list repairs it soon. Errors after the end
+// of the process are ignored.
 func (w *watch) lose(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -96,7 +97,7 @@ func (w *watch) lose(ctx context.Context, err error) {
 
 func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// list reads everything that there is now.
+// list reads all current objects.
 func (w *watch) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list, err := w.read.all(ctx, options)
 	if err != nil {
@@ -105,24 +106,24 @@ func (w *watch) list(ctx context.Context, options metav1.ListOptions) (runtime.O
 	return list, err
 }
 
-// begin begins a watch request. Only from what was listed after the last failure it can go on.
+// begin starts a watch request. It can continue only from a list that was read after the last failure.
 func (w *watch) begin(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
 	streams := ptr.Deref(options.SendInitialEvents, false)
 	if streams {
-		options.ResourceVersion = "" // all that there is now, not what there was when we looked last
+		options.ResourceVersion = "" // all current objects, not those of the last known version
 	} else if !w.hasListed() {
 		return nil, apierrors.NewResourceExpired("something may have been missed since the last listing")
 	}
 	events, err := w.read.watch(ctx, options)
 	switch {
 	case streams && apierrors.IsInvalid(err):
-		return nil, err // the API server does not stream listings, and is about to be asked for one
+		return nil, err // the API server does not stream lists, so the Reflector lists next
 	case err != nil:
 		w.lose(ctx, err)
 		if expired(err) {
 			return nil, err
 		}
-		return nil, errors.New(err.Error()) // of some errors a Reflector thinks that it can go on after them
+		return nil, errors.New(err.Error()) // a Reflector must list now; after some types of error it would resume the watch
 	}
 	w.note(func() { w.watching = true })
 	return drained{apiwatch.Filter(events, func(in apiwatch.Event) (apiwatch.Event, bool) {
@@ -133,7 +134,7 @@ func (w *watch) begin(ctx context.Context, options metav1.ListOptions) (apiwatch
 	})}, nil
 }
 
-// drained leaves nobody behind when it is stopped: a filter that has an event in its hands waits until somebody takes it.
+// drained makes sure that no goroutine leaks when the watch is stopped: a filter with a pending event waits until it is received.
 type drained struct{ apiwatch.Interface }
 
 // Stop implements apiwatch.Interface.
@@ -141,7 +142,7 @@ func (d drained) Stop() {
 	d.Interface.Stop()
 	go func() {
 		for range d.ResultChan() {
-			continue // what comes now is of no use
+			continue // the events are no longer needed
 		}
 	}()
 }

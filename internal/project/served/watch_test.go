@@ -22,17 +22,17 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// far is an API server that serves one resource as it is told.
+// far is a fake API server that serves one resource as the test says.
 type far struct {
 	*WithT
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	refuse  error
-	strange bool // does not stream listings
+	strange bool // does not stream lists
 	listed  []metav1.PartialObjectMetadata
 	stream  *apiwatch.RaceFreeFakeWatcher
 	asked   []string
-	told    []Finding // what was found each time that it changed
+	told    []Finding // the findings, each time that they changed
 	events  []string
 	watch   *watch
 }
@@ -101,7 +101,7 @@ func (f *far) happened(what string, object any) {
 	f.set(func() { f.events = append(f.events, what+" "+Deleted(object).GetName()) })
 }
 
-// sends waits for a stream, and sends what there is and that it is all.
+// sends waits for a stream, and sends the objects and the bookmark that ends the initial list.
 func (f *far) sends(objects ...*metav1.PartialObjectMetadata) {
 	for _, each := range objects {
 		f.stream.Add(each)
@@ -110,7 +110,7 @@ func (f *far) sends(objects ...*metav1.PartialObjectMetadata) {
 	f.stream.Action(apiwatch.Bookmark, end)
 }
 
-// awaits waits until so many requests have been made.
+// awaits waits until these requests have been made.
 func (f *far) awaits(want ...string) {
 	f.Eventually(func() []string {
 		f.mu.Lock()
@@ -123,7 +123,7 @@ func (f *far) finds(want Finding) { f.Eventually(f.watch.finding).Should(Equal(w
 
 func (f *far) has() []string { return f.watch.objects.ListKeys() }
 
-// After an outage a watch is to be believed only when everything that was missed has come.
+// After an outage, the finding must not be Served before all missed events have arrived.
 func TestAWatchThatIsBackMustCatchUp(t *testing.T) {
 	f := newFar(t, nil)
 	f.awaits(`watch "" true`)
@@ -150,11 +150,11 @@ func TestAWatchThatIsBackMustCatchUp(t *testing.T) {
 	f.Expect(f.has()).To(ConsistOf("ns/b", "ns/c", "ns/d"))
 	f.set(func() {
 		f.Expect(f.told).To(Equal([]Finding{{State: "served"}, {"unknown", "cannot follow things: refused"}, {State: "served"}}))
-		f.Expect(f.events).To(ConsistOf("added a", "added b", "added c", "updated b", "updated b", "deleted c", "added c", "added d", "deleted a")) // listings have no order
+		f.Expect(f.events).To(ConsistOf("added a", "added b", "added c", "updated b", "updated b", "deleted c", "added c", "added d", "deleted a")) // lists have no order
 	})
 }
 
-// A stream that ends goes on where it was, if nothing has failed.
+// When a stream ends without an error, the next one continues from there.
 func TestAStreamThatEndsGoesOn(t *testing.T) {
 	f := newFar(t, nil)
 	f.awaits(`watch "" true`)
@@ -166,7 +166,7 @@ func TestAStreamThatEndsGoesOn(t *testing.T) {
 	f.set(func() { f.Expect(f.told).To(Equal([]Finding{{State: "served"}})) })
 }
 
-// Errors may also come within a stream. Of those that say that a version has expired nobody is told.
+// Errors may also arrive within a stream. An expired version is not reported as an error.
 func TestAnErrorInAStreamLosesIt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status metav1.Status
@@ -192,7 +192,7 @@ func TestAnErrorInAStreamLosesIt(t *testing.T) {
 	}
 }
 
-// An API server that does not stream listings is asked for one, and nothing is wrong with that.
+// An API server that does not stream lists is listed instead, which is no error.
 func TestAnAPIServerWithoutStreamsIsListed(t *testing.T) {
 	f := newFar(t, func(f *far) { f.strange = true; f.listed = []metav1.PartialObjectMetadata{*named("a", 1)} })
 	f.awaits(`watch "" true`, "list", `watch "10" false`)
@@ -201,7 +201,7 @@ func TestAnAPIServerWithoutStreamsIsListed(t *testing.T) {
 	f.set(func() { f.Expect(f.told).To(Equal([]Finding{{State: "served"}})) })
 }
 
-// Who may list and not watch is never up to date.
+// A watch that may list but not watch is never up to date.
 func TestAListingAloneIsNotEnough(t *testing.T) {
 	g := NewWithT(t)
 	w := newWatch(reader{
@@ -242,7 +242,7 @@ func TestAWatchThatIsStoppedLeavesNobodyBehind(t *testing.T) {
 	g.Eventually(filters).Should(BeZero(), "nobody waits for the event to be taken")
 }
 
-// filters counts the goroutines that filter what a watch brings.
+// filters counts the goroutines that filter watch events.
 func filters() int {
 	stacks := make([]byte, 1<<20)
 	return strings.Count(string(stacks[:stdruntime.Stack(stacks, true)]), "(*filteredWatch).loop(")

@@ -67,7 +67,7 @@ func testUse(t *testing.T, kind string) {
 	s.status(p, 31*day, 0, 0)
 	s.says(p, "unused")
 	used := s.create(kind, *p.Spec.Namespace, "used", map[string]any{"spec": map[string]any{"bucketName": "b", "secretRef": map[string]any{"name": "s"}}})
-	s.status(p, 31*day, 0, 0) // what the activity loop has written is not what this is about
+	s.status(p, 31*day, 0, 0) // do not depend on what the activity loop has written
 	s.Eventually(func() string { s.status(p, 31*day, 0, 0); return s.pass(p) }).Should(Equal("used by " + kind))
 	s.becomes(p, unmarked())
 	s.Expect(s.Admin.Delete(s.Ctx, used)).To(Succeed())
@@ -183,7 +183,7 @@ func TestAcceptance41TheFirstPassMarks(t *testing.T) {
 func TestAcceptance42TheDateOfDeletionIsSetWhenTheGracePeriodIsOver(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
-	s.age(p, 44*day-time.Second) // before that it is young, and the mark would be taken off
+	s.age(p, 44*day-time.Second) // before that it is young, and the mark would be removed
 	s.status(p, 30*day, 0, 0)
 	s.stays(p, "unused", since(30*day))
 	s.age(p, 44*day)
@@ -214,13 +214,13 @@ func TestAcceptance44TheDateMovesOnlyToLater(t *testing.T) {
 }
 
 func TestAcceptance45WhenTheDateHasComeTheProjectIsDeletedWithConfirmation(t *testing.T) {
-	s := newScene(t, projecttest.Options{Webhooks: true}) // that which asks for a confirmation among them
+	s := newScene(t, projecttest.Options{Webhooks: true}) // among them the webhook that demands a confirmation
 	p := s.project(held)
 	s.age(p, 120*day-time.Second)
 	s.status(p, 30*day, 120*day, 0)
 	s.stays(p, "unused", since(30*day).until(120*day))
 	s.age(p, 120*day)
-	s.pass(p) // it may be gone before anybody hears the verdict
+	s.pass(p) // the project may be deleted before a verdict is seen
 	s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
 	date := p.CreationTimestamp.Add(120 * day).UTC()
 	s.Expect(s.annotations(p)).To(Equal(map[string]string{
@@ -256,7 +256,7 @@ func TestAcceptance48ProjectsThatAreGoingOrHaveNoNamespaceAreLeftAlone(t *testin
 	s := newScene(t, projecttest.Options{Stopped: true})
 	going := s.project(held)
 	s.Expect(s.Admin.Delete(s.Ctx, going)).To(Succeed())
-	without := s.Project("with.dot") // no namespace can be made of this name
+	without := s.Project("with.dot") // no namespace can have this name
 	s.Expect(s.Admin.Create(s.Ctx, without)).To(Succeed())
 	s.age(without, 10*day)
 	for _, p := range []*corev1beta1.Project{going, without} {

@@ -26,12 +26,12 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// recovery is how long an API server may take to notice that another one is back, and the controller to try again what has
-// failed for some time.
+// recovery is how long an API server may take to notice that another one is available again, and the controller to retry after repeated
+// failures.
 const recovery = 90 * time.Second
 
-// extension is another API server that serves the group for the first: what it is asked it asks the second server of the
-// test run, as an administrator, because the first has asked already whether the user may.
+// extension is an aggregated API server for the first API server. It forwards each request to the second API server of the test run as an
+// administrator, because the first has already authorized the user.
 type extension struct {
 	*httptest.Server
 	down atomic.Bool
@@ -58,7 +58,7 @@ func newExtension(s *scene, behind *rest.Config) *extension {
 		proxy.ServeHTTP(w, r)
 	}))
 	s.T.Cleanup(func() {
-		e.CloseClientConnections() // the API server's watches do not end by themselves
+		e.CloseClientConnections() // the API server's watches do not end on their own
 		e.Close()
 	})
 	return e
@@ -77,7 +77,7 @@ func groupService() *unstructured.Unstructured {
 	return object
 }
 
-// aggregate makes the extension serve the group instead of CRDs, until the test ends.
+// aggregate makes the extension serve the group instead of the CRDs, until the test ends.
 func (s *scene) aggregate(e *extension) {
 	s.T.Helper()
 	s.RemoveCRD("projects")
@@ -122,7 +122,7 @@ func (s *scene) awaitDiscovery(server *rest.Config) {
 	}, recovery).Should(ContainElement(HaveField("GroupVersion", corev1beta1.SchemeGroupVersion.String())))
 }
 
-// available waits until the API server takes the extension for up or down. Each look makes it look too.
+// available waits until the API server considers the extension available or unavailable. Each read triggers a new check.
 func (s *scene) available(status string) {
 	s.T.Helper()
 	s.Eventually(func() string {
@@ -139,16 +139,16 @@ func (s *scene) available(status string) {
 	}, recovery, 500*time.Millisecond).Should(Equal(status))
 }
 
-// An aggregated API serves the kinds. While it is down no project looks unused, however much time goes by.
+// An aggregated API serves the kinds. While it is down, no project looks unused, no matter how much time passes.
 func TestAnOutageOfAnAggregatedAPIMarksAndDeletesNothing(t *testing.T) {
-	s := newScene(t, projecttest.Options{Stopped: true, CRDs: []string{}, Project: "staleSyncPeriod: 3s"}) // it bounds each look too
+	s := newScene(t, projecttest.Options{Stopped: true, CRDs: []string{}, Project: "staleSyncPeriod: 3s"}) // also the deadline
 	servers, err := local.ForTests()
 	s.Expect(err).NotTo(HaveOccurred())
 	behind, err := client.New(servers.Target.Config, client.Options{Scheme: s.Admin.Scheme()})
 	s.Expect(err).NotTo(HaveOccurred())
 	_, err = binary.Install(s.Ctx, behind, "deploy/project-controller/crds/*.yaml")
 	s.Expect(err).NotTo(HaveOccurred())
-	s.awaitDiscovery(servers.Target.Config) // the first server would ask again for what it misses only a minute later
+	s.awaitDiscovery(servers.Target.Config) // otherwise the first server would retry only a minute later
 	e := newExtension(s, servers.Target.Config)
 	s.aggregate(e)
 	s.awaitDiscovery(s.Server)
@@ -163,7 +163,7 @@ func TestAnOutageOfAnAggregatedAPIMarksAndDeletesNothing(t *testing.T) {
 
 	e.stop()
 	s.available("False")
-	s.Expect(behind.Delete(s.Ctx, shoot)).To(Succeed()) // nobody sees it
+	s.Expect(behind.Delete(s.Ctx, shoot)).To(Succeed()) // the controller cannot see this
 	s.age(p, 1000*day)
 	s.Eventually(func() string { return s.verdicts.of(p).text }).Should(Equal("undecided"))
 	seen := s.verdicts.of(p).count

@@ -10,16 +10,16 @@ import (
 
 // Annotations of Projects that this package sets and removes.
 const (
-	// AnnotationDeletionAnnounced says since when a project may be deleted for disuse, as RFC 3339 in UTC. It is set when that is
-	// announced for the first time, and removed when the project is in use, exempted, or is not to be deleted at all. A project
-	// without it was told nothing. What is no time, or further away than it could be, is replaced.
+	// AnnotationDeletionAnnounced is the time from which an unused project may be deleted, in RFC 3339 and UTC. It is set when the deletion
+	// is announced for the first time, and removed when the project is in use, is exempted, or is not to be deleted at all. A project
+	// without it has not been warned. A value that is no time, or is later than any possible date, is replaced.
 	AnnotationDeletionAnnounced = "project.espalier.dev/deletion-announced"
-	// AnnotationConfirmedAt has the value of confirmation.TimestampAnnotation as long as the confirmation is ours and nobody
-	// else's: then we take it back when the project is not deleted.
+	// AnnotationConfirmedAt has the value of confirmation.TimestampAnnotation while the confirmation is this controller's own. Then the
+	// controller removes the confirmation if the project is not deleted.
 	AnnotationConfirmedAt = "project.espalier.dev/deletion-confirmed-at"
 )
 
-// announcement reads AnnotationDeletionAnnounced; nil if there is none that can be read.
+// announcement reads AnnotationDeletionAnnounced. It returns nil if the annotation is missing or cannot be parsed.
 func announcement(annotations map[string]string) *metav1.Time {
 	at, err := time.Parse(time.RFC3339, annotations[AnnotationDeletionAnnounced])
 	if err != nil {
@@ -28,7 +28,7 @@ func announcement(annotations map[string]string) *metav1.Time {
 	return &metav1.Time{Time: at}
 }
 
-// announcing returns what has to be changed in annotations so that they announce what the plan says; nil stands for removal.
+// announcing returns the changes of annotations that the plan requires for the announcement; nil stands for removal.
 func (p plan) announcing(annotations map[string]string) map[string]any {
 	has, exists := annotations[AnnotationDeletionAnnounced]
 	switch want := timeOf(p.announced); {
@@ -41,13 +41,13 @@ func (p plan) announcing(annotations map[string]string) map[string]any {
 	}
 }
 
-// confirmedByUs tells whether annotations confirm a deletion, and nobody else has confirmed it since we did.
+// confirmedByUs reports whether annotations confirm a deletion, and no other client has confirmed it after this controller did.
 func confirmedByUs(annotations map[string]string) bool {
 	mark, marked := annotations[AnnotationConfirmedAt]
 	return marked && mark == annotations[confirmation.TimestampAnnotation] && confirmation.Check(annotations) == nil
 }
 
-// withdrawal returns the annotations to remove so that nothing of a confirmation of ours stays behind.
+// withdrawal returns the annotations to remove so that nothing of this controller's own confirmation is left.
 func withdrawal(annotations map[string]string) map[string]any {
 	changes := map[string]any{}
 	if _, marked := annotations[AnnotationConfirmedAt]; marked {

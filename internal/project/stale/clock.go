@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// drift is how much our time and the API server's may differ. Theirs has whole seconds, and is some requests old.
+// drift is the accepted difference between the local time and the API server's. The latter has whole seconds and is some requests old.
 const drift = 5 * time.Minute
 
-// checkClock returns an error if our time is wrong, or the API server's. A clock that jumps ahead would have everything
-// deleted at once.
+// checkClock returns an error if the local time and the API server's differ too much. With a clock that jumps ahead, all unused projects
+// would be deleted at once.
 func (r *Reconciler) checkClock(ctx context.Context) error {
 	if _, tests := r.Clock.(interface{ SetTime(t time.Time) }); tests {
-		return nil // a time that somebody sets is nobody else's
+		return nil // a clock that a test sets has no counterpart at the API server
 	}
 	there, err := r.Events.serverTime(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func compareClocks(here clock.PassiveClock, there time.Time) error {
 	return nil
 }
 
-// serverTime is when the API server would have created an Event. It creates none.
+// serverTime returns the creation time that the API server gives an Event. It creates the Event as a dry run only.
 func (e *Events) serverTime(ctx context.Context) (time.Time, error) {
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: source + "-"},

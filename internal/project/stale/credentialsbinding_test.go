@@ -59,7 +59,7 @@ func TestCredentialsUsedThroughACredentialsBindingKeepTheirProject(t *testing.T)
 	}
 }
 
-// The caches know of no binding; the API server does at the last moment.
+// The caches have no binding; the API server has it at the check before the deletion.
 func TestCredentialsBindingThatTheCacheMissesSavesTheProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
 	p := s.project(held)

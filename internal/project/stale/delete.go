@@ -14,14 +14,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/confirmation"
 )
 
-// delete deletes a Project, unless the API server knows better than the caches by which it was judged.
+// delete deletes a Project, unless the API server shows that the caches by which it was judged were outdated.
 func (r *Reconciler) delete(ctx context.Context, cached *corev1beta1.Project) error {
 	project := &corev1beta1.Project{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), project); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if project.UID != cached.UID || project.DeletionTimestamp != nil || project.Spec.Namespace == nil {
-		return nil // the cache is about to tell, and brings us here again
+		return nil // the caches are about to receive this change, which triggers the next pass
 	}
 	if err := r.checkClock(ctx); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (r *Reconciler) delete(ctx context.Context, cached *corev1beta1.Project) er
 	return nil
 }
 
-// stillDue judges a Project once more, by what the API server says of it. What turns out to be used is marked as such.
+// stillDue judges a Project again by what the API server says. A project that turns out to be in use is marked as used.
 func (r *Reconciler) stillDue(ctx context.Context, project *corev1beta1.Project) (bool, error) {
 	snapshot, err := r.Served.Snapshot(ctx, *project.Spec.Namespace)
 	if err != nil {
@@ -63,8 +63,9 @@ func (r *Reconciler) stillDue(ctx context.Context, project *corev1beta1.Project)
 	return false, r.writeStatus(ctx, project, p)
 }
 
-// confirm does what people have to do before they delete a Project, and notes that it was us. Where that is done nothing is
-// written: whoever refuses the deletion is not written to over and over. It fails if anything has changed since it was read.
+// confirm sets the annotations that a user must set before deleting a Project, and records that this controller did. If they are set
+// already, it writes nothing, so that a deletion that the API server refuses again and again causes no further writes. It fails if the
+// Project has changed since it was read.
 func (r *Reconciler) confirm(ctx context.Context, project *corev1beta1.Project) error {
 	if confirmedByUs(project.Annotations) {
 		return nil
@@ -81,7 +82,7 @@ func (r *Reconciler) confirm(ctx context.Context, project *corev1beta1.Project) 
 	return nil
 }
 
-// annotate changes annotations of exactly the object that was read, and makes it what the API server has then. nil removes one.
+// annotate changes annotations of exactly the object that was read, and updates the given object. nil removes an annotation.
 func (r *Reconciler) annotate(ctx context.Context, project *corev1beta1.Project, changes map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": project.UID, "resourceVersion": project.ResourceVersion, "annotations": changes,
@@ -89,5 +90,5 @@ func (r *Reconciler) annotate(ctx context.Context, project *corev1beta1.Project,
 	if err != nil {
 		return fmt.Errorf("render annotations: %w", err)
 	}
-	return r.Client.Patch(ctx, project, client.RawPatch(types.MergePatchType, patch)) //nolint:wrapcheck // the callers say what for
+	return r.Client.Patch(ctx, project, client.RawPatch(types.MergePatchType, patch)) //nolint:wrapcheck // the callers add context
 }

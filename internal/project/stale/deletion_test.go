@@ -28,7 +28,7 @@ func deletes(r *http.Request) bool {
 	return r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, "/apis/core.gardener.cloud/v1beta1/projects/")
 }
 
-// patches tells whether a request patches something of a name.
+// patches reports whether a request patches an object with a name.
 func patches(r *http.Request, name string) bool {
 	if r.Method != http.MethodPatch || r.GetBody == nil {
 		return false
@@ -70,7 +70,7 @@ func forecastFor(p *corev1beta1.Project, age time.Duration) string {
 	return "Warning DeletionForecast: Nobody seems to use this project; unless that changes, it is deleted after " + p.CreationTimestamp.Add(age).UTC().Format(time.RFC3339) + " with everything in its namespace"
 }
 
-// Where notice is given, deletions that a rehearsal has spared are announced before they happen, whatever dies meanwhile.
+// With a notice period, deletions that were only rehearsed are announced before they happen, also if the process restarts.
 func TestWhatWasOnlyRehearsedIsAnnouncedBeforeItIsDeleted(t *testing.T) {
 	s := newScene(t, projecttest.Options{Settings: "{staleDeletion: DryRun, staleDeletionNotice: 168h}"})
 	p := s.project(held)
@@ -85,7 +85,7 @@ func TestWhatWasOnlyRehearsedIsAnnouncedBeforeItIsDeleted(t *testing.T) {
 	s.Restart(func() { s.Config.Espalier.Project.StaleDeletion = "Delete" })
 	s.stays(p, "unused", since(30*day).until(120*day))
 	announced := map[string]string{"project.espalier.dev/deletion-announced": p.CreationTimestamp.Add(207 * day).UTC().Format(time.RFC3339)}
-	s.Eventually(func() map[string]string { return s.annotations(p) }).Should(Equal(announced)) // a pass may come in the way of the one before
+	s.Eventually(func() map[string]string { return s.annotations(p) }).Should(Equal(announced)) // two passes may conflict
 	s.Eventually(func() []string { return s.forecasts(p) }).Should(ConsistOf(forecastFor(p, 207*day)))
 	s.Restart(func() { s.age(p, 207*day-time.Second) })
 	s.stays(p, "unused", since(30*day).until(120*day))
@@ -95,7 +95,7 @@ func TestWhatWasOnlyRehearsedIsAnnouncedBeforeItIsDeleted(t *testing.T) {
 	s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
 }
 
-// wouldDelete is a metric.
+// wouldDelete returns the value of a metric.
 func (s *scene) wouldDelete() float64 {
 	s.T.Helper()
 	families, err := s.Registry.Gather()
@@ -108,7 +108,7 @@ func (s *scene) wouldDelete() float64 {
 	return -1
 }
 
-// What cannot be announced is not deleted, and the log names the right that is missing.
+// A project whose deletion cannot be announced is not deleted, and the log names the missing right.
 func TestWithoutEventsNothingIsDeleted(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project(held)
@@ -141,7 +141,7 @@ func TestAnAnnouncementGoesWhenTheProjectIsUsed(t *testing.T) {
 func TestForecastsAreToldEveryDay(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
-	s.age(p, 113*day) // before that it is young, and the marks would be taken off
+	s.age(p, 113*day) // before that it is young, and the marks would be removed
 	s.status(p, 30*day, 120*day, 0)
 	for i, age := range []time.Duration{113 * day, 114*day - time.Second, 114 * day, 115 * day} {
 		s.age(p, age)
@@ -150,7 +150,7 @@ func TestForecastsAreToldEveryDay(t *testing.T) {
 	}
 }
 
-// Nothing is written over and over where the API server does not let a project be deleted.
+// If the API server refuses a deletion, the retries write nothing.
 func TestARefusedDeletionIsTriedAgainWithoutWriting(t *testing.T) {
 	s := newScene(t, projecttest.Options{Configure: atOnce})
 	p := s.project(held)
@@ -167,13 +167,13 @@ func TestARefusedDeletionIsTriedAgainWithoutWriting(t *testing.T) {
 	s.Eventually(func() corev1beta1.ProjectPhase { return s.Get(p).Status.Phase }).Should(BeEquivalentTo("Ready"))
 	s.Eventually(func() map[string]string { return s.annotations(p) }).Should(HaveKeyWithValue("confirmation.gardener.cloud/deletion", "true"))
 	version, before := s.Get(p).ResourceVersion, tries.Load()
-	s.Eventually(tries.Load, recovery).Should(BeNumerically(">", before+1)) // each pause is twice as long as the one before
+	s.Eventually(tries.Load, recovery).Should(BeNumerically(">", before+1)) // each pause is twice as long as the previous one
 	s.Expect(s.Get(p).ResourceVersion).To(Equal(version))
 	s.Requests.Hook(nil)
 	s.Eventually(func() bool { return s.deleted(p) }, recovery).Should(BeTrue())
 }
 
-// A confirmation that was not followed by the deletion is withdrawn when it is no longer due, also by the next process.
+// A confirmation without a deletion is withdrawn when the project is no longer due, also after a restart.
 func TestAConfirmationOfOursIsWithdrawn(t *testing.T) {
 	for name, after := range map[string]func(s *scene, p *corev1beta1.Project) map[string]string{
 		"nobody else confirmed": func(*scene, *corev1beta1.Project) map[string]string { return nil },
@@ -212,7 +212,7 @@ func TestAConfirmationOfOursIsWithdrawn(t *testing.T) {
 	}
 }
 
-// A project that is made anew under its name inherits no dates.
+// A project that is recreated under the same name inherits no dates.
 func TestAProjectThatIsMadeAnewInheritsNothing(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	p := s.project()
@@ -242,7 +242,7 @@ func TestAProjectThatIsMadeAnewInheritsNothing(t *testing.T) {
 	s.Expect(s.Get(anew).Status.StaleSinceTimestamp.Time).To(BeTemporally("~", s.clock.Now(), time.Second))
 }
 
-// replace deletes a Project and makes another.
+// replace deletes a Project and creates another with the same name.
 func (s *scene) replace(p, anew *corev1beta1.Project) error {
 	release := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for {
@@ -256,7 +256,7 @@ func (s *scene) replace(p, anew *corev1beta1.Project) error {
 	}
 }
 
-// Passes come when something is due, and not only once in a period.
+// A reconciliation is scheduled for each date, not only once per period.
 func TestAPassComesWhenItIsDue(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project(held)
@@ -267,7 +267,7 @@ func TestAPassComesWhenItIsDue(t *testing.T) {
 		s.age(p, step.age-time.Second)
 		s.pass(p)
 		s.age(p, step.age)
-		s.becomes(p, step.want) // nobody touches the project
+		s.becomes(p, step.want) // no change of the project triggers this
 	}
 	s.age(p, 120*day-time.Second)
 	s.pass(p)
@@ -287,7 +287,7 @@ func TestAnExemptionTakesEffectAtOnce(t *testing.T) {
 	s.becomes(p, since(40*day))
 }
 
-// shifted is a clock that is wrong.
+// shifted is a clock that is wrong by a fixed duration.
 type shifted struct {
 	clock.RealClock
 	by time.Duration
@@ -307,7 +307,7 @@ func TestAWrongClockDeletesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, projecttest.Options{Configure: atOnce, Clock: shifted{by: tc.by}})
 			p := s.project(held)
-			if tc.want { // it may be gone before anybody hears the verdict
+			if tc.want { // the project may be deleted before a verdict is seen
 				s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
 				return
 			}
@@ -319,7 +319,7 @@ func TestAWrongClockDeletesNothing(t *testing.T) {
 	}
 }
 
-// The garden's own project is marked at most.
+// The project of the namespace garden is marked, but never deleted.
 func TestTheGardensOwnProjectIsNotDeleted(t *testing.T) {
 	s := newScene(t, projecttest.Options{Configure: atOnce})
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden", Labels: map[string]string{
@@ -334,13 +334,14 @@ func TestTheGardensOwnProjectIsNotDeleted(t *testing.T) {
 	s.stays(p, "unused", since(40*day))
 }
 
-// What the API server has seen of use counts until the caches have seen it too: a project is not marked and cleared in turns.
+// A use that the API server has reported counts until the caches have it too: the project is not marked and cleared in turns.
 func TestWhatTheAPIServerSawCountsWhileTheCachesLag(t *testing.T) {
 	s := newScene(t, projecttest.Options{Configure: atOnce, Stopped: true})
 	p := s.project(held)
 	s.age(p, day)
 	empty := s.namespace("empty")
-	// The cache asks for the Shoots of all namespaces, and gets those of one; who is about to delete asks for those of the project.
+	// The cache lists the Shoots of all namespaces and gets those of an empty one; the check before the deletion lists those of the
+	// project.
 	s.Requests.Hook(func(r *http.Request) error {
 		if r.URL.Path == "/apis/core.gardener.cloud/v1beta1/shoots" {
 			r.URL.Path = "/apis/core.gardener.cloud/v1beta1/namespaces/" + empty + "/shoots"

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/projecttest"
 )
 
-// The table of the documentation names the metrics of the stale loop, with the help text that each carries.
+// The table in the documentation names the metrics of the stale loop with their help texts.
 func TestMetricsAreDocumented(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()

@@ -21,34 +21,35 @@ import (
 
 // Reasons of the Events.
 const (
-	// ReasonStaleForecast, on a Project: it will be found stale unless somebody uses it.
+	// ReasonStaleForecast, on a Project: it will be marked as stale unless it is used.
 	ReasonStaleForecast = "StaleForecast"
-	// ReasonDeletionForecast, on a Project: it will be deleted unless somebody uses it.
+	// ReasonDeletionForecast, on a Project: it will be deleted unless it is used.
 	ReasonDeletionForecast = "DeletionForecast"
-	// ReasonWouldDelete, on a Project: it would have been deleted if that was not only rehearsed.
+	// ReasonWouldDelete, on a Project: it would have been deleted if staleDeletion were not DryRun.
 	ReasonWouldDelete = "WouldDelete"
-	// ReasonSuspended, on the APIService of Projects: projects are neither marked nor deleted, because nobody can tell
+	// ReasonSuspended, on the APIService of Projects: projects are neither marked nor deleted, because the controller cannot find out
 	// whether they are used.
 	ReasonSuspended = "StaleChecksSuspended"
 	// ReasonResumed, on the APIService of Projects: projects are judged again.
 	ReasonResumed = "StaleChecksResumed"
 )
 
-// source is who tells.
+// source is the component that reports the Events.
 const source = "project-controller"
 
-// Events creates Events, each about one thing that happens at one time. Their names are made of what they tell, so that
-// nothing is told twice while the first lasts, whatever happens to the process meanwhile.
+// Events creates Events. The name of an Event is derived from its content and time, so that it is not created twice while the first one
+// exists, even after a restart.
 type Events struct {
 	Client client.Client
 
 	mu sync.Mutex // guards told
-	// told remembers, by the names of Projects, what was told. A restart costs one request for each that is still to come.
+	// told has the Events that this process has created, by the names of Projects. After a restart, each one that is still ahead costs one
+	// request.
 	told map[string]map[string]bool
 }
 
-// project tells about a Project; at is when it happens. What is still to come is told once a day. First is true if this
-// process has not told it before.
+// project creates an Event about a Project; at is when the announced change happens. It creates one per day until then. first is true if
+// this process has not created this Event before.
 func (e *Events) project(ctx context.Context, project *corev1beta1.Project, now time.Time, reason string, at time.Time) (first bool, err error) {
 	key := fmt.Sprintf("%s/%s/%d/%d", project.UID, reason, at.Unix(), daysLeft(now, at))
 	if e.knows(project.Name, key) {
@@ -76,7 +77,7 @@ func wording(reason string, at time.Time) (eventType, message string) {
 	}
 }
 
-// suspended tells that nobody can judge; resumed that somebody can again.
+// suspended reports that projects cannot be judged; resumed reports that they are judged again.
 func (e *Events) suspended(ctx context.Context, now time.Time, why string) error {
 	return e.create(ctx, apiService(), turnKey(ReasonSuspended, now), now, corev1.EventTypeWarning, ReasonSuspended,
 		"Projects are neither marked as stale nor deleted, because nobody can tell whether they are used: "+excerpt.Quoted(why))
@@ -95,7 +96,7 @@ func apiService() corev1.ObjectReference {
 	}
 }
 
-// create creates an Event, unless it exists.
+// create creates an Event, unless it exists already.
 func (e *Events) create(ctx context.Context, about corev1.ObjectReference, key string, now time.Time, eventType, reason, message string) error {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(key)) // never fails
@@ -111,7 +112,7 @@ func (e *Events) create(ctx context.Context, about corev1.ObjectReference, key s
 	return nil
 }
 
-// refused says which right is missing, without which nothing is deleted.
+// refused names the missing right in the error. Without that right, no project is deleted.
 func refused(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("nothing is deleted that cannot be announced; grant create on events in namespace %q: %w", metav1.NamespaceDefault, err)
@@ -125,7 +126,7 @@ func (e *Events) knows(project, key string) bool {
 	return e.told[project][key]
 }
 
-// remember returns whether that is new.
+// remember records an Event and returns whether it was new.
 func (e *Events) remember(project, key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -142,7 +143,7 @@ func (e *Events) remember(project, key string) bool {
 	return true
 }
 
-// forget drops what is remembered of a Project that is gone.
+// forget drops the records of a deleted Project.
 func (e *Events) forget(project string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

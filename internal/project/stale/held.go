@@ -10,11 +10,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/served"
 )
 
-// held are the Projects that nobody could judge. A restart finds them again with the first pass.
+// held are the Projects that could not be judged. After a restart, the first pass over all Projects finds them again.
 type held struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	names map[string]struct{}
-	// told is whether it was told that nobody can judge, and since when.
+	// told is true if the suspension has been reported, since is when.
 	told  bool
 	since time.Time
 }
@@ -46,12 +46,12 @@ func (h *held) list() []string {
 
 func (h *held) count() int { return len(h.list()) }
 
-// flapping is how long after it was told that nobody can judge that is not told again, so that an API which comes and goes
-// does not fill the API server with Events.
+// flapping is how long after a report of a suspension the next one is not reported, so that an API that fails repeatedly does not fill the
+// API server with Events.
 const flapping = 10 * time.Minute
 
-// suspend returns true if it is to be told that nobody can judge, and else after how long to ask again; 0 for never. Whoever
-// cannot tell it calls untold.
+// suspend returns true if the caller must report the suspension. Otherwise it returns after how long to try again; 0 for never. A caller
+// that fails to report it calls untold.
 func (h *held) suspend(now time.Time) (tell bool, again time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +65,7 @@ func (h *held) suspend(now time.Time) (tell bool, again time.Duration) {
 	return true, 0
 }
 
-// resume returns true if it is to be told that somebody can judge again. Whoever cannot tell it calls suspended.
+// resume returns true if the caller must report that projects are judged again. A caller that fails to report it calls suspended.
 func (h *held) resume() (tell bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,7 +73,7 @@ func (h *held) resume() (tell bool) {
 	return tell
 }
 
-// untold takes back a suspend, suspended a resume, that nobody was told of.
+// untold undoes a suspend, and suspended undoes a resume, if the report failed.
 func (h *held) untold() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,15 +86,15 @@ func (h *held) suspended() {
 	h.told = true
 }
 
-// wake looks again at all Projects that could not be judged.
+// wake enqueues all Projects that could not be judged.
 func (r *Reconciler) wake() {
 	for _, name := range r.held.list() {
 		r.again.Add(name)
 	}
 }
 
-// reportHeld tells, once for all Projects, when judging is suspended and when it goes on. A process that has just begun and
-// does not know yet what is served has nothing to tell. Again is when to look at the Project to tell it then; 0 for never.
+// reportHeld reports, once for all Projects, when judging is suspended and when it resumes. A process that has just started and does not
+// know yet what is served reports nothing. again is after how long to reconcile the Project to report it then; 0 for never.
 func (r *Reconciler) reportHeld(ctx context.Context, name string, f facts, p plan) (again time.Duration, err error) {
 	if !p.hold {
 		r.held.drop(name)

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/usage"
 )
 
-// An API that comes and goes is told of once in a while; the last that is told is true, and a failure to tell is repeated.
+// An API that fails repeatedly is reported only once in a while. The last report is true, and a failed report is repeated.
 func TestSuspensionsAreToldInModeration(t *testing.T) {
 	g := NewWithT(t)
 	h := &held{}
@@ -41,7 +41,7 @@ func TestSightingsLastUntilTheCachesKnow(t *testing.T) {
 		uid    types.UID
 		age    time.Duration
 		cached usage.Verdict
-		// want is what is known; later what is known of an unused project after that.
+		// want is the first result; later is the next result if the caches then find no use.
 		want, later usage.Verdict
 	}{
 		"the caches see nothing":              {uid: "a", want: used, later: used},

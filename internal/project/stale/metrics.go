@@ -11,13 +11,13 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// countTimeout bounds one count. The cache answers at once, or is not filled yet.
+// countTimeout limits one count. A read from the cache takes this long only if the cache is not filled yet.
 const countTimeout = time.Second
 
-// Metrics are what can be seen of stale projects from outside.
+// Metrics are the metrics about stale projects.
 type Metrics struct{ wouldDelete prometheus.Counter }
 
-// NewMetrics registers the metrics; those about Projects are counted, when they are read, from the cache.
+// NewMetrics registers the metrics. Those about Projects are computed from the cache at each scrape.
 func NewMetrics(registry prometheus.Registerer, cached client.Reader, passive clock.PassiveClock, undecided func() int) *Metrics {
 	m := &Metrics{wouldDelete: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "espalier_project_would_delete_total",
@@ -36,7 +36,7 @@ func NewMetrics(registry prometheus.Registerer, cached client.Reader, passive cl
 	return m
 }
 
-// counted looks at all Projects when it is asked.
+// counted computes its metrics from all Projects at each scrape.
 type counted struct {
 	cached           client.Reader
 	clock            clock.PassiveClock
@@ -51,7 +51,7 @@ func (c *counted) Describe(out chan<- *prometheus.Desc) {
 	out <- c.remaining
 }
 
-// Collect implements prometheus.Collector. It says nothing while the cache is not filled, and no date where there is none.
+// Collect implements prometheus.Collector. It reports nothing before the cache is filled, and no date if no project has one.
 func (c *counted) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()

@@ -8,27 +8,27 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/usage"
 )
 
-// Rules are the settings that projects are judged by.
+// Rules are the settings by which projects are judged.
 type Rules struct {
-	// MinimumLifetime is how old a project must be, and how long ago its last activity, to be stale.
+	// MinimumLifetime is the minimum age of a project, and the minimum time since its last activity, before it can be stale.
 	MinimumLifetime time.Duration
-	// GracePeriod is how long a project is stale before a date for its deletion is set.
+	// GracePeriod is how long a project is stale before the date of its deletion is set.
 	GracePeriod time.Duration
-	// Expiration is how long after it became stale a project is deleted.
+	// Expiration is the time from when a project becomes stale until it is deleted.
 	Expiration time.Duration
-	// SyncPeriod is how often a project is looked at.
+	// SyncPeriod is the longest time between two checks of a project.
 	SyncPeriod time.Duration
-	// Notice is for how long a deletion must have been announced; 0 if it need not be. At most Forecast.
+	// Notice is how long before a deletion it must have been announced; 0 if no announcement is required. It is at most Forecast.
 	Notice time.Duration
-	// Forecast is how long before something happens to a project it is told; 0 for never.
+	// Forecast is how long in advance a change is announced on the project; 0 for never.
 	Forecast time.Duration
-	// Deletion says whether projects are deleted; see config.EspalierProject.
+	// Deletion is what happens to stale projects; see config.EspalierProject.
 	Deletion Deletion
-	// WithoutShoots lets projects be deleted although no Shoots are served.
+	// WithoutShoots allows projects to be deleted although Shoots are not served.
 	WithoutShoots bool
 }
 
-// Deletion is what happens to a project whose date of deletion has come.
+// Deletion is what happens to a project when its date of deletion is reached.
 type Deletion string
 
 // The values are those of the configuration.
@@ -38,50 +38,50 @@ const (
 	Off    Deletion = "Off"
 )
 
-// facts are what is known of a project.
+// facts are what is known about a project.
 type facts struct {
 	now time.Time
-	// created and lastActivity are times of the project; the second is nil if there was none.
+	// created and lastActivity are times of the project; lastActivity is nil if there was no activity.
 	created      time.Time
 	lastActivity *metav1.Time
 	// skip is true if the namespace is exempted.
 	skip bool
 	// staleSince and autoDelete are as in the status of the project.
 	staleSince, autoDelete *metav1.Time
-	// lasting is true for the garden's own project, which is never deleted for disuse.
+	// lasting is true for the project of the namespace garden, which is never deleted for being unused.
 	lasting bool
-	// announced is what AnnotationDeletionAnnounced says; nil if nothing was announced.
+	// announced is the time in AnnotationDeletionAnnounced; nil if no deletion is announced.
 	announced *metav1.Time
-	// use counts only if asksForUse wanted it.
+	// use is set only if asksForUse returns true.
 	use usage.Verdict
 }
 
-// news is what a project is told about.
+// news is an announcement on a project.
 type news struct {
 	reason string
-	// at is when it happens.
+	// at is when the announced change happens.
 	at time.Time
 }
 
 // plan is what to do with a project.
 type plan struct {
-	// row is that of the rules which decided, in words.
+	// row describes the row of the rules that decided.
 	row string
-	// hold leaves everything as it is, because nobody can tell.
+	// hold leaves everything as it is, because it is unknown whether the project is used.
 	hold bool
-	// staleSince and autoDelete are wanted in the status, unless hold is set.
+	// staleSince and autoDelete are the desired values in the status, unless hold is set.
 	staleSince, autoDelete *metav1.Time
-	// due means that the time of deletion has come, be it rehearsed or not.
+	// due is true if the date of deletion is reached, also if Deletion is DryRun.
 	due bool
-	// announced is wanted in AnnotationDeletionAnnounced, unless hold is set.
+	// announced is the desired value of AnnotationDeletionAnnounced, unless hold is set.
 	announced *metav1.Time
-	// news are what to tell.
+	// news are the announcements to make.
 	news []news
-	// next is when to look again.
+	// next is the time until the next check.
 	next time.Duration
 }
 
-// ripe is when a project can be stale at the earliest.
+// ripe is the earliest time at which a project can be stale.
 func (r Rules) ripe(f facts) time.Time {
 	at := f.created.Add(r.MinimumLifetime)
 	if f.lastActivity != nil {
@@ -92,13 +92,12 @@ func (r Rules) ripe(f facts) time.Time {
 	return at
 }
 
-// asksForUse tells whether it matters for a project if it is used: it may be stale, or somebody may have to be told that it
-// will be.
+// asksForUse reports whether the use of a project must be determined: the project may be stale, or will be soon enough to announce it.
 func (r Rules) asksForUse(f facts) bool {
 	return !f.skip && !r.ripe(f).Add(-r.Forecast).After(f.now)
 }
 
-// judge decides about a project that is not being deleted, and whose namespace is there.
+// judge decides about a project that is not being deleted and whose namespace exists.
 func (r Rules) judge(f facts) plan {
 	switch {
 	case f.skip:
@@ -116,7 +115,7 @@ func (r Rules) judge(f facts) plan {
 	}
 }
 
-// early is about a project that cannot be stale yet.
+// early is the plan for a project that cannot be stale yet.
 func (r Rules) early(f facts, row string) plan {
 	ripe := r.ripe(f)
 	p := plan{row: row, next: r.nextLook(f.now, ripe, r.nextTelling(f.now, ripe))}
@@ -126,14 +125,14 @@ func (r Rules) early(f facts, row string) plan {
 	return p
 }
 
-// mark is about a project that nobody uses.
+// mark is the plan for a project that is not used.
 func (r Rules) mark(f facts) plan {
 	since := f.staleSince
 	if since == nil {
-		since = &metav1.Time{Time: f.now.UTC().Truncate(time.Second)} // as it will be stored
+		since = &metav1.Time{Time: f.now.UTC().Truncate(time.Second)} // the precision that the API server stores
 	}
 	p := plan{row: "unused", staleSince: since, next: r.SyncPeriod}
-	if !r.deletes(f) { // a date would be one that never comes
+	if !r.deletes(f) { // without deletion, no date is shown
 		return p
 	}
 	graceEnds := since.Add(r.GracePeriod)
@@ -157,18 +156,18 @@ func (r Rules) mark(f facts) plan {
 	return p
 }
 
-// late is how long after its date a project is deleted although nobody has announced that. It covers what a process needs that
-// runs all the time: its date has been in the status for as long.
+// late is how long after its date a project may still be deleted without an announcement. It covers the delay of a process that runs all
+// the time: the date has been in the status for long enough then.
 const late = time.Hour
 
-// announce decides what to tell of a deletion that is at end, as far as its date goes, and whether its time has come. What
-// nobody has announced while there was time for it, because deletion was off or rehearsed, nobody could judge or no process
-// was running, happens only after it was announced for as long as the rules demand.
+// announce decides what to announce about a deletion with the given date, and whether the project is due. A deletion that was not announced
+// in time, because deletion was Off or DryRun, the use was unknown or no process was running, is postponed until it has been announced for
+// as long as Notice demands.
 func (r Rules) announce(f facts, end time.Time, p *plan) {
 	if r.Notice > 0 && !f.now.Before(end) {
 		latest := f.now.UTC().Truncate(time.Second).Add(r.Notice)
 		switch {
-		case f.announced != nil && f.announced.After(latest): // we did not write that
+		case f.announced != nil && f.announced.After(latest): // this controller never writes such a late time
 			end = latest
 		case f.announced != nil:
 			end = f.announced.Time
@@ -182,7 +181,7 @@ func (r Rules) announce(f facts, end time.Time, p *plan) {
 	case r.told(f.now, end):
 		p.news, p.announced = []news{{ReasonDeletionForecast, end}}, &metav1.Time{Time: end}
 	}
-	if r.Notice == 0 { // nobody asks whether it was announced
+	if r.Notice == 0 { // no announcement is required
 		p.announced = nil
 	}
 }
@@ -191,22 +190,21 @@ func (r Rules) deletes(f facts) bool {
 	return r.Deletion != Off && !f.lasting && (!f.use.WithoutShoots || r.WithoutShoots)
 }
 
-// told tells whether something is so near that it is to be told.
+// told reports whether a change is near enough to be announced.
 func (r Rules) told(now, at time.Time) bool {
 	return r.Forecast > 0 && now.Before(at) && !at.Add(-r.Forecast).After(now)
 }
 
-// daysLeft is how many days there are until something happens, begun ones included; 0 from then on. Each of them it is told
-// once.
+// daysLeft returns the number of days until a change, rounded up; 0 once the time has come. The change is announced once for each number.
 func daysLeft(now, at time.Time) int {
 	left := max(0, at.Sub(now))
 	return int((left + tellEvery - 1) / tellEvery)
 }
 
-// tellEvery is how often something that is going to happen is told: Events do not last.
+// tellEvery is how often an announcement is repeated: Events expire.
 const tellEvery = 24 * time.Hour
 
-// nextTelling is when something is to be told next; not after now if never.
+// nextTelling returns when to announce a change next. The result is not after now if it need not be announced again.
 func (r Rules) nextTelling(now, at time.Time) time.Time {
 	switch {
 	case r.Forecast == 0:
@@ -218,7 +216,7 @@ func (r Rules) nextTelling(now, at time.Time) time.Time {
 	}
 }
 
-// moments are when something is to be done or told about a deletion.
+// moments returns the times at which a deletion needs an action or an announcement.
 func (r Rules) moments(now, end time.Time, p plan) []time.Time {
 	if r.Deletion != Delete {
 		return []time.Time{end}
@@ -229,7 +227,7 @@ func (r Rules) moments(now, end time.Time, p plan) []time.Time {
 	return []time.Time{end, r.nextTelling(now, end)}
 }
 
-// nextLook is how long it is until the first of some moments that are still to come, at most the period.
+// nextLook returns the time until the first of the given moments that is still ahead, at most SyncPeriod.
 func (r Rules) nextLook(now time.Time, moments ...time.Time) time.Duration {
 	next := r.SyncPeriod
 	for _, each := range moments {

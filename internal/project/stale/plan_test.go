@@ -12,13 +12,13 @@ import (
 
 const day = 24 * time.Hour
 
-// born is when the project of all cases was created; ages count from it.
+// born is when the project of all cases was created; ages are relative to it.
 func born() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 func at(age time.Duration) time.Time       { return born().Add(age) }
 func stamp(age time.Duration) *metav1.Time { return &metav1.Time{Time: at(age)} }
 
-// aged is a project of some age that nobody uses.
+// aged is an unused project of the given age.
 func aged(age time.Duration, change ...func(*facts)) facts {
 	f := facts{now: at(age), created: born()}
 	for _, each := range change {
@@ -37,7 +37,7 @@ func exempted(f *facts)                       { f.skip = true }
 func lasting(f *facts)                        { f.lasting = true }
 func announced(at time.Duration) func(*facts) { return func(f *facts) { f.announced = stamp(at) } }
 
-// rules are the defaults, without forecast.
+// rules are the defaults, without a forecast.
 func rules(change ...func(*Rules)) Rules {
 	r := Rules{MinimumLifetime: 30 * day, GracePeriod: 14 * day, Expiration: 90 * day, SyncPeriod: 12 * time.Hour, Deletion: Delete}
 	for _, each := range change {

@@ -1,11 +1,10 @@
-// Package stale finds projects that nobody uses, marks them, and deletes them when they stay unused.
+// Package stale finds projects that are not used, marks them as stale, and deletes them if they stay unused.
 //
-// It watches Projects and Namespaces, and goes by the caches of package served; all in the garden cluster. It writes two
-// fields of the status of a Project, field by field. Before it deletes a Project it asks the API server itself: for the
-// Project, its namespace and what would count as use, because a cache may lag; then it confirms the deletion in an
-// annotation and deletes exactly the object that it has read. Whatever goes wrong on the way, nothing is deleted, and
-// where nobody can tell whether a project is used, its status stays as it is. Every step can be the last: the status, the
-// annotations and the Events are all that is remembered, and the next pass goes on from them.
+// It watches Projects and Namespaces and reads the caches of package served, all in the garden cluster. It writes two fields of the status
+// of a Project, and no others. Before it deletes a Project, it reads the Project, its namespace and everything that counts as use from the
+// API server, because a cache may lag. Then it confirms the deletion in an annotation and deletes exactly the object that it has read. If
+// any step fails, nothing is deleted. While it is unknown whether a project is used, its status stays as it is. The process may stop after
+// any step: all state is in the status, the annotations and the Events, and the next pass continues from there.
 package stale
 
 import (
@@ -32,10 +31,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/usage"
 )
 
-// Projects are watched, marked, and read again before they are deleted.
+// Projects are watched, patched, and read again before they are deleted.
 // +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects,verbs=get;list;watch;patch;delete,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects/status,verbs=patch,roleName=espalier-project-controller-source
-// Namespaces say whether they are exempted.
+// The annotations of namespaces say whether their projects are exempted.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch,roleName=espalier-project-controller-source
 
 // Reconciler judges Projects.
@@ -44,7 +43,7 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server.
 	Live client.Reader
-	// Served has what counts as use.
+	// Served provides the objects that count as use.
 	Served  *served.Tracker
 	Rules   Rules
 	Clock   clock.PassiveClock
@@ -56,7 +55,7 @@ type Reconciler struct {
 	again     trigger.Trigger
 }
 
-// Reconcile looks at one Project.
+// Reconcile judges one Project and acts on the result.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	project := &corev1beta1.Project{}
 	if err := r.Client.Get(ctx, request.NamespacedName, project); err != nil {
@@ -93,9 +92,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: p.next}, nil
 }
 
-// act does what the plan says. An announcement is written before it is told, and both before anything is deleted.
+// act carries out the plan. It writes an announcement before it creates the Event, and does both before it deletes.
 func (r *Reconciler) act(ctx context.Context, judged *corev1beta1.Project, f facts, p plan) error {
-	project := judged.DeepCopy() // each write is to what the one before has left, and to nothing that somebody else has changed
+	project := judged.DeepCopy() // each write starts from the result of the one before, and fails if another client has changed the object
 	if err := r.writeAnnotations(ctx, project, p); err != nil || p.hold {
 		return err
 	}
@@ -121,7 +120,7 @@ func (r *Reconciler) act(ctx context.Context, judged *corev1beta1.Project, f fac
 	}
 }
 
-// gather collects what is known of a Project; the namespace comes from the reader, what may use it from the caches.
+// gather collects the facts about a Project. It reads the namespace with the reader, and what may use the project from the caches.
 func (r *Reconciler) gather(ctx context.Context, reader client.Reader, caches usage.Caches, project *corev1beta1.Project) (facts, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -141,13 +140,13 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, caches us
 	f.use = usage.Look(caches, namespace.Name)
 	if f.use.WithoutShoots && f.use.By == "" && !f.use.Undecided {
 		if f.use, err = usage.Running(ctx, r.Served, namespace.Name); err != nil {
-			return facts{}, err //nolint:wrapcheck // it says what failed
+			return facts{}, err //nolint:wrapcheck // the callee adds context
 		}
 	}
 	return f, nil
 }
 
-// writeAnnotations announces what the plan says, and takes back a confirmation of ours that was not followed by the deletion.
+// writeAnnotations writes the announcement of the plan, and withdraws this controller's own confirmation if no deletion is due.
 func (r *Reconciler) writeAnnotations(ctx context.Context, project *corev1beta1.Project, p plan) error {
 	changes := map[string]any{}
 	if !p.hold {
@@ -166,14 +165,14 @@ func (r *Reconciler) writeAnnotations(ctx context.Context, project *corev1beta1.
 	return nil
 }
 
-// writeStatus writes the two fields that are ours, if they are not as planned.
+// writeStatus writes the two fields of this controller, if they differ from the plan.
 func (r *Reconciler) writeStatus(ctx context.Context, project *corev1beta1.Project, p plan) error {
 	status := project.Status
 	if status.StaleSinceTimestamp.Equal(p.staleSince) && status.StaleAutoDeleteTimestamp.Equal(p.autoDelete) {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{
-		// Of exactly the object that was judged, not one that was made anew under its name.
+		// Only the object that was judged, not one that was recreated under its name.
 		"metadata": map[string]any{"uid": project.UID, "resourceVersion": project.ResourceVersion},
 		"status":   map[string]any{"staleSinceTimestamp": p.staleSince, "staleAutoDeleteTimestamp": p.autoDelete},
 	})

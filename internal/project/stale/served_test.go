@@ -23,7 +23,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// atOnce lets nothing be waited for: what is unused is deleted.
+// atOnce sets all periods to zero: an unused project is deleted immediately.
 func atOnce(c *config.ControllerManagerConfiguration) {
 	c.Controllers.Project.MinimumLifetimeDays, c.Controllers.Project.StaleGracePeriodDays, c.Controllers.Project.StaleExpirationTimeDays = ptr.To(0), ptr.To(0), ptr.To(0)
 }
@@ -61,7 +61,7 @@ func TestKindsComeAndGoWhileTheProcessRuns(t *testing.T) {
 	s.Eventually(func() string { s.status(p, 0, 0, 0); return s.pass(p) }).Should(Equal("used by Shoot"))
 }
 
-// suspensions lists what was told of judging as a whole.
+// suspensions lists the Events about the suspension of judging.
 func (s *scene) suspensions() []string {
 	s.T.Helper()
 	list := &corev1.EventList{}
@@ -75,7 +75,7 @@ func (s *scene) suspensions() []string {
 	return reasons
 }
 
-// failsAt is a hook that answers requests for a path with an error, and notes that it was asked. Streams that have begun go on.
+// failsAt is a hook that answers requests for a path with an error, and records that it was called. Running watches continue.
 func failsAt(path string, err error, asked *atomic.Bool) func(*http.Request) error {
 	return func(r *http.Request) error {
 		if r.URL.Path != path {
@@ -86,7 +86,7 @@ func failsAt(path string, err error, asked *atomic.Bool) func(*http.Request) err
 	}
 }
 
-// Whatever cannot be seen is not taken for unused: nothing is marked, deleted or cleared.
+// If a kind cannot be read, no project counts as unused: nothing is marked, deleted or cleared.
 func TestWhatCannotBeSeenIsNotUnused(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
 	unmarkedOne, markedOne := s.project(held), s.project(held)
@@ -112,7 +112,7 @@ func TestWhatCannotBeSeenIsNotUnused(t *testing.T) {
 		{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", missing},
 	} {
 		var asked atomic.Bool
-		if row.path == group { // the process would not start without it: it fails when the kinds are about to be known
+		if row.path == group { // without it the process would not start: it fails only when the controller asks for the kinds
 			s.Restart(func() { s.Requests.Hook(failsAt(services, forbidden, &asked)) })
 			s.says(markedOne, "undecided")
 			asked.Store(false)
@@ -131,7 +131,7 @@ func TestWhatCannotBeSeenIsNotUnused(t *testing.T) {
 	s.Eventually(s.suspensions).Should(ContainElement("StaleChecksResumed"))
 }
 
-// The same holds for the last look before a deletion, whatever the caches say.
+// The same is true for the check before a deletion, whatever the caches say.
 func TestWhatCannotBeSeenAtTheLastMomentSavesTheProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
 	p := s.project(held)
@@ -146,7 +146,8 @@ func TestWhatCannotBeSeenAtTheLastMomentSavesTheProject(t *testing.T) {
 		"/api/v1/namespaces/" + *p.Spec.Namespace + "/secrets": forbidden,
 	} {
 		var asked atomic.Bool
-		// A look that has begun could miss both failures: one that comes where it has been, and one that has ended where it goes.
+		// A check that is already running could miss both failures: the new one at a path it has passed, and the old one at a path still
+		// ahead.
 		s.Restart(func() { s.Requests.Hook(failsAt(path, err, &asked)) })
 		s.Eventually(func() bool { s.pass(p); return asked.Load() }).Should(BeTrue(), path)
 		s.Expect(s.deleted(p)).To(BeFalse(), path)
@@ -156,7 +157,7 @@ func TestWhatCannotBeSeenAtTheLastMomentSavesTheProject(t *testing.T) {
 	s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
 }
 
-// ofShoot labels an object like those Secrets that were made for a Shoot. It has no owner: one that is gone would take it along.
+// ofShoot labels an object like a Secret that was made for a Shoot. It sets no owner: the garbage collector would delete the object.
 func ofShoot(object *unstructured.Unstructured) {
 	object.SetLabels(map[string]string{"gardener.cloud/role": "kubeconfig"})
 }
@@ -236,7 +237,7 @@ func TestForecastsAreToldOnce(t *testing.T) {
 	s.Eventually(forecasts).Should(ConsistOf(told))
 }
 
-// Wherever the process is cut off, the next one marks and deletes, and marks with the same times.
+// Wherever the process is interrupted, the next process marks and deletes, and marks with the same times.
 func TestEveryCutEndsInTheSameState(t *testing.T) {
 	cuts := binary.EveryCut(t, 3, func(t *testing.T, at binary.Cut) bool {
 		t.Helper()

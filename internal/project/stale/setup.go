@@ -24,7 +24,7 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "project-stale"
 
-// longestDeadline bounds one look at a Project.
+// longestDeadline limits one reconciliation.
 const longestDeadline = 3 * time.Minute
 
 // SetupWithManager adds the controller to the manager. The Tracker must not run yet.
@@ -32,7 +32,7 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, worke
 	namespaces := &metav1.PartialObjectMetadata{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	r.Served.OnChange(r.wake)
-	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
+	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller adds context
 							Named(ControllerName).
 							For(&corev1beta1.Project{}).
 							Watches(namespaces, handler.EnqueueRequestsFromMapFunc(r.projectOf), builder.WithPredicates(exemptionChanges())).
@@ -44,8 +44,8 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, worke
 		Complete(conflict.RetryAtOnce(r))
 }
 
-// exemptionChanges are changes of namespaces that put an exemption on or take it off. What is there at the start the first
-// pass sees.
+// exemptionChanges selects updates of namespaces that add, change or remove the exemption. The first pass sees the annotations that exist
+// at the start.
 func exemptionChanges() predicate.Funcs {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
@@ -57,7 +57,7 @@ func exemptionChanges() predicate.Funcs {
 	}
 }
 
-// projectOf requests the Project of a namespace.
+// projectOf returns the request for the Project of a namespace.
 func (r *Reconciler) projectOf(ctx context.Context, namespace client.Object) []reconcile.Request {
 	project, err := index.Find(ctx, r.Client, namespace.GetName())
 	if err != nil {
@@ -70,5 +70,5 @@ func (r *Reconciler) projectOf(ctx context.Context, namespace client.Object) []r
 	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(project)}}
 }
 
-// Undecided is how many Projects could not be judged when they were looked at last.
+// Undecided returns how many Projects could not be judged at their last check.
 func (r *Reconciler) Undecided() int { return r.held.count() }

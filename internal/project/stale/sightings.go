@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/usage"
 )
 
-// sightings are uses that the API server knows of and the caches do not: a project that has one is not marked and cleared
-// over and over. They last until the caches know too, or for a period. A restart costs one more look at the API server.
+// sightings are uses that the API server knows and the caches do not know yet. They prevent that a project is marked and cleared in turns.
+// An entry lasts until the caches know the use too, or for a period. After a restart, the API server must be asked once more.
 type sightings struct {
 	mu     sync.Mutex // guards byName
 	byName map[string]sighting
@@ -31,7 +31,7 @@ func (s *sightings) note(name string, seen sighting) {
 	s.byName[name] = seen
 }
 
-// complete returns what the caches say of a Project, or what the API server has said.
+// complete returns the verdict of the caches, or the use that the API server has reported.
 func (s *sightings) complete(name string, uid types.UID, now time.Time, cached usage.Verdict) usage.Verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()

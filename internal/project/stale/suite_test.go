@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
 
 const day = 24 * time.Hour
 
-// verdicts remembers what the stale loop says of each Project, by the version that it has looked at.
+// verdicts records the verdict of the stale loop for each Project, with the version that was judged.
 type verdicts struct {
 	mu       sync.Mutex
 	last     map[string]verdict
@@ -42,7 +42,7 @@ type verdict struct {
 	count   int
 }
 
-// sink is a log that looks for verdicts.
+// sink is a log sink that records verdicts.
 type sink struct {
 	*verdicts
 	values map[string]any
@@ -84,14 +84,14 @@ func (v *verdicts) noteError(err error) {
 	v.failures = append(v.failures, fmt.Sprint(err))
 }
 
-// errors are those that were logged so far.
+// errors returns the errors that have been logged so far.
 func (v *verdicts) errors() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.failures)
 }
 
-// scene is a controller whose time stands still.
+// scene is a controller with a fake clock.
 type scene struct {
 	*projecttest.Env
 	clock    *clocktesting.FakeClock
@@ -127,7 +127,7 @@ func (s *scene) project(change ...func(*corev1beta1.Project)) *corev1beta1.Proje
 	return p
 }
 
-// namespace creates one that the Project of a name may adopt.
+// namespace creates a namespace that the Project of the given name may adopt.
 func (s *scene) namespace(project string) string {
 	s.T.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "garden-" + project + "-", Labels: map[string]string{
@@ -137,7 +137,7 @@ func (s *scene) namespace(project string) string {
 	return namespace.Name
 }
 
-// create creates an object of a kind of ours; content is everything below the metadata.
+// create creates an object of a kind of Gardener; content is everything except the metadata.
 func (s *scene) create(kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
 	s.T.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{}}
@@ -168,12 +168,12 @@ func bindingOf(namespace, secret string) map[string]any {
 	return map[string]any{"secretRef": map[string]any{"namespace": namespace, "name": secret}}
 }
 
-// age sets the clock to so long after the Project was created.
+// age sets the clock to the given time after the Project's creation.
 func (s *scene) age(p *corev1beta1.Project, age time.Duration) {
 	s.clock.SetTime(p.CreationTimestamp.Add(age))
 }
 
-// status writes ages as timestamps; 0 leaves one out.
+// status writes the ages as timestamps; 0 omits one.
 func (s *scene) status(p *corev1beta1.Project, staleSince, autoDelete, lastActivity time.Duration) {
 	s.T.Helper()
 	text := func(age time.Duration) string {
@@ -186,12 +186,12 @@ func (s *scene) status(p *corev1beta1.Project, staleSince, autoDelete, lastActiv
 		`{"status":{"staleSinceTimestamp":%s,"staleAutoDeleteTimestamp":%s,"lastActivityTimestamp":%s}}`, text(staleSince), text(autoDelete), text(lastActivity))))).To(Succeed())
 }
 
-// poke makes the stale loop look at a Project; what it is called with is what the API server has then.
+// poke triggers a reconciliation of a Project, and updates the given object.
 func (s *scene) poke(p *corev1beta1.Project) error {
 	return s.Admin.Patch(s.Ctx, p, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"poked":"%d"}}}`, time.Now().UnixNano())))
 }
 
-// pass makes the stale loop look at a Project, and returns what it says. A verdict that waits for caches does not count.
+// pass triggers a reconciliation of a Project, and returns its verdict. A verdict that waits for caches does not count.
 func (s *scene) pass(p *corev1beta1.Project) string {
 	s.T.Helper()
 	poked := p.DeepCopy()
@@ -202,7 +202,7 @@ func (s *scene) pass(p *corev1beta1.Project) string {
 	return s.verdicts.of(p).text
 }
 
-// says waits until a pass has a verdict.
+// says waits until a pass has the given verdict.
 func (s *scene) says(p *corev1beta1.Project, want string) {
 	s.T.Helper()
 	s.Eventually(func() string { return s.pass(p) }).Should(Equal(want))
@@ -227,29 +227,29 @@ func (s *scene) marks(p *corev1beta1.Project) marks {
 	return marks{age(status.StaleSinceTimestamp), age(status.StaleAutoDeleteTimestamp)}
 }
 
-// becomes waits until a Project is marked like this.
+// becomes waits until a Project has the given marks.
 func (s *scene) becomes(p *corev1beta1.Project, want marks) {
 	s.T.Helper()
 	s.Eventually(func() marks { return s.marks(p) }).Should(BeComparableTo(want))
 }
 
-// stays makes a pass say something, and then nothing be changed.
+// stays waits for a verdict, and then requires that nothing changes.
 func (s *scene) stays(p *corev1beta1.Project, verdict string, want marks) {
 	s.T.Helper()
 	s.says(p, verdict)
-	s.becomes(p, want)                     // a write may meet another, and is repeated
-	s.Expect(s.pass(p)).To(Equal(verdict)) // what one pass has written was written before the next began
+	s.becomes(p, want)                     // a write may conflict and be repeated
+	s.Expect(s.pass(p)).To(Equal(verdict)) // each pass has finished its writes before the next begins
 	s.Expect(s.pass(p)).To(Equal(verdict))
 	s.Expect(s.marks(p)).To(BeComparableTo(want))
 	s.Expect(s.Get(p).DeletionTimestamp).To(BeNil())
 }
 
-// deleted tells whether somebody has deleted a Project.
+// deleted reports whether a Project is deleted or being deleted.
 func (s *scene) deleted(p *corev1beta1.Project) bool {
 	found := &corev1beta1.Project{}
 	err := s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(p), found)
 	return err != nil || found.DeletionTimestamp != nil
 }
 
-// held keeps a Project that is deleted there to be looked at.
+// held adds a finalizer, so that a deleted Project can still be read.
 func held(p *corev1beta1.Project) { p.Finalizers = []string{"example.org/held"} }

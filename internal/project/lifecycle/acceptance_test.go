@@ -118,7 +118,7 @@ func TestAcceptance08LabelledNamespaceIsAdopted(t *testing.T) {
 	s.Expect(namespace.OwnerReferences).To(Equal([]metav1.OwnerReference{ownerReference(p, true)}))
 }
 
-// adopted returns a Ready Project with a namespace that somebody else has created.
+// adopted returns a Ready Project with a namespace that another user has created.
 func (s *scene) adopted(namespace string, changes ...change) *corev1beta1.Project {
 	s.T.Helper()
 	p := s.Project(s.name(), append(changes, in(namespace))...)
@@ -162,22 +162,22 @@ func TestAcceptance11OnlyChangesOfTheSpecTrigger(t *testing.T) {
 	s.Consistently(func() []string { return s.Requests.Seen() }).WithTimeout(500 * time.Millisecond).Should(BeEmpty())
 	s.Expect(s.looks()).To(Equal(before), "the label has the Project looked at")
 	s.again(p)
-	s.Eventually(s.looks).WithTimeout(binary.Patience).Should(BeNumerically(">", before)) // a look is counted when it ends
+	s.Eventually(s.looks).WithTimeout(binary.Patience).Should(BeNumerically(">", before)) // a reconciliation is counted when it ends
 }
 
-// looks is how often the main loop has looked at any Project.
+// looks is the number of reconciliations of the main loop so far.
 func (s *scene) looks() float64 {
 	s.T.Helper()
 	return s.ofMainLoop("controller_runtime_reconcile_total")
 }
 
-// busy is how many Projects the main loop looks at now.
+// busy is the number of Projects that the main loop is reconciling.
 func (s *scene) busy() float64 {
 	s.T.Helper()
 	return s.ofMainLoop("controller_runtime_active_workers")
 }
 
-// ofMainLoop sums up what a metric of the library says of the main loop.
+// ofMainLoop returns the sum of a controller-runtime metric for the main loop.
 func (s *scene) ofMainLoop(metric string) float64 {
 	s.T.Helper()
 	families, err := metrics.Registry.Gather()

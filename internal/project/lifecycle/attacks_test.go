@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/projecttest"
 )
 
-// An administrator of one project names what is not the project's. Nobody but who may label a namespace gives it away.
+// The administrator of one project names a namespace that is not the project's. Only a user who may label that namespace can give it away.
 func TestAttackNamespacesOfOthersAreNotAdopted(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	victim := s.ready(owner("victim"))
@@ -42,7 +42,7 @@ func TestAttackSystemNamespacesAreRefusedByTheAPI(t *testing.T) {
 	s.Expect(s.namespace("kube-system").ResourceVersion).To(Equal(before.ResourceVersion))
 }
 
-// E2: somebody knows the UID, and is faster.
+// E2: an attacker knows the UID, and creates the namespace first.
 func TestAttackGeneratedNameIsTaken(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	p := s.create()
@@ -139,7 +139,7 @@ func TestEdgeCase19NamespaceCannotBeRemoved(t *testing.T) {
 	s.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
 }
 
-// Other loops write the same status.
+// Other loops write to the same status.
 func TestEdgeCase16PhasesLeaveTheRestOfTheStatusAlone(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
@@ -163,7 +163,7 @@ func TestAttackTenThousandMembersAreRefusedByTheAPI(t *testing.T) {
 	s.Expect(err).To(MatchError(ContainSubstring("spec.members: Too many: 10000: must have at most 1000 items")))
 }
 
-// Where another API server than ours serves Projects, there may be no limit.
+// An API server other than Espalier's may have no limit for members.
 func TestTenThousandMembersGetTheirRole(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.withoutValidation()
@@ -195,7 +195,7 @@ func TestNothingIsSentWhereNothingIsToBeDone(t *testing.T) {
 	s.Expect(s.Get(all[0]).Status.Phase).To(BeEquivalentTo("Ready"))
 }
 
-// writes are those to objects; a process that starts asks what it may do by a request that looks like one.
+// writes are the write requests for objects. A starting process also sends access reviews, which are create requests; they do not count.
 func (s *scene) writes() []string {
 	var found []string
 	for _, each := range s.Requests.Writes() {

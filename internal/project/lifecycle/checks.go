@@ -20,11 +20,11 @@ import (
 
 const yes = "true"
 
-// hashLength is how much of the hash of its UID is in the name of a Project's generated namespace.
+// hashLength is the number of characters of the UID's hash in the name of a generated namespace.
 const hashLength = 5
 
-// namespaceName returns the name of the Project's namespace: that of the spec, else one that is always the same for the same
-// Project, so that a namespace whose name was not yet written down is found again.
+// namespaceName returns the name of the Project's namespace: that of the spec, or a generated one. The generated name is always the same
+// for the same Project, so that a namespace is found again if the controller stopped before it wrote the name into the spec.
 func namespaceName(p *corev1beta1.Project) string {
 	if name := ptr.Deref(p.Spec.Namespace, ""); name != "" {
 		return name
@@ -33,7 +33,7 @@ func namespaceName(p *corev1beta1.Project) string {
 	return corev1beta1.ProjectNamespacePrefix + p.Name + "-" + hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// ownerOf is how namespaces and quotas refer to their Project.
+// ownerOf is the owner reference of namespaces and quotas to their Project.
 func ownerOf(p *corev1beta1.Project) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Project", Name: p.Name, UID: p.UID,
@@ -45,7 +45,7 @@ func projectLabels(p *corev1beta1.Project) map[string]string {
 	return map[string]string{corev1beta1.LabelRole: corev1beta1.RoleProject, corev1beta1.LabelProjectName: p.Name}
 }
 
-// newNamespace is the namespace of a Project that has none yet.
+// newNamespace is the namespace to create for a Project.
 func newNamespace(p *corev1beta1.Project, name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: projectLabels(p),
@@ -57,14 +57,14 @@ func newNamespace(p *corev1beta1.Project, name string) *corev1.Namespace {
 	}}
 }
 
-// isSystem tells whether a namespace is the system's. Whoever may label it could otherwise have it taken by a Project, and
-// deleted with it.
+// isSystem reports whether a namespace belongs to the Kubernetes system. Without this check, a user who may label such a namespace could
+// make a Project adopt it, and then delete it with the Project.
 func isSystem(namespace string) bool {
 	return slices.Contains([]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}, namespace)
 }
 
-// checkName returns why a namespace of that name cannot be taken for a Project. API servers with our CRD refuse most such
-// Projects; others may look only when one is created.
+// checkName returns why a Project cannot have a namespace of that name. Espalier's CRD rejects most such Projects; other API servers may
+// check the name only when a Project is created.
 func checkName(name string) error {
 	if isSystem(name) {
 		return fmt.Errorf("namespace %q is the system's and cannot belong to a project", name)
@@ -75,8 +75,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// check returns why an existing namespace cannot be the Project's: somebody must have labelled it for this Project, and no
-// other Project, of the same name maybe, may have it already.
+// check returns why an existing namespace cannot become the Project's. It must be labelled for this Project, and must not belong to another
+// Project, for example an earlier one of the same name.
 func check(p *corev1beta1.Project, namespace *metav1.ObjectMeta) error {
 	if !labelled(p, namespace) {
 		return fmt.Errorf("namespace cannot be used as it needs the project labels %#v", projectLabels(p))
@@ -85,15 +85,14 @@ func check(p *corev1beta1.Project, namespace *metav1.ObjectMeta) error {
 	if taken && uid != string(p.UID) {
 		return errors.New("namespace is already in-use by another project")
 	}
-	// A namespace that a Project got before there were rules for names stays its.
+	// A namespace that a Project got before the rules for names existed remains its namespace.
 	if err := checkName(namespace.Name); err != nil && (!taken || isSystem(namespace.Name)) {
 		return err
 	}
 	return checkController(p, namespace)
 }
 
-// checkController returns an error if somebody else than the Project controls an object: not every API server refuses a
-// second controller.
+// checkController returns an error if an object has another controller than the Project: some API servers accept a second controller.
 func checkController(p *corev1beta1.Project, meta *metav1.ObjectMeta) error {
 	owner := metav1.GetControllerOfNoCopy(meta)
 	if owner == nil || owner.UID == p.UID {
@@ -106,8 +105,8 @@ func labelled(p *corev1beta1.Project, namespace *metav1.ObjectMeta) bool {
 	return namespace.Labels[corev1beta1.LabelRole] == corev1beta1.RoleProject && namespace.Labels[corev1beta1.LabelProjectName] == p.Name
 }
 
-// adopt makes a namespace that passed check the Project's. One that the controller has not created itself is kept when the
-// Project is deleted, whatever operators say.
+// adopt makes a namespace that passed check the Project's. A namespace that the controller has not created is kept when the Project is
+// deleted, unless its annotation says otherwise.
 func adopt(p *corev1beta1.Project, namespace *metav1.ObjectMeta) {
 	annotations := maps.Clone(namespace.Annotations)
 	if annotations == nil {
@@ -131,24 +130,24 @@ func ownedBy(namespace *metav1.ObjectMeta, uid types.UID) bool {
 	return slices.ContainsFunc(namespace.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == uid })
 }
 
-// release is what becomes of a namespace when its Project is deleted.
+// release is what happens to a namespace when its Project is deleted.
 type release int
 
 const (
-	// leave: it is not the Project's, or no longer labelled so.
+	// leave: the namespace is not the Project's, or no longer has its labels.
 	leave release = iota
-	// wait: it is being deleted.
+	// wait: the namespace is being deleted.
 	wait
-	// keep: it stays, and forgets its Project.
+	// keep: the namespace stays, without the labels and annotations of its Project.
 	keep
-	// remove: it is deleted.
+	// remove: the controller deletes the namespace.
 	remove
-	// gone: there is none.
+	// gone: the namespace does not exist.
 	gone
 )
 
-// decideRelease looks at the namespace of a Project that is being deleted. A namespace that the Project could not adopt is
-// left alone, even if it has the labels.
+// decideRelease decides about the namespace of a Project that is being deleted. A namespace that the Project has not adopted is not
+// changed, even if it has the labels.
 func decideRelease(p *corev1beta1.Project, namespace *metav1.ObjectMeta) release {
 	uid, annotated := namespace.Annotations[corev1beta1.AnnotationNamespaceProject]
 	switch {
@@ -164,8 +163,8 @@ func decideRelease(p *corev1beta1.Project, namespace *metav1.ObjectMeta) release
 	return remove
 }
 
-// isKept reports whether a namespace of a Project survives it. What the annotation keep-after-project-deletion says counts. Without
-// a value that can be read as false, a namespace that the controller did not create is kept.
+// isKept reports whether a namespace remains when its Project is deleted. The annotation keep-after-project-deletion decides. If it is
+// missing or not a boolean, a namespace is kept if the controller did not create it.
 func isKept(annotations map[string]string) bool {
 	kept, err := strconv.ParseBool(annotations[corev1beta1.AnnotationNamespaceKeep])
 	if err != nil {
@@ -174,8 +173,8 @@ func isKept(annotations map[string]string) bool {
 	return kept
 }
 
-// endsWith tells whether a namespace may end with its Project, because we delete it or because it has an owner that is gone
-// then: Shoots in it hold up the Project.
+// endsWith reports whether a namespace may be deleted as a consequence of its Project's deletion, by the controller or by the garbage
+// collector. Shoots in such a namespace block the deletion of the Project.
 func endsWith(p *corev1beta1.Project, namespace *metav1.ObjectMeta) bool {
 	return owns(p, namespace) || namespace.Annotations[corev1beta1.AnnotationNamespaceProject] == string(p.UID) || decideRelease(p, namespace) != leave
 }
@@ -185,7 +184,7 @@ func isTrue(value string) bool {
 	return err == nil && truth
 }
 
-// disown removes what adopt and newNamespace have set.
+// disown removes everything that adopt and newNamespace set.
 func disown(p *corev1beta1.Project, namespace *metav1.ObjectMeta) {
 	annotations, labels := maps.Clone(namespace.Annotations), maps.Clone(namespace.Labels)
 	for _, each := range []string{corev1beta1.AnnotationNamespaceProject, corev1beta1.AnnotationNamespaceKeep, corev1beta1.AnnotationNamespaceCreatedByController} {

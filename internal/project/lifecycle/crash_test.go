@@ -13,9 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// everyCut cuts the controller off while it carries out what act has it do, and then has another one finish. Every is the
-// distance between two cuts, and at least that many are wanted of all that are possible; with CRASH_SAMPLE=0, as "make crash"
-// has it, every cut is tried.
+// everyCut interrupts the controller while it carries out what act triggers, and then lets another process finish. every is the distance
+// between two cuts, possible the number of cuts that there are at least. With CRASH_SAMPLE=0, as set by "make crash", it tries every cut.
 func (s *scene) everyCut(every, possible int, prepare func() *corev1beta1.Project, act func(*corev1beta1.Project), done func(*corev1beta1.Project) bool, expect func(*corev1beta1.Project)) {
 	s.T.Helper()
 	if os.Getenv("CRASH_SAMPLE") == "0" {

@@ -6,36 +6,36 @@ import (
 )
 
 const (
-	// patientFor is how many repairs of one role or binding within repairWindow are made at once.
+	// patientFor is how many repairs of one role or binding within repairWindow are made without a pause.
 	patientFor   = 3
 	repairWindow = time.Minute
-	// The pause before the next repair doubles from the one to the other as long as the quarrel goes on.
+	// While the other client continues, the pause before the next repair doubles from firstRepairPause up to longestRepairPause.
 	firstRepairPause   = 10 * time.Second
 	longestRepairPause = 5 * time.Minute
 )
 
-// damper slows down the repair of a role or binding that somebody keeps changing, who could otherwise have the controller
-// send requests without end. Its own lock guards it; a restart forgets all quarrels.
+// damper delays the repair of a role or binding that another client keeps changing. Otherwise that client could make the controller send
+// requests without end. It has its own lock; its state is lost on restart.
 type damper struct {
 	mu sync.Mutex
-	// quarrels are by the name of the Project and what they are about.
+	// quarrels are by the name of the Project, then by the object that is changed.
 	quarrels map[string]map[string]*quarrel
 }
 
-// strays is what a quarrel is about if somebody keeps creating extension roles that nobody has.
+// strays stands for all extension roles that no member has, if another client keeps creating them.
 const strays = "extension roles that no member has"
 
 type quarrel struct {
-	// repairs are the last ones, oldest first.
+	// repairs are the times of the last repairs, oldest first.
 	repairs []time.Time
-	// pause is the last one, zero if there was none; it ends at until.
+	// pause is the last pause, zero if there was none; it ends at until.
 	pause time.Duration
 	until time.Time
 }
 
 func newDamper() *damper { return &damper{quarrels: map[string]map[string]*quarrel{}} }
 
-// repaired notes a repair. It returns the pause that begins with it; zero if there is none.
+// repaired records a repair. It returns the pause that follows it; zero for none.
 func (d *damper) repaired(project, about string, now time.Time) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,7 +59,7 @@ func (d *damper) repaired(project, about string, now time.Time) time.Duration {
 	return q.pause
 }
 
-// rest returns how long the next repair has to wait.
+// rest returns how long the next repair must wait.
 func (d *damper) rest(project, about string, now time.Time) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()

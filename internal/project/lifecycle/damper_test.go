@@ -9,7 +9,7 @@ import (
 
 func TestDamper(t *testing.T) {
 	for name, tc := range map[string]struct {
-		at   []time.Duration // of the repairs
+		at   []time.Duration // times of the repairs
 		want []time.Duration // the pauses
 	}{
 		"a few repairs are made at once":            {at: []time.Duration{0, time.Second}, want: []time.Duration{0, 0}},

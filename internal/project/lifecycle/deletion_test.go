@@ -22,7 +22,7 @@ func TestAcceptance13DeletedProjectTakesItsNamespaceAlong(t *testing.T) {
 	s.eventuallyGone(namespace)
 }
 
-// expectReleased requires that nothing of the Project is left in a namespace.
+// expectReleased requires that a namespace has no labels, annotations or owner of the Project any more.
 func (s *scene) expectReleased(name string, annotations map[string]string) {
 	s.T.Helper()
 	namespace := s.namespace(name)
@@ -49,7 +49,7 @@ func TestAcceptance15AdoptedNamespaceStays(t *testing.T) {
 	s.expectReleased("garden-a15", nil)
 }
 
-// Nothing says that the controller created the namespace, and nothing says that it may go.
+// Neither annotation says that the controller created the namespace or that it may be deleted.
 func TestAdoptedNamespaceWithoutAnyMarkStays(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.adopted("garden-unmarked")
@@ -117,7 +117,7 @@ func TestEdgeCase05NamespaceWithoutLabelsIsLeftAlone(t *testing.T) {
 	s.delete(p)
 	s.eventuallyGone(p)
 	found := namespace.DeepCopy()
-	if err := s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(namespace), found); !apierrors.IsNotFound(err) { // garbage collection may be faster
+	if err := s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(namespace), found); !apierrors.IsNotFound(err) { // it may be gone already
 		s.Expect(err).NotTo(HaveOccurred())
 		s.Expect(found.OwnerReferences).To(Equal([]metav1.OwnerReference{ownerReference(p, true)}), "garbage collection removes it")
 	}
@@ -138,7 +138,7 @@ func TestProjectWithoutRecordedNamespaceIsLetGo(t *testing.T) {
 	s.Eventually(func() []string { return s.Get(p).Finalizers }).WithTimeout(patience).Should(Equal([]string{"example.com/other"}))
 }
 
-// somebody is a controller that exists, so that the garbage collector leaves what it owns.
+// somebody is a controller that exists, so that the garbage collector keeps what it owns.
 func (s *scene) somebody() metav1.OwnerReference {
 	s.T.Helper()
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "default", UID: s.namespace("default").UID, Controller: ptr.To(true)}
@@ -169,7 +169,7 @@ func TestEdgeCase04ShootsInANamespaceOfOthersDoNotHoldUpTheProject(t *testing.T)
 	s.Expect(s.namespace("garden-e04s").DeletionTimestamp).To(BeNil())
 }
 
-// E5 ends the namespace, so what is in it counts.
+// E5: the namespace is deleted with the Project although its label is missing, so Shoots in it count.
 func TestEdgeCase05ShootsInANamespaceWithoutLabelsHoldUpTheProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()

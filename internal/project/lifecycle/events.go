@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// EventSource is who reports the Events.
+// EventSource is the component that reports the Events.
 const EventSource = "project-controller"
 
 // Reasons of the Events, which are all about Projects.
@@ -25,18 +25,18 @@ const (
 	reasonRepairsDelayed      = "RoleRepairsDelayed"
 )
 
-// maxMessage is how long the message of an Event may be, in bytes, for everybody who reads it by the newer API.
+// maxMessage is the maximum length of an Event's message in bytes: clients of events.k8s.io expect no more.
 const maxMessage = 1024
 
-// Events tells what becomes of Projects, as core/v1 Events. A Project has no namespace, so they are in default.
+// Events creates core/v1 Events about Projects. A Project has no namespace, so its Events are in the namespace default.
 type Events struct{ Recorder record.EventRecorder }
 
 func (e *Events) send(p *corev1beta1.Project, kind, reason, message string) {
 	e.Recorder.Event(p, kind, reason, excerpt.Of(message, maxMessage))
 }
 
-// reconciled is told once for each generation of a Project, and whenever its namespace was created or changed: what changes
-// nothing is no event, so that a cluster at rest is left alone.
+// reconciled is sent once for each generation of a Project, and whenever its namespace was created or changed. A reconciliation that
+// changes nothing creates no Event.
 func (e *Events) reconciled(p *corev1beta1.Project, namespace string) {
 	e.send(p, corev1.EventTypeNormal, reasonReconciled, fmt.Sprintf("Successfully reconciled namespace %q for project", namespace))
 }
@@ -49,12 +49,12 @@ func (e *Events) notEmpty(p *corev1beta1.Project, namespace string) {
 	e.send(p, corev1.EventTypeWarning, reasonNotEmpty, fmt.Sprintf("Cannot release namespace %q because it still contains Shoots", namespace))
 }
 
-// marked is told when the deletion begins, not each time that the namespace is found to be still there.
+// marked is sent when the deletion of the namespace begins, not each time that the namespace still exists.
 func (e *Events) marked(p *corev1beta1.Project, namespace string) {
 	e.send(p, corev1.EventTypeNormal, reasonMarkedForDeletion, fmt.Sprintf("Successfully marked project namespace %q for deletion", namespace))
 }
 
-// repairsDelayed is told when a pause begins.
+// repairsDelayed is sent when a pause begins.
 func (e *Events) repairsDelayed(p *corev1beta1.Project, about string, pause time.Duration) {
 	e.send(p, corev1.EventTypeWarning, reasonRepairsDelayed, fmt.Sprintf("Somebody keeps changing what the controller restores (%s); it is left alone for %s", about, pause))
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// step is where the main loop fails, as a metric names it.
+// step is the value of a metric's label for the step that failed.
 type step string
 
 const (
@@ -23,17 +23,17 @@ func steps() []step {
 	return []step{stepFinalizer, stepPhase, stepNamespace, stepQuota, stepRoles, stepExtensionRoles, stepRelease}
 }
 
-// failure is what went wrong, and how it is told.
+// failure is an error of a step, and how it is reported.
 type failure struct {
 	step step
 	err  error
-	// reason and message are those of an Event. Without a reason nobody is told, and the phase stays.
+	// reason and message are those of an Event. Without a reason, there is no Event and the phase does not change.
 	reason, message string
-	// keepsPhase says that the Project does not get the phase Failed.
+	// keepsPhase is true if the Project does not get the phase Failed.
 	keepsPhase bool
 }
 
-// silent is a failure that is only tried again; nil if there was no error.
+// silent returns a failure that is only retried, not reported as an Event; nil if there is no error.
 func silent(s step, err error) *failure {
 	if err == nil {
 		return nil
@@ -49,7 +49,7 @@ func quotaFailed(err error) *failure {
 	return &failure{step: stepQuota, err: err, reason: reasonReconcileFailed, message: "Error while setting up ResourceQuota: " + oneLine(err)}
 }
 
-// rolesFailed returns nil if there was no error.
+// rolesFailed returns nil if there is no error.
 func rolesFailed(namespace string, err error) *failure {
 	if err == nil {
 		return nil
@@ -60,7 +60,7 @@ func rolesFailed(namespace string, err error) *failure {
 	}
 }
 
-// staleRolesFailed returns nil if there was no error.
+// staleRolesFailed returns nil if there is no error.
 func staleRolesFailed(err error) *failure {
 	if err == nil {
 		return nil
@@ -92,5 +92,5 @@ func unsureOfShoots(namespace string, err error) *failure {
 	return fault
 }
 
-// oneLine returns the text of an error that may be several joined ones.
+// oneLine returns the text of an error, also of joined errors, on one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -10,18 +10,18 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// scrapePatience bounds how long a scrape waits for the cache.
+// scrapePatience is the longest time that a scrape waits for the cache.
 const scrapePatience = 2 * time.Second
 
-// noPhase is how Projects are counted that the controller has not seen yet.
+// noPhase is the label of Projects that the controller has not processed yet.
 const noPhase = "None"
 
-// Metrics of the main loop.
+// Metrics are the metrics of the main loop.
 type Metrics struct {
 	failures *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics. Projects are counted when metrics are read, from a cache.
+// NewMetrics registers the metrics. Projects are counted at each scrape, from the cache.
 func NewMetrics(registry prometheus.Registerer, cached client.Reader) *Metrics {
 	m := &Metrics{failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "espalier_project_reconcile_failures_total", Help: "Failed attempts to bring a Project forward, by what failed; conflicts aside.",
@@ -37,7 +37,7 @@ func NewMetrics(registry prometheus.Registerer, cached client.Reader) *Metrics {
 
 func (m *Metrics) failed(s step) { m.failures.WithLabelValues(string(s)).Inc() }
 
-// phases counts Projects.
+// phases counts Projects by phase.
 type phases struct {
 	cached      client.Reader
 	description *prometheus.Desc
@@ -46,7 +46,7 @@ type phases struct {
 // Describe implements prometheus.Collector.
 func (c *phases) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- c.description }
 
-// Collect implements prometheus.Collector. It offers nothing until the cache is filled.
+// Collect implements prometheus.Collector. It reports nothing before the cache is filled.
 func (c *phases) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// cached is a cache that knows Projects.
+// cached is a fake cache of Projects.
 type cached struct {
 	client.Reader
 	items []corev1beta1.Project
@@ -31,7 +31,7 @@ func inPhase(phase corev1beta1.ProjectPhase) corev1beta1.Project {
 	return corev1beta1.Project{Status: corev1beta1.ProjectStatus{Phase: phase}}
 }
 
-// gathered are the values and the help of the metrics of a process that knows three Projects, by the value of the label.
+// gathered returns the values, by the value of the label, and the help texts of the metrics for three Projects.
 func gathered(t *testing.T) (values map[string]map[string]float64, help map[string]string) {
 	t.Helper()
 	registry := prometheus.NewRegistry()

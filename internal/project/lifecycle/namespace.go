@@ -15,7 +15,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// deletionGrace is what namespaces are deleted with, in seconds.
+// deletionGrace is the grace period for the deletion of namespaces, in seconds.
 const deletionGrace = 60
 
 func namespaceMeta() *metav1.PartialObjectMetadata {
@@ -24,8 +24,7 @@ func namespaceMeta() *metav1.PartialObjectMetadata {
 	return namespace
 }
 
-// ensureNamespace creates the namespace of a Project, or adopts one that is labelled for it. It tells whether it wrote
-// anything.
+// ensureNamespace creates the namespace of a Project, or adopts one that has the Project's labels. written is true if it wrote anything.
 func (r *Reconciler) ensureNamespace(ctx context.Context, p *corev1beta1.Project, name string) (written bool, err error) {
 	namespace := namespaceMeta()
 	err = r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace)
@@ -46,7 +45,7 @@ func (r *Reconciler) ensureNamespace(ctx context.Context, p *corev1beta1.Project
 	if !apierrors.IsAlreadyExists(err) {
 		return false, fmt.Errorf("create Namespace %q: %w", name, err)
 	}
-	// The cache does not know it yet. Whose it is must not be guessed.
+	// The namespace is not in the cache yet. Read it, because it may belong to another Project.
 	namespace = namespaceMeta()
 	if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
 		return false, fmt.Errorf("read Namespace %q: %w", name, err)
@@ -54,8 +53,8 @@ func (r *Reconciler) ensureNamespace(ctx context.Context, p *corev1beta1.Project
 	return r.adoptNamespace(ctx, p, namespace)
 }
 
-// adoptNamespace makes an existing namespace the Project's, or keeps it so. Nothing is adopted on the word of a cache: the
-// patch fails if the namespace has changed since.
+// adoptNamespace makes an existing namespace the Project's, or keeps it so. The patch fails if the namespace has changed since it was read,
+// so an outdated cache never leads to an adoption.
 func (r *Reconciler) adoptNamespace(ctx context.Context, p *corev1beta1.Project, namespace *metav1.PartialObjectMetadata) (written bool, err error) {
 	if err := check(p, &namespace.ObjectMeta); err != nil {
 		return false, err
@@ -72,13 +71,13 @@ func (r *Reconciler) adoptNamespace(ctx context.Context, p *corev1beta1.Project,
 	return true, nil
 }
 
-// lookAtRelease reads the namespace of a Project that is being deleted, and says what is due.
+// lookAtRelease reads the namespace of a Project that is being deleted, and decides what to do with it.
 func (r *Reconciler) lookAtRelease(ctx context.Context, p *corev1beta1.Project, name string) (*metav1.PartialObjectMetadata, release, error) {
 	namespace := namespaceMeta()
 	if r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace) == nil && namespace.DeletionTimestamp != nil {
-		return namespace, wait, nil // there is no way back, so the cache will do
+		return namespace, wait, nil // a deletion cannot be undone, so the cache is enough
 	}
-	// Everything else ends the Project or the namespace: not on the word of a cache.
+	// Every other result ends the Project or the namespace, so it needs a live read.
 	namespace = namespaceMeta()
 	err := r.Live.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	if apierrors.IsNotFound(err) {
@@ -90,7 +89,7 @@ func (r *Reconciler) lookAtRelease(ctx context.Context, p *corev1beta1.Project, 
 	return namespace, decideRelease(p, &namespace.ObjectMeta), nil
 }
 
-// releaseNamespace does with a namespace what is due, and tells whether the Project may go.
+// releaseNamespace carries out the decision about a namespace. released is true if the finalizer of the Project can be removed.
 func (r *Reconciler) releaseNamespace(ctx context.Context, p *corev1beta1.Project, namespace *metav1.PartialObjectMetadata, due release) (released bool, err error) {
 	switch due {
 	case leave, gone:
@@ -116,7 +115,7 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, p *corev1beta1.Projec
 	return false, nil
 }
 
-// lockedFrom returns a merge patch that fails if the object has changed meanwhile.
+// lockedFrom returns a merge patch that fails if the object has changed since it was read.
 func lockedFrom(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }

@@ -16,7 +16,7 @@ import (
 // object is a part of a JSON object.
 type object map[string]any
 
-// locked makes a merge patch fail if the Project is no longer as we know it: changed, or deleted and created again.
+// locked returns a merge patch that fails if the Project differs from p: it was changed, or was deleted and created again.
 func locked(p *corev1beta1.Project, patch object) (client.Patch, error) {
 	meta, ok := patch["metadata"].(object)
 	if !ok {
@@ -31,7 +31,7 @@ func locked(p *corev1beta1.Project, patch object) (client.Patch, error) {
 	return client.RawPatch(types.MergePatchType, text), nil
 }
 
-// patch changes a Project, and makes p what the API server answers.
+// patch changes a Project, and sets p to the API server's response.
 func (r *Reconciler) patch(ctx context.Context, p *corev1beta1.Project, change object) error {
 	patch, err := locked(p, change)
 	if err != nil {
@@ -40,7 +40,7 @@ func (r *Reconciler) patch(ctx context.Context, p *corev1beta1.Project, change o
 	patched := &corev1beta1.Project{}
 	patched.Name = p.Name
 	if err := r.Client.Patch(ctx, patched, patch); err != nil {
-		return err //nolint:wrapcheck // callers say what they wanted
+		return err //nolint:wrapcheck // callers add context
 	}
 	*p = *patched
 	return nil
@@ -65,7 +65,8 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, p *corev1beta1.Project
 	return nil
 }
 
-// setNamespace writes down the name of a generated namespace. Unlike an update, the patch keeps fields that we do not know.
+// setNamespace writes the name of a generated namespace into the spec. Unlike an update, the patch keeps fields that this version does not
+// know.
 func (r *Reconciler) setNamespace(ctx context.Context, p *corev1beta1.Project, namespace string) error {
 	if err := r.patch(ctx, p, object{"spec": object{"namespace": namespace}}); err != nil {
 		return fmt.Errorf("set spec.namespace: %w", err)
@@ -73,8 +74,8 @@ func (r *Reconciler) setNamespace(ctx context.Context, p *corev1beta1.Project, n
 	return nil
 }
 
-// setPhase writes phase and observed generation, and nothing else: the rest of the status is written by other loops. Custom
-// resources take no strategic merge patch.
+// setPhase writes phase and observed generation only: other loops write the rest of the status. It uses a JSON merge patch, because custom
+// resources do not support strategic merge patches.
 func (r *Reconciler) setPhase(ctx context.Context, p *corev1beta1.Project, phase corev1beta1.ProjectPhase) error {
 	if p.Status.Phase == phase && p.Status.ObservedGeneration == p.Generation {
 		return nil
@@ -87,7 +88,7 @@ func (r *Reconciler) setPhase(ctx context.Context, p *corev1beta1.Project, phase
 	patched.Name = p.Name
 	err = r.Client.Status().Patch(ctx, patched, patch)
 	if apierrors.IsNotFound(err) {
-		return nil // nobody is left to know
+		return nil // the Project no longer exists
 	}
 	if err != nil {
 		return fmt.Errorf("set phase to %s: %w", phase, err)

@@ -13,11 +13,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/quota"
 )
 
-// ensureQuota keeps the ResourceQuota of a Project as configured. One that is there stays if nothing is configured for it.
+// ensureQuota creates or updates the ResourceQuota of a Project as configured. If none is configured for the Project, an existing one
+// stays.
 func (r *Reconciler) ensureQuota(ctx context.Context, p *corev1beta1.Project, namespace string) error {
 	configured, err := quota.Select(r.Quotas, p.Labels)
 	if err != nil || configured == nil {
-		return err //nolint:wrapcheck // it names the field
+		return err //nolint:wrapcheck // the error names the field
 	}
 	key := client.ObjectKey{Namespace: namespace, Name: quota.Name}
 	existing := &corev1.ResourceQuota{}

@@ -41,7 +41,7 @@ func (s *scene) quota(p *corev1beta1.Project) *corev1.ResourceQuota {
 	return q
 }
 
-// again has the Project reconciled once more.
+// again triggers another reconciliation of the Project.
 func (s *scene) again(p *corev1beta1.Project) {
 	s.T.Helper()
 	s.edit(p, func(p *corev1beta1.Project) { p.Spec.Purpose = ptr.To("again" + s.name()) })

@@ -19,8 +19,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/roles"
 )
 
-// ensureRoles brings all objects in line with what is desired, at once, and goes on after failures. Refused are failures
-// that are known before; all are returned together. It returns what it changed.
+// ensureRoles creates or updates all desired objects in parallel, and continues after failures. refused are errors that are known before;
+// all errors are returned together. It returns the objects that it changed.
 func (r *Reconciler) ensureRoles(ctx context.Context, desired []client.Object, refused []error) (changed []client.Object, err error) {
 	faults, changes := make([]error, len(desired)), make([]bool, len(desired))
 	var group sync.WaitGroup
@@ -47,7 +47,7 @@ func (r *Reconciler) ensureRole(ctx context.Context, desired client.Object) (cha
 	}
 	same, err := roles.Same(cached, desired)
 	if err != nil || same {
-		return false, err //nolint:wrapcheck // it says what failed
+		return false, err //nolint:wrapcheck // the callee adds context
 	}
 	return r.repairRole(ctx, desired)
 }
@@ -63,7 +63,7 @@ func (r *Reconciler) createRole(ctx context.Context, desired client.Object) (cha
 	return true, nil
 }
 
-// repairRole reads an object live, since the caches hold only fingerprints, and patches what differs.
+// repairRole reads an object live, because the caches have only fingerprints, and patches the differences.
 func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) (changed bool, err error) {
 	live := emptyLike(desired)
 	err = r.Live.Get(ctx, client.ObjectKeyFromObject(desired), live)
@@ -90,7 +90,7 @@ func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) (cha
 	return true, nil
 }
 
-// createAgain creates what has just been found to be absent; somebody who is faster is left to the next attempt.
+// createAgain creates an object that was just found to be missing. If another client has created it by then, it returns the conflict.
 func (r *Reconciler) createAgain(ctx context.Context, desired client.Object) (changed bool, err error) {
 	if err := r.Client.Create(ctx, copyOf(desired)); err != nil {
 		return false, fmt.Errorf("create %s: %w", describe(desired), err)
@@ -98,11 +98,11 @@ func (r *Reconciler) createAgain(ctx context.Context, desired client.Object) (ch
 	return true, nil
 }
 
-// errHeld says that an object is deleted, and grants nothing any more if it is a binding, but does not go.
+// errHeld means that finalizers delay the deletion of an object. If the object is a binding, it has no subjects any more.
 var errHeld = errors.New("held by finalizers")
 
-// deleteRole deletes one version of an object. A finalizer, which members may set in their namespace, would keep a deleted
-// binding in force: its subjects are taken first.
+// deleteRole deletes exactly this version of an object. A binding with a finalizer, which members may set in their namespace, would stay
+// effective after the deletion: deleteRole removes its subjects first.
 func (r *Reconciler) deleteRole(ctx context.Context, existing client.Object) error {
 	held := existing.GetFinalizers()
 	if _, isRole := existing.(*rbacv1.ClusterRole); len(held) > 0 && !isRole {
@@ -128,7 +128,7 @@ func wrap(verb string, o client.Object, err error) error {
 	return fmt.Errorf("%s %s: %w", verb, describe(o), err)
 }
 
-// staleRoles returns the objects of extension roles of a Project that are not desired, as caches know them, bindings first.
+// staleRoles returns the objects of extension roles of a Project that are not desired, from the caches, bindings first.
 func (r *Reconciler) staleRoles(ctx context.Context, p *corev1beta1.Project, namespace string, desired []client.Object) ([]client.Object, error) {
 	bindings, clusterRoles := &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}
 	if err := r.Client.List(ctx, bindings, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -140,8 +140,8 @@ func (r *Reconciler) staleRoles(ctx context.Context, p *corev1beta1.Project, nam
 	return roles.Stale(p.Name, desired, bindings.Items, clusterRoles.Items), nil
 }
 
-// removeStaleRoles deletes the objects of extension roles that no member has any more, bindings first, up to the first
-// failure; only what is held by finalizers holds up nothing else. It tells whether it deleted anything.
+// removeStaleRoles deletes the objects of extension roles that no member has any more, bindings first. It stops at the first failure; only
+// objects with finalizers do not stop it. removed is true if it deleted anything.
 func (r *Reconciler) removeStaleRoles(ctx context.Context, p *corev1beta1.Project, namespace string, desired []client.Object) (removed bool, err error) {
 	stale, err := r.staleRoles(ctx, p, namespace, desired)
 	if err != nil {
@@ -166,7 +166,7 @@ func (r *Reconciler) removeStaleRoles(ctx context.Context, p *corev1beta1.Projec
 func copyOf(o client.Object) client.Object {
 	clone, ok := o.DeepCopyObject().(client.Object)
 	if !ok {
-		return o // every copy of an object is one
+		return o // cannot happen: the copy has the same type
 	}
 	return clone
 }

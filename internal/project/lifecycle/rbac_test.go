@@ -94,7 +94,7 @@ func TestAcceptance29TamperedBindingsAreRestored(t *testing.T) {
 	s.atRest()
 	s.Expect(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
 	s.Expect(binding.Labels).To(HaveKey("stray"), "labels alone are no reason to look")
-	s.Eventually(func() map[string]string { // the cache may not know of the label when the Project is looked at
+	s.Eventually(func() map[string]string { // the cache may not have the label yet when the Project is reconciled
 		s.again(p)
 		s.Expect(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
 		return binding.Labels
@@ -117,7 +117,7 @@ func TestAcceptance30ExtensionRolesAreAggregated(t *testing.T) {
 	s.Expect(binding.Labels).To(Equal(labels))
 	s.Expect(describe("RoleBinding", binding.Name, binding.RoleRef, binding.Subjects)).To(Equal("RoleBinding " + name + " -> ClusterRole " + name + ": e"))
 
-	// What the control plane fills in is left alone.
+	// Fields that the control plane fills in are not changed.
 	s.atRest()
 	s.patch(role, `{"rules":[{"apiGroups":["example.com"],"resources":["widgets"],"verbs":["get"]}]}`)
 	s.atRest()
@@ -131,7 +131,7 @@ func TestAcceptance31ExtensionRolesThatNobodyHasGo(t *testing.T) {
 	p := s.ready(member("e", "extension:foo", "extension:bar"))
 	other := s.ready(member("e", "extension:foo"))
 	untouched := s.grants(other)
-	s.atRest() // the caches know them all
+	s.atRest() // all of them are in the caches
 	s.edit(p, func(p *corev1beta1.Project) { p.Spec.Members[0].Role, p.Spec.Members[0].Roles = "extension:bar", nil })
 	s.eventually(p, "Ready")
 	bar := "gardener.cloud:extension:project:" + p.Name + ":bar"

@@ -1,16 +1,16 @@
-// Package lifecycle is the main loop of Projects: it gives each a namespace, a quota and roles, and releases the namespace
-// when the Project is deleted.
+// Package lifecycle is the main loop of Projects: it gives each Project a namespace, a quota and roles, and releases the namespace when the
+// Project is deleted.
 //
-// Everything happens in the garden cluster. Projects are watched, and so are the RBAC objects that they control, and the
-// deletion of their namespaces: what somebody else changes or deletes is restored at once. Caches hold Namespaces as
-// metadata and RBAC objects as fingerprints. What is missing there is created without asking; where that turns out to be
-// wrong, or something differs, the object is read live and patched under an optimistic lock, so that a cache that lags, or
-// a process that is no longer the leader, never overwrites what it has not seen, and never takes a namespace for a Project
-// because of labels that it no longer has. Phases are written field by field, since other loops write the same status.
+// All objects are in the garden cluster. The controller watches Projects, the RBAC objects that they control, and the deletion of their
+// namespaces. It restores at once what another client changes or deletes. Caches have Namespaces as metadata and RBAC objects as
+// fingerprints. An object that is missing there is created without a further read. If it exists nevertheless, or if something differs, the
+// controller reads the object live and patches it under an optimistic lock. So an outdated cache, or a process that is no longer the
+// leader, never overwrites a change that it has not seen, and never adopts a namespace because of labels that it no longer has. Phases are
+// written field by field, since other loops write the same status.
 //
-// All state is in the objects themselves, and the name of a generated namespace follows from the UID of its Project: a
-// process that dies anywhere is followed by one that finds what is done and does the rest. The finalizer comes before
-// anything that has to be released, and goes when nothing is left.
+// All state is in the objects themselves, and the name of a generated namespace follows from the UID of its Project. If the process stops
+// at any point, the next one finds what is done and does the rest. The finalizer is added before anything that has to be released, and
+// removed when nothing is left.
 package lifecycle
 
 import (
@@ -34,28 +34,28 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/roles"
 )
 
-// Projects are watched; the finalizer and the name of the namespace are patched in.
+// Projects are watched; the finalizer and the name of the namespace are patched.
 // +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects,verbs=get;list;watch;patch
 // Phases are patched.
 // +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects/status,verbs=patch
-// Namespaces and quotas hold up the deletion of their Project, which takes this right where it is checked.
+// Namespaces and quotas block the deletion of their Project (blockOwnerDeletion). API servers that check this demand this right.
 // +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects/finalizers,verbs=update
 // Namespaces are watched, created for Projects, adopted, released and deleted.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch;create;patch;delete
 // ResourceQuotas are kept as configured.
 // +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=get;list;watch;create;patch
-// They are never deleted, but API servers may demand that right from whoever makes a Project the owner of one that exists.
+// ResourceQuotas are never deleted. But API servers may demand this right of a client that makes a Project the owner of an existing quota.
 // +kubebuilder:rbac:groups="",resources=resourcequotas,resourceNames=gardener,verbs=delete
-// Roles and bindings are kept as the members of Projects demand.
+// Roles and bindings are kept as the members of Projects require.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings;rolebindings,verbs=get;list;watch;create;patch;delete
-// They grant what the controller itself may not do.
+// The roles grant rights that the controller itself does not have.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=escalate;bind
-// Events tell what becomes of Projects.
+// Events report what happens to Projects.
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 
-// ShootFinder knows whether there are Shoots.
+// ShootFinder finds out whether there are Shoots.
 type ShootFinder interface {
-	// AnyShoot tells whether there is a Shoot in a namespace. It returns an error if nobody can tell.
+	// AnyShoot reports whether there is a Shoot in a namespace. It returns an error if that is unknown.
 	AnyShoot(ctx context.Context, namespace string) (bool, error)
 }
 
@@ -65,11 +65,11 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server.
 	Live client.Reader
-	// Shoots hold up the deletion of Projects.
+	// Shoots finds Shoots that block the deletion of Projects.
 	Shoots ShootFinder
 	// Quotas are those of the configuration, in order.
 	Quotas []config.ProjectQuota
-	// MembershipExpiry lets memberships end, as package expiry says.
+	// MembershipExpiry enables the expiry of memberships, see package expiry.
 	MembershipExpiry bool
 	Clock            clock.PassiveClock
 	Events           *Events
@@ -80,8 +80,8 @@ type Reconciler struct {
 	damper  *damper
 }
 
-// Reconcile brings one Project forward. It does nothing, not even compare with the caches, if this process has done
-// everything for this generation of the Project and nothing was changed since.
+// Reconcile reconciles one Project. It does nothing, not even compare with the caches, if this process has finished this generation of the
+// Project and no object of it has changed since.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	p := &corev1beta1.Project{}
 	if err := r.Client.Get(ctx, request.NamespacedName, p); err != nil {
@@ -113,7 +113,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return again(next, now), nil
 }
 
-// again asks for another look at a time; none if it is zero.
+// again requests a reconciliation at a time; none if the time is zero.
 func again(at, now time.Time) ctrl.Result {
 	if at.IsZero() {
 		return ctrl.Result{}
@@ -121,8 +121,7 @@ func again(at, now time.Time) ctrl.Result {
 	return ctrl.Result{RequeueAfter: max(at.Sub(now), time.Millisecond)}
 }
 
-// reconcile does everything for a Project that is not being deleted. It returns when the next membership ends, zero for
-// never.
+// reconcile does everything for a Project that is not being deleted. It returns when the next membership ends; zero for never.
 func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now time.Time) (time.Time, *failure) {
 	unseen := p.Status.ObservedGeneration != p.Generation || p.Status.Phase == "" || p.Status.Phase == corev1beta1.ProjectPending
 	if err := r.addFinalizer(ctx, p); err != nil {
@@ -141,11 +140,11 @@ func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now 
 	desired, refused := roles.Desired(p, members, namespace)
 	r.settled.want(p.Name, desired)
 	if fault := r.house(ctx, p, namespace, unseen); fault != nil {
-		// Who lost a role must not keep it for as long as something else fails.
+		// A member who lost a role must lose its rights even if another step fails.
 		fault.err = errors.Join(fault.err, r.revoke(ctx, p, namespace, desired))
 		return time.Time{}, fault
 	}
-	// What nobody may have any more goes even if something else cannot be granted.
+	// Rights that no member has any more are removed even if others cannot be granted.
 	changed, err := r.ensureRoles(ctx, desired, refused)
 	fault := rolesFailed(namespace, err)
 	removed, err := r.removeStaleRoles(ctx, p, namespace, desired)
@@ -164,7 +163,7 @@ func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now 
 	return next, nil
 }
 
-// repaired notes what was restored although the Project had not changed.
+// repaired records what was restored although the Project had not changed.
 func (r *Reconciler) repaired(p *corev1beta1.Project, changed []client.Object, removed bool, now time.Time) {
 	var about []string
 	for _, each := range changed {
@@ -180,7 +179,7 @@ func (r *Reconciler) repaired(p *corev1beta1.Project, changed []client.Object, r
 	}
 }
 
-// house gives a Project its namespace and the quota in it.
+// house ensures the namespace of a Project and the quota in it.
 func (r *Reconciler) house(ctx context.Context, p *corev1beta1.Project, namespace string, unseen bool) *failure {
 	written, err := r.ensureNamespace(ctx, p, namespace)
 	if err != nil {
@@ -200,7 +199,7 @@ func (r *Reconciler) house(ctx context.Context, p *corev1beta1.Project, namespac
 	return nil
 }
 
-// terminate releases the namespace of a Project that is being deleted, and lets the Project go.
+// terminate releases the namespace of a Project that is being deleted, and removes the finalizer of the Project.
 func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctrl.Result, *failure) {
 	if !controllerutil.ContainsFinalizer(p, corev1beta1.GardenerFinalizer) {
 		return ctrl.Result{}, nil
@@ -213,10 +212,10 @@ func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctr
 	if err != nil {
 		return ctrl.Result{}, releaseFailed(name, err)
 	}
-	// Shoots in a namespace that is another's are none of this Project's business.
+	// Shoots in a namespace that is not the Project's do not matter.
 	if due == gone || endsWith(p, &namespace.ObjectMeta) {
 		used, unsure := r.Shoots.AnyShoot(ctx, name)
-		if unsure != nil { // whatever serves Shoots is away: that says nothing against the Project
+		if unsure != nil { // the server of Shoots is not available, which is no failure of the Project
 			return ctrl.Result{}, unsureOfShoots(name, unsure)
 		}
 		if used {
@@ -224,7 +223,7 @@ func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctr
 			return ctrl.Result{RequeueAfter: shootPause}, silent(stepPhase, r.setPhase(ctx, p, corev1beta1.ProjectTerminating))
 		}
 	}
-	if due != wait { // it has been done before that, and will be done again before the Project goes
+	if due != wait { // orphans were removed before the deletion began, and are removed again before the finalizer is
 		if err = r.removeOrphans(ctx, p, name, due); err != nil {
 			return ctrl.Result{}, releaseFailed(name, err)
 		}
@@ -242,8 +241,8 @@ func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctr
 	return ctrl.Result{}, silent(stepFinalizer, r.removeFinalizer(ctx, p))
 }
 
-// report publishes a failure as metric, Event and phase, and returns its error. A conflict is not published: the next attempt
-// follows at once and reads what has changed.
+// report publishes a failure as metric, Event and phase, and returns its error. A conflict is not published: the next attempt follows at
+// once and reads the change.
 func (r *Reconciler) report(ctx context.Context, p *corev1beta1.Project, fault *failure) error {
 	if ctx.Err() != nil || conflict.Only(fault.err) {
 		return fault.err

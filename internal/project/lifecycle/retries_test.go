@@ -16,8 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/projecttest"
 )
 
-// failing creates a Project whose namespace has no labels, and lets it fail so often that the next retry is a quarter of an
-// hour away.
+// failing creates a Project whose namespace has no labels, and lets it fail until the next retry is a quarter of an hour away.
 func (s *scene) failing(namespace string) *corev1beta1.Project {
 	s.T.Helper()
 	s.createNamespace(namespace, nil, nil)

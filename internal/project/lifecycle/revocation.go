@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/roles"
 )
 
-// revoke takes away what nobody shall have any more, and grants nothing. It touches only what the Project controls, as
-// the namespace may not be the Project's. It goes on after failures, and returns them together.
+// revoke removes rights that no member has any more, and grants none. It changes only objects that the Project controls, because the
+// namespace may not be the Project's. It continues after failures, and returns them together.
 func (r *Reconciler) revoke(ctx context.Context, p *corev1beta1.Project, namespace string, desired []client.Object) error {
 	var faults []error
 	for _, each := range desired {
@@ -33,14 +33,14 @@ func (r *Reconciler) revoke(ctx context.Context, p *corev1beta1.Project, namespa
 	return errors.Join(faults...)
 }
 
-// shrinkRole takes from a binding the subjects that it shall not have.
+// shrinkRole removes subjects from a binding that it must not have.
 func (r *Reconciler) shrinkRole(ctx context.Context, p *corev1beta1.Project, desired client.Object) error {
 	cached := emptyLike(desired)
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(desired), cached); err != nil {
 		return client.IgnoreNotFound(wrap("read", desired, err))
 	}
 	if same, err := roles.Same(cached, desired); err != nil || same || roles.Owner(cached) != p.Name {
-		return err //nolint:wrapcheck // it says what failed
+		return err //nolint:wrapcheck // the callee adds context
 	}
 	live := emptyLike(desired)
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(desired), live); err != nil {
@@ -57,9 +57,8 @@ func (r *Reconciler) shrinkRole(ctx context.Context, p *corev1beta1.Project, des
 	return nil
 }
 
-// removeOrphans deletes the roles and bindings of a Project that is being deleted, where its deletion would not take them
-// along: whoever deletes a Project may ask for its dependents to be orphaned, and what the Project has granted would outlive
-// it. Usually there are none, and nothing is written.
+// removeOrphans deletes the roles and bindings of a Project that is being deleted if the garbage collector would not delete them: a user
+// may delete a Project and orphan its dependents, and the rights would outlive the Project. Usually there are none, and nothing is written.
 func (r *Reconciler) removeOrphans(ctx context.Context, p *corev1beta1.Project, namespace string, due release) error {
 	desired, _ := roles.Desired(p, p.Spec.Members, namespace)
 	extensions, err := r.staleRoles(ctx, p, namespace, desired)
@@ -78,17 +77,17 @@ func (r *Reconciler) removeOrphans(ctx context.Context, p *corev1beta1.Project, 
 	return nil
 }
 
-// orphans says which roles and bindings removeOrphans looks at.
+// orphans says which roles and bindings removeOrphans considers.
 type orphans struct {
-	// all tells that the deletion of the Project was asked to orphan or to delete dependents in its own way. Otherwise only
-	// those count that the Project does not control any more.
+	// all is true if the Project is deleted with the propagation policy Orphan or Foreground. Otherwise only objects count that the Project
+	// does not control any more.
 	all bool
-	// our tells that the namespace is the Project's. Otherwise bindings in it that nobody controls are not touched.
+	// our is true if the namespace is the Project's. Otherwise bindings without a controller in it are not touched.
 	our bool
 }
 
-// removeOrphan reads live: a cache that lags behind may not know yet a role that the Project needs, or still show an owner that
-// the garbage collector has taken from it, and what is missed here stays for good.
+// removeOrphan reads live. A cache that lags may not have a role of the Project yet, or may still show an owner that the garbage collector
+// has removed, and an object that is missed here stays for good.
 func (r *Reconciler) removeOrphan(ctx context.Context, p *corev1beta1.Project, o client.Object, which orphans) error {
 	live := emptyLike(o)
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(o), live)

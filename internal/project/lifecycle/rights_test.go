@@ -26,7 +26,7 @@ func TestAttackTakenFinalizerComesBack(t *testing.T) {
 	s.Expect(s.Get(p).Generation).To(Equal(p.Generation))
 }
 
-// keptWithRoles returns a Project with all sorts of roles and a namespace that outlives it.
+// keptWithRoles returns a Project with roles of all kinds and a namespace that outlives it.
 func (s *scene) keptWithRoles(namespace string) *corev1beta1.Project {
 	s.T.Helper()
 	return s.adopted(namespace, owner("o"), member("a", "admin", "uam", "viewer", "extension:foo"))
@@ -44,14 +44,14 @@ func TestAttackOrphaningDeletionLeavesNoRights(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.keptWithRoles("garden-orphans")
 	s.Expect(s.grants(p)).To(HaveLen(13))
-	s.atRest() // the caches know them all
+	s.atRest() // all of them are in the caches
 	s.deleteWith(p, metav1.DeletePropagationOrphan)
 	s.eventuallyGone(p.DeepCopy())
 	s.Expect(s.grantsIn(p)).To(BeEmpty())
 	s.namespace("garden-orphans")
 }
 
-// The garbage collector may be done before the controller looks.
+// The garbage collector may be finished before the controller reconciles the Project.
 func TestAttackRolesThatWereOrphanedBeforeGoToo(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.keptWithRoles("garden-orphaned")
@@ -64,7 +64,7 @@ func TestAttackRolesThatWereOrphanedBeforeGoToo(t *testing.T) {
 	s.namespace("garden-orphaned")
 }
 
-// The caches know of nothing, as when they lag behind: a selector that nothing fits is added to all that they ask for.
+// The caches have none of the roles, as if they lagged: each of their requests gets a selector that matches nothing.
 func TestAttackRolesThatNoCacheKnowsGoToo(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.keptWithRoles("garden-unknown")
@@ -98,7 +98,7 @@ func TestOrphaningDeletionOfASecondProjectTakesNothingFromTheFirst(t *testing.T)
 func TestRightsAreTakenWhileTheNamespaceFails(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(owner("o"), member("a", "admin", "extension:foo"), member("mallory", "admin", "extension:bar"))
-	s.Restart(func() { // while it runs, the cache might not know when the Project is looked at
+	s.Restart(func() { // while it runs, its cache might not have the change when the Project is reconciled
 		s.patch(s.namespace(*p.Spec.Namespace), `{"metadata":{"labels":{"gardener.cloud/role":null}}}`)
 	})
 	s.edit(p, func(p *corev1beta1.Project) { p.Spec.Members = p.Spec.Members[:1] }, member("late", "admin"))
@@ -120,7 +120,7 @@ func (s *scene) stray(p *corev1beta1.Project, finalizers ...string) *rbacv1.Role
 	}
 }
 
-// What a cache did not know yet when the role was revoked.
+// The role was not in the cache yet when it was revoked.
 func TestExtensionRoleThatNobodyHasGoesWhenItAppears(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(member("e", "extension:foo"))
@@ -140,7 +140,7 @@ func TestExtensionRoleThatNobodyHasGoesWhenItAppears(t *testing.T) {
 	s.Consistently(s.looks).WithTimeout(300*time.Millisecond).Should(Equal(looks), "a member of another Project has it looked at")
 }
 
-// Whoever keeps creating what is removed has to wait, and his deletions do not change that.
+// A client that keeps creating such objects has to wait, and its deletions do not change that.
 func TestQuarrelsAboutStraysAreSlowedDown(t *testing.T) {
 	s := newScene(t, projecttest.Options{Clock: clocktesting.NewFakeClock(time.Now())}) // the pause does not end
 	p := s.ready()
@@ -150,7 +150,7 @@ func TestQuarrelsAboutStraysAreSlowedDown(t *testing.T) {
 		s.Expect(s.Admin.Create(s.Ctx, s.stray(p))).To(Succeed())
 		s.eventuallyGrants(p, want)
 	}
-	s.atRest() // the pause begins when the third removal is noted
+	s.atRest() // the pause begins when the third removal is recorded
 	s.Requests.Reset()
 	one, two := s.stray(p), s.stray(p)
 	two.Name += "-too"
@@ -160,7 +160,7 @@ func TestQuarrelsAboutStraysAreSlowedDown(t *testing.T) {
 	s.Consistently(func() []string { return s.writes() }).WithTimeout(time.Second).Should(BeEmpty())
 }
 
-// The role of a binding cannot be changed, so that it is to be replaced, and somebody's finalizer holds it.
+// The roleRef of a binding cannot be changed, so the binding must be replaced, and a finalizer delays its deletion.
 func TestAHeldClusterRoleBindingIsReplacedAsSoonAsItGoes(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(member("a", "admin"))
@@ -181,7 +181,7 @@ func TestAHeldClusterRoleBindingIsReplacedAsSoonAsItGoes(t *testing.T) {
 	s.Expect(s.grants(p)).To(Equal(want))
 }
 
-// failsAgain makes the pause before the next attempt that nothing triggers 40 s long: each failure doubles it.
+// failsAgain lets the Project fail until the next retry without a trigger is 40 s away: each failure doubles the pause.
 func (s *scene) failsAgain(p *corev1beta1.Project) {
 	s.T.Helper()
 	for range 13 {
@@ -219,7 +219,7 @@ func TestQuarrelsAboutABindingAreSlowedDown(t *testing.T) {
 	s := newScene(t, projecttest.Options{Clock: clocktesting.NewFakeClock(time.Now())}) // the pause does not end
 	p := s.ready(member("a", "admin"))
 	want := s.grants(p)
-	s.atRest() // what is restored before the cache knows that the Project is Ready counts as made for the first time
+	s.atRest() // what is restored before the cache has the phase Ready counts as created, not as repaired
 	key := client.ObjectKey{Namespace: *p.Spec.Namespace, Name: "gardener.cloud:system:project-viewer"}
 	tamper := func() {
 		s.patch(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}},
@@ -229,12 +229,12 @@ func TestQuarrelsAboutABindingAreSlowedDown(t *testing.T) {
 		tamper()
 		s.eventuallyGrants(p, want)
 	}
-	s.atRest() // the pause begins when the third repair is noted
+	s.atRest() // the pause begins when the third repair is recorded
 	s.Requests.Reset()
 	tamper()
 	s.Consistently(func() []string { return s.writes() }).WithTimeout(time.Second).Should(BeEmpty())
 	s.eventuallyTold(p, `Warning RoleRepairsDelayed: Somebody keeps changing what the controller restores (RoleBinding "`+key.String()+`"); it is left alone for 10s`)
-	s.again(p) // a change of the Project waits for nobody
+	s.again(p) // a change of the Project is not delayed
 	s.Expect(s.grants(p)).To(Equal(want))
 }
 

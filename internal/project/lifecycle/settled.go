@@ -15,35 +15,34 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/roles"
 )
 
-// settled remembers for which Projects everything is done, so that events about what this process has written itself, which
-// come when some caches do not know of it yet, lead to no second attempt. Its own lock guards it; a restart costs one
-// comparison of each Project with the caches.
+// settled remembers which Projects are fully reconciled. So events about this process's own writes, which arrive before all caches have
+// them, cause no second reconciliation. It has its own lock; a restart costs one comparison of each Project with the caches.
 type settled struct {
 	mu sync.Mutex
-	// done are by the name of the Project.
+	// done is keyed by the name of the Project.
 	done map[string]done
-	// working are Projects that are being reconciled, and were not disturbed since that began.
+	// working are Projects that are being reconciled, and whose objects have not changed since the reconciliation began.
 	working map[string]bool
-	// told is what was last said about an annotation of a Project that cannot be read.
+	// told is the last reported problem of a Project's annotation that cannot be parsed.
 	told map[string]string
-	// extensions are the names of the objects of extension roles that a Project was last found to need.
+	// extensions are the names of the objects of extension roles that a Project needed when it was last reconciled.
 	extensions map[string]sets.Set[string]
 }
 
-// done is what a Project was like when everything was done for it.
+// done is the state of a Project when its reconciliation was finished.
 type done struct {
 	uid        types.UID
 	generation int64
 	expiry     string
-	until      time.Time // zero: for ever
+	until      time.Time // zero: without end
 }
 
 func newSettled() *settled {
 	return &settled{done: map[string]done{}, working: map[string]bool{}, told: map[string]string{}, extensions: map[string]sets.Set[string]{}}
 }
 
-// holds tells whether nothing has to be done for a Project, and until when; zero for ever. A Project whose finalizer somebody
-// has taken needs it back: without it, the Project would go before its namespace is released.
+// holds reports whether a Project needs nothing, and until when; zero means without end. A Project that has lost the finalizer needs it
+// again: without it, the Project would be gone before its namespace is released.
 func (s *settled) holds(p *corev1beta1.Project, now time.Time) (until time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +60,7 @@ func (s *settled) begin(name string) {
 	s.working[name] = true
 }
 
-// settle notes that everything is done, unless the Project was disturbed meanwhile.
+// settle records that the reconciliation is finished, unless disturb was called meanwhile.
 func (s *settled) settle(p *corev1beta1.Project, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +70,7 @@ func (s *settled) settle(p *corev1beta1.Project, until time.Time) {
 	delete(s.working, p.Name)
 }
 
-// tell notes problems of a Project, and tells whether they are others than before. After a restart all are.
+// tell records the problems of a Project, and reports whether they differ from the recorded ones. After a restart, nothing is recorded.
 func (s *settled) tell(name string, problems []string) (others bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +84,7 @@ func (s *settled) tell(name string, problems []string) (others bool) {
 	return others
 }
 
-// want notes which objects of extension roles a Project needs.
+// want records which objects of extension roles a Project needs.
 func (s *settled) want(name string, desired []client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,21 +100,21 @@ func (s *settled) want(name string, desired []client.Object) {
 	}
 }
 
-// wants tells whether a Project was last found to need an object of an extension role.
+// wants reports whether a Project needed an object of an extension role when it was last reconciled.
 func (s *settled) wants(name, object string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.extensions[name].Has(object)
 }
 
-// forget drops what is known of a Project that is gone.
+// forget drops the records of a deleted Project.
 func (s *settled) forget(name string) {
 	s.disturb(name)
 	s.tell(name, nil)
 	s.want(name, nil)
 }
 
-// disturb notes that something that a Project owns was changed or deleted, or that the Project is being deleted.
+// disturb records that an object of a Project was changed or deleted, or that the Project is being deleted.
 func (s *settled) disturb(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

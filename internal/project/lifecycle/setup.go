@@ -37,21 +37,21 @@ import (
 const ControllerName = "project"
 
 const (
-	// deadline bounds one attempt.
+	// deadline limits one reconciliation.
 	deadline = 3 * time.Minute
-	// The pause after a failure grows from the one to the other.
+	// The pause after a failure grows from shortestPause to longestPause.
 	shortestPause = 5 * time.Millisecond
 	longestPause  = 1000 * time.Second
-	// namespacePause is how long a deleted namespace may take before it is looked at again; its deletion is watched.
+	// namespacePause is how long the controller waits for the deletion of a namespace before it checks again. It also watches the deletion.
 	namespacePause = time.Minute
-	// shootPause is the same for Shoots, which each look asks the API server for.
+	// shootPause is the same for Shoots: each check sends a request to the API server.
 	shootPause = 10 * time.Minute
 )
 
 // byExtensionProject is an index of ClusterRoles.
 const byExtensionProject = "extensionProject"
 
-// CacheOptions keep the caches small. ResourceQuotas are cached only if any is configured.
+// CacheOptions keep the caches small. ResourceQuotas are cached only if one is configured.
 func CacheOptions(quotas bool) map[client.Object]cache.ByObject {
 	options := map[client.Object]cache.ByObject{
 		&rbacv1.ClusterRole{}:        {Transform: roles.Trim},
@@ -64,8 +64,8 @@ func CacheOptions(quotas bool) map[client.Object]cache.ByObject {
 	return options
 }
 
-// SetupWithManager adds the controller to the manager, whose cache needs CacheOptions and index.Add. It returns what has to
-// be called with the namespace of each Shoot that is deleted.
+// SetupWithManager adds the controller to the manager, whose cache needs CacheOptions and index.Add. The caller must call onShootDeleted
+// with the namespace of each deleted Shoot.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) (onShootDeleted func(namespace string), err error) {
 	r.settled, r.damper = newSettled(), newDamper()
 	caches := mgr.GetCache()
@@ -87,7 +87,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
 		}).
 		Complete(conflict.RetryAtOnce(r))
-	return shoots.deleted, err //nolint:wrapcheck // the caller names the controller
+	return shoots.deleted, err //nolint:wrapcheck // the caller adds context
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -96,7 +96,7 @@ func request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }
 
-// worthwhile passes updates of Projects that change more than metadata and status, or take our finalizer away.
+// worthwhile passes updates of Projects that change more than metadata and status, or remove the finalizer.
 func (r *Reconciler) worthwhile() predicate.TypedFuncs[*corev1beta1.Project] {
 	return predicate.TypedFuncs[*corev1beta1.Project]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*corev1beta1.Project]) bool {
@@ -108,12 +108,12 @@ func (r *Reconciler) worthwhile() predicate.TypedFuncs[*corev1beta1.Project] {
 	}
 }
 
-// namespaces enqueues the Projects that an event of a namespace concerns: those that wait for the namespace to become theirs,
-// and those whose namespace is gone.
+// namespaces enqueues the Projects that an event of a namespace concerns: those that wait to adopt the namespace, and those whose namespace
+// is deleted.
 func (r *Reconciler) namespaces() handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request] {
 	return handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*metav1.PartialObjectMetadata], q queue) {
-			if !e.IsInInitialList { // every Project is reconciled after that
+			if !e.IsInInitialList { // after the initial list, every Project is reconciled anyway
 				r.labelledNamespace(ctx, &metav1.ObjectMeta{}, &e.Object.ObjectMeta, q)
 			}
 		},
@@ -126,7 +126,7 @@ func (r *Reconciler) namespaces() handler.TypedEventHandler[*metav1.PartialObjec
 	}
 }
 
-// labelledNamespace enqueues the Project that can adopt a namespace now and could not before. Only one can: the labels name it.
+// labelledNamespace enqueues the Project that can adopt a namespace now and could not before. The labels name at most one Project.
 func (r *Reconciler) labelledNamespace(ctx context.Context, before, after *metav1.ObjectMeta, q queue) {
 	p := r.cached(ctx, after.Labels[corev1beta1.LabelProjectName])
 	if p == nil || p.DeletionTimestamp != nil || namespaceName(p) != after.Name || owns(p, after) {
@@ -137,7 +137,7 @@ func (r *Reconciler) labelledNamespace(ctx context.Context, before, after *metav
 	}
 }
 
-// deletedNamespace enqueues the Project that controlled a namespace, and those that name it and could not have it.
+// deletedNamespace enqueues the Project that controlled a namespace, and Projects that name it but could not adopt it.
 func (r *Reconciler) deletedNamespace(ctx context.Context, namespace *metav1.ObjectMeta, q queue) {
 	concerned := sets.New[string]()
 	if owner := metav1.GetControllerOfNoCopy(namespace); owner != nil && isProject(owner) {
@@ -161,13 +161,13 @@ func isProject(owner *metav1.OwnerReference) bool {
 	return owner.APIVersion == own.APIVersion && owner.Kind == own.Kind
 }
 
-// drift enqueues the Project of an object that somebody has deleted or changed in what it grants, or in its owner. Resyncs
-// count too, as they cost no request where all is well. So does the appearance of an extension role that nobody has: whoever
-// removed it may not have known of it yet.
+// drift enqueues the Project of an object that was deleted or whose grants or owner another client changed. Resyncs count too, as they cost
+// no request if nothing differs. A new object of an extension role that no member has also enqueues its Project: when the controller
+// removed the role, its cache may not have had this object yet.
 func drift[T client.Object](r *Reconciler) handler.TypedEventHandler[T, reconcile.Request] {
 	return handler.TypedFuncs[T, reconcile.Request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) {
-			if !e.IsInInitialList { // every Project is looked at after that
+			if !e.IsInInitialList { // after the initial list, every Project is reconciled anyway
 				r.appeared(ctx, e.Object, q)
 			}
 		},
@@ -187,7 +187,7 @@ func drift[T client.Object](r *Reconciler) handler.TypedEventHandler[T, reconcil
 	}
 }
 
-// appeared enqueues the Project that a new object is labelled as an extension role of, and where it would be removed.
+// appeared enqueues the Project whose extension role a new object is labelled as, if the Project would remove it.
 func (r *Reconciler) appeared(ctx context.Context, o client.Object, q queue) {
 	for _, p := range r.extended(ctx, o) {
 		if !r.settled.wants(p.Name, o.GetName()) {
@@ -197,7 +197,7 @@ func (r *Reconciler) appeared(ctx context.Context, o client.Object, q queue) {
 	}
 }
 
-// extended returns the Project that an object is labelled as an extension role of, if it can be one.
+// extended returns the Project whose extension role an object is labelled as, if the object is in the right namespace.
 func (r *Reconciler) extended(ctx context.Context, o client.Object) []*corev1beta1.Project {
 	var found []*corev1beta1.Project
 	for _, name := range roles.ExtensionOf(o) {
@@ -209,7 +209,7 @@ func (r *Reconciler) extended(ctx context.Context, o client.Object) []*corev1bet
 	return found
 }
 
-// cached returns a Project as the cache knows it; nil if it does not.
+// cached returns a Project from the cache; nil if it is not there.
 func (r *Reconciler) cached(ctx context.Context, name string) *corev1beta1.Project {
 	p := &corev1beta1.Project{}
 	if r.Client.Get(ctx, client.ObjectKey{Name: name}, p, client.UnsafeDisableDeepCopy) != nil {
@@ -218,7 +218,7 @@ func (r *Reconciler) cached(ctx context.Context, name string) *corev1beta1.Proje
 	return p
 }
 
-// drifted enqueues the Project of an object.
+// drifted enqueues the Project that owns an object.
 func (r *Reconciler) drifted(ctx context.Context, o client.Object, q queue) {
 	name := roles.Owner(o)
 	if name == "" {
@@ -230,8 +230,8 @@ func (r *Reconciler) drifted(ctx context.Context, o client.Object, q queue) {
 	}
 }
 
-// vanished enqueues the Projects that an object which is not theirs stood in the way of: under the name of one of their roles
-// or bindings, or as an extension role that is to be removed. A finalizer may have held it until now.
+// vanished enqueues the Projects that an object of another owner blocked: it had the name of one of their roles or bindings, or it was an
+// extension role to remove. A finalizer may have delayed its deletion until now.
 func (r *Reconciler) vanished(ctx context.Context, o client.Object, q queue) {
 	owner := roles.Owner(o)
 	for _, p := range r.extended(ctx, o) {
@@ -248,7 +248,7 @@ func (r *Reconciler) vanished(ctx context.Context, o client.Object, q queue) {
 	}
 }
 
-// named returns the Projects that need an object of the same name, extension roles aside.
+// named returns the Projects that need an object of this name, except for extension roles.
 func (r *Reconciler) named(ctx context.Context, o client.Object) []*corev1beta1.Project {
 	if o.GetNamespace() == "" {
 		if p := r.cached(ctx, roles.ProjectOf(o.GetName())); p != nil {
@@ -271,7 +271,8 @@ func (r *Reconciler) named(ctx context.Context, o client.Object) []*corev1beta1.
 	return found
 }
 
-// restore enqueues a Project, unless it is being deleted: then nothing is restored. Who keeps changing the same thing has to wait.
+// restore enqueues a Project, unless it is being deleted: then nothing is restored. An object that another client keeps changing is
+// restored after a pause.
 func (r *Reconciler) restore(p *corev1beta1.Project, about string, q queue) {
 	if p.DeletionTimestamp != nil {
 		return
@@ -283,16 +284,16 @@ func (r *Reconciler) restore(p *corev1beta1.Project, about string, q queue) {
 	q.Add(request(p.Name))
 }
 
-// shootDeletions enqueues Projects that wait for their last Shoot.
+// shootDeletions enqueues Projects that wait for the deletion of their last Shoot.
 type shootDeletions struct {
 	cached client.Reader
 
 	mu    sync.Mutex
-	ctx   context.Context //nolint:containedctx // it is the controller's, and comes with its queue
+	ctx   context.Context //nolint:containedctx // it is the controller's context, and comes with its queue
 	queue queue
 }
 
-// start notes the queue. What was deleted before is found by the first look at each Project.
+// start stores the queue. The first reconciliation of each Project covers Shoots that were deleted before.
 func (s *shootDeletions) start(ctx context.Context, q queue) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,7 +313,7 @@ func (s *shootDeletions) deleted(namespace string) {
 		log.FromContext(ctx).Error(err, "Could not find the Project of a deleted Shoot; it is looked at when its pause is over")
 		return
 	}
-	for i := range projects { // another may name the same namespace, and never get it
+	for i := range projects { // several Projects may name the same namespace, and only one has it
 		if projects[i].DeletionTimestamp != nil {
 			q.Add(request(projects[i].Name))
 		}

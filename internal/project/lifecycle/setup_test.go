@@ -36,7 +36,7 @@ func leaving(p *corev1beta1.Project) {
 	p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.Unix(1, 0)), []string{"gardener"}
 }
 
-// projects is a cache of Projects.
+// projects returns a cache with Projects.
 func projects(t *testing.T, all ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -53,7 +53,7 @@ func (i indexer) IndexField(_ context.Context, o client.Object, field string, ke
 	return nil
 }
 
-// asCached is a RoleBinding as a cache has it.
+// asCached returns a RoleBinding as a cache has it.
 func asCached(t *testing.T, version string, change ...func(*rbacv1.RoleBinding)) *rbacv1.RoleBinding {
 	t.Helper()
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{
@@ -120,7 +120,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// The one that gets the namespace may stay, while the other waits for the last Shoot.
+// The Project that has the namespace may be active, while the other waits for the deletion of the last Shoot.
 func TestDeletedShootWakesEveryProjectThatGoes(t *testing.T) {
 	g := NewWithT(t)
 	squatter := housed()

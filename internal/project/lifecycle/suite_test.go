@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
 
-// scene is an Env with what tests of the main loop look at.
+// scene is an Env with helpers for tests of the main loop.
 type scene struct {
 	*projecttest.Env
 	runs int
@@ -85,7 +85,7 @@ func (s *scene) ready(changes ...change) *corev1beta1.Project {
 	return s.Get(p)
 }
 
-// eventually waits for a phase that is about the current generation.
+// eventually waits until the Project has a phase for its current generation.
 func (s *scene) eventually(p *corev1beta1.Project, phase string) {
 	s.T.Helper()
 	s.Eventually(func(g Gomega) {
@@ -107,7 +107,7 @@ func (s *scene) edit(p *corev1beta1.Project, changes ...change) {
 	s.Expect(s.try(s.Admin, p, changes...)).To(Succeed())
 }
 
-// try changes a Project with somebody's client.
+// try changes a Project with the given client.
 func (s *scene) try(c client.Client, p *corev1beta1.Project, changes ...change) error {
 	before := s.Get(p)
 	after := before.DeepCopy()
@@ -162,7 +162,7 @@ func (s *scene) grants(p *corev1beta1.Project) []string {
 	return s.grantsIn(s.Get(p))
 }
 
-// grantsIn does the same for a Project that may be gone.
+// grantsIn does the same for a Project that may be deleted.
 func (s *scene) grantsIn(p *corev1beta1.Project) []string {
 	s.T.Helper()
 	var found []string
@@ -197,7 +197,7 @@ func describe(kind, name string, role rbacv1.RoleRef, subjects []rbacv1.Subject)
 	return fmt.Sprintf("%s %s -> %s %s: %s", kind, name, role.Kind, role.Name, strings.Join(names, ","))
 }
 
-// standard is what grants returns for a Project without extension roles, by who is in which set.
+// standard is what grants returns for a Project without extension roles, with the subjects of each binding.
 func standard(p *corev1beta1.Project, a, u, m, v, s string) []string {
 	const system = "gardener.cloud:system:project"
 	found := []string{
@@ -213,14 +213,14 @@ func standard(p *corev1beta1.Project, a, u, m, v, s string) []string {
 	return found
 }
 
-// atRest waits until the controller sends no more requests, and looks at no Project.
+// atRest waits until the controller sends no more requests, and reconciles no Project.
 func (s *scene) atRest() {
 	s.T.Helper()
 	s.Eventually(func(g Gomega) {
 		looks := s.looks()
 		s.Requests.Reset()
 		time.Sleep(500 * time.Millisecond)
-		g.Expect(s.busy()).To(BeZero()) // it may wait for an answer all the time
+		g.Expect(s.busy()).To(BeZero()) // a reconciliation may be waiting for an answer
 		g.Expect(s.Requests.Seen()).To(BeEmpty())
 		g.Expect(s.looks()).To(Equal(looks))
 	}).WithTimeout(binary.Patience).Should(Succeed())
@@ -254,7 +254,7 @@ func namespaceNamed(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// withoutValidation makes the API server accept Projects as others than ours may accept them, for the rest of the test.
+// withoutValidation makes the API server accept Projects that other API servers than Espalier's may accept, until the test ends.
 func (s *scene) withoutValidation() {
 	s.T.Helper()
 	read := func() *unstructured.Unstructured {
@@ -270,7 +270,7 @@ func (s *scene) withoutValidation() {
 		current := read()
 		current.Object["spec"] = spec
 		s.Expect(s.Admin.Update(context.Background(), current)).To(Succeed())
-		s.Eventually(func() bool { // the next test may count on it
+		s.Eventually(func() bool { // the next test may depend on the validation
 			return apierrors.IsInvalid(s.Admin.Create(context.Background(), s.Project(s.name(), in("kube-system")), client.DryRunAll))
 		}).WithTimeout(patience).Should(BeTrue())
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// fourAccounts are three in seeds and one elsewhere, all relevant.
+// fourAccounts creates three ServiceAccounts in seeds and one elsewhere; all match the selector.
 func (s *scene) fourAccounts() {
 	s.T.Helper()
 	s.account("seed-foo", "a", relevant())
@@ -79,7 +79,7 @@ func TestARoleThatLosesItsLabelLosesItsBinding(t *testing.T) {
 	}
 }
 
-// Nobody watches while the process is down.
+// No process watches in the meantime.
 func TestALabelThatGoesWhileTheProcessIsDownIsMissed(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.account("seed-foo", "a", relevant())
@@ -104,7 +104,7 @@ func TestAServiceAccountThatNoLongerMatchesLosesTheRole(t *testing.T) {
 	s.expectBound(role)
 }
 
-// What was there while the process was down is caught up with; a binding that is right costs no request.
+// After a restart, the controller catches up on changes; a binding that is as desired costs no request.
 func TestARestartCatchesUp(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.account("seed-foo", "a", relevant())

@@ -21,11 +21,11 @@ import (
 // labelled is the only value of the label that counts.
 const labelled = "true"
 
-// role is what matters of a labelled ClusterRole.
+// role has the relevant fields of a labelled ClusterRole.
 type role struct {
 	uid      types.UID
 	deleting bool
-	// selector is nil if invalid says why.
+	// selector is nil if the annotation is invalid; then invalid is the reason.
 	selector labels.Selector
 	invalid  error
 }
@@ -36,7 +36,7 @@ func roleOf(object metav1.Object) role {
 	return role{uid: object.GetUID(), deleting: object.GetDeletionTimestamp() != nil, selector: selector, invalid: err}
 }
 
-// parseSelector reads the selector strictly: a misspelled field would make it select everything.
+// parseSelector parses the selector strictly: a misspelled field would otherwise be ignored, and the selector would match everything.
 func parseSelector(annotations map[string]string) (labels.Selector, error) {
 	const parsing = "failed computing subjects for ClusterRoleBinding: failed parsing label selector"
 	text, found := annotations[corev1beta1.AnnotationExtensionsServiceAccountSelector]
@@ -64,14 +64,14 @@ func parseSelector(annotations map[string]string) (labels.Selector, error) {
 	return selector, nil
 }
 
-// binding is the part of a ClusterRoleBinding that is ours to say.
+// binding has the fields of a ClusterRoleBinding that this controller sets.
 type binding struct {
 	owners   []metav1.OwnerReference
 	roleRef  rbacv1.RoleRef
 	subjects []rbacv1.Subject
 }
 
-// desired returns the binding of a ClusterRole to ServiceAccounts.
+// desired returns the desired binding of a ClusterRole to ServiceAccounts.
 func desired(name string, uid types.UID, accounts []types.NamespacedName) binding {
 	want := binding{
 		owners: []metav1.OwnerReference{{
@@ -98,8 +98,8 @@ func bindingOf(object *rbacv1.ClusterRoleBinding) binding {
 	return binding{owners: object.OwnerReferences, roleRef: object.RoleRef, subjects: object.Subjects}
 }
 
-// looksOurs tells whether a ClusterRoleBinding is as this controller makes them, for whichever ServiceAccounts of seeds. A
-// binding without subjects looks like ours, and like many others.
+// looksOurs reports whether a ClusterRoleBinding has the form that this controller creates, for any ServiceAccounts of seeds. A binding
+// without subjects has that form too, but other clients create such bindings as well.
 func looksOurs(object *rbacv1.ClusterRoleBinding) bool {
 	if len(object.OwnerReferences) != 1 {
 		return false
@@ -117,7 +117,7 @@ func sameOwner(a, b metav1.OwnerReference) bool {
 		ptr.Deref(a.BlockOwnerDeletion, false) == ptr.Deref(b.BlockOwnerDeletion, false)
 }
 
-// same compares two bindings; subjects in their order.
+// same reports whether two bindings are equal. The order of subjects matters.
 func same(a, b binding) bool {
 	return slices.EqualFunc(a.owners, b.owners, sameOwner) && a.roleRef == b.roleRef && slices.Equal(a.subjects, b.subjects)
 }

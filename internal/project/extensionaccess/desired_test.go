@@ -53,7 +53,7 @@ func FuzzParseSelector(f *testing.F) {
 	})
 }
 
-// have returns a binding as we make it, changed.
+// have returns a binding as the controller creates it, with changes.
 func have(change ...func(*rbacv1.ClusterRoleBinding)) *rbacv1.ClusterRoleBinding {
 	object := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "r", OwnerReferences: []metav1.OwnerReference{{

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The page has the name, the type, the labels and the help text of each metric, and may go on.
+// The page has the name, the type, the labels and the help text of each metric. It may add further text.
 func TestThePageNamesAllMetrics(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(filepath.FromSlash("../../../docs/reference/metrics.md"))

@@ -27,7 +27,7 @@ func TestASelectorThatCannotBeReadIsToldOnceAndChangesNothing(t *testing.T) {
 	account := s.account("seed-foo", "a", relevant())
 	role := s.role("broken", relevantSelector)
 	s.expectBound(role, "seed-foo/a")
-	s.caughtUp() // each look at a role that fails is counted
+	s.caughtUp() // each failed reconciliation of a role is counted
 	change(s, role, func(r *rbacv1.ClusterRole) { delete(r.Annotations, selectorAnnotation) })
 	s.Eventually(s.events("broken")).WithTimeout(binary.Patience).Should(Equal([]string{invalid("no service account selector annotations present")}))
 	s.Requests.Reset()
@@ -74,7 +74,7 @@ func TestDriftOfABindingIsRepaired(t *testing.T) {
 	}
 }
 
-// foreign creates a binding with the subject alice.
+// foreign creates a binding of another client with the subject alice.
 func (s *scene) foreign(name, role string, owners ...metav1.OwnerReference) *rbacv1.ClusterRoleBinding {
 	s.T.Helper()
 	binding := &rbacv1.ClusterRoleBinding{
@@ -102,7 +102,7 @@ func TestAForeignBindingOfAnotherRoleIsLeftAlone(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.account("seed-foo", "a", relevant())
 	before := s.foreign("taken", "view")
-	s.caughtUp() // each look at a role that fails is counted
+	s.caughtUp() // each failed reconciliation of a role is counted
 	role := s.role("taken", relevantSelector)
 	s.Eventually(s.events("taken")).WithTimeout(binary.Patience).Should(Equal([]string{
 		`Warning ForeignClusterRoleBinding: Cannot bind the role: ClusterRoleBinding "taken" binds ClusterRole "view": delete it, or give this ClusterRole another name`,
@@ -142,7 +142,7 @@ func TestADeletedRoleLeavesItsBindingToTheGarbageCollector(t *testing.T) {
 	s.expectBound(again, "seed-foo/a")
 }
 
-// Others let ClusterRoles own bindings too; those are not ours, whatever their names are.
+// Bindings that other clients create may have a ClusterRole as their owner too. They are not this controller's, whatever their names are.
 func TestBindingsOfRolesThatWereNeverLabelledStay(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}
@@ -171,7 +171,7 @@ func TestAtRestNothingIsAskedOrWritten(t *testing.T) {
 	s.Expect(s.about("rest")).NotTo(ContainElement(HaveSuffix("/rest")))
 }
 
-// Somebody who may create and change ClusterRoles, and nothing else, cannot hand extensions what they do not hold.
+// A user who may create and change ClusterRoles, and nothing else, cannot give extensions rights that the user does not have.
 func TestWhoMayOnlyWriteClusterRolesCannotGiveMoreThanTheyHold(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.account("seed-foo", "a", relevant())
@@ -203,7 +203,7 @@ func TestWhoMayOnlyWriteClusterRolesCannotGiveMoreThanTheyHold(t *testing.T) {
 	s.Expect(s.Admin.Delete(s.Ctx, own)).To(Succeed())
 }
 
-// Wherever the process is cut off, the next one completes what it began.
+// If the process stops at any point, the next one completes the work.
 func TestCrashPoints(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	s.account("seed-foo", "a", relevant())

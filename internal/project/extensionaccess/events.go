@@ -14,29 +14,29 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// maxNote is how long notes of Events may be, in bytes; API servers refuse longer ones.
+// maxNote is the maximum length of an Event's note in bytes; API servers reject longer ones.
 const maxNote = 1024
 
 // Reasons of the Events, all on ClusterRoles.
 const (
-	// ReasonInvalidSelector: the annotation with the selector is missing or cannot be read; the binding stays as it is.
+	// ReasonInvalidSelector: the annotation with the selector is missing or cannot be parsed; the binding stays as it is.
 	ReasonInvalidSelector = "InvalidServiceAccountSelector"
-	// ReasonForeignBinding: a binding of that name, which is not ours, binds another role.
+	// ReasonForeignBinding: a binding of that name, which this controller did not create, binds another role.
 	ReasonForeignBinding = "ForeignClusterRoleBinding"
-	// ReasonBindingFailed: a request failed; it is tried again.
+	// ReasonBindingFailed: a request failed; the controller retries it.
 	ReasonBindingFailed = "ClusterRoleBindingFailed"
-	// ReasonOverwritten: a binding of that name, which somebody else had made, got the subjects that the role selects.
+	// ReasonOverwritten: a binding of that name, which another client created, got the subjects that the role selects.
 	ReasonOverwritten = "ClusterRoleBindingOverwritten"
-	// ReasonUnbound: the role has lost its label, so its binding was removed.
+	// ReasonUnbound: the role does not have the label any more, so its binding was removed.
 	ReasonUnbound = "ClusterRoleBindingRemoved"
 )
 
-// failureReasons are those of a ClusterRole that is not bound as it should be.
+// failureReasons are the reasons why a ClusterRole is not bound as desired.
 func failureReasons() []string {
 	return []string{ReasonInvalidSelector, ReasonForeignBinding, ReasonBindingFailed}
 }
 
-// Events tells what becomes of labelled ClusterRoles. Events about what has no namespace are in the namespace default.
+// Events reports what happens to labelled ClusterRoles. Events about cluster-scoped objects are in the namespace default.
 type Events struct{ Recorder events.EventRecorder }
 
 func referTo(name string, uid types.UID) *rbacv1.ClusterRole {

@@ -10,15 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// follower is what a reflector stores into. It keeps what matters of some objects, and of all others not even their names: a
-// cluster may have very many. Its methods may be called concurrently; a restart costs one listing.
+// follower is the store of a reflector. It keeps the relevant fields of some objects, and nothing of all others, not even their names: a
+// cluster may have very many. Its methods may be called concurrently; a restart costs one list.
 type follower[T any] struct {
-	// keep returns what matters of an object, and false if none of it does.
+	// keep returns the relevant fields of an object, and false if the object is not relevant.
 	keep func(client.Object) (T, bool)
-	// told is called after each event, about whichever object; before and after are nil while it was not, or is no longer,
-	// kept.
+	// told is called after each event about any object. before or after is nil if the object was not kept, or is not kept any more.
 	told func(key types.NamespacedName, before, after *T)
-	// listed is called after a whole listing, instead.
+	// listed is called instead after a complete list.
 	listed func(before map[types.NamespacedName]T)
 
 	mu   sync.RWMutex
@@ -33,20 +32,20 @@ func (f *follower[T]) get(key types.NamespacedName) (T, bool) {
 	return found, ok
 }
 
-// all returns a copy of what is kept.
+// all returns a copy of everything that is kept.
 func (f *follower[T]) all() map[types.NamespacedName]T {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return maps.Clone(f.kept)
 }
 
-// slim is an object of a listing: what matters of it, if any of it does.
+// slim is an object of a list, reduced to its relevant fields; value is nil if the object is not relevant.
 type slim[T any] struct {
 	key   types.NamespacedName
 	value *T
 }
 
-// Transformer makes the reflector forget, while it still lists, what is not kept.
+// Transformer makes the reflector drop, already while it lists, everything that is not kept.
 func (f *follower[T]) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
 		o, ok := object.(client.Object)
@@ -61,7 +60,7 @@ func (f *follower[T]) Transformer() cache.TransformFunc {
 	}
 }
 
-// Replace takes a listing, of objects or of what the Transformer has made of them.
+// Replace stores a list of objects, or of the values that the Transformer has made of them.
 func (f *follower[T]) Replace(list []any, _ string) error {
 	next, transform := map[types.NamespacedName]T{}, f.Transformer()
 	for _, each := range list {
@@ -85,10 +84,10 @@ func (f *follower[T]) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Add takes note of an object.
+// Add stores an object.
 func (f *follower[T]) Add(object any) error { return f.Update(object) }
 
-// Update takes note of an object.
+// Update stores an object.
 func (f *follower[T]) Update(object any) error {
 	o, ok := object.(client.Object)
 	if !ok {
@@ -102,7 +101,7 @@ func (f *follower[T]) Update(object any) error {
 	return nil
 }
 
-// Delete forgets an object.
+// Delete removes an object.
 func (f *follower[T]) Delete(object any) error {
 	o, ok := object.(client.Object)
 	if !ok {
@@ -112,7 +111,7 @@ func (f *follower[T]) Delete(object any) error {
 	return nil
 }
 
-// Resync has nothing to repeat.
+// Resync does nothing.
 func (f *follower[T]) Resync() error { return nil }
 
 func (f *follower[T]) set(key types.NamespacedName, after *T) {

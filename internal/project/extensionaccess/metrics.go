@@ -8,7 +8,7 @@ const (
 	stateFailed = "failed"
 )
 
-// Metrics of the controller.
+// Metrics are the metrics of the controller.
 type Metrics struct {
 	bindings *prometheus.GaugeVec
 	failures *prometheus.CounterVec
@@ -34,7 +34,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// moved counts a ClusterRole whose state is another now; "" stands for one that is not labelled.
+// moved counts a ClusterRole whose state has changed; "" stands for one without the label.
 func (m *Metrics) moved(from, to string) {
 	if from == to {
 		return

@@ -2,22 +2,22 @@ package extensionaccess
 
 import "sync"
 
-// outcome is what became of a labelled ClusterRole: it is bound, or there is a reason why not. The zero value is that of one
-// that is not labelled any more.
+// outcome is the result for a labelled ClusterRole: it is bound, or there is a reason why not. The zero value stands for a ClusterRole that
+// does not have the label any more.
 type outcome struct {
 	bound        bool
 	reason, note string
 }
 
-// outcomes remembers what became of each labelled ClusterRole, so that metrics count each once and an Event is sent for a
-// failure only when it is another than before. The zero value is ready; its methods may be called concurrently. After a
-// restart, failures that last are told of once more.
+// outcomes has the last result for each labelled ClusterRole, so that metrics count each role once, and an Event is created only when the
+// failure has changed. The zero value is ready for use; its methods may be called concurrently. After a restart, lasting failures are
+// reported once more.
 type outcomes struct {
 	mu sync.Mutex
 	of map[string]outcome
 }
 
-// set remembers an outcome, and tells whether it is another than before.
+// set stores an outcome, and returns true if it differs from the previous one.
 func (o *outcomes) set(name string, now outcome, metrics *Metrics) (changed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,18 +10,18 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// step is what has to be done about a ClusterRoleBinding.
+// step is what to do with a ClusterRoleBinding.
 type step string
 
 const (
 	nothing step = "nothing"
 	create  step = "create"
 	patch   step = "patch"
-	// takeOver is patch, of a binding that somebody else had made.
+	// takeOver is a patch of a binding that another client created.
 	takeOver step = "takeOver"
-	// replace is for a binding of ours with another roleRef, which the API server never lets anybody change.
+	// replace is for a binding of this controller with another roleRef: the API server allows no change of a roleRef.
 	replace step = "replace"
-	// refuse is for a binding that is not ours and binds another role.
+	// refuse is for a binding that this controller did not create and that binds another role.
 	refuse step = "refuse"
 )
 
@@ -31,7 +31,7 @@ func plan(have *rbacv1.ClusterRoleBinding, want binding) step {
 	case have == nil:
 		return create
 	case have.DeletionTimestamp != nil || same(bindingOf(have), want):
-		return nothing // what is being deleted is made anew when it is gone
+		return nothing // a binding that is being deleted is created again when it is gone
 	case have.RoleRef != want.roleRef && owned(have, want):
 		return replace
 	case have.RoleRef != want.roleRef:
@@ -42,14 +42,14 @@ func plan(have *rbacv1.ClusterRoleBinding, want binding) step {
 	return patch
 }
 
-// owned tells whether the desired binding's owner controls what there is.
+// owned reports whether the owner of the desired binding controls the existing one.
 func owned(have *rbacv1.ClusterRoleBinding, want binding) bool {
 	return slices.ContainsFunc(have.OwnerReferences, func(owner metav1.OwnerReference) bool {
 		return owner.UID == want.owners[0].UID && ptr.Deref(owner.Controller, false)
 	})
 }
 
-// fate is what becomes of a ClusterRoleBinding that looks like ours when its ClusterRole is not labelled.
+// fate is what to do with a binding that looks like one of this controller when its ClusterRole does not have the label.
 type fate string
 
 const (
@@ -57,9 +57,9 @@ const (
 	removed fate = "removed"
 )
 
-// judgeLeftover decides about a binding by the ClusterRole of its name, nil if there is none. Bindings of roles that are gone
-// are left to the garbage collector, as those of roles that are back. One without subjects only goes if the role itself says
-// that it was ours, since others make such bindings too.
+// judgeLeftover decides about a binding by the ClusterRole of the same name, nil if there is none. Bindings of deleted roles, and of roles
+// that were created again, are left to the garbage collector. A binding without subjects is removed only if the role has the annotation
+// with the selector, because other clients create such bindings too.
 func judgeLeftover(object *rbacv1.ClusterRoleBinding, of *metav1.PartialObjectMetadata) fate {
 	if of == nil || of.DeletionTimestamp != nil || of.Labels[corev1beta1.LabelCustomExtensionsPermissions] == labelled || object.DeletionTimestamp != nil {
 		return kept

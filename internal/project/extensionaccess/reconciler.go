@@ -1,20 +1,20 @@
-// Package extensionaccess binds ClusterRoles that carry a label to the ServiceAccounts of extensions: those in namespaces of
-// seeds whose labels the role selects by an annotation. The binding has the name of the role, and belongs to it.
+// Package extensionaccess binds ClusterRoles that carry a label to the ServiceAccounts of extensions. These are the ServiceAccounts in
+// namespaces of seeds whose labels match a selector in an annotation of the role. The binding has the name of the role, and the role owns
+// it.
 //
-// Everything happens in the garden cluster. ClusterRoles with the label and ServiceAccounts are watched as metadata, and
-// ClusterRoleBindings whole; of ServiceAccounts outside of seeds and of all other bindings nothing is kept. While these
-// watches show that a binding is as desired, nothing is read or written; else the binding is read, and written by one
-// request, or by two where its roleRef, which cannot be changed, is to be another. All is decided anew from what there is: a
-// process that dies between two requests leaves what the next one finds, and completes. When a role loses its label, its
-// binding goes; when a role is deleted, the garbage collector takes the binding.
+// All objects are in the garden cluster. The controller watches ClusterRoles with the label and ServiceAccounts as metadata, and complete
+// ClusterRoleBindings. It caches neither ServiceAccounts outside of seeds nor bindings of other clients. While the caches show that a
+// binding is as desired, nothing is read or written. Otherwise the binding is read and written with one request, or with two if its
+// roleRef, which cannot be changed, must be another. Each decision starts from the existing objects only: if the process stops between two
+// requests, the next process completes the work. When a role loses its label, its binding is deleted; when a role is deleted, the garbage
+// collector deletes the binding.
 //
-// What this means for security. Whoever may create ClusterRoles can give the ServiceAccounts of seeds what they hold
-// themselves, cluster-wide, without a right to bindings, and no more than that: API servers let nobody write a ClusterRole
-// with rules that they do not hold, unless they may escalate, and neither put the label on one, cluster-admin for example.
-// Whoever may create ServiceAccounts in a namespace whose name begins with seed- can take part in every such role, so neither
-// these namespaces nor the right to create them are for users. A binding of the same name that somebody else has made, for
-// the same role, is overwritten, and an Event tells it; one that binds another role is left alone. The controller itself can
-// bind every ClusterRole, which RBAC cannot narrow down to a label.
+// Security: A user who may create ClusterRoles can give the ServiceAccounts of seeds the user's own rights, cluster-wide, without a right
+// to bindings, but no other rights. API servers allow a user to write a ClusterRole only if the user has all rights in it, or may escalate;
+// so the user cannot put the label on cluster-admin, for example. A user who may create ServiceAccounts in a namespace whose name begins
+// with seed- can take part in every such role. So users must have neither such namespaces nor the right to create them. A binding of the
+// same name that another client created for the same role is overwritten, and an Event reports it; a binding of another role is not
+// changed. The controller itself can bind every ClusterRole, because RBAC cannot limit this right to a label.
 package extensionaccess
 
 import (
@@ -35,12 +35,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// ClusterRoles with the label are watched, and one is read before a binding is removed because its label is gone. Bindings
-// give rights that the controller does not hold itself, hence bind.
+// ClusterRoles with the label are watched, and one is read before a binding is removed because its label is gone. Bindings grant rights
+// that the controller does not have itself; hence the verb bind.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=get;list;watch;bind,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=list;watch,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,verbs=get;list;watch;create;patch;delete,roleName=espalier-project-controller-source
-// Events tell whoever labelled a ClusterRole what is wrong with it.
+// Events tell the user who labelled a ClusterRole what is wrong with it.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-project-controller-source
 
 // Reconciler binds labelled ClusterRoles.
@@ -54,7 +54,7 @@ type Reconciler struct {
 	outcome outcomes
 }
 
-// Reconcile looks at the ClusterRole, and the ClusterRoleBinding, of one name.
+// Reconcile reconciles the ClusterRoleBinding with the ClusterRole of the same name.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	found, labelled := r.watches.roles.get(request.NamespacedName)
 	if !labelled || found.deleting {
@@ -82,8 +82,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, err
 }
 
-// bind makes the ClusterRoleBinding of a ClusterRole be as desired. It is read live: the watch keeps only those that look
-// like ours, and may lag behind our own writes.
+// bind makes the ClusterRoleBinding of a ClusterRole as desired. It reads the binding live: the watch keeps only bindings that look like
+// those of this controller, and may lag behind the controller's own writes.
 func (r *Reconciler) bind(ctx context.Context, name string, ref *rbacv1.ClusterRole, want binding) error {
 	have := &rbacv1.ClusterRoleBinding{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, have)
@@ -111,7 +111,7 @@ func (r *Reconciler) bind(ctx context.Context, name string, ref *rbacv1.ClusterR
 	return nil
 }
 
-// do carries out what was planned.
+// do carries out a step.
 func (r *Reconciler) do(ctx context.Context, next step, have *rbacv1.ClusterRoleBinding, name string, want binding) error {
 	switch next {
 	case create:
@@ -119,7 +119,7 @@ func (r *Reconciler) do(ctx context.Context, next step, have *rbacv1.ClusterRole
 	case patch, takeOver:
 		changed := have.DeepCopy()
 		changed.OwnerReferences, changed.Subjects = want.owners, want.subjects
-		// What binds another role by now must not get our subjects, so the patch is about this version only.
+		// The patch must fail if the binding has changed: a binding of another role must not get these subjects.
 		if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("patch ClusterRoleBinding: %w", err)
 		}
@@ -143,7 +143,7 @@ func (r *Reconciler) create(ctx context.Context, name string, want binding) erro
 	return nil
 }
 
-// delete deletes exactly what was read.
+// delete deletes exactly the version that was read.
 func (r *Reconciler) delete(ctx context.Context, have *rbacv1.ClusterRoleBinding) error {
 	err := r.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
@@ -152,8 +152,8 @@ func (r *Reconciler) delete(ctx context.Context, have *rbacv1.ClusterRoleBinding
 	return nil
 }
 
-// cleanUp removes the binding of a ClusterRole that has lost its label. That is asked of the API server: the watch of labelled
-// roles cannot tell whether one has lost its label, was deleted, or is not seen yet.
+// cleanUp removes the binding of a ClusterRole that has lost its label. It asks the API server: the watch of labelled roles cannot show
+// whether a role has lost its label, was deleted, or has not been seen yet.
 func (r *Reconciler) cleanUp(ctx context.Context, request ctrl.Request) error {
 	if _, found := r.watches.bindings.get(request.NamespacedName); !found {
 		return nil
@@ -186,19 +186,19 @@ func (r *Reconciler) cleanUp(ctx context.Context, request ctrl.Request) error {
 	return nil
 }
 
-// report tells what became of a ClusterRole in metrics, and in an Event if that is a failure and another than before.
+// report reports the result for a ClusterRole in metrics, and in an Event if it is a failure that differs from the previous result.
 func (r *Reconciler) report(name string, ref *rbacv1.ClusterRole, now outcome) {
 	if r.outcome.set(name, now, r.Metrics) && now.note != "" {
 		r.Events.failed(ref, now)
 	}
 }
 
-// worthTelling is false for what was told already, and for what the next attempt settles.
+// worthTelling is false for errors that are reported already, and for conflicts, which the next attempt resolves.
 func worthTelling(err error) bool {
 	return !errors.Is(err, reconcile.TerminalError(nil)) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err)
 }
 
-// failed is the outcome of a request that failed.
+// failed returns the outcome of a failed request.
 func failed(err error) outcome {
 	note := fmt.Sprintf("Cannot bind the role: %s; it is tried again", strings.TrimSpace(err.Error()))
 	return outcome{reason: ReasonBindingFailed, note: excerpt.Of(note, maxNote)}

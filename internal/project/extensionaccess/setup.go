@@ -13,16 +13,16 @@ import (
 const ControllerName = "controllerregistration-extension-clusterrole"
 
 const (
-	// workers is how many ClusterRoles are looked at together.
+	// workers is how many ClusterRoles are reconciled concurrently.
 	workers = 5
-	// deadline bounds one look at a ClusterRole.
+	// deadline limits one reconciliation.
 	deadline = 3 * time.Minute
 )
 
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.watches = newWatches(r.Client, mgr.GetLogger().WithName(ControllerName))
-	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
+	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller adds context
 							Named(ControllerName).
 							WatchesRawSource(r.watches).
 							WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: deadline}).

@@ -56,7 +56,7 @@ func (s *scene) create(object client.Object) {
 	})
 }
 
-// role creates a labelled ClusterRole. What is bound to it is removed with the test.
+// role creates a labelled ClusterRole. Its binding is removed at the end of the test.
 func (s *scene) role(name, selector string) *rbacv1.ClusterRole {
 	s.T.Helper()
 	s.T.Cleanup(func() {
@@ -97,7 +97,7 @@ func (s *scene) get(name string) *rbacv1.ClusterRoleBinding {
 	return binding
 }
 
-// text is what tests compare: nil if there is no binding, else roleRef, owners and subjects.
+// text is the form in which tests compare bindings: nil if there is no binding, else roleRef, owners and subjects.
 func text(binding *rbacv1.ClusterRoleBinding) []string {
 	if binding == nil {
 		return nil
@@ -112,7 +112,7 @@ func text(binding *rbacv1.ClusterRoleBinding) []string {
 	return lines
 }
 
-// bound is the text of a binding of ours to ServiceAccounts, given as namespace/name.
+// bound is the text of a binding that the controller creates for ServiceAccounts, given as namespace/name.
 func bound(role *rbacv1.ClusterRole, accounts ...string) []string {
 	lines := []string{
 		"rbac.authorization.k8s.io/ClusterRole " + role.Name,
@@ -134,20 +134,20 @@ func (s *scene) expectGone(name string) {
 	s.Eventually(func() []string { return text(s.get(name)) }).WithTimeout(binary.Patience).Should(BeNil())
 }
 
-// passed waits until the controller has done something for another role, after all that was asked of it before.
+// passed waits until the controller has bound another role, and thereby processed all earlier events.
 func (s *scene) passed() {
 	s.T.Helper()
 	s.expectBound(s.role(s.marker(), `{"matchLabels":{"nobody":"x"}}`))
 }
 
-// marker is a name that nothing has yet.
+// marker returns an unused name.
 func (s *scene) marker() string {
 	s.markers++
 	return "marker-" + strconv.Itoa(s.markers) + "-" + s.Namespace
 }
 
-// caughtUp waits until each of the controller's watches has shown it what was there before: they do not wait for each other.
-// Then it knows another role, its ServiceAccount and its binding, and looks at that role without a request.
+// caughtUp waits until each of the controller's watches has delivered all earlier changes: the watches are independent of each other. Then
+// the caches have another role, its ServiceAccount and its binding, and reconciling that role causes no request.
 func (s *scene) caughtUp() {
 	s.T.Helper()
 	name := s.marker()
@@ -165,7 +165,7 @@ func (s *scene) caughtUp() {
 	}).WithTimeout(binary.Patience).Should(BeZero())
 }
 
-// about lists the requests about a role's objects.
+// about returns the requests for a role's objects.
 func (s *scene) about(name string) []string {
 	return slices.DeleteFunc(s.Requests.Seen(), func(each string) bool {
 		return each != "GET /apis/rbac.authorization.k8s.io/v1/clusterroles/"+name && !slices.Contains([]string{
@@ -175,7 +175,7 @@ func (s *scene) about(name string) []string {
 	})
 }
 
-// events lists those about a ClusterRole as "type reason: note".
+// events returns the Events about a ClusterRole as "type reason: note".
 func (s *scene) events(name string) func() []string {
 	return func() []string {
 		list := &corev1.EventList{}

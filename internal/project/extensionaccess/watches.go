@@ -24,8 +24,8 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// watches follow labelled ClusterRoles, ServiceAccounts of seeds, and bindings that look like ours. They are a source of
-// the controller, which enqueues names of ClusterRoles.
+// watches follow labelled ClusterRoles, ServiceAccounts of seeds, and bindings that look like those of this controller. They are the
+// controller's source, which enqueues names of ClusterRoles.
 type watches struct {
 	client client.WithWatch
 	log    logr.Logger
@@ -34,8 +34,8 @@ type watches struct {
 	accounts *follower[labels.Set]
 	bindings *follower[binding]
 
-	queue  queue          // set by Start, before anything is followed
-	synced sync.WaitGroup // of the first listings
+	queue  queue          // set by Start, before the first watch begins
+	synced sync.WaitGroup // of the first lists
 }
 
 func newWatches(c client.WithWatch, log logr.Logger) *watches {
@@ -74,7 +74,7 @@ func (w *watches) enqueueRoles() {
 
 func (w *watches) roleTold(key types.NamespacedName, _, _ *role) { w.enqueue(key.Name) }
 
-// rolesListed enqueues those too that are no longer labelled, or gone.
+// rolesListed also enqueues roles that have lost their label or are deleted.
 func (w *watches) rolesListed(before map[types.NamespacedName]role) {
 	for key := range before {
 		w.enqueue(key.Name)
@@ -82,7 +82,7 @@ func (w *watches) rolesListed(before map[types.NamespacedName]role) {
 	w.enqueueRoles()
 }
 
-// accountTold enqueues the roles that a ServiceAccount had, and those that it gets.
+// accountTold enqueues the roles that a ServiceAccount had or gets.
 func (w *watches) accountTold(_ types.NamespacedName, before, after *labels.Set) {
 	if before == nil && after == nil || before != nil && after != nil && labels.Equals(*before, *after) {
 		return
@@ -94,7 +94,7 @@ func (w *watches) accountTold(_ types.NamespacedName, before, after *labels.Set)
 	}
 }
 
-// bindingTold enqueues the role of a binding that we keep, or whose name a labelled role has.
+// bindingTold enqueues the role of a binding that is kept, or that has the name of a labelled role.
 func (w *watches) bindingTold(key types.NamespacedName, before, after *binding) {
 	if _, labelled := w.roles.get(key); labelled || before != nil || after != nil {
 		w.enqueue(key.Name)
@@ -108,7 +108,7 @@ func (w *watches) bindingsListed(map[types.NamespacedName]binding) {
 	w.enqueueRoles()
 }
 
-// selected lists the ServiceAccounts of seeds with such labels.
+// selected returns the ServiceAccounts of seeds whose labels match.
 func (w *watches) selected(by labels.Selector) []types.NamespacedName {
 	var found []types.NamespacedName
 	w.accounts.mu.RLock()
@@ -121,7 +121,7 @@ func (w *watches) selected(by labels.Selector) []types.NamespacedName {
 	return found
 }
 
-// Start follows everything until the context ends.
+// Start starts all watches, which run until the context ends.
 func (w *watches) Start(ctx context.Context, q queue) error {
 	w.queue = q
 	w.synced.Add(3)
@@ -131,12 +131,12 @@ func (w *watches) Start(ctx context.Context, q queue) error {
 	return nil
 }
 
-// String implements fmt.Stringer: the library prints sources, and would else read what changes meanwhile.
+// String implements fmt.Stringer: the library prints sources, and would otherwise read fields that change concurrently.
 func (*watches) String() string {
 	return "labelled ClusterRoles, ServiceAccounts of seeds and their bindings"
 }
 
-// WaitForSync waits until everything was listed once.
+// WaitForSync waits until all kinds have been listed once.
 func (w *watches) WaitForSync(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -157,24 +157,24 @@ func metadataList(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadataList
 	return list
 }
 
-// follow fills a follower with the objects of a kind that a label selector selects.
+// follow fills a follower with the objects of a kind that match a label selector.
 func follow[T any](ctx context.Context, w *watches, f *follower[T], kind client.ObjectList, item client.Object, selector string) {
 	raw := func(options metav1.ListOptions) *client.ListOptions {
 		options.LabelSelector = selector
 		return &client.ListOptions{Raw: &options, Limit: options.Limit, Continue: options.Continue}
 	}
 	fresh := func() client.ObjectList {
-		list, _ := kind.DeepCopyObject().(client.ObjectList) // a copy is of its original's type
+		list, _ := kind.DeepCopyObject().(client.ObjectList) // a copy has the type of its original
 		return list
 	}
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list := fresh()
 			err := w.client.List(ctx, list, raw(options))
-			return list, err //nolint:wrapcheck // the reflector looks at it
+			return list, err //nolint:wrapcheck // the reflector inspects the error
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return w.client.Watch(ctx, fresh(), raw(options)) //nolint:wrapcheck // the reflector looks at it
+			return w.client.Watch(ctx, fresh(), raw(options)) //nolint:wrapcheck // the reflector inspects the error
 		},
 	}, w.client)
 	first := sync.OnceFunc(w.synced.Done)

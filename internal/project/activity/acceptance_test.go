@@ -24,19 +24,19 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
 
-// scene is a controller whose time stands still, with a Project whose namespace is not labelled.
+// scene is a controller with a fake clock, and a Project whose namespace has no labels.
 type scene struct {
 	*projecttest.Env
 	clock     *clocktesting.FakeClock
 	project   *corev1beta1.Project
 	namespace string
 	log       *failures
-	// other is a Project whose activity shows that what happened before has been seen.
+	// other is a Project whose activity shows that earlier events have been processed.
 	other          *corev1beta1.Project
 	otherNamespace string
 }
 
-// failures is a log that keeps errors.
+// failures is a log sink that keeps errors.
 type failures struct {
 	mu   sync.Mutex
 	seen []string
@@ -93,7 +93,7 @@ func (s *scene) lastOf(p *corev1beta1.Project) *time.Time {
 	return nil
 }
 
-// advances does something a minute later, and requires that it is noted as activity.
+// advances runs a function a minute later, and requires that it is recorded as activity.
 func (s *scene) advances(what string, do func()) {
 	s.T.Helper()
 	s.clock.Step(time.Minute)
@@ -101,8 +101,8 @@ func (s *scene) advances(what string, do func()) {
 	s.Eventually(s.last).Should(HaveValue(BeTemporally("==", s.clock.Now())), what)
 }
 
-// unnoticed does something to an object of a kind a minute later, and requires that it is not noted, although what happens
-// to another object of that kind afterwards is: objects of a kind are seen in the order of their changes.
+// unnoticed changes an object of a kind a minute later, and requires that this is not recorded, although a later change of another object
+// of that kind is: the events of a kind arrive in the order of their changes.
 func (s *scene) unnoticed(kind, what string, do func()) {
 	s.T.Helper()
 	before := s.last()
@@ -112,7 +112,7 @@ func (s *scene) unnoticed(kind, what string, do func()) {
 	s.Consistently(s.last, 100*time.Millisecond, 20*time.Millisecond).Should(Equal(before), kind+" "+what)
 }
 
-// sentinel creates an object of a kind in the other Project, and waits until that is noted there.
+// sentinel creates an object of a kind in the other Project, and waits until it is recorded there.
 func (s *scene) sentinel(kind string) {
 	s.T.Helper()
 	sentinel := s.object(kind)
@@ -201,7 +201,7 @@ func TestAcceptance52WhatIsOlderThanAnHourIsNotNew(t *testing.T) {
 func TestAcceptance53NamespacesOfNoProjectAreNoConcern(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.sentinel("Shoot")
-	own, known := s.namespace, len(s.log.all()) // what other loops may have logged
+	own, known := s.namespace, len(s.log.all()) // errors that other loops may have logged
 	s.namespace = s.newNamespace()
 	stray := s.object("Shoot")
 	s.unnoticed("Shoot", "stray", func() { s.Expect(s.Admin.Create(s.Ctx, stray)).To(Succeed()) })
@@ -211,7 +211,7 @@ func TestAcceptance53NamespacesOfNoProjectAreNoConcern(t *testing.T) {
 	s.Expect(s.Requests.Writes()).NotTo(ContainElement(ContainSubstring("PATCH /apis/core.gardener.cloud/v1beta1/projects/" + stray.GetNamespace())))
 }
 
-// A Shoot may be seen before the Project that it belongs to.
+// The event of a Shoot may arrive before the Project that it belongs to.
 func TestActivityWaitsForItsProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.namespace = s.newNamespace()

@@ -8,14 +8,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/served"
 )
 
-// newness is the age up to which an object that appears counts as created now. What appears when the process starts is
-// older, mostly, and no activity.
+// newness is the age up to which an object of an add event counts as created now. Most objects that exist when the process starts are
+// older, and are no activity.
 const newness = time.Hour
 
-// predicates tell which events of one kind are activity.
+// predicates decide which events of one kind are activity.
 type predicates struct{ labelled bool }
 
-// of returns those of a kind: Secrets and Quotas count only while SecretBindings refer to them.
+// of returns the predicates of a kind: Secrets and Quotas count only while bindings refer to them.
 func of(kind served.Kind) predicates {
 	return predicates{labelled: kind == served.Secret || kind == served.Quota}
 }
@@ -31,7 +31,7 @@ func (p predicates) updated(before, after metav1.Object) bool {
 	if p.labelled {
 		return served.Referenced(before) || served.Referenced(after)
 	}
-	// Another object of the same name: that the first was deleted nobody was told.
+	// Another UID means another object of the same name: the deletion of the first one was not reported.
 	return before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID()
 }
 

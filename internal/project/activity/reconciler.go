@@ -1,11 +1,10 @@
-// Package activity notes in a Project when something that counts as use was last created, changed or deleted in its
-// namespace.
+// Package activity records in a Project when an object that counts as use was last created, changed or deleted in its namespace.
 //
 // It watches Shoots, BackupEntries, Plants, Secrets and Quotas, as far as they are served, and writes the field
-// status.lastActivityTimestamp of Projects, all in the garden cluster. Its queue has namespaces; whose they are is looked up
-// when their turn has come, and again for some seconds where a Project may still be on its way into the cache. What happens
-// while no process runs leaves no trace, but in objects that are younger than an hour when the next one starts. A process that
-// dies before the write has lost the activity likewise.
+// status.lastActivityTimestamp of Projects, all in the garden cluster. Its queue has the names of namespaces. The Project of a namespace is
+// looked up when the namespace is processed, and again for some seconds if it is not in the cache yet. Changes while no process runs are
+// not recorded, except for objects that are younger than an hour when the next process starts. If the process stops before the write, the
+// activity is lost too.
 package activity
 
 import (
@@ -39,7 +38,7 @@ const ControllerName = "project-activity"
 // deadline bounds one write.
 const deadline = 3 * time.Minute
 
-// Kinds are those whose events count.
+// Kinds are the kinds whose events count.
 func Kinds() []served.Kind {
 	return []served.Kind{served.Shoot, served.BackupEntry, served.Plant, served.Secret, served.Quota}
 }
@@ -53,12 +52,12 @@ type Reconciler struct {
 	active trigger.Trigger // with the names of namespaces
 
 	mu sync.Mutex // guards missed
-	// missed counts how often a namespace had no Project since something happened in it. A restart begins anew.
+	// missed counts how often no Project was found for a namespace since its last event. A restart begins at zero.
 	missed map[string]int
 }
 
-// mostTries is how often we look for the Project of a namespace; most namespaces of a cluster are those of none. The pauses
-// between begin with firstPause, and each is so many times as long as the one before.
+// mostTries is how often the controller looks for the Project of a namespace; most namespaces of a cluster have none. The first pause
+// between two attempts is firstPause, and each further one is growth times as long as the previous one.
 const (
 	mostTries  = 4
 	firstPause = time.Second
@@ -70,14 +69,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, tracker *served.Tracker,
 	for _, kind := range Kinds() {
 		tracker.Handle(kind, r.handler(kind))
 	}
-	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
+	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller adds context
 							Named(ControllerName).
 							WatchesRawSource(r.active.Source()).
 							WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: deadline}).
 							Complete(conflict.RetryAtOnce(r))
 }
 
-// handler makes us look at the Projects of objects that something happens to.
+// handler enqueues the namespaces of objects whose events count as activity.
 func (r *Reconciler) handler(kind served.Kind) toolscache.ResourceEventHandler {
 	counts := of(kind)
 	return toolscache.ResourceEventHandlerFuncs{
@@ -101,14 +100,14 @@ func (r *Reconciler) handler(kind served.Kind) toolscache.ResourceEventHandler {
 	}
 }
 
-// note makes us look at a namespace.
+// note enqueues a namespace.
 func (r *Reconciler) note(namespace string) { r.active.Add(namespace) }
 
-// Reconcile writes that there was activity just now in a namespace. Many events of one second are one activity.
+// Reconcile records activity in a namespace at the current time. Several events within one second are one activity.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	project, err := index.Find(ctx, r.Client, request.Name)
 	if err != nil {
-		return ctrl.Result{}, err //nolint:wrapcheck // it says what failed
+		return ctrl.Result{}, err //nolint:wrapcheck // the callee adds context
 	}
 	if project == nil {
 		return ctrl.Result{RequeueAfter: r.miss(request.Name)}, nil
@@ -119,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	patch := fmt.Appendf(nil, `{"status":{"lastActivityTimestamp":%q}}`, now.Format(time.RFC3339))
-	// Into a copy: the cache's own must not be changed.
+	// Patch a copy: the cache's own object must not be changed.
 	err = r.Client.Status().Patch(ctx, project.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return ctrl.Result{}, fmt.Errorf("write last activity of project %q: %w", project.Name, err)

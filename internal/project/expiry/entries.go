@@ -13,13 +13,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// entry is a key of the annotation with its value. The value is nil if it is no JSON.
+// entry is a key of the annotation with its value. The value is nil if it is not valid JSON.
 type entry struct {
 	key   string
 	value json.RawMessage
 }
 
-// parse returns the entries up to where the text stops being JSON, and a sentence about that place if there is one. It keeps
+// parse returns the entries up to the point where the text is not valid JSON, and a sentence about that point if there is one. It keeps
 // entries with equal keys.
 func parse(text string) (entries []entry, broken string) {
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -52,7 +52,7 @@ func stopsAt(decoder *json.Decoder) string {
 	return fmt.Sprintf("Annotation %s is no JSON after byte %d, and has no effect from there on: correct it", Annotation, decoder.InputOffset())
 }
 
-// subject returns whom the entry is about, unless its key is malformed.
+// subject returns the subject of the entry, and false if its key is malformed.
 func (e entry) subject() (identity, bool) {
 	kind, name, _ := strings.Cut(e.key, ":")
 	switch kind {
@@ -100,7 +100,7 @@ func (e entry) noTime() string {
 	return e.say(fmt.Sprintf("has no roles until its time is correct: write it like \"2027-01-31T18:00:00Z\", not %s", e.shown()))
 }
 
-// shown is the value as it was written.
+// shown is the value as in the annotation.
 func (e entry) shown() string {
 	if len(e.value) == 0 {
 		return "what is there"

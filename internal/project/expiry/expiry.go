@@ -1,21 +1,21 @@
-// Package expiry lets memberships in a Project end at a time that is written beside them.
+// Package expiry ends memberships in a Project at a time that is set in an annotation.
 //
-// The annotation project.espalier.dev/membership-expiry on a Project holds a JSON object: its keys are subjects, as
-// User:<name>, Group:<name> or ServiceAccount:<namespace>/<name>, its values times as in RFC 3339. A member whose time has
-// come has none of its roles any more, but stays in the spec, where a later time renews it. Members without an entry stay
-// for ever, and so does the owner. It counts only where espalier.project.membershipExpiry is switched on.
+// The annotation project.espalier.dev/membership-expiry on a Project is a JSON object: its keys are subjects, as User:<name>, Group:<name>
+// or ServiceAccount:<namespace>/<name>, its values times as in RFC 3339. From its time on, a member has none of its roles any more, but
+// stays in the spec, where a later time renews the membership. The membership of the owner and of members without an entry does not end.
+// The annotation has an effect only if espalier.project.membershipExpiry is enabled.
 //
-// What cannot be read never gives anybody more rights:
-//   - a member whose time cannot be read has no roles until the time is corrected: somebody wanted the membership to end;
-//   - of several entries about one member the strictest counts, since readers of JSON differ in which they see;
-//   - an entry that names no member takes effect on nobody, since nobody can tell whom it is about;
-//   - where the text stops being JSON, the entries before that place count, and so does the one that is broken off, if its
-//     key is complete. Members that are only behind that place keep their roles: taking those of everybody who might be
-//     meant would let one wrong comma lock a team out.
+// An invalid annotation never gives a member more rights:
+//   - a member whose time is invalid has no roles until the time is corrected, because the membership was meant to end;
+//   - of several entries about one member the strictest counts, because JSON parsers differ in which one they use;
+//   - an entry whose key is no member has no effect;
+//   - if the text is not valid JSON from some point on, the entries before that point count, and so does the incomplete one, if
+//     its key is complete. Members that are only listed after that point keep their roles: otherwise one wrong comma would lock
+//     a team out.
 //
-// Each of these is a problem that Members names, so that none of it stays unseen. With the webhooks in place only those may
-// change the annotation who may change the members too: it reminds, it does not protect a project from who manages it. What
-// a member has granted others meanwhile, such as by RoleBindings, does not end with the membership.
+// Members reports each of these as a problem. With the webhooks in place, only users who may change the members may change the annotation:
+// it is a reminder, it does not protect a project from its own managers. Rights that a member has granted to others in the meantime, for
+// example with RoleBindings, do not end with the membership.
 package expiry
 
 import (
@@ -28,14 +28,14 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// Annotation is set by whoever manages a Project's members, on the Project; it says when memberships end, as the package
-// comment tells. If it is missing or empty, none ends.
+// Annotation says when memberships end. A user who manages the members of a Project sets it on the Project; the package comment describes
+// its value. If it is missing or empty, no membership ends.
 const Annotation = "project.espalier.dev/membership-expiry"
 
-// Members returns the members of a Project that have their roles now, in the order of the spec: all of them if expiry is not
-// enabled. Next is when the next of them loses its roles, zero if none does. Problems are sentences about what is wrong with
-// the annotation, in the order in which it is written, and at most eleven; they hold no times of their own, so they stay the
-// same until somebody changes the annotation or the members. Neither the Project nor the members may be changed.
+// Members returns the members of a Project that have their roles now, in the order of the spec: all of them if expiry is not enabled. next
+// is when the next of them loses its roles, zero if none does. problems are sentences about mistakes in the annotation, in the order of the
+// text, and at most eleven; they contain no times, so they stay the same until the annotation or the members change. The caller must change
+// neither the Project nor the members.
 func Members(p *corev1beta1.Project, enabled bool, now time.Time) (members []corev1beta1.ProjectMember, next time.Time, problems []string) {
 	text := p.Annotations[Annotation]
 	if !enabled || strings.TrimSpace(text) == "" {
@@ -57,14 +57,14 @@ func Members(p *corev1beta1.Project, enabled bool, now time.Time) (members []cor
 	return members, next, bounded(found)
 }
 
-// verdict is what the entries say about a subject. The zero value is that of one without entries.
+// verdict is the result of the entries about a subject. The zero value stands for a subject without entries.
 type verdict struct {
 	over bool
-	// until is the first of its times, if none is over.
+	// until is the earliest time of the entries.
 	until time.Time
 }
 
-// judge puts together what the entries say about each member, and what is wrong with them.
+// judge combines the entries about each member, and returns the mistakes in them.
 func judge(p *corev1beta1.Project, entries []entry, now time.Time) (verdicts map[identity]verdict, problems []string) {
 	verdicts = map[identity]verdict{}
 	for i := range p.Spec.Members {
@@ -99,7 +99,7 @@ func judge(p *corev1beta1.Project, entries []entry, now time.Time) (verdicts map
 	return verdicts, problems
 }
 
-// earlier returns the earlier of two times; the zero time is none.
+// earlier returns the earlier of two times; the zero time stands for none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -107,10 +107,10 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// identity tells subjects apart.
+// identity is a key for subjects.
 type identity struct{ kind, namespace, name string }
 
-// identify knows ServiceAccounts under both of their names.
+// identify returns the identity of a subject. Both notations of a ServiceAccount have the same identity.
 func identify(subject rbacv1.Subject) identity {
 	const users = "system:serviceaccount:"
 	if namespace, name, ok := strings.Cut(strings.TrimPrefix(subject.Name, users), ":"); ok &&
@@ -123,7 +123,7 @@ func identify(subject rbacv1.Subject) identity {
 	return identity{subject.Kind, subject.Namespace, subject.Name}
 }
 
-// maxProblems is how many problems are spelled out.
+// maxProblems is how many problems are listed.
 const maxProblems = 10
 
 func bounded(problems []string) []string {

@@ -22,7 +22,7 @@ func at(text string) time.Time {
 
 var now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// subjects are as in the annotation.
+// subject parses the notation of the annotation.
 func subject(text string) rbacv1.Subject {
 	kind, name, _ := strings.Cut(text, ":")
 	if kind == "ServiceAccount" {
@@ -32,7 +32,7 @@ func subject(text string) rbacv1.Subject {
 	return rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: kind, Name: name}
 }
 
-// project has the owner User:owner, who is its first member, and further ones.
+// project has the owner User:owner, who is its first member, and further members.
 func project(annotation string, members ...string) *corev1beta1.Project {
 	p := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"project.espalier.dev/membership-expiry": annotation}}}
 	owner := subject("User:owner")
@@ -220,7 +220,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	}
 }
 
-// Whatever is written, it only takes members away, never the owner, and it says so if it is wrong.
+// Whatever the annotation contains, it only removes members, never the owner, and mistakes are reported.
 func FuzzMembers(f *testing.F) {
 	for _, each := range []string{``, `{}`, `{"User:a":"2020-01-01T00:00:00Z"}`, `{"User:a":"2020-01-01T00:00:00Z",}`, `{"User:a":{`, `[]`, `{"ServiceAccount:n/s":null}`, "{\"User:\xff\":1}"} {
 		f.Add(each)

@@ -10,10 +10,10 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// field is the index, named like the field selector that API servers offer.
+// field is the name of the index, the same as that of the field selector of API servers.
 const field = "spec.namespace"
 
-// Add makes a cache keep the index. Once for each cache.
+// Add adds the index to a cache. Call it once for each cache.
 func Add(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &corev1beta1.Project{}, field, keys)
 	if err != nil {
@@ -22,7 +22,7 @@ func Add(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// keys has the empty string for a Project without namespace.
+// keys returns the empty string for a Project without a namespace.
 func keys(object client.Object) []string {
 	project, ok := object.(*corev1beta1.Project)
 	if !ok {
@@ -34,8 +34,8 @@ func keys(object client.Object) []string {
 	return []string{*project.Spec.Namespace}
 }
 
-// Find returns the Project whose spec.namespace is a namespace, as the cache knows it; nil if there is none, any if there are
-// several. What it returns must not be changed.
+// Find returns a Project whose spec.namespace is the given namespace, from the cache; nil if there is none. If there are several, it
+// returns any of them. The caller must not change it.
 func Find(ctx context.Context, cached client.Reader, namespace string) (*corev1beta1.Project, error) {
 	found, err := All(ctx, cached, namespace)
 	if err != nil || len(found) == 0 {
@@ -44,8 +44,8 @@ func Find(ctx context.Context, cached client.Reader, namespace string) (*corev1b
 	return &found[0], nil
 }
 
-// All returns all Projects whose spec.namespace is a namespace, as the cache knows them: where no webhook prevents it, that
-// may be several, of which at most one has the namespace. What it returns must not be changed.
+// All returns all Projects whose spec.namespace is the given namespace, from the cache. Without the webhook that prevents it, there may be
+// several, of which at most one has the namespace. The caller must not change them.
 func All(ctx context.Context, cached client.Reader, namespace string) ([]corev1beta1.Project, error) {
 	if namespace == "" {
 		return nil, nil

@@ -1,4 +1,4 @@
-// Package quota says which ResourceQuota a Project gets.
+// Package quota determines the ResourceQuota of a Project.
 package quota
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// Name is that of the ResourceQuota in every project's namespace.
+// Name is the name of the ResourceQuota in every project's namespace.
 const Name = "gardener"
 
-// Select returns the quota of the first entry whose selector matches the labels of a Project; nil if none does. An empty
-// selector matches every Project, and so does none at all.
+// Select returns the quota of the first entry whose selector matches the labels of a Project; nil if none does. An empty or missing
+// selector matches every Project.
 func Select(entries []config.ProjectQuota, project map[string]string) (*corev1.ResourceQuota, error) {
 	for i, each := range entries {
 		selector := labels.Everything()
@@ -34,10 +34,9 @@ func Select(entries []config.ProjectQuota, project map[string]string) (*corev1.R
 	return nil, nil
 }
 
-// Desired returns the ResourceQuota of a namespace. Existing is the one that is there, nil if there is none; it is not
-// changed. The limited resources are exactly those of the configuration, with their existing values where they have one,
-// because operators raise and lower them by hand. Labels, annotations and owners that others have added stay; scopes of the
-// configuration are not looked at.
+// Desired returns the ResourceQuota of a namespace. existing is the current one, nil if there is none; it is not changed. The limited
+// resources are exactly those of the configuration. A resource that the current quota limits keeps its value, because operators change the
+// values by hand. Labels, annotations and owners that other clients have added stay; scopes of the configuration are ignored.
 func Desired(namespace string, existing, configured *corev1.ResourceQuota, owner metav1.OwnerReference) *corev1.ResourceQuota {
 	want := &corev1.ResourceQuota{}
 	if existing != nil {
@@ -58,7 +57,7 @@ func Desired(namespace string, existing, configured *corev1.ResourceQuota, owner
 	return want
 }
 
-// owned puts an owner in the place of the one with its UID, else at the end.
+// owned replaces the owner with the same UID, or appends the owner.
 func owned(owners []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
 	i := slices.IndexFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
 	if i < 0 {
@@ -80,7 +79,7 @@ func overlay(base, over map[string]string) map[string]string {
 	return merged
 }
 
-// Trim is the transform for caches of ResourceQuotas: it drops what Desired neither reads nor changes.
+// Trim is the transform for caches of ResourceQuotas: it removes fields that Desired neither reads nor changes.
 func Trim(object any) (any, error) {
 	if q, ok := object.(*corev1.ResourceQuota); ok {
 		q.ManagedFields, q.Status = nil, corev1.ResourceQuotaStatus{}

@@ -1,5 +1,5 @@
-// Package registrations declares the webhooks of project-controller: who is called about what. Each concern is a webhook of
-// its own, in the order in which those that change objects must be called. A configuration may leave any of them out.
+// Package registrations declares the webhooks of project-controller, with the requests for which each is called. Each concern is a separate
+// webhook, in the order in which mutating webhooks must be called. A configuration may omit any of them.
 package registrations
 
 import (
@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// suffix ends the names of all webhooks but one.
+	// suffix is the end of all webhooks' names except one.
 	suffix = ".project-controller.espalier.dev"
 	// namespaceDeletion is the name that Gardener gives the webhook of namespaces.
 	namespaceDeletion = "validate-namespace-deletion.gardener.cloud"
@@ -32,18 +32,18 @@ const (
 	shippedNamespace = "espalier-system"
 )
 
-// Own says who serves the webhooks.
+// Own says how API servers reach the webhooks.
 type Own struct {
-	// Name is that of the webhook configurations.
+	// Name is the name of the webhook configurations.
 	Name string
-	// Namespace and ServiceName are the Service whose port 443 leads to the server. Not used if URL is set.
+	// Namespace and ServiceName are the Service whose port 443 leads to the server. They are not used if URL is set.
 	Namespace, ServiceName string
-	// URL reaches the server: https://host:port, without a path.
+	// URL is the address of the server: https://host:port, without a path.
 	URL string
 }
 
-// Configurations returns what builds both webhook configurations, given the certificate authority in PEM that API servers
-// shall trust; nil leaves that open.
+// Configurations returns a function that builds both webhook configurations. Its argument is the certificate authority in PEM that API
+// servers shall trust; with nil, the configurations have none.
 func Configurations(own Own) func(caBundle []byte) []client.Object {
 	return func(caBundle []byte) []client.Object {
 		reach := registration.Service(own.Namespace, own.ServiceName, caBundle)
@@ -55,12 +55,12 @@ func Configurations(own Own) func(caBundle []byte) []client.Object {
 	}
 }
 
-// Shipped returns the configurations as deploy/ has them, without a certificate authority.
+// Shipped returns the configurations as in deploy/, without a certificate authority.
 func Shipped() []client.Object {
 	return Configurations(Own{Name: shippedName, Namespace: shippedNamespace, ServiceName: shippedName})(nil)
 }
 
-// Declared returns all webhooks, those that change objects first, in the order in which they are called.
+// Declared returns all webhooks, the mutating ones first, in the order in which they are called.
 func Declared() []registration.Webhook {
 	create, update, remove := admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete
 	return []registration.Webhook{
@@ -83,12 +83,12 @@ func ofProjects(kind registration.Type, name, path string, on ...admissionregist
 	return registration.Webhook{
 		Type: kind, Name: name + suffix, Path: path,
 		Rules: rules(corev1beta1.GroupName, corev1beta1.SchemeGroupVersion.Version, "projects", on...),
-		// whichever version of a Project is written, it passes by here, as the one that is declared
+		// whichever version of a Project is written, the webhook gets it in the declared version
 		MatchPolicy: admissionregistrationv1.Equivalent,
 	}
 }
 
-// rules name a resource without its subresources: who writes status passes by every webhook.
+// rules select a resource without its subresources: no webhook is called for writes to status.
 func rules(group, version, resource string, on ...admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
 	return []admissionregistrationv1.RuleWithOperations{{
 		Operations: on,

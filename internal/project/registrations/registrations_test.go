@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/registrations"
 )
 
-// describe says in a line what a webhook is called about, and how.
+// describe returns in one line for which requests a webhook is called, and how.
 func describe(name string, client admissionregistrationv1.WebhookClientConfig, rules []admissionregistrationv1.RuleWithOperations, policy *admissionregistrationv1.FailurePolicyType, match *admissionregistrationv1.MatchPolicyType, effects *admissionregistrationv1.SideEffectClass) string {
 	return fmt.Sprintf("%s: %v of %v in %v %v at %s/%s%s, %s, %s, %s", name, rules[0].Operations, rules[0].Resources, rules[0].APIGroups, rules[0].APIVersions,
 		client.Service.Namespace, client.Service.Name, *client.Service.Path, *policy, *match, *effects)

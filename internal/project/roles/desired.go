@@ -9,9 +9,8 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// Desired returns all RBAC objects that a Project with these members and this namespace must have: first the standard ones,
-// in an order that never changes, then those of extensions, sorted. Roles of extensions that cannot exist are left out;
-// there is an error for each.
+// Desired returns all RBAC objects that a Project with these members and this namespace must have: first the standard ones, always in the
+// same order, then those of extensions, sorted by name. For each extension with an invalid name, it returns an error instead of the role.
 func Desired(p *corev1beta1.Project, members []corev1beta1.ProjectMember, namespace string) ([]client.Object, []error) {
 	who := collect(p.Spec.Owner, members)
 	get := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{namespace}, Verbs: []string{"get"}}
@@ -72,7 +71,7 @@ func refer(clusterRole string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole}
 }
 
-// objectMeta makes the Project the controller, in a way that does not hold up its deletion.
+// objectMeta makes the Project the controller, without blockOwnerDeletion.
 func objectMeta(p *corev1beta1.Project, namespace, name string, labels map[string]string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: namespace, Name: name, Labels: labels,
@@ -83,7 +82,7 @@ func objectMeta(p *corev1beta1.Project, namespace, name string, labels map[strin
 	}
 }
 
-// ExtensionLabels are on the ClusterRoles and RoleBindings of the extension roles of a Project.
+// ExtensionLabels are the labels of the ClusterRoles and RoleBindings for the extension roles of a Project.
 func ExtensionLabels(project string) map[string]string {
 	return map[string]string{corev1beta1.LabelRole: corev1beta1.RoleExtensionProject, corev1beta1.LabelProjectName: project}
 }

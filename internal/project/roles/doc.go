@@ -1,6 +1,6 @@
-// Package roles knows the RBAC objects of a Project: which there must be, which are left over, and how they are cached.
+// Package roles defines the RBAC objects of a Project: which ones it must have, which are stale, and how they are cached.
 //
-// A garden of 5,000 Projects has 55,000 of them, so Trim keeps of each, for the cache, no more than who owns it and a
-// fingerprint of what it grants. Same compares that with a desired object. What comes from such a cache must never be
-// written back: whoever finds a difference reads the object live, and brings it in line with Overlay.
+// A garden of 5,000 Projects has 55,000 of these objects, so Trim keeps only the owner of each and a fingerprint of what it grants. Same
+// compares that with a desired object. An object from such a cache must never be written back: a caller that finds a difference reads the
+// object live, and changes it with Overlay.
 package roles

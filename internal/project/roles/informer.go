@@ -9,9 +9,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// NewInformer makes the informers of a cache whose ClusterRoles, ClusterRoleBindings and RoleBindings Trim trims. Those of
-// these three kinds hold only records, and make an object of one each time when somebody asks for it or is told of it, which
-// while nothing happens nobody is. Those of other kinds are ordinary ones.
+// NewInformer creates the informers of a cache whose ClusterRoles, ClusterRoleBindings and RoleBindings are trimmed by Trim. Informers of
+// these three kinds store only records, and build an object for each read and each event. Informers of other kinds are ordinary ones.
 func NewInformer(source cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 	objects := unpackFor(example)
 	if objects == nil {
@@ -23,7 +22,7 @@ func NewInformer(source cache.ListerWatcher, example runtime.Object, resync time
 	return &informer{SharedIndexInformer: cache.NewSharedIndexInformer(source, example, resync, objects.indexers(indexers)), objects: objects}
 }
 
-// withoutNamespaces leaves the index by namespace empty, in which else all objects without one would be under the empty name.
+// withoutNamespaces leaves the index by namespace empty: for cluster-scoped kinds, it would have all objects under the empty name.
 func withoutNamespaces(indexers cache.Indexers) cache.Indexers {
 	found := maps.Clone(indexers)
 	if _, has := found[cache.NamespaceIndex]; has {
@@ -32,7 +31,7 @@ func withoutNamespaces(indexers cache.Indexers) cache.Indexers {
 	return found
 }
 
-// informer looks from outside as if it held objects.
+// informer behaves as if it stored objects.
 type informer struct {
 	cache.SharedIndexInformer
 	objects unpack
@@ -40,7 +39,7 @@ type informer struct {
 
 // SetTransform implements cache.SharedInformer.
 func (i *informer) SetTransform(transform cache.TransformFunc) error {
-	return i.SharedIndexInformer.SetTransform(func(object any) (any, error) { //nolint:wrapcheck // the cache looks at it
+	return i.SharedIndexInformer.SetTransform(func(object any) (any, error) { //nolint:wrapcheck // the cache inspects the error
 		if _, already := object.(*record); already {
 			return object, nil
 		}
@@ -54,17 +53,17 @@ func (i *informer) SetTransform(transform cache.TransformFunc) error {
 
 // AddEventHandler implements cache.SharedInformer.
 func (i *informer) AddEventHandler(next cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandler(teller{next, i.objects}) //nolint:wrapcheck // the cache looks at it
+	return i.SharedIndexInformer.AddEventHandler(teller{next, i.objects}) //nolint:wrapcheck // the cache inspects the error
 }
 
 // AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
 func (i *informer) AddEventHandlerWithResyncPeriod(next cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(teller{next, i.objects}, resync) //nolint:wrapcheck // the cache looks at it
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(teller{next, i.objects}, resync) //nolint:wrapcheck // the cache inspects the error
 }
 
 // AddEventHandlerWithOptions implements cache.SharedInformer.
 func (i *informer) AddEventHandlerWithOptions(next cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandlerWithOptions(teller{next, i.objects}, options) //nolint:wrapcheck // the cache looks at it
+	return i.SharedIndexInformer.AddEventHandlerWithOptions(teller{next, i.objects}, options) //nolint:wrapcheck // the cache inspects the error
 }
 
 // GetStore implements cache.SharedInformer.
@@ -77,10 +76,10 @@ func (i *informer) GetIndexer() cache.Indexer {
 
 // AddIndexers implements cache.SharedIndexInformer.
 func (i *informer) AddIndexers(indexers cache.Indexers) error {
-	return i.SharedIndexInformer.AddIndexers(i.objects.indexers(indexers)) //nolint:wrapcheck // the cache looks at it
+	return i.SharedIndexInformer.AddIndexers(i.objects.indexers(indexers)) //nolint:wrapcheck // the cache inspects the error
 }
 
-// teller tells a handler of objects.
+// teller passes objects instead of records to a handler.
 type teller struct {
 	next    cache.ResourceEventHandler
 	objects unpack
@@ -97,7 +96,7 @@ func (t teller) OnUpdate(before, after any) {
 // OnDelete implements cache.ResourceEventHandler.
 func (t teller) OnDelete(object any) { t.next.OnDelete(t.objects.one(object)) }
 
-// store reads objects from a store of records. It is for reading only.
+// store reads objects from a store of records. It must not be used for writes.
 type store struct {
 	cache.Indexer
 	objects unpack
@@ -109,25 +108,25 @@ func (s *store) List() []any { return s.objects.all(s.Indexer.List()) }
 // Get implements cache.Store.
 func (s *store) Get(object any) (found any, exists bool, err error) {
 	found, exists, err = s.Indexer.Get(object)
-	return s.objects.one(found), exists, err //nolint:wrapcheck // the cache looks at it
+	return s.objects.one(found), exists, err //nolint:wrapcheck // the cache inspects the error
 }
 
 // GetByKey implements cache.Store.
 func (s *store) GetByKey(key string) (found any, exists bool, err error) {
 	found, exists, err = s.Indexer.GetByKey(key)
-	return s.objects.one(found), exists, err //nolint:wrapcheck // the cache looks at it
+	return s.objects.one(found), exists, err //nolint:wrapcheck // the cache inspects the error
 }
 
 // Index implements cache.Indexer.
 func (s *store) Index(index string, object any) ([]any, error) {
 	found, err := s.Indexer.Index(index, object)
-	return s.objects.all(found), err //nolint:wrapcheck // the cache looks at it
+	return s.objects.all(found), err //nolint:wrapcheck // the cache inspects the error
 }
 
 // ByIndex implements cache.Indexer.
 func (s *store) ByIndex(index, value string) ([]any, error) {
 	found, err := s.Indexer.ByIndex(index, value)
-	return s.objects.all(found), err //nolint:wrapcheck // the cache looks at it
+	return s.objects.all(found), err //nolint:wrapcheck // the cache inspects the error
 }
 
 // AddIndexers implements cache.Indexer.
@@ -135,7 +134,7 @@ func (s *store) AddIndexers(indexers cache.Indexers) error {
 	return s.Indexer.AddIndexers(s.objects.indexers(indexers)) //nolint:wrapcheck // the cache looks at it
 }
 
-// indexers returns those that look at objects as they are to look at records.
+// indexers returns index functions for records, given those for objects.
 func (u unpack) indexers(of cache.Indexers) cache.Indexers {
 	found := cache.Indexers{}
 	for name, index := range of {

@@ -16,19 +16,19 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// told is what a handler was told, in order.
+// told is a call of a handler.
 type told struct {
 	verb          string
 	before, after any
 }
 
-// lister stands for an API server that does not stream listings.
+// lister stands for an API server that does not stream lists.
 type lister struct{}
 
-// IsWatchListSemanticsUnSupported is what a reflector asks for.
+// IsWatchListSemanticsUnSupported is what a reflector checks.
 func (lister) IsWatchListSemanticsUnSupported() bool { return true }
 
-// recorder is a handler that passes on what it is told.
+// recorder is a handler that forwards its calls to a channel.
 func recorder(into chan<- told) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(object any, _ bool) { into <- told{"add", nil, object} },
@@ -64,7 +64,7 @@ func TestInformersShowTrimmedObjectsAlthoughTheyHoldRecords(t *testing.T) {
 			i := NewInformer(cache.ToListWatcherWithWatchListSemantics(source, lister{}), object, 0, cache.Indexers{"namespace": cache.MetaNamespaceIndexFunc})
 			g.Expect(i.SetTransform(Trim)).To(Succeed())
 			g.Expect(i.AddIndexers(cache.Indexers{"extension": func(object any) ([]string, error) {
-				return ExtensionOf(object.(client.Object)), nil //nolint:errcheck,forcetypeassert // it must be one
+				return ExtensionOf(object.(client.Object)), nil //nolint:errcheck,forcetypeassert // it is always one
 			}})).To(Succeed())
 			news := make(chan told, 4)
 			_, err := i.AddEventHandlerWithOptions(recorder(news), cache.HandlerOptions{})

@@ -14,7 +14,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// A cache of all RBAC objects of 5,000 Projects, which are 55,000, stays below 32 MiB.
+// A cache of all RBAC objects of 5,000 Projects, which are 55,000 objects, needs less than 32 MiB.
 func TestTheCacheIsSmall(t *testing.T) {
 	g := NewWithT(t)
 	before := heap()

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Beginnings of the names of ClusterRoles and their bindings; the name of the Project follows. The names of RoleBindings,
-// and of the static ClusterRoles that they refer to, end before the colon.
+// Prefixes of the names of ClusterRoles and their bindings; the name of the Project follows. The names of RoleBindings, and of the static
+// ClusterRoles that they refer to, have no colon and no project at the end.
 const (
 	adminPrefix   = "gardener.cloud:system:project:"
 	managerPrefix = "gardener.cloud:system:project-uam:"
@@ -27,8 +27,8 @@ func extensionName(project, extension string) string {
 	return "gardener.cloud:extension:project:" + project + ":" + extension
 }
 
-// checkExtension returns an error if the name of an extension's role cannot be the value of a label, which it is in the
-// selector of the role, or not part of the name of an object.
+// checkExtension returns an error if the name of an extension's role is not a valid label value: the selector of the role uses it as one,
+// and the name of the object contains it.
 func checkExtension(extension string) error {
 	if extension == "" {
 		return fmt.Errorf("role %q names no extension", corev1beta1.ProjectMemberExtensionPrefix)
@@ -40,13 +40,12 @@ func checkExtension(extension string) error {
 	return nil
 }
 
-// IsMemberBinding tells whether a RoleBinding that the members of a Project get in its namespace has that name.
+// IsMemberBinding reports whether the name is that of a RoleBinding for the members of a Project in its namespace.
 func IsMemberBinding(name string) bool {
 	return name == memberName || name == viewerName || name == serviceAccountName
 }
 
-// ProjectOf returns the Project one of whose ClusterRoles, and the ClusterRoleBinding of it, has that name; empty if there is
-// none.
+// ProjectOf returns the Project that has a ClusterRole and a ClusterRoleBinding of that name; empty if there is none.
 func ProjectOf(name string) string {
 	for _, prefix := range []string{adminPrefix, managerPrefix, memberPrefix, viewerPrefix} {
 		if project, ok := strings.CutPrefix(name, prefix); ok {

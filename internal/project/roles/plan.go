@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Overlay brings a live object in line with a desired one of the same kind and name: labels, owner and what it grants
-// become exactly as desired, the rest stays, and so do the rules of a ClusterRole that are aggregated from others. It tells
-// whether the object must be recreated instead, because a binding cannot be made to refer to another role.
+// Overlay changes a live object to match a desired one of the same kind and name. Labels, owner and grants become exactly as desired; other
+// fields stay, and so do the rules of a ClusterRole that are aggregated from others. recreate is true if the object must be recreated
+// instead, because the roleRef of a binding cannot be changed.
 func Overlay(live, desired client.Object) (recreate bool) {
 	switch want := desired.(type) {
 	case *rbacv1.ClusterRole:
@@ -37,8 +37,8 @@ func Overlay(live, desired client.Object) (recreate bool) {
 	return recreate
 }
 
-// Shrink takes from a live binding the subjects that a desired one of the same kind and name does not have; all, if it refers
-// to another role. It tells whether there were any. It changes nothing of roles.
+// Shrink removes subjects from a live binding that a desired one of the same kind and name does not have; all of them, if the live one
+// refers to another role. changed is true if there were any. It does not change roles.
 func Shrink(live, desired client.Object) (changed bool) {
 	switch want := desired.(type) {
 	case *rbacv1.ClusterRoleBinding:
@@ -53,7 +53,7 @@ func Shrink(live, desired client.Object) (changed bool) {
 	return changed
 }
 
-// common returns those of some subjects that are wanted too, or none, and whether any is missing then.
+// common returns those subjects of have that are in want too, or none if the role differs, and whether any were dropped.
 func common(have, want []rbacv1.Subject, sameRole bool) (kept []rbacv1.Subject, changed bool) {
 	var wanted list
 	for _, each := range want {
@@ -67,7 +67,7 @@ func common(have, want []rbacv1.Subject, sameRole bool) (kept []rbacv1.Subject, 
 	return kept, len(kept) != len(have)
 }
 
-// Stale returns which of the objects that have both labels of a Project's extension roles are not desired, bindings first.
+// Stale returns the objects with both labels of a Project's extension roles that are not desired, bindings first.
 func Stale(project string, desired []client.Object, bindings []rbacv1.RoleBinding, clusterRoles []rbacv1.ClusterRole) []client.Object {
 	wanted := map[string]bool{}
 	for _, each := range desired {

@@ -9,15 +9,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// record is what Trim keeps of an object, in a quarter of the memory: the fields of its type that are always empty take more
-// than those that are not. It is never changed.
+// record has the fields that Trim keeps of an object, in a quarter of the memory: the empty fields of the object's type need more memory
+// than the others. A record is never changed.
 type record struct {
 	namespace, name, version, generateName string
-	// rare is nil for most.
+	// rare is nil for most objects.
 	rare *rare
 }
 
-// rare is what few objects have.
+// rare has fields that few objects have.
 type rare struct {
 	uid        types.UID
 	labels     map[string]string
@@ -26,8 +26,7 @@ type rare struct {
 
 var _ metav1.ObjectMetaAccessor = &record{}
 
-// GetObjectMeta implements metav1.ObjectMetaAccessor, by which informers name what they store. Changes of what it returns
-// are lost.
+// GetObjectMeta implements metav1.ObjectMetaAccessor, from which informers derive the keys of their stores. It returns a copy.
 func (r *record) GetObjectMeta() metav1.Object {
 	meta := r.meta()
 	return &meta
@@ -41,7 +40,7 @@ func (r *record) meta() metav1.ObjectMeta {
 	return meta
 }
 
-// pack makes a record of an object that Trim has trimmed. What is none passes as it is.
+// pack makes a record of a trimmed object. Other values stay as they are.
 func pack(trimmed any) any {
 	switch trimmed.(type) {
 	case *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *rbacv1.RoleBinding:
@@ -59,10 +58,10 @@ func pack(trimmed any) any {
 	return r
 }
 
-// unpack makes objects of the records of one kind.
+// unpack builds objects from the records of one kind.
 type unpack func(metav1.ObjectMeta) client.Object
 
-// unpackFor returns what makes objects like an example; nil if none of that kind are trimmed.
+// unpackFor returns a function that builds objects of the example's kind; nil if objects of that kind are not trimmed.
 func unpackFor(example runtime.Object) unpack {
 	switch example.(type) {
 	case *rbacv1.ClusterRole:
@@ -75,7 +74,7 @@ func unpackFor(example runtime.Object) unpack {
 	return nil
 }
 
-// one returns the object of a record, or of one whose deletion was missed. What is none passes as it is.
+// one returns the object of a record, also inside a DeletedFinalStateUnknown. Other values stay as they are.
 func (u unpack) one(stored any) any {
 	switch found := stored.(type) {
 	case *record:
@@ -87,7 +86,7 @@ func (u unpack) one(stored any) any {
 	return stored
 }
 
-// all replaces the records of a list, which must be the caller's own, by their objects.
+// all replaces the records of a list by their objects, in place. The caller must own the list.
 func (u unpack) all(stored []any) []any {
 	for i := range stored {
 		stored[i] = u.one(stored[i])

@@ -101,7 +101,7 @@ func names(objects []client.Object) []string {
 	return found
 }
 
-// stored is an object as an API server hands it out.
+// stored is an object as an API server returns it.
 func stored(o client.Object, change ...func(client.Object)) client.Object {
 	s := o.DeepCopyObject().(client.Object) //nolint:errcheck,forcetypeassert // it is one
 	s.SetCreationTimestamp(metav1.Unix(1, 0))
@@ -138,7 +138,7 @@ func TestEveryChangeIsSeenInTheCache(t *testing.T) {
 		object client.Object
 		change func(client.Object)
 		same   bool // nothing to repair
-		quiet  bool // no reason to look
+		quiet  bool // nothing to reconcile
 	}{
 		"nothing":              {binding, func(client.Object) {}, true, true},
 		"annotations":          {binding, func(o client.Object) { o.SetAnnotations(map[string]string{"a": "b"}) }, true, true},

@@ -10,7 +10,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// sets are who gets what in a Project, in the order of its members, nobody twice.
+// sets are the subjects of each role in a Project, in the order of its members and without duplicates.
 type sets struct {
 	admins, members, managers, viewers, serviceAccountManagers list
 	extensions                                                 map[string]*list
@@ -33,7 +33,7 @@ func (l *list) add(subject rbacv1.Subject) {
 	l.subjects = append(l.subjects, subject)
 }
 
-// collect sorts owner and members into sets.
+// collect assigns owner and members to sets.
 func collect(owner *rbacv1.Subject, members []corev1beta1.ProjectMember) *sets {
 	s := &sets{extensions: map[string]*list{}}
 	if owner != nil {
@@ -78,10 +78,10 @@ func (s *sets) extension(name string) *list {
 	return s.extensions[name]
 }
 
-// extensionNames are sorted.
+// extensionNames returns the names in sorted order.
 func (s *sets) extensionNames() []string { return slices.Sorted(maps.Keys(s.extensions)) }
 
-// normal fills in the group that API servers fill in too, where no webhook has done it yet.
+// normal sets the API group that API servers set by default, in case no webhook has set it yet.
 func normal(subject rbacv1.Subject) rbacv1.Subject {
 	if subject.APIGroup == "" && (subject.Kind == rbacv1.UserKind || subject.Kind == rbacv1.GroupKind) {
 		subject.APIGroup = rbacv1.GroupName

@@ -16,17 +16,18 @@ import (
 
 const projectKind = "Project"
 
-// How many bytes of a hash make up each half of a fingerprint. What an object grants may be chosen by an attacker.
+// How many bytes of a hash make up each half of a fingerprint. An attacker may choose what an object grants, so the hash of the grants must
+// be long enough to prevent collisions.
 const (
 	contentBytes = 16
 	labelBytes   = 8
 )
 
-// Trim is the transform for caches of ClusterRoles, ClusterRoleBindings and RoleBindings, of which a large cluster has
-// eleven for each Project. It keeps name, namespace and resource version of each, and finalizers, which few have; of those
-// of extension roles, which may be deleted as the cache knows them, the UID and the two labels; and of those that a Project
-// controls a fingerprint and the name of the Project, both in generateName, because that has no meaning in an object that
-// exists, and takes less memory than an owner. Nothing else is kept. Objects of other kinds pass as they are.
+// Trim is the transform for caches of ClusterRoles, ClusterRoleBindings and RoleBindings. A large cluster has eleven of them for each
+// Project. Trim keeps name, namespace and resource version of each object, and finalizers, which few objects have. Of objects of extension
+// roles, which may be deleted based on the cache, it also keeps the UID and the two labels. Of objects that a Project controls, it also
+// keeps a fingerprint and the name of the Project. Both are in generateName, which has no meaning in an existing object, and needs less
+// memory than an owner reference. Nothing else is kept. Objects of other kinds stay as they are.
 func Trim(object any) (any, error) {
 	switch o := object.(type) {
 	case *rbacv1.ClusterRole:
@@ -55,10 +56,10 @@ func trimmed(object client.Object) (metav1.ObjectMeta, error) {
 	meta := metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), ResourceVersion: object.GetResourceVersion(), Finalizers: object.GetFinalizers(),
 	}
-	if meta.Namespace != "" { // bindings of the same few names are in every namespace
+	if meta.Namespace != "" { // the same few names occur in every namespace
 		meta.Namespace, meta.Name = unique.Make(meta.Namespace).Value(), unique.Make(meta.Name).Value()
 	}
-	if already := object.GetCreationTimestamp(); already.IsZero() { // every object of an API server has one
+	if already := object.GetCreationTimestamp(); already.IsZero() { // only trimmed objects have no creation time
 		meta.UID, meta.Labels, meta.GenerateName = object.GetUID(), object.GetLabels(), object.GetGenerateName()
 		return meta, nil
 	}
@@ -80,7 +81,7 @@ func Owner(cached client.Object) string {
 	return owner
 }
 
-// split returns fingerprint and owner of an object from a trimmed cache; nothing if no Project controls it.
+// split returns fingerprint and owner of an object from a trimmed cache. Both are empty if no Project controls it.
 func split(cached client.Object) (mark, owner string) {
 	kept := cached.GetGenerateName()
 	end := min(len(kept), contentBytes+labelBytes)
@@ -96,7 +97,7 @@ func extensionOf(object client.Object) string {
 	return labels[corev1beta1.LabelProjectName]
 }
 
-// ExtensionOf returns the name of the Project for an index of ClusterRoles by the Project whose extension roles they are.
+// ExtensionOf is an index function for ClusterRoles: it returns the name of the Project whose extension role an object is.
 func ExtensionOf(object client.Object) []string {
 	if project := extensionOf(object); project != "" {
 		return []string{project}
@@ -104,15 +105,15 @@ func ExtensionOf(object client.Object) []string {
 	return nil
 }
 
-// Same tells whether an object from a trimmed cache is as desired.
+// Same reports whether an object from a trimmed cache is as desired.
 func Same(cached, desired client.Object) (bool, error) {
 	want, err := fingerprint(desired)
 	have, _ := split(cached)
 	return err == nil && have == want, err
 }
 
-// GrantsSame tells whether two versions of an object, both from a trimmed cache, have the same owner and grant the same. Their
-// labels do not matter.
+// GrantsSame reports whether two versions of an object, both from a trimmed cache, have the same owner and grant the same rights. Their
+// labels are ignored.
 func GrantsSame(before, after client.Object) bool {
 	return granted(before) == granted(after)
 }
@@ -122,7 +123,7 @@ func granted(cached client.Object) string {
 	return mark[:min(len(mark), contentBytes)]
 }
 
-// content is what a fingerprint is of, labels aside. Rules that are aggregated from other roles are not in it.
+// content is what a fingerprint covers, except for labels. Rules that are aggregated from other roles are not included.
 type content struct {
 	Owners      []metav1.OwnerReference `json:"owners,omitempty"`
 	Rules       []rbacv1.PolicyRule     `json:"rules,omitempty"`

@@ -1,5 +1,5 @@
-// Package trigger brings what happens outside of a controller into its queue. It holds nothing that a controller's own
-// watches could bring.
+// Package trigger adds requests to a controller's queue from outside of the controller. It is only for events that the controller's own
+// watches do not deliver.
 package trigger
 
 import (
@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Trigger makes a controller look at objects without namespace. What comes before the controller has started waits for it.
-// Safe for concurrent use.
+// Trigger enqueues cluster-scoped objects. Names that are added before the controller has started are enqueued at its start. It is safe for
+// concurrent use.
 type Trigger struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	waiting map[string]struct{}
 }
 
-// Add makes the controller look at an object.
+// Add enqueues an object.
 func (t *Trigger) Add(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -34,7 +34,7 @@ func (t *Trigger) Add(name string) {
 	t.waiting[name] = struct{}{}
 }
 
-// Source is to be watched by the one controller that the Trigger is for.
+// Source returns the source for the one controller that the Trigger is for.
 func (t *Trigger) Source() source.Source {
 	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		t.mu.Lock()

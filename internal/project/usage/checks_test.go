@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/served"
 )
 
-// indexed are caches that know everything.
+// indexed are caches in which every kind is served.
 type indexed map[string][]any
 
 func (indexed) Finding(served.Kind) served.Finding { return served.Finding{State: "served"} }
@@ -21,8 +21,8 @@ func (i indexed) Objects(kind served.Kind, index, key string) ([]any, served.Fin
 	return i[string(kind)+" "+index+" "+key], i.Finding(kind)
 }
 
-// A Secret, its binding and the Shoot may be in one namespace, where the Shoot alone would be enough; and each may be in
-// another. A binding that names no namespace has been given its own by then.
+// A Secret, its binding and the Shoot may each be in another namespace. In one namespace, the Shoot alone would be enough. A binding
+// without a namespace in its references has got its own before.
 func TestWhatIsUsedThroughABinding(t *testing.T) {
 	for name, namespace := range map[string]string{"of the same namespace": "ns", "of another namespace": "other"} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/usage"
 )
 
-// live answers by the name of the resource.
+// live is a fake API server; the keys are the names of resources.
 type live struct {
 	there map[string]bool
 	fails map[string]error

@@ -1,10 +1,10 @@
-// Package usage finds out whether somebody uses a project's namespace. It answers from the caches of what is served, or
-// from a snapshot of the same, and asks the API server itself only for Pods, workloads and volumes where there are no
-// Shoots. It judges nothing else of a project, and writes nothing.
+// Package usage finds out whether a project's namespace is in use. It reads the caches of package served, or a snapshot of the same, and
+// asks the API server itself only for Pods, workloads and volumes if Shoots are not served. It decides nothing else about a project, and
+// writes nothing.
 //
-// SecretBindings and CredentialsBindings count alike. Credentials of a CredentialsBinding that are no Secret, such as a
-// WorkloadIdentity, count as used when a Shoot uses the binding, without proof that they exist: the process watches no such kind,
-// and what it does not watch must not look unused.
+// SecretBindings and CredentialsBindings count alike. Credentials of a CredentialsBinding that are no Secret, such as a WorkloadIdentity,
+// count as used if a Shoot uses the binding, without a check that they exist: the process does not watch such kinds, and an object that it
+// does not watch must not look unused.
 package usage
 
 import (
@@ -19,38 +19,38 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/served"
 )
 
-// Where Shoots are not served, these count as use of a namespace.
+// If Shoots are not served, these count as use of a namespace.
 // +kubebuilder:rbac:groups="",resources=pods;persistentvolumeclaims,verbs=list,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets;daemonsets,verbs=list,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups=batch,resources=jobs;cronjobs,verbs=list,roleName=espalier-project-controller-source
 
-// Caches are those of what is served.
+// Caches are the caches of package served.
 type Caches interface {
-	// Finding says whether a kind is served.
+	// Finding returns whether a kind is served.
 	Finding(kind served.Kind) served.Finding
-	// Objects are those of a kind by an index. They are all there are if the finding is Served; otherwise there are none.
+	// Objects returns the objects of a kind by an index. They are complete if the finding is Served; otherwise there are none.
 	Objects(kind served.Kind, index, key string) ([]any, served.Finding)
 }
 
 // Live asks the API server.
 type Live interface {
-	// AnyOf tells whether there is an object of a resource in a namespace; not if there is no such resource.
+	// AnyOf reports whether there is an object of a resource in a namespace. It returns false if there is no such resource.
 	AnyOf(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error)
 }
 
-// Verdict is what is known of the use of a namespace. The zero value means that nobody uses it.
+// Verdict says whether a namespace is in use. The zero value means that it is not.
 type Verdict struct {
-	// By is the kind of what uses the namespace; empty if nothing was found.
+	// By is the kind of the object that uses the namespace; empty if no use was found.
 	By string
-	// Undecided means that nothing was found, and that something may have been missed.
+	// Undecided is true if no use was found, but some objects could not be checked.
 	Undecided bool
-	// Why says what is in the way of a decision; empty while the process is about to know.
+	// Why says what prevents a decision; empty while the process is still starting its caches.
 	Why string
-	// WithoutShoots means that the API server serves no Shoots.
+	// WithoutShoots is true if the API server does not serve Shoots.
 	WithoutShoots bool
 }
 
-// eyes look at caches, and remember what they could not see.
+// eyes reads caches, and remembers the kinds that it could not read.
 type eyes struct {
 	Caches
 	blind []served.Finding
@@ -64,16 +64,16 @@ func (e *eyes) see(kind served.Kind, index, key string) []any {
 	return found
 }
 
-// absent tells whether there can be no object of a kind.
+// absent reports whether there can be no object of a kind.
 func (e *eyes) absent(kind served.Kind) bool { return e.Finding(kind).State == served.Absent }
 
-// check looks for one sort of use, and tells whether it has found it.
+// check looks for one kind of use; find returns true if it has found it.
 type check struct {
 	by   served.Kind
 	find func(e *eyes, namespace string) bool
 }
 
-// checks are in the order in which they are made; whatever any of them finds counts, even if others could not see.
+// checks are in the order in which they are made. A use that any of them finds counts, even if others could not read their kinds.
 func checks() []check {
 	return []check{
 		{served.Shoot, present(served.Shoot)},
@@ -85,7 +85,7 @@ func checks() []check {
 	}
 }
 
-// Look answers from caches.
+// Look finds out from caches whether a namespace is in use.
 func Look(c Caches, namespace string) Verdict {
 	e := &eyes{Caches: c}
 	verdict := Verdict{WithoutShoots: e.absent(served.Shoot)}
@@ -109,7 +109,7 @@ func present(kind served.Kind) func(*eyes, string) bool {
 	return func(e *eyes, namespace string) bool { return len(e.see(kind, served.ByNamespace, namespace)) > 0 }
 }
 
-// boundCredentials returns the bindings that name credentials of the namespace and that a Shoot uses, in any namespace.
+// boundCredentials returns the bindings in any namespace that refer to credentials of this namespace and that a Shoot uses.
 func boundCredentials(e *eyes, namespace string) []served.Binding {
 	var found []served.Binding
 	for _, kind := range served.Bindings() {
@@ -122,7 +122,7 @@ func boundCredentials(e *eyes, namespace string) []served.Binding {
 	return found
 }
 
-// usedSecret finds a Secret of the namespace that a Shoot uses through a binding, be they in the same namespace or not.
+// usedSecret reports whether the namespace has a Secret that a Shoot uses through a binding in any namespace.
 func usedSecret(e *eyes, namespace string) bool {
 	if e.absent(served.Shoot) {
 		return false
@@ -144,13 +144,13 @@ func usedSecret(e *eyes, namespace string) bool {
 	return false
 }
 
-// usedOtherCredentials finds a binding that names credentials of the namespace which are no Secret, and that a Shoot uses.
+// usedOtherCredentials reports whether a Shoot uses a binding that refers to credentials of the namespace other than a Secret.
 func usedOtherCredentials(e *eyes, namespace string) bool {
 	return !e.absent(served.Shoot) &&
 		slices.ContainsFunc(boundCredentials(e, namespace), func(binding served.Binding) bool { return !binding.NamesSecret() })
 }
 
-// usedQuota finds a Quota of the namespace that binds a Shoot through a binding.
+// usedQuota reports whether the namespace has a Quota that applies to a Shoot through a binding.
 func usedQuota(e *eyes, namespace string) bool {
 	if e.absent(served.Shoot) || e.absent(served.SecretBinding) && e.absent(served.CredentialsBinding) {
 		return false
@@ -163,7 +163,7 @@ func usedQuota(e *eyes, namespace string) bool {
 	return false
 }
 
-// bindsShoot reports whether a Shoot uses a binding that names a Quota.
+// bindsShoot reports whether a Shoot uses a binding that refers to a Quota.
 func bindsShoot(e *eyes, quota string) bool {
 	for _, kind := range served.Bindings() {
 		for _, object := range e.see(kind, served.ByQuota, quota) {
@@ -175,14 +175,14 @@ func bindsShoot(e *eyes, quota string) bool {
 	return false
 }
 
-// bound reports whether a Shoot uses a binding; that is only possible in the binding's own namespace.
+// bound reports whether a Shoot uses a binding. Such a Shoot must be in the binding's own namespace.
 func bound(e *eyes, binding served.Binding) bool {
 	return len(e.see(served.Shoot, binding.UsedBy, served.Key(binding.Namespace, binding.Name))) > 0
 }
 
-// Running asks the API server for Pods, workloads and volume claims in a namespace where no Shoots are served, and finds
-// the first resource that there is something of. An answer that would stay the same, such as a missing right, leaves the
-// verdict undecided; other failures are errors, after which it makes sense to ask again soon.
+// Running is for clusters without Shoots. It asks the API server for Pods, workloads and volume claims in a namespace, and returns the
+// first resource of which there is an object. An error that would repeat, such as a missing right, makes the verdict undecided; other
+// failures are returned as errors, so that the caller retries soon.
 func Running(ctx context.Context, live Live, namespace string) (Verdict, error) {
 	verdict := Verdict{WithoutShoots: true}
 	for _, resource := range []schema.GroupVersionResource{
@@ -208,7 +208,7 @@ func Running(ctx context.Context, live Live, namespace string) (Verdict, error) 
 	return verdict, nil
 }
 
-// lasting tells whether an API server would go on to answer with this.
+// lasting reports whether the API server would return the same error again.
 func lasting(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/usage"
 )
 
-// caches hold objects by "<kind> <index> <key>", and know all kinds but those that are named otherwise.
+// caches has objects by "<kind> <index> <key>". All kinds are served except for those in states.
 type caches struct {
 	objects map[string][]any
 	states  map[served.Kind]served.Finding

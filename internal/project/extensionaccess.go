@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/extensionaccess"
 )
 
-// extensionAccessDemand asks for no caches: the controller keeps less of its kinds than the cache that all share.
+// extensionAccessDemand needs no shared caches: the controller keeps less of its kinds than the shared cache would.
 func extensionAccessDemand() demand {
 	return demand{access: []process.Requirement{
 		{Kind: rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), Verbs: []string{"get", "list", "watch", "bind"}},
@@ -22,7 +22,7 @@ func extensionAccessDemand() demand {
 	}}
 }
 
-// addExtensionAccess adds what binds labelled ClusterRoles to the ServiceAccounts of extensions.
+// addExtensionAccess adds the controller that binds labelled ClusterRoles to the ServiceAccounts of extensions.
 func addExtensionAccess(_ context.Context, p *parts) error {
 	source := p.clusters.Source
 	live, err := client.NewWithWatch(source.GetConfig(), client.Options{HTTPClient: source.GetHTTPClient(), Scheme: source.GetScheme(), Mapper: source.GetRESTMapper()})

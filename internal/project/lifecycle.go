@@ -37,7 +37,7 @@ func addLifecycle(lifetime context.Context, p *parts) error {
 	r := &lifecycle.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Shoots: p.served, Clock: p.clusters.Clock,
 		Quotas: p.cfg.Controllers.Project.Quotas, MembershipExpiry: p.cfg.Espalier.Project.MembershipExpiry,
-		// The Events are to be core/v1 ones with a source, which the newer recorder does not send.
+		// The Events must be core/v1 Events with a source, which the newer recorder does not send.
 		Events:  &lifecycle.Events{Recorder: mgr.GetEventRecorderFor(lifecycle.EventSource)}, //nolint:staticcheck // see above
 		Metrics: lifecycle.NewMetrics(p.registry, mgr.GetClient()),
 	}

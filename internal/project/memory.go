@@ -11,13 +11,13 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// garbagePercent is how much garbage, in percent of what is in use, the process lets gather before it collects it. Go's own
-// default is 100: with caches as large as these, most of the memory would be garbage. Collecting more often costs some
-// processor time at the start, and hardly any afterwards, when little is allocated.
+// garbagePercent is how much garbage, in percent of the memory in use, the process accumulates before it collects it. Go's default is 100:
+// with caches as large as these, much of the memory would be garbage. More frequent collections cost some CPU time at the start, and little
+// afterwards, when few objects are allocated.
 const garbagePercent = 25
 
-// shrinkProject is the transform for the cache of Projects. It drops managed fields; everything else stays, in less memory:
-// decoders leave room at the end of lists, and make a string of its own of each word.
+// shrinkProject is the transform for the cache of Projects. It removes managed fields and reduces the memory of the others: decoders leave
+// unused capacity in lists, and allocate each string separately.
 func shrinkProject(object any) (any, error) {
 	decoded, ok := object.(*corev1beta1.Project)
 	if !ok {
@@ -41,7 +41,7 @@ func shrinkProject(object any) (any, error) {
 	return p, nil
 }
 
-// shrinkNamespace is the same for the cache of Namespaces, of which metadata is cached.
+// shrinkNamespace does the same for the cache of Namespaces, which has metadata only.
 func shrinkNamespace(object any) (any, error) {
 	namespace, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -70,5 +70,5 @@ func shareAll(words []string) {
 	}
 }
 
-// share makes equal words share their memory, for those that many objects have.
+// share makes equal strings share their memory. It is for strings that many objects have.
 func share(word string) string { return unique.Make(word).Value() }

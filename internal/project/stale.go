@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/stale"
 )
 
-// staleDemand does not ask for what counts as use: where that is not served, or may not be read, projects are kept.
+// staleDemand does not include the kinds that count as use: if they are not served, or must not be read, projects are kept.
 func staleDemand(_ *config.ControllerManagerConfiguration) demand {
 	return demand{access: []process.Requirement{{Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Verbs: []string{"get", "list", "watch"}}}}
 }
@@ -39,8 +39,8 @@ func addStale(lifetime context.Context, p *parts) error {
 	return nil
 }
 
-// staleRules expects a defaulted configuration. Whoever writes a larger number of days than can be counted means never, not that
-// it overflows into the past.
+// staleRules expects a defaulted configuration. It limits the numbers of days: a larger one means never, and must not overflow into the
+// past.
 func staleRules(cfg *config.ControllerManagerConfiguration) stale.Rules {
 	section, own := cfg.Controllers.Project, cfg.Espalier.Project
 	days := func(number *int) time.Duration { return time.Duration(min(*number, config.MaxDays)) * config.Day }

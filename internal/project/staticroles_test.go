@@ -24,8 +24,8 @@ func rule(group string, verbs []string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
-// pair is a role that the cluster fills, and the one that it fills it from. The first must not have rules, not even an empty
-// list: whoever applies it again would fight with the cluster about them.
+// pair returns a role that the cluster fills by aggregation, and the role that it takes the rules from. The first must not have rules, not
+// even an empty list: otherwise each apply of the manifest would conflict with the cluster about them.
 func pair(name string, rules ...rbacv1.PolicyRule) []rbacv1.ClusterRole {
 	selected := map[string]string{"rbac.gardener.cloud/aggregate-to-" + name: "true"}
 	return []rbacv1.ClusterRole{
@@ -42,8 +42,8 @@ func pair(name string, rules ...rbacv1.PolicyRule) []rbacv1.ClusterRole {
 	}
 }
 
-// The API servers of tests have no controller that fills aggregated roles, so what is shipped is compared word by word; make up
-// shows the filled roles at work.
+// The API servers of tests have no controller that fills aggregated roles, so the shipped manifests are compared literally. "make up" shows
+// the filled roles at work.
 func TestTheRolesThatAreShippedForProjectsAreThoseOfTheTable(t *testing.T) {
 	want := map[string][]rbacv1.ClusterRole{
 		"member.yaml": pair("project-member",
@@ -86,7 +86,7 @@ func TestTheRolesThatAreShippedForProjectsAreThoseOfTheTable(t *testing.T) {
 	g.Expect(got).To(BeComparableTo(want))
 }
 
-// clusterRoles reads every document of a file, of which no field may be unknown.
+// clusterRoles reads every document of a file, and fails on unknown fields.
 func clusterRoles(t *testing.T, file string) []rbacv1.ClusterRole {
 	t.Helper()
 	g := NewWithT(t)

@@ -1,4 +1,4 @@
-// Package project puts together what project-controller runs. It holds no rules of its own.
+// Package project assembles what project-controller runs. It has no rules of its own.
 package project
 
 import (
@@ -28,13 +28,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/served"
 )
 
-// demand is what a part of the family asks of the connection.
+// demand is what a part of the family needs from the connection.
 type demand struct {
 	cache  map[client.Object]cache.ByObject
 	access []process.Requirement
 }
 
-// parts are what all parts of the family work with.
+// parts are shared by all parts of the family.
 type parts struct {
 	clusters *process.Clusters
 	cfg      *config.ControllerManagerConfiguration
@@ -42,13 +42,13 @@ type parts struct {
 	served   *served.Tracker
 }
 
-// One of several replicas works: who holds the lease, which is where the configuration says; the role that is shipped is for
-// the namespace of the process.
+// Of several replicas, only the one that holds the lease works. The configuration says where the lease is; the shipped role is for the
+// namespace of the process.
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-project-controller-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-controller-manager-leader-election-project-controller,verbs=get;update,namespace=espalier-system,roleName=espalier-project-controller-lease
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-project-controller-lease
 
-// Needs says what the family asks of its connection.
+// Needs returns what the family needs from its connection.
 func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, corev1beta1.AddToScheme, securityv1alpha1.AddToScheme} {
@@ -77,15 +77,15 @@ func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
 	return needs, nil
 }
 
-// namespaces names their kind. Only their metadata is cached.
+// namespaces is an object of the kind Namespace. Only metadata of namespaces is cached.
 func namespaces() client.Object {
 	kind := &metav1.PartialObjectMetadata{}
 	kind.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return kind
 }
 
-// projects are what nothing works without. Where an aggregated API serves them, CRDs would take the group from it: all that
-// it holds would look as if it were not there.
+// projects is the requirement of the kind Project, without which nothing works. If an aggregated API serves Projects, installing CRDs would
+// take the group from it, and its objects would look as if they were gone.
 func projects() process.Requirement {
 	return process.Requirement{
 		Kind: corev1beta1.SchemeGroupVersion.WithKind("Project"), Verbs: []string{"get", "list", "watch", "patch", "delete"},
@@ -95,7 +95,7 @@ func projects() process.Requirement {
 	}
 }
 
-// servesWebhooks tells whether there is a certificate to serve with.
+// servesWebhooks reports whether there is a certificate for the webhook server.
 func servesWebhooks(cfg *config.ControllerManagerConfiguration) bool {
 	return cfg.Espalier.Project.Webhooks.Served()
 }
@@ -110,11 +110,11 @@ func server(cfg *config.ControllerManagerConfiguration) *serving.Server {
 	})
 }
 
-// Add adds all controllers, and the webhooks if they are served, to the manager, which must have been made with Needs.
+// Add adds all controllers, and the webhooks if they are served, to the manager. The manager must have been created with Needs.
 func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ControllerManagerConfiguration, registry prometheus.Registerer) error {
 	process.LimitGarbage(garbagePercent, os.LookupEnv)
 	if err := index.Add(lifetime, clusters.Source.GetFieldIndexer()); err != nil {
-		return err //nolint:wrapcheck // it says what failed
+		return err //nolint:wrapcheck // the callee adds context
 	}
 	tracker, err := served.New(served.Options{Clusters: clusters, Registry: registry})
 	if err != nil {

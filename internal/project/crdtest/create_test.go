@@ -8,17 +8,17 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// creation is a Project that somebody wants to create.
+// creation is an attempt to create a Project.
 type creation struct {
-	// name is the Project's; empty stands for one that is fine.
+	// name is the name of the Project; empty stands for a valid one.
 	name string
-	// spec is the Project's as YAML; empty stands for {}.
+	// spec is the spec of the Project as YAML; empty stands for {}.
 	spec string
-	// want is what the API server complains about; nothing means that it accepts the Project.
+	// want are the errors of the API server; empty means that it accepts the Project.
 	want []string
 }
 
-// createAll expects of each Project what it says.
+// createAll creates each Project and compares the errors.
 func createAll(t *testing.T, all map[string]creation) {
 	t.Helper()
 	served := newEnv(t)

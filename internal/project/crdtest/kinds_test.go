@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// kind is what a CRD says of the kind that it serves.
+// kind has the properties that a CRD declares for its kind.
 type kind struct {
 	shortNames any
 	namespaced bool
@@ -73,8 +73,8 @@ func served(crd *unstructured.Unstructured) kind {
 	return found
 }
 
-// TestFullObjectsSurvive creates objects as a whole Gardener has them, of which this API knows a part, and expects to get back
-// each field.
+// TestFullObjectsSurvive creates objects as in a full Gardener installation, of which this API defines only some fields, and expects all
+// fields back.
 func TestFullObjectsSurvive(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())

@@ -1,5 +1,5 @@
-// Package crdtest asks a real API server, with nothing but the shipped CRDs in it, what it makes of Projects and their
-// neighbours. No controller and no webhook runs, so what is refused here is refused by the CRDs alone.
+// Package crdtest tests the shipped CRDs on a real API server. No controller and no webhook runs, so every rejection comes from the CRDs
+// alone.
 package crdtest
 
 import (
@@ -58,13 +58,13 @@ func newEnv(t *testing.T) *env {
 	return e
 }
 
-// in returns e for a part of its test.
+// in returns e for a subtest.
 func (e *env) in(t *testing.T) *env {
 	t.Helper()
 	return &env{WithT: NewWithT(t), t: t, client: e.client}
 }
 
-// object reads a manifest.
+// object parses a manifest.
 func (e *env) object(manifest string) *unstructured.Unstructured {
 	e.t.Helper()
 	o := &unstructured.Unstructured{}
@@ -74,7 +74,7 @@ func (e *env) object(manifest string) *unstructured.Unstructured {
 	return o
 }
 
-// project returns a Project of that name with a spec in YAML.
+// project returns a Project with a name and a spec in YAML.
 func (e *env) project(name, spec string) *unstructured.Unstructured {
 	e.t.Helper()
 	o := e.object("apiVersion: core.gardener.cloud/v1beta1\nkind: Project\nspec: " + spec)
@@ -82,7 +82,7 @@ func (e *env) project(name, spec string) *unstructured.Unstructured {
 	return o
 }
 
-// create creates a copy of o and removes it when the test ends. It returns what the API server has made of it.
+// create creates a copy of o, which is removed at the end of the test. It returns the API server's response.
 func (e *env) create(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	e.t.Helper()
 	created := o.DeepCopy()
@@ -95,10 +95,10 @@ func (e *env) create(o *unstructured.Unstructured) (*unstructured.Unstructured, 
 	return created, nil
 }
 
-// unchecked is what an API server adds when it finds a fault that keeps it from trying further rules.
+// unchecked is the error that an API server adds if an invalid field prevents the evaluation of further rules.
 const unchecked = "some validation rules were not checked because the object was invalid"
 
-// causes returns what an error of the status 422 complains about, as "field: message"; nothing if there is no error.
+// causes returns the causes of an error with status 422 as "field: message"; none if there is no error.
 func (e *env) causes(err error) []string {
 	e.t.Helper()
 	if err == nil {

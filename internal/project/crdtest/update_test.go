@@ -13,10 +13,10 @@ type change struct {
 	spec   string // of the Project before
 	status string // written first, if not empty
 	patch  string
-	want   []string // what the API server complains about
+	want   []string // the errors of the API server
 }
 
-// changeAll expects of each change what it says, on the main resource or on the status.
+// changeAll makes each change, on the main resource or on the status, and compares the errors.
 func changeAll(t *testing.T, all map[string]change, status bool) {
 	t.Helper()
 	served := newEnv(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// installCRDs makes the API server serve exactly the kinds that the options name.
+// installCRDs makes the API server serve exactly the kinds in the options.
 func (e *Env) installCRDs() {
 	e.T.Helper()
 	wanted := func(plural string) bool {
@@ -57,7 +57,7 @@ func groupOf(plural string) string {
 	return corev1beta1.GroupName
 }
 
-// RemoveCRD makes the API server no longer serve a kind, and waits until that is so.
+// RemoveCRD deletes the CRD of a kind, and waits until it is gone.
 func (e *Env) RemoveCRD(plural string) {
 	e.T.Helper()
 	crd := &unstructured.Unstructured{}
@@ -69,7 +69,7 @@ func (e *Env) RemoveCRD(plural string) {
 		Should(MatchError(ContainSubstring("not found")))
 }
 
-// releaseNamespaces stands in for the controllers that let namespaces go.
+// releaseNamespaces stands in for the controllers that finish the deletion of namespaces.
 func (e *Env) releaseNamespaces() {
 	ctx, cancel := context.WithCancel(context.Background())
 	e.T.Cleanup(cancel)
@@ -97,7 +97,7 @@ func (e *Env) releaseOnce(ctx context.Context) {
 		if slices.Contains(namespace.Finalizers, metav1.FinalizerDeleteDependents) {
 			namespace.Finalizers = slices.DeleteFunc(namespace.Finalizers, func(f string) bool { return f == metav1.FinalizerDeleteDependents })
 			if e.Admin.Update(ctx, namespace) != nil {
-				continue // somebody was faster; the next round is near
+				continue // write conflict; the next round follows soon
 			}
 		}
 		namespace.Spec.Finalizers = nil
@@ -105,7 +105,7 @@ func (e *Env) releaseOnce(ctx context.Context) {
 	}
 }
 
-// As returns a client of a user, who has no rights but what RBAC gives that name and those groups.
+// As returns the client of a user who has only the rights that RBAC grants to that name and those groups.
 func (e *Env) As(user string, groups ...string) client.Client {
 	e.T.Helper()
 	cfg := rest.CopyConfig(e.Server)
@@ -115,7 +115,7 @@ func (e *Env) As(user string, groups ...string) client.Client {
 	return c
 }
 
-// Project returns a Project of a name that is not created yet. Names have at most ten characters.
+// Project returns a Project with a name, without creating it. Names have at most ten characters.
 func (e *Env) Project(name string, change ...func(*corev1beta1.Project)) *corev1beta1.Project {
 	p := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for _, each := range change {
@@ -124,7 +124,7 @@ func (e *Env) Project(name string, change ...func(*corev1beta1.Project)) *corev1
 	return p
 }
 
-// Get reads a Project anew.
+// Get reads a Project from the API server.
 func (e *Env) Get(p *corev1beta1.Project) *corev1beta1.Project {
 	e.T.Helper()
 	found := &corev1beta1.Project{}

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Account creates a ServiceAccount beside the controller's own, and returns it with a client that has its token and nothing
-// else: unlike those of As it is not an administrator's who impersonates somebody. It has no rights yet.
+// Account creates a ServiceAccount in the namespace of the controller. It returns the subject, and a client that has the ServiceAccount's
+// token only: unlike the clients of As, it is not an administrator's client with impersonation. The account has no rights yet.
 func (e *Env) Account(name string) (rbacv1.Subject, client.Client) {
 	e.T.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}

@@ -27,29 +27,30 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// name is the binary's.
+// name is the name of the binary.
 const name = "project-controller"
 
-// Options change what is started.
+// Options configure an Env.
 type Options struct {
-	// Project is the section controllers.project, as YAML in one line or several.
+	// Project is the section controllers.project as YAML.
 	Project string
-	// Settings is the section espalier.project.
+	// Settings is the section espalier.project as YAML.
 	Settings string
-	// Configure changes the defaulted configuration; values below the limits of validation are fine here.
+	// Configure changes the defaulted configuration. It may set values that the validation rejects as too small.
 	Configure func(*config.ControllerManagerConfiguration)
-	// CRDs are the plural names of the kinds that are served; nil for all that are shipped. Projects always are.
+	// CRDs are the plural names of the kinds that are served; nil stands for all shipped ones. Projects are always served.
 	CRDs []string
-	// Webhooks makes the API server call the controller's webhooks as long as it runs; Register changes which, nil for all.
+	// Webhooks makes the API server call the controller's webhooks while the controller runs. Register selects or changes them; nil stands
+	// for all.
 	Webhooks bool
 	Register func([]registration.Webhook) []registration.Webhook
-	// Stopped leaves the controller stopped at first.
+	// Stopped means that New does not start the controller.
 	Stopped bool
-	// HoldNamespaces leaves namespaces that are deleted as they are, as if something in them held them.
+	// HoldNamespaces prevents that deleted namespaces disappear, as if they had objects with finalizers.
 	HoldNamespaces bool
-	// Clock is the controller's; nil stands for the real one.
+	// Clock is the controller's clock; nil stands for the real one.
 	Clock clock.WithTickerAndDelayedExecution
-	// Log receives what the controller logs; the zero value discards it.
+	// Log receives the log of the controller; the zero value discards it.
 	Log logr.Logger
 }
 
@@ -58,14 +59,14 @@ type Env struct {
 	*WithT
 	*binary.Runner
 	T   *testing.T
-	Ctx context.Context //nolint:containedctx // it is the test's, which an Env lives as long as
-	// Namespace is where the controller's ServiceAccount is.
+	Ctx context.Context //nolint:containedctx // it is the context of the test, which an Env does not outlive
+	// Namespace is the namespace of the controller's ServiceAccount.
 	Namespace string
-	// Admin is a cluster administrator's client without cache.
+	// Admin is the client of a cluster administrator, without a cache.
 	Admin client.WithWatch
 	// Server is the API server.
 	Server *rest.Config
-	// Requests are the controller's.
+	// Requests are the requests of the controller.
 	Requests *binary.Requests
 	Registry *prometheus.Registry
 	Config   *config.ControllerManagerConfiguration
@@ -75,11 +76,11 @@ type Env struct {
 	hooks *hooks
 }
 
-// New installs the CRDs, and starts the controller unless told otherwise.
+// New installs the CRDs, and starts the controller unless Stopped is set.
 func New(t *testing.T, o Options) *Env {
 	t.Helper()
 	g := NewWithT(t)
-	ctrllog.SetLogger(logr.Discard()) // what the library says aside from the controller's own log
+	ctrllog.SetLogger(logr.Discard()) // messages of the library outside of the controller's own log
 	servers, err := local.ForTests()
 	g.Expect(err).NotTo(HaveOccurred())
 	e := &Env{WithT: g, T: t, Ctx: t.Context(), Server: servers.Source.Config, Requests: &binary.Requests{}, options: o}
@@ -134,7 +135,7 @@ espalier:
 	return cfg
 }
 
-// section indents what belongs to a key.
+// section indents the content of a key.
 func section(content string) string {
 	if content == "" {
 		return " {}"
@@ -142,7 +143,7 @@ func section(content string) string {
 	return "\n    " + strings.ReplaceAll(strings.TrimRight(content, "\n"), "\n", "\n    ")
 }
 
-// add adds the controllers, with a registry of their own.
+// add adds the controllers, with a separate registry.
 func (e *Env) add(ctx context.Context, clusters *process.Clusters) error {
 	e.Registry = prometheus.NewRegistry()
 	return project.Add(ctx, clusters, e.Config, e.Registry)
@@ -155,7 +156,7 @@ func (e *Env) setup() *process.Setup {
 	}
 }
 
-// clear stops the controller and removes all Projects.
+// clear stops the controller and deletes all Projects.
 func (e *Env) clear() {
 	e.Stop()
 	ctx := context.Background()

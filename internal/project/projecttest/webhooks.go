@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// hooks is where the controller serves its webhooks.
+// hooks is the address at which the controller serves its webhooks.
 type hooks struct {
 	address string
 	// authority has signed the server's certificate, in PEM.
@@ -51,7 +51,7 @@ func (e *Env) registerWebhooks() {
 	admissiontest.AwaitCalls(e.Ctx, e.T, e.Admin, e.Namespace, binary.Patience)
 }
 
-// unregisterWebhooks lets nothing hold up the API server while nobody serves them.
+// unregisterWebhooks removes the webhooks, so that the API server does not wait for a server that does not run.
 func (e *Env) unregisterWebhooks() {
 	if e.hooks == nil {
 		return

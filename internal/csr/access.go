@@ -16,15 +16,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// right is a permission that no process.Requirement can name: of a subresource, a named object, or one namespace.
+// right is a permission that process.Requirement cannot express: for a subresource, a named object, or a single namespace.
 type right struct {
-	// said names it in messages.
+	// said names the right in messages.
 	said string
-	// any of these attributes is enough.
+	// any lists attributes of which one is enough.
 	any []authorizationv1.ResourceAttributes
 }
 
-// checkRights returns an error of one line that names what is not allowed, with the remedy.
+// checkRights returns an error of one line that names the missing rights and the remedy.
 func checkRights(ctx context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration) error {
 	own := cfg.Espalier.CSRApprover
 	var target []right
@@ -61,7 +61,7 @@ func decisionRights() []right {
 	}
 }
 
-// eventRights are for Events about requests, which have no namespace.
+// eventRights are the rights to write Events about requests. Requests have no namespace.
 func eventRights() []right {
 	const group, namespace = "events.k8s.io", metav1.NamespaceDefault
 	verbs := []string{"create", "patch"}
@@ -109,10 +109,10 @@ func grantsAny(ctx context.Context, c client.Client, attributes []authorizationv
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes[i]}}
 		err := c.Create(ctx, review)
 		if apierrors.IsForbidden(err) {
-			return true, nil // nobody tells us what we may do; the requests themselves will
+			return true, nil // reviews are forbidden, so the rights are unknown; the requests themselves show them
 		}
 		if err != nil {
-			return false, err //nolint:wrapcheck // the caller says what it was about
+			return false, err //nolint:wrapcheck // the caller adds the context
 		}
 		if review.Status.Allowed {
 			return true, nil

@@ -17,7 +17,7 @@ import (
 const apiServerRemedy = "espalier.csrApprover.deniedIdentities.apiServer needs it; " +
 	"grant it, for example with the roles in deploy/csr-approver"
 
-// apiServer knows the names and addresses of the target's API server.
+// apiServer reads the names and addresses of the target's API server.
 type apiServer struct {
 	target client.Reader
 	// host is the name or address by which this process reaches the API server.
@@ -41,11 +41,11 @@ func apiServerService() client.ObjectKey {
 	return client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
 }
 
-// To know the addresses that espalier.csrApprover.deniedIdentities.apiServer is about.
+// To read the addresses that espalier.csrApprover.deniedIdentities.apiServer denies.
 // +kubebuilder:rbac:groups="",resources=services,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-csr-approver-target-apiserver
 
-// clusterIPs reads the addresses at which Pods of the target reach the API server. They stay the same for the life of the
-// cluster, so they are read once, live.
+// clusterIPs reads the addresses at which Pods of the target reach the API server. They never change during the life of the cluster, so
+// they are read once, live.
 func (s apiServer) clusterIPs(ctx context.Context) ([]netip.Prefix, error) {
 	found := &corev1.Service{}
 	if err := s.target.Get(ctx, apiServerService(), found); err != nil {
@@ -62,11 +62,11 @@ func (s apiServer) clusterIPs(ctx context.Context) ([]netip.Prefix, error) {
 	return prefixes, nil
 }
 
-// Where API servers listen: the one EndpointSlice that they maintain themselves.
+// To read where API servers listen: the one EndpointSlice that they maintain themselves.
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-csr-approver-target-apiserver
 
-// endpoints returns the host by which this process reaches the API server, and the addresses at which API servers listen
-// now. Clusters whose API servers do not maintain the EndpointSlice have the host only.
+// endpoints returns the host by which this process reaches the API server, and the addresses at which API servers listen now. If the API
+// servers of a cluster do not maintain the EndpointSlice, it returns the host only.
 func (s apiServer) endpoints(ctx context.Context) (rules.Endpoints, error) {
 	var found rules.Endpoints
 	add := func(address string) {
@@ -89,7 +89,7 @@ func (s apiServer) endpoints(ctx context.Context) (rules.Endpoints, error) {
 	return found, nil
 }
 
-// prefixOf is the prefix that contains only this address.
+// prefixOf returns the prefix that contains only this address.
 func prefixOf(ip netip.Addr) netip.Prefix {
 	ip = ip.Unmap()
 	return netip.PrefixFrom(ip, ip.BitLen())

@@ -1,4 +1,4 @@
-// Package csr puts together what decides about the certificates of kubelets. It holds no rules of its own.
+// Package csr assembles the approver of certificates of kubelets. It contains no rules of its own.
 package csr
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// machineRemedy is what to do where Machines are not served.
+// machineRemedy is the remedy if the API server does not serve Machines.
 const machineRemedy = "kubectl apply -f <CRDs of the machine controller manager>, or set espalier.csrApprover.withoutMachines: true, which is weaker"
 
-// Check returns an error if there is nothing to do, or if the sections of the configuration contradict each other.
+// Check returns an error if the controller is not enabled, or if sections of the configuration contradict each other.
 func Check(cfg *config.ResourceManagerConfiguration) error {
 	section := cfg.Controllers.KubeletCSRApprover
 	if !section.Enabled {
@@ -35,7 +35,7 @@ func Check(cfg *config.ResourceManagerConfiguration) error {
 	return nil
 }
 
-// Needs says what the family asks of its connections.
+// Needs returns what the family needs from its connections.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -57,7 +57,7 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	needs.SourceCache = approver.SourceCache(namespace)
 	machines := process.Requirement{Kind: approver.MachineKind(), Remedy: machineRemedy}
 	if namespace == "" {
-		machines.Verbs = reads // else they are only needed in one namespace; see checkRights
+		machines.Verbs = reads // otherwise they are needed in one namespace only; see checkRights
 	}
 	needs.SourceAccess = []process.Requirement{machines}
 	return needs, nil
@@ -113,10 +113,10 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	return nil
 }
 
-// tells says whether Events are sent.
+// tells reports whether Events are sent.
 func tells(own config.EspalierCSRApprover) bool { return own.Events || own.ObserveOnly }
 
-// judgedBy turns configuration into rules.
+// judgedBy converts the configuration into rules.
 func judgedBy(section config.KubeletCSRApproverController, own config.EspalierCSRApprover) (rules.Rules, error) {
 	judged := rules.Rules{
 		MachineNamespace: section.MachineNamespace, WithoutMachines: own.WithoutMachines,

@@ -36,7 +36,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Weaker security needs the explicit field; an empty namespace still needs the kind, and rights to all of it.
+// Only the explicit field disables the check of Machines; with an empty namespace, the kind and rights in all namespaces are required.
 func TestNeeds(t *testing.T) {
 	g := NewWithT(t)
 	cfg := &config.ResourceManagerConfiguration{}

@@ -26,7 +26,7 @@ const (
 	wrongIPs = "IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object"
 )
 
-// everyAddress has all types of addresses.
+// everyAddress returns addresses of all types.
 func everyAddress() []corev1.NodeAddress {
 	return []corev1.NodeAddress{
 		{Type: "Hostname", Address: "host-1"},
@@ -132,8 +132,8 @@ func TestAcceptance9And10ExactlyOneMachineInTheNamespace(t *testing.T) {
 	s.expect(s.ask("unlabelled"), wrong("unlabelled", "0"))
 }
 
-// An empty machineNamespace stands for all namespaces that the source connection is restricted to, as ever, and not for
-// clusters without Machines.
+// An empty machineNamespace stands for all namespaces that the source connection is restricted to. It does not mean that a cluster without
+// Machines is accepted.
 func TestAnEmptyMachineNamespaceMeansAllNamespacesOfTheSource(t *testing.T) {
 	s := newScene(t, options{stopped: true, configure: func(c *config.ResourceManagerConfiguration) {
 		c.Controllers.KubeletCSRApprover.MachineNamespace = ""
@@ -182,7 +182,7 @@ func TestAcceptance11And12NamesAndAddressesAreThoseOfTheNode(t *testing.T) {
 	}
 }
 
-// touch is an update that changes nothing but an annotation.
+// touch is an update that changes only an annotation.
 func (s *scene) touch(name string) {
 	s.T.Helper()
 	csr := s.get(name)
@@ -225,7 +225,7 @@ func TestAcceptance13WhatIsDecidedStaysAsItIs(t *testing.T) {
 	s.Expect(s.conditions(signed)).To(BeEmpty())
 }
 
-// A condition Failed without a decision decides nothing.
+// A condition Failed without a decision is not a decision.
 func TestFailedAloneIsDecided(t *testing.T) {
 	s := newScene(t, options{stopped: true, twoClusters: true})
 	failed := s.ask("ghost")
@@ -281,7 +281,7 @@ func TestAcceptance17NoWorkersAreRefused(t *testing.T) {
 	g.Expect(cfg.Validate().ToAggregate()).To(MatchError("controllers.kubeletCSRApprover.concurrentSyncs: Invalid value: 0: must be at least 1"))
 }
 
-// What decides is the user that the API server has authenticated, not what is written into the request.
+// The username that the API server has authenticated decides, not the contents of the request.
 func TestTheUserIsTheAuthenticatedOne(t *testing.T) {
 	s := newScene(t, options{before: homes("n")})
 	csr := &certificatesv1.CertificateSigningRequest{

@@ -27,13 +27,13 @@ func seconds(n int) *metav1.Duration {
 	return &metav1.Duration{Duration: time.Duration(n) * time.Second}
 }
 
-// decided returns how many requests were decided that way.
+// decided returns how many requests were decided with this decision and reason.
 func (s *scene) decided(decision, reason string) float64 {
 	s.T.Helper()
 	return s.metric("espalier_csr_decisions_total", decision, reason)
 }
 
-// expectDecided waits until that many were, since a decision is counted after it is written.
+// expectDecided waits for the count, because a decision is counted after it is written.
 func (s *scene) expectDecided(decision, reason string, want float64) {
 	s.T.Helper()
 	s.Eventually(func() float64 { return s.decided(decision, reason) }).WithTimeout(binary.Patience).Should(Equal(want))
@@ -153,8 +153,8 @@ func TestDeniedIdentities(t *testing.T) {
 	s.expectDecided("denied", "denied-identity", 6)
 }
 
-// A node that writes the address at which an API server listens into its status gets no certificate for it. API servers of
-// tests listen at 127.0.0.1, which no EndpointSlice may have, so the test writes the EndpointSlice in their place.
+// A node that writes the address of an API server into its status gets no certificate for that address. API servers of tests listen at
+// 127.0.0.1, which no EndpointSlice may contain, so the test writes the EndpointSlice itself.
 func TestEndpointsOfTheAPIServerAreDeniedToNodesOutsideOfTheControlPlane(t *testing.T) {
 	o := with(func(c *config.EspalierCSRApprover) { c.DeniedIdentities.APIServer = true })
 	address := "192.0.2.77"
@@ -189,7 +189,7 @@ func TestRequestsWaitForNodeAndMachine(t *testing.T) {
 	s := newScene(t, o)
 	first, wrong := s.ask("late"), s.ask("late", func(w *wish) { w.template.Subject.Organization = nil })
 	s.Eventually(func() float64 { return s.postponed("node-missing") }).WithTimeout(binary.Patience).Should(Equal(1.0))
-	s.expect(wrong, denied("organization in CSR does not match nodes group")) // nothing to wait for
+	s.expect(wrong, denied("organization in CSR does not match nodes group")) // a wait would not help
 	s.onlyNode("late", home("late")...)
 	s.Eventually(func() float64 { return s.postponed("machine-count") }).WithTimeout(binary.Patience).Should(Equal(1.0))
 	machine := s.machine(s.Namespace, "late", "")
@@ -220,7 +220,7 @@ func TestWaitingEndsWithTheReason(t *testing.T) {
 	}
 	s.Expect(s.conditions(ghost)).To(BeEmpty())
 	s.Expect(s.conditions(lonely)).To(BeEmpty())
-	now.Step(time.Hour) // far beyond the wait, however late the requests were made
+	now.Step(time.Hour) // far beyond the wait, whenever the requests were created
 	s.expect(ghost, denied(`could not find node object with name "ghost"`))
 	s.expect(lonely, denied(`Expected exactly one machine in namespace "`+s.Namespace+`" for node "no-machine" but found 0`))
 }
@@ -236,7 +236,7 @@ func TestObserveOnlyTellsAndWritesNothing(t *testing.T) {
 	s.touch(good)
 	third := s.ask("n")
 	s.Eventually(s.eventsOf(third)).WithTimeout(binary.Patience).Should(HaveLen(1))
-	s.expectDecided("would-approve", "all-checks-passed", 2) // each request is told of once
+	s.expectDecided("would-approve", "all-checks-passed", 2) // each request is reported once
 	s.expectDecided("would-deny", "node-missing", 1)
 	s.Expect(s.decided("approved", "all-checks-passed")).To(Equal(-1.0))
 	s.Expect(s.Requests.Seen()).To(BeEmpty())
@@ -245,7 +245,7 @@ func TestObserveOnlyTellsAndWritesNothing(t *testing.T) {
 	}
 }
 
-// Whoever decides today is mostly faster; all that it decides while we watch is judged, and nothing from before.
+// The other approver is usually faster. The requests that it decides while we watch are judged, and no earlier ones.
 func TestObserveOnlyTellsOfWhatOthersDecideFirst(t *testing.T) {
 	o := with(func(c *config.EspalierCSRApprover) { c.ObserveOnly = true; c.WaitForObjects = seconds(3600) })
 	o.stopped, o.twoClusters, o.before = true, true, homes("n")
@@ -269,7 +269,7 @@ func TestObserveOnlyTellsOfWhatOthersDecideFirst(t *testing.T) {
 	s.onlyNode("late", home("late")...)
 	s.Eventually(s.eventsOf(late)).WithTimeout(binary.Patience).Should(HaveLen(1))
 	s.Expect(s.eventsOf(before)()).To(BeEmpty())
-	s.expectDecided("would-approve", "all-checks-passed", 2) // each request is told of once
+	s.expectDecided("would-approve", "all-checks-passed", 2) // each request is reported once
 	s.expectDecided("would-deny", "organization", 1)
 }
 
@@ -278,7 +278,7 @@ func TestObserveOnlyNeedsNoRightToDecide(t *testing.T) {
 	o.stopped, o.before = true, homes("n")
 	s := newScene(t, o)
 	s.mayNot("certificatesigningrequests/approval", "signers")
-	s.Config.Espalier.CSRApprover.ObserveOnly = false // what it says then shows that the API server has heard of the rights
+	s.Config.Espalier.CSRApprover.ObserveOnly = false // the Event that follows shows that the API server knows the rights
 	s.Eventually(s.startError).WithTimeout(binary.Patience).Should(MatchError(HavePrefix("target cluster: not allowed to update certificatesigningrequests/approval, approve signers ")))
 	s.Config.Espalier.CSRApprover.ObserveOnly = true
 	s.Start()
@@ -356,7 +356,7 @@ func TestWhoAsksForMuchIsAnsweredLater(t *testing.T) {
 	requests := []string{s.ask("n"), s.ask("n"), s.ask("n")}
 	s.expectDecided("approved", "all-checks-passed", 1)
 	s.Eventually(func() float64 { return s.postponed("rate-limit") }).WithTimeout(binary.Patience).Should(BeNumerically(">=", 2))
-	s.expectDecided("approved", "all-checks-passed", 1) // as long as no time passes
+	s.expectDecided("approved", "all-checks-passed", 1) // no time has passed
 	now.Step(4 * time.Second)
 	for _, each := range requests {
 		s.expect(each, allPassed)
@@ -364,7 +364,7 @@ func TestWhoAsksForMuchIsAnsweredLater(t *testing.T) {
 	s.expectDecided("denied", "rate-limit", 0)
 }
 
-// When the decision is to be written, somebody else has just decided otherwise.
+// Another client changes the decision just before the controller writes its own.
 func TestAConflictEndsWithTheOthersDecision(t *testing.T) {
 	s := newScene(t, options{before: homes("n")})
 	done := make(chan struct{}, 1)

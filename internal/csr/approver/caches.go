@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/csr/rules"
 )
 
-// TargetCache keeps the requests of our signer and the addresses of Nodes. Observed tells that requests are judged that
-// somebody else has decided; these need more memory then.
+// TargetCache keeps the requests of our signer and the addresses of Nodes. With observed, requests that are already decided are judged too,
+// and the cache needs more memory for them.
 func TargetCache(observed bool) cache.Options {
 	keep := keepUndecided
 	if observed {
@@ -27,8 +27,8 @@ func TargetCache(observed bool) cache.Options {
 	}}
 }
 
-// SourceCache keeps names and labels of the Machines in a namespace; if that is empty, of all namespaces that the
-// connection is restricted to.
+// SourceCache keeps names and labels of the Machines in a namespace; if that is empty, in all namespaces that the connection is restricted
+// to.
 func SourceCache(namespace string) cache.Options {
 	by := cache.ByObject{Transform: keepLabels}
 	if namespace != "" {
@@ -37,7 +37,7 @@ func SourceCache(namespace string) cache.Options {
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{Machine(): by}}
 }
 
-// keepUndecided drops what nobody looks at, of requests that are decided nearly all: they stay in the cluster for hours.
+// keepUndecided removes the content of decided requests: nothing reads it, and these requests stay in the cluster for hours.
 func keepUndecided(object any) (any, error) {
 	if csr, ok := object.(*certificatesv1.CertificateSigningRequest); ok && rules.Decided(csr.Status) {
 		csr.Spec.Request = nil
@@ -45,8 +45,8 @@ func keepUndecided(object any) (any, error) {
 	return keepRequest(object)
 }
 
-// keepRequest drops what nobody looks at even of requests that are judged although they are decided. That there is a
-// certificate matters; a part of it would keep the memory of all of it.
+// keepRequest removes the fields that nothing reads, even for a decided request that is judged. Of the certificate, only its presence
+// matters. The marker is a new slice, because a part of the old one would keep all of its memory.
 func keepRequest(object any) (any, error) {
 	csr, ok := object.(*certificatesv1.CertificateSigningRequest)
 	if !ok {

@@ -45,7 +45,7 @@ func TestDecidedRequestsKeepWhatSaysSo(t *testing.T) {
 	g.Expect(kept).To(BeComparableTo(&certificatesv1.CertificateSigningRequest{Status: certificatesv1.CertificateSigningRequestStatus{Certificate: []byte{0}}}))
 }
 
-// With observeOnly, requests are judged that others have decided.
+// With observeOnly, requests that other clients have decided are judged.
 func TestObservedRequestsKeepWhatIsJudged(t *testing.T) {
 	g := NewWithT(t)
 	by := TargetCache(true).ByObject

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/csr/rules"
 )
 
-// page is what is written for those who run the approver.
+// page is the documentation for administrators of the approver.
 func page(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.FromSlash("../../../docs/csr-approver.md"))

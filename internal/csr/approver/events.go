@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/csr/rules"
 )
 
-// Reasons of the Events that are sent about requests.
+// Reasons of the Events about requests.
 const (
 	// ReasonApproved: the request was approved.
 	ReasonApproved = "RequestApproved"
@@ -21,13 +21,13 @@ const (
 	ReasonWouldDeny    = "WouldDeny"
 )
 
-// maxNote is how long the API lets the note of an Event be, in bytes.
+// maxNote is the longest note of an Event that the API server accepts, in bytes.
 const maxNote = 1024
 
-// Events tells, in the target cluster, what was decided about requests.
+// Events reports decisions about requests, in the target cluster.
 type Events struct{ Recorder events.EventRecorder }
 
-// told is how a decision is told of.
+// told is how a decision is reported.
 type told struct{ decision, reason, kind, action, log, note string }
 
 func describe(verdict rules.Verdict, observed bool) told {
@@ -49,7 +49,7 @@ func (e *Events) decided(csr *certificatesv1.CertificateSigningRequest, how told
 	}
 }
 
-// shorten cuts a note that the API would refuse. What is cut within a character must not make it invalid.
+// shorten cuts a note that is too long for the API server. The result stays valid UTF-8 even if the cut is within a character.
 func shorten(note string) string {
 	const mark = "…"
 	if len(note) <= maxNote {

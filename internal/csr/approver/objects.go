@@ -21,14 +21,14 @@ func MachineKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "Machine"}
 }
 
-// Machine names that kind.
+// Machine returns an empty object of that kind.
 func Machine() *metav1.PartialObjectMetadata {
 	machine := &metav1.PartialObjectMetadata{}
 	machine.SetGroupVersionKind(MachineKind())
 	return machine
 }
 
-// observe looks up what the clusters know of a node: in caches, except the endpoints of the API server.
+// observe reads what the clusters know about a node: from caches, except the endpoints of the API server.
 func (r *Reconciler) observe(ctx context.Context, name string) (rules.Objects, error) {
 	node := &corev1.Node{}
 	err := r.Target.Get(ctx, client.ObjectKey{Name: name}, node)

@@ -10,19 +10,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/csr/rules"
 )
 
-// Observed remembers the requests that were judged and not written to, so that each is told of once. What somebody else
-// has decided meanwhile is judged, too: whoever decides today is mostly faster. After a restart all that are still there
-// and undecided are told of again. It locks itself. Of nil, nothing is known.
+// Observed remembers the requests that were judged in observe-only mode, so that each is reported once. It also covers requests that
+// another approver has decided, because that approver is usually faster. After a restart, all undecided requests that still exist are
+// reported again. It locks itself. A nil Observed remembers nothing.
 type Observed struct {
-	// Since is when the process started. Requests from before that somebody else has decided are passed over: their Nodes
-	// may have changed or gone. By the creation timestamp, in whole seconds of the API server's clock.
+	// Since is the start time of the process. Requests that were created earlier and are already decided are skipped, because their Nodes
+	// may have changed or may be deleted. It is compared with the creation timestamp: whole seconds of the API server's clock.
 	Since time.Time
 
 	mu  sync.Mutex
 	ids map[string]types.UID
 }
 
-// passes tells whether there is nothing to be told of a request.
+// passes reports whether the request must be skipped: it was reported already, or it was decided before the process started.
 func (o *Observed) passes(csr *certificatesv1.CertificateSigningRequest) bool {
 	if o == nil {
 		return false

@@ -1,13 +1,13 @@
 // Package approver approves or denies the requests of kubelets for serving certificates.
 //
-// It watches, in the target cluster, CertificateSigningRequests of signer kubernetes.io/kubelet-serving and reads Nodes;
-// in the source cluster, it reads the metadata of Machines; all from caches. If identities of the API server are denied, it
-// reads the endpoints of the API server live before each decision: they change, and a stale address would be given away. It writes one condition into each request,
-// which is final, and on demand Events. Only where requests wait for their Node or Machine, these trigger too.
+// It watches, in the target cluster, CertificateSigningRequests of signer kubernetes.io/kubelet-serving and reads Nodes; in the source
+// cluster, it reads the metadata of Machines; all from caches. If identities of the API server are denied, it reads the endpoints of the
+// API server live before each decision: they change, and with a stale list a node could get a certificate for an address of the API server.
+// It writes one final condition into each request and, if configured, Events. Nodes and Machines trigger a reconciliation only if requests
+// wait for them.
 //
-// If the process dies half-way, a request is either decided, and then left alone by the next process, or it is not, and
-// then the next one finds it when it lists. Whoever else decides meanwhile wins: the write carries the version that was
-// judged.
+// If the process dies half-way, a request is either decided, and the next process skips it, or it is undecided, and the next process finds
+// it when it lists. If another approver decides at the same time, the first write wins: the write carries the version that was judged.
 package approver
 
 import (
@@ -27,32 +27,32 @@ import (
 	"github.com/espalier-dev/espalier/internal/csr/rules"
 )
 
-// To see the requests that wait for a decision.
+// To find the requests that wait for a decision.
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=list;watch,roleName=espalier-csr-approver-target
-// To write the decision, which is a subresource of its own.
+// To write the decision, which is a separate subresource.
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests/approval,verbs=update,roleName=espalier-csr-approver-target
-// The API server lets only those decide who may approve for the signer.
+// The API server accepts decisions only from users that may approve for the signer.
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=signers,resourceNames=kubernetes.io/kubelet-serving,verbs=approve,roleName=espalier-csr-approver-target
 // To compare the requested names with the addresses of the node.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch,roleName=espalier-csr-approver-target
-// To see that a node has a machine. In the source, where a Role in the namespace of the Machines is enough.
+// To check that a node has a machine. In the source, a Role in the namespace of the Machines is enough.
 // +kubebuilder:rbac:groups=machine.sapcloud.io,resources=machines,verbs=list;watch,roleName=espalier-csr-approver-source
 // Events about requests, which have no namespace, are in namespace default.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,namespace=default,roleName=espalier-csr-approver-target-events
-// One replica works at a time. The lease lies in the source.
+// One replica works at a time. The lease is in the source.
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-csr-approver-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-resource-manager-csr-approver,verbs=get;update,namespace=espalier-system,roleName=espalier-csr-approver-lease
-// Leader election tells of itself.
+// Leader election sends Events.
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-csr-approver-lease
 
 const (
-	// lastPriority is that of refusals: whatever else there is to do comes first.
+	// lastPriority is the priority of refusals: all other work is done first.
 	lastPriority = -200
-	// nextTurn is how soon a refusal is in the queue again, behind all others.
+	// nextTurn is how soon a refusal is in the queue again, behind all other requests.
 	nextTurn = time.Millisecond
 )
 
-// Reconciler decides about one request after the other. Its fields are set once, before start.
+// Reconciler decides about requests, one at a time. Its fields are set once, before start.
 type Reconciler struct {
 	// Target reads requests and Nodes from caches, and writes decisions.
 	Target client.Client
@@ -60,16 +60,16 @@ type Reconciler struct {
 	Source client.Reader
 	Clock  clock.PassiveClock
 	Rules  rules.Rules
-	// MachineNamespace is where Machines are looked for; empty means wherever the cache has them.
+	// MachineNamespace is the namespace of the Machines; empty means every namespace in the cache.
 	MachineNamespace string
-	// APIServer reads where API servers listen; nil if nodes may get certificates for these names and addresses.
+	// APIServer reads the endpoints of the API servers; nil if nodes may get certificates for these names and addresses.
 	APIServer func(context.Context) (rules.Endpoints, error)
-	// Quota restricts how many requests of one user are decided in a time; nil does not.
+	// Quota limits how many requests of one user are decided per period; nil means no limit.
 	Quota *quota.Quota
-	// Events tells of decisions; nil does not.
+	// Events reports decisions; nil sends none.
 	Events  *Events
 	Metrics *Metrics
-	// Observed, if not nil, makes it decide and tell, and write nothing.
+	// Observed, if not nil, enables observe-only mode: decisions are reported and not written.
 	Observed *Observed
 }
 
@@ -95,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !result.IsZero() {
 		return result, nil
 	}
-	age := r.Clock.Since(csr.CreationTimestamp.Time) // of which the verdict and the wait must have the same idea
+	age := r.Clock.Since(csr.CreationTimestamp.Time) // computed once: the verdict and the wait must use the same age
 	verdict := rules.Flooding(csr.Spec.Username)
 	if !refused {
 		if verdict, err = r.judge(ctx, csr, age); err != nil {
@@ -119,7 +119,7 @@ func (r *Reconciler) leaveQueue(name string) {
 	}
 }
 
-// turn tells whether the request is refused for being one of too many, and when to come back if it is not its turn yet.
+// turn reports whether the request is refused because its user sent too many, and when to try again if the request must wait.
 func (r *Reconciler) turn(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) (refused bool, result ctrl.Result) {
 	if r.Quota == nil {
 		return false, ctrl.Result{}
@@ -136,8 +136,8 @@ func (r *Reconciler) turn(ctx context.Context, csr *certificatesv1.CertificateSi
 	return answer.Refused, ctrl.Result{}
 }
 
-// wait comes back when it is too late for the missing object. Should it come before, its watch triggers. The verdict must
-// be about the same age: else nothing might be left, which means never to come back.
+// wait requeues the request for the time when the wait for the missing object is over. If the object appears earlier, its watch triggers.
+// Age must be the one that the verdict used: with a later one, the remaining time could be 0, and the request would never be requeued.
 func (r *Reconciler) wait(ctx context.Context, age time.Duration, verdict rules.Verdict) ctrl.Result {
 	left := min(r.Rules.WaitForObjects-age, r.Rules.WaitForObjects)
 	r.Metrics.postponed(verdict.Reason)
@@ -145,7 +145,7 @@ func (r *Reconciler) wait(ctx context.Context, age time.Duration, verdict rules.
 	return ctrl.Result{RequeueAfter: left}
 }
 
-// judge reads what the verdict depends on. An undecodable request is an error and not a denial.
+// judge reads what the verdict depends on. A request that cannot be decoded is an error and not a denial.
 func (r *Reconciler) judge(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, age time.Duration) (rules.Verdict, error) {
 	request, err := rules.Read(csr.Spec)
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *Reconciler) judge(ctx context.Context, csr *certificatesv1.CertificateS
 	return r.Rules.JudgeObjects(request, objects, age), nil
 }
 
-// conclude writes the decision and tells of it, or only tells.
+// conclude writes the decision and reports it. In observe-only mode it only reports.
 func (r *Reconciler) conclude(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, verdict rules.Verdict) error {
 	if r.Observed == nil {
 		csr.Status.Conditions = append(csr.Status.Conditions, verdict.Condition())
@@ -170,7 +170,7 @@ func (r *Reconciler) conclude(ctx context.Context, csr *certificatesv1.Certifica
 		}
 	} else {
 		r.Observed.add(csr)
-		r.leaveQueue(csr.Name) // no decision will be seen that ends its turn
+		r.leaveQueue(csr.Name) // no decision is written, whose event would end its turn
 	}
 	told := describe(verdict, r.Observed != nil)
 	log.FromContext(ctx).Info(told.log, "username", csr.Spec.Username, "reason", verdict.Reason, "message", verdict.Message)

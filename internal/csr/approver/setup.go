@@ -29,10 +29,10 @@ const ControllerName = "kubelet-csr-approver"
 // timeout bounds the decision about one request.
 const timeout = 3 * time.Minute
 
-// userIndex finds requests that may have to be judged by who has made them.
+// userIndex finds requests that may have to be judged by their user.
 const userIndex = "spec.username"
 
-// SetupWithManager adds the controller to the manager of the source. Lifetime is that of the process.
+// SetupWithManager adds the controller to the manager of the source. Lifetime is the context of the process.
 func (r *Reconciler) SetupWithManager(lifetime context.Context, mgr ctrl.Manager, target cluster.Cluster, workers int) error {
 	if err := r.prepareCaches(lifetime, mgr, target); err != nil {
 		return err
@@ -53,8 +53,8 @@ func (r *Reconciler) SetupWithManager(lifetime context.Context, mgr ctrl.Manager
 	return builder.Complete(r) //nolint:wrapcheck // the caller names the controller
 }
 
-// prepareCaches makes sure that decisions find warm caches: what is not asked for before the start would be listed by the
-// first decision.
+// prepareCaches requests all informers before the start, so that decisions find filled caches. Otherwise the first decision would have to
+// wait for a listing.
 func (r *Reconciler) prepareCaches(lifetime context.Context, mgr ctrl.Manager, target cluster.Cluster) error {
 	if _, err := target.GetCache().GetInformer(lifetime, &corev1.Node{}, cache.BlockUntilSynced(false)); err != nil {
 		return fmt.Errorf("watch Nodes: %w", err)
@@ -87,7 +87,7 @@ func (r *Reconciler) userOfUnjudged(object client.Object) []string {
 	return []string{csr.Spec.Username}
 }
 
-// requestEvents passes what can need a decision; deletions only where something is remembered of requests.
+// requestEvents passes changes that may need a decision. It passes deletions only if the approver remembers requests.
 func (r *Reconciler) requestEvents() predicate.TypedPredicate[*certificatesv1.CertificateSigningRequest] {
 	remembered := r.Observed != nil || r.Quota != nil
 	ours := func(csr *certificatesv1.CertificateSigningRequest) bool {
@@ -102,7 +102,7 @@ func (r *Reconciler) requestEvents() predicate.TypedPredicate[*certificatesv1.Ce
 	}
 }
 
-// nodeEvents passes new Nodes: that is what requests wait for.
+// nodeEvents passes new Nodes only, because requests wait for them.
 func nodeEvents() predicate.TypedPredicate[*corev1.Node] {
 	return predicate.TypedFuncs[*corev1.Node]{
 		UpdateFunc:  func(event.TypedUpdateEvent[*corev1.Node]) bool { return false },
@@ -111,7 +111,7 @@ func nodeEvents() predicate.TypedPredicate[*corev1.Node] {
 	}
 }
 
-// machineEvents passes Machines that have got a node.
+// machineEvents passes new Machines and Machines whose node label has changed.
 func machineEvents() predicate.TypedPredicate[*metav1.PartialObjectMetadata] {
 	type machine = *metav1.PartialObjectMetadata
 	return predicate.TypedFuncs[machine]{

@@ -24,14 +24,13 @@ func nodeName(name string) corev1.NodeAddress {
 
 func nodeIP(ip string) corev1.NodeAddress { return corev1.NodeAddress{Type: "InternalIP", Address: ip} }
 
-// withoutSource makes the target, where Machines are not served, the only cluster.
+// withoutSource makes the target, which does not serve Machines, the only cluster.
 func (s *scene) withoutSource() {
 	s.Config.SourceClientConnection = *s.Config.TargetClientConnection
 	s.Config.TargetClientConnection = nil
 }
 
-// mayNot takes rights to resources from the approver's ServiceAccount: of each of its cluster roles it gets a copy
-// without them.
+// mayNot removes rights to resources from the approver's ServiceAccount: each of its cluster roles is replaced by a copy without them.
 func (s *scene) mayNot(resources ...string) {
 	s.T.Helper()
 	for _, c := range []client.Client{s.Source, s.Target} {
@@ -70,7 +69,7 @@ func without(rules []rbacv1.PolicyRule, resources []string) []rbacv1.PolicyRule 
 	return left
 }
 
-// startError is what a process with this configuration says instead of starting.
+// startError returns the error with which a process with this configuration fails to start.
 func (s *scene) startError() error {
 	s.T.Helper()
 	needs, err := csr.Needs(s.Config)

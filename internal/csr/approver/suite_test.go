@@ -35,7 +35,7 @@ func approverBinary() binary.Binary {
 	return binary.Binary{Name: "csr-approver", Needs: csr.Needs, Add: csr.Add}
 }
 
-// scene is a running approver with clusters for itself. Requests, Nodes and Machines of a scene are removed with it.
+// scene is a running approver with clusters of its own. Its requests, Nodes and Machines are deleted at the end.
 type scene struct {
 	*binary.Env
 	key *ecdsa.PrivateKey
@@ -45,7 +45,7 @@ type scene struct {
 type options struct {
 	twoClusters, stopped bool
 	configure            func(*config.ResourceManagerConfiguration)
-	// before creates what the approver shall find when it starts. What is created later, its caches see a moment later.
+	// before creates objects that exist when the approver starts. Objects that are created later appear in its caches with a delay.
 	before func(*scene)
 	// clock is the approver's; nil stands for the real one.
 	clock clock.WithTickerAndDelayedExecution
@@ -85,7 +85,7 @@ func homes(names ...string) func(*scene) {
 	}
 }
 
-// with changes our own settings.
+// with changes the Espalier settings.
 func with(change func(*config.EspalierCSRApprover)) options {
 	return options{configure: func(c *config.ResourceManagerConfiguration) { change(&c.Espalier.CSRApprover) }}
 }
@@ -135,12 +135,12 @@ func (s *scene) machine(namespace, name, node string) *unstructured.Unstructured
 	return machine
 }
 
-// home are the addresses that requests of a node name unless told otherwise.
+// home returns the addresses that requests of a node name by default.
 func home(name string) []corev1.NodeAddress {
 	return []corev1.NodeAddress{{Type: "Hostname", Address: name}, {Type: "InternalIP", Address: "10.1.2.3"}}
 }
 
-// wish is a request to be.
+// wish describes a request to be created.
 type wish struct {
 	name, user string
 	groups     []string
@@ -172,7 +172,7 @@ func (s *scene) wish(node string, changes ...func(*wish)) wish {
 	return w
 }
 
-// try creates a request as the user that wishes for it, known by its client certificate, and returns its name.
+// try creates a request as the user of the wish, authenticated by its client certificate, and returns its name.
 func (s *scene) try(w wish) (string, error) {
 	s.T.Helper()
 	csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: certificatesv1.CertificateSigningRequestSpec{
@@ -203,7 +203,7 @@ func (s *scene) userConfig(user string, groups ...string) *rest.Config {
 	return cfg
 }
 
-// ask creates the request of a node.
+// ask creates a request of a node.
 func (s *scene) ask(node string, changes ...func(*wish)) string {
 	s.T.Helper()
 	name, err := s.try(s.wish(node, changes...))
@@ -218,7 +218,7 @@ func (s *scene) get(name string) *certificatesv1.CertificateSigningRequest {
 	return csr
 }
 
-// conditions are those of a request as "type status reason: message".
+// conditions returns those of a request as "type status reason: message".
 func (s *scene) conditions(name string) []string {
 	s.T.Helper()
 	found := []string{}
@@ -240,14 +240,14 @@ func (s *scene) expect(name, condition string) {
 	s.Eventually(func() []string { return s.conditions(name) }).WithTimeout(binary.Patience).WithPolling(20 * time.Millisecond).Should(Equal([]string{condition}))
 }
 
-// undecided asserts that a request has been passed over: one that came later is approved.
+// undecided asserts that a request was skipped: a later one is approved.
 func (s *scene) undecided(name string) {
 	s.T.Helper()
 	s.approvesAnother()
 	s.Expect(s.conditions(name)).To(BeEmpty())
 }
 
-// approvesAnother waits until a blameless request is approved.
+// approvesAnother waits until a valid request is approved.
 func (s *scene) approvesAnother() {
 	s.T.Helper()
 	s.expect(s.ask("another"), allPassed)

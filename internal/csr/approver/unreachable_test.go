@@ -27,7 +27,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/csr/quota"
 )
 
-// What no API server of today would hold or answer, but one might.
+// Contents that the API servers of today never store or return.
 
 const pretty = "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n"
 
@@ -88,7 +88,7 @@ func TestForeignAndMissingRequestsAreNothingToDo(t *testing.T) {
 	}
 }
 
-// passing is a clock on which an hour passes with each look at it.
+// passing is a clock that advances by one hour with each call.
 type passing struct{ now time.Time }
 
 func (p *passing) Now() time.Time {
@@ -98,7 +98,7 @@ func (p *passing) Now() time.Time {
 
 func (p *passing) Since(then time.Time) time.Duration { return p.Now().Sub(then) }
 
-// However late it gets while a request is judged, one that waits comes back.
+// A request that must wait is requeued, however long its judgement takes.
 func TestTheEndOfTheWaitIsNotMissed(t *testing.T) {
 	g := NewWithT(t)
 	csr := stored("")
@@ -116,7 +116,7 @@ func TestTheEndOfTheWaitIsNotMissed(t *testing.T) {
 	g.Expect(result).To(Equal(ctrl.Result{RequeueAfter: 30 * time.Minute}))
 }
 
-// Deletions end what is remembered of a request.
+// A deletion removes what the controller remembers about a request.
 func TestDeletionsPassWhereSomethingIsRemembered(t *testing.T) {
 	g := NewWithT(t)
 	deleted := event.TypedDeleteEvent[*certificatesv1.CertificateSigningRequest]{Object: stored("")}

@@ -1,4 +1,4 @@
-// Package quota gives each user a share of somebody's attention, so that who asks for more waits and nobody else does.
+// Package quota limits how many requests of one user are processed per period, without delaying other users.
 package quota
 
 import (
@@ -9,43 +9,43 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Quota tells when it is the turn of something that a user has asked for. It keeps its state in memory, guarded by a
-// lock: a restart gives every user a full share. Of users that ask for nothing it keeps nothing. Its exported fields are
-// set once, before use; methods may be called concurrently.
+// Quota decides when a request of a user is processed. It keeps its state in memory, guarded by a lock: a restart gives every user a full
+// quota. It stores nothing for users that send no requests. Its exported fields are set once, before use; methods may be called
+// concurrently.
 type Quota struct {
-	// Requests is how many turns a user gets in a Period, and at once after having asked for none that long.
+	// Requests is how many turns a user gets in a Period. A user that has sent none for a Period gets all of them at once.
 	Requests int
 	Period   time.Duration
-	// MaxDelay is how long a turn may lie ahead; what would have to wait longer is refused.
+	// MaxDelay is the longest time until a turn; a request that would have to wait longer is refused.
 	MaxDelay time.Duration
 	Clock    clock.PassiveClock
 
 	mu sync.Mutex
-	// next is when the next turn of a user would be if there were no bursts.
+	// next is, by user, the time of the next turn if there were no bursts.
 	next map[string]time.Time
-	// turns are those that were given, by name of what was asked for, until Forget.
+	// turns are the turns that were given, by name of the request, until Forget.
 	turns map[string]turn
 	swept time.Time
 }
 
 type turn struct {
-	// id tells what was asked for from others that have had the same name.
+	// id distinguishes the request from earlier ones of the same name.
 	id      types.UID
 	at      time.Time
 	refused bool
 	asked   bool
 }
 
-// Answer tells whose turn it is.
+// Answer is the result of Ask.
 type Answer struct {
-	// Wait is how long the turn lies ahead; 0: it is now.
+	// Wait is the time until the turn; 0 means now.
 	Wait time.Duration
-	// Refused means that there will be no turn. News tells that it is said for the first time.
+	// Refused means that the request gets no turn. News is true the first time that this is returned.
 	Refused, News bool
 }
 
-// Ask returns when it is the turn of what has that name and id; of one name, only the latest id is remembered. To ask
-// again before Forget does not count again.
+// Ask returns when the request with that name and id has its turn; of one name, only the latest id is remembered. Asking again before
+// Forget does not count as another request.
 func (q *Quota) Ask(name string, id types.UID, user string) Answer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,14 +65,14 @@ func (q *Quota) Ask(name string, id types.UID, user string) Answer {
 	return answer
 }
 
-// Forget ends what has that name.
+// Forget removes the request with that name.
 func (q *Quota) Forget(name string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.turns, name)
 }
 
-// give counts a turn. The caller holds the lock.
+// give assigns a turn. The caller holds the lock.
 func (q *Quota) give(user string, now time.Time) turn {
 	if q.next == nil {
 		q.next = map[string]time.Time{}
@@ -93,7 +93,7 @@ func (q *Quota) give(user string, now time.Time) turn {
 	return turn{at: at}
 }
 
-// sweep forgets, once in a period, users that have their full share anyway. The caller holds the lock.
+// sweep removes, once per period, users that have their full quota again. The caller holds the lock.
 func (q *Quota) sweep(now time.Time) {
 	if now.Sub(q.swept) < q.Period {
 		return

@@ -11,7 +11,7 @@ const (
 	reasonDenied   = "RequestDenied"
 )
 
-// Condition is what a verdict writes into a request. There is none for Wait.
+// Condition returns the condition that a verdict writes into a request. There is none for Wait.
 func (v Verdict) Condition() certificatesv1.CertificateSigningRequestCondition {
 	if v.Outcome == Approve {
 		return certificatesv1.CertificateSigningRequestCondition{
@@ -25,8 +25,7 @@ func (v Verdict) Condition() certificatesv1.CertificateSigningRequestCondition {
 	}
 }
 
-// Decided tells whether a request needs no decision any more: it is approved, denied or signed. A condition Failed alone
-// does not decide.
+// Decided reports whether a request needs no decision: it is approved, denied or signed. A condition Failed alone is not a decision.
 func Decided(status certificatesv1.CertificateSigningRequestStatus) bool {
 	if len(status.Certificate) > 0 {
 		return true

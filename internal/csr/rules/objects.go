@@ -10,16 +10,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Objects are what the clusters know of a node.
+// Objects are the facts about a node from the clusters.
 type Objects struct {
 	// NodeExists is false if there is no Node of that name. Addresses are those in its status.
 	NodeExists bool
 	Addresses  []corev1.NodeAddress
 	// ControlPlane reports whether the Node has the label of control plane nodes.
 	ControlPlane bool
-	// Machines is how many Machines are labelled with the node's name.
+	// Machines is the number of Machines labelled with the node's name.
 	Machines int
-	// APIServer is where API servers listen; empty if that does not restrict requests.
+	// APIServer is where API servers listen; empty means that requests for these names and addresses are not denied.
 	APIServer Endpoints
 }
 
@@ -34,11 +34,11 @@ type Endpoints struct {
 	IPs   []netip.Prefix
 }
 
-// NodeName is the name of the node that a request is for, once JudgeRequest has found nothing against it.
+// NodeName is the name of the node that a request is for. It is valid once JudgeRequest has approved.
 func (request Request) NodeName() string { return strings.TrimPrefix(request.CommonName, UserPrefix) }
 
-// JudgeObjects compares a request that JudgeRequest has found nothing against with what the clusters know of the node.
-// Age is the request's. The first check that fails names the reason.
+// JudgeObjects compares a request that JudgeRequest has approved with the facts about the node. Age is the age of the request. The first
+// check that fails determines the reason.
 func (r Rules) JudgeObjects(request Request, objects Objects, age time.Duration) Verdict {
 	if !objects.NodeExists {
 		return r.missing(NodeMissing, age, fmt.Sprintf("could not find node object with name %q", request.NodeName()))
@@ -62,7 +62,7 @@ func (r Rules) JudgeObjects(request Request, objects Objects, age time.Duration)
 	return r.judgeIPs(request, addresses(objects, corev1.NodeInternalIP, corev1.NodeExternalIP))
 }
 
-// endpointDenial says why a node gets none of the names and addresses of API servers; it returns "" if none is requested.
+// endpointDenial returns why a node may not get a requested name or address of API servers; "" if none is requested.
 func endpointDenial(request Request, objects Objects) string {
 	const denial = "%s %s belongs to the API server, and the node has no label " + ControlPlaneLabel
 	if objects.ControlPlane {
@@ -101,7 +101,7 @@ func (r Rules) judgeIPs(request Request, texts []string) Verdict {
 	return approved()
 }
 
-// missing denies for an object that does not exist, unless it may still come.
+// missing denies because an object does not exist, or waits if the object may still appear.
 func (r Rules) missing(reason Reason, age time.Duration, denial string) Verdict {
 	if age < r.WaitForObjects {
 		return Verdict{Outcome: Wait, Reason: reason, Message: denial}
@@ -119,12 +119,12 @@ func addresses(objects Objects, types ...corev1.NodeAddressType) []string {
 	return found
 }
 
-// agree compares two sets. With subset, what is wanted may be fewer than what there is.
+// agree compares two sets. With subset, wanted may contain fewer elements than there.
 func agree[T comparable](subset bool, wanted, there []T) bool {
 	return covers(there, wanted) && (subset || covers(wanted, there))
 }
 
-// covers tells whether all contains every one of some. Lists of requests can be long.
+// covers reports whether all contains every element of some. It uses a map, because the lists in a request can be long.
 func covers[T comparable](all, some []T) bool {
 	known := make(map[T]struct{}, len(all))
 	for _, each := range all {

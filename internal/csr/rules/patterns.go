@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// wildcard in a requested name stands for any one label, to whoever verifies the certificate.
+// wildcard in a requested name matches any one label when a client verifies the certificate.
 const wildcard = "*"
 
-// Pattern describes DNS names label by label; a * stands for any characters within one. Letter case does not count, nor
-// does a final dot.
+// Pattern describes DNS names label by label; a * stands for any characters within one label. Letter case and a final dot are ignored.
 type Pattern []string
 
 // Patterns reads patterns that the configuration has validated.
@@ -24,12 +23,12 @@ func Patterns(texts []string) []Pattern {
 	return patterns
 }
 
-// describes tells whether the name is one of those meant. A name with a wildcard stands for many, and so never is.
+// describes reports whether the pattern matches the name. It never matches a name with a wildcard, which stands for many names.
 func (p Pattern) describes(name string) bool {
 	return !strings.Contains(name, wildcard) && p.overlaps(labels(name))
 }
 
-// overlaps tells whether a name, which may have a wildcard, is or covers one of those meant.
+// overlaps reports whether a name, which may have a wildcard, is or covers a name that the pattern matches.
 func (p Pattern) overlaps(name []string) bool {
 	if len(p) != len(name) {
 		return false
@@ -46,14 +45,13 @@ func labels(name string) []string {
 	return strings.Split(strings.ToLower(strings.TrimSuffix(name, ".")), ".")
 }
 
-// isPartial tells whether a name has a wildcard within a label, such as kube*.example.com. Some who verify certificates
-// take it for any label that fits, others for no label at all.
+// isPartial reports whether a name has a wildcard within a label, such as kube*.example.com. Some clients match it with any label that
+// fits, others with no label at all.
 func isPartial(name []string) bool {
 	return slices.ContainsFunc(name, func(label string) bool { return label != wildcard && strings.Contains(label, wildcard) })
 }
 
-// isAPIServer tells whether a name is, or covers, one of those under which Pods reach the API server, whatever the
-// cluster's domain is.
+// isAPIServer reports whether a name is, or covers, one of the names under which Pods reach the API server, for any cluster domain.
 func isAPIServer(name []string) bool {
 	service := Pattern{"kubernetes", "default", "svc"}
 	n := min(len(name), len(service))
@@ -73,8 +71,8 @@ func Prefixes(texts []string) ([]netip.Prefix, error) {
 	return prefixes, nil
 }
 
-// addressOf reads a DNS name that is in truth an IP address, in any family and writing. There are clients that look for
-// addresses among the DNS names.
+// addressOf parses a DNS name that is an IP address, of any family and in any notation. Some clients search for addresses among the DNS
+// names.
 func addressOf(name string) (ip netip.Addr, found bool) {
 	ip, err := netip.ParseAddr(strings.TrimSuffix(name, "."))
 	return ip.Unmap().WithZone(""), err == nil

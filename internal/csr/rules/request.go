@@ -13,23 +13,23 @@ import (
 
 const blockType = "CERTIFICATE REQUEST"
 
-// Request is what somebody asks for, and who that is.
+// Request is the content of a request and the user that has sent it.
 type Request struct {
-	// Username is whom the API server has authenticated.
+	// Username is the user that the API server has authenticated.
 	Username string
-	// CommonName and Organization are of the requested subject.
+	// CommonName and Organization are those of the requested subject.
 	CommonName   string
 	Organization []string
-	// DNSNames and IPs are the requested subject alternative names of these types; the other types are the signer's to
-	// judge. An IPv4 address is always of the IPv4 family.
+	// DNSNames and IPs are the requested subject alternative names of these types; the signer judges the other types. An IPv4 address is
+	// always stored as IPv4.
 	DNSNames []string
 	IPs      []netip.Addr
-	// Expiration is the requested lifetime; 0 means that none is named.
+	// Expiration is the requested lifetime; 0 means that the request has none.
 	Expiration time.Duration
 }
 
-// Read takes a request apart. Of several PEM blocks the first counts, as it does for API server and signer. The error
-// never holds any of the bytes.
+// Read parses a request. Of several PEM blocks it reads the first, as the API server and the signer do. The error never contains bytes of
+// the request.
 func Read(spec certificatesv1.CertificateSigningRequestSpec) (Request, error) {
 	block, _ := pem.Decode(spec.Request)
 	if block == nil || block.Type != blockType {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// encoded is a request in PEM.
+// encoded returns a request in PEM.
 func encoded(tb testing.TB, template x509.CertificateRequest) []byte {
 	tb.Helper()
 	g := NewWithT(tb)
@@ -79,7 +79,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRead looks for bytes that make reading panic, or a verdict that approves what is no node's.
+// FuzzRead searches for bytes that make the parser panic, or for a verdict that approves a request that is not from a node.
 func FuzzRead(f *testing.F) {
 	good := encoded(f, kubelet())
 	f.Add(good)
@@ -102,7 +102,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzPattern looks for names that make matching panic, or that are allowed although they stand for many.
+// FuzzPattern searches for names that make matching panic, or that are allowed although they stand for many names.
 func FuzzPattern(f *testing.F) {
 	f.Add("ip-*.example.com", "ip-1.example.com")
 	f.Add("*", "*")

@@ -8,45 +8,45 @@ import (
 	"time"
 )
 
-// UserPrefix starts the names of kubelets.
+// UserPrefix is the prefix of the user names of kubelets.
 const UserPrefix = "system:node:"
 
 const (
 	nodesGroup = "system:nodes"
-	// maxQuoted is how much of a requested name, in bytes, goes into a message.
+	// maxQuoted is the maximum length of a requested name in a message, in bytes.
 	maxQuoted = 253
 )
 
-// Rules are what requests are judged by. The zero value is the strict minimum: what others restrict is not restricted,
-// nothing is weakened, and Machines are looked for in all namespaces.
+// Rules are the settings by which requests are judged. The zero value applies the basic checks only: no optional restriction, no relaxed
+// check, and Machines in all namespaces.
 type Rules struct {
 	// MachineNamespace appears in messages; WithoutMachines leaves out the check of Machines.
 	MachineNamespace string
 	WithoutMachines  bool
-	// Subset lets a request name some of the node's addresses instead of all.
+	// Subset allows a request to name only some of the node's addresses.
 	Subset bool
-	// AllowedDNS and AllowedIPs restrict the requested names unless they are nil.
+	// AllowedDNS and AllowedIPs restrict the requested names; nil means no restriction.
 	AllowedDNS *[]Pattern
 	AllowedIPs *[]netip.Prefix
-	// DeniedDNS, DeniedIPs and, with DeniedAPIServer, the API server's names in the cluster are given to nobody.
+	// DeniedDNS, DeniedIPs and, with DeniedAPIServer, the API server's names in the cluster are denied to all nodes.
 	DeniedDNS       []Pattern
 	DeniedIPs       []netip.Prefix
 	DeniedAPIServer bool
-	// MaxExpiration is the longest lifetime to ask for; 0 does not restrict. AllowUnset lets requests pass that name none.
+	// MaxExpiration is the longest lifetime that may be requested; 0 means no limit. AllowUnset accepts requests without a lifetime.
 	MaxExpiration time.Duration
 	AllowUnset    bool
-	// WaitForObjects is up to which age a request waits for its Node and Machine; 0 denies at once.
+	// WaitForObjects is the age up to which a request waits for its Node and Machine; 0 denies at once.
 	WaitForObjects time.Duration
 }
 
-// check returns why it denies a request, or "".
+// check has a function that returns why the request is denied, or "".
 type check struct {
 	reason Reason
 	denial func(Rules, Request) string
 }
 
-// JudgeRequest judges what can be judged without knowing the cluster. Approve means that nothing speaks against it so
-// far. The first check that fails names the reason.
+// JudgeRequest checks everything that needs no state of the cluster. Approve means that these checks passed. The first check that fails
+// determines the reason.
 func (r Rules) JudgeRequest(request Request) Verdict {
 	for _, each := range []check{
 		{Username, usernameIsNode},
@@ -119,7 +119,8 @@ func isNobodyElse(r Rules, request Request) string {
 	return ""
 }
 
-// deniesName denies, as soon as anything is denied, names of which nobody can tell what they cover.
+// deniesName reports whether a name is denied. If any identity is denied, a name with a partial wildcard is denied too, because it is not
+// clear which names it covers.
 func (r Rules) deniesName(name string) bool {
 	if !r.DeniedAPIServer && len(r.DeniedDNS)+len(r.DeniedIPs) == 0 {
 		return false
@@ -161,7 +162,7 @@ func ipsAllowed(r Rules, request Request) string {
 	return ""
 }
 
-// quote quotes a name that somebody else has made up, and cuts it where no honest name would be as long.
+// quote quotes a name from the request, and cuts it if it is longer than any valid DNS name.
 func quote(name string) string {
 	if len(name) > maxQuoted {
 		return fmt.Sprintf("%q…", name[:maxQuoted])
@@ -169,7 +170,7 @@ func quote(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// cut cuts a text that repeats what somebody else has made up.
+// cut cuts a text that contains values from the cluster, which can be of any length.
 func cut(text string) string {
 	if len(text) > maxQuoted {
 		return strings.ToValidUTF8(text[:maxQuoted], "") + "…"

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// request is a blameless one of node n.
+// request returns a valid request of node n.
 func request(changes ...func(*Request)) Request {
 	r := Request{
 		Username: "system:node:n", CommonName: "system:node:n", Organization: []string{"system:nodes"},
@@ -148,7 +148,7 @@ func TestJudgeObjects(t *testing.T) {
 	}
 }
 
-// A node writes its own addresses. That it has an address of the API server proves nothing, unless it is a control plane node.
+// A node writes its own addresses. An address of the API server is therefore accepted only from a control plane node.
 func TestEndpointsOfTheAPIServerAreGivenToControlPlaneNodesOnly(t *testing.T) {
 	passed := Verdict{Outcome: "approve", Reason: "all-checks-passed", Message: "all checks passed"}
 	denied := func(message string) Verdict {
@@ -197,7 +197,7 @@ func TestPrefixesThatAreNone(t *testing.T) {
 	NewWithT(t).Expect(err).To(MatchError(HavePrefix("read IP prefix: ")))
 }
 
-// An address can be as long as the API server lets a Node be.
+// An address can be as long as the API server allows in a Node.
 func TestHugeAddressesAreCut(t *testing.T) {
 	huge := strings.Repeat("é", 500_000)
 	verdict := Rules{}.JudgeObjects(request(), Objects{

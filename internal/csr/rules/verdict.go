@@ -2,21 +2,21 @@ package rules
 
 import "strconv"
 
-// Outcome is what becomes of a request.
+// Outcome is the result for a request.
 type Outcome string
 
 // The outcomes.
 const (
 	Approve Outcome = "approve"
 	Deny    Outcome = "deny"
-	// Wait means that the Node or the Machine may still come.
+	// Wait means that the Node or the Machine may still appear.
 	Wait Outcome = "wait"
 )
 
 // Reason names the check that decided, for metrics.
 type Reason string
 
-// All reasons. AllReasons lists them too.
+// The reasons. AllReasons lists them too.
 const (
 	Passed         Reason = "all-checks-passed"
 	Username       Reason = "username"
@@ -34,7 +34,7 @@ const (
 	RateLimit      Reason = "rate-limit"
 )
 
-// AllReasons lists all reasons, that of approvals first.
+// AllReasons lists all reasons, the one of approvals first.
 func AllReasons() []Reason {
 	return []Reason{
 		Passed, Username, NoNames, CommonName, Organization, Expiration, DeniedIdentity, DNSPattern, IPPrefix,
@@ -46,11 +46,11 @@ func AllReasons() []Reason {
 type Verdict struct {
 	Outcome Outcome
 	Reason  Reason
-	// Message is what stands in parentheses in the condition.
+	// Message is the text in parentheses in the condition.
 	Message string
 }
 
-// Flooding is the verdict about a request that came after too many others of the same user.
+// Flooding is the verdict about a request that exceeds the rate limit of its user.
 func Flooding(username string) Verdict {
 	return Verdict{Outcome: Deny, Reason: RateLimit, Message: "too many requests of user " + strconv.Quote(username)}
 }

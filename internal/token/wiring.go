@@ -1,5 +1,5 @@
-// Package token puts together what looks after ServiceAccount tokens: the token requestor and the token invalidator. It
-// holds no rules of its own.
+// Package token assembles the controllers for ServiceAccount tokens: the token requestor and the token invalidator. It contains no rules of
+// its own.
 package token
 
 import (
@@ -22,15 +22,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/token/requestor"
 )
 
-// What leader election needs.
+// For leader election.
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-token-controllers-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-resource-manager-token-controllers,verbs=get;update,namespace=espalier-system,roleName=espalier-token-controllers-lease
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-token-controllers-lease
-// Whether source and target are one cluster shows in the identity of this namespace.
+// To compare the UID of this namespace in source and target, which shows whether they are one cluster.
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get,roleName=espalier-token-controllers-source
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get,roleName=espalier-token-controllers-target
 
-// Needs says what the family asks of its connections, for the controllers that are enabled.
+// Needs returns what the family needs from its connections, for the enabled controllers.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	needs := process.Needs{Scheme: runtime.NewScheme()}
 	if err := clientgoscheme.AddToScheme(needs.Scheme); err != nil {
@@ -40,7 +40,7 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	if cfg.Controllers.TokenRequestor.Enabled {
 		needs.SourceCache.ByObject = requestor.SourceCache(cfg.Espalier.Token.Class)
 		needs.SourceAccess = []process.Requirement{{Kind: secret, Verbs: []string{"get", "list", "watch", "patch"}}}
-		if cfg.Espalier.Token.TargetNamespace == nil { // else rights in that namespace are enough, which is told when they are missed
+		if cfg.Espalier.Token.TargetNamespace == nil { // otherwise rights in that namespace are enough; errors name them
 			needs.TargetAccess = []process.Requirement{{Kind: account, Verbs: []string{"get", "create", "update"}}}
 		}
 	}
@@ -55,7 +55,7 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	return needs, nil
 }
 
-// Add adds the controllers that are enabled to the manager of the source cluster. That none is, is an error.
+// Add adds the enabled controllers to the manager of the source cluster. It returns an error if none is enabled.
 func Add(_ context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
 	controllers := cfg.Controllers
 	if !controllers.TokenRequestor.Enabled && !controllers.TokenInvalidator.Enabled {
@@ -87,7 +87,7 @@ func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfigu
 		Secrets: clusters.Source.GetCache(), Source: clusters.Source.GetClient(), Target: clusters.Target.GetClient(),
 		TargetAccounts: clusters.Target.GetAPIReader(),
 		CA:             requestor.CAOf(clusters.TargetConfig.CAData, clusters.TargetConfig.CAFile, os.ReadFile),
-		Clock:          clusters.Clock, Spread: requestor.NewSpread(rand.Float64()), Memory: memory, //nolint:gosec // times of renewals are no secret
+		Clock:          clusters.Clock, Spread: requestor.NewSpread(rand.Float64()), Memory: memory, //nolint:gosec // no secret is derived from it
 		Events:  &requestor.Events{Recorder: clusters.Source.GetEventRecorder("token-controllers")},
 		Metrics: requestor.NewMetrics(registry, clusters.Clock, memory),
 		Class:   own.Class, TargetNamespace: ptr.Deref(own.TargetNamespace, ""), TargetNamespaces: targetNamespaces(cfg),
@@ -112,7 +112,7 @@ func addInvalidator(clusters *process.Clusters, cfg *config.ResourceManagerConfi
 	}
 	namespaces := targetNamespaces(cfg)
 	if cfg.TargetClientConnection == nil {
-		namespaces = cfg.SourceClientConnection.Namespaces // the cache of ServiceAccounts is restricted to them, too
+		namespaces = cfg.SourceClientConnection.Namespaces // the cache of ServiceAccounts is restricted to these, too
 	}
 	secrets, err := invalidator.NewSecrets(client, namespaces)
 	if err != nil {
@@ -127,8 +127,8 @@ func addInvalidator(clusters *process.Clusters, cfg *config.ResourceManagerConfi
 	return r.SetupWithManager(clusters.Source, clusters.Target.GetCache(), workers, cfg.Process().CacheSyncTimeout) //nolint:wrapcheck // the caller names the controller
 }
 
-// targetNamespaces are the namespaces of the target to work in; empty: all. Where one cluster is both, the requestor lets those
-// of the source count, unless it is allowed all.
+// targetNamespaces are the namespaces of the target to work in; empty: all. If there is only one cluster, the requestor applies the
+// namespaces of the source, unless all are allowed.
 func targetNamespaces(cfg *config.ResourceManagerConfiguration) []string {
 	if cfg.TargetClientConnection == nil {
 		return nil

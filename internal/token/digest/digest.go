@@ -1,6 +1,6 @@
-// Package digest keeps of the contents of a token Secret what decisions need, and nothing that could be stolen: which
-// keys there are, when the token expires, and a hash of the certificate authority. The cache of the token requestor holds
-// digests, so that it need not ask for a Secret again, not even after a restart.
+// Package digest reduces the contents of a token Secret to what decisions need, and contains nothing worth stealing: which keys exist, when
+// the token expires, and a hash of the certificate authority. The cache of the token requestor stores digests, so that it does not have to
+// read a Secret again, not even after a restart.
 package digest
 
 import (
@@ -18,26 +18,26 @@ import (
 	"github.com/espalier-dev/espalier/internal/token/kubeconfig"
 )
 
-// maxFault bounds what is kept of the message about a broken kubeconfig, in bytes.
+// maxFault is the maximum length of the message about an invalid kubeconfig, in bytes.
 const maxFault = 256
 
-// Digest tells what a Secret holds.
+// Digest describes the contents of a Secret.
 type Digest struct {
-	// Kubeconfig says that there is a key kubeconfig, which then holds the token.
+	// Kubeconfig is true if there is a key kubeconfig, which then contains the token.
 	Kubeconfig bool `json:"kubeconfig,omitempty"`
-	// Fault is what is wrong with the kubeconfig; empty: nothing.
+	// Fault is what is wrong with the kubeconfig; empty if it is valid.
 	Fault string `json:"fault,omitempty"`
-	// Token says that there is a token where it belongs: in the kubeconfig if there is one, else in key token.
+	// Token is true if there is a token in the right place: in the kubeconfig if there is one, else in key token.
 	Token bool `json:"token,omitempty"`
-	// Expiry is when that token expires, as it says itself; zero if it does not say.
+	// Expiry is the expiry time that the token itself states; zero if it states none.
 	Expiry time.Time `json:"expiry,omitzero"`
 	// CA is the hash of the certificate authority beside the token, see Hash; empty if there is none.
 	CA string `json:"ca,omitempty"`
-	// Immutable says that the contents of the Secret cannot be changed.
+	// Immutable is true if the contents of the Secret cannot be changed.
 	Immutable bool `json:"immutable,omitempty"`
 }
 
-// Of returns the digest of a Secret with all its contents.
+// Of returns the digest of a Secret with complete contents.
 func Of(secret *corev1.Secret) Digest {
 	d := Digest{Immutable: ptr.Deref(secret.Immutable, false)}
 	content, found := secret.Data[resourcesv1alpha1.DataKeyKubeconfig]
@@ -57,7 +57,7 @@ func Of(secret *corev1.Secret) Digest {
 	return d
 }
 
-// Hash identifies a certificate authority; empty for none.
+// Hash identifies a certificate authority; it is empty if there is none.
 func Hash(ca []byte) string {
 	if len(ca) == 0 {
 		return ""
@@ -66,9 +66,8 @@ func Hash(ca []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Strip is a transform for caches of Secrets: what remains are identity, labels, the annotations that the token
-// requestor reads, and the digest. Others may hold anything, such as the manifest with all contents that kubectl leaves
-// there.
+// Strip is a transform for caches of Secrets. It keeps the identity, the labels and annotations that the token requestor reads, and the
+// digest. Other annotations may contain anything, for example the manifest with all contents that kubectl writes there.
 func Strip(object any) (any, error) {
 	secret, ok := object.(*corev1.Secret)
 	if !ok || secret.StringData != nil {
@@ -83,14 +82,14 @@ func Strip(object any) (any, error) {
 			Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion,
 			Labels: ours(secret.Labels, labels()), Annotations: ours(secret.Annotations, annotations()),
 		},
-		StringData: map[string]string{key: string(encoded)}, // API servers never serve this field, so it holds nobody else's data
+		StringData: map[string]string{key: string(encoded)}, // API servers never serve this field, so it is free
 	}, nil
 }
 
-// key is where a stripped Secret carries its digest.
+// key is the entry of StringData in which a stripped Secret stores its digest.
 const key = "digest"
 
-// Read returns the digest of a Secret that Strip has made.
+// Read returns the digest of a Secret that Strip has returned.
 func Read(stripped *corev1.Secret) (Digest, error) {
 	var d Digest
 	if err := json.Unmarshal([]byte(stripped.StringData[key]), &d); err != nil {

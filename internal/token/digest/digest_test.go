@@ -112,7 +112,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// Whatever a Secret holds, it can be stripped and read again.
+// A Secret with any contents can be stripped and read again.
 func FuzzStrip(f *testing.F) {
 	f.Add([]byte(expiring()), []byte(config("x")))
 	f.Add([]byte("a.e30.c"), []byte("\xff\xfe: ["))

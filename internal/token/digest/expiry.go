@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Expiry returns when a token expires, by what it says itself. Zero if it is not a JSON web token or does not say. The
-// signature is not looked at: only the API server that issued the token knows whether it is good.
+// Expiry returns the expiry time that a token itself states; zero if it is not a JSON web token or states none. It does not check the
+// signature: only the API server that issued the token can do so.
 func Expiry(token string) time.Time {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -20,7 +20,7 @@ func Expiry(token string) time.Time {
 		return time.Time{}
 	}
 	var claims struct {
-		Expires float64 `json:"exp"` // a number of seconds, which need not be whole
+		Expires float64 `json:"exp"` // seconds, possibly with a fraction
 	}
 	if err := json.Unmarshal(payload, &claims); err != nil || claims.Expires <= 0 || claims.Expires > math.MaxInt32*100 {
 		return time.Time{}

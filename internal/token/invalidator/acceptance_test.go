@@ -129,7 +129,7 @@ func TestARestartWritesNothing(t *testing.T) {
 	}
 }
 
-// The contents of Secrets are nobody's business here.
+// The invalidator never reads the contents of Secrets.
 func TestOnlyMetadataOfSecretsIsAskedFor(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true, Stopped: true})
 	var mu sync.Mutex
@@ -155,7 +155,7 @@ func TestCrashPoints(t *testing.T) {
 		t.Helper()
 		s := newScene(t, binary.Options{TwoClusters: true})
 		s.create(s.account("a", ptr.To(false)), s.account("marker", nil), s.secret("marker", "marker"))
-		s.Eventually(s.labels("marker")).Should(Equal(unmarked())) // it is not the start that is cut off
+		s.Eventually(s.labels("marker")).Should(Equal(unmarked())) // so that the cut is not during the start
 		s.quiet()
 		s.Requests.CutOff(at)
 		s.create(s.secret("a", "a"))

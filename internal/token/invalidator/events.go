@@ -12,11 +12,11 @@ import (
 const (
 	// ReasonInvalidated: the Secret was marked, so that the webhook overwrites its token.
 	ReasonInvalidated = "TokenInvalidated"
-	// ReasonRestored: the mark was removed, so that a new token is made.
+	// ReasonRestored: the mark was removed, so that a new token is issued.
 	ReasonRestored = "TokenRestored"
 )
 
-// Events tells, in the target cluster, what happens to Secrets.
+// Events reports changes of Secrets, in the target cluster.
 type Events struct{ Recorder events.EventRecorder }
 
 func (e *Events) labelled(secret *metav1.PartialObjectMetadata, done plan) {

@@ -13,15 +13,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// pageSize is how many Secrets are listed at once where the API server does not stream listings.
+// pageSize is the number of Secrets per page if the API server does not stream lists.
 const pageSize = 500
 
 // byAccount is the index of Secrets by "<namespace>/<ServiceAccount>".
 const byAccount = "serviceaccount"
 
-// newInformer follows the metadata of the Secrets of a namespace, or of all if it is empty, that name a ServiceAccount in
-// their annotation. No selector of the API server knows annotations, so the metadata of all other Secrets passes by, and
-// is dropped before anything keeps it.
+// newInformer watches the metadata of the Secrets that name a ServiceAccount in their annotation, in one namespace, or in all if it is
+// empty. The API server has no selector for annotations, so it sends the metadata of all Secrets; the informer drops the others before they
+// are stored.
 func newInformer(client metadata.Interface, namespace string) (cache.SharedIndexInformer, error) {
 	resource := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
 	listWatch := &cache.ListWatch{
@@ -31,7 +31,7 @@ func newInformer(client metadata.Interface, namespace string) (cache.SharedIndex
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			upstream, err := resource.Watch(ctx, options)
 			if err != nil {
-				return nil, err //nolint:wrapcheck // the reflector looks at it
+				return nil, err //nolint:wrapcheck // the reflector checks the type of this error
 			}
 			return newSieve(upstream), nil
 		},
@@ -44,14 +44,14 @@ func newInformer(client metadata.Interface, namespace string) (cache.SharedIndex
 	return informer, nil
 }
 
-// list reads page by page, and keeps what names a ServiceAccount.
+// list reads page by page and keeps the Secrets that name a ServiceAccount.
 func list(ctx context.Context, resource metadata.ResourceInterface, options metav1.ListOptions) (runtime.Object, error) {
 	options.Limit = pageSize
 	kept := &metav1.PartialObjectMetadataList{}
 	for {
 		page, err := resource.List(ctx, options)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the reflector looks at it
+			return nil, err //nolint:wrapcheck // the reflector checks the type of this error
 		}
 		for i := range page.Items {
 			if names(&page.Items[i]) != "" {
@@ -66,7 +66,7 @@ func list(ctx context.Context, resource metadata.ResourceInterface, options meta
 	}
 }
 
-// names returns the ServiceAccount that a Secret names, "" for a Secret that is none of our business.
+// names returns the ServiceAccount that a Secret names, "" for a Secret that this controller ignores.
 func names(secret metav1.Object) string {
 	return secret.GetAnnotations()[corev1.ServiceAccountNameKey]
 }
@@ -79,7 +79,7 @@ func accountIndex(object any) ([]string, error) {
 	return []string{secret.Namespace + "/" + names(secret)}, nil
 }
 
-// strip keeps what decisions need.
+// strip keeps the fields that decisions need.
 func strip(object any) (any, error) {
 	secret, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -91,8 +91,8 @@ func strip(object any) (any, error) {
 	}}, nil
 }
 
-// sieve lets through what happens to Secrets that name a ServiceAccount. Of others it passes on the version, so that a
-// watch that is interrupted goes on where it was, and their change as a deletion: they may have named one before.
+// sieve passes the events of Secrets that name a ServiceAccount. For other Secrets it passes the version, so that an interrupted watch
+// continues at the right place, and it passes a change as a deletion, because the Secret may have named a ServiceAccount before.
 type sieve struct {
 	upstream watch.Interface
 	result   chan watch.Event
@@ -122,7 +122,7 @@ func (s *sieve) run() {
 	for event := range s.upstream.ResultChan() {
 		select {
 		case s.result <- sift(event):
-		case <-s.stopped: // nobody receives any longer; the upstream ends too
+		case <-s.stopped: // there is no receiver any more; the upstream ends too
 		}
 	}
 }
@@ -134,7 +134,7 @@ func sift(event watch.Event) watch.Event {
 	}
 	switch event.Type {
 	case watch.Added:
-		// A new object: an annotation of the Secret could tell that the listing is complete.
+		// The bookmark has a new object: an annotation of the Secret could otherwise claim that the list is complete.
 		return watch.Event{Type: watch.Bookmark, Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: secret.ResourceVersion}}}
 	case watch.Modified:
 		return watch.Event{Type: watch.Deleted, Object: secret}

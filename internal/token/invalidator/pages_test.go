@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pages answers one listing after the other, decoded into the list as clients do.
+// pages answers one list request after another, decoded into the list as clients do.
 type pages struct {
 	client.Reader
 	left []string

@@ -10,17 +10,17 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// plan is what is to become of the labels of a Secret.
+// plan describes which labels of a Secret to change.
 type plan struct {
-	// purpose is to be set, so that the webhook sees the Secret.
+	// purpose sets the purpose label, so that the webhook is called for the Secret.
 	purpose bool
-	// restore removes the mark, so that the webhook lets a new token be made.
+	// restore removes the mark, so that the webhook allows a new token.
 	restore bool
 	// invalidate sets the mark, unless a Pod mounts the Secret.
 	invalidate bool
 }
 
-// planFor says what to do with a static token Secret, given the ServiceAccount that it is for.
+// planFor returns what to do with a static token Secret, given the ServiceAccount that it is for.
 func planFor(secret *metav1.PartialObjectMetadata, account *corev1.ServiceAccount) plan {
 	_, hasPurpose := secret.Labels[resourcesv1alpha1.ResourcePurpose]
 	_, marked := secret.Labels[resourcesv1alpha1.StaticTokenConsider]
@@ -28,16 +28,17 @@ func planFor(secret *metav1.PartialObjectMetadata, account *corev1.ServiceAccoun
 	return plan{purpose: !hasPurpose, restore: marked && !worthless, invalidate: !marked && worthless}
 }
 
-// optedOut tells whether nobody needs static tokens of a ServiceAccount: it says so, and does not ask to be spared.
+// optedOut reports whether static tokens of a ServiceAccount are not needed: it disables automounting and has no label that skips
+// invalidation.
 func optedOut(account *corev1.ServiceAccount) bool {
 	_, skip := account.Labels[resourcesv1alpha1.StaticTokenSkip]
 	return !skip && account.AutomountServiceAccountToken != nil && !*account.AutomountServiceAccountToken
 }
 
-// empty tells whether nothing is to be written.
+// empty reports whether there is nothing to write.
 func (p plan) empty() bool { return p == plan{} }
 
-// patch is the merge patch of a plan, for exactly that version of the Secret.
+// patch returns the merge patch of a plan, for exactly that version of the Secret.
 func (p plan) patch(version string) ([]byte, error) {
 	labels := map[string]any{}
 	if p.purpose {
@@ -56,8 +57,8 @@ func (p plan) patch(version string) ([]byte, error) {
 	return patch, nil
 }
 
-// mounts tells whether a Pod has a volume of a Secret. Projected volumes and variables do not count, and neither does it
-// count whether the Pod runs.
+// mounts reports whether a Pod has a volume of a Secret. Projected volumes and environment variables do not count. The phase of the Pod
+// does not matter.
 func mounts(pod *corev1.Pod, secret string) bool {
 	for i := range pod.Spec.Volumes {
 		if from := pod.Spec.Volumes[i].Secret; from != nil && from.SecretName == secret {

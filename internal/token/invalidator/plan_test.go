@@ -92,7 +92,7 @@ func TestASieveEnds(t *testing.T) {
 	s := newSieve(upstream)
 	upstream.Add(&metav1.PartialObjectMetadata{})
 	upstream.Add(&metav1.PartialObjectMetadata{})
-	s.Stop() // though nobody receives
+	s.Stop() // although there is no receiver
 	s.Stop()
 	g.Eventually(s.ResultChan()).WithTimeout(binary.Patience).Should(BeClosed())
 }

@@ -1,10 +1,10 @@
-// Package invalidator marks static ServiceAccount tokens of the target cluster that nobody needs, for a webhook that then
-// overwrites them; it takes the mark away when that changes. It writes labels only.
+// Package invalidator marks static ServiceAccount tokens of the target cluster that are not needed, for a webhook that then overwrites
+// them. It removes the mark when a token is needed again. It writes labels only.
 //
-// It watches the metadata of Secrets and keeps that of Secrets that name a ServiceAccount in their annotation; it watches
-// ServiceAccounts. Pods it lists live, and only before it marks a Secret: who mounts a token may need it.
+// It watches the metadata of Secrets and keeps it for those that name a ServiceAccount in their annotation; it watches ServiceAccounts. It
+// lists Pods live, and only before it marks a Secret: a Pod that mounts the Secret may need the token.
 //
-// If the process dies, the next one sees the labels as they are and goes on.
+// If the process dies, the next one reads the labels and continues.
 package invalidator
 
 import (
@@ -21,25 +21,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Static token Secrets are found and followed by their metadata, and labelled.
+// To find and watch static token Secrets by their metadata, and to label them.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=list;watch;patch,roleName=espalier-token-controllers-target-invalidator
-// ServiceAccounts say whether their tokens are needed.
+// To read from ServiceAccounts whether their tokens are needed.
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=list;watch,roleName=espalier-token-controllers-target-invalidator
-// Who mounts a token may need it.
+// To find Pods that mount a token, because they may need it.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list,roleName=espalier-token-controllers-target-invalidator
-// Events about Secrets.
+// To send Events about Secrets.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-token-controllers-target-invalidator
 
-// Reconciler looks after one static token Secret after the other. Its fields are set once, before start.
+// Reconciler reconciles static token Secrets, one at a time. Its fields are set once, before start.
 type Reconciler struct {
 	Secrets *Secrets
-	// Target reads ServiceAccounts from the cache and writes.
+	// Target reads ServiceAccounts from the cache, and writes.
 	Target client.Client
 	// Live reads Pods without a cache.
 	Live    client.Reader
 	Events  *Events
 	Metrics *Metrics
-	// Pauses says how long until a mounted Secret is looked at again. It locks itself; a restart makes pauses short again.
+	// Pauses returns how long to wait before a mounted Secret is checked again. It locks itself; after a restart, the pauses are short
+	// again.
 	Pauses workqueue.TypedRateLimiter[types.NamespacedName]
 }
 
@@ -101,11 +102,11 @@ func (r *Reconciler) write(ctx context.Context, secret *metav1.PartialObjectMeta
 	return nil
 }
 
-// mountedBy returns the name of a Pod that mounts a Secret, "" if none does. The read is live, since a cache that is
-// behind would not know the Pod that was created just now.
+// mountedBy returns the name of a Pod that mounts a Secret, "" if there is none. The read is live, because a cache may not yet contain a
+// Pod that was just created.
 func (r *Reconciler) mountedBy(ctx context.Context, secret types.NamespacedName) (string, error) {
 	for next := ""; ; {
-		pods := &corev1.PodList{} // decoding leaves what a page does not mention as it is in the list, the end of the pages too
+		pods := &corev1.PodList{} // a new list per page: decoding keeps the fields that a page does not contain, the continue token too
 		if err := r.Live.List(ctx, pods, client.InNamespace(secret.Namespace), client.Limit(pageSize), client.Continue(next)); err != nil {
 			if apierrors.IsForbidden(err) {
 				return "", fmt.Errorf("list Pods: %w; bind ClusterRole %s in the target", err, roleName)
@@ -123,5 +124,5 @@ func (r *Reconciler) mountedBy(ctx context.Context, secret types.NamespacedName)
 	}
 }
 
-// roleName is the role that is generated from the markers above Reconciler.
+// roleName is the name of the role that is generated from the markers above Reconciler.
 const roleName = "espalier-token-controllers-target-invalidator"

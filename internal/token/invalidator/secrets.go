@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Secrets knows the metadata of the Secrets that name a ServiceAccount. It is a source of what is to be reconciled, and
-// follows nothing before it is started as one.
+// Secrets has the metadata of the Secrets that name a ServiceAccount. It is a source of reconcile requests, and watches nothing before it
+// is started as one.
 type Secrets struct {
 	informers map[string]cache.SharedIndexInformer // by namespace, "" for all
 }
 
-// NewSecrets prepares to follow the Secrets of namespaces, of all if none is given.
+// NewSecrets returns Secrets for the given namespaces, or for all if none is given.
 func NewSecrets(client metadata.Interface, namespaces []string) (*Secrets, error) {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -37,7 +37,7 @@ func NewSecrets(client metadata.Interface, namespaces []string) (*Secrets, error
 	return s, nil
 }
 
-// get returns a copy of the metadata of a Secret; nil if there is none that names a ServiceAccount.
+// get returns a copy of the metadata of a Secret; nil if it does not exist or names no ServiceAccount.
 func (s *Secrets) get(key types.NamespacedName) *metav1.PartialObjectMetadata {
 	for _, informer := range s.of(key.Namespace) {
 		object, found, err := informer.GetIndexer().GetByKey(key.String())
@@ -48,7 +48,7 @@ func (s *Secrets) get(key types.NamespacedName) *metav1.PartialObjectMetadata {
 	return nil
 }
 
-// naming lists the Secrets that name a ServiceAccount in their annotation, or that it names itself.
+// naming lists the Secrets that name one of these ServiceAccounts in their annotation, or that one of these ServiceAccounts references.
 func (s *Secrets) naming(accounts ...*corev1.ServiceAccount) []types.NamespacedName {
 	var all []types.NamespacedName
 	for _, account := range accounts {
@@ -81,7 +81,7 @@ func (s *Secrets) of(namespace string) []cache.SharedIndexInformer {
 	return found
 }
 
-// Start implements source.Source: Secrets are enqueued when they appear or change. Deleted ones need nothing.
+// Start implements source.Source. Secrets are enqueued when they are created or changed. Deleted Secrets need no work.
 func (s *Secrets) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	add := func(object any) {
 		if secret, ok := object.(*metav1.PartialObjectMetadata); ok {

@@ -26,21 +26,21 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "token-invalidator"
 
-// The pause between two looks at a Secret that a Pod mounts, or that fails, grows from the one to the other.
+// The pause before a Secret that a Pod mounts, or that fails, is checked again grows from shortestPause to longestPause.
 const (
 	shortestPause = 200 * time.Millisecond
 	longestPause  = time.Minute
 )
 
-// deadline bounds the requests for one Secret.
+// deadline limits the time for the requests about one Secret.
 const deadline = 3 * time.Minute
 
-// NewPauses returns what Reconciler.Pauses needs.
+// NewPauses returns the value for Reconciler.Pauses.
 func NewPauses() workqueue.TypedRateLimiter[types.NamespacedName] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](shortestPause, longestPause)
 }
 
-// TargetCache says what of the target is cached: of ServiceAccounts what decisions need.
+// TargetCache returns what to cache of the target: the fields of ServiceAccounts that decisions need.
 func TargetCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&corev1.ServiceAccount{}: {Transform: stripAccount}}
 }
@@ -61,7 +61,7 @@ func stripAccount(object any) (any, error) {
 	return stripped, nil
 }
 
-// SetupWithManager adds the controller to a manager; accounts is the cache of the target, with what TargetCache says.
+// SetupWithManager adds the controller to a manager; accounts is the cache of the target, configured by TargetCache.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, accounts cache.Cache, workers int, cacheSyncTimeout time.Duration) error {
 	return builder.ControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
 							Named(ControllerName).
@@ -80,8 +80,7 @@ func options(workers int, cacheSyncTimeout time.Duration) controller.Options {
 	}
 }
 
-// accountPredicate lets through what may change the fate of tokens: a ServiceAccount that was missed has appeared, or it
-// has changed its mind.
+// accountPredicate passes the changes that decide whether tokens are needed: a new ServiceAccount, or one whose settings have changed.
 func accountPredicate() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -100,7 +99,7 @@ func changedItsMind(before, after *corev1.ServiceAccount) bool {
 	return hadSkip != hasSkip || skipBefore != skipAfter || !ptr.Equal(before.AutomountServiceAccountToken, after.AutomountServiceAccountToken)
 }
 
-// accountChanges enqueues the Secrets of a ServiceAccount, as it was and as it is.
+// accountChanges enqueues the Secrets of a ServiceAccount, in its old and in its new state.
 func (r *Reconciler) accountChanges() handler.EventHandler {
 	add := func(queue workqueue.TypedRateLimitingInterface[reconcile.Request], objects ...client.Object) {
 		var accounts []*corev1.ServiceAccount

@@ -1,5 +1,5 @@
-// Package kubeconfig reads and replaces the credentials of the current context of a kubeconfig, and leaves everything
-// else in it as it is. Its errors name fields and entries, never a credential.
+// Package kubeconfig reads and replaces the credentials of the current context of a kubeconfig, and changes nothing else in it. Its errors
+// name fields and entries, never a credential.
 package kubeconfig
 
 import (
@@ -10,15 +10,15 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Config is a kubeconfig whose current context names a user that it has.
+// Config is a kubeconfig whose current context names an existing user.
 type Config struct {
 	all     *clientcmdapi.Config
 	user    *clientcmdapi.AuthInfo
 	cluster string
 }
 
-// Decode takes YAML or JSON. A kubeconfig without a current context, or whose current context names a user that is not
-// there, is an error that says what is missing.
+// Decode reads YAML or JSON. If there is no current context, or the current context names a user that does not exist, the error says what
+// is missing.
 func Decode(data []byte) (*Config, error) {
 	all, err := clientcmd.Load(data)
 	if err != nil {
@@ -38,10 +38,10 @@ func Decode(data []byte) (*Config, error) {
 	return &Config{all: all, user: user, cluster: current.Cluster}, nil
 }
 
-// Token returns the token of the user of the current context, empty if it has none.
+// Token returns the token of the user of the current context; it is empty if there is none.
 func (c *Config) Token() string { return c.user.Token }
 
-// SetToken gives the user of the current context a token.
+// SetToken sets the token of the user of the current context.
 func (c *Config) SetToken(token string) { c.user.Token = token }
 
 // CA returns the certificate authority, in PEM, of the cluster of the current context; nil if there is none.
@@ -53,7 +53,7 @@ func (c *Config) CA() []byte {
 	return cluster.CertificateAuthorityData
 }
 
-// SetCA gives the cluster of the current context a certificate authority in PEM. It is an error if there is no such cluster.
+// SetCA sets the certificate authority, in PEM, of the cluster of the current context. It returns an error if there is no such cluster.
 func (c *Config) SetCA(ca []byte) error {
 	cluster := c.all.Clusters[c.cluster]
 	if cluster == nil {

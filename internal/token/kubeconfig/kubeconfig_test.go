@@ -75,7 +75,7 @@ func TestACertificateAuthorityNeedsACluster(t *testing.T) {
 	g.Expect(config.SetCA([]byte("ca"))).To(MatchError(`kubeconfig has no cluster "c", which context "x" names: add it, or name another one`))
 }
 
-// Whatever can be decoded can be given a token that is then found in it.
+// If a kubeconfig can be decoded, a token can be set in it and read again.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{twoUsers, "", "{}", "[]", "text", "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x}], users: [{name: \"\"}]}"} {
 		f.Add([]byte(seed))

@@ -13,10 +13,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/token/digest"
 )
 
-// caPeriod is how often the certificate authority of the target is compared with what it was.
+// caPeriod is how often the certificate authority of the target is compared with the last known one.
 const caPeriod = time.Minute
 
-// CAOf returns the certificate authority of a connection: data, or what a file holds at that time, which may be replaced.
+// CAOf returns a function that returns the certificate authority of a connection: data, or the current content of a file, which may be
+// replaced.
 func CAOf(data []byte, file string, read func(string) ([]byte, error)) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		if len(data) > 0 || file == "" {
@@ -30,8 +31,8 @@ func CAOf(data []byte, file string, read func(string) ([]byte, error)) func() ([
 	}
 }
 
-// followCA is a source of Secrets that get the certificate authority of the target: all of them, when it has changed. It
-// sends no requests.
+// followCA is a source of Secrets that get the certificate authority of the target. When it changes, all of them are enqueued. It sends no
+// requests.
 func (r *Reconciler) followCA(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	ticker := r.Clock.NewTicker(caPeriod)
 	known := r.currentCA("")
@@ -57,8 +58,8 @@ func (r *Reconciler) followCA(ctx context.Context, queue workqueue.TypedRateLimi
 	return nil
 }
 
-// currentCA returns the hash of the certificate authority. While there is none, or it cannot be read, the one known before
-// counts: a file may be half replaced, and the Secrets tell of it.
+// currentCA returns the hash of the certificate authority. If it is missing or cannot be read, currentCA returns the known one: the file
+// may be incomplete while it is replaced. Reconciling the Secrets reports a lasting error.
 func (r *Reconciler) currentCA(known string) string {
 	ca, err := r.CA()
 	if err != nil || len(ca) == 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// cached stands for the cache.
+// cached replaces the cache.
 type cached struct {
 	client.Reader
 	secrets []corev1.Secret

@@ -9,16 +9,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/token/digest"
 )
 
-// holder is the Secret in which the token belongs, as it was found.
+// holder is the Secret that must contain the token, as it was read.
 type holder struct {
 	found  bool
 	digest digest.Digest
-	// remote says that it is a target Secret, which is not watched.
+	// remote is true for a target Secret, which is not watched.
 	remote bool
 }
 
-// fault says what is wrong with the contents of a holder. The Secret of the source is watched, and an edit of it is an
-// event; of a target Secret nobody tells, so it must be looked at again.
+// fault classifies an error about the contents of a holder. The Secret of the source is watched, so an edit of it triggers the next
+// attempt. A target Secret is not watched, so it must be read again later.
 func (h holder) fault(err error) error {
 	if h.remote {
 		return err
@@ -26,17 +26,17 @@ func (h holder) fault(err error) error {
 	return &mistake{err}
 }
 
-// facts are what is known of a Secret when it is to be decided whether it needs another token.
+// facts are the input of the decision whether a Secret needs a new token.
 type facts struct {
 	now         time.Time
 	annotations map[string]string
-	// ca is the hash of the certificate authority that belongs beside the token; empty: none does.
+	// ca is the hash of the certificate authority that must be beside the token; empty if none must.
 	ca string
-	// holder is what holds the token. It counts only if early returns nothing.
+	// holder is the Secret that contains the token. It is used only if early returns nothing.
 	holder holder
 }
 
-// decision says what is to be done now. Without reason a token is not requested, and wait is how long that remains so.
+// decision is what to do now. If reason is empty, no token is requested, and the decision is valid for the time in wait.
 type decision struct {
 	reason string
 	wait   time.Duration
@@ -53,7 +53,7 @@ const (
 	timestampRemedy = "write a time such as 2006-01-02T15:04:05Z, or remove the annotation to renew the token now"
 )
 
-// early returns the reason to request a token that needs no look at its holder; empty if there is none.
+// early returns the reason to request a token that does not depend on the holder; empty if there is none.
 func early(annotations map[string]string) string {
 	switch {
 	case annotations[resourcesv1alpha1.ServiceAccountTokenRenewTimestamp] == "":
@@ -64,7 +64,7 @@ func early(annotations map[string]string) string {
 	return ""
 }
 
-// decide follows the rules of the specification, first match wins.
+// decide follows the rules of the specification; the first match decides.
 func decide(f facts) (decision, error) {
 	if reason := early(f.annotations); reason != "" {
 		return decision{reason: reason}, nil
@@ -90,7 +90,7 @@ func decide(f facts) (decision, error) {
 	return decision{reason: reasonDue}, nil
 }
 
-// writable returns what makes it useless to request a token for a holder.
+// writable returns an error if the token could not be written to the holder, so that it is useless to request one.
 func writable(h holder) error {
 	switch {
 	case h.digest.Fault != "":

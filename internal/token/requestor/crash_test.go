@@ -31,11 +31,11 @@ func TestCrashPoints(t *testing.T) {
 	}
 }
 
-// crash lets a Secret get a token, cuts the process off in the middle, and starts the next one.
+// crash interrupts the process while a Secret gets a token, and starts the next process.
 func crash(t *testing.T, at binary.Cut, renewed bool, modify ...func(*corev1.Secret)) (happened bool) {
 	t.Helper()
 	s := newScene(t, binary.Options{})
-	s.settled() // it is not the start that is cut off
+	s.settled() // so that the cut is not during the start
 	var issued atomic.Int64
 	s.Requests.Hook(func(request *http.Request) error {
 		if strings.HasSuffix(request.URL.Path, "/token") {
@@ -61,13 +61,13 @@ func crash(t *testing.T, at binary.Cut, renewed bool, modify ...func(*corev1.Sec
 	return happened
 }
 
-// fresh tells whether everything is written.
+// fresh reports whether everything is written.
 func (s *scene) fresh() bool {
 	at, err := time.Parse(time.RFC3339, s.read("a").Annotations[renewKey])
 	return err == nil && time.Until(at) > 0 && s.anyToken() != ""
 }
 
-// anyToken returns the token of the Secret, wherever it is.
+// anyToken returns the token of the Secret, wherever it is stored.
 func (s *scene) anyToken() string {
 	secret := s.read("a")
 	if secret.Annotations[targetNameKey] != "" {

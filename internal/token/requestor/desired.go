@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/token/kubeconfig"
 )
 
-// newAccount is the ServiceAccount if there is none.
+// newAccount returns the ServiceAccount to create if there is none.
 func newAccount(wanted account) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{
 		ObjectMeta:                   metav1.ObjectMeta{Namespace: wanted.Namespace, Name: wanted.Name, Labels: wanted.labels},
@@ -23,7 +23,7 @@ func newAccount(wanted account) *corev1.ServiceAccount {
 	}
 }
 
-// desiredAccount returns the ServiceAccount as it must be, and whether that is another one than it is.
+// desiredAccount returns the ServiceAccount as it must be, and whether it differs from the existing one.
 func desiredAccount(have *corev1.ServiceAccount, wanted account) (desired *corev1.ServiceAccount, changed bool) {
 	if have.AutomountServiceAccountToken != nil && !*have.AutomountServiceAccountToken && maps.Equal(have.Labels, wanted.labels) {
 		return have, false
@@ -34,39 +34,39 @@ func desiredAccount(have *corev1.ServiceAccount, wanted account) (desired *corev
 	return desired, true
 }
 
-// issued is a token that was not written yet.
+// issued is a token that is not written yet.
 type issued struct {
 	token  string
 	expiry time.Time
-	// renewAt is when it is to be renewed, in whole seconds.
+	// renewAt is when to renew it, in whole seconds.
 	renewAt time.Time
 	// at is when it was issued.
 	at time.Time
-	// ca belongs beside it; nil: nothing does.
+	// ca is the certificate authority to write beside it; nil if there is none.
 	ca []byte
 }
 
-// changes are the keys of a Secret's data that are to be set, or to be removed if nil.
+// changes are the keys of a Secret's data to set, or to remove if the value is nil.
 type changes map[string][]byte
 
-// prepared returns the kubeconfig of a Secret with a certificate authority, unless that is nil, and still without the new
-// token. It is nil if the Secret holds none.
+// prepared returns the kubeconfig of a Secret with the certificate authority, unless that is nil, and still without the new token. It
+// returns nil if the Secret contains no kubeconfig.
 func prepared(content, ca []byte) (*kubeconfig.Config, error) {
 	if content == nil {
 		return nil, nil
 	}
 	config, err := kubeconfig.Decode(content)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller says what it was for
+		return nil, err //nolint:wrapcheck // the caller adds the context
 	}
 	if ca == nil {
 		return config, nil
 	}
 	err = config.SetCA(ca)
-	return config, err //nolint:wrapcheck // the caller says what it was for
+	return config, err //nolint:wrapcheck // the caller adds the context
 }
 
-// changesFor returns what puts a token into a Secret with a kubeconfig, nil if it holds none.
+// changesFor returns the changes that write a token into a Secret. Config is the kubeconfig of the Secret; nil if it contains none.
 func changesFor(config *kubeconfig.Config, i issued) (changes, error) {
 	if config == nil {
 		return changes{resourcesv1alpha1.DataKeyToken: []byte(i.token), resourcesv1alpha1.DataKeyCABundle: i.ca}, nil
@@ -74,12 +74,12 @@ func changesFor(config *kubeconfig.Config, i issued) (changes, error) {
 	config.SetToken(i.token)
 	encoded, err := config.Encode()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller says what it was for
+		return nil, err //nolint:wrapcheck // the caller adds the context
 	}
 	return changes{resourcesv1alpha1.DataKeyKubeconfig: encoded, resourcesv1alpha1.DataKeyCABundle: nil}, nil
 }
 
-// emptied are the changes to a Secret whose token is elsewhere.
+// emptied returns the changes to a Secret whose token is written elsewhere.
 func emptied() changes {
 	return changes{resourcesv1alpha1.DataKeyToken: nil, resourcesv1alpha1.DataKeyKubeconfig: nil, resourcesv1alpha1.DataKeyCABundle: nil}
 }
@@ -98,8 +98,8 @@ func (c changes) applyTo(secret *corev1.Secret) {
 	}
 }
 
-// patchFor is the merge patch for the Secret with our annotations. It is refused if the Secret has got another version:
-// somebody else may be changing the kubeconfig.
+// patchFor returns the merge patch for the Secret with our annotations. The API server refuses it if the Secret has another version:
+// another client may be changing the kubeconfig.
 func patchFor(version string, renewAt time.Time, c changes) ([]byte, error) {
 	data := map[string]any{}
 	for key, value := range c {

@@ -24,7 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// upToDate stands for the cache: it shows digests, never waits, and is never behind.
+// upToDate replaces the cache: it returns digests, never waits, and is never stale.
 type upToDate struct{ client.Reader }
 
 func (c upToDate) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
@@ -40,7 +40,7 @@ func (c upToDate) Get(ctx context.Context, key client.ObjectKey, object client.O
 	return err
 }
 
-// unwritable refuses patches while broken.
+// unwritable refuses patches while it is broken.
 type unwritable struct {
 	client.Client
 	broken bool
@@ -53,7 +53,7 @@ func (c *unwritable) Patch(ctx context.Context, object client.Object, patch clie
 	return c.Client.Patch(ctx, object, patch, options...)
 }
 
-// direct is a reconciler that a test calls itself, and what it tells in Events.
+// direct returns a reconciler that a test calls itself, and the Events that it sends.
 func (s *scene) direct(now time.Time) (r *requestor.Reconciler, told chan string) {
 	recorder, clock, memory := events.NewFakeRecorder(10), clocktesting.NewFakeClock(now), requestor.NewMemory()
 	return &requestor.Reconciler{

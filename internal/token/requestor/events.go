@@ -7,18 +7,18 @@ import (
 
 // Reasons of the Events about Secrets of the source.
 const (
-	// ReasonRequestFailed: the Secret has no token, and got none.
+	// ReasonRequestFailed: the Secret has no token, and could not get one.
 	ReasonRequestFailed = "TokenRequestFailed"
 	// ReasonRenewalFailed: the Secret has a token that could not be renewed.
 	ReasonRenewalFailed = "TokenRenewalFailed"
-	// ReasonRecovered: what had failed works again.
+	// ReasonRecovered: an earlier failure is over.
 	ReasonRecovered = "TokenRecovered"
 )
 
-// maxNote is how long the note of an Event may be, and what is remembered and logged of a failure, in bytes.
+// maxNote is the maximum length, in bytes, of the note of an Event and of a failure that is remembered and logged.
 const maxNote = 1024
 
-// Events tells, in the source cluster, what happens to Secrets.
+// Events reports what happens to Secrets, in the source cluster.
 type Events struct{ Recorder events.EventRecorder }
 
 func (e *Events) failed(secret *corev1.Secret, held bool, failure string) {

@@ -10,10 +10,10 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// roleName is the role that is generated from the markers above Reconciler.
+// roleName is the name of the role that is generated from the markers above Reconciler.
 const roleName = "espalier-token-controllers-target"
 
-// Kinds of failures, as a metric counts them.
+// Kinds of failures, as the metric counts them.
 const (
 	kindMistake   = "mistake"
 	kindForbidden = "forbidden"
@@ -40,7 +40,7 @@ func kindOf(err error) string {
 	return kindOther
 }
 
-// bounded is a failure whose text is cut: it may quote annotations and answers of API servers, of any length.
+// bounded is a failure whose text is cut: it may quote annotations and answers of API servers of any length.
 type bounded struct {
 	error
 	text string
@@ -51,10 +51,10 @@ func boundedBy(err error, limit int) error { return &bounded{err, cut(err.Error(
 // Error implements error.
 func (b *bounded) Error() string { return b.text }
 
-// Unwrap returns the failure with all its text.
+// Unwrap returns the failure with its full text.
 func (b *bounded) Unwrap() error { return b.error }
 
-// aboutAccount says what was attempted with a ServiceAccount, and what to do about it.
+// aboutAccount adds what was attempted with a ServiceAccount, and the remedy.
 func aboutAccount(attempt string, of types.NamespacedName, err error) error {
 	remedy := ""
 	switch {
@@ -70,7 +70,7 @@ func aboutAccount(attempt string, of types.NamespacedName, err error) error {
 	return fmt.Errorf("%s ServiceAccount %s: %w%s", attempt, of, err, remedy)
 }
 
-// aboutToken says what to do if no token is issued.
+// aboutToken adds the remedy if no token is issued.
 func aboutToken(of types.NamespacedName, err error) error {
 	remedy := ""
 	switch {
@@ -82,14 +82,15 @@ func aboutToken(of types.NamespacedName, err error) error {
 	return fmt.Errorf("request token of ServiceAccount %s: %w%s", of, err, remedy)
 }
 
-// alreadyExpired says that a token is of no use from the start. The text names no time, so that it is the same each time.
+// alreadyExpired returns the error for a token that is too short-lived to be used. The text contains no time, so that it is the same each
+// time.
 func alreadyExpired(of order) error {
 	return fmt.Errorf("request token of ServiceAccount %s: by the clock of this process, the new token expires in less than %s: "+
 		"that clock and the one of the target's API server differ by about its lifetime (%s) or more, or the API server does not say when it expires; set both clocks right",
 		of.account, leastRemaining, of.lifetime)
 }
 
-// aboutWriting says what to do if a token cannot be written.
+// aboutWriting adds the remedy if a token cannot be written.
 func aboutWriting(target *types.NamespacedName, err error) error {
 	if target == nil {
 		return fmt.Errorf("could not update Secret with token: %w", err)

@@ -68,7 +68,7 @@ func TestTheCertificateAuthorityOfTheTargetIsInjected(t *testing.T) {
 	s.Eventually(func() map[string][]byte { return s.read("c").Data }).Should(BeEmpty())
 }
 
-// forged looks like a token that expires then.
+// forged returns a text in the form of a token that expires at that time.
 func forged(expiry time.Time) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp":%d}`, expiry.Unix())) + ".c2ln"
 }
@@ -134,7 +134,7 @@ func TestAtRestAndAfterARestartNothingIsSent(t *testing.T) {
 	s.Eventually(func() string { return s.embedded(s.read("b")) }).ShouldNot(BeEmpty())
 	s.quiet()
 	s.Restart(s.Requests.Reset)
-	s.Eventually(s.valid).Should(Equal(2.0)) // it runs, and has looked at both
+	s.Eventually(s.valid).Should(Equal(2.0)) // it runs and has checked both Secrets
 	s.quiet()
 	for _, each := range s.Requests.Seen() {
 		s.Expect(each).NotTo(Or(ContainSubstring("/secrets/"), ContainSubstring("/serviceaccounts")))
@@ -147,7 +147,7 @@ func TestAtRestAndAfterARestartNothingIsSent(t *testing.T) {
 
 func TestAFirstTokenCostsThreeRequests(t *testing.T) {
 	s := newScene(t, binary.Options{})
-	s.settled() // nothing is left of the start, such as discovery
+	s.settled() // requests of the start, such as discovery, are over
 	s.Requests.Reset()
 	s.create(s.secret("a"))
 	s.token("a", "")
@@ -168,7 +168,7 @@ func TestMetricsTellHowLongTokensLast(t *testing.T) {
 	s.Eventually(func() float64 { return s.gauge("espalier_token_until_first_expiry_seconds") }).Should(And(BeNumerically(">", 7000), BeNumerically("<=", 7201)))
 }
 
-// A kubeconfig that its producer refreshes while a token is on its way must not be undone.
+// If another client changes the kubeconfig while a token is written, its change must be kept.
 func TestAConcurrentChangeOfTheKubeconfigIsKept(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	var once sync.Once

@@ -8,41 +8,41 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// reuse is how long a token that could not be written is kept to be written after all. Not longer: it may have been
-// signed with a key that is about to be withdrawn.
+// reuse is how long a token that could not be written is kept for another attempt. It is short, because the key that signed the token may
+// be about to be withdrawn.
 const reuse = time.Minute
 
 // order is what a token was issued for.
 type order struct {
 	account types.NamespacedName
-	// uid tells a ServiceAccount from another one of its name, which was deleted, and whose tokens are worthless.
+	// uid distinguishes a ServiceAccount from a deleted one of the same name, whose tokens are invalid.
 	uid       types.UID
 	lifetime  time.Duration
 	audiences []string
 }
 
-// entry is what is remembered of one Secret.
+// entry is what is remembered about one Secret.
 type entry struct {
-	// superseded is the version that we have written over: as long as the cache shows it, its news are on their way.
+	// superseded is the version that this process has overwritten. As long as the cache shows it, the event of the write is still to come.
 	superseded string
-	// failure is what was told last of what goes wrong; empty: nothing does.
+	// failure is the failure that was last reported; empty if there is none.
 	failure string
 	// pending is a token that was issued for pendingFor and could not be written.
 	pending    *issued
 	pendingFor order
-	// held and expiry are the token in the Secret or its target, as of the last look.
+	// held and expiry describe the token in the Secret or its target, as last read.
 	held   bool
 	expiry time.Time
 }
 
-// Memory knows of each Secret what its last reconciliation left. A restart costs nothing but an Event that is repeated,
-// and a token that was not written. All methods may be called concurrently.
+// Memory stores the result of the last reconciliation of each Secret. A restart only causes a repeated Event, and loses a token that was
+// not written yet. All methods may be called concurrently.
 type Memory struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]*entry
 }
 
-// NewMemory returns a memory of nothing.
+// NewMemory returns an empty memory.
 func NewMemory() *Memory { return &Memory{entries: map[types.NamespacedName]*entry{}} }
 
 func (m *Memory) forget(secret types.NamespacedName) {
@@ -51,7 +51,7 @@ func (m *Memory) forget(secret types.NamespacedName) {
 	delete(m.entries, secret)
 }
 
-// change lets do work on what is remembered of a Secret.
+// change calls do on the entry of a Secret.
 func (m *Memory) change(secret types.NamespacedName, do func(*entry)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,7 +63,7 @@ func (m *Memory) change(secret types.NamespacedName, do func(*entry)) {
 	do(e)
 }
 
-// outdated tells whether a version is one that we have written over.
+// outdated reports whether this process has overwritten that version.
 func (m *Memory) outdated(secret types.NamespacedName, version string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,17 +71,17 @@ func (m *Memory) outdated(secret types.NamespacedName, version string) bool {
 	return e != nil && e.superseded == version
 }
 
-// looked notes what a Secret holds.
+// looked records the token that a Secret contains.
 func (m *Memory) looked(secret types.NamespacedName, held bool, expiry time.Time) {
 	m.change(secret, func(e *entry) { e.held, e.expiry = held, expiry })
 }
 
-// keep remembers a token until it is written.
+// keep stores a token until it is written.
 func (m *Memory) keep(secret types.NamespacedName, token issued, of order) {
 	m.change(secret, func(e *entry) { e.pending, e.pendingFor = &token, of })
 }
 
-// kept returns the token that was issued for such an order a moment ago and was not written; nil if there is none.
+// kept returns a token that was recently issued for the same order and is not written yet; nil if there is none.
 func (m *Memory) kept(secret types.NamespacedName, of order, now time.Time) *issued {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +92,7 @@ func (m *Memory) kept(secret types.NamespacedName, of order, now time.Time) *iss
 	return e.pending
 }
 
-// tidy removes a token that was not written if it will not be: it is too old, or nobody waits for it any more.
+// tidy removes a token that was not written if it is too old or no longer wanted.
 func (m *Memory) tidy(secret types.NamespacedName, wanted bool, now time.Time) {
 	m.change(secret, func(e *entry) {
 		if e.pending != nil && (!wanted || now.Sub(e.pending.at) > reuse) {
@@ -101,12 +101,12 @@ func (m *Memory) tidy(secret types.NamespacedName, wanted bool, now time.Time) {
 	})
 }
 
-// wrote notes that a token was written over a version of a Secret.
+// wrote records that a token was written over a version of a Secret.
 func (m *Memory) wrote(secret types.NamespacedName, version string, expiry time.Time) {
 	m.change(secret, func(e *entry) { *e = entry{superseded: version, failure: e.failure, held: true, expiry: expiry} })
 }
 
-// news notes what goes wrong, "" if nothing does, and tells whether that is another thing than before.
+// news records the current failure, "" if there is none, and reports whether it has changed.
 func (m *Memory) news(secret types.NamespacedName, failure string) (changed bool) {
 	m.change(secret, func(e *entry) {
 		changed = e.failure != failure
@@ -115,7 +115,7 @@ func (m *Memory) news(secret types.NamespacedName, failure string) (changed bool
 	return changed
 }
 
-// tokens lists what is known of all Secrets.
+// tokens lists the entries of all Secrets.
 func (m *Memory) tokens() []entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// States of Secrets, as a metric counts them.
+// States of Secrets, as the metric counts them.
 const (
 	stateValid   = "valid"
 	stateExpired = "expired"
@@ -16,7 +16,8 @@ const (
 	stateMissing = "missing"
 )
 
-// Metrics of the token requestor. None names an object. What depends on the time is computed when metrics are read.
+// Metrics of the token requestor. No label is the name of an object. Values that depend on the time are computed when metrics are
+// collected.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	failures *prometheus.CounterVec
@@ -27,7 +28,7 @@ type Metrics struct {
 	secrets, failing, until, soonest *prometheus.Desc
 }
 
-// NewMetrics registers the metrics, which tell of what is in memory.
+// NewMetrics registers the metrics, which are computed from the memory.
 func NewMetrics(registry prometheus.Registerer, passive clock.PassiveClock, memory *Memory) *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -86,18 +87,18 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// summary is what is shown of all tokens.
+// summary is what the metrics show of all tokens.
 type summary struct {
 	states  map[string]int
 	failing int
-	// known is how many tokens there are whose expiry is known; the rest is about these, in seconds.
+	// known is the number of tokens whose expiry is known; the following fields are about these, in seconds.
 	known   uint64
 	sum     float64
 	soonest float64
 	buckets map[float64]uint64
 }
 
-// bounds of the histogram, in seconds: 0 (expired), 1 and 10 minutes, 1, 2, 6, 12 and 24 hours, a week.
+// bounds returns the bounds of the histogram, in seconds: 0 (expired), 1 and 10 minutes, 1, 2, 6, 12 and 24 hours, a week.
 func bounds() []float64 { return []float64{0, 60, 600, 3600, 7200, 21600, 43200, 86400, 604800} }
 
 func summarize(now time.Time, tokens []entry) summary {

@@ -12,19 +12,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// OneCluster says what Secrets may ask for where source and target are one cluster. There, a user who may write Secrets of one
+// OneCluster defines what Secrets may ask for if source and target are one cluster. In that case, a user who may write Secrets of one
 // namespace must not get the rights of ServiceAccounts of other namespaces.
 type OneCluster struct {
-	// OwnNamespace is where this process runs.
+	// OwnNamespace is the namespace in which this process runs.
 	OwnNamespace string
-	// SourceNamespaces are those of the source to work in; empty: all.
+	// SourceNamespaces are the namespaces of the source to work in; empty: all.
 	SourceNamespaces []string
-	// Scope says of which namespaces a Secret may name ServiceAccounts and target Secrets, except the system namespaces, which are
-	// kube-system and OwnNamespace: config.TokenScopeSecretNamespace or config.TokenScopeAllNamespaces. Empty: the namespaces of
-	// the instance and of the source say it.
+	// Scope defines from which namespaces a Secret may name ServiceAccounts and target Secrets: config.TokenScopeSecretNamespace or
+	// config.TokenScopeAllNamespaces. It never includes the system namespaces, which are kube-system and OwnNamespace. If it is empty, the
+	// namespaces of the instance and of the source apply.
 	Scope string
-	// SystemServiceAccounts are ServiceAccounts of the system namespaces that are allowed, as namespace/name. With
-	// config.TokenScopeSecretNamespace only Secrets of the same namespace may name them.
+	// SystemServiceAccounts are the ServiceAccounts of the system namespaces that are allowed, as namespace/name. With
+	// config.TokenScopeSecretNamespace, only Secrets of the same namespace may name them.
 	SystemServiceAccounts []string
 }
 
@@ -34,15 +34,15 @@ const (
 	systemAccountsSetting = "espalier.token.sameCluster.systemServiceAccounts"
 )
 
-// What is wrong if nothing restricts what Secrets may ask for, and its remedy.
+// The problem if nothing restricts what Secrets may ask for, and its remedy.
 const (
 	unrestricted       = "every user who may create a Secret could get a token of every ServiceAccount"
 	unrestrictedRemedy = "set " + scopeSetting + ": SecretNamespace, espalier.token.targetNamespace or sourceClientConnection.namespaces, " +
 		"or allow it with " + scopeSetting + ": AllNamespaces"
 )
 
-// RefuseUnrestricted returns an error with the remedy unless the configuration restricts what Secrets may ask for where source
-// and target are one cluster, or allows everything by name.
+// RefuseUnrestricted returns an error with the remedy if source and target are one cluster and the configuration neither restricts what
+// Secrets may ask for nor explicitly allows everything.
 func (o OneCluster) RefuseUnrestricted(targetNamespace string, targetNamespaces []string) error {
 	switch {
 	case o.OwnNamespace == "":
@@ -58,10 +58,10 @@ func (o OneCluster) isRestricted(targetNamespace string, targetNamespaces []stri
 	return o.Scope != "" || targetNamespace != "" || len(targetNamespaces) > 0 || len(o.SourceNamespaces) > 0
 }
 
-// oneCluster is OneCluster together with whether it applies.
+// oneCluster is OneCluster and whether it applies.
 type oneCluster struct {
 	OneCluster
-	// same says that source and target are one cluster; unknown, if not nil, says why that is not known.
+	// same is true if source and target are one cluster. If this is not known, unknown says why.
 	same    bool
 	unknown error
 }
@@ -70,7 +70,7 @@ func (o oneCluster) isKnown() bool { return o.same && o.unknown == nil }
 
 func (o oneCluster) applies() bool { return o.same || o.unknown != nil }
 
-// allowsAccount returns why a Secret of namespace from may not ask for a token of a ServiceAccount.
+// allowsAccount returns an error if a Secret of namespace from may not ask for a token of a ServiceAccount.
 func (o oneCluster) allowsAccount(i instance, account types.NamespacedName, from string) error {
 	if !o.applies() {
 		return nil
@@ -84,7 +84,7 @@ func (o oneCluster) allowsAccount(i instance, account types.NamespacedName, from
 	return o.inScope(i, kindAccount, account, from, i.targetNamespace != "" || len(i.namespaces) > 0)
 }
 
-// allowsTarget returns why the token of a Secret of namespace from may not go into another Secret.
+// allowsTarget returns an error if the token of a Secret of namespace from may not be written into another Secret.
 func (o oneCluster) allowsTarget(i instance, target types.NamespacedName, from string) error {
 	switch {
 	case !o.applies():
@@ -95,8 +95,8 @@ func (o oneCluster) allowsTarget(i instance, target types.NamespacedName, from s
 	return o.inScope(i, kindTargetSecret, target, from, len(i.namespaces) > 0 || target.Namespace == i.targetNamespace)
 }
 
-// inScope returns why an object of a namespace that is no system namespace may not be named; restricted says that the instance
-// has named its namespace. The namespaces of the source restrict the target, too.
+// inScope returns an error if an object outside of the system namespaces may not be named. Restricted is true if the settings of the
+// instance include its namespace. The namespaces of the source restrict the target, too.
 func (o oneCluster) inScope(i instance, kind string, object types.NamespacedName, from string, restricted bool) error {
 	switch {
 	case object.Namespace == from, o.Scope == config.TokenScopeAllNamespaces:
@@ -105,7 +105,7 @@ func (o oneCluster) inScope(i instance, kind string, object types.NamespacedName
 		return o.refuse(kind, object, scopeSetting+" is "+o.Scope, "name one of namespace "+from+", or change that setting")
 	case restricted, slices.Contains(o.SourceNamespaces, object.Namespace):
 		return nil
-	case !o.isRestricted(i.targetNamespace, i.namespaces): // refused at start, if it was known by then that there is one cluster
+	case !o.isRestricted(i.targetNamespace, i.namespaces): // refused at start, if it was known then that there is one cluster
 		return o.refuse(kind, object, unrestricted, unrestrictedRemedy)
 	}
 	return o.refuse(kind, object, "it is not in a namespace that this process works in ("+strings.Join(o.SourceNamespaces, ", ")+")",
@@ -116,8 +116,7 @@ func (o oneCluster) isSystem(namespace string) bool {
 	return namespace == metav1.NamespaceSystem || namespace == o.OwnNamespace || o.OwnNamespace == ""
 }
 
-// refuse returns an error that an edit can correct, unless it only is not known yet whether there is one cluster: then the
-// Secret is tried again.
+// refuse returns an error that an edit can correct. If it is not known yet whether there is one cluster, the error is retried.
 func (o oneCluster) refuse(kind string, object types.NamespacedName, reason, remedy string) error {
 	if o.unknown != nil {
 		return fmt.Errorf("%s %s is refused as long as source and target may be one cluster, since %s: %w", kind, object, reason, o.unknown)

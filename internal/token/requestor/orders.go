@@ -15,18 +15,18 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// defaultLifetime is requested where a Secret asks for none.
+// defaultLifetime is the requested lifetime if a Secret asks for none.
 const defaultLifetime = 12 * time.Hour
 
-// instance is what the configuration says about all Secrets.
+// instance contains the configuration that applies to all Secrets.
 type instance struct {
-	// targetNamespace is where all ServiceAccounts are; empty: where the Secrets say.
+	// targetNamespace is the namespace of all ServiceAccounts; empty: the Secrets name it.
 	targetNamespace string
-	// namespaces of the target that we may work in; empty: all.
+	// namespaces are those of the target to work in; empty: all.
 	namespaces []string
-	// audiences of tokens whose Secret names none.
+	// audiences are those of tokens whose Secret names none.
 	audiences []string
-	// one is what holds where source and target are one cluster.
+	// one contains the restrictions if source and target are one cluster.
 	one oneCluster
 }
 
@@ -71,7 +71,7 @@ func (i instance) accountOf(annotations map[string]string, from string) (account
 	return wanted, nil
 }
 
-// allowed returns an error for objects in namespaces that the connection to the target is not for.
+// allowed returns an error for objects in namespaces outside of those that the connection to the target is restricted to.
 func (i instance) allowed(kind string, object types.NamespacedName) error {
 	if len(i.namespaces) == 0 || slices.Contains(i.namespaces, object.Namespace) {
 		return nil
@@ -80,7 +80,7 @@ func (i instance) allowed(kind string, object types.NamespacedName) error {
 		kind, object, strings.Join(i.namespaces, ", "))}
 }
 
-// lifetimeOf reads the annotation about the lifetime. The API server judges the value.
+// lifetimeOf reads the annotation about the lifetime. The API server validates the value.
 func lifetimeOf(annotations map[string]string) (time.Duration, error) {
 	text := annotations[resourcesv1alpha1.ServiceAccountTokenExpirationDuration]
 	if text == "" {
@@ -121,7 +121,7 @@ func injectsCA(annotations map[string]string) (bool, error) {
 	return inject, nil
 }
 
-// targetOf returns the Secret of the target that receives the token; nil if the Secret with the annotations does.
+// targetOf returns the Secret of the target that receives the token; nil if the token is written into the given Secret.
 func (i instance) targetOf(secret *corev1.Secret) (*types.NamespacedName, error) {
 	target := types.NamespacedName{
 		Namespace: secret.Annotations[resourcesv1alpha1.TokenRequestorTargetSecretNamespace],
@@ -139,13 +139,14 @@ func (i instance) targetOf(secret *corev1.Secret) (*types.NamespacedName, error)
 	return &target, i.one.allowsTarget(i, target, secret.Namespace)
 }
 
-// ownTarget says that a Secret names itself as its target.
+// ownTarget returns the error for a Secret that names itself as its target.
 func ownTarget() error {
 	return &mistake{fmt.Errorf("annotations %q and %q name this very Secret, from which the token would be removed again: name another one, or remove them",
 		resourcesv1alpha1.TokenRequestorTargetSecretNamespace, resourcesv1alpha1.TokenRequestorTargetSecretName)}
 }
 
-// forced tells whether somebody wants a new token now. What cannot be understood counts: a token too many does no harm.
+// forced reports whether the user asks for a new token now. A value that cannot be parsed counts as yes, because an additional token does
+// no harm.
 func forced(annotations map[string]string) bool {
 	text, found := annotations[resourcesv1alpha1.RenewToken]
 	if !found {
@@ -155,10 +156,10 @@ func forced(annotations map[string]string) bool {
 	return wanted || err != nil
 }
 
-// mistake is what only an edit of the Secret of the source or of the configuration can mend.
+// mistake is an error that only an edit of the Secret of the source or of the configuration can fix.
 type mistake struct{ error }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the error.
 func (m *mistake) Unwrap() error { return m.error }
 
 func isMistake(err error) bool {
@@ -170,7 +171,7 @@ func missing(annotation, meaning string) error {
 	return &mistake{fmt.Errorf("annotation %q is missing: set it to %s", annotation, meaning)}
 }
 
-// shortened bounds foreign text in messages.
+// shortened limits the length of foreign text in messages.
 func shortened(text string) string { return cut(text, 128) }
 
 // cut returns at most limit bytes of a text.

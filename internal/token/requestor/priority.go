@@ -9,20 +9,20 @@ import (
 	"github.com/espalier-dev/espalier/internal/token/digest"
 )
 
-// Priorities in the queue; higher goes first. After a downtime, or while requests are slow, those who have nothing that
-// works are served first.
+// Priorities in the queue; higher ones are first. After a downtime, or while requests are slow, Secrets without a working token are served
+// first.
 const (
-	// priorityExpired: the token that somebody uses has expired.
+	// priorityExpired: the token that a client may be using has expired.
 	priorityExpired = 30
-	// priorityMissing: there is no token yet, or a new one is asked for.
+	// priorityMissing: there is no token yet, or a new one was requested.
 	priorityMissing = 20
-	// priorityDue: the token is still good, but is to be renewed.
+	// priorityDue: the token is still valid, and its renewal time has come.
 	priorityDue = 10
-	// priorityNone: nothing is to be done.
+	// priorityNone: there is nothing to do.
 	priorityNone = handler.LowPriority
 )
 
-// urgency is the priority of a Secret, by what its digest tells.
+// urgency returns the priority of a Secret, according to its digest.
 func urgency(now time.Time, annotations map[string]string, d digest.Digest) int {
 	expiry := expiryOf(annotations, d)
 	switch {
@@ -39,8 +39,8 @@ func urgency(now time.Time, annotations map[string]string, d digest.Digest) int 
 	return priorityNone
 }
 
-// expiryOf is when a token expires: as it says itself, else by the rule that renewal times follow, at the latest. Zero:
-// nothing is known.
+// expiryOf returns the expiry of a token: the one that the token states, else the latest one that follows from the renewal time. Zero if it
+// is unknown.
 func expiryOf(annotations map[string]string, d digest.Digest) time.Time {
 	if !d.Expiry.IsZero() {
 		return d.Expiry

@@ -1,15 +1,13 @@
-// Package requestor keeps short-lived ServiceAccount tokens of the target cluster in Secrets, for whoever runs in another
-// cluster than the API server that it talks to.
+// Package requestor keeps short-lived ServiceAccount tokens of the target cluster in Secrets, for programs that run in another cluster than
+// the API server that they use.
 //
-// It watches Secrets of the source that carry the label resources.gardener.cloud/purpose: token-requestor; the API server
-// sends no others. Their contents pass by, and a digest of them is kept (see package digest): it tells whether a token is
-// there and when it expires, so that a Secret at rest costs no request, and a restart costs one listing. In the target it
-// reads and writes the ServiceAccount, requests the token, and reads and writes the target Secret if there is one, all
-// without a cache. Then it patches the Secret of the source.
+// It watches Secrets of the source that carry the label resources.gardener.cloud/purpose: token-requestor; the API server sends no others.
+// It stores only a digest of their contents (see package digest). The digest shows whether a token exists and when it expires, so that an
+// unchanged Secret costs no request, and a restart costs one list. In the target it reads and writes the ServiceAccount, requests the
+// token, and reads and writes the target Secret if there is one, all without a cache. Then it patches the Secret of the source.
 //
-// If the process dies after a token was issued and before it was written, nobody has that token, and the next process
-// requests another one: at most one too many. If it dies between the writes to target and source, the next process
-// renews the token in the target once more.
+// If the process dies after a token was issued and before it was written, that token is lost, and the next process requests another one: at
+// most one too many. If it dies between the writes to target and source, the next process renews the token in the target once more.
 package requestor
 
 import (
@@ -30,21 +28,21 @@ import (
 	"github.com/espalier-dev/espalier/internal/token/digest"
 )
 
-// Secrets that want a token are found and followed by their label, read once more if they hold a kubeconfig, and patched.
+// To find and watch Secrets that want a token by their label, to read them live if they contain a kubeconfig, and to patch them.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;patch,roleName=espalier-token-controllers-source
-// Events about them.
+// To send Events about them.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-token-controllers-source
-// ServiceAccounts are created, and corrected if they mount their token or have other labels.
+// To create ServiceAccounts, and to correct them if they mount their token or have other labels.
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;create;update,roleName=espalier-token-controllers-target
-// Tokens are issued for them.
+// To request their tokens.
 // +kubebuilder:rbac:groups="",resources=serviceaccounts/token,verbs=create,roleName=espalier-token-controllers-target
-// Target Secrets receive tokens.
+// To write tokens into target Secrets.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update,roleName=espalier-token-controllers-target
 
-// errBehind says that the cache does not show the latest version of a Secret yet, whose event will come.
+// errBehind means that the cache does not show the latest version of a Secret yet. Its event will follow.
 var errBehind = errors.New("the cache is behind")
 
-// Reconciler keeps the token of one Secret after the other. Its fields are set once, before start.
+// Reconciler keeps tokens valid, one Secret at a time. Its fields are set once, before start.
 type Reconciler struct {
 	// Secrets reads digests of Secrets of the source from the cache; see digest.Strip.
 	Secrets client.Reader
@@ -52,7 +50,7 @@ type Reconciler struct {
 	Source client.Client
 	// Target writes ServiceAccounts, and reads and writes Secrets live.
 	Target client.Client
-	// TargetAccounts reads ServiceAccounts live: each is read when its token is renewed, which is not worth a watch.
+	// TargetAccounts reads ServiceAccounts live: each is read only when its token is renewed, which does not justify a watch.
 	TargetAccounts client.Reader
 	// CA returns the certificate authority of the target in PEM.
 	CA     func() ([]byte, error)
@@ -63,22 +61,22 @@ type Reconciler struct {
 	Events  *Events
 	Metrics *Metrics
 
-	// Class is the class of Secrets that are served; nil: every class and none.
+	// Class is the class of Secrets that are served; nil: with any class or none.
 	Class *string
-	// TargetNamespace is the namespace of all ServiceAccounts; empty: the Secrets say it.
+	// TargetNamespace is the namespace of all ServiceAccounts; empty: the Secrets name it.
 	TargetNamespace string
 	// TargetNamespaces are the namespaces of the target to work in; empty: all.
 	TargetNamespaces []string
-	// Audiences are whom tokens are for, unless a Secret says otherwise; empty: the API server decides.
+	// Audiences are the audiences of tokens, unless a Secret names others; empty: the API server decides.
 	Audiences []string
-	// SameCluster reports whether source and target are one cluster. An error says that this is not known.
+	// SameCluster reports whether source and target are one cluster. It returns an error if this is not known.
 	SameCluster func(context.Context) (bool, error)
-	// OneCluster says what is allowed if they are, or may be.
+	// OneCluster defines what is allowed if they are, or may be, one cluster.
 	OneCluster OneCluster
 }
 
-// Reconcile implements reconcile.Reconciler. What only an edit of the Secret can mend is a terminal error, since the edit
-// is an event; all else, such as a target Secret that takes no token, is tried again later.
+// Reconcile implements reconcile.Reconciler. A failure that only an edit of the Secret can fix is a terminal error, because the edit
+// triggers an event. All other failures are retried, for example a target Secret that cannot be written.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	secret := &corev1.Secret{}
 	if err := r.Secrets.Get(ctx, request.NamespacedName, secret); err != nil {
@@ -93,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	if r.Memory.outdated(request.NamespacedName, secret.ResourceVersion) {
-		return ctrl.Result{}, nil // the event of what we wrote is on its way
+		return ctrl.Result{}, nil // the event of our write is still to come
 	}
 	held, err := digest.Read(secret)
 	if err != nil {
@@ -104,12 +102,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case errors.Is(err, errBehind):
 		return ctrl.Result{}, nil
 	case errors.Is(ctx.Err(), context.Canceled):
-		return ctrl.Result{}, err // the process ends; the next one tells
+		return ctrl.Result{}, err // the process ends; the next one reports the error
 	}
 	return r.conclude(secret, held, result, err)
 }
 
-// conclude tells of failures, and of their end, once.
+// conclude reports failures, and their end, once.
 func (r *Reconciler) conclude(secret *corev1.Secret, held digest.Digest, result ctrl.Result, err error) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(secret)
 	r.Memory.tidy(key, err != nil && !isMistake(err), r.Clock.Now())
@@ -122,7 +120,7 @@ func (r *Reconciler) conclude(secret *corev1.Secret, held digest.Digest, result 
 	r.Metrics.failed(err)
 	err = boundedBy(err, maxNote)
 	if kindOf(err) == kindConflict {
-		return ctrl.Result{}, err // somebody else was faster, which nobody needs to hear of
+		return ctrl.Result{}, err // a write conflict: another client was faster; it is retried and not reported
 	}
 	if r.Memory.news(key, err.Error()) {
 		r.Events.failed(secret, held.Token || hasTarget(secret.Annotations) && early(secret.Annotations) != reasonFirst, err.Error())
@@ -134,25 +132,25 @@ func (r *Reconciler) conclude(secret *corev1.Secret, held digest.Digest, result 
 	return ctrl.Result{Priority: &priority}, err
 }
 
-// serves tells whether a Secret with our purpose, which all in the cache have, is of our class.
+// serves reports whether a Secret is of our class. All Secrets in the cache have our purpose label.
 func (r *Reconciler) serves(secret client.Object) bool {
 	return r.Class == nil || secret.GetLabels()[resourcesv1alpha1.ResourceClass] == *r.Class
 }
 
-// work is what is known of a Secret while its token is kept fresh.
+// work is the state of the reconciliation of one Secret.
 type work struct {
 	secret *corev1.Secret // from the cache, with a digest instead of contents
 	key    types.NamespacedName
 	held   digest.Digest
-	// target receives the token; nil: the Secret itself does.
+	// target is the Secret that receives the token; nil if the token is written into the Secret itself.
 	target *types.NamespacedName
-	// targetSecret is the target as it was read; nil if it does not exist, or was not read yet.
+	// targetSecret is the target as it was read; nil if it does not exist or was not read yet.
 	targetSecret *corev1.Secret
 	targetRead   bool
-	ca           []byte // nil: none is asked for
+	ca           []byte // nil if the Secret does not ask for it
 }
 
-// keepFresh requests a token and writes it, if the rules say so, and returns when they will.
+// keepFresh requests and writes a token if the rules require it, and returns when to check again.
 func (r *Reconciler) keepFresh(ctx context.Context, secret *corev1.Secret, held digest.Digest) (ctrl.Result, error) {
 	w := &work{secret: secret, key: client.ObjectKeyFromObject(secret), held: held}
 	var err error
@@ -188,7 +186,7 @@ func (r *Reconciler) keepFresh(ctx context.Context, secret *corev1.Secret, held 
 	return ctrl.Result{RequeueAfter: token.renewAt.Sub(r.Clock.Now()), Priority: &due}, nil
 }
 
-// holder is what must hold the token, as far as it was read.
+// holder returns the Secret that must contain the token, as far as it was read.
 func (w *work) holder() holder {
 	switch {
 	case w.target == nil:
@@ -199,8 +197,8 @@ func (w *work) holder() holder {
 	return holder{found: true, digest: digest.Of(w.targetSecret), remote: true}
 }
 
-// isItsOwnTarget tells whether the target Secret, as it was read, is the one that names it: source and target may be one
-// cluster without being known as one, for example behind two addresses.
+// isItsOwnTarget reports whether the target Secret is the Secret that names it. This happens if source and target are one cluster without
+// being detected as one, for example behind two addresses.
 func (w *work) isItsOwnTarget() bool {
 	return w.targetSecret != nil && w.targetSecret.UID == w.secret.UID
 }
@@ -230,7 +228,7 @@ func (r *Reconciler) readTarget(ctx context.Context, w *work) error {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w; bind ClusterRole %s in the target, at least in that namespace", err, roleName)
 	case err != nil:
-		return err //nolint:wrapcheck // the caller says what it was for
+		return err //nolint:wrapcheck // the caller adds the context
 	default:
 		w.targetSecret = secret
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/token/kubeconfig"
 )
 
-// renew gets a new token to where it belongs. Whatever can be found wrong before a token is requested, is.
+// renew writes a new token to the Secret that must contain it. It does all checks that it can before it requests a token.
 func (r *Reconciler) renew(ctx context.Context, w *work) (issued, error) {
 	configured := r.instance(ctx)
 	wanted, err := configured.accountOf(w.secret.Annotations, w.key.Namespace)
@@ -50,8 +50,8 @@ func (r *Reconciler) renew(ctx context.Context, w *work) (issued, error) {
 	return token, r.write(ctx, w, config, token)
 }
 
-// ensureAccount creates or corrects a ServiceAccount and returns its UID. For the first token of a Secret it most likely
-// does not exist.
+// ensureAccount creates or corrects a ServiceAccount and returns its UID. For the first token of a Secret it tries to create it first,
+// because it most likely does not exist.
 func (r *Reconciler) ensureAccount(ctx context.Context, wanted account, first bool) (types.UID, error) {
 	if first {
 		uid, err := r.createAccount(ctx, wanted)
@@ -88,8 +88,8 @@ func (r *Reconciler) createAccount(ctx context.Context, wanted account) (types.U
 	return object.UID, nil
 }
 
-// holderContent returns the kubeconfig into which the token is to be written, nil if there is none, from a live read:
-// contents are in no cache.
+// holderContent returns the kubeconfig into which the token is to be written; nil if there is none. It reads live, because no cache has the
+// contents.
 func (r *Reconciler) holderContent(ctx context.Context, w *work) ([]byte, error) {
 	if w.target != nil && !w.targetRead {
 		if err := r.readTarget(ctx, w); err != nil {
@@ -121,7 +121,7 @@ func (r *Reconciler) holderContent(ctx context.Context, w *work) ([]byte, error)
 	return kubeconfigOf(live), nil
 }
 
-// kubeconfigOf is nil only if the key does not exist.
+// kubeconfigOf returns nil only if the key does not exist.
 func kubeconfigOf(secret *corev1.Secret) []byte {
 	if secret == nil {
 		return nil
@@ -133,7 +133,7 @@ func kubeconfigOf(secret *corev1.Secret) []byte {
 	return content
 }
 
-// token requests a token, unless there is one that was issued for the same a moment ago and could not be written.
+// token requests a token, unless there is one that was recently issued for the same order and could not be written.
 func (r *Reconciler) token(ctx context.Context, secret types.NamespacedName, of order) (issued, error) {
 	if kept := r.Memory.kept(secret, of, r.Clock.Now()); kept != nil {
 		return *kept, nil
@@ -156,7 +156,7 @@ func (r *Reconciler) token(ctx context.Context, secret types.NamespacedName, of 
 	return token, nil
 }
 
-// write puts a token into its holder, and notes on the Secret of the source when it is to be renewed.
+// write writes a token into its holder, and records the renewal time on the Secret of the source.
 func (r *Reconciler) write(ctx context.Context, w *work, config *kubeconfig.Config, token issued) error {
 	change, err := changesFor(config, token)
 	if err != nil {
@@ -176,7 +176,7 @@ func (r *Reconciler) write(ctx context.Context, w *work, config *kubeconfig.Conf
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	err = r.Source.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch))
 	if apierrors.IsNotFound(err) {
-		return errBehind // it was deleted
+		return errBehind // the Secret was deleted
 	}
 	if err != nil {
 		return aboutWriting(nil, err)
@@ -189,9 +189,9 @@ func (r *Reconciler) writeTarget(ctx context.Context, w *work, change changes) e
 	if w.targetSecret == nil {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.target.Namespace, Name: w.target.Name}, Type: corev1.SecretTypeOpaque}
 		change.applyTo(secret)
-		return r.Target.Create(ctx, secret) //nolint:wrapcheck // the caller says what it was for
+		return r.Target.Create(ctx, secret) //nolint:wrapcheck // the caller adds the context
 	}
 	secret := w.targetSecret.DeepCopy()
 	change.applyTo(secret)
-	return r.Target.Update(ctx, secret) //nolint:wrapcheck // the caller says what it was for
+	return r.Target.Update(ctx, secret) //nolint:wrapcheck // the caller adds the context
 }

@@ -305,7 +305,7 @@ func TestCAOf(t *testing.T) {
 	}
 }
 
-// Annotations are anybody's: whatever they hold, there is an answer.
+// Every user can write annotations: any content gets an answer.
 func FuzzAnnotations(f *testing.F) {
 	f.Add("n", "ns", `{"a":"b"}`, "10m", "a,b", "true", ahead, "")
 	f.Add("", "", "{", "1e9h", ",", "yes", "9999-99-99", "x")

@@ -24,16 +24,16 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "token-requestor"
 
-// The pause between attempts at a Secret that fails grows from the one to the other.
+// The pause between attempts for a Secret that fails grows from shortestPause to longestPause.
 const (
 	shortestPause = 200 * time.Millisecond
 	longestPause  = 5 * time.Minute
 )
 
-// deadline bounds the requests for one Secret.
+// deadline limits the time for the requests about one Secret.
 const deadline = 3 * time.Minute
 
-// SourceCache says what of the source is cached: digests of the Secrets with our purpose, of a class if one is given.
+// SourceCache returns what to cache of the source: digests of the Secrets with our purpose, and of a class if one is given.
 func SourceCache(class *string) map[client.Object]cache.ByObject {
 	wanted := labels.Set{resourcesv1alpha1.ResourcePurpose: resourcesv1alpha1.PurposeTokenRequestor}
 	if class != nil {
@@ -42,7 +42,7 @@ func SourceCache(class *string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: labels.SelectorFromSet(wanted), Transform: digest.Strip}}
 }
 
-// SetupWithManager adds the controller to the manager of the source cluster, whose cache holds what SourceCache says.
+// SetupWithManager adds the controller to the manager of the source cluster, whose cache is configured by SourceCache.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int, cacheSyncTimeout time.Duration) error {
 	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
 							Named(ControllerName).
@@ -61,8 +61,7 @@ func options(workers int, cacheSyncTimeout time.Duration) controller.Options {
 	}
 }
 
-// changes hands Secrets that we serve, or did up to now, to the queue. The API server tells of Secrets that lose their
-// label as of deleted ones.
+// changes enqueues Secrets that we serve or have served until now. If a Secret loses its label, the API server sends a deletion.
 func (r *Reconciler) changes() handler.EventHandler {
 	add := func(queue workqueue.TypedRateLimitingInterface[reconcile.Request], object client.Object, serve bool) {
 		if serve {
@@ -82,7 +81,7 @@ func (r *Reconciler) changes() handler.EventHandler {
 	}
 }
 
-// enqueue adds a Secret with its urgency.
+// enqueue adds a Secret with its priority.
 func (r *Reconciler) enqueue(queue workqueue.TypedRateLimitingInterface[reconcile.Request], object client.Object) {
 	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}
 	prioritized, ok := queue.(priorityqueue.PriorityQueue[reconcile.Request])

@@ -40,7 +40,7 @@ func theBinary() binary.Binary {
 	return binary.Binary{Name: "token-controllers", Needs: token.Needs, Add: token.Add}
 }
 
-// scene is a running token requestor with a namespace of its own in both clusters.
+// scene is a running token requestor with its own namespace in both clusters.
 type scene struct{ *binary.Env }
 
 func newScene(t *testing.T, options binary.Options) *scene {
@@ -54,7 +54,7 @@ func newScene(t *testing.T, options binary.Options) *scene {
 	return &scene{binary.New(t, theBinary(), options)}
 }
 
-// secret is a Secret that wants a token of a ServiceAccount of its own name.
+// secret returns a Secret that wants a token of a ServiceAccount with its own name.
 func (s *scene) secret(name string, modify ...func(*corev1.Secret)) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -90,7 +90,7 @@ func without(key string) func(*corev1.Secret) {
 	}
 }
 
-// targeted makes a Secret send its token to another one.
+// targeted makes a Secret store its token in another one.
 func targeted(namespace, name string) func(*corev1.Secret) {
 	return func(secret *corev1.Secret) {
 		secret.Annotations[targetSpaceKey], secret.Annotations[targetNameKey] = namespace, name
@@ -167,8 +167,7 @@ func (s *scene) tokenRequests() int {
 	return n
 }
 
-// settled waits until the controller has finished what it has to do about earlier changes: what comes after them in its
-// watch is done, too.
+// settled waits until the controller has processed all earlier changes: it processes a later change from the same watch.
 func (s *scene) settled() {
 	s.T.Helper()
 	name := fmt.Sprintf("marker-%d", time.Now().UnixNano())
@@ -182,7 +181,7 @@ func (s *scene) settled() {
 	s.quiet()
 }
 
-// quiet waits until no request is sent for a while.
+// quiet waits until no request was sent for some time.
 func (s *scene) quiet() {
 	s.T.Helper()
 	s.Eventually(func() int {
@@ -192,7 +191,7 @@ func (s *scene) quiet() {
 	}).Should(BeZero())
 }
 
-// answers returns the status of a request with a token, and nothing else, to the target.
+// answers sends a request to the target with a token as its only credential, and returns the status code.
 func (s *scene) answers(token string) int {
 	s.T.Helper()
 	server := s.Servers.Source
@@ -223,7 +222,7 @@ func (s *scene) renewal(name string) time.Time {
 	return at
 }
 
-// namespace creates one more in the target.
+// namespace creates another namespace in the target.
 func (s *scene) namespace() string {
 	s.T.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}

@@ -1,15 +1,15 @@
 package architecture_test
 
-// layout says what every folder is. A folder that it does not name fails the tests.
+// layout classifies all folders. A folder that it does not name fails the tests.
 type layout struct {
-	// shared are the library packages, by their folder below internal/. All may import them but api/, and they import
-	// no family.
+	// shared are the library packages, by their folder below internal/. All packages except those of api/ may import them. They import no
+	// family.
 	shared []string
-	// families are the concerns, by their folder below internal/; packages inside a family need no entry of their own.
+	// families are the controller families, by their folder below internal/; packages inside a family need no entry.
 	families []string
 	// binaries are the folders of cmd/, each with the families that run in its process.
 	binaries map[string][]string
-	// pure are the folders below internal/ of which no file does anything but compute.
+	// pure are the folders below internal/ whose files only compute.
 	pure []string
 }
 

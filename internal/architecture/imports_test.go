@@ -217,7 +217,7 @@ func check(l layout, t tree) []string {
 	return broken
 }
 
-// source is a file that imports these packages: two lines if there are none.
+// source returns a file that imports these packages. Without any, it has two lines.
 func source(imports ...string) string {
 	var text strings.Builder
 	text.WriteString("package x\n\n")

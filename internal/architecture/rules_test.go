@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// rule returns one sentence for everything that breaks it, each beginning with the path.
+// rule returns one sentence for each violation, beginning with the path.
 type rule func(layout, tree) []string
 
 func rules() []rule {
@@ -47,7 +47,7 @@ func foldersAreShallow(_ layout, t tree) []string {
 	return broken
 }
 
-// importsGoDown holds the direction cmd → family → shared → api.
+// importsGoDown checks the direction cmd → family → shared → api.
 func importsGoDown(l layout, t tree) []string {
 	var broken []string
 	for _, file := range t.goFiles {
@@ -106,7 +106,7 @@ func oneOf(list []string, name string) string {
 	return ""
 }
 
-// apiTypesStayLean keeps small what a program takes in that imports our API.
+// apiTypesStayLean limits the dependencies of a program that imports our API.
 func apiTypesStayLean(_ layout, t tree) []string {
 	types := []string{"k8s.io/apimachinery", "k8s.io/api", "k8s.io/utils/clock"}
 	helpers := append(slices.Clone(types),
@@ -137,7 +137,7 @@ func apiTypesStayLean(_ layout, t tree) []string {
 	return broken
 }
 
-// isHelper is true for public packages that hold functions and not types of the API.
+// isHelper reports whether a public package contains functions and not types of the API.
 func isHelper(folder string) bool { return !strings.HasPrefix(path.Base(folder), "v") }
 
 func standard(imported string) bool {
@@ -145,7 +145,7 @@ func standard(imported string) bool {
 	return !strings.Contains(first, ".")
 }
 
-// pureFilesDoNoIO takes the import of context as the sign of what waits or talks to somebody.
+// pureFilesDoNoIO treats the import of context as the sign of code that waits or does I/O.
 func pureFilesDoNoIO(l layout, t tree) []string {
 	names := []string{"desired.go", "checks.go", "plan.go", "conditions.go"}
 	var broken []string
@@ -159,7 +159,8 @@ func pureFilesDoNoIO(l layout, t tree) []string {
 	return broken
 }
 
-// nobodySetsRequeue asks for RequeueAfter, an error or a watch: Requeue is deprecated, and no linter of ours finds it.
+// nobodySetsRequeue checks that Requeue is not set: it is deprecated, and our linters do not find it. Use RequeueAfter, an error or a
+// watch.
 func nobodySetsRequeue(_ layout, t tree) []string {
 	var broken []string
 	for _, file := range t.goFiles {

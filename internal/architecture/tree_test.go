@@ -17,7 +17,7 @@ const module = "github.com/espalier-dev/espalier"
 // goFile is one parsed Go file of the product's module.
 type goFile struct {
 	path    string // below the root, with slashes
-	test    bool   // a test, or what tests of several packages share
+	test    bool   // a test, or shared by tests of several packages
 	imports []string
 	syntax  *ast.File
 	lines   int
@@ -25,23 +25,22 @@ type goFile struct {
 
 func (f goFile) folder() string { return path.Dir(f.path) }
 
-// tree is what the rules look at.
+// tree is the input of the rules.
 type tree struct {
 	goFiles   []goFile
 	generated []generatedFile
 	positions *token.FileSet
 }
 
-// generatedFile is a file that a generator has written, judged by its name and folder.
+// generatedFile is a file that a generator has written, detected by its name and folder.
 type generatedFile struct {
 	path      string
 	firstLine string
-	// marked is true if a Go file says that it is generated, in the form that Go's own tools know.
+	// marked is true if a Go file has the header for generated files that Go's own tools know.
 	marked bool
 }
 
-// readTree parses the files below the root of the repository. It leaves out modules of their own, test data, and folders
-// that are hidden or ignored.
+// readTree parses the files below the root of the repository. It skips nested modules, test data, and folders that are hidden or ignored.
 func readTree(root fs.FS) (tree, error) {
 	t := tree{positions: token.NewFileSet()}
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -106,7 +105,7 @@ func (t *tree) add(root fs.FS, name string) error {
 	return nil
 }
 
-// generatedYAML is true for CRDs and roles. The lists of what a folder holds, which people write, stand beside them.
+// generatedYAML reports whether the file is a generated CRD or role. The kustomization files beside them are written by hand.
 func generatedYAML(name string) bool {
 	folder, file := path.Split(name)
 	if path.Ext(file) != ".yaml" || file == "kustomization.yaml" {
@@ -116,19 +115,19 @@ func generatedYAML(name string) bool {
 	return folder == "deploy/crds/" || (len(parts) == 3 && parts[0] == "deploy" && parts[2] == "rbac")
 }
 
-// testSupport is true for a package whose name says, as httptest does, that only tests use it.
+// testSupport reports whether the name of a package, like httptest, says that only tests use it.
 func testSupport(folder string) bool {
 	return inside("internal", folder) && strings.HasSuffix(path.Base(folder), "test")
 }
 
-// below returns the path under a top folder such as "internal": its first element and the whole rest.
+// below returns the path below a top folder such as "internal": its first element and everything after the top folder.
 func below(top, name string) (first, rest string, ok bool) {
 	rest, ok = strings.CutPrefix(name, top+"/")
 	first, _, _ = strings.Cut(rest, "/")
 	return first, rest, ok
 }
 
-// inside is true if the path is the folder or lies in it.
+// inside reports whether the path is the folder or is inside it.
 func inside(folder, name string) bool {
 	return name == folder || strings.HasPrefix(name, folder+"/")
 }

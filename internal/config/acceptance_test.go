@@ -68,7 +68,7 @@ func TestAcceptance3TheLeaseNeedsANamespaceUnlessNobodyElects(t *testing.T) {
 	g.Expect(validate(t, header+"leaderElection: {leaderElect: false}")).To(BeEmpty())
 }
 
-// everything sets each field to something that is not its default.
+// everything sets each field to a value that is not its default.
 const everything = header + `
 sourceClientConnection: {kubeconfig: /src, acceptContentTypes: a/b, contentType: c/d, qps: 7.5, burst: 9, namespaces: [a], cacheResyncPeriod: 11s}
 targetClientConnection: {kubeconfig: /dst, qps: -1, burst: 3, namespaces: [b, c], cacheResyncPeriod: 12s}

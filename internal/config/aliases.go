@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// alias is another spelling of a section that a file may use. The canonical spelling wins, field by field.
+// alias is another spelling of a section that a file may use. If both are set, the canonical spelling takes precedence, field by field.
 type alias struct {
-	section   path // Where both stand.
+	section   path // The section that contains both.
 	spelling  string
 	canonical string
 }
@@ -21,7 +21,7 @@ func resourceManagerAliases() []alias {
 	}
 }
 
-// resolveAliases rewrites the tree of doc so that it uses canonical names only, and says what it did.
+// resolveAliases rewrites the tree of doc to canonical names, and returns a warning for each change.
 func resolveAliases(doc *document, aliases []alias) []Warning {
 	var warnings []Warning
 	for _, a := range aliases {
@@ -37,8 +37,8 @@ func resolveAliases(doc *document, aliases []alias) []Warning {
 	return warnings
 }
 
-// resolveSection moves the fields of one alias to the canonical section. A value of a wrong kind is moved too, so that
-// it is reported and not lost.
+// resolveSection moves the fields of one alias to the canonical section. It also moves a value of a wrong type, so that the decoder reports
+// it.
 func (d *document) resolveSection(parent map[string]any, a alias) []Warning {
 	return d.move(place{parent, a.section, a.spelling}, place{parent, a.section, a.canonical})
 }
@@ -52,7 +52,7 @@ type place struct {
 
 func (p place) path() path { return p.at.child(p.key) }
 
-// move moves the fields of one section to another, which wins field by field.
+// move moves the fields of one section to another. Fields that the target sets take precedence.
 func (d *document) move(source, target place) []Warning {
 	value, used := source.parent[source.key]
 	if !used {
@@ -83,8 +83,8 @@ func (d *document) move(source, target place) []Warning {
 	return warnings
 }
 
-// resolveNamespace turns the single namespace of older releases into the list of today. An empty list is not a
-// choice of all namespaces that could win against a named one: the narrower reading counts.
+// resolveNamespace converts the single namespace of older releases into a list. An empty list does not override a named namespace, so that
+// the narrower setting applies.
 func (d *document) resolveNamespace(connection map[string]any, at path) []Warning {
 	value, used := connection["namespace"]
 	if !used {
@@ -107,7 +107,7 @@ func (d *document) warn(at path, message string) Warning {
 	return Warning{Path: at.String(), Line: lineOf(d.node, at), Message: message}
 }
 
-// mapping returns the map that stands at the path.
+// mapping returns the map at the path.
 func mapping(tree any, at path) (map[string]any, bool) {
 	current, ok := tree.(map[string]any)
 	for _, step := range at {

@@ -13,33 +13,33 @@ const (
 	ControllerManagerKind       = "ControllerManagerConfiguration"
 )
 
-// ControllerManagerConfiguration is the file that project-controller takes. It ignores the sections of Gardener's
-// controller-manager that are about something else. ControllerManager decodes and defaults it.
+// ControllerManagerConfiguration is the configuration file of project-controller. It ignores the sections of Gardener's controller-manager
+// for other controllers. ControllerManager decodes and defaults it.
 type ControllerManagerConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// GardenClientConnection leads to the garden cluster. It cannot be restricted to namespaces.
+	// GardenClientConnection is the connection to the garden cluster. It cannot be restricted to namespaces.
 	GardenClientConnection ClientConnection `json:"gardenClientConnection,omitempty"`
-	// LeaderElection decides which of several replicas works. Defaults: ResourceNamespace garden, ResourceName
+	// LeaderElection configures which of several replicas is active. Defaults: ResourceNamespace garden, ResourceName
 	// gardener-controller-manager-leader-election, to which the process appends its name.
 	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
 	// LogLevel is debug, info (default) or error.
 	LogLevel string `json:"logLevel,omitempty"`
 	// LogFormat is json (default) or text.
 	LogFormat string `json:"logFormat,omitempty"`
-	// Server says where health probes and metrics are served.
+	// Server configures where health probes and metrics are served.
 	Server ControllerManagerServer `json:"server,omitempty"`
-	// Debugging switches profiling on.
+	// Debugging enables profiling.
 	Debugging Debugging `json:"debugging,omitempty"`
-	// FeatureGates are accepted and not looked at.
+	// FeatureGates are accepted and ignored.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// Controllers has one section per controller.
 	Controllers ControllerManagerControllers `json:"controllers,omitempty"`
-	// Espalier holds the settings that Gardener's schema does not know.
+	// Espalier contains the settings that are not part of Gardener's schema.
 	Espalier EspalierControllerManager `json:"espalier,omitempty"`
 }
 
-// ControllerManagerServer says where a controller-manager listens.
+// ControllerManagerServer configures where a controller-manager listens.
 type ControllerManagerServer struct {
 	// HealthProbes serves /healthz and /readyz; default port 2718.
 	HealthProbes *Endpoint `json:"healthProbes,omitempty"`
@@ -49,101 +49,101 @@ type ControllerManagerServer struct {
 
 // ControllerManagerControllers has one section per controller.
 type ControllerManagerControllers struct {
-	// Project is about Projects.
+	// Project configures the controller of Projects.
 	Project ProjectController `json:"project,omitempty"`
 }
 
-// ProjectController is about Projects. A day is 24 hours.
+// ProjectController configures the controller of Projects. A day has 24 hours.
 type ProjectController struct {
-	// ConcurrentSyncs is the number of workers of each loop; at least 1, default 5.
+	// ConcurrentSyncs is the number of workers of each controller loop; at least 1, default 5.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// MinimumLifetimeDays is how old a project must be, and how long ago its last activity, before it can be stale; at least
+	// MinimumLifetimeDays is the minimum age of a project, and the minimum time since its last activity, before it can be stale; at least
 	// 0, default 30.
 	MinimumLifetimeDays *int `json:"minimumLifetimeDays,omitempty"`
-	// StaleGracePeriodDays is how long a project is stale before it gets a date for its deletion; at least 0, default 14.
+	// StaleGracePeriodDays is how long a project is stale before its deletion is scheduled; at least 0, default 14.
 	StaleGracePeriodDays *int `json:"staleGracePeriodDays,omitempty"`
-	// StaleExpirationTimeDays is how long after it became stale a project is deleted; at least 0, default 90.
+	// StaleExpirationTimeDays is the time between becoming stale and deletion; at least 0, default 90.
 	StaleExpirationTimeDays *int `json:"staleExpirationTimeDays,omitempty"`
 	// StaleSyncPeriod is how often projects are checked; at least 100ms, default 12h.
 	StaleSyncPeriod *metav1.Duration `json:"staleSyncPeriod,omitempty"`
-	// Quotas are the ResourceQuotas of projects. The first that selects a project counts.
+	// Quotas are the ResourceQuotas of projects. The first one that selects a project applies.
 	Quotas []ProjectQuota `json:"quotas,omitempty"`
 }
 
 // ProjectQuota is a ResourceQuota for some projects.
 type ProjectQuota struct {
-	// Config is the ResourceQuota: labels, annotations and spec.hard count. Required.
+	// Config is the ResourceQuota: its labels, annotations and spec.hard are used. Required.
 	Config *corev1.ResourceQuota `json:"config,omitempty"`
-	// ProjectSelector selects projects by their labels; default all.
+	// ProjectSelector selects projects by their labels; default: all.
 	ProjectSelector *metav1.LabelSelector `json:"projectSelector,omitempty"`
 }
 
-// EspalierControllerManager holds the settings that Gardener's schema does not know.
+// EspalierControllerManager contains the settings that are not part of Gardener's schema.
 type EspalierControllerManager struct {
-	// Project tunes project-controller.
+	// Project configures project-controller.
 	Project EspalierProject `json:"project,omitempty"`
 }
 
-// EspalierProject tunes project-controller.
+// EspalierProject configures project-controller.
 type EspalierProject struct {
-	// Webhooks says where webhooks are served.
+	// Webhooks configures where webhooks are served.
 	Webhooks EspalierProjectWebhooks `json:"webhooks,omitempty"`
-	// StaleDeletion is what happens to a project whose date of deletion has come: Delete (default), DryRun, which says in an
-	// Event and a metric what would be deleted, or Off.
+	// StaleDeletion is what happens to a project whose deletion date is reached: Delete (default); DryRun, which reports in an Event and a
+	// metric what would be deleted; or Off.
 	StaleDeletion string `json:"staleDeletion,omitempty"`
-	// StaleDeletionWithoutShoots lets projects be deleted although the API server serves no Shoots. Default false.
+	// StaleDeletionWithoutShoots allows the deletion of projects even if the API server serves no Shoots. Default false.
 	StaleDeletionWithoutShoots bool `json:"staleDeletionWithoutShoots,omitempty"`
-	// StaleForecast is how long before a project becomes stale, and before it is deleted, an Event tells of it; 0 for never,
-	// default 7 days (168h).
+	// StaleForecast is how long before a project becomes stale, and before it is deleted, an Event announces it; 0 for never, default 7
+	// days (168h).
 	StaleForecast *metav1.Duration `json:"staleForecast,omitempty"`
-	// StaleDeletionNotice is for how long the deletion of a project must have been announced before it happens, even if its date
-	// is over: because deletion was off or rehearsed, nobody could tell, or no process was running. At most StaleForecast;
-	// 0 (default): who is due goes.
+	// StaleDeletionNotice is the minimum time between the announcement of a deletion and the deletion itself, even if the deletion date has
+	// passed. The announcement can be late because deletion was off or in dry-run mode, because the state was unknown, or because no
+	// process was running. At most StaleForecast; 0 (default): projects are deleted at their date.
 	StaleDeletionNotice *metav1.Duration `json:"staleDeletionNotice,omitempty"`
-	// MaxProjectsPerCreator is how many projects one user may have created; at least 1; nil (default) for any number.
+	// MaxProjectsPerCreator is the maximum number of projects that one user may have created; at least 1; nil (default): no limit.
 	MaxProjectsPerCreator *int `json:"maxProjectsPerCreator,omitempty"`
-	// MembershipExpiry makes the annotation project.espalier.dev/membership-expiry count. Default false.
+	// MembershipExpiry enables the annotation project.espalier.dev/membership-expiry. Default false.
 	MembershipExpiry bool `json:"membershipExpiry,omitempty"`
 }
 
-// What EspalierProject.StaleDeletion may be.
+// Allowed values of EspalierProject.StaleDeletion.
 const (
 	StaleDeletionDelete = "Delete"
 	StaleDeletionDryRun = "DryRun"
 	StaleDeletionOff    = "Off"
 )
 
-// EspalierProjectWebhooks says where the webhooks of project-controller are served.
+// EspalierProjectWebhooks configures where the webhooks of project-controller are served.
 type EspalierProjectWebhooks struct {
 	// BindAddress is a host or IP address; empty: all interfaces.
 	BindAddress string `json:"bindAddress,omitempty"`
-	// Port is a TCP port, apart from those of metrics and probes; default 2720.
+	// Port is a TCP port, different from those of metrics and probes; default 2720.
 	Port int `json:"port,omitempty"`
-	// TLS names the serving certificate. Without one, and without SelfManaged, no webhooks are served.
+	// TLS names the serving certificate. If there is neither a certificate nor SelfManaged, no webhooks are served.
 	TLS EspalierProjectTLS `json:"tls,omitempty"`
-	// ShutdownDelay is how long requests are still taken after the process was asked to end; at least 0, at most 4s, default 2s.
+	// ShutdownDelay is how long requests are still accepted after the process was asked to stop; at least 0, at most 4s, default 2s.
 	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
-	// SelfManaged makes the process issue its own certificates and keep its own webhook configurations. Nil: certificates
-	// come from TLS, and configurations are somebody else's. Its names default to espalier-project-controller; only flavor
-	// standalone, and no ExcludedNamespaces.
+	// SelfManaged makes the process issue its own certificates and maintain its own webhook configurations. Nil: certificates come from
+	// TLS, and another client maintains the configurations. Its names default to espalier-project-controller; only flavor standalone, and
+	// no ExcludedNamespaces.
 	SelfManaged *EspalierSelfManagedWebhooks `json:"selfManaged,omitempty"`
 }
 
-// EspalierProjectTLS names a serving certificate: by a folder or by two files.
+// EspalierProjectTLS names a serving certificate, by a folder or by two files.
 type EspalierProjectTLS struct {
-	// ServerCertDir is the folder that holds tls.crt and tls.key.
+	// ServerCertDir is the folder with tls.crt and tls.key.
 	ServerCertDir string `json:"serverCertDir,omitempty"`
-	// ServerCertPath and ServerKeyPath are the files of the certificate, with what leads to its authority, and of its key. Both
-	// or none; none with ServerCertDir.
+	// ServerCertPath and ServerKeyPath are the files of the certificate, with its chain, and of its key. Set both or none; they exclude
+	// ServerCertDir.
 	ServerCertPath string `json:"serverCertPath,omitempty"`
 	ServerKeyPath  string `json:"serverKeyPath,omitempty"`
 }
 
-// Named tells whether there is a certificate.
+// Named reports whether a certificate is configured.
 func (c EspalierProjectTLS) Named() bool { return c.ServerCertDir != "" || c.ServerCertPath != "" }
 
-// Served tells whether the webhooks are served: whether there is a certificate to serve with.
+// Served reports whether the webhooks are served, which requires a certificate.
 func (c EspalierProjectWebhooks) Served() bool { return c.TLS.Named() || c.SelfManaged != nil }
 
-// Day is what the configuration counts in.
+// Day is the unit of settings in days.
 const Day = 24 * time.Hour

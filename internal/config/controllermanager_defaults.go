@@ -21,8 +21,7 @@ const (
 	defaultStaleForecast           = 7 * Day
 )
 
-// Default fills in every field of c that is unset and has a default. What is set stays as it is. Defaulting twice changes
-// nothing.
+// Default sets every field of c that is unset and has a default. It keeps all other fields. A second call changes nothing.
 func (c *ControllerManagerConfiguration) Default() {
 	defaultClientConnection(&c.GardenClientConnection)
 	setIfZero(&c.LeaderElection.ResourceName, defaultGardenLease)

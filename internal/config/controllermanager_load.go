@@ -7,9 +7,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// ControllerManager decodes a configuration file of project-controller and fills in the defaults. See ResourceManager for
-// what are warnings and what errors. Sections of Gardener's controller-manager that are about something else are warned of,
-// and no mistakes.
+// ControllerManager decodes a configuration file of project-controller and sets the defaults. See ResourceManager for the difference
+// between warnings and errors. A section of Gardener's controller-manager for another controller causes a warning, and is not a mistake.
 func ControllerManager(data []byte) (*ControllerManagerConfiguration, []Warning, error) {
 	doc, warnings, err := parse(data)
 	if err != nil {
@@ -30,7 +29,7 @@ func ControllerManager(data []byte) (*ControllerManagerConfiguration, []Warning,
 	return c, append(warnings, unknown...), nil
 }
 
-// resolveControllerManager rewrites what older releases had: one server by HTTP for probes, and one by HTTPS for webhooks.
+// resolveControllerManager converts the format of older releases: one HTTP server for probes, and one HTTPS server for webhooks.
 func (d *document) resolveControllerManager() []Warning {
 	server, ok := mapping(d.tree, path{"server"})
 	if !ok {
@@ -47,7 +46,7 @@ func (d *document) resolveControllerManager() []Warning {
 	return warnings
 }
 
-// ensure returns the map that stands at a path, and makes it where there is nothing. False: something else stands there.
+// ensure returns the map at a path, and creates it if it does not exist. It returns false if there is another value.
 func (d *document) ensure(at path) (map[string]any, bool) {
 	current, ok := d.tree.(map[string]any)
 	for _, step := range at {
@@ -62,7 +61,7 @@ func (d *document) ensure(at path) (map[string]any, bool) {
 	return current, ok
 }
 
-// resolveOff takes the word that YAML reads as false where it stands for a choice: nobody thinks of writing quotes.
+// resolveOff accepts the unquoted word Off, which YAML reads as false, as a value of staleDeletion.
 func (d *document) resolveOff() {
 	const field = "staleDeletion"
 	project, ok := mapping(d.tree, path{"espalier", "project"})
@@ -74,13 +73,13 @@ func (d *document) resolveOff() {
 	}
 }
 
-// foreignSection lists fields of a section that other programs read.
+// foreignSection lists fields of a section that are for other programs.
 type foreignSection struct {
 	at    path
 	names []string
 }
 
-// foreignControllerManagerSections are those of Gardener's controller-manager, over its releases.
+// foreignControllerManagerSections are those of Gardener's controller-manager in all its releases.
 func foreignControllerManagerSections() []foreignSection {
 	return []foreignSection{
 		{path{}, []string{"discovery", "kubernetesLogLevel"}},
@@ -94,7 +93,7 @@ func foreignControllerManagerSections() []foreignSection {
 	}
 }
 
-// dropForeign removes sections that other programs read, with one warning each.
+// dropForeign removes sections that are for other programs, with one warning for each.
 func (d *document) dropForeign(sections []foreignSection) []Warning {
 	var warnings []Warning
 	for _, section := range sections {
@@ -112,13 +111,13 @@ func (d *document) dropForeign(sections []foreignSection) []Warning {
 	return warnings
 }
 
-// quotaKind returns the only kind that a quota of projects may be.
+// quotaKind returns the only kind that is allowed for a quota of projects.
 func quotaKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Version: "v1", Kind: "ResourceQuota"}
 }
 
-// checkQuotas returns an error for every quota that is a manifest of another kind, and takes that manifest out, so that its
-// fields are not judged by those of a ResourceQuota.
+// checkQuotas returns an error for every quota whose manifest is of another kind. It removes that manifest, so that its fields are not
+// checked as those of a ResourceQuota.
 func (d *document) checkQuotas() []error {
 	at := path{"controllers", "project"}
 	project, _ := mapping(d.tree, at)
@@ -144,7 +143,7 @@ func (d *document) checkQuotas() []error {
 	return errs
 }
 
-// judgeQuota says what is wrong with a manifest's version and kind; empty: nothing.
+// judgeQuota returns what is wrong with a manifest's version and kind; empty if they are valid.
 func judgeQuota(manifest map[string]any) string {
 	apiVersion, _ := manifest["apiVersion"].(string)
 	kind, _ := manifest["kind"].(string)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// minStaleSyncPeriod is the shortest time in which the API server can be expected to answer what a check asks.
+// minStaleSyncPeriod is the shortest time in which the API server can be expected to answer the requests of a check.
 const minStaleSyncPeriod = 100 * time.Millisecond
 
 func validateStaleSyncPeriod(period *metav1.Duration, at *field.Path) field.ErrorList {
@@ -37,8 +37,8 @@ func validateQuotas(quotas []ProjectQuota, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateQuota tells of what every API server refuses, and what would make every project fail whose quota it is. Which
-// resources without a group there are differs from one API server to another.
+// validateQuota reports what every API server refuses, because it would make all projects with this quota fail. It does not check resource
+// names without a group: API servers differ in which of them they know.
 func validateQuota(quota *corev1.ResourceQuota, at *field.Path) field.ErrorList {
 	if quota == nil {
 		return field.ErrorList{field.Required(at, "must provide a quota config")}

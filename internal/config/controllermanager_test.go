@@ -14,7 +14,7 @@ import (
 
 const gardenHeader = "apiVersion: controllermanager.config.gardener.cloud/v1alpha1\nkind: ControllerManagerConfiguration\n"
 
-// loadGarden decodes and defaults a file that must be readable.
+// loadGarden decodes and defaults a valid file.
 func loadGarden(t *testing.T, file string) (c *ControllerManagerConfiguration, told []string) {
 	t.Helper()
 	c, found, err := ControllerManager([]byte(gardenHeader + file))
@@ -78,7 +78,7 @@ func TestAcceptance69AnAbsentOrEmptyProjectSectionGetsEveryDefault(t *testing.T)
 	}
 }
 
-// everythingOfGarden sets each field to something that is not its default.
+// everythingOfGarden sets each field to a value that is not its default.
 const everythingOfGarden = `
 gardenClientConnection: {kubeconfig: /garden, acceptContentTypes: a/b, contentType: c/d, qps: 7.5, burst: 9, cacheResyncPeriod: 11s}
 leaderElection: {leaderElect: true, leaseDuration: 40s, renewDeadline: 30s, retryPeriod: 5s, resourceLock: leases, resourceName: lock, resourceNamespace: ns}
@@ -175,7 +175,7 @@ func TestEveryFieldOfAControllerManagerIsRead(t *testing.T) {
 	}))
 }
 
-// quotaWith returns two quotas, of which the second has something more.
+// quotaWith returns two quotas, of which the second has additional fields.
 func quotaWith(more string) string {
 	return "quotas: [{config: {apiVersion: v1, kind: ResourceQuota}}, {config: {apiVersion: v1, kind: ResourceQuota, " + more + "}}]"
 }
@@ -374,7 +374,7 @@ func TestMistakesOfAControllerManager(t *testing.T) {
 	}
 }
 
-// A typing error must not switch a restriction off.
+// A typing error must not disable a restriction.
 func TestAMisspeltOrEmptyRestrictionOfProjectsIsNoConfiguration(t *testing.T) {
 	for section, want := range map[string]string{
 		"staleDeletions: Off":                   `espalier.project.staleDeletions: unknown field; this section holds restrictions, and one that is not understood cannot be kept`,

@@ -8,10 +8,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// MaxDays bounds what is counted in days: more of them are no date any longer.
+// MaxDays limits settings in days: more days would not give a valid date.
 const MaxDays = 100_000
 
-// Validate reports every mistake in a defaulted configuration with the path of its field. Nil: there is none.
+// Validate reports every mistake in a defaulted configuration with the path of its field. It returns nil if there is none.
 func (c *ControllerManagerConfiguration) Validate() field.ErrorList {
 	garden := field.NewPath("gardenClientConnection")
 	errs := validateClientConnection(c.GardenClientConnection, garden)
@@ -37,7 +37,7 @@ func validateProject(c ProjectController, at *field.Path) field.ErrorList {
 	return append(errs, validateQuotas(c.Quotas, at.Child("quotas"))...)
 }
 
-// validateDays takes unset days for 0.
+// validateDays treats unset days as 0.
 func validateDays(days *int, at *field.Path) field.ErrorList {
 	if n := ptr.Deref(days, 0); n < 0 || n > MaxDays {
 		return field.ErrorList{field.Invalid(at, n, fmt.Sprintf("must be at least 0 and at most %d", MaxDays))}
@@ -94,8 +94,8 @@ func validateProjectTLS(c EspalierProjectTLS, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateProjectPorts tells of servers of one process that want one port. Older releases served webhooks where metrics are
-// served today.
+// validateProjectPorts reports servers of one process that use the same port. Older releases served webhooks on the port that is now used
+// for metrics.
 func validateProjectPorts(c *ControllerManagerConfiguration, at *field.Path) field.ErrorList {
 	webhooks := Endpoint{BindAddress: c.Espalier.Project.Webhooks.BindAddress, Port: c.Espalier.Project.Webhooks.Port}
 	var errs field.ErrorList
@@ -113,7 +113,7 @@ func validateProjectPorts(c *ControllerManagerConfiguration, at *field.Path) fie
 	return errs
 }
 
-// collide tells whether two servers cannot listen both. Port 0 is any that is free.
+// collide reports whether two servers cannot both listen. Port 0 stands for any free port.
 func collide(one Endpoint, other *Endpoint) bool {
 	if other == nil || one.Port == 0 || one.Port != other.Port {
 		return false

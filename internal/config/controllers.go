@@ -4,10 +4,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Controllers has one section per controller of the resource-manager family.
 type Controllers struct {
-	// ClusterID is put before the origin annotation of managed objects: empty (default) for none, <cluster> or
-	// <default> to read it from ConfigMap kube-system/cluster-identity, anything else is taken literally.
+	// ClusterID is the prefix of the origin annotation of managed objects: empty (default) for none, <cluster> or <default> to read it from
+	// ConfigMap kube-system/cluster-identity; any other value is used literally.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// ResourceClass is the class of ManagedResources that is served; default resources, "*" serves every class.
+	// ResourceClass is the class of ManagedResources that is served; default resources; "*" serves all classes.
 	ResourceClass *string `json:"resourceClass,omitempty"`
 	// CacheSyncTimeout is how long controllers wait for their caches at start; default 2m.
 	CacheSyncTimeout *metav1.Duration `json:"cacheSyncTimeout,omitempty"`
@@ -25,11 +25,11 @@ type Controllers struct {
 
 // ManagedResourceController keeps the objects of ManagedResources in sync. It always runs.
 type ManagedResourceController struct {
-	// ConcurrentSyncs is the number of sets worked on at once; at least 1, default 20.
+	// ConcurrentSyncs is the number of ManagedResources that are reconciled at the same time; at least 1, default 20.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// SyncPeriod is how often a set is compared with what the caches know; at least 15s, default 1m.
+	// SyncPeriod is how often a ManagedResource is compared with the caches; at least 15s, default 1m.
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
-	// AlwaysUpdate writes every object each period, changed or not; default false.
+	// AlwaysUpdate writes every object in each period, even if it is unchanged; default false.
 	AlwaysUpdate *bool `json:"alwaysUpdate,omitempty"`
 	// ManagedByLabelValue is the value of label resources.gardener.cloud/managed-by; not empty, default gardener.
 	ManagedByLabelValue *string `json:"managedByLabelValue,omitempty"`
@@ -37,9 +37,9 @@ type ManagedResourceController struct {
 
 // HealthController reports health and progress of the objects of ManagedResources. It always runs.
 type HealthController struct {
-	// ConcurrentSyncs is the number of workers of health and of progress, each; at least 1, default 5.
+	// ConcurrentSyncs is the number of workers of the health checks, and of the progress checks; at least 1, default 5.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// SyncPeriod is how often a set is checked again; at least 15s, default 1m.
+	// SyncPeriod is how often a ManagedResource is checked again; at least 15s, default 1m.
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
 }
 
@@ -49,9 +49,9 @@ type SecretController struct {
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
 }
 
-// GarbageCollectorController deletes immutable ConfigMaps and Secrets that nothing refers to.
+// GarbageCollectorController deletes immutable ConfigMaps and Secrets that no object references.
 type GarbageCollectorController struct {
-	// Enabled switches the controller on; default false.
+	// Enabled enables the controller; default false.
 	Enabled bool `json:"enabled,omitempty"`
 	// SyncPeriod is the time between two collections; if enabled at least 15s, default 1h.
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
@@ -59,56 +59,56 @@ type GarbageCollectorController struct {
 
 // KubeletCSRApproverController approves the serving certificates of kubelets.
 type KubeletCSRApproverController struct {
-	// Enabled switches the controller on; default false.
+	// Enabled enables the controller; default false.
 	Enabled bool `json:"enabled,omitempty"`
 	// ConcurrentSyncs is the number of workers; if enabled at least 1, default 1.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// MachineNamespace is the source namespace of the Machine objects; empty (default): all namespaces that the source
-	// connection serves.
+	// MachineNamespace is the source namespace of the Machine objects; empty (default): all namespaces that the source connection is
+	// restricted to.
 	MachineNamespace string `json:"machineNamespace,omitempty"`
 }
 
 // NetworkPolicyController derives NetworkPolicies from Services and Ingresses.
 type NetworkPolicyController struct {
-	// Enabled switches the controller on; default false.
+	// Enabled enables the controller; default false.
 	Enabled bool `json:"enabled,omitempty"`
 	// ConcurrentSyncs is the number of workers; default 5 if enabled.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// NamespaceSelectors choose the namespaces whose Services are handled; empty: all.
+	// NamespaceSelectors select the namespaces whose Services are handled; empty: all.
 	NamespaceSelectors []metav1.LabelSelector `json:"namespaceSelectors,omitempty"`
-	// IngressControllerSelector finds the Pods of the ingress controller; nil: no policies from Ingresses.
+	// IngressControllerSelector selects the Pods of the ingress controller; nil: no policies from Ingresses.
 	IngressControllerSelector *IngressControllerSelector `json:"ingressControllerSelector,omitempty"`
 }
 
-// IngressControllerSelector finds the Pods of an ingress controller.
+// IngressControllerSelector selects the Pods of an ingress controller.
 type IngressControllerSelector struct {
-	// Namespace is where the ingress controller runs.
+	// Namespace is the namespace of the ingress controller.
 	Namespace string `json:"namespace,omitempty"`
-	// PodSelector chooses its Pods.
+	// PodSelector selects its Pods.
 	PodSelector metav1.LabelSelector `json:"podSelector,omitempty"`
 }
 
 // NodeController removes the taint for critical components once they are ready on a node.
 type NodeController struct {
-	// Enabled switches the controller on; default false.
+	// Enabled enables the controller; default false.
 	Enabled bool `json:"enabled,omitempty"`
 	// ConcurrentSyncs is the number of workers; default 5 if enabled.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// Backoff is the pause before a node that is not ready is looked at again; default 10s if enabled.
+	// Backoff is the pause before a node that is not ready is checked again; default 10s if enabled.
 	Backoff *metav1.Duration `json:"backoff,omitempty"`
 }
 
 // TokenInvalidatorController invalidates static ServiceAccount tokens.
 type TokenInvalidatorController struct {
-	// Enabled switches the controller on; must equal the switch of the webhook of the same name. Default false.
+	// Enabled enables the controller; it must equal the setting of the webhook of the same name. Default false.
 	Enabled bool `json:"enabled,omitempty"`
 	// ConcurrentSyncs is the number of workers; default 5 if enabled.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
 }
 
-// TokenRequestorController requests ServiceAccount tokens and keeps them fresh in Secrets.
+// TokenRequestorController requests ServiceAccount tokens, writes them into Secrets and renews them.
 type TokenRequestorController struct {
-	// Enabled switches the controller on; default false.
+	// Enabled enables the controller; default false.
 	Enabled bool `json:"enabled,omitempty"`
 	// ConcurrentSyncs is the number of workers; if enabled at least 1, default 5.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`

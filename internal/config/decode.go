@@ -12,15 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// decoder fills a typed configuration from a document. Unlike encoding/json it goes on after a mistake, so that a
-// file is mended in one round, and it names every field with its line.
+// decoder decodes a document into a typed configuration. Unlike encoding/json it continues after a mistake, so that users see all mistakes
+// at once, and it reports every field with its line.
 type decoder struct {
 	doc      *document
 	warnings []Warning
 	errs     []error
 }
 
-// decode fills target, a pointer to a struct, and returns what it did not understand.
+// decode sets the fields of target, a pointer to a struct, and returns warnings and errors about what it could not decode.
 func decode(doc *document, target any) ([]Warning, []error) {
 	d := &decoder{doc: doc}
 	if doc.tree == nil {
@@ -30,8 +30,8 @@ func decode(doc *document, target any) ([]Warning, []error) {
 	return d.warnings, d.errs
 }
 
-// value fills target from what the file says at the path. Null leaves the target unset, except where an absent
-// restriction would widen what the process may do.
+// value sets target to the value of the file at the path. Null leaves the target unset, except for restrictions: there it is an error,
+// because a missing restriction would allow the process more.
 func (d *decoder) value(from any, target reflect.Value, at path) {
 	if from == nil || from == "" && isChoice(at) {
 		if isRestriction(at) {
@@ -91,7 +91,7 @@ func (d *decoder) list(from any, target reflect.Value, at path) {
 	}
 }
 
-// mapping decodes the values of a map one by one if they have a format of their own, so that the one at fault is named.
+// mapping decodes the values of a map one by one if they have a format of their own, so that an error names the key.
 func (d *decoder) mapping(from any, target reflect.Value, at path) {
 	fields, ok := from.(map[string]any)
 	if !ok || !decodesItself(reflect.New(target.Type().Elem()).Elem()) {
@@ -129,19 +129,18 @@ func (d *decoder) fail(at path, message string) {
 	d.errs = append(d.errs, &FieldError{Path: name, Line: lineOf(d.doc.node, where), Message: message})
 }
 
-// isRestriction tells whether a field narrows what a process may do, so that an empty value must never be taken for
-// "no restriction".
+// isRestriction reports whether a field restricts what a process may do, so that an empty value must never mean "no restriction".
 func isRestriction(at path) bool {
 	field := at.String() + "."
 	return strings.HasPrefix(field, "espalier.managedResource.namespaces.") || strings.HasPrefix(field, "espalier.csrApprover.") || isChoice(at)
 }
 
-// isChoice tells whether a field is a restriction that is one value, of which an empty one is none.
+// isChoice reports whether a field is a restriction with a single value, for which an empty value is invalid.
 func isChoice(at path) bool {
 	return slices.Contains([]string{"espalier.project.staleDeletion", "espalier.project.maxProjectsPerCreator"}, at.String())
 }
 
-// noValue says what to do about a restriction without a value.
+// noValue returns the remedy for a restriction without a value.
 func noValue(at path) string {
 	const message = "has no value; remove the key to restrict nothing"
 	if isChoice(at) {
@@ -153,7 +152,7 @@ func noValue(at path) string {
 	return message + ", or write an empty list to allow nothing"
 }
 
-// holdsRestrictions tells whether a section has such fields, so that a misspelt one must not pass with a warning.
+// holdsRestrictions reports whether a section contains restrictions, so that an unknown field is an error and not a warning.
 func holdsRestrictions(at path) bool {
 	section := at.String() + "."
 	return slices.ContainsFunc([]string{"managedResource", "csrApprover", "networkPolicy", "project", "token"}, func(family string) bool {
@@ -166,7 +165,7 @@ func decodesItself(target reflect.Value) bool {
 	return ok
 }
 
-// fieldsByName returns the fields of a struct by their JSON names, with those of inlined structs among them.
+// fieldsByName returns the fields of a struct by their JSON names, including those of inlined structs.
 func fieldsByName(target reflect.Value) map[string]reflect.Value {
 	fields := map[string]reflect.Value{}
 	for i := range target.NumField() {
@@ -181,14 +180,14 @@ func fieldsByName(target reflect.Value) map[string]reflect.Value {
 	return fields
 }
 
-// expected says what a field takes, for a person.
+// expected describes, for the user, which values a field accepts.
 func expected(target reflect.Value) string {
 	switch target.Type() {
 	case reflect.TypeFor[metav1.Duration]():
 		return `a duration such as "30s" or "1h"`
 	case reflect.TypeFor[resource.Quantity]():
 		return `a quantity such as "5" or "10Gi"`
-	default: // Others are known by their kind.
+	default: // Other types are described by their kind.
 	}
 	switch target.Kind() {
 	case reflect.Bool:
@@ -204,7 +203,7 @@ func expected(target reflect.Value) string {
 	}
 }
 
-// describe says what a file holds, for a person: short values literally, others by their kind.
+// describe describes, for the user, a value of the file: short values literally, others by their kind.
 func describe(from any) string {
 	const longest = 60
 	switch value := from.(type) {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What a half-set client limit is completed with. Neither applies when both are unset: then there is no limit.
+// Defaults for the other field if only one client limit is set. If both are unset, there is no limit.
 const (
 	defaultQPS   = 100
 	defaultBurst = 130
@@ -15,8 +15,8 @@ const (
 
 const (
 	defaultWorkers = 5
-	// defaultSets is higher than defaultWorkers: the objects of a set are applied wave by wave, so that a small set has few
-	// requests in flight.
+	// defaultSets is higher than defaultWorkers: the objects of a ManagedResource are applied wave by wave, so a small one has few requests
+	// in flight.
 	defaultSets            = 20
 	defaultHealthProbePort = 8081
 	defaultMetricsPort     = 8080
@@ -25,8 +25,8 @@ const (
 	defaultCacheSyncTimeout = 2 * time.Minute
 )
 
-// Default fills in every field of c that is unset and has a default. What is set stays as it is. Defaults of a
-// section that has a switch apply only when it is on. Defaulting twice changes nothing.
+// Default sets every field of c that is unset and has a default. It keeps all other fields. In a section with the field enabled, defaults
+// are set only if it is true. A second call changes nothing.
 func (c *ResourceManagerConfiguration) Default() {
 	defaultClientConnection(&c.SourceClientConnection)
 	if c.TargetClientConnection != nil {

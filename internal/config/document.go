@@ -13,19 +13,19 @@ import (
 	syaml "sigs.k8s.io/yaml"
 )
 
-// document is a file that could be read as YAML or JSON, but whose meaning nobody has looked at yet.
+// document is a file that was parsed as YAML or JSON, but not decoded into a configuration yet.
 type document struct {
-	// tree is what the file says: maps, slices, strings, booleans, json.Number and nil.
+	// tree is the content of the file: maps, slices, strings, booleans, json.Number and nil.
 	tree any
-	// node is the same with line numbers. Nil if the line-aware parser disagrees about what YAML is; then messages
-	// name fields only.
+	// node is the same content with line numbers. It is nil if the parser that knows lines cannot read the file; messages then name fields
+	// only.
 	node *yaml.Node
-	// moved says where a field that is an alias stands in the file, by the path it was moved to.
+	// moved maps the path that a field was moved to, because it is an alias, to its path in the file.
 	moved map[string]path
 }
 
-// parse reads data as YAML, of which JSON is a part. Values come from the parser that Kubernetes uses everywhere (so
-// that "yes" stays a boolean), lines from a second one.
+// parse reads data as YAML, which includes JSON. Values come from the parser that Kubernetes uses everywhere (so that "yes" is a boolean),
+// line numbers from a second parser.
 func parse(data []byte) (*document, []Warning, error) {
 	asJSON, err := syaml.YAMLToJSON(data)
 	if err != nil {
@@ -42,8 +42,8 @@ func parse(data []byte) (*document, []Warning, error) {
 	return doc, warnings, nil
 }
 
-// readNodes returns the first document of data with its line numbers, and warns of keys that are set twice and of
-// further documents. Nobody reads either.
+// readNodes returns the first document of data with its line numbers, and warnings about duplicate keys and further documents, which are
+// both ignored.
 func readNodes(data []byte) (*yaml.Node, []Warning) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var first, second yaml.Node
@@ -57,8 +57,8 @@ func readNodes(data []byte) (*yaml.Node, []Warning) {
 	return first.Content[0], warnings
 }
 
-// duplicates finds keys that a mapping sets more than once. It does not follow YAML aliases, so that a file cannot
-// make it run longer than the file is.
+// duplicates finds keys that a mapping sets more than once. It does not follow YAML aliases, so that its running time is limited by the
+// size of the file.
 func duplicates(node *yaml.Node, at path) []Warning {
 	var found []Warning
 	switch node.Kind {
@@ -76,17 +76,17 @@ func duplicates(node *yaml.Node, at path) []Warning {
 		for i, item := range node.Content {
 			found = append(found, duplicates(item, at.item(i))...)
 		}
-	default: // Scalars and aliases hold no keys.
+	default: // Scalars and aliases have no keys.
 	}
 	return found
 }
 
-// line returns the line on which the field stands, or 0 if that is not known.
+// line returns the line of the field, or 0 if it is not known.
 func (d *document) line(at path) int {
 	return lineOf(d.node, d.inFile(at))
 }
 
-// inFile returns the path under which a field stands in the file, which differs where the file uses an alias.
+// inFile returns the path of a field in the file, which differs if the file uses an alias.
 func (d *document) inFile(at path) path {
 	for i := len(at); i > 0; i-- {
 		if original, ok := d.moved[at[:i].String()]; ok {
@@ -111,8 +111,8 @@ func lineOf(node *yaml.Node, at path) int {
 	return line
 }
 
-// stepInto returns the nodes of one key and its value, or of a list's item (twice). The last of several equal keys
-// counts, as it does for values.
+// stepInto returns the nodes of one key and its value, or of a list's item (twice). Of duplicate keys it returns the last one, which is
+// also the one whose value is used.
 func stepInto(node *yaml.Node, step string) (key, value *yaml.Node) {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -125,7 +125,7 @@ func stepInto(node *yaml.Node, step string) (key, value *yaml.Node) {
 		if index, err := strconv.Atoi(step[1 : len(step)-1]); err == nil && index < len(node.Content) {
 			return node.Content[index], node.Content[index]
 		}
-	default: // Nothing stands below scalars, and aliases are not followed.
+	default: // Scalars have no children, and aliases are not followed.
 	}
 	return nil, nil
 }

@@ -37,8 +37,8 @@ func TestEdgeCaseOmittedServersAreDefaulted(t *testing.T) {
 	g.Expect(mistakes(c)).To(BeEmpty())
 }
 
-// TestEdgeCaseClientLimits covers burst 0, burst -1 and qps -1. Where nothing is set, nothing limits: the API
-// server's priority and fairness does.
+// TestEdgeCaseClientLimits covers burst 0, burst -1 and qps -1. If nothing is set, there is no client-side limit: the API server's priority
+// and fairness limits requests.
 func TestEdgeCaseClientLimits(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file  string
@@ -136,7 +136,7 @@ func TestEdgeCaseLeaderFieldsAreNotValidatedWithoutLeaderElection(t *testing.T) 
 		`leaderElection.renewDeadline: Invalid value: "12s": must be greater than 1.2 times retryPeriod`,
 	}))
 	c := defaulted()
-	c.LeaderElection.LeaderElect = nil // Taken for the default.
+	c.LeaderElection.LeaderElect = nil // Treated as the default.
 	c.LeaderElection.ResourceLock, c.LeaderElection.ResourceName = "", ""
 	g.Expect(mistakes(c)).To(Equal([]string{
 		`leaderElection.resourceLock: Required value: must name the kind of the lock`,

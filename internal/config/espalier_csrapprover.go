@@ -9,69 +9,67 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// minExpiration is the shortest lifetime that the API lets a request ask for.
+// minExpiration is the shortest lifetime that the API server accepts in a request.
 const minExpiration = 10 * time.Minute
 
-// Defaults of the rate limit, where there is one.
+// Defaults of the rate limit, if there is one.
 const (
 	defaultRateRequests = 5
 	defaultRatePeriod   = time.Minute
 	defaultRateMaxDelay = 5 * time.Minute
 )
 
-// EspalierCSRApprover tunes csr-approver and makes it stricter; only WithoutMachines, SubsetOfAddresses and
-// AllowUnsetExpiration make it weaker. Whatever is left out is as if it did not exist.
+// EspalierCSRApprover configures csr-approver and makes it stricter; only WithoutMachines, SubsetOfAddresses and AllowUnsetExpiration make
+// it less strict. An unset field has no effect.
 type EspalierCSRApprover struct {
-	// ObserveOnly makes it decide and tell, by Event, metric and log, and write no decision. Default false.
+	// ObserveOnly reports decisions by Event, metric and log, without writing them. Default false.
 	ObserveOnly bool `json:"observeOnly,omitempty"`
-	// Events makes it send an Event about each decision; with ObserveOnly they are sent in any case. Default false.
+	// Events enables an Event about each decision; with ObserveOnly, Events are always sent. Default false.
 	Events bool `json:"events,omitempty"`
-	// WithoutMachines leaves out the check that the node has exactly one Machine, for clusters without that API. Default
-	// false: whoever may create a Node and act as its kubelet must not get a certificate by that alone.
+	// WithoutMachines disables the check that the node has exactly one Machine, for clusters without that API. Default false: the right to
+	// create a Node and to act as its kubelet must not be enough to get a certificate.
 	WithoutMachines bool `json:"withoutMachines,omitempty"`
-	// SubsetOfAddresses lets requests name some of the node's addresses instead of all. Default false.
+	// SubsetOfAddresses allows requests that name only some of the node's addresses. Default false.
 	SubsetOfAddresses bool `json:"subsetOfAddresses,omitempty"`
-	// AllowedDNSPatterns lists what the requested DNS names may be, besides being addresses of the node. A * stands for any
-	// characters within one label. Nil does not restrict, an empty list allows none.
+	// AllowedDNSPatterns lists patterns for the requested DNS names, which must also be addresses of the node. A * stands for any
+	// characters within one label. Nil means no restriction, an empty list allows none.
 	AllowedDNSPatterns *[]string `json:"allowedDNSPatterns,omitempty"`
-	// AllowedIPPrefixes lists where the requested IP addresses may lie, besides being addresses of the node. Nil does not
-	// restrict, an empty list allows none.
+	// AllowedIPPrefixes lists prefixes for the requested IP addresses, which must also be addresses of the node. Nil means no restriction,
+	// an empty list allows none.
 	AllowedIPPrefixes *[]string `json:"allowedIPPrefixes,omitempty"`
-	// MaxExpiration is the longest lifetime that a request may ask for; at least 10m. Nil does not restrict.
+	// MaxExpiration is the longest lifetime that may be requested; at least 10m. Nil means no restriction.
 	MaxExpiration *metav1.Duration `json:"maxExpiration,omitempty"`
-	// AllowUnsetExpiration lets pass, in spite of MaxExpiration, requests that name no lifetime and so get what the signer
-	// gives. Default false.
+	// AllowUnsetExpiration accepts, despite MaxExpiration, requests without a lifetime. The signer then chooses it. Default false.
 	AllowUnsetExpiration bool `json:"allowUnsetExpiration,omitempty"`
-	// WaitForObjects is how old a request may become while its Node or its Machine does not exist, before it is denied for
-	// that; more than 0. Nil: it is denied at once.
+	// WaitForObjects is the age at which a request is denied because its Node or its Machine does not exist; more than 0. Nil: it is denied
+	// at once.
 	WaitForObjects *metav1.Duration `json:"waitForObjects,omitempty"`
-	// DeniedIdentities are names and addresses that no kubelet gets, even if its node has them.
+	// DeniedIdentities are names and addresses for which no kubelet gets a certificate, even if its node has them.
 	DeniedIdentities EspalierCSRDeniedIdentities `json:"deniedIdentities,omitempty"`
-	// RateLimit restricts how many requests of one user are decided in a time. Nil does not restrict.
+	// RateLimit limits how many requests of one user are decided per period. Nil means no limit.
 	RateLimit *EspalierCSRRateLimit `json:"rateLimit,omitempty"`
 }
 
-// EspalierCSRDeniedIdentities are identities that belong to others than nodes.
+// EspalierCSRDeniedIdentities are identities that do not belong to nodes.
 type EspalierCSRDeniedIdentities struct {
-	// APIServer denies the names of Service default/kubernetes in any cluster domain, and its cluster IPs, which are read
-	// from the target at start. To Nodes that are not labelled as control plane nodes it denies, too, the addresses at which
-	// API servers listen, which are read before each decision, and the host by which the process reaches them. Default false.
+	// APIServer denies the names of Service default/kubernetes in any cluster domain, and its cluster IPs, which are read from the target
+	// at start. For Nodes without the control plane label it also denies the addresses at which API servers listen, which are read before
+	// each decision, and the host by which the process reaches them. Default false.
 	APIServer bool `json:"apiServer,omitempty"`
-	// DNSPatterns are written as in AllowedDNSPatterns.
+	// DNSPatterns have the format of AllowedDNSPatterns.
 	DNSPatterns []string `json:"dnsPatterns,omitempty"`
-	// IPPrefixes are written as in AllowedIPPrefixes.
+	// IPPrefixes have the format of AllowedIPPrefixes.
 	IPPrefixes []string `json:"ipPrefixes,omitempty"`
 }
 
-// EspalierCSRRateLimit keeps a node that floods from delaying others.
+// EspalierCSRRateLimit prevents a node that sends many requests from delaying others.
 type EspalierCSRRateLimit struct {
-	// Requests is how many requests of one user are decided in a Period, and at once if they come at once; at least 1,
-	// default 5.
+	// Requests is how many requests of one user are decided per Period. They may be decided all at once; at least 1, default 5.
 	Requests int `json:"requests,omitempty"`
-	// Period belongs to Requests; more than 0, default 1m.
+	// Period is the period of Requests; more than 0, default 1m.
 	Period *metav1.Duration `json:"period,omitempty"`
-	// MaxDelay is how late a request may be decided for this limit. Those that would have to wait longer are denied. At
-	// least 0, default 5m.
+	// MaxDelay is the maximum delay of a decision because of this limit. Requests that would have to wait longer are denied. At least 0,
+	// default 5m.
 	MaxDelay *metav1.Duration `json:"maxDelay,omitempty"`
 }
 

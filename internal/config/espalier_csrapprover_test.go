@@ -43,7 +43,7 @@ func TestTheRateLimitOfTheCSRApproverHasDefaults(t *testing.T) {
 	g.Expect(c.Espalier.CSRApprover.RateLimit).To(BeComparableTo(&EspalierCSRRateLimit{Requests: 5, Period: minutes(1), MaxDelay: minutes(5)}))
 }
 
-// An empty list allows nothing; only a list that is not there does not restrict.
+// An empty list allows nothing; only a missing list means no restriction.
 func TestEmptyListsOfTheCSRApproverStayLists(t *testing.T) {
 	c := load(t, csrApprover("{allowedDNSPatterns: [], allowedIPPrefixes: []}"))
 	NewWithT(t).Expect(c.Espalier.CSRApprover).To(BeComparableTo(EspalierCSRApprover{AllowedDNSPatterns: &[]string{}, AllowedIPPrefixes: &[]string{}}))

@@ -6,20 +6,19 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// defaultNetworkPolicyRequests is how many requests netpol-controller has in flight unless told otherwise.
+// defaultNetworkPolicyRequests is the default limit of concurrent requests of netpol-controller.
 const defaultNetworkPolicyRequests = 32
 
-// EspalierNetworkPolicy tunes netpol-controller.
+// EspalierNetworkPolicy configures netpol-controller.
 type EspalierNetworkPolicy struct {
-	// ObserveOnly makes the controller tell what it would create, change and delete, and write nothing. Default false.
+	// ObserveOnly makes the controller report what it would create, change and delete, without writing. Default false.
 	ObserveOnly *bool `json:"observeOnly,omitempty"`
 	// ClientNamespaceSelectors select the namespaces that Services of other namespaces may select as clients, and so the
 	// namespaces in which policies of these Services are created. Nil allows all namespaces, an empty list
 	// allows none, and an empty selector is refused.
 	ClientNamespaceSelectors *[]metav1.LabelSelector `json:"clientNamespaceSelectors,omitempty"`
-	// MaxConcurrentRequests bounds the requests in flight to the target over all Services; at least 1, default 32. Half as
-	// many Services are worked on at once, or controllers.networkPolicy.concurrentSyncs if that is higher. Read it with
-	// Requests.
+	// MaxConcurrentRequests limits the concurrent requests to the target for all Services; at least 1, default 32. Half as many Services
+	// are reconciled at the same time, or controllers.networkPolicy.concurrentSyncs if that is higher. Read it with Requests.
 	MaxConcurrentRequests *int `json:"maxConcurrentRequests,omitempty"`
 }
 

@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// EspalierNode tunes node-controller.
+// EspalierNode configures node-controller.
 type EspalierNode struct {
-	// RequiredDaemonSets names DaemonSets, as "namespace/name", that must exist and be marked as critical before any node
-	// loses its taint. Without it, a node that joins before they were created loses its taint too early. Empty (default):
-	// what exists counts.
+	// RequiredDaemonSets names DaemonSets, as "namespace/name", that must exist and be marked as critical before the taint of any node is
+	// removed. Without this setting, a node that joins before they are created loses its taint too early. Empty (default): the existing
+	// DaemonSets count.
 	RequiredDaemonSets []string `json:"requiredDaemonSets,omitempty"`
 }
 
@@ -34,7 +34,7 @@ func validateEspalierNode(c EspalierNode, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// notAnObjectName says why a text does not name an object in a namespace, or "".
+// notAnObjectName returns why a text is not the name of an object in a namespace, or "" if it is one.
 func notAnObjectName(text string) string {
 	namespace, name, found := strings.Cut(text, "/")
 	if !found {

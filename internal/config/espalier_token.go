@@ -9,39 +9,38 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// defaultRequestorWorkers keeps an API server busy that signs one token per core at a time.
+// defaultRequestorWorkers is enough to use the full capacity of an API server that signs one token per core at a time.
 const defaultRequestorWorkers = 32
 
-// EspalierToken tunes token-controllers.
+// EspalierToken configures token-controllers.
 type EspalierToken struct {
-	// Class is the value of label resources.gardener.cloud/class of the Secrets that the requestor serves; not empty. Nil: it
-	// serves Secrets of every class and those without one.
+	// Class is the value of label resources.gardener.cloud/class of the Secrets that the requestor serves; not empty. Nil: it serves
+	// Secrets of all classes and those without a class.
 	Class *string `json:"class,omitempty"`
-	// TargetNamespace is the namespace of all ServiceAccounts, whatever the Secrets say. Nil: the Secrets say it.
+	// TargetNamespace is the namespace of all ServiceAccounts, and overrides the Secrets. Nil: the Secrets name it.
 	TargetNamespace *string `json:"targetNamespace,omitempty"`
-	// SameCluster says what the requestor may do where source and target are one cluster. Nil: nothing but what
-	// TargetNamespace or the namespaces of the connections allow.
+	// SameCluster configures what the requestor may do if source and target are one cluster. Nil: only what TargetNamespace or the
+	// namespaces of the connections allow.
 	SameCluster *EspalierTokenSameCluster `json:"sameCluster,omitempty"`
-	// Audiences are whom tokens are for, unless a Secret says otherwise; default gardener. An empty list leaves the choice to
-	// the API server.
+	// Audiences are the audiences of tokens, unless a Secret names others; default gardener. With an empty list, the API server decides.
 	Audiences *[]string `json:"audiences,omitempty"`
-	// RequestorWorkers is the least number of Secrets that the requestor works on at once; at least 1, default 32.
-	// controllers.tokenRequestor.concurrentSyncs counts if it is higher.
+	// RequestorWorkers is the minimum number of Secrets that the requestor reconciles at the same time; at least 1, default 32.
+	// controllers.tokenRequestor.concurrentSyncs is used if it is higher.
 	RequestorWorkers *int `json:"requestorWorkers,omitempty"`
 }
 
-// EspalierTokenSameCluster says what Secrets may ask for where source and target are one cluster.
+// EspalierTokenSameCluster configures what Secrets may ask for if source and target are one cluster.
 type EspalierTokenSameCluster struct {
-	// Scope says of which namespaces a Secret may name ServiceAccounts and target Secrets, except kube-system and the namespace
-	// of this process: SecretNamespace (that of the Secret), or AllNamespaces. Empty: neither, so that TargetNamespace or the
-	// namespaces of the connections must say it.
+	// Scope defines from which namespaces a Secret may name ServiceAccounts and target Secrets, except kube-system and the namespace of
+	// this process: SecretNamespace (that of the Secret), or AllNamespaces. If it is empty, TargetNamespace or the namespaces of the
+	// connections must define it.
 	Scope string `json:"scope,omitempty"`
 	// SystemServiceAccounts are the ServiceAccounts of kube-system and of the namespace of this process, as namespace/name,
 	// whose tokens Secrets may ask for. Default none.
 	SystemServiceAccounts []string `json:"systemServiceAccounts,omitempty"`
 }
 
-// Scopes of Secrets where source and target are one cluster.
+// Scopes of Secrets if source and target are one cluster.
 const (
 	TokenScopeSecretNamespace = "SecretNamespace"
 	TokenScopeAllNamespaces   = "AllNamespaces"

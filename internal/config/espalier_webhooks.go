@@ -21,40 +21,39 @@ const (
 	minCertificateValidity     = time.Minute
 )
 
-// EspalierWebhooks tunes webhook-server.
+// EspalierWebhooks configures webhook-server.
 type EspalierWebhooks struct {
-	// ShutdownDelay is how long requests are still taken after the process was asked to end, while it says that it is not
-	// ready, so that whoever balances can turn to other replicas. At least 0, at most 4s, default 2s.
+	// ShutdownDelay is how long requests are still accepted after the process was asked to stop. During this time it reports that it is not
+	// ready, so that load balancers can switch to other replicas. At least 0, at most 4s, default 2s.
 	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
-	// LegacyReplicaCriteria makes the annotation high-availability-config.resources.gardener.cloud/replica-criteria of
-	// namespaces count. Default false.
+	// LegacyReplicaCriteria enables the annotation high-availability-config.resources.gardener.cloud/replica-criteria of namespaces.
+	// Default false.
 	LegacyReplicaCriteria bool `json:"legacyReplicaCriteria,omitempty"`
-	// SelfManaged makes the server issue its own certificates and keep its own webhook configurations. Nil: certificates
-	// come from server.webhooks.tls.serverCertDir, and configurations are somebody else's.
+	// SelfManaged makes the server issue its own certificates and maintain its own webhook configurations. Nil: certificates come from
+	// server.webhooks.tls.serverCertDir, and another client maintains the configurations.
 	SelfManaged *EspalierSelfManagedWebhooks `json:"selfManaged,omitempty"`
 }
 
-// EspalierSelfManagedWebhooks says how a server is reached that manages its certificates and configurations itself.
+// EspalierSelfManagedWebhooks configures a server that manages its certificates and webhook configurations itself.
 type EspalierSelfManagedWebhooks struct {
-	// SecretName is the Secret in the server's own namespace that holds authority and certificate; default
-	// espalier-webhook-server.
+	// SecretName is the Secret in the server's own namespace with authority and certificate; default espalier-webhook-server.
 	SecretName string `json:"secretName,omitempty"`
 	// ConfigurationName is the name of the webhook configurations; default espalier-webhook-server.
 	ConfigurationName string `json:"configurationName,omitempty"`
-	// ServiceName is the Service in the server's own namespace by which API servers reach it, at port 443; default
-	// espalier-webhook-server. Ignored if URL is set.
+	// ServiceName is the Service in the server's own namespace by which API servers reach it, at port 443; default espalier-webhook-server.
+	// Ignored if URL is set.
 	ServiceName string `json:"serviceName,omitempty"`
-	// URL is how API servers reach the server if not by a Service: https://host:port, without a path. The certificate is
-	// for its host.
+	// URL is the address by which API servers reach the server without a Service: https://host:port, without a path. The certificate is
+	// issued for its host.
 	URL string `json:"url,omitempty"`
-	// AuthorityValidity and CertificateValidity are how long what is issued is valid; it is renewed after two thirds of
-	// that. At least 1m, default 365 and 90 days; a certificate never outlives its authority.
+	// AuthorityValidity and CertificateValidity are how long authority and certificate are valid; they are renewed after two thirds of that
+	// time. At least 1m, default 365 and 90 days; a certificate never expires later than its authority.
 	AuthorityValidity   *metav1.Duration `json:"authorityValidity,omitempty"`
 	CertificateValidity *metav1.Duration `json:"certificateValidity,omitempty"`
-	// ExcludedNamespaces are namespaces that no webhook is called about, besides kube-system and the server's own; flavour
-	// standalone only.
+	// ExcludedNamespaces are namespaces for which no webhook is called, in addition to kube-system and the server's own; flavor standalone
+	// only.
 	ExcludedNamespaces []string `json:"excludedNamespaces,omitempty"`
-	// Flavor is who the configurations are for: standalone (any cluster; default), gardener-runtime or gardener-shoot.
+	// Flavor is the kind of cluster that the configurations are for: standalone (any cluster; default), gardener-runtime or gardener-shoot.
 	Flavor string `json:"flavor,omitempty"`
 }
 
@@ -70,7 +69,7 @@ func defaultEspalierWebhooks(c *EspalierWebhooks) {
 	defaultSelfManagedWebhooks(c.SelfManaged, defaultCertificateSecret)
 }
 
-// defaultSelfManagedWebhooks gives everything that the server owns one name.
+// defaultSelfManagedWebhooks sets the default name of everything that the server owns.
 func defaultSelfManagedWebhooks(c *EspalierSelfManagedWebhooks, name string) {
 	if c == nil {
 		return

@@ -2,32 +2,32 @@ package config
 
 import "fmt"
 
-// Warning is something in a file that does not stop a process but that its owner should know.
+// Warning is a problem in a file that does not prevent the start of a process.
 type Warning struct {
 	// Path is the field as the file spells it; empty if the warning is about the file as a whole.
 	Path string
-	// Line is where it stands, counted from 1; 0 if not known.
+	// Line is the line of the field, counted from 1; 0 if not known.
 	Line int
-	// Message says what became of it.
+	// Message says how the value was handled.
 	Message string
-	// Mistake marks what the strict mode refuses: unknown fields, fields set twice, further documents.
+	// Mistake marks a problem that the strict mode refuses: unknown fields, fields set twice, further documents.
 	Mistake bool
 }
 
-// String writes w as "line 3: controllers.foo: unknown field, ignored".
+// String formats w as "line 3: controllers.foo: unknown field, ignored".
 func (w Warning) String() string { return locate(w.Line, w.Path, w.Message) }
 
 // FieldError is a value that cannot be decoded.
 type FieldError struct {
 	// Path is the field as the file spells it.
 	Path string
-	// Line is where it stands, counted from 1; 0 if not known.
+	// Line is the line of the field, counted from 1; 0 if not known.
 	Line int
 	// Message says what is wrong and what is expected.
 	Message string
 }
 
-// Error writes e as `line 7: controllers.health.syncPeriod: must be a duration such as "30s" or "1h", not "abc"`.
+// Error formats e as `line 7: controllers.health.syncPeriod: must be a duration such as "30s" or "1h", not "abc"`.
 func (e *FieldError) Error() string { return locate(e.Line, e.Path, e.Message) }
 
 func locate(line int, field, message string) string {

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// FuzzResourceManager holds that no file crashes the loader, and that what was loaded can be written and loaded again
-// without a change or a warning. The corpus is in testdata/fuzz.
+// FuzzResourceManager checks that no file crashes the loader, and that a loaded configuration can be written and loaded again without a
+// change or a warning. The corpus is in testdata/fuzz.
 func FuzzResourceManager(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) {
 		c, found, err := ResourceManager(file)
@@ -35,7 +35,7 @@ func FuzzResourceManager(f *testing.F) {
 	})
 }
 
-// FuzzControllerManager holds the same of a controller-manager's file.
+// FuzzControllerManager checks the same for the file of a controller-manager.
 func FuzzControllerManager(f *testing.F) {
 	f.Add([]byte(gardenHeader + everythingOfGarden))
 	f.Add([]byte(gardenHeader + "server: {http: {port: 1}, https: {port: 2, tls: {serverCertPath: a, serverKeyPath: b}}}"))

@@ -11,7 +11,7 @@ const header = "apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind
 // minimal is the smallest valid file; tests append their lines to it.
 const minimal = header + "leaderElection: {resourceNamespace: garden}\n"
 
-// load decodes and defaults a file that must be readable.
+// load decodes and defaults a valid file.
 func load(t *testing.T, file string) *ResourceManagerConfiguration {
 	t.Helper()
 	c, _, err := ResourceManager([]byte(file))
@@ -19,7 +19,7 @@ func load(t *testing.T, file string) *ResourceManagerConfiguration {
 	return c
 }
 
-// validate returns what is wrong with a readable file, one line per mistake.
+// validate returns the mistakes in a readable file, one line each.
 func validate(t *testing.T, file string) []string {
 	t.Helper()
 	return mistakes(load(t, file))
@@ -33,7 +33,7 @@ func mistakes(c *ResourceManagerConfiguration) []string {
 	return lines
 }
 
-// decodeError returns the message of a file that cannot be decoded.
+// decodeError returns the error for a file that cannot be decoded.
 func decodeError(t *testing.T, file string) string {
 	t.Helper()
 	c, warnings, err := ResourceManager([]byte(file))
@@ -44,7 +44,7 @@ func decodeError(t *testing.T, file string) string {
 	return err.Error()
 }
 
-// warnings returns what a readable file is warned of, one line each.
+// warnings returns the warnings about a readable file, one line each.
 func warnings(t *testing.T, file string) []string {
 	t.Helper()
 	_, found, err := ResourceManager([]byte(file))

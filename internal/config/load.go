@@ -7,9 +7,9 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// ResourceManager decodes a configuration file of the resource-manager family and fills in the defaults. It does not
-// validate. Unknown fields, fields set twice and aliases are warnings; a value of a wrong type, a wrong kind or a
-// wrong apiVersion are errors, all of them in one, with line and field.
+// ResourceManager decodes a configuration file of the resource-manager family and sets the defaults. It does not validate. Unknown fields,
+// fields set twice and aliases are warnings; a value of a wrong type, a wrong kind or a wrong apiVersion are errors. The returned error
+// contains all of them, with line and field.
 func ResourceManager(data []byte) (*ResourceManagerConfiguration, []Warning, error) {
 	doc, warnings, err := parse(data)
 	if err != nil {
@@ -26,7 +26,7 @@ func ResourceManager(data []byte) (*ResourceManagerConfiguration, []Warning, err
 	return c, append(warnings, unknown...), nil
 }
 
-// checkType holds that a file is of the expected version and kind.
+// checkType returns an error if a file is not of the expected version and kind.
 func checkType(doc *document, got metav1.TypeMeta, apiVersion, kind string) []error {
 	var errs []error
 	for _, field := range []struct{ name, got, want string }{

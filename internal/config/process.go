@@ -6,7 +6,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Process is the part of a configuration file that every binary needs, whatever its schema.
+// Process is the part of a configuration file that every binary needs, for all schemas.
 type Process struct {
 	Source         ClientConnection
 	Target         *ClientConnection // nil: the source cluster is the target

@@ -10,24 +10,24 @@ const (
 	ResourceManagerKind       = "ResourceManagerConfiguration"
 )
 
-// AllResourceClasses as the resource class makes a process serve ManagedResources of every class.
+// AllResourceClasses is the resource class with which a process serves ManagedResources of all classes.
 const AllResourceClasses = "*"
 
-// ResourceManagerConfiguration is the file that every binary of the resource-manager family takes. Each binary reads
-// its own sections and ignores the others. ResourceManager decodes and defaults it.
+// ResourceManagerConfiguration is the configuration file of all binaries of the resource-manager family. Each binary reads its own sections
+// and ignores the others. ResourceManager decodes and defaults it.
 type ResourceManagerConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// SourceClientConnection leads to the cluster that holds ManagedResources, Secrets and leases.
+	// SourceClientConnection is the connection to the cluster with ManagedResources, Secrets and leases.
 	SourceClientConnection ClientConnection `json:"sourceClientConnection,omitempty"`
-	// TargetClientConnection leads to the cluster that is managed. Nil: it is the source cluster, with one client and
-	// one cache. Present but empty: a client of its own, in-cluster.
+	// TargetClientConnection is the connection to the managed cluster. Nil: the source cluster is the target, with one client and one
+	// cache. Empty but not nil: a separate client with the in-cluster configuration.
 	TargetClientConnection *ClientConnection `json:"targetClientConnection,omitempty"`
-	// LeaderElection decides which of several replicas works.
+	// LeaderElection configures which of several replicas is active.
 	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
-	// Server says where webhooks, health probes and metrics are served.
+	// Server configures where webhooks, health probes and metrics are served.
 	Server Server `json:"server,omitempty"`
-	// Debugging switches profiling on.
+	// Debugging enables profiling.
 	Debugging Debugging `json:"debugging,omitempty"`
 	// LogLevel is debug, info (default) or error.
 	LogLevel string `json:"logLevel,omitempty"`
@@ -37,39 +37,38 @@ type ResourceManagerConfiguration struct {
 	Controllers Controllers `json:"controllers,omitempty"`
 	// Webhooks has one section per admission handler.
 	Webhooks Webhooks `json:"webhooks,omitempty"`
-	// Espalier holds the settings that Gardener's schema does not know.
+	// Espalier contains the settings that are not part of Gardener's schema.
 	Espalier Espalier `json:"espalier,omitempty"`
 }
 
-// ClientConnection is how a process talks to one API server.
+// ClientConnection configures how a process connects to one API server.
 type ClientConnection struct {
 	// Kubeconfig is the path of a kubeconfig file. Empty: in-cluster configuration.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
-	// AcceptContentTypes and ContentType are passed to the REST client. Empty: the client's own choice.
+	// AcceptContentTypes and ContentType are passed to the REST client. Empty: the default of the client.
 	AcceptContentTypes string `json:"acceptContentTypes,omitempty"`
 	ContentType        string `json:"contentType,omitempty"`
-	// QPS is the sustained number of requests per second. 0 together with Burst 0: no limit on the client's side;
-	// 0 with Burst set: 100; negative: no limit.
+	// QPS is the sustained number of requests per second. 0 with Burst 0: no client-side limit; 0 with Burst set: 100; negative: no limit.
 	QPS float32 `json:"qps,omitempty"`
-	// Burst is how many requests may be sent at once above QPS; at least 0. 0 with QPS set: 130.
+	// Burst is how many requests may exceed QPS at once; at least 0. 0 with QPS set: 130.
 	Burst int32 `json:"burst,omitempty"`
-	// Namespaces restricts caches, and with them what controllers and webhooks see of that cluster. Empty: all.
+	// Namespaces restricts the caches, and so which objects of that cluster controllers and webhooks see. Empty: all.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// CacheResyncPeriod is how often informers hand out everything again; at least 10s, default 24h.
+	// CacheResyncPeriod is how often informers send all objects again; at least 10s, default 24h.
 	CacheResyncPeriod *metav1.Duration `json:"cacheResyncPeriod,omitempty"`
 }
 
-// LeaderElection is how replicas agree on the one that works.
+// LeaderElection configures how replicas elect the active one.
 type LeaderElection struct {
-	// LeaderElect switches leader election; default true.
+	// LeaderElect enables leader election; default true.
 	LeaderElect *bool `json:"leaderElect,omitempty"`
-	// LeaseDuration is how long others wait for a silent leader; default 15s.
+	// LeaseDuration is how long other replicas wait for a leader that does not renew its lease; default 15s.
 	LeaseDuration metav1.Duration `json:"leaseDuration,omitempty"`
 	// RenewDeadline is how long the leader tries to renew before it gives up; default 10s.
 	RenewDeadline metav1.Duration `json:"renewDeadline,omitempty"`
 	// RetryPeriod is the pause between two attempts; default 2s.
 	RetryPeriod metav1.Duration `json:"retryPeriod,omitempty"`
-	// ResourceLock is the kind of the lock; only leases (the default) exist.
+	// ResourceLock is the kind of the lock; only leases (the default) is supported.
 	ResourceLock string `json:"resourceLock,omitempty"`
 	// ResourceName is the lease's name; default gardener-resource-manager.
 	ResourceName string `json:"resourceName,omitempty"`
@@ -77,7 +76,7 @@ type LeaderElection struct {
 	ResourceNamespace string `json:"resourceNamespace,omitempty"`
 }
 
-// Server says where a process listens.
+// Server configures where a process listens.
 type Server struct {
 	// Webhooks is the HTTPS server for admission handlers.
 	Webhooks WebhookServer `json:"webhooks,omitempty"`
@@ -107,14 +106,14 @@ type WebhookServer struct {
 
 // TLSServer names a serving certificate.
 type TLSServer struct {
-	// ServerCertDir is the folder that holds tls.crt and tls.key.
+	// ServerCertDir is the folder with tls.crt and tls.key.
 	ServerCertDir string `json:"serverCertDir,omitempty"`
 }
 
-// Debugging switches profiling on.
+// Debugging enables profiling.
 type Debugging struct {
 	// EnableProfiling serves /debug/pprof on the metrics port.
 	EnableProfiling bool `json:"enableProfiling,omitempty"`
-	// EnableContentionProfiling also records blocking; only with EnableProfiling.
+	// EnableContentionProfiling also records blocking; it requires EnableProfiling.
 	EnableContentionProfiling bool `json:"enableContentionProfiling,omitempty"`
 }

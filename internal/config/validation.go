@@ -12,10 +12,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// renewJitter is by how much Kubernetes' leader election stretches its retries: the deadline must leave room for one.
+// renewJitter is the factor by which the leader election of Kubernetes extends its retries; the deadline must leave time for one.
 const renewJitter = 1.2
 
-// The smallest and largest values that are accepted.
+// The smallest and largest accepted values.
 const (
 	minWorkers            = 1
 	minSyncPeriod         = 15 * time.Second
@@ -25,7 +25,7 @@ const (
 	maxPort               = 65535
 )
 
-// Validate reports every mistake in a defaulted configuration with the path of its field. Nil: there is none.
+// Validate reports every mistake in a defaulted configuration with the path of its field. It returns nil if there is none.
 func (c *ResourceManagerConfiguration) Validate() field.ErrorList {
 	root := field.NewPath("controllers")
 	errs := validateClientConnection(c.SourceClientConnection, field.NewPath("sourceClientConnection"))
@@ -101,7 +101,7 @@ func validateEndpoint(c *Endpoint, at *field.Path, missing string) field.ErrorLi
 	return errs
 }
 
-// validateControllers reports mistakes of the ManagedResource section under its plural name, as Gardener does.
+// validateControllers reports mistakes in the ManagedResource section under its plural name, as Gardener does.
 func validateControllers(c Controllers, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if c.ClusterID == nil {
@@ -131,7 +131,7 @@ func validateControllers(c Controllers, at *field.Path) field.ErrorList {
 	return append(errs, validateNetworkPolicy(c.NetworkPolicy, at.Child("networkPolicy"))...)
 }
 
-// validateNetworkPolicy refuses selectors that can never work, so that the controller needs no error for them.
+// validateNetworkPolicy refuses selectors that are invalid, so that the controller does not have to handle errors in them.
 func validateNetworkPolicy(c NetworkPolicyController, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	options := metav1validation.LabelSelectorValidationOptions{}
@@ -190,8 +190,8 @@ func validateEspalierManagedResource(mr EspalierManagedResource, at *field.Path)
 	return append(errs, validateNamespaces(mr.Namespaces.Objects, at.Child("namespaces", "objects"))...)
 }
 
-// validateAllowed validates the selector of a restriction, which must select by something: an empty one would allow all. What to
-// remove to allow all is for the message.
+// validateAllowed validates the selector of a restriction. It must not be empty, because an empty one would allow all. toAllow is for the
+// message: what to remove to allow all.
 func validateAllowed(selector *metav1.LabelSelector, toAllow string, at *field.Path) field.ErrorList {
 	if selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 		return field.ErrorList{field.Required(at, "an empty selector would allow all namespaces; to allow "+toAllow)}
@@ -220,7 +220,7 @@ func validateSyncPeriod(period *metav1.Duration, section *field.Path) field.Erro
 	return validateAtLeast(period, minSyncPeriod, section.Child("syncPeriod"))
 }
 
-// validateAtLeast takes an unset duration for one of 0.
+// validateAtLeast treats an unset duration as 0.
 func validateAtLeast(d *metav1.Duration, least time.Duration, at *field.Path) field.ErrorList {
 	if got := ptr.Deref(d, metav1.Duration{}).Duration; got < least {
 		return field.ErrorList{field.Invalid(at, got.String(), "must be at least "+shortDuration(least))}
@@ -242,7 +242,7 @@ func validateOneOf(value string, at *field.Path, allowed ...string) field.ErrorL
 	return field.ErrorList{field.NotSupported(at, value, allowed)}
 }
 
-// shortDuration writes whole minutes as people do: 1m, not 1m0s.
+// shortDuration formats whole minutes in the short form: 1m, not 1m0s.
 func shortDuration(d time.Duration) string {
 	if d%time.Minute == 0 {
 		return fmt.Sprintf("%dm", d/time.Minute)

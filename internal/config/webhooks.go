@@ -17,15 +17,15 @@ type Webhooks struct {
 	TokenInvalidator       Switch                        `json:"tokenInvalidator,omitempty"`
 }
 
-// Switch is a section that has nothing but a switch.
+// Switch is a section with a single field that enables the handler.
 type Switch struct {
-	// Enabled switches the handler on; default false.
+	// Enabled enables the handler; default false.
 	Enabled bool `json:"enabled,omitempty"`
 }
 
 // HighAvailabilityConfigWebhook sets replicas, spread and tolerations of workloads.
 type HighAvailabilityConfigWebhook struct {
-	// Enabled switches the handler on; default false.
+	// Enabled enables the handler; default false.
 	Enabled bool `json:"enabled,omitempty"`
 	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are in seconds, at least 0 (checked
 	// even when disabled); nil: no toleration is added.
@@ -35,7 +35,7 @@ type HighAvailabilityConfigWebhook struct {
 
 // KubernetesServiceHostWebhook sets KUBERNETES_SERVICE_HOST in Pods.
 type KubernetesServiceHostWebhook struct {
-	// Enabled switches the handler on; default false.
+	// Enabled enables the handler; default false.
 	Enabled bool `json:"enabled,omitempty"`
 	// Host is the fully qualified domain name of the API server.
 	Host string `json:"host,omitempty"`
@@ -43,7 +43,7 @@ type KubernetesServiceHostWebhook struct {
 
 // PodSchedulerNameWebhook sets the scheduler of Pods.
 type PodSchedulerNameWebhook struct {
-	// Enabled switches the handler on; default false.
+	// Enabled enables the handler; default false.
 	Enabled bool `json:"enabled,omitempty"`
 	// SchedulerName is set on Pods; if enabled not empty, default default-scheduler.
 	SchedulerName *string `json:"schedulerName,omitempty"`
@@ -51,20 +51,20 @@ type PodSchedulerNameWebhook struct {
 
 // ProjectedTokenMountWebhook mounts projected ServiceAccount tokens into Pods.
 type ProjectedTokenMountWebhook struct {
-	// Enabled switches the handler on; default false.
+	// Enabled enables the handler; default false.
 	Enabled bool `json:"enabled,omitempty"`
 	// ExpirationSeconds is the lifetime of the token; if enabled at least 600, default 43200.
 	ExpirationSeconds *int64 `json:"expirationSeconds,omitempty"`
 }
 
-// SystemComponentsConfigWebhook gives Pods of system components selectors and tolerations.
+// SystemComponentsConfigWebhook adds selectors and tolerations to Pods of system components.
 type SystemComponentsConfigWebhook struct {
-	// Enabled switches the handler on; default false.
+	// Enabled enables the handler; default false.
 	Enabled bool `json:"enabled,omitempty"`
-	// NodeSelector is the labels of the Nodes whose taints Pods get tolerations for.
+	// NodeSelector selects, by labels, the Nodes for whose taints Pods get tolerations.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// PodNodeSelector is added to the node selector of Pods; its values win.
+	// PodNodeSelector is added to the node selector of Pods; its values take precedence.
 	PodNodeSelector map[string]string `json:"podNodeSelector,omitempty"`
-	// PodTolerations are the tolerations that Pods get; checked even when disabled.
+	// PodTolerations are added to Pods; validated even when disabled.
 	PodTolerations []corev1.Toleration `json:"podTolerations,omitempty"`
 }

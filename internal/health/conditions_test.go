@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// told is a condition as it is told.
+// told is a condition as it is reported.
 type told struct {
 	Yes             bool
 	Reason, Message string
@@ -84,7 +84,7 @@ func TestProgressCondition(t *testing.T) {
 	}
 }
 
-// secrets are missing Secrets, named s0, s1 and so on.
+// secrets returns missing Secrets, named s0, s1 and so on.
 func secrets(n int, detail string) []health.Fault {
 	faults := make([]health.Fault, n)
 	for i := range faults {

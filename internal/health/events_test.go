@@ -17,7 +17,7 @@ var (
 	service = corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: "shop", Name: "web"}
 )
 
-// warning is an Event about the service, first and last seen five seconds before noon.
+// warning returns an Event about the service, first and last seen five seconds before noon.
 func warning(message string, modify ...func(*corev1.Event)) corev1.Event {
 	at := metav1.NewTime(noon.Add(-5 * time.Second))
 	event := corev1.Event{

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// kinds are the ones with a rule, and one without.
+// kinds are all kinds with a rule, and one without.
 var kinds = [][2]string{
 	{"apps/v1", "Deployment"},
 	{"apps/v1", "StatefulSet"},
@@ -32,8 +32,8 @@ var kinds = [][2]string{
 	{"v1", "PersistentVolumeClaim"},
 }
 
-// FuzzJudge looks at whatever JSON as an object of every kind: nothing panics, a verdict does not contradict itself, and
-// where the JSON fits the kind's Go type, the typed object gets the same verdict.
+// FuzzJudge judges any JSON as an object of every kind. It checks that nothing panics and that a verdict does not contradict itself. If the
+// JSON can be decoded into the kind's Go type, the typed object must get the same verdict.
 func FuzzJudge(f *testing.F) {
 	for _, tc := range examples(workloads(), others(), foreign(), misshapen(), reported()) {
 		json, err := yaml.YAMLToJSON([]byte(tc.object))
@@ -77,7 +77,7 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// sound tells whether a verdict is one that can be understood.
+// sound reports whether a verdict is consistent.
 func sound(v health.Verdict) bool {
 	nothing := v.Unhealthy == "" && v.Progressing == ""
 	if v.Failed != "" {

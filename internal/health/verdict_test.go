@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// judged is an object, written as YAML, with the verdict on it.
+// judged is an object, written as YAML, with its verdict.
 type judged struct {
 	object string
 	want   health.Verdict
@@ -43,7 +43,7 @@ func both(text, object string) judged {
 
 func unchecked(object string) judged { return judged{object: object} }
 
-// failed is an object that is not shaped as its kind demands.
+// failed is an object whose structure is invalid for its kind.
 func failed(text, object string) judged { return judged{object, health.Verdict{Failed: text}} }
 
 const (
@@ -67,7 +67,7 @@ const (
 	skip = "metadata: {generation: 2, annotations: {resources.gardener.cloud/skip-health-check: 'true'}}\n"
 )
 
-// workloads are the examples of the kinds that roll out.
+// workloads are the examples of kinds with a rollout.
 func workloads() map[string]judged {
 	return map[string]judged{
 		"Deployment: all is well": healthy(deployment + "status: {conditions: [" + available + ", " + rolledOut + "]}"),
@@ -140,7 +140,7 @@ func workloads() map[string]judged {
 	}
 }
 
-// rollingDaemon is a DaemonSet of three pods of which one is updated.
+// rollingDaemon returns a DaemonSet of three Pods of which one is updated.
 func rollingDaemon(strategy string, down int) string {
 	return daemon + "spec: {updateStrategy: {" + strategy + "}}\n" +
 		"status: {desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 1, numberUnavailable: " + string(rune('0'+down)) + "}"
@@ -155,7 +155,7 @@ func rollingFault(allowed, down int, strategy string) judged {
 	}}
 }
 
-// others are the examples of Kubernetes' own kinds that do not roll out.
+// others are the examples of Kubernetes' own kinds without a rollout.
 func others() map[string]judged {
 	return map[string]judged{
 		"ReplicaSet: all is well":                       healthy(replicas + "spec: {replicas: 2}\nstatus: {readyReplicas: 2}"),
@@ -212,7 +212,7 @@ const (
 	issuer       = "apiVersion: cert.gardener.cloud/v1alpha1\nkind: Issuer\n"
 )
 
-// foreign are the examples of kinds that Kubernetes does not come with.
+// foreign are the examples of kinds that are not part of Kubernetes.
 func foreign() map[string]judged {
 	const (
 		up        = "{type: Available, status: 'True', observedGeneration: 2}"
@@ -265,7 +265,7 @@ func foreign() map[string]judged {
 	}
 }
 
-// misshapen are objects that only come without Go type.
+// misshapen are objects that cannot be decoded into a Go type.
 func misshapen() map[string]judged {
 	return map[string]judged{
 		"Deployment: conditions are no list":   failed("read fields: cannot restore slice from string", deployment+"status: {conditions: none}"),
@@ -330,7 +330,7 @@ func TestHasRule(t *testing.T) {
 	}
 	g.Expect(have).To(Equal(want))
 
-	// What has a rule is what Judge checks, and every such kind has an example.
+	// The kinds with a rule are those that Judge checks, and every such kind has an example.
 	for name, tc := range examples(workloads(), others(), foreign()) {
 		kind := read(g, tc.object).GroupVersionKind().GroupKind()
 		if tc.want.Checked {
@@ -350,7 +350,7 @@ func TestJudgeCostsNothingWhileAllIsWell(t *testing.T) {
 	}
 }
 
-// healthyObjects are the typed objects among the examples that are healthy.
+// healthyObjects returns the healthy objects among the examples, typed.
 func healthyObjects(g Gomega) map[string]runtime.Object {
 	scheme, found := typed(), map[string]runtime.Object{}
 	for name, tc := range examples(workloads(), others()) {
@@ -401,7 +401,7 @@ func read(g Gomega, text string) *unstructured.Unstructured {
 	return object
 }
 
-// typed knows the Go types that are judged.
+// typed returns a scheme with the Go types that are judged.
 func typed() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))

@@ -20,25 +20,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// accessTimeout is the usual bound of all checks of one cluster together, so that a wrong address is told soon.
+// accessTimeout is the usual time limit for all checks of one cluster together, so that a wrong address is reported soon.
 const accessTimeout = 15 * time.Second
 
-// Requirement is a kind that a binary cannot work without.
+// Requirement is a kind that a binary needs.
 type Requirement struct {
-	// Kind must be served.
+	// Kind is the kind that the API server must serve.
 	Kind schema.GroupVersionKind
 	// Verbs must be allowed, cluster-wide or in each namespace that the connection is restricted to.
 	Verbs []string
-	// Remedy says what to do if the kind is not served, as a command. Empty: kubectl apply -f deploy/crds.
+	// Remedy is the command to run if the kind is not served. Empty: kubectl apply -f deploy/crds.
 	Remedy string
-	// Unless says where the remedy would be wrong, and what to do there, as a clause; empty: nowhere.
+	// Unless is a clause that says in which case the remedy would be wrong, and what to do then; empty: never.
 	Unless string
-	// Otherwise is what the administrator may do instead of granting missing verbs, as a clause; empty: nothing.
+	// Otherwise is a clause that says what the administrator may do instead of granting missing verbs; empty: nothing.
 	Otherwise string
 }
 
-// merge names each kind once, with all verbs that anybody asks for, so that parts of a binary may each say what they need.
-// Order and remedies are those of the first mention.
+// merge returns each kind once, with all required verbs, so that several parts of a binary can each state their requirements. Order and
+// remedies are those of the first occurrence.
 func merge(required []Requirement) []Requirement {
 	var merged []Requirement
 	for _, each := range required {
@@ -59,9 +59,9 @@ func merge(required []Requirement) []Requirement {
 
 // side is one of the two clusters, as messages name it.
 type side struct {
-	name       string // "target", "source", or what the program calls its source
-	field      string // where its connection is configured
-	variable   string // which environment variable overrides that
+	name       string // "target", "source", or the program's name for its source
+	field      string // the configuration field of its connection
+	variable   string // the environment variable that overrides it
 	connection config.ClientConnection
 }
 
@@ -73,7 +73,7 @@ func targetSide(connection config.ClientConnection) side {
 	return side{name: "target", field: "targetClientConnection", variable: "TARGET_KUBECONFIG", connection: connection}
 }
 
-// origin says where the credentials of a side come from.
+// origin returns where the credentials of a side come from.
 func (s side) origin() string {
 	if s.connection.Kubeconfig == "" {
 		return fmt.Sprintf("the in-cluster configuration, or name a kubeconfig in %s.kubeconfig or %s", s.field, s.variable)
@@ -81,26 +81,26 @@ func (s side) origin() string {
 	return fmt.Sprintf("kubeconfig %q (%s.kubeconfig or %s)", s.connection.Kubeconfig, s.field, s.variable)
 }
 
-// explain names the cluster and where its connection is configured.
+// explain adds the cluster and where its connection is configured.
 func (s side) explain(err error) error {
 	return fmt.Errorf("connect to %s cluster: %w; check %s", s.name, err, s.origin())
 }
 
-// right is one permission. An empty namespace means all.
+// right is one permission. An empty namespace means all namespaces.
 type right struct{ verb, group, resource, namespace, name string }
 
-// accessChecker finds out what a side lacks.
+// accessChecker checks which requirements a side does not meet.
 type accessChecker struct {
 	side      side
 	binary    string
 	discovery discovery.DiscoveryInterfaceWithContext
 	reviews   authorizationv1client.SelfSubjectAccessReviewInterface
-	// away tells that the server behind an aggregated API did not answer.
+	// away is true if the server behind an aggregated API did not answer.
 	away bool
 }
 
-// checkAccess returns an error of one line that names everything that is missing on a side, with its remedy: an API
-// server that does not answer or does not know us, kinds that are not served, rights that are not granted.
+// checkAccess returns an error of one line that names everything that is missing on a side, with its remedy: an API server that does not
+// answer or does not accept our credentials, kinds that are not served, rights that are not granted.
 func checkAccess(ctx context.Context, s side, binary string, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []right, limit time.Duration) error {
 	checker, err := newAccessChecker(s, binary, cfg, httpClient)
 	if err != nil {
@@ -137,7 +137,7 @@ func newAccessChecker(s side, binary string, cfg *rest.Config, httpClient *http.
 	return &accessChecker{side: s, binary: binary, discovery: discoverer, reviews: authorization.SelfSubjectAccessReviews()}, nil
 }
 
-// reach asks for something that every authenticated client may read.
+// reach reads something that every authenticated client may read.
 func (a *accessChecker) reach(ctx context.Context, host string) error {
 	_, err := a.discovery.ServerResourcesForGroupVersionWithContext(ctx, "v1")
 	switch {
@@ -152,7 +152,7 @@ func (a *accessChecker) reach(ctx context.Context, host string) error {
 	}
 }
 
-// missing returns a message for everything that is not there or not allowed.
+// missing returns a message for each kind that is not served and each right that is not granted.
 func (a *accessChecker) missing(ctx context.Context, required []Requirement, rights []right) ([]string, error) {
 	var missing []string
 	for _, requirement := range required {
@@ -197,7 +197,7 @@ func (a *accessChecker) requirement(ctx context.Context, r Requirement) ([]strin
 	return denied, err
 }
 
-// absent says that the kind is not served, and what to do.
+// absent returns the message for a kind that is not served, with the remedy.
 func (r Requirement) absent() string {
 	remedy := r.Remedy
 	if remedy == "" {
@@ -210,8 +210,7 @@ func (r Requirement) absent() string {
 	return message
 }
 
-// unavailable says that a kind is served by another server than the API server itself, which has just answered, and that
-// this other one does not.
+// unavailable returns the message for a kind of an aggregated API whose server does not answer. The API server itself has just answered.
 func unavailable(gvk schema.GroupVersionKind, err error) string {
 	service := gvk.Version + "." + gvk.Group
 	var status apierrors.APIStatus
@@ -283,7 +282,7 @@ func (a *accessChecker) allowed(ctx context.Context, r right) (bool, error) {
 	}}
 	answer, err := a.reviews.Create(ctx, review, metav1.CreateOptions{})
 	if apierrors.IsForbidden(err) {
-		return true, nil // Nobody tells us what we may do; the requests themselves will.
+		return true, nil // Reviews are forbidden, so the rights are unknown; the requests themselves show them.
 	}
 	if err != nil {
 		return false, fmt.Errorf("ask whether we may %s %s: %w", r.verb, r.resource, err)
@@ -291,7 +290,7 @@ func (a *accessChecker) allowed(ctx context.Context, r right) (bool, error) {
 	return answer.Status.Allowed, nil
 }
 
-// leaseRights are what leader election needs.
+// leaseRights returns the rights that leader election needs.
 func leaseRights(namespace, name string) []right {
 	lease := right{group: "coordination.k8s.io", resource: "leases", namespace: namespace}
 	create, get, update := lease, lease, lease

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A group that another server serves is no concern of the kubeconfig while that server is down.
+// If the server of an aggregated API is down, the error does not name the kubeconfig.
 func TestWhatIsToldOfAGroupThatAnotherServerServes(t *testing.T) {
 	const remedy = "kubectl apply -f deploy/trees/crds"
 	bonsai := schema.GroupVersionKind{Group: "trees.example.com", Version: "v1", Kind: "Bonsai"}

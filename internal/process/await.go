@@ -14,14 +14,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Patience is how long a process that runs in a cluster waits at start for API servers that are away. One that ends is
-// started again by the kubelet only after pauses that grow to minutes. Elsewhere somebody waits for the error.
+// Patience is how long a process that runs in a cluster waits at start for API servers that do not answer. If it exited instead, the
+// kubelet would restart it after pauses that grow to minutes. Outside of a cluster the user waits for the error, so there is no waiting.
 const Patience = time.Minute
 
-// pause is between two looks whether an API server is back.
+// pause is the time between two checks whether an API server is back.
 const pause = time.Second
 
-// patience tells by what the kubelet sets in every container whether this one runs in a cluster.
+// patience detects that the process runs in a cluster by a variable that the kubelet sets in every container.
 func patience(getenv func(string) string) time.Duration {
 	if getenv("KUBERNETES_SERVICE_HOST") == "" {
 		return 0
@@ -29,8 +29,8 @@ func patience(getenv func(string) string) time.Duration {
 	return Patience
 }
 
-// awaitAccess is checkAccess that is repeated until the deadline while the API server is away. One that has just come back
-// may refuse everybody until it has read its roles: after an absence, whatever it says is believed in the end only.
+// awaitAccess repeats checkAccess until the deadline while the API server does not answer. An API server that has just started may refuse
+// all requests until it has read its roles. So after an outage, every error is retried until the deadline.
 func (s *Setup) awaitAccess(ctx context.Context, at side, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []right, deadline time.Time) error {
 	reason, limit := "", accessTimeout
 	for {
@@ -54,13 +54,12 @@ func (s *Setup) awaitAccess(ctx context.Context, at side, cfg *rest.Config, http
 	}
 }
 
-// absence is an error for which a server is to blame that may come back.
+// absence is an error that is caused by a server that may come back.
 type absence struct{ error }
 
 func (a absence) Unwrap() error { return a.error }
 
-// isAway tells a server that may come back from one that answers, one that is not the one it should be, and mistakes on
-// this side.
+// isAway distinguishes a server that may come back from a server that answers, a wrong server, and mistakes on this side.
 func isAway(err error) bool {
 	if _, away := errors.AsType[absence](err); away {
 		return true
@@ -73,7 +72,7 @@ func isAway(err error) bool {
 		return false
 	}
 	if operation, ok := errors.AsType[*net.OpError](err); ok {
-		return operation.Op != "remote error" // what TLS calls it when the server refuses our certificate
+		return operation.Op != "remote error" // the error of the TLS library if the server refuses our certificate
 	}
 	var network net.Error
 	return errors.As(err, &network) && network.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)

@@ -29,10 +29,10 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// inCluster is what the kubelet sets.
+// inCluster is the variable that the kubelet sets.
 const inCluster = "KUBERNETES_SERVICE_HOST=10.0.0.1"
 
-// elsewhere is a kubeconfig for the API server at another address.
+// elsewhere writes a kubeconfig for the API server at another address.
 func elsewhere(t *testing.T, server local.Server, address string) string {
 	t.Helper()
 	g := NewWithT(t)
@@ -47,7 +47,7 @@ func elsewhere(t *testing.T, server local.Server, address string) string {
 	return writeFile(t, "elsewhere", string(data))
 }
 
-// forward begins to lead from an address to the API server.
+// forward starts to forward from an address to the API server.
 func forward(t *testing.T, address string, server local.Server) {
 	t.Helper()
 	var listen net.ListenConfig
@@ -60,7 +60,7 @@ func forward(t *testing.T, address string, server local.Server) {
 			if err != nil {
 				return
 			}
-			to, err := net.Dial("tcp", strings.TrimPrefix(server.Config.Host, "https://")) //nolint:noctx // it ends with the test's listener
+			to, err := net.Dial("tcp", strings.TrimPrefix(server.Config.Host, "https://")) //nolint:noctx // it ends with the listener of the test
 			if err != nil {
 				_ = from.Close()
 				continue
@@ -93,7 +93,7 @@ func TestAProcessThatWaitsEndsAtASignal(t *testing.T) {
 	g.Expect(code).To(Equal(0))
 }
 
-// What is wrong and not away is told at once, in a cluster too.
+// An error that waiting cannot resolve is reported at once, in a cluster too.
 func TestAProcessInAClusterDoesNotWaitForAnotherMistake(t *testing.T) {
 	s := servers(t)
 	g := NewWithT(t)
@@ -158,7 +158,7 @@ func TestWhatIsAway(t *testing.T) {
 	}
 }
 
-// answers lets an API server answer with one status after the other, the last one for ever; 0 is what it should answer.
+// answers makes an API server return one status after another, the last one forever; 0 stands for the normal answer.
 func answers(t *testing.T, statuses ...int) (server *httptest.Server, asked *atomic.Int32) {
 	t.Helper()
 	asked = &atomic.Int32{}

@@ -18,31 +18,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// noMatchAge is how long mappers believe that a kind is not served before they ask again. Mapper.Reset does not wait.
+// noMatchAge is how long mappers remember that a kind is not served before they ask again. Mapper.Reset does not wait.
 const noMatchAge = time.Minute
 
 // Clusters are the connections of a process.
 type Clusters struct {
 	// Source is the manager: it runs the controllers, and its client and cache are those of the source cluster.
 	Source manager.Manager
-	// Target is the cluster that is managed. It is Source if the configuration names no target.
+	// Target is the managed cluster. It equals Source if the configuration has no target.
 	Target cluster.Cluster
-	// TargetConfig, TargetHTTPClient and TargetMapper are for clients of one's own to the target.
+	// TargetConfig, TargetHTTPClient and TargetMapper are for additional clients of the target.
 	TargetConfig     *rest.Config
 	TargetHTTPClient *http.Client
-	// TargetMapper is the mapper that the clients of the target use too.
+	// TargetMapper is also the mapper of the clients of the target.
 	TargetMapper *Mapper
-	// Same says whether source and target are one cluster, even if they are reached by two connections.
+	// Same reports whether source and target are one cluster, even if they are reached by two connections.
 	Same *Sameness
-	// OwnNamespace is where this process runs; empty if not known.
+	// OwnNamespace is the namespace of this process; empty if not known.
 	OwnNamespace string
-	// Clock is what all controllers of the process go by.
+	// Clock is the clock of all controllers of the process.
 	Clock clock.WithTickerAndDelayedExecution
 }
 
-// Connect reaches the source cluster and, if configured, the target, checks what the binary needs there, and creates
-// the manager with its probes. Errors are one line and say what to do. Nothing runs before Clusters.Start. It waits up
-// to s.Patience for API servers that are away.
+// Connect connects to the source cluster and, if configured, the target, checks the requirements of the binary there, and creates the
+// manager with its probes. Errors have one line and name the remedy. Nothing runs before Clusters.Start. It waits up to s.Patience for API
+// servers that do not answer.
 func (s *Setup) Connect(ctx context.Context, needs Needs) (*Clusters, error) {
 	passive := s.clock()
 	deadline := passive.Now().Add(s.Patience)
@@ -121,7 +121,7 @@ func (s *Setup) newSource(ctx context.Context, needs Needs, passive clock.Passiv
 	return mgr, mapper, nil
 }
 
-// addTarget connects to a target cluster of its own and lets the manager run its cache.
+// addTarget connects to a separate target cluster and lets the manager run its cache.
 func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, passive clock.PassiveClock, deadline time.Time) error {
 	target := targetSide(*s.Config.Target)
 	cfg, httpClient, err := s.reach(target)
@@ -160,7 +160,7 @@ func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, 
 	return nil
 }
 
-// reach returns how to talk to one side. It sends no request.
+// reach returns the configuration and HTTP client for one side. It sends no request.
 func (s *Setup) reach(at side) (*rest.Config, *http.Client, error) {
 	cfg, err := restConfig(at.connection, s.Program.UserAgent())
 	if err != nil {
@@ -180,7 +180,7 @@ func provide(mapper *Mapper) func(*rest.Config, *http.Client) (meta.RESTMapper, 
 	return func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil }
 }
 
-// explainPort adds what to do about a port that is taken.
+// explainPort adds the remedy if a port is in use.
 func explainPort(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; another process listens there: stop it, or change server.metrics, server.healthProbes or the port of webhooks", err)

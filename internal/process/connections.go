@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// Connection is what clients of one cluster are made of.
+// Connection contains what clients of one cluster need.
 type Connection struct {
 	Config     *rest.Config
 	HTTPClient *http.Client
@@ -27,18 +27,18 @@ type Connection struct {
 
 func (c *Connection) identified() identified { return identified{c.Client, c.Config, c.HTTPClient} }
 
-// Connections lead to both clusters without a manager: for subcommands, which look once and end.
+// Connections are connections to both clusters without a manager, for subcommands, which read once and exit.
 type Connections struct {
 	Source, Target *Connection
-	// Same says whether source and target are one cluster, even if they are reached by two connections.
+	// Same reports whether source and target are one cluster, even if they are reached by two connections.
 	Same *Sameness
-	// OwnNamespace is where a process of this configuration runs; empty if not known.
+	// OwnNamespace is the namespace of a process with this configuration; empty if not known.
 	OwnNamespace string
 }
 
-// LoadFile reads and validates a configuration file for a subcommand, which is run by somebody whose environment is not that
-// of the process that the file is for: it only counts for connections of which the file names no kubeconfig. It says nothing
-// about unknown fields: that process does.
+// LoadFile reads and validates a configuration file for a subcommand. The user who runs the subcommand has another environment than the
+// process that the file is for, so the environment is used only for connections without a kubeconfig in the file. LoadFile does not report
+// unknown fields, because that process reports them.
 func LoadFile[C Configuration](program Program, file string, schema func([]byte) (C, []config.Warning, error)) (C, *Setup, error) {
 	var none C
 	c, _, err := readConfig(file, schema)
@@ -51,7 +51,7 @@ func LoadFile[C Configuration](program Program, file string, schema func([]byte)
 	return c, &Setup{Program: program, Config: unlessNamed(c.Process(), os.Getenv), Log: logr.Discard()}, nil
 }
 
-// unlessNamed lets the environment name the kubeconfigs that the file does not name.
+// unlessNamed takes from the environment only the kubeconfigs that the file does not name.
 func unlessNamed(c config.Process, getenv func(string) string) config.Process {
 	filled := withEnvironment(c, getenv)
 	if c.Source.Kubeconfig != "" {
@@ -63,8 +63,7 @@ func unlessNamed(c config.Process, getenv func(string) string) config.Process {
 	return filled
 }
 
-// Dial connects to the clusters that the configuration names. It sends requests only to find out what they serve and
-// whether they are one.
+// Dial connects to the clusters in the configuration. It sends requests only to discover what they serve and whether they are one cluster.
 func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections, error) {
 	redirectLibraryLogs(s.Log)
 	source := sourceSide(s.Program, s.Config)
@@ -96,8 +95,8 @@ func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections,
 	return connections, nil
 }
 
-// DialAsUser connects to the cluster that kubectl would talk to, as both source and target: KUBECONFIG, else
-// ~/.kube/config, and its current context. It is the user's own, so it may run programs and act as others.
+// DialAsUser connects to the cluster that kubectl would use, as both source and target: KUBECONFIG, else ~/.kube/config, and its current
+// context. The kubeconfig belongs to the user, so it may run programs and impersonate others.
 func (s *Setup) DialAsUser(scheme *runtime.Scheme) (*Connections, error) {
 	redirectLibraryLogs(s.Log)
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{})

@@ -1,8 +1,8 @@
-// Package process is what the mains of all binaries share: the command line, the configuration file, the log, the
-// connections to the source and target clusters, the manager with its probes, and an orderly end.
+// Package process contains what the mains of all binaries share: the command line, the configuration file, the log, the connections to the
+// source and target clusters, the manager with its probes, and a clean shutdown.
 //
-// A main calls this package; this package calls no controller and knows none. Nothing in here ends the process: Main
-// returns the exit code.
+// A main calls this package; this package does not know the controllers. Nothing in this package ends the process: Main returns the exit
+// code.
 //
 //	func main() { os.Exit(process.Main(run)) }
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flags are what a command line may say. All tuning is in the configuration file.
+// flags are the flags of the command line. All other settings are in the configuration file.
 type flags struct {
 	config  string
 	strict  bool
@@ -77,7 +77,7 @@ type versionFlag string
 // String implements pflag.Value.
 func (v *versionFlag) String() string { return string(*v) }
 
-// Type implements pflag.Value; it is what the usage text shows as the value.
+// Type implements pflag.Value; the usage text shows it as the value.
 func (v *versionFlag) Type() string { return "true|false|raw" }
 
 // Set implements pflag.Value.

@@ -15,19 +15,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// How long one probe may take. Kubelets wait a second by default.
+// The time limits of one probe. Kubelets wait one second by default.
 const (
 	syncProbeTimeout      = 500 * time.Millisecond
 	apiServerProbeTimeout = 900 * time.Millisecond
 )
 
-// syncer is a cache that can be asked whether it is filled.
+// syncer is a cache that reports whether it is filled.
 type syncer interface {
 	WaitForCacheSync(ctx context.Context) bool
 }
 
-// addProbes adds the checks of /healthz and /readyz. Liveness probes ask /healthz/ping only: an outage of the API
-// server must not restart us.
+// addProbes adds the checks of /healthz and /readyz. Liveness probes must use /healthz/ping only: an outage of the API server must not
+// restart the process.
 func addProbes(mgr manager.Manager, source, target syncer, syncDeadline time.Duration, passive clock.PassiveClock) error {
 	apiServer, err := apiServerCheck(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -51,7 +51,7 @@ func addProbes(mgr manager.Manager, source, target syncer, syncDeadline time.Dur
 	return errors.Join(errs...)
 }
 
-// syncCheck fails while informers that were started are not filled.
+// syncCheck fails while informers that were started are not synced.
 func syncCheck(cache syncer) healthz.Checker {
 	return func(req *http.Request) error {
 		ctx, cancel := context.WithTimeout(req.Context(), syncProbeTimeout)
@@ -63,7 +63,7 @@ func syncCheck(cache syncer) healthz.Checker {
 	}
 }
 
-// tolerate fails only after a check has failed for longer than the deadline, counted from its last success or from now.
+// tolerate fails only if the check has failed for longer than the deadline, counted from its last success or from now.
 func tolerate(check healthz.Checker, deadline time.Duration, passive clock.PassiveClock) healthz.Checker {
 	var mu sync.Mutex // Probes may overlap.
 	lastGood := passive.Now()
@@ -82,7 +82,7 @@ func tolerate(check healthz.Checker, deadline time.Duration, passive clock.Passi
 	}
 }
 
-// apiServerCheck fails unless /healthz of the API server answers 200. It does not wait behind a client-side limit.
+// apiServerCheck fails unless /healthz of the API server returns 200. It is not delayed by a client-side limit.
 func apiServerCheck(cfg *rest.Config, httpClient *http.Client) (healthz.Checker, error) {
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(withoutLimit(cfg), httpClient)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// allowedUserFields are what the user of a kubeconfig may have. Nothing among them makes us run a program or act as
-// somebody else, and nothing but the token file is read from elsewhere.
+// allowedUserFields are the fields that the user of a kubeconfig may have. None of them runs a program or impersonates another user, and
+// only tokenFile reads another file.
 const allowedUserFields = "client-certificate-data, client-key-data, token, tokenFile, username, password"
 
-// restConfig returns how to reach the API server of a connection: by its kubeconfig, or from inside the cluster.
+// restConfig returns the client configuration of a connection: from its kubeconfig, or from inside the cluster.
 func restConfig(connection config.ClientConnection, userAgent string) (*rest.Config, error) {
 	base, err := baseConfig(connection.Kubeconfig)
 	if err != nil {
@@ -56,7 +56,7 @@ func baseConfig(kubeconfig string) (*rest.Config, error) {
 	return base, nil
 }
 
-// checkUsers refuses users with fields that are not allowed, and names all of them.
+// checkUsers returns an error that names all fields of a user that are not allowed.
 func checkUsers(users map[string]*clientcmdapi.AuthInfo) error {
 	for _, name := range slices.Sorted(maps.Keys(users)) {
 		if forbidden := forbiddenFields(users[name]); len(forbidden) > 0 {
@@ -88,8 +88,8 @@ func forbiddenFields(user *clientcmdapi.AuthInfo) []string {
 	return found
 }
 
-// tuneConfig returns base with the settings of a connection. Without qps and burst nothing limits requests on our side:
-// the API server's priority and fairness does. A limit that is set holds for all clients of the connection together.
+// tuneConfig returns base with the settings of a connection. Without qps and burst there is no client-side limit: the API server's priority
+// and fairness limits requests. If a limit is set, all clients of the connection share it.
 func tuneConfig(base *rest.Config, connection config.ClientConnection, userAgent string) *rest.Config {
 	tuned := rest.CopyConfig(base)
 	tuned.UserAgent = userAgent
@@ -103,7 +103,7 @@ func tuneConfig(base *rest.Config, connection config.ClientConnection, userAgent
 	return tuned
 }
 
-// withoutLimit returns a configuration for requests that must not wait behind others, such as lease renewals.
+// withoutLimit returns a configuration for requests that must not wait for others, such as lease renewals.
 func withoutLimit(limited *rest.Config) *rest.Config {
 	free := rest.CopyConfig(limited)
 	free.QPS, free.Burst, free.RateLimiter = -1, 0, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// Configuration is what the types of all configuration files have in common.
+// Configuration is the common interface of the types of all configuration files.
 type Configuration interface {
 	// Process returns the part that every binary needs.
 	Process() config.Process
@@ -24,19 +24,19 @@ type Configuration interface {
 	Validate() field.ErrorList
 }
 
-// Setup is a process that knows what it shall do and has a log, but no connection yet.
+// Setup is a process that has its configuration and a log, but no connection yet.
 type Setup struct {
-	// Program is who we are.
+	// Program describes the binary.
 	Program Program
-	// Config is the common part of the configuration, with what the environment overrides.
+	// Config is the common part of the configuration, with the overrides of the environment.
 	Config config.Process
 	// Log is the process's logger.
 	Log logr.Logger
-	// WrapTransport, if not nil, sees every request to both clusters: tests count requests with it, and cut them off.
+	// WrapTransport, if not nil, gets every request to both clusters: tests use it to count requests and to interrupt them.
 	WrapTransport func(http.RoundTripper) http.RoundTripper
-	// Clock is the process's; nil stands for the real one. Tests let it jump.
+	// Clock is the clock of the process; nil stands for the real one. Tests use a fake clock.
 	Clock clock.WithTickerAndDelayedExecution
-	// Patience is how long Connect waits for API servers that are away; 0 is not at all.
+	// Patience is how long Connect waits for API servers that do not answer; 0 means not at all.
 	Patience time.Duration
 }
 
@@ -47,9 +47,9 @@ func (s *Setup) clock() clock.WithTickerAndDelayedExecution {
 	return s.Clock
 }
 
-// Load answers --version and --help, reads the configuration file with the decoder of its schema, validates it, starts
-// the log and says there what was started with which flags and what the file is warned of. Every error up to here
-// carries the usage text for Main; errors never hold contents of the file but the values at fault.
+// Load handles --version and --help, reads the configuration file with the decoder of its schema, validates it, and starts the log. It logs
+// the binary, its flags and the warnings about the file. Every error up to here carries the usage text for Main; errors contain no contents
+// of the file except the invalid values.
 func Load[C Configuration](program Program, args []string, out io.Writer, schema func([]byte) (C, []config.Warning, error)) (C, *Setup, error) {
 	var none C
 	f := newFlags(program)
@@ -83,7 +83,7 @@ func Load[C Configuration](program Program, args []string, out io.Writer, schema
 	return c, setup, nil
 }
 
-// answer prints what --help or --version ask for, and says whether one of them did.
+// answer prints what --help or --version request, and reports whether one of them was set.
 func answer(f *flags, program Program, out io.Writer) (bool, error) {
 	if f.help {
 		_, err := fmt.Fprint(out, f.usage(program))
@@ -116,7 +116,7 @@ func readConfig[C Configuration](file string, schema func([]byte) (C, []config.W
 	return c, warnings, nil
 }
 
-// refuseMistakes is what --strict-config does.
+// refuseMistakes implements --strict-config.
 func refuseMistakes(warnings []config.Warning) error {
 	var errs []error
 	for _, w := range warnings {
@@ -130,7 +130,7 @@ func refuseMistakes(warnings []config.Warning) error {
 	return fmt.Errorf("error decoding config: --strict-config refuses: %w", utilerrors.NewAggregate(errs))
 }
 
-// withEnvironment lets KUBECONFIG and TARGET_KUBECONFIG override the file. The second does not make up a target.
+// withEnvironment applies the overrides KUBECONFIG and TARGET_KUBECONFIG. The second has no effect if the file has no target.
 func withEnvironment(c config.Process, getenv func(string) string) config.Process {
 	if kubeconfig := getenv("KUBECONFIG"); kubeconfig != "" {
 		c.Source.Kubeconfig = kubeconfig

@@ -29,7 +29,7 @@ func writeFile(t *testing.T, name, content string) string {
 	return file
 }
 
-// runMain loads like a main does and returns what its user sees.
+// runMain loads as a main does and returns what the user sees.
 func runMain(args ...string) (code int, out string) {
 	var buffer bytes.Buffer
 	code = supervise(func(_ context.Context, args []string, out io.Writer) error {
@@ -230,7 +230,7 @@ func TestOwnNamespace(t *testing.T) {
 	}
 }
 
-// A subcommand is run in somebody's shell, whose KUBECONFIG may be of any cluster.
+// A subcommand runs in the shell of a user, whose KUBECONFIG may be of any cluster.
 func TestTheShellOfASubcommandOnlyFillsGaps(t *testing.T) {
 	env := func(name string) string {
 		return map[string]string{"KUBECONFIG": "x", "TARGET_KUBECONFIG": "y"}[name]

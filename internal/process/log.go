@@ -12,8 +12,8 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// newLogger returns a logger of one of the levels debug (which shows V(1)), info and error, that writes JSON lines or
-// text. Goroutines may share the writer.
+// newLogger returns a logger with one of the levels debug (which includes V(1)), info and error, that writes JSON lines or text. The writer
+// may be shared by goroutines.
 func newLogger(out io.Writer, level, format string) logr.Logger {
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.ISO8601TimeEncoder
@@ -37,11 +37,11 @@ func zapLevel(level string) zapcore.Level {
 	}
 }
 
-// libraryLogs remembers that the loggers of libraries have been set: they are global to the process, and setting them
-// again while they are in use is a race. Only tests, which start several binaries in one process, would do so.
+// libraryLogs makes sure that the loggers of libraries are set only once: they are global to the process, and setting them again while they
+// are in use is a race. Only tests, which start several binaries in one process, would do so.
 var libraryLogs sync.Once
 
-// redirectLibraryLogs makes client-go and controller-runtime log where we do.
+// redirectLibraryLogs makes client-go and controller-runtime use our logger.
 func redirectLibraryLogs(log logr.Logger) {
 	libraryLogs.Do(func() {
 		klog.SetLogger(log.WithName("client-go"))

@@ -14,14 +14,15 @@ import (
 // Grace is how long a process may take to stop after SIGINT or SIGTERM.
 const Grace = 5 * time.Second
 
-// shutdownTimeout is the part of Grace that controllers and servers may use. The rest is for giving the lease back.
+// shutdownTimeout is the part of Grace for controllers and servers. The rest is for the release of the lease.
 const shutdownTimeout = Grace - 500*time.Millisecond
 
-// repeatedSignal is how long after the first signal further ones count as the same: a signal to a process group reaches the
-// process directly and once more from a parent that passes it on. Ending at once would keep the lease.
+// repeatedSignal is how long after the first signal further ones are ignored: a signal to a process group reaches the process directly and
+// again from a parent that forwards it. If the process stopped at once, it would not release the lease.
 const repeatedSignal = time.Second
 
-// Run is what a binary does until its context ends. It takes everything that it uses, so that tests start the real thing.
+// Run is the main function of a binary; it runs until its context ends. It takes everything that it uses as parameters, so that tests start
+// the real code.
 type Run func(ctx context.Context, args []string, out io.Writer) error
 
 // Main runs a binary and returns its exit code: 0 if it ended without error, else 1, with the error on standard output.
@@ -74,8 +75,7 @@ func supervise(run Run, args []string, out io.Writer, signals <-chan os.Signal, 
 	}
 }
 
-// report tells the error and returns the exit code that belongs to it. Usage is shown only where it helps: when the
-// command line or the configuration is at fault.
+// report prints the error and returns the exit code. It prints the usage only if the command line or the configuration is wrong.
 func report(out io.Writer, err error) int {
 	if err == nil || errors.Is(err, errAnswered) {
 		return 0
@@ -87,7 +87,7 @@ func report(out io.Writer, err error) int {
 	return 1
 }
 
-// errAnswered ends a run that only had to answer --version or --help.
+// errAnswered ends a run after --version or --help.
 var errAnswered = errors.New("answered --version or --help")
 
 // usageError is a mistake of the command line or the configuration.

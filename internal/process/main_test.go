@@ -75,7 +75,7 @@ func TestHowAProcessEnds(t *testing.T) {
 				var out bytes.Buffer
 				g.Expect(supervise(tc.run, nil, &out, signals, tc.grace)).To(Equal(tc.code))
 				g.Expect(out.String()).To(Equal(tc.out))
-				time.Sleep(2 * time.Hour) // of the bubble, in which what was not waited for has to end
+				time.Sleep(2 * time.Hour) // fake time of the bubble, whose goroutines must all end
 			})
 		})
 	}

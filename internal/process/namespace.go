@@ -2,11 +2,10 @@ package process
 
 import "strings"
 
-// namespaceFile is where Kubernetes tells a Pod its namespace.
+// namespaceFile is the file in which Kubernetes gives a Pod its namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// ownNamespace returns the namespace that this process runs in: what POD_NAMESPACE says, else the ServiceAccount's, else
-// where its lease is. Empty: not known.
+// ownNamespace returns the namespace of this process: POD_NAMESPACE, else the ServiceAccount's, else that of its lease. Empty: not known.
 func ownNamespace(getenv func(string) string, readFile func(string) ([]byte, error), leaseNamespace string) string {
 	if namespace := getenv("POD_NAMESPACE"); namespace != "" {
 		return namespace

@@ -23,25 +23,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// Needs are what a binary asks of its connections.
+// Needs are the requirements of a binary for its connections.
 type Needs struct {
-	// Scheme knows the types of the source; those of the target too, because both may be one cluster.
+	// Scheme contains the types of source and target, because both may be one cluster.
 	Scheme *runtime.Scheme
-	// SourceCache and TargetCache restrict or transform what is cached. Namespaces and resync period come from the
-	// configuration on top. If source and target are one cluster, the entries of both count.
+	// SourceCache and TargetCache restrict or transform what is cached. Connect adds namespaces and resync period from the configuration.
+	// If source and target are one cluster, the entries of both apply.
 	SourceCache, TargetCache cache.Options
 	// SourceAccess and TargetAccess are checked before anything starts.
 	SourceAccess, TargetAccess []Requirement
-	// SkipNameValidation lets several managers of one test process have controllers of the same name.
+	// SkipNameValidation allows several managers of one test process to have controllers of the same name.
 	SkipNameValidation bool
-	// EveryReplica makes all replicas work at once, without leader election.
+	// EveryReplica makes all replicas active at the same time, without leader election.
 	EveryReplica bool
-	// WebhookServer serves webhooks; nil stands for a plain one, which listens where the configuration says.
+	// WebhookServer serves webhooks; nil stands for a default server with the configured address.
 	WebhookServer webhook.Server
 }
 
-// ManagerOptions returns the options of the manager on the source cluster. It is pure: what needs a connection (REST
-// mapper, leader election without client limit) is added by Connect.
+// ManagerOptions returns the options of the manager on the source cluster. It is pure: Connect adds what needs a connection (REST mapper,
+// leader election without client limit).
 func ManagerOptions(program Program, cfg config.Process, needs Needs, log logr.Logger) manager.Options {
 	sourceCache := needs.SourceCache
 	if cfg.Target == nil {
@@ -57,7 +57,7 @@ func ManagerOptions(program Program, cfg config.Process, needs Needs, log logr.L
 		LeaderElectionResourceLock:    cfg.LeaderElection.ResourceLock,
 		LeaderElectionNamespace:       cfg.LeaderElection.ResourceNamespace,
 		LeaderElectionID:              program.LeaseName(cfg.LeaderElection.ResourceName),
-		LeaderElectionReleaseOnCancel: true, // The process ends when its manager has ended, which this needs to be safe.
+		LeaderElectionReleaseOnCancel: true, // Safe, because the process exits when its manager has stopped.
 		LeaseDuration:                 ptr.To(cfg.LeaderElection.LeaseDuration.Duration),
 		RenewDeadline:                 ptr.To(cfg.LeaderElection.RenewDeadline.Duration),
 		RetryPeriod:                   ptr.To(cfg.LeaderElection.RetryPeriod.Duration),
@@ -88,7 +88,7 @@ func webhookServer(cfg config.Process, needs Needs) webhook.Server {
 	})
 }
 
-// TargetOptions returns the options of a target cluster of its own. It is pure; Connect adds REST mapper and HTTP client.
+// TargetOptions returns the options of a separate target cluster. It is pure; Connect adds REST mapper and HTTP client.
 func TargetOptions(connection config.ClientConnection, needs Needs, log logr.Logger) cluster.Options {
 	return cluster.Options{
 		Scheme: needs.Scheme,
@@ -102,7 +102,7 @@ func leaderElection(cfg config.Process, needs Needs) bool {
 	return ptr.Deref(cfg.LeaderElection.LeaderElect, true) && !needs.EveryReplica
 }
 
-// cacheOptions returns base, restricted to the namespaces of a connection, if it names any.
+// cacheOptions returns base, restricted to the namespaces of a connection, if there are any.
 func cacheOptions(connection config.ClientConnection, base cache.Options) cache.Options {
 	if len(connection.Namespaces) > 0 {
 		base.DefaultNamespaces = map[string]cache.Config{}
@@ -116,8 +116,8 @@ func cacheOptions(connection config.ClientConnection, base cache.Options) cache.
 	return base
 }
 
-// clientOptions makes clients read Secrets and Events live, whole or as metadata: no process holds the contents of
-// Secrets in its memory because somebody read one.
+// clientOptions makes clients read Secrets and Events live, whole or as metadata. Otherwise the first read of a Secret would cache the
+// contents of all Secrets.
 func clientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{
 		metadataOf(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}),
@@ -126,7 +126,7 @@ func clientOptions() client.Options {
 	}}}
 }
 
-// metadataOf names a kind without asking a scheme to know its type.
+// metadataOf returns an empty object of a kind whose type does not have to be in a scheme.
 func metadataOf(gvk schema.GroupVersionKind) client.Object {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(gvk)
@@ -149,7 +149,7 @@ func profilingHandlers(debugging config.Debugging) map[string]http.Handler {
 
 func address(endpoint *config.Endpoint) string {
 	if endpoint == nil {
-		return "0" // Serves nothing.
+		return "0" // This disables the server.
 	}
 	return net.JoinHostPort(endpoint.BindAddress, strconv.Itoa(endpoint.Port))
 }

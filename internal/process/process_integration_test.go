@@ -224,7 +224,7 @@ func TestWhatStopsAProcessAtStartIsToldInOneLine(t *testing.T) {
 	}
 }
 
-// The server behind an APIService is down: the kubeconfig is right, and whoever applied CRDs would take the group from it.
+// The server behind an APIService is down. The kubeconfig is right, and applying CRDs would replace the group of that server.
 func TestAnAggregatedAPIThatIsDownIsNamedAtStart(t *testing.T) {
 	s := servers(t)
 	g := NewWithT(t)
@@ -271,7 +271,7 @@ func TestATakenPortIsToldWithTheRemedy(t *testing.T) {
 		`: bind: address already in use; another process listens there: stop it, or change server.metrics, server.healthProbes or the port of webhooks`))
 }
 
-// A signal to the process group reaches a process twice if its parent passes signals on.
+// A signal to the process group reaches a process twice if its parent forwards signals.
 func TestSignalThatArrivesTwiceGivesTheLeaseBack(t *testing.T) {
 	s := servers(t)
 	g := NewWithT(t)
@@ -294,7 +294,7 @@ func TestSignalsEndAStubbornProcess(t *testing.T) {
 	p.says(t, `"msg":"Staying"`)
 	p.signal(t)
 	g.Consistently(p.done).WithTimeout(300 * time.Millisecond).ShouldNot(BeClosed())
-	g.Eventually(func() <-chan struct{} { // a signal that comes before the first one was taken note of counts as the same
+	g.Eventually(func() <-chan struct{} { // a signal that arrives before the first one was processed counts as the same
 		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		return p.done
 	}).WithTimeout(testPatience).WithPolling(100 * time.Millisecond).Should(BeClosed())

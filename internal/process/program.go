@@ -1,22 +1,22 @@
 package process
 
-// Program is what a main knows about itself.
+// Program describes a binary.
 type Program struct {
 	// Name is the binary's name, as in cmd/.
 	Name string
-	// Purpose says what it does, for --help: a sentence that begins with the verb, without its full stop.
+	// Purpose is the description for --help: a sentence that begins with the verb, without its full stop.
 	Purpose string
-	// Source is what the configuration and messages call the source cluster: its connection is <Source>ClientConnection. A
-	// process with a name for it has no target of its own. Empty: source.
+	// Source is the name of the source cluster in the configuration and in messages: its connection is <Source>ClientConnection. A process
+	// that sets it has no separate target. Empty: source.
 	Source string
-	// SharesLease makes the process use the configured lease name as it is, so that it and a running Gardener resource
-	// manager exclude each other. All others append "-<name>".
+	// SharesLease makes the process use the configured lease name unchanged, so that it and a running Gardener resource manager exclude
+	// each other. All others append "-<name>".
 	SharesLease bool
-	// Subcommands are what else the binary can do; --help lists them.
+	// Subcommands are additional functions of the binary; --help lists them.
 	Subcommands []Subcommand
 }
 
-// UserAgent returns how the process names itself to API servers: espalier/<binary>/<version>.
+// UserAgent returns the user agent for requests to API servers: espalier/<binary>/<version>.
 func (p Program) UserAgent() string {
 	return "espalier/" + p.Name + "/" + Version
 }
@@ -36,5 +36,5 @@ func (p Program) sourceName() string {
 	return p.Source
 }
 
-// sourceField is where the connection to the source is configured.
+// sourceField is the configuration field of the connection to the source.
 func (p Program) sourceField() string { return p.sourceName() + "ClientConnection" }

@@ -16,24 +16,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// samenessPause is the least time between two attempts to find out whether source and target are one cluster.
+// samenessPause is the minimum time between two attempts to determine whether source and target are one cluster.
 const samenessPause = 10 * time.Second
 
-// Sameness is the answer to the question whether source and target are one cluster. If the API servers do not say so at
-// start, it stays open, and later calls ask them again. Its methods may be called at the same time.
+// Sameness determines whether source and target are one cluster. If the API servers do not answer this at start, later calls ask them
+// again. Its methods may be called concurrently.
 type Sameness struct {
 	clock clock.PassiveClock
 	ask   func(context.Context) (bool, error)
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following fields
 	known  bool
 	same   bool
-	err    error // not nil while the answer is not known
+	err    error // not nil while the answer is unknown
 	asking bool
 	nextAt time.Time
 }
 
-// KnownSameness is an answer that needs no request.
+// KnownSameness returns a Sameness whose answer needs no request.
 func KnownSameness(same bool) *Sameness { return &Sameness{known: true, same: same} }
 
 // identified is one side of the comparison: how to read the identity of a cluster.
@@ -43,7 +43,7 @@ type identified struct {
 	httpClient *http.Client
 }
 
-// askedSameness compares the clusters by requests to both, and asks them at once.
+// askedSameness returns a Sameness that compares the clusters by requests to both. It sends the first requests at once.
 func askedSameness(ctx context.Context, passive clock.PassiveClock, source, target identified) *Sameness {
 	s := &Sameness{clock: passive, err: errNotAsked, ask: func(ctx context.Context) (bool, error) { return compareClusters(ctx, source, target) }}
 	_, _ = s.Ask(ctx) // the error is kept, and later calls ask again
@@ -52,15 +52,15 @@ func askedSameness(ctx context.Context, passive clock.PassiveClock, source, targ
 
 var errNotAsked = errors.New("it is not known yet whether source and target are one cluster")
 
-// Ask returns whether source and target are one cluster. While that is not known it sends requests, at most once in 10 s,
-// and returns an error with the remedy.
+// Ask reports whether source and target are one cluster. While that is unknown it sends requests, at most once in 10 s, and returns an
+// error with the remedy.
 func (s *Sameness) Ask(ctx context.Context) (bool, error) {
 	if !s.mayAsk() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.same, s.err
 	}
-	same, err := s.ask(ctx) // without the lock: other callers do not wait for the API servers
+	same, err := s.ask(ctx) // without the lock, so that other callers do not wait for the API servers
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asking = false
@@ -73,7 +73,7 @@ func (s *Sameness) Ask(ctx context.Context) (bool, error) {
 	return same, nil
 }
 
-// mayAsk reports whether the caller has to ask the API servers, and keeps others from it until the answer is noted.
+// mayAsk reports whether the caller must ask the API servers, and prevents other callers from asking until the answer is stored.
 func (s *Sameness) mayAsk() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,21 +84,21 @@ func (s *Sameness) mayAsk() bool {
 	return true
 }
 
-// Assume is Ask for guards: while the answer is not known, it reports that source and target are one cluster.
+// Assume is Ask for checks of access: while the answer is unknown, it reports that source and target are one cluster.
 func (s *Sameness) Assume(ctx context.Context) bool {
 	same, err := s.Ask(ctx)
 	return same || err != nil
 }
 
-// Answer returns what is known already, without a request.
+// Answer returns what is already known, without a request.
 func (s *Sameness) Answer() (same, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.same, s.known
 }
 
-// compareClusters compares the identity of the clusters' kube-system namespaces: one cluster may have two addresses. Where one of
-// them may not be read, it compares the public keys of the clusters' ServiceAccount tokens, which API servers show to every
+// compareClusters compares the UIDs of the clusters' kube-system namespaces, because one cluster may have two addresses. If one of the
+// namespaces may not be read, it compares the public keys for the clusters' ServiceAccount tokens, which API servers show to every
 // ServiceAccount unless an administrator has changed that.
 func compareClusters(ctx context.Context, source, target identified) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, accessTimeout)
@@ -128,7 +128,7 @@ func namespaceIdentity(ctx context.Context, side string, cluster identified) (st
 	return string(found.GetUID()), nil
 }
 
-// maxKeys is more than the public keys of a cluster's ServiceAccount tokens, in bytes.
+// maxKeys limits the size of the response, in bytes. The public keys of a cluster's ServiceAccount tokens are smaller.
 const maxKeys = 1 << 20
 
 // keyIdentity returns the public keys that verify the ServiceAccount tokens of a cluster.

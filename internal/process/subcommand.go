@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// Subcommand is something that a binary does once, instead of what it is for.
+// Subcommand is a task that a binary can do once, instead of its normal work.
 type Subcommand struct {
-	// Name is the argument that chooses it.
+	// Name is the argument that selects it.
 	Name string
-	// Purpose says what it does, for --help, in a line without its full stop.
+	// Purpose is the description for --help, in one line without a full stop.
 	Purpose string
-	// Run writes its results to out. Errors are told on standard error, so that out can be read by programs.
+	// Run writes its results to out. Errors are written to standard error, so that programs can read out.
 	Run Run
 }
 
-// failed is the exit code of a subcommand that could not do its work: 1 is left to it for a result, as with diff.
+// failed is the exit code of a subcommand that could not do its work: 1 is reserved for results, as with diff.
 const failed = 2
 
-// Exit returns an error with which a subcommand ends with an exit code of its own, after what err says; err may be nil.
+// Exit returns an error that ends a subcommand with the given exit code, after err is printed; err may be nil.
 func Exit(code int, err error) error { return &exitError{code: code, err: err} }
 
 type exitError struct {
@@ -38,10 +38,10 @@ func (e *exitError) Error() string {
 	return e.err.Error()
 }
 
-// Unwrap returns what is told.
+// Unwrap returns the error to print.
 func (e *exitError) Unwrap() error { return e.err }
 
-// choose returns the subcommand that the first argument names, nil if it names none, and the arguments after it.
+// choose returns the subcommand that the first argument names, nil if there is none, and the following arguments.
 func choose(subcommands []Subcommand, args []string) (chosen *Subcommand, rest []string) {
 	for i := range subcommands {
 		if len(args) > 0 && args[0] == subcommands[i].Name {
@@ -51,8 +51,7 @@ func choose(subcommands []Subcommand, args []string) (chosen *Subcommand, rest [
 	return nil, nil
 }
 
-// supervise runs the subcommand and returns its exit code. A signal ends it, and that is a failure: what it wrote up to
-// then is not its result.
+// supervise runs the subcommand and returns its exit code. A signal ends it as a failure: the output up to then is not a result.
 func (s *Subcommand) supervise(args []string, out, errs io.Writer, signals <-chan os.Signal) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -80,7 +79,7 @@ func (s *Subcommand) report(errs io.Writer, err error) int {
 	return code
 }
 
-// listSubcommands is the part of the usage text about subcommands, empty if there are none.
+// listSubcommands returns the part of the usage text about subcommands; empty if there are none.
 func listSubcommands(program Program) string {
 	if len(program.Subcommands) == 0 {
 		return ""

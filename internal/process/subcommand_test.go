@@ -69,7 +69,7 @@ func TestHelpListsSubcommands(t *testing.T) {
 	g.Expect(newFlags(program).usage(program)).To(ContainSubstring("\nSubcommands (each explains itself with --help):\n  water               give the trees to drink\n"))
 }
 
-// An error that carries a code still says what it is about.
+// An error with an exit code still contains its cause.
 func TestExitErrorsCanBeLookedInto(t *testing.T) {
 	g := NewWithT(t)
 	cause := errors.New("no water")

@@ -31,11 +31,11 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// The integration tests start this test binary again as the binary "gardener", so that signals, exit codes and output
-// are the real ones. These variables say what it does.
+// The integration tests start this test binary again as the binary "gardener", so that signals, exit codes and output are the real ones.
+// These variables select what it does.
 const (
 	roleVariable    = "ESPALIER_PROCESS_TEST"
-	roleGardener    = "gardener" // watches ConfigMaps in the source and says what it sees
+	roleGardener    = "gardener" // watches ConfigMaps in the source and prints what it sees
 	roleNeedsBonsai = "needs-bonsai"
 	roleStubborn    = "stubborn" // never ends
 )
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runGardener is a main as binaries have it.
+// runGardener is a main function like those of the binaries.
 func runGardener(ctx context.Context, args []string, out io.Writer) error {
 	_, setup, err := Load(gardener(), args, out, config.ResourceManager)
 	if err != nil {
@@ -120,7 +120,7 @@ func (b *lockedBuffer) String() string {
 	return b.buffer.String()
 }
 
-// start runs a gardener with that configuration (servers are added), under exactly that environment.
+// start runs a gardener with that configuration (servers are added) and exactly that environment.
 func start(t *testing.T, role, configuration string, env ...string) *running {
 	t.Helper()
 	probes, metrics := freePort(t), freePort(t)
@@ -159,7 +159,7 @@ func startFile(t *testing.T, role, file string, env ...string) *running {
 	return r
 }
 
-// testPatience is how long tests wait for something that takes milliseconds on an idle machine.
+// testPatience is how long tests wait for an event that takes milliseconds on an idle machine.
 const testPatience = 30 * time.Second
 
 // says waits until the process has printed a text.
@@ -168,7 +168,7 @@ func (r *running) says(t *testing.T, text string) {
 	NewWithT(t).Eventually(r.out.String).WithTimeout(testPatience).WithPolling(20 * time.Millisecond).Should(ContainSubstring(text))
 }
 
-// get waits until a URL answers with a status.
+// get waits until a URL returns a status.
 func get(t *testing.T, url string, status int) string {
 	t.Helper()
 	var body string
@@ -221,7 +221,7 @@ func servers(t *testing.T) local.Servers {
 	return found
 }
 
-// admin returns a client that may do everything.
+// admin returns a client with all rights.
 func admin(t *testing.T, server local.Server) client.Client {
 	t.Helper()
 	c, err := client.New(server.Config, client.Options{})
@@ -244,7 +244,7 @@ func configIn(namespace, more string) string {
 		"sourceClientConnection: {kubeconfig: /only/the/environment/counts, namespaces: [" + namespace + "]}\n" + more
 }
 
-// connect does in this process what a main does before it starts. Nothing is in its caches, and nothing gets there.
+// connect does in this process what a main does before it starts. Its caches are empty and stay empty.
 func connect(t *testing.T, configuration string) *Clusters {
 	t.Helper()
 	g := NewWithT(t)

@@ -6,11 +6,10 @@ import (
 	"runtime"
 )
 
-// Version is the version of this build. The linker sets it (-X github.com/espalier-dev/espalier/internal/process.Version);
-// nothing else may.
+// Version is the version of this build. Only the linker sets it (-X github.com/espalier-dev/espalier/internal/process.Version).
 var Version = "v0.0.0-dev"
 
-// describeVersion returns what --version prints: one line for people, or JSON if raw.
+// describeVersion returns the output of --version: one line of text, or JSON if raw.
 func describeVersion(program Program, raw bool) (string, error) {
 	if !raw {
 		return program.Name + " " + Version, nil

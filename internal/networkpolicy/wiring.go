@@ -1,4 +1,4 @@
-// Package networkpolicy puts together what derives NetworkPolicies from Services. It holds no rules of its own.
+// Package networkpolicy assembles the controller that derives NetworkPolicies from Services. It has no rules of its own.
 package networkpolicy
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// Needs says what the family asks of its connections: nothing if it is switched off.
+// Needs returns what the family needs from its connections: nothing if it is disabled.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -35,12 +35,12 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	ingresses := section.IngressControllerSelector != nil
 	cached, err := controller.CacheOptions(ingresses)
 	if err != nil {
-		return process.Needs{}, err //nolint:wrapcheck // it says what it was about
+		return process.Needs{}, err //nolint:wrapcheck // the callee adds context
 	}
 	return process.Needs{Scheme: scheme, TargetCache: cached, TargetAccess: access(ingresses, observeOnly(cfg))}, nil
 }
 
-// access is what the process checks at start.
+// access lists the rights that the process checks at start.
 func access(ingresses, observeOnly bool) []process.Requirement {
 	read := []string{"list", "watch"}
 	policies := []string{"get", "list", "watch", "create", "patch", "delete"}
@@ -104,7 +104,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	return nil
 }
 
-// workers are enough to have as many requests in flight as allowed when each Service needs one pair of policies.
+// workers returns enough workers to use all allowed concurrent requests even if each Service needs only one pair of policies.
 func workers(cfg *config.ResourceManagerConfiguration) int {
 	return max(ptr.Deref(cfg.Controllers.NetworkPolicy.ConcurrentSyncs, 1), cfg.Espalier.NetworkPolicy.Requests()/2)
 }
@@ -131,13 +131,13 @@ func ingressController(section *config.IngressControllerSelector, cfg *config.Re
 		return nil, errors.New(field + " is empty: name the namespace of the ingress controller, or leave the selector out")
 	}
 	if side, namespaces := visible(cfg); len(namespaces) > 0 && !slices.Contains(namespaces, section.Namespace) {
-		// Half of the policies would have to be kept in a namespace that no cache covers.
+		// One policy of each pair would be in a namespace that no cache covers.
 		return nil, fmt.Errorf("%s is %q, which is not among %s.namespaces: add it there, or leave the selector out", field, section.Namespace, side)
 	}
 	return &desired.IngressController{Namespace: section.Namespace, Pods: section.PodSelector}, nil
 }
 
-// visible are the namespaces that the connection to the target is restricted to, and the section that says so.
+// visible returns the namespaces to which the connection to the target is restricted, and the section that restricts it.
 func visible(cfg *config.ResourceManagerConfiguration) (section string, namespaces []string) {
 	if cfg.TargetClientConnection != nil {
 		return "targetClientConnection", cfg.TargetClientConnection.Namespaces

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// Its policies would lie in namespaces that no cache covers.
+// The ingress controller's policies would be in namespaces that no cache covers.
 func TestAnIngressControllerOutOfSightIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ section, want string }{
 		"of the source": {
@@ -40,7 +40,7 @@ controllers: {networkPolicy: {enabled: true, ingressControllerSelector: {namespa
 	}
 }
 
-// Whoever is elected tells it in an Event about the lease.
+// The elected leader creates an Event about the lease.
 func TestTheLeaseRoleAllowsWhatLeaderElectionDoes(t *testing.T) {
 	g := NewWithT(t)
 	root, err := local.RepositoryRoot()

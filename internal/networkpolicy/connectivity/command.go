@@ -1,4 +1,4 @@
-// Package connectivity is the subcommand that prints who may talk to whom, by the NetworkPolicies of a live cluster. It
+// Package connectivity is the subcommand that prints which Pods may connect to which, according to the NetworkPolicies of a cluster. It
 // only reads.
 package connectivity
 
@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// page is how many objects one answer of the API server holds.
+// page is the number of objects per list request.
 const page = 500
 
 // The formats of the output.
@@ -87,7 +87,7 @@ func run(ctx context.Context, program process.Program, args []string, out io.Wri
 	}
 	if help != "" {
 		_, err = io.WriteString(out, help)
-		return err //nolint:wrapcheck // there is nobody left to tell
+		return err //nolint:wrapcheck // an error about the output cannot be printed
 	}
 	reader, err := connect(ctx, program, f.config)
 	if err != nil {
@@ -110,7 +110,7 @@ func run(ctx context.Context, program process.Program, args []string, out io.Wri
 	return report.Table(out)
 }
 
-// nothingConfigured is the smallest configuration: everything else has defaults.
+// nothingConfigured is the minimal configuration; all fields have their defaults.
 const nothingConfigured = "apiVersion: " + config.ResourceManagerAPIVersion + "\nkind: " + config.ResourceManagerKind + "\n"
 
 func connect(ctx context.Context, program process.Program, file string) (client.Reader, error) {
@@ -121,11 +121,11 @@ func connect(ctx context.Context, program process.Program, file string) (client.
 	if file != "" {
 		_, setup, err := process.LoadFile(program, file, config.ResourceManager)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it says what it was about
+			return nil, err //nolint:wrapcheck // the callee adds context
 		}
 		connections, err := setup.Dial(ctx, scheme)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it says what it was about
+			return nil, err //nolint:wrapcheck // the callee adds context
 		}
 		return connections.Target.Client, nil
 	}
@@ -136,12 +136,12 @@ func connect(ctx context.Context, program process.Program, file string) (client.
 	setup := &process.Setup{Program: program, Config: cfg.Process(), Log: logr.Discard()}
 	connections, err := setup.DialAsUser(scheme)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was about
+		return nil, err //nolint:wrapcheck // the callee adds context
 	}
 	return connections.Target.Client, nil
 }
 
-// read lists what counts, live.
+// read lists the relevant objects, without a cache.
 func read(ctx context.Context, reader client.Reader) (*Cluster, error) {
 	cluster := &Cluster{Namespaces: map[string]labels.Set{}}
 	return cluster, errors.Join(
@@ -155,8 +155,8 @@ func read(ctx context.Context, reader client.Reader) (*Cluster, error) {
 	)
 }
 
-// pages calls take for each page of a list. Each is an object of its own: JSON is decoded into what is there already, so that
-// one object for all would write later pages into the items of earlier ones, and keep the token of a page that has none.
+// pages calls take for each page of a list. Each page is a separate object: the JSON decoder reuses existing items, so one object for all
+// pages would overwrite the items of earlier pages, and keep the continue token after the last page.
 func pages[T any, List interface {
 	*T
 	client.ObjectList

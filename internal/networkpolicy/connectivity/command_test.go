@@ -23,10 +23,10 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// asBinary makes the test binary behave as the real one.
+// asBinary is the variable that makes the test binary behave as the real one.
 const asBinary = "ESPALIER_TEST_AS_BINARY"
 
-// A report is about a whole cluster, and the pods of other packages' tests would be in it.
+// A report covers the whole cluster, so this package needs its own servers: Pods of other packages' tests would appear in it.
 func TestMain(m *testing.M) {
 	if os.Getenv(asBinary) != "" {
 		os.Exit(process.Main(nil, connectivity.Command(process.Program{Name: "netpol-controller"})))
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(binary.WithOwnServers(m))
 }
 
-// result is what the user of the command sees.
+// result is the output for the user of the command.
 type result struct {
 	code     int
 	out, err string

@@ -11,33 +11,33 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// anywhere is all Pods and everything outside.
+// anywhere stands for all Pods and all addresses outside the cluster.
 const anywhere = "(anywhere)"
 
-// Cluster is what the report is computed from.
+// Cluster has the objects from which the report is computed.
 type Cluster struct {
-	// Namespaces are the labels of all namespaces by name.
+	// Namespaces are the labels of all namespaces. The key is the name.
 	Namespaces map[string]labels.Set
 	Pods       []corev1.Pod
 	Policies   []networkingv1.NetworkPolicy
 }
 
-// Report says who may talk to whom, as far as policies restrict it.
+// Report says which workloads may connect to which, as far as policies restrict it.
 type Report struct {
 	Edges []Edge
-	// OpenIngress and OpenEgress are workloads that no policy selects for that direction: they may receive from, or send to,
-	// everybody who may on the other side. Pairs that are open on both sides have no edge.
+	// OpenIngress and OpenEgress are workloads that no policy selects for that direction: they may receive from, or send to, every peer
+	// that its own policies allow to. Pairs that are open on both sides have no edge.
 	OpenIngress, OpenEgress []string
-	// OnHostNetwork counts Pods that policies do not concern.
+	// OnHostNetwork is the number of Pods to which policies do not apply.
 	OnHostNetwork int
-	// namespaces are those of the workloads, by name; what is outside has none.
+	// namespaces has the namespace of each workload; peers outside the cluster have no entry.
 	namespaces map[string]string
 }
 
-// Edge says that From may talk to To. Workloads are "namespace/name"; what is outside is in parentheses, or a CIDR.
+// Edge says that From may connect to To. Workloads are "namespace/name"; peers outside the cluster are in parentheses, or a CIDR.
 type Edge struct {
 	From, To string
-	// Ports is as it is printed.
+	// Ports is the printed form of the ports.
 	Ports string
 }
 
@@ -59,33 +59,33 @@ func rulesOf(policy *networkingv1.NetworkPolicy) []rule {
 	return rules
 }
 
-// side is what policies say about one direction of one group.
+// side is the result of all policies for one direction of one group.
 type side struct {
 	// restricted is false if no policy selects the group for this direction.
 	restricted bool
 	rules      []sideRule
 }
 
-// sideRule is a rule with its peers found.
+// sideRule is a rule whose selectors are resolved to groups.
 type sideRule struct {
 	ports []networkingv1.NetworkPolicyPort
-	// everybody says that the rule names no peers.
+	// everybody is true if the rule names no peers.
 	everybody bool
 	groups    map[*group]bool
 	blocks    []string
 }
 
-// evaluator holds what is computed once.
+// evaluator has intermediate results that are computed once.
 type evaluator struct {
 	Cluster
 
 	groups []*group
-	// sides are by direction.
+	// sides are keyed by direction.
 	sides map[networkingv1.PolicyType]map[*group]*side
 }
 
-// Evaluate computes the report. With a namespace, it is about the workloads in it only. It fails for selectors that the
-// API server would not have stored.
+// Evaluate computes the report. With a namespace, the report is limited to the workloads in it. It returns an error for invalid selectors,
+// which the API server does not store.
 func Evaluate(cluster Cluster, namespace string) (*Report, error) {
 	e := &evaluator{Cluster: cluster, sides: map[networkingv1.PolicyType]map[*group]*side{
 		networkingv1.PolicyTypeIngress: {}, networkingv1.PolicyTypeEgress: {},
@@ -123,7 +123,7 @@ func Evaluate(cluster Cluster, namespace string) (*Report, error) {
 func (e *evaluator) take(policy *networkingv1.NetworkPolicy) error {
 	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
 	if err != nil {
-		return err //nolint:wrapcheck // the caller names the policy
+		return err //nolint:wrapcheck // the caller adds the name of the policy
 	}
 	rules := map[networkingv1.PolicyType][]sideRule{}
 	for _, each := range rulesOf(policy) {
@@ -146,7 +146,7 @@ func (e *evaluator) take(policy *networkingv1.NetworkPolicy) error {
 	return nil
 }
 
-// find looks up the peers of a rule of a policy in a namespace.
+// find resolves the peers of a rule of a policy in a namespace.
 func (e *evaluator) find(namespace string, r rule) (sideRule, error) {
 	found := sideRule{ports: r.ports, everybody: len(r.peers) == 0, groups: map[*group]bool{}}
 	for _, peer := range r.peers {
@@ -175,12 +175,12 @@ func (e *evaluator) find(namespace string, r rule) (sideRule, error) {
 	return found, nil
 }
 
-// selectorOf takes a missing selector for one that matches everything.
+// selectorOf converts a selector. A missing selector matches everything.
 func selectorOf(selector *metav1.LabelSelector) (labels.Selector, error) {
 	if selector == nil {
 		return labels.Everything(), nil
 	}
-	return metav1.LabelSelectorAsSelector(selector) //nolint:wrapcheck // the caller names the policy
+	return metav1.LabelSelectorAsSelector(selector) //nolint:wrapcheck // the caller adds the name of the policy
 }
 
 func describeBlock(block *networkingv1.IPBlock) string {
@@ -190,8 +190,8 @@ func describeBlock(block *networkingv1.IPBlock) string {
 	return block.CIDR + " except " + strings.Join(block.Except, " ")
 }
 
-// between returns what one group may send to another, if one of them is restricted. What an edge from or to anywhere says
-// already is left out.
+// between returns what one group may send to another, if at least one of them is restricted. Ports that an edge from or to anywhere covers
+// are omitted.
 func (e *evaluator) between(from, to *group) []Edge {
 	out, in := e.sides[networkingv1.PolicyTypeEgress][from], e.sides[networkingv1.PolicyTypeIngress][to]
 	if !out.restricted && !in.restricted {
@@ -211,8 +211,8 @@ func (e *evaluator) between(from, to *group) []Edge {
 	return []Edge{{From: from.name, To: to.name, Ports: allowed.String()}}
 }
 
-// ports unites what rules allow for a peer; rules without peers count only if everybody is true. Numbers are those of the
-// Pods at the receiving end.
+// ports returns the ports that the rules allow for a peer; rules without peers count only if everybody is true. The numbers are those of
+// the receiver's Pods.
 func (s *side) ports(peer, receiver *group, everybody bool) ports {
 	var allowed ports
 	for _, each := range s.rules {
@@ -223,7 +223,7 @@ func (s *side) ports(peer, receiver *group, everybody bool) ports {
 	return union(allowed)
 }
 
-// alone adds what concerns one group and what is no group, and whether it is open.
+// alone adds the edges of one group from and to peers outside of groups, and records whether the group is open.
 func (e *evaluator) alone(report *Report, g *group) {
 	in, out := e.sides[networkingv1.PolicyTypeIngress][g], e.sides[networkingv1.PolicyTypeEgress][g]
 	if !in.restricted {
@@ -240,7 +240,7 @@ func (e *evaluator) alone(report *Report, g *group) {
 	}
 }
 
-// outside returns the ports for everybody and for address ranges.
+// outside returns the allowed ports for all peers and for address ranges.
 func (s *side) outside(receiver *group) map[string]ports {
 	found := map[string]ports{}
 	for _, each := range s.rules {

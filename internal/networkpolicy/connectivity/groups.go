@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// group is Pods of one workload that no policy tells apart.
+// group is a set of Pods of one workload to which the same policies and rules apply.
 type group struct {
 	namespace string
-	// name is "namespace/workload", with a number after it if policies tell Pods of the workload apart.
+	// name is "namespace/workload", followed by a number if policies distinguish Pods of the workload.
 	name   string
 	labels labels.Set
 	named  map[namedPort][]int32
@@ -26,8 +26,8 @@ type namedPort struct {
 	name     string
 }
 
-// groups puts Pods together, sorted by name. Pods that are finished, and those with the network of their node, which
-// policies do not concern, are left out; the latter are counted.
+// groups groups Pods, and sorts the groups by name. It ignores finished Pods, and Pods in the host network, to which policies do not apply.
+// It counts the latter.
 func groups(pods []corev1.Pod, policies []networkingv1.NetworkPolicy) (found []*group, onHostNetwork int) {
 	keys := usedLabels(policies)
 	byKey, perName := map[string]*group{}, map[string]int{}
@@ -64,7 +64,7 @@ func groups(pods []corev1.Pod, policies []networkingv1.NetworkPolicy) (found []*
 	return found, onHostNetwork
 }
 
-// workload is the name of what a Pod was made by: its controller, or the Deployment of that ReplicaSet, or itself.
+// workload returns the name of the Pod's workload: its controller, the Deployment of its ReplicaSet, or the Pod itself.
 func workload(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -89,7 +89,7 @@ func namedPorts(pod *corev1.Pod) map[namedPort][]int32 {
 	return named
 }
 
-// usedLabels lists the keys of Pod labels that policies select by, sorted.
+// usedLabels returns the sorted keys of the Pod labels that selectors of policies use.
 func usedLabels(policies []networkingv1.NetworkPolicy) []string {
 	used := map[string]bool{}
 	add := func(selector *metav1.LabelSelector) {

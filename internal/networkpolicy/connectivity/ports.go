@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The first and the last port there is.
+// The lowest and the highest port number.
 const (
 	firstPort = 1
 	lastPort  = 65535
@@ -21,11 +21,11 @@ const (
 type span struct {
 	protocol corev1.Protocol
 	from, to int32
-	// name is set for a named port outside the cluster, whose number nobody knows; from and to are 0 then.
+	// name is set for a named port outside the cluster, whose number is unknown; from and to are 0 then.
 	name string
 }
 
-// ports is a set of ports: sorted spans that neither overlap nor touch. Nil is none.
+// ports is a set of ports: sorted spans that neither overlap nor are adjacent. Nil is the empty set.
 type ports []span
 
 func allPorts() ports {
@@ -65,7 +65,7 @@ func intersection(a, b ports) ports {
 	return union(both)
 }
 
-// String writes "all", "TCP/80, UDP/53-54, SCTP".
+// String returns text such as "all" or "TCP/80, UDP/53-54, SCTP".
 func (p ports) String() string {
 	if slices.Equal(p, allPorts()) {
 		return "all"
@@ -86,8 +86,8 @@ func (p ports) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// resolve turns the ports of a rule into those of the Pods that it leads to. No ports are all ports. Pods is nil for what
-// is outside the cluster: names stay names there.
+// resolve translates the ports of a rule to port numbers of the Pods to which it applies. An empty list stands for all ports. For peers
+// outside the cluster pods is nil, and named ports keep their names.
 func resolve(list []networkingv1.NetworkPolicyPort, pods *group) ports {
 	if len(list) == 0 {
 		return allPorts()

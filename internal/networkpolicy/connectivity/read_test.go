@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// inJSON answers each list in two pages, and decodes them as a client does that is configured for JSON.
+// inJSON answers each list in two pages, and decodes them as a client that is configured for JSON does.
 type inJSON struct {
 	client.Reader
 

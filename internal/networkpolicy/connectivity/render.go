@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// Table writes the report for people.
+// Table writes the report as a table.
 func (r *Report) Table(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "FROM\tTO\tPORTS")
@@ -41,7 +41,7 @@ func (r *Report) remarks() []string {
 	return lines
 }
 
-// Dot writes the report as a graph for Graphviz, one box per namespace.
+// Dot writes the report as a graph for Graphviz, with one box for each namespace.
 func (r *Report) Dot(out io.Writer) error {
 	var text strings.Builder
 	text.WriteString("digraph connectivity {\n  rankdir=LR;\n  node [shape=box];\n")
@@ -70,7 +70,7 @@ type box struct {
 	workloads []string
 }
 
-// boxes lists the namespaces with the workloads that the report names, in the order in which they appear.
+// boxes returns the namespaces with the workloads of the report, in the order of their appearance.
 func (r *Report) boxes() []box {
 	var boxes []box
 	index, seen := map[string]int{}, map[string]bool{}

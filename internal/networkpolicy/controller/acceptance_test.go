@@ -307,9 +307,9 @@ func TestAcceptance15ManualChangesAreRepaired(t *testing.T) {
 		"the labels of another":   func() { policy.Labels[prefix+"service-name"] = "t" },
 	} {
 		t.Log(name)
-		now.Step(2 * time.Minute) // these are no fight
+		now.Step(2 * time.Minute) // so that these changes are no fight
 		s.change(policy, change)
-		s.settled() // it may be deleted and created again
+		s.settled() // the policy may be deleted and created again
 		restored()
 	}
 	s.Expect(s.Target.Delete(s.Ctx, before.DeepCopy())).To(Succeed())

@@ -16,12 +16,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
 )
 
-// fingerprintKey holds, in our cache only, the fingerprint of a policy whose spec and description are not kept.
+// fingerprintKey is an annotation that exists in the cache only. It has the fingerprint of a policy whose spec and description are not
+// cached.
 const fingerprintKey = "espalier.dev/fingerprint"
 
-// CacheOptions keep of each object what the controller goes by: of policies with both labels a fingerprint, of Services
-// the selector, the ports and our annotations, of namespaces the labels, of Ingresses the rules. Ingresses are watched
-// only if they count.
+// CacheOptions keep only what the controller needs: of policies with both labels a fingerprint, of Services the selector, the ports and the
+// annotations of this API, of namespaces the labels, of Ingresses the rules. Ingresses are watched only if ingresses is true.
 func CacheOptions(ingresses bool) (cache.Options, error) {
 	ours, err := ourPolicies()
 	if err != nil {
@@ -38,7 +38,7 @@ func CacheOptions(ingresses bool) (cache.Options, error) {
 	return cache.Options{ByObject: byObject}, nil
 }
 
-// ourPolicies selects policies that have both labels, with any values.
+// ourPolicies returns the selector for policies that have both labels, with any values.
 func ourPolicies() (labels.Selector, error) {
 	selector := labels.NewSelector()
 	for _, key := range []string{resourcesv1alpha1.NetworkingServiceName, resourcesv1alpha1.NetworkingServiceNamespace} {
@@ -51,7 +51,7 @@ func ourPolicies() (labels.Selector, error) {
 	return selector, nil
 }
 
-// identity is the part of an object's metadata that events, deletions and deletion checks need.
+// identity returns the metadata that events, deletions and deletion checks need.
 func identity(object metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
@@ -88,7 +88,7 @@ func keepOfNamespace(object any) (any, error) {
 	return kept, nil
 }
 
-// keepOfPolicy may see what it has returned; only that has no creation timestamp.
+// keepOfPolicy may be called with its own result, which has no creation timestamp.
 func keepOfPolicy(object any) (any, error) {
 	policy, ok := object.(*networkingv1.NetworkPolicy)
 	if !ok || policy.CreationTimestamp.IsZero() {

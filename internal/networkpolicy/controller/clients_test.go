@@ -9,7 +9,7 @@ import (
 
 const mayBeClient = "test.espalier.dev/may-be-client"
 
-// A Service selects every namespace. Policies are created only in those that the configuration allows as clients.
+// A Service selects every namespace. Policies are created only in namespaces that the configuration allows as clients.
 func TestServicesCannotSelectNamespacesThatAreNotAllowedAsClients(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{stopped: true})

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// Wherever the process is cut off while policies are created, replaced and deleted, the next one ends in the same state.
+// Wherever the process is interrupted while it creates, replaces and deletes policies, the next process reaches the same state.
 func TestEveryCutEndsInTheSameState(t *testing.T) {
 	t.Parallel()
 	first := []string{

@@ -31,13 +31,13 @@ func TestEdgeCase01And02InvalidAnnotationsLeaveEverythingAsItIs(t *testing.T) {
 		before := service.DeepCopy()
 		s.change(service, func() {
 			metav1.SetMetaDataAnnotation(&service.ObjectMeta, key, tc.value)
-			service.Spec.Ports[0].TargetPort = intstr.FromInt32(77) // would change everything
+			service.Spec.Ports[0].TargetPort = intstr.FromInt32(77) // would change all policies
 		})
 		s.awaitsEvent("s", tc.event)
 		s.awaits(own(), across("b"))
 		s.change(service, func() { service.Annotations, service.Spec = before.Annotations, before.Spec })
 	}
-	// Another Service is served meanwhile, and a selector that is no selector is told too.
+	// Other Services are still handled, and an invalid selector is reported too.
 	s.annotate(service, selectors, `[{"matchExpressions":[{"key":"a","operator":"Near"}]}]`)
 	s.awaitsEvent("s", ContainSubstring(`failed parsing`))
 	s.service(nil, func(other *corev1.Service) { other.Name = "t" })
@@ -155,7 +155,7 @@ func TestEdgeCaseAnIngressThatNoLongerNamesTheService(t *testing.T) {
 	s.awaits(own())
 }
 
-// Architecture: never another's policy.
+// Architecture: never change a policy of another owner.
 func TestForeignPoliciesAreNeverTouched(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{stopped: true})
@@ -177,7 +177,7 @@ func TestAPolicyOfAnotherServiceIsNeverTouched(t *testing.T) {
 	s := newScene(t, setting{})
 	s.service(nil)
 	s.awaits(own())
-	// The alias ports of s-tcp-5678-via-x would be called like the ports of s for the alias x-udp-1-via-y.
+	// The alias ports of s-tcp-5678-via-x would have the same names as the ports of s for the alias x-udp-1-via-y.
 	before := s.policy(s.A, "ingress-to-s-tcp-5678")
 	s.service(map[string]string{pairAlias: "y", pairPorts: `[{"port":1}]`}, func(other *corev1.Service) {
 		other.Name, other.Spec.Ports = "s-tcp-5678-via-x", other.Spec.Ports[:1]
@@ -193,7 +193,7 @@ func TestAPolicyOfAnotherServiceIsNeverTouched(t *testing.T) {
 	s.awaits(own(), others)
 	s.Expect(s.policy(s.A, "ingress-to-s-tcp-5678")).To(BeComparableTo(before))
 
-	// It gets the name as soon as the other Service gives it up.
+	// The Service gets the name as soon as the other Service releases it.
 	s.Expect(s.Target.Delete(s.Ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.A, Name: "s-tcp-5678-via-x"}})).To(Succeed())
 	s.awaits(own(), via("x-tcp-1-via-y", "tcp-5678"))
 }
@@ -232,7 +232,7 @@ func TestWhatIsTooLongIsShortened(t *testing.T) {
 	s.awaitsEvent("s", ContainSubstring("Warning PolicyNamesTooLong: The policy name ingress-to-s-tcp-1-via-"+long+" is too long, ingress-to-s-tcp-1-via-"+long[:221]+"-66d1e074 is used instead"))
 }
 
-// Work is done only for what has changed. These look at the whole cluster, so they are not parallel to others.
+// The controller works only for what has changed. These tests watch the whole cluster, so they do not run in parallel with others.
 func TestUnrelatedNamespacesCauseNoRequest(t *testing.T) {
 	s := newScene(t, setting{wholeCluster: true})
 	s.service(map[string]string{selectors: selecting})
@@ -294,13 +294,13 @@ func TestObserveOnlyReportsAndWritesNothing(t *testing.T) {
 	}
 }
 
-// pending reads the metric of the difference.
+// pending returns the metric of pending changes.
 func (s *scene) pending() map[string]float64 {
 	s.T.Helper()
 	return s.byAction("espalier_networkpolicy_pending_changes")
 }
 
-// byAction reads a metric by its label.
+// byAction returns the values of a metric by its label action.
 func (s *scene) byAction(name string) map[string]float64 {
 	s.T.Helper()
 	families, err := s.Registry.Gather()
@@ -317,7 +317,7 @@ func (s *scene) byAction(name string) map[string]float64 {
 	return values
 }
 
-// A namespace that the cache takes for alive and that is gone is no failure: the API server's refusal is expected.
+// If the cache still has a namespace that is gone, the API server's rejection is no failure.
 func TestAClientNamespaceThatGoesMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})

@@ -11,37 +11,37 @@ import (
 	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
 )
 
-// Reasons of the Events that are sent about Services. Each is sent again only when its text changes.
+// Reasons of the Events about Services. An Event is created again only if its text changes.
 const (
-	// ReasonInvalidAnnotation: an annotation cannot be carried out; the policies stay as they are.
+	// ReasonInvalidAnnotation: an annotation is invalid; the policies stay as they are.
 	ReasonInvalidAnnotation = "InvalidAnnotation"
-	// ReasonKeysTooLong: keys of client labels were too long, and shorter ones are used.
+	// ReasonKeysTooLong: keys of client labels were too long and are shortened.
 	ReasonKeysTooLong = "PodLabelSelectorKeysTooLong"
-	// ReasonNamesTooLong: names of policies were too long, and shorter ones are used.
+	// ReasonNamesTooLong: names of policies were too long and are shortened.
 	ReasonNamesTooLong = "PolicyNamesTooLong"
-	// ReasonNameTaken: a name that is wanted belongs to a policy that is not the Service's; that is left alone.
+	// ReasonNameTaken: a policy with a desired name exists that is not the Service's; it is not changed.
 	ReasonNameTaken = "PolicyNameTaken"
 	// ReasonNamespaceMissing: the ingress controller's namespace does not exist.
 	ReasonNamespaceMissing = "IngressControllerNamespaceMissing"
-	// ReasonRepairPaused: somebody else changes or deletes a policy again and again; it is left alone for a while.
+	// ReasonRepairPaused: another client changes or deletes a policy again and again; the controller does not repair it for some time.
 	ReasonRepairPaused = "PolicyRepairPaused"
-	// ReasonFailed: the API server refused a change.
+	// ReasonFailed: the API server rejected a change.
 	ReasonFailed = "PolicyChangeFailed"
 	// ReasonDifference: the controller only observes, and would have changed policies.
 	ReasonDifference = "PoliciesDiffer"
 )
 
-// maxNote is how long the text of an Event may be.
+// maxNote is the maximum length of an Event's note, in bytes.
 const maxNote = 1000
 
-// Events tells, in the target cluster, what happened to Services.
+// Events reports, in the target cluster, what happens to Services.
 type Events struct {
 	Recorder events.EventRecorder
 	Told     *Told
 }
 
-// tell sends those notes about a Service that it has not sent in the last run. Complete says that notes are all that
-// there is to say, so that others are forgotten.
+// tell creates an Event with those notes about a Service that were not in the last one. If complete is true, notes are all current ones,
+// and others are dropped.
 func (e *Events) tell(f *facts, kind, reason string, notes []string, complete bool) {
 	news := e.Told.news(f.key, reason, notes, complete)
 	if len(news) == 0 {
@@ -79,7 +79,7 @@ func shortened(what, remedy string, list []desired.Shortened) []string {
 	return notes
 }
 
-// shortText keeps the beginning of a text that users may make as long as they like.
+// shortText returns the beginning of a text whose length users control.
 func shortText(text string) string {
 	const length = 300
 	if len(text) > length {
@@ -117,7 +117,7 @@ func (e *Events) truces(f *facts, truces []truce) {
 	e.warn(f, ReasonRepairPaused, notes, f.whole)
 }
 
-// failures tells the first of sorted failures, and not how many there are: both would change with each attempt.
+// failures reports the first of the sorted failures, and not their number: both would otherwise change with each attempt.
 func (e *Events) failures(f *facts, failures []error) {
 	var notes []string
 	if len(failures) > 0 {
@@ -132,7 +132,7 @@ func (r *Reconciler) tellFaults(f *facts) {
 	r.Events.shortened(f)
 }
 
-// tellDifference tells what an observing controller would do.
+// tellDifference reports what an observing controller would do.
 func (r *Reconciler) tellDifference(f *facts, changes []change) {
 	if !r.ObserveOnly {
 		return

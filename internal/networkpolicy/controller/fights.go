@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// fightLimit repairs of one policy within fightWindow are a fight with somebody else.
+	// fightLimit is the number of repairs of one policy within fightWindow that count as a fight with another client.
 	fightLimit  = 3
 	fightWindow = time.Minute
-	// A fight is interrupted for shortestTruce, doubled each time up to longestTruce.
+	// Repairs pause for shortestTruce after the first fight. Each further pause is twice as long, up to longestTruce.
 	shortestTruce = 10 * time.Second
 	longestTruce  = 5 * time.Minute
-	// fightAge is how long what is known of a policy is kept after the last event.
+	// fightAge is how long the record of a policy is kept after its last event.
 	fightAge = 3 * longestTruce
 )
 
-// Fights remembers which policies somebody else keeps changing or deleting, so that they are not repaired without end.
-// A restart begins anew. Safe for concurrent use.
+// Fights remembers which policies another client keeps changing or deleting, so that the controller does not repair them without end. A
+// restart forgets all fights. It is safe for concurrent use.
 type Fights struct {
 	clock clock.PassiveClock
 
@@ -30,23 +30,23 @@ type Fights struct {
 	swept    time.Time
 }
 
-// fight is about one policy.
+// fight is the record of one policy.
 type fight struct {
-	// disturbed says that somebody else has written since we have.
+	// disturbed is true if another client has written the policy since the controller did.
 	disturbed bool
-	// fingerprint is of what the repairs restore; another wish is no repair.
+	// fingerprint is the state that the repairs restore; a write of another state is no repair.
 	fingerprint string
 	repairs     []time.Time
 	truce       time.Duration
 	until       time.Time
-	// last is when something has happened.
+	// last is the time of the last event or write.
 	last time.Time
 }
 
-// truce is a policy that is not repaired for a while.
+// truce is a policy that is not repaired for some time.
 type truce struct {
 	policy types.NamespacedName
-	// rest is how long from now, whole how long from its beginning.
+	// rest is the remaining time, whole the total length.
 	rest, whole time.Duration
 }
 
@@ -54,12 +54,12 @@ func (t truce) String() string {
 	return fmt.Sprintf("Repairs of NetworkPolicy %s pause for %s, since somebody else changes or deletes it again and again: find out who does, in its managedFields or the audit log, and stop it", t.policy, t.whole)
 }
 
-// NewFights returns Fights that go by a clock.
+// NewFights returns Fights that use a clock.
 func NewFights(passive clock.PassiveClock) *Fights {
 	return &Fights{clock: passive, policies: map[types.NamespacedName]*fight{}, swept: passive.Now()}
 }
 
-// disturbed is called when somebody else has written a policy.
+// disturbed must be called when another client has written a policy.
 func (f *Fights) disturbed(policy types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,7 +71,7 @@ func (f *Fights) disturbed(policy types.NamespacedName) {
 	f.policies[policy].disturbed, f.policies[policy].last = true, now
 }
 
-// wrote is called when we have written a policy. That is a repair if it was disturbed.
+// wrote must be called when the controller has written a policy. The write is a repair if the policy was disturbed.
 func (f *Fights) wrote(policy types.NamespacedName, fingerprint string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,7 +100,7 @@ func (f fight) repaired(fingerprint string, now time.Time) fight {
 	return f
 }
 
-// pausing tells whether a change must wait because it would make the same of a policy again.
+// pausing reports whether a change must wait because it would restore the same state of a policy again.
 func (f *Fights) pausing(c change) (truce, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,7 +112,7 @@ func (f *Fights) pausing(c change) (truce, bool) {
 	return truce{policy: c.policy, rest: rest, whole: known.truce}, rest > 0
 }
 
-// sweep forgets old fights from time to time. It is called with the lock held.
+// sweep drops old fights from time to time. The caller must have locked f.mu.
 func (f *Fights) sweep(now time.Time) {
 	if now.Sub(f.swept) < fightAge {
 		return
@@ -125,7 +125,7 @@ func (f *Fights) sweep(now time.Time) {
 	}
 }
 
-// hold takes those changes out that would go on with a fight.
+// hold separates the changes that must wait for the end of a truce.
 func (f *Fights) hold(changes []change) (rest []change, truces []truce) {
 	for _, each := range changes {
 		if t, held := f.pausing(each); held {

@@ -12,7 +12,7 @@ func TestFights(t *testing.T) {
 	type step struct {
 		second      int
 		fingerprint string
-		own         bool // nobody has disturbed it before
+		own         bool // no other client has written before
 	}
 	repairs := func(seconds ...int) []step {
 		var steps []step
@@ -61,7 +61,7 @@ func TestFights(t *testing.T) {
 	}
 }
 
-// Whoever is revoked must not stay let in because of a fight.
+// A truce must not delay the removal of access.
 func TestAnotherWishIsCarriedOutDuringATruce(t *testing.T) {
 	g, fights := NewWithT(t), NewFights(clocktesting.NewFakePassiveClock(time.Unix(1000, 0)))
 	create := change{action: actionCreate, policy: named("a"), want: policyCalled("a")}

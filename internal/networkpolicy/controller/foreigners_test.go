@@ -21,9 +21,9 @@ import (
 
 func TestAFightOverAPolicyIsSlowedDown(t *testing.T) {
 	t.Parallel()
-	now := clocktesting.NewFakeClock(time.Now()) // the minute of a fight and its truce do not pass by themselves
+	now := clocktesting.NewFakeClock(time.Now()) // the window of a fight and its truce pass only when the test says so
 	s := newScene(t, setting{clock: now})
-	created := func(want float64) { // a write is noted after it is made
+	created := func(want float64) { // a write is counted after it is made
 		s.T.Helper()
 		s.awaits(own())
 		s.Eventually(func() float64 { return s.byAction("espalier_networkpolicy_writes_total")["create"] }).WithTimeout(binary.Patience).Should(Equal(want))
@@ -41,12 +41,12 @@ func TestAFightOverAPolicyIsSlowedDown(t *testing.T) {
 	s.awaitsEvent("s", "Warning PolicyRepairPaused: Repairs of NetworkPolicy a/egress-to-s-tcp-5678 pause for 10s, since somebody else changes or deletes it again and again: find out who does, in its managedFields or the audit log, and stop it")
 	s.Expect(s.Requests.Writes()).To(BeEmpty())
 	s.Expect(s.Target.Delete(s.Ctx, foreign(s.A, "ingress-to-s-tcp-5678", nil))).To(Succeed())
-	s.awaits(own()[1:]) // others are repaired meanwhile
+	s.awaits(own()[1:]) // others are repaired in the meantime
 	now.Step(10 * time.Second)
-	s.awaits(own()) // and this one later
+	s.awaits(own()) // and this one after the truce
 }
 
-// Another controller of the same policies words it otherwise.
+// Another controller of the same policies uses other descriptions.
 func TestADescriptionInOtherWordsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
@@ -58,14 +58,14 @@ func TestADescriptionInOtherWordsIsLeftAlone(t *testing.T) {
 	s.Requests.Reset()
 	s.change(policy, func() { policy.Annotations[description] = "in other words" })
 	s.Expect(s.settled()).To(BeEmpty())
-	s.annotate(service, fromWorld, "[]") // all policies are looked at
+	s.annotate(service, fromWorld, "[]") // all policies are compared
 	s.awaits(own(), []string{"a/ingress-to-s-from-world"})
 	s.Expect(s.policy(s.A, policy.Name).Annotations[description]).To(Equal("in other words"))
 	s.change(policy, func() { policy.Annotations[description] = "" })
 	s.Eventually(func() string { return s.policy(s.A, policy.Name).Annotations[description] }).WithTimeout(binary.Patience).Should(Equal(want))
 }
 
-// Somebody writes to each policy, without changing what is ours, just before we do.
+// Another client writes to each policy just before the controller does, without changing the controller's fields.
 func TestConflictsAreRetriedSilently(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
@@ -103,7 +103,7 @@ func TestConflictsAreRetriedSilently(t *testing.T) {
 	s.Expect(s.events("s")).To(BeEmpty())
 }
 
-// What the API server refuses is told once, however often it is tried.
+// A rejection by the API server is reported once, however often the request is retried.
 func TestFailuresAreToldOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{stopped: true})

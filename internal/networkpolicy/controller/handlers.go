@@ -20,13 +20,13 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// whole puts a Service into the queue, to be looked at as a whole.
+// whole enqueues a Service, with everything as its scope.
 func (r *Reconciler) whole(q queue, service types.NamespacedName) {
 	r.Scopes.Whole(service)
 	q.Add(reconcile.Request{NamespacedName: service})
 }
 
-// serviceEvents: what the cache keeps of a Service is all that counts.
+// serviceEvents enqueue a Service when one of its cached fields changes.
 func (r *Reconciler) serviceEvents() handler.TypedFuncs[*corev1.Service, reconcile.Request] {
 	changed := func(service *corev1.Service, exists bool, q queue) {
 		key := client.ObjectKeyFromObject(service)
@@ -49,14 +49,14 @@ func (r *Reconciler) serviceEvents() handler.TypedFuncs[*corev1.Service, reconci
 	}
 }
 
-// serviceChanged compares two Services as the cache keeps them.
+// serviceChanged compares two Services from the cache.
 func serviceChanged(before, after *corev1.Service) bool {
 	return before.UID != after.UID || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 		!equality.Semantic.DeepEqual(before.Annotations, after.Annotations) || !equality.Semantic.DeepEqual(before.Spec, after.Spec)
 }
 
-// policyEvents repair what somebody else has done. What we have done ourselves is no news, and what is there at start is
-// nobody's fault.
+// policyEvents trigger the repair of what another client has changed. Events of the controller's own writes are ignored, and the initial
+// list does not count as a change.
 func (r *Reconciler) policyEvents() handler.TypedFuncs[*networkingv1.NetworkPolicy, reconcile.Request] {
 	happened := func(policy *networkingv1.NetworkPolicy, fingerprint string, initial bool, q queue) {
 		owner, owned := desired.Owner(policy)
@@ -92,14 +92,14 @@ func (r *Reconciler) policyEvents() handler.TypedFuncs[*networkingv1.NetworkPoli
 	}
 }
 
-// wakeWaiting wakes the Services that want the name of a policy, because another Service has given it up.
+// wakeWaiting enqueues the Services that need the name of a policy, because another Service has released it.
 func (r *Reconciler) wakeWaiting(q queue, policy *networkingv1.NetworkPolicy) {
 	for _, service := range r.Waiting.forPolicy(client.ObjectKeyFromObject(policy)) {
 		r.whole(q, service)
 	}
 }
 
-// namespaceEvents wake the Services for which a namespace has become, or is no longer, what it was.
+// namespaceEvents enqueue the Services for which the role of a namespace has changed.
 func (r *Reconciler) namespaceEvents() handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request] {
 	return handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*metav1.PartialObjectMetadata], q queue) {
@@ -114,7 +114,7 @@ func (r *Reconciler) namespaceEvents() handler.TypedFuncs[*metav1.PartialObjectM
 	}
 }
 
-// namespaceChanged takes nil for a namespace that does not exist.
+// namespaceChanged handles an event; nil stands for a namespace that does not exist.
 func (r *Reconciler) namespaceChanged(ctx context.Context, before, after *metav1.PartialObjectMetadata, q queue) {
 	name := nameOf(before, after)
 	for _, service := range r.Selections.differing(r.clientLabels(before), r.clientLabels(after)) {
@@ -138,13 +138,13 @@ func nameOf(before, after *metav1.PartialObjectMetadata) string {
 	return before.Name
 }
 
-// usable tells whether something can be created in a namespace.
+// usable reports whether objects can be created in a namespace.
 func usable(namespace *metav1.PartialObjectMetadata) bool {
 	return namespace != nil && namespace.DeletionTimestamp == nil
 }
 
-// wakeServicesOf wakes all Services of a namespace. Only a cache that has not started fails, and then every Service is
-// looked at anyway.
+// wakeServicesOf enqueues all Services of a namespace. The list can only fail before the cache has started, and then every Service is
+// enqueued anyway.
 func (r *Reconciler) wakeServicesOf(ctx context.Context, namespace string, q queue) {
 	list := &corev1.ServiceList{}
 	if err := r.Cached.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -155,7 +155,7 @@ func (r *Reconciler) wakeServicesOf(ctx context.Context, namespace string, q que
 	}
 }
 
-// wakeBackends wakes every Service that an Ingress leads to.
+// wakeBackends enqueues every Service that is a backend of an Ingress.
 func (r *Reconciler) wakeBackends(ctx context.Context, q queue) {
 	list := &networkingv1.IngressList{}
 	if err := r.Cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -178,7 +178,7 @@ func (r *Reconciler) backends(q queue, ingresses ...*networkingv1.Ingress) {
 	}
 }
 
-// ingressEvents wake the backends of the old and the new rules.
+// ingressEvents enqueue the backends of the old and the new rules.
 func (r *Reconciler) ingressEvents() handler.TypedFuncs[*networkingv1.Ingress, reconcile.Request] {
 	return handler.TypedFuncs[*networkingv1.Ingress, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*networkingv1.Ingress], q queue) {

@@ -7,18 +7,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Metrics of the controller.
+// Metrics are the metrics of the controller.
 type Metrics struct {
 	writes *prometheus.CounterVec
 	// pending is nil unless the controller only observes.
 	pending *prometheus.GaugeVec
 
 	mu sync.Mutex
-	// differences are the sums that pending consists of, by Service and action.
+	// differences are the contributions to pending, by Service and action.
 	differences map[types.NamespacedName]map[string]int
 }
 
-// NewMetrics registers the metrics. That of the difference exists only where the controller only observes.
+// NewMetrics registers the metrics. The one about pending changes exists only if the controller only observes.
 func NewMetrics(registry prometheus.Registerer, told *Told, observeOnly bool) *Metrics {
 	m := &Metrics{
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -52,7 +52,7 @@ func (m *Metrics) wrote(action string, policies int) {
 	m.writes.WithLabelValues(action).Add(float64(policies))
 }
 
-// differ replaces what one Service adds to the difference.
+// differ replaces the contribution of one Service to the pending changes.
 func (m *Metrics) differ(service types.NamespacedName, counts map[string]int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

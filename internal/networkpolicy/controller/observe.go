@@ -16,26 +16,26 @@ import (
 	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
 )
 
-// serviceIndex finds policies by the Service that their labels name, as "namespace/name".
+// serviceIndex is the index of policies by the Service in their labels, as "namespace/name".
 const serviceIndex = "service"
 
-// facts are what one run goes by.
+// facts are the input and intermediate results of one reconciliation.
 type facts struct {
 	key types.NamespacedName
-	// service is what Events are about; only its name is known if it does not exist.
+	// service is the object of the Events; if the Service does not exist, it has only namespace and name.
 	service *corev1.Service
-	// whole says that everything about the Service was looked at.
+	// whole is true if everything about the Service is reconciled.
 	whole bool
-	// untouched says that nothing may be written now.
+	// untouched is true if nothing may be written now.
 	untouched bool
 	faults    []desired.Fault
 	set       desired.Set
 	have      map[types.NamespacedName]existing
-	// keep are policies of which it is not known what must become of them.
+	// keep are policies that must stay as they are, because their desired state is unknown.
 	keep map[types.NamespacedName]bool
-	// conflicts are wanted names that policies of other Services have.
+	// conflicts are desired names that policies of other Services have.
 	conflicts []conflict
-	// missing is the ingress controller's namespace if it does not exist, although policies in it are wanted.
+	// missing is the ingress controller's namespace, if it does not exist although policies in it are desired.
 	missing string
 }
 
@@ -43,7 +43,7 @@ type facts struct {
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, asked scope) (*facts, error) {
 	f := &facts{key: key, whole: asked.whole, service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
 	if len(r.Visible) > 0 && !slices.Contains(r.Visible, key.Namespace) {
-		f.untouched = true // whether the Service exists cannot be known
+		f.untouched = true // the cache cannot show whether the Service exists
 		return f, nil
 	}
 	wanted, home, err := r.wantsPolicies(ctx, f)
@@ -56,7 +56,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, aske
 		return f, err
 	}
 	if home != nil && home.DeletionTimestamp != nil {
-		f.untouched = true // nothing can be created there, and the Service goes soon
+		f.untouched = true // nothing can be created in this namespace, and the Service is deleted soon
 		return f, nil
 	}
 	exposure, faults := desired.Read(f.service)
@@ -67,7 +67,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, aske
 	return f, r.compare(ctx, f, exposure, asked)
 }
 
-// wantsPolicies tells whether the Service may have policies at all. Its namespace is nil if it does not exist.
+// wantsPolicies reports whether the Service may have policies at all. The returned namespace is nil if it does not exist.
 func (r *Reconciler) wantsPolicies(ctx context.Context, f *facts) (bool, *metav1.PartialObjectMetadata, error) {
 	service := &corev1.Service{}
 	if err := r.Cached.Get(ctx, f.key, service); apierrors.IsNotFound(err) {
@@ -83,7 +83,7 @@ func (r *Reconciler) wantsPolicies(ctx context.Context, f *facts) (bool, *metav1
 	return service.DeletionTimestamp == nil && len(service.Spec.Selector) > 0 && handles(r.Handled, home), home, nil
 }
 
-// handles tells whether Services of a namespace count. One that does not exist has no labels.
+// handles reports whether Services of a namespace are handled. A namespace that does not exist counts as one without labels.
 func handles(selectors []labels.Selector, namespace *metav1.PartialObjectMetadata) bool {
 	var set labels.Set
 	if namespace != nil {
@@ -92,7 +92,7 @@ func handles(selectors []labels.Selector, namespace *metav1.PartialObjectMetadat
 	return len(selectors) == 0 || desired.Matches(selectors, set)
 }
 
-// namespace returns nil for one that does not exist.
+// namespace returns a namespace from the cache; nil if it does not exist.
 func (r *Reconciler) namespace(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	namespace := newNamespace()
 	err := r.Cached.Get(ctx, client.ObjectKey{Name: name}, namespace)
@@ -111,7 +111,7 @@ func newNamespace() *metav1.PartialObjectMetadata {
 	return namespace
 }
 
-// compare computes what is wanted and looks for it, and for what may be left from before.
+// compare computes the desired policies, and looks up existing policies of these names and of earlier clients.
 func (r *Reconciler) compare(ctx context.Context, f *facts, exposure *desired.Exposure, asked scope) error {
 	build := desired.NewBuild(exposure)
 	build.Clients(f.key.Namespace)
@@ -143,8 +143,8 @@ func (r *Reconciler) compare(ctx context.Context, f *facts, exposure *desired.Ex
 	return r.lookUp(ctx, f, former.Set())
 }
 
-// addIngresses adds the policies of the ingress controller. Nothing can be created in a namespace that does not exist, nor
-// in one that goes; its events bring the Service back.
+// addIngresses adds the policies of the ingress controller. Policies cannot be created in a namespace that does not exist or is being
+// deleted; an event of the namespace triggers the next attempt.
 func (r *Reconciler) addIngresses(ctx context.Context, f *facts, build *desired.Build) error {
 	if r.IngressController == nil {
 		return nil
@@ -164,8 +164,7 @@ func (r *Reconciler) addIngresses(ctx context.Context, f *facts, build *desired.
 	return err
 }
 
-// clients returns the namespaces besides the Service's own that are its clients, and those that were asked for and are
-// not, sorted.
+// clients returns the namespaces except the Service's own that are its clients, and those in the scope that are not, both sorted.
 func (r *Reconciler) clients(ctx context.Context, exposure *desired.Exposure, own string, asked scope) (clients, others []string, err error) {
 	if asked.whole && exposure.SelectsNone() {
 		return nil, nil, nil
@@ -206,8 +205,7 @@ func (r *Reconciler) isClient(exposure *desired.Exposure, namespace *metav1.Part
 	return set != nil && exposure.Selects(set)
 }
 
-// clientLabels returns the labels by which Services can select a namespace as client. It returns nil if no Service may
-// select the namespace.
+// clientLabels returns the labels by which Services can select a namespace as a client; nil if no Service may select the namespace.
 func (r *Reconciler) clientLabels(namespace *metav1.PartialObjectMetadata) labels.Set {
 	if !usable(namespace) || len(r.Visible) > 0 && !slices.Contains(r.Visible, namespace.Name) {
 		return nil
@@ -221,7 +219,7 @@ func (r *Reconciler) clientLabels(namespace *metav1.PartialObjectMetadata) label
 	return namespace.Labels
 }
 
-// policiesOf returns all policies of a Service: those in the cache, and what we have written since.
+// policiesOf returns all policies of a Service: those in the cache, updated with the controller's own writes that have not arrived there.
 func (r *Reconciler) policiesOf(ctx context.Context, service types.NamespacedName) (map[types.NamespacedName]existing, error) {
 	list := &networkingv1.NetworkPolicyList{}
 	if err := r.Cached.List(ctx, list, client.MatchingFields{serviceIndex: service.String()}, client.UnsafeDisableDeepCopy); err != nil {
@@ -245,7 +243,7 @@ func asCached(policy *networkingv1.NetworkPolicy) existing {
 	return existing{fingerprint: policy.Annotations[fingerprintKey], uid: policy.UID, version: policy.ResourceVersion}
 }
 
-// lookUp finds by name what is wanted, and what was wanted before. It takes names that other Services have off the set.
+// lookUp looks up the desired and the former policies by name. It removes names that other Services have from the set.
 func (r *Reconciler) lookUp(ctx context.Context, f *facts, former desired.Set) error {
 	known := f.have
 	if known == nil {
@@ -274,7 +272,7 @@ func (r *Reconciler) lookUp(ctx context.Context, f *facts, former desired.Set) e
 	return nil
 }
 
-// lookUpOne adds a policy to what the Service has, if it has it, and returns whose it is or may become.
+// lookUpOne adds a policy to the existing ones if the Service has it, and returns the Service that owns the name or may take it.
 func (r *Reconciler) lookUpOne(ctx context.Context, f *facts, key types.NamespacedName, known map[types.NamespacedName]existing, written map[types.NamespacedName]string) (types.NamespacedName, error) {
 	if _, ok := known[key]; ok {
 		return f.key, nil

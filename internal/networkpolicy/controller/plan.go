@@ -12,22 +12,22 @@ import (
 	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
 )
 
-// The things that can be done with a policy, as metrics and messages call them.
+// The actions on a policy, as in metrics and messages.
 const (
 	actionCreate = "create"
 	actionUpdate = "update"
 	actionDelete = "delete"
 )
 
-// existing is a policy of the Service that is there.
+// existing is an existing policy of the Service.
 type existing struct {
 	fingerprint string
 	uid         types.UID
-	// version is empty if we have just written the policy and the cache does not have it yet.
+	// version is empty if the controller has just written the policy and the cache does not have it yet.
 	version string
 }
 
-// change is something to be done with one policy.
+// change is an action on one policy.
 type change struct {
 	action string
 	policy types.NamespacedName
@@ -35,7 +35,7 @@ type change struct {
 	have   existing                    // empty for a creation
 }
 
-// fingerprint is that of the policy after the change.
+// fingerprint returns the fingerprint of the policy after the change.
 func (c change) fingerprint() string {
 	if c.want == nil {
 		return gone
@@ -43,8 +43,8 @@ func (c change) fingerprint() string {
 	return desired.Fingerprint(c.want)
 }
 
-// plan lists what to do so that there is what is wanted: first everything that is wanted, in its order, then deletions in
-// the order of their names. Policies to keep are neither changed nor deleted.
+// plan returns the changes that lead to the desired policies: first creations and updates in the order of want, then deletions in the order
+// of their names. Policies in keep are neither changed nor deleted.
 func plan(want []*networkingv1.NetworkPolicy, have map[types.NamespacedName]existing, keep map[types.NamespacedName]bool) []change {
 	var changes []change
 	wanted := map[types.NamespacedName]bool{}
@@ -79,7 +79,7 @@ func count(changes []change) map[string]int {
 	return counts
 }
 
-// describeChanges says in a sentence what would be done.
+// describeChanges describes the changes in a sentence.
 func describeChanges(changes []change) string {
 	if len(changes) == 0 {
 		return ""
@@ -96,7 +96,7 @@ func describeChanges(changes []change) string {
 // fewest is how many names a message lists.
 const fewest = 8
 
-// few lists the first names and counts the others.
+// few returns the first names and the number of the others.
 func few(names []string) string {
 	if len(names) <= fewest {
 		return strings.Join(names, ", ")

@@ -147,7 +147,7 @@ func TestTheCacheKeepsOnlyWhatCounts(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(kept).To(BeComparableTo(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{"a": "b"}}}))
 
-	// A fingerprint that somebody writes into a policy is not believed; one that we have computed is not computed again.
+	// A fingerprint that a user writes into a policy is ignored; one that the controller has computed is not computed again.
 	policy := policyCalled("p")
 	policy.CreationTimestamp = metav1.Unix(1, 0)
 	policy.Annotations = map[string]string{fingerprintKey: "forged", "large": "text"}

@@ -1,12 +1,12 @@
-// Package controller keeps the NetworkPolicies that Services ask for, in the target cluster.
+// Package controller maintains, in the target cluster, the NetworkPolicies that Services request.
 //
-// It watches Services, namespaces (metadata), the NetworkPolicies that carry the labels of a Service, and Ingresses if an
-// ingress controller is configured. It writes NetworkPolicies, each with one request, and reads a policy live only if
-// there is one under a name that it wants, which is not in its cache. A namespace's event makes it look at the Services
-// whose selection of that namespace changed, and of these only at the policies for it.
+// It watches Services, namespaces (metadata), the NetworkPolicies that carry the labels of a Service, and Ingresses if an ingress
+// controller is configured. It writes each NetworkPolicy with one request. It reads a policy live only if a policy with a desired name
+// exists that is not in the cache. After an event of a namespace, it reconciles only Services whose selection of that namespace has
+// changed, and of these only the policies for that namespace.
 //
-// If the process dies half-way, the next one compares everything once at start: what is missing is created, and policies
-// whose Service is gone are found by their labels. No finalizers are needed.
+// If the process stops at any point, the next one compares everything once at start: it creates missing policies, and finds policies of
+// deleted Services by their labels. No finalizers are needed.
 package controller
 
 import (
@@ -27,29 +27,29 @@ import (
 	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
 )
 
-// What the controller is about: it reads them from caches only.
+// The objects from which policies are derived: they are read from caches only.
 // +kubebuilder:rbac:groups="",resources=services;namespaces,verbs=list;watch,roleName=espalier-netpol-controller-target
 // The backends of Ingresses, if controllers.networkPolicy.ingressControllerSelector is set.
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=list;watch,roleName=espalier-netpol-controller-target
-// Policies: get is for those that are not ours and yet have a name that we want.
+// Policies: the verb get is for policies without the labels of a Service that have a desired name.
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete,roleName=espalier-netpol-controller-target
-// What it reports about Services.
+// Events about Services.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-netpol-controller-target
 // Leader election, in the source cluster.
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-netpol-controller-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-resource-manager-netpol-controller,verbs=get;update,namespace=espalier-system,roleName=espalier-netpol-controller-lease
-// Leader election tells of itself.
+// Leader election creates Events.
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-netpol-controller-lease
 
-// conflictPause is how long a name that somebody else's policy has is left to them before it is tried again.
+// conflictPause is the pause before the controller retries a name that a policy of another owner has.
 const conflictPause = time.Minute
 
-// missedPause is how long a name that has become free meanwhile, or a policy that somebody else has just written, is left.
+// missedPause is the pause before the controller retries after a name has become free, or after another client has written a policy.
 const missedPause = 100 * time.Millisecond
 
-// Reconciler keeps the policies of one Service after the other. Its fields are set once, before start.
+// Reconciler maintains the policies of Services. Its fields are set once, before the start.
 type Reconciler struct {
-	// Cached reads from caches with CacheOptions, Live past them; Writer writes. All are of the target cluster.
+	// Cached reads from caches with CacheOptions, Live reads from the API server, Writer writes. All are for the target cluster.
 	Cached, Live client.Reader
 	Writer       client.Writer
 	Events       *Events
@@ -60,26 +60,26 @@ type Reconciler struct {
 	Selections   *Selections
 	Waiting      *Waiting
 
-	// Handled select the namespaces whose Services count; none means all.
+	// Handled select the namespaces whose Services are handled; an empty list selects all.
 	Handled []labels.Selector
-	// Clients select the namespaces that Services may select as clients. Nil allows all namespaces; an empty list allows
-	// none besides the Service's own.
+	// Clients select the namespaces that Services may select as clients. Nil allows all namespaces; an empty list allows only the Service's
+	// own.
 	Clients []labels.Selector
-	// Visible are the namespaces that the caches are restricted to; none means all. Others are no clients.
+	// Visible are the namespaces to which the caches are restricted; an empty list means all. Other namespaces cannot be clients.
 	Visible []string
-	// IngressController is nil if Ingresses do not count.
+	// IngressController is nil if Ingresses are ignored.
 	IngressController *desired.IngressController
-	// ObserveOnly makes it tell what it would do, and write nothing.
+	// ObserveOnly makes the controller report what it would do, and write nothing.
 	ObserveOnly bool
-	// Slots bounds the requests in flight over all Services by its capacity.
+	// Slots limits the concurrent requests of all Services by its capacity.
 	Slots chan struct{}
 }
 
-// Reconcile implements reconcile.Reconciler. Faults that only an edit can mend are no errors: they are told in Events.
+// Reconcile implements reconcile.Reconciler. Faults that only a user can correct are reported in Events, not as errors.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	key, asked := request.NamespacedName, r.Scopes.take(request.NamespacedName)
 	if r.ObserveOnly {
-		asked = scope{whole: true} // the whole difference is told
+		asked = scope{whole: true} // the Event covers all differences
 	}
 	seen, err := r.observe(ctx, key, asked)
 	if err != nil {
@@ -117,8 +117,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return result, nil
 }
 
-// wait comes back to names that are taken. That one of a Service has become free is told by an event, unless it came
-// while we were at it.
+// wait returns when to retry names that are taken. An event wakes the Service when another Service releases a name, but not if that
+// happened during this reconciliation.
 func (r *Reconciler) wait(ctx context.Context, f *facts, conflicts []conflict) reconcile.Result {
 	r.Waiting.set(f.key, conflicts, f.whole)
 	if len(conflicts) == 0 {
@@ -134,7 +134,7 @@ func (r *Reconciler) wait(ctx context.Context, f *facts, conflicts []conflict) r
 	return ctrl.Result{RequeueAfter: conflictPause}
 }
 
-// sooner comes back after a pause at the latest.
+// sooner reduces RequeueAfter to at most a pause.
 func sooner(result reconcile.Result, pause time.Duration) reconcile.Result {
 	if result.RequeueAfter == 0 || pause < result.RequeueAfter {
 		result.RequeueAfter = pause
@@ -142,7 +142,7 @@ func sooner(result reconcile.Result, pause time.Duration) reconcile.Result {
 	return result
 }
 
-// maxFailures is how many failures an error lists; the rest is counted.
+// maxFailures is how many failures an error lists; it only counts the others.
 const maxFailures = 10
 
 func notAll(failures []error) error {
@@ -152,9 +152,9 @@ func notAll(failures []error) error {
 	return errors.Join(failures...)
 }
 
-// conflict is a name that we want and that is taken.
+// conflict is a desired name of a policy that is taken.
 type conflict struct {
 	policy types.NamespacedName
-	// by says whose it is.
+	// by is the owner of the existing policy.
 	by string
 }

@@ -6,36 +6,35 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Scopes remembers, for each Service that waits in the queue, how much of it must be looked at: all of it, or only its
-// policies for some client namespaces. A restart costs nothing, since it looks at all of everything. The zero value is
-// ready; safe for concurrent use.
+// Scopes remembers, for each Service in the queue, how much of it must be reconciled: everything, or only its policies for some client
+// namespaces. A restart costs nothing, since it reconciles everything. The zero value is ready for use, and safe for concurrent use.
 type Scopes struct {
 	mu      sync.Mutex
 	pending map[types.NamespacedName]*scope
 }
 
-// scope is how much of a Service is looked at in one run.
+// scope is how much of a Service is reconciled at once.
 type scope struct {
 	whole bool
-	// clients are the namespaces that count if it is not the whole.
+	// clients are the namespaces to reconcile if whole is false.
 	clients map[string]bool
 }
 
-// Whole asks for everything about a Service.
+// Whole requests a reconciliation of everything about a Service.
 func (s *Scopes) Whole(service types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of(service).whole = true
 }
 
-// Client asks for the policies of a Service that are for clients in a namespace.
+// Client requests a reconciliation of the policies of a Service for clients in a namespace.
 func (s *Scopes) Client(service types.NamespacedName, namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of(service).clients[namespace] = true
 }
 
-// take returns what was asked for and forgets it. If that is nothing, a run is repeated: everything counts.
+// take returns and drops the requested scope. Without one the run is a retry, so everything is reconciled.
 func (s *Scopes) take(service types.NamespacedName) scope {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +46,7 @@ func (s *Scopes) take(service types.NamespacedName) scope {
 	return *asked
 }
 
-// of is called with the lock held.
+// of returns the scope of a Service. The caller must have locked s.mu.
 func (s *Scopes) of(service types.NamespacedName) *scope {
 	if s.pending == nil {
 		s.pending = map[types.NamespacedName]*scope{}

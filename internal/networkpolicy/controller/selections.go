@@ -9,21 +9,21 @@ import (
 	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
 )
 
-// Selections finds the Services that select a namespace as client, without looking at each Service: most of them say it
-// in the same words. It is filled from the cache of Services. The zero value is ready; safe for concurrent use.
+// Selections finds the Services that select a namespace as a client, without a check of every Service: most of them have the same value in
+// their annotation. It is filled from the cache of Services. The zero value is ready for use, and safe for concurrent use.
 type Selections struct {
 	mu     sync.Mutex
 	byText map[string]*choice
 	textOf map[types.NamespacedName]string
 }
 
-// choice is one value of the annotation.
+// choice is one value of the annotation, with the Services that have it.
 type choice struct {
-	selectors []labels.Selector // none if the value is invalid
+	selectors []labels.Selector // empty if the value is invalid
 	services  map[types.NamespacedName]bool
 }
 
-// set says what a Service's annotation is; present is false without one.
+// set records the value of a Service's annotation; present is false if there is none.
 func (s *Selections) set(service types.NamespacedName, text string, present bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,14 +35,14 @@ func (s *Selections) set(service types.NamespacedName, text string, present bool
 		s.byText, s.textOf = map[string]*choice{}, map[types.NamespacedName]string{}
 	}
 	if s.byText[text] == nil {
-		selectors, _ := desired.Selectors(text) // the reconciler reports what is wrong
+		selectors, _ := desired.Selectors(text) // the reconciler reports the fault
 		s.byText[text] = &choice{selectors: selectors, services: map[types.NamespacedName]bool{}}
 	}
 	s.byText[text].services[service] = true
 	s.textOf[service] = text
 }
 
-// remove is called with the lock held.
+// remove drops a Service. The caller must have locked s.mu.
 func (s *Selections) remove(service types.NamespacedName) {
 	text, ok := s.textOf[service]
 	if !ok {
@@ -55,7 +55,7 @@ func (s *Selections) remove(service types.NamespacedName) {
 	}
 }
 
-// differing lists the Services that select one of two label sets and not the other. A nil set is selected by none.
+// differing returns the Services that select exactly one of two label sets. No Service selects a nil set.
 func (s *Selections) differing(before, after labels.Set) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()

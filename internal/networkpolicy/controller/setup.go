@@ -24,16 +24,16 @@ const ControllerName = "networkpolicy"
 
 const namespaceSelectors = resourcesv1alpha1.NetworkingNamespaceSelectors
 
-// The pause between attempts at a Service that fails grows from the one to the other.
+// The pause after a failure grows from shortestPause to longestPause.
 const (
 	shortestPause = 5 * time.Millisecond
 	longestPause  = time.Minute
 )
 
-// timeout bounds the work on one Service in one run.
+// timeout limits one reconciliation.
 const timeout = 3 * time.Minute
 
-// SetupWithManager adds the controller to the manager of the source cluster; it watches the target.
+// SetupWithManager adds the controller to the manager of the source cluster. It watches the target cluster.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, target cluster.Cluster, workers int, cacheSyncTimeout time.Duration) error {
 	if err := target.GetFieldIndexer().IndexField(ctx, &networkingv1.NetworkPolicy{}, serviceIndex, serviceOf); err != nil {
 		return fmt.Errorf("index NetworkPolicies by Service: %w", err)
@@ -47,7 +47,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, tar
 	if r.IngressController != nil {
 		b = b.WatchesRawSource(source.Kind(caches, &networkingv1.Ingress{}, r.ingressEvents()))
 	}
-	return b.WithOptions(options(workers, cacheSyncTimeout)).Complete(r) //nolint:wrapcheck // the caller names the controller
+	return b.WithOptions(options(workers, cacheSyncTimeout)).Complete(r) //nolint:wrapcheck // the caller adds context
 }
 
 func options(workers int, cacheSyncTimeout time.Duration) controller.Options {
@@ -59,7 +59,7 @@ func options(workers int, cacheSyncTimeout time.Duration) controller.Options {
 	}
 }
 
-// serviceOf is the index of policies.
+// serviceOf is the index function of policies.
 func serviceOf(object client.Object) []string {
 	policy, ok := object.(*networkingv1.NetworkPolicy)
 	if !ok {

@@ -35,7 +35,7 @@ const (
 	handledBy   = "test.espalier.dev/handled-by"
 )
 
-// calm is how long nothing more may happen until a test takes the controller for settled.
+// calm is how long the controller must send no request before a test considers it settled.
 const calm = 700 * time.Millisecond
 
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
@@ -83,7 +83,7 @@ func newScene(t *testing.T, s setting) *scene {
 	return scene
 }
 
-// alone waits until those policies are gone that other tests have left behind: who watches the whole cluster deletes them.
+// alone waits until the policies of other tests are deleted: a controller that watches the whole cluster deletes them.
 func (s *scene) alone() {
 	s.T.Helper()
 	s.Eventually(func() []networkingv1.NetworkPolicy {
@@ -93,7 +93,7 @@ func (s *scene) alone() {
 	}).WithTimeout(binary.Patience).Should(BeEmpty())
 }
 
-// name is that of another namespace of the scene.
+// name returns the name of another namespace of the scene.
 func (s *scene) name(suffix string) string { return s.A + "-" + suffix }
 
 // namespace creates another namespace of the scene.
@@ -147,7 +147,7 @@ func (s *scene) annotate(service *corev1.Service, key, value string) {
 	s.change(service, func() { metav1.SetMetaDataAnnotation(&service.ObjectMeta, key, value) })
 }
 
-// names lists the policies of the scene's namespaces as "a/name" with the scene's own prefix left out.
+// names returns the policies of the scene's namespaces as "a/name", without the prefix of the scene.
 func (s *scene) names(ctx context.Context) []string {
 	list := &networkingv1.NetworkPolicyList{}
 	if err := s.Target.List(ctx, list); err != nil {
@@ -163,7 +163,7 @@ func (s *scene) names(ctx context.Context) []string {
 	return names
 }
 
-// short writes the scene's namespaces as a, b, c and ingress.
+// short replaces the names of the scene's namespaces by a, b, c and ingress.
 func (s *scene) short(text string) string {
 	return strings.NewReplacer(s.name("b"), "b", s.name("c"), "c", s.name("ingress"), "ingress", s.A, "a").Replace(text)
 }
@@ -173,7 +173,7 @@ func own() []string {
 	return []string{"a/egress-to-s-tcp-5678", "a/egress-to-s-udp-testport", "a/ingress-to-s-tcp-5678", "a/ingress-to-s-udp-testport"}
 }
 
-// across are those for clients in another namespace.
+// across are the policies for clients in another namespace.
 func across(client string) []string {
 	return []string{
 		client + "/egress-to-a-s-tcp-5678", client + "/egress-to-a-s-udp-testport",
@@ -181,7 +181,7 @@ func across(client string) []string {
 	}
 }
 
-// awaits waits until there are exactly these policies.
+// awaits waits until exactly these policies exist.
 func (s *scene) awaits(names ...[]string) {
 	s.T.Helper()
 	want := slices.Sorted(slices.Values(slices.Concat(names...)))
@@ -191,7 +191,7 @@ func (s *scene) awaits(names ...[]string) {
 	s.Eventually(s.names).WithContext(s.Ctx).WithTimeout(binary.Patience).WithPolling(50 * time.Millisecond).Should(Equal(want))
 }
 
-// policy reads one policy without what the API server adds.
+// policy reads one policy, without the fields that the API server adds.
 func (s *scene) policy(namespace, name string) *networkingv1.NetworkPolicy {
 	s.T.Helper()
 	policy := &networkingv1.NetworkPolicy{}
@@ -202,7 +202,7 @@ func (s *scene) policy(namespace, name string) *networkingv1.NetworkPolicy {
 	}
 }
 
-// settled waits until no requests are sent any more, and returns those since the last Reset.
+// settled waits until no requests are sent any more, and returns the requests since the last Reset.
 func (s *scene) settled() []string {
 	s.T.Helper()
 	last, since := -1, time.Now()
@@ -215,7 +215,7 @@ func (s *scene) settled() []string {
 	return s.Requests.Seen()
 }
 
-// events lists the Events about a Service, shortened.
+// events returns the Events about a Service, with short names of namespaces.
 func (s *scene) events(service string) []string {
 	var events []string
 	for _, each := range s.Events(s.Target, "Service", service) {
@@ -236,7 +236,7 @@ func (s *scene) create(objects ...client.Object) {
 	}
 }
 
-// foreign is a policy that is not ours by itself.
+// foreign returns a policy of another owner.
 func foreign(namespace, name string, labels map[string]string) *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},

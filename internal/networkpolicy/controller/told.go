@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Told remembers what Events have said about Services, so that a fault is told once and not in each run. After a restart
-// everything is told again. The zero value is ready; safe for concurrent use.
+// Told remembers the last Events about Services, so that a fault is reported once, not in each reconciliation. After a restart everything
+// is reported again. The zero value is ready for use, and safe for concurrent use.
 type Told struct {
 	mu    sync.Mutex
 	notes map[string]map[types.NamespacedName][]string // by reason
 }
 
-// news returns the notes that are new. Complete forgets all others; otherwise they stay.
+// news returns the notes that are new. If complete is true, it drops previous notes that are not among them; otherwise they stay.
 func (t *Told) news(service types.NamespacedName, reason string, notes []string, complete bool) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,7 +43,7 @@ func (t *Told) news(service types.NamespacedName, reason string, notes []string,
 	return fresh
 }
 
-// services counts the Services that a reason stands against.
+// services returns the number of Services with notes for a reason.
 func (t *Told) services(reason string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Waiting remembers which Services want the name of a policy that another Service has. A restart costs nothing, since
-// every Service is looked at then. The zero value is ready; safe for concurrent use.
+// Waiting remembers which Services need the name of a policy that another Service has. A restart costs nothing, since it reconciles every
+// Service. The zero value is ready for use, and safe for concurrent use.
 type Waiting struct {
 	mu       sync.Mutex
 	policies map[types.NamespacedName][]types.NamespacedName // by Service
 }
 
-// set says for which policies a Service waits. Complete forgets all others.
+// set records for which policies a Service waits. If complete is true, it replaces the previous records.
 func (w *Waiting) set(service types.NamespacedName, conflicts []conflict, complete bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,7 +32,7 @@ func (w *Waiting) set(service types.NamespacedName, conflicts []conflict, comple
 	}
 }
 
-// forPolicy lists the Services that wait for a policy.
+// forPolicy returns the Services that wait for a policy.
 func (w *Waiting) forPolicy(policy types.NamespacedName) []types.NamespacedName {
 	w.mu.Lock()
 	defer w.mu.Unlock()

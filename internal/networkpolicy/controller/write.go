@@ -20,20 +20,20 @@ import (
 	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
 )
 
-// fieldOwner is our name in managedFields.
+// fieldOwner is the controller's name in managedFields.
 const fieldOwner = client.FieldOwner("espalier")
 
-// outcome is what became of changes.
+// outcome is the result of several changes.
 type outcome struct {
 	mu        sync.Mutex
 	done      map[string]int // by action
 	conflicts []conflict
 	failures  []error
-	// again says that somebody else was faster, so that another look is due.
+	// again is true if another client has written at the same time, so that the Service must be reconciled again.
 	again bool
 }
 
-// write makes all changes, at once as far as there are slots, and goes on after failures until the context ends.
+// write makes all changes, concurrently as far as slots are free. It continues after failures until the context ends.
 func (r *Reconciler) write(ctx context.Context, service types.NamespacedName, changes []change) *outcome {
 	o := &outcome{done: map[string]int{}}
 	var group sync.WaitGroup
@@ -55,7 +55,7 @@ func (r *Reconciler) write(ctx context.Context, service types.NamespacedName, ch
 	return o
 }
 
-// slot waits until one more request may be in flight.
+// slot waits until one more concurrent request is allowed.
 func (r *Reconciler) slot(ctx context.Context) error {
 	select {
 	case r.Slots <- struct{}{}:
@@ -65,7 +65,7 @@ func (r *Reconciler) slot(ctx context.Context) error {
 	}
 }
 
-// add notes what became of one change.
+// add adds the result of one change.
 func (o *outcome) add(c change, result result) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -81,11 +81,11 @@ func (o *outcome) add(c change, result result) {
 	}
 }
 
-// result is what became of one change.
+// result is the result of one change.
 type result struct {
 	written bool
 	takenBy string
-	// again says that somebody else has written or deleted the policy meanwhile.
+	// again is true if another client has written or deleted the policy at the same time.
 	again bool
 	err   error
 }
@@ -119,14 +119,14 @@ func (r *Reconciler) send(ctx context.Context, service types.NamespacedName, c c
 	case apierrors.IsAlreadyExists(err):
 		return r.live(ctx, service, c)
 	case apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// The cache does not know yet that the namespace goes or is gone; it will tell.
+		// The cache does not have the deletion of the namespace yet; its event follows.
 		log.FromContext(ctx).V(1).Info("Did not create a NetworkPolicy in a namespace that goes", "policy", c.policy)
 		return result{}
 	}
 	return result{written: err == nil, err: err}
 }
 
-// live decides by what is in the cluster, because the cache does not have it.
+// live decides by the live policy, because the cache does not have it.
 func (r *Reconciler) live(ctx context.Context, service types.NamespacedName, c change) result {
 	found := &networkingv1.NetworkPolicy{}
 	err := r.Live.Get(ctx, c.policy, found)
@@ -155,13 +155,13 @@ func (r *Reconciler) live(ctx context.Context, service types.NamespacedName, c c
 	return r.update(ctx, c.want, found.ResourceVersion)
 }
 
-// looksLikeOurs tells whether a policy without our labels is ours nevertheless: it allows exactly what we want, or says
-// exactly what ours says.
+// looksLikeOurs reports whether a policy without the labels of a Service is the controller's nevertheless: it has exactly the desired spec
+// or the desired description.
 func looksLikeOurs(found, want *networkingv1.NetworkPolicy) bool {
 	return desired.SameSpec(found, want) || desired.SameDescription(found, want)
 }
 
-// update writes everything that we decide, unless somebody has written since. Foreign labels and annotations stay.
+// update writes all fields that the controller decides, unless the policy has changed since it was read. Other labels and annotations stay.
 func (r *Reconciler) update(ctx context.Context, want *networkingv1.NetworkPolicy, version string) result {
 	patch, err := replacement(want, version)
 	if err != nil {
@@ -175,7 +175,7 @@ func (r *Reconciler) update(ctx context.Context, want *networkingv1.NetworkPolic
 	return result{written: err == nil, err: err}
 }
 
-// replacement is a strategic merge patch: it alone can replace the spec and merge the rest in one request.
+// replacement returns a strategic merge patch: only this type can replace the spec and merge labels and annotations in one request.
 func replacement(want *networkingv1.NetworkPolicy, version string) ([]byte, error) {
 	data, err := json.Marshal(struct {
 		Metadata map[string]any `json:"metadata"`
@@ -194,7 +194,7 @@ func replacement(want *networkingv1.NetworkPolicy, version string) ([]byte, erro
 	return data, nil
 }
 
-// remove deletes a policy only if it is still as it was found.
+// remove deletes a policy only if it has not changed since it was read.
 func (r *Reconciler) remove(ctx context.Context, policy types.NamespacedName, have existing) result {
 	target := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: policy.Namespace, Name: policy.Name}}
 	err := r.Writer.Delete(ctx, target, client.Preconditions{UID: ptr.To(have.uid), ResourceVersion: ptr.To(have.version)})

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// refusing fails each creation with the policy's name.
+// refusing fails each creation with an error that has the policy's name.
 type refusing struct{ client.Writer }
 
 func (refusing) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {

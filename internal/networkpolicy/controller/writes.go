@@ -8,14 +8,14 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// writeAge is how long a write is believed to be on its way to the cache.
+// writeAge is how long a write may take to arrive in the cache.
 const writeAge = time.Minute
 
-// gone is the fingerprint of a policy that was deleted.
+// gone is the fingerprint of a deleted policy.
 const gone = ""
 
-// Writes remembers what was written until the cache has it, so that nothing is written twice, and so that the events of
-// our own writes cause no work. A restart costs nothing, since it reads everything. Safe for concurrent use.
+// Writes remembers the controller's own writes until they are in the cache, so that nothing is written twice, and so that their events
+// cause no work. A restart costs nothing, since it reads everything. It is safe for concurrent use.
 type Writes struct {
 	clock clock.PassiveClock
 
@@ -28,12 +28,12 @@ type write struct {
 	at          time.Time
 }
 
-// NewWrites returns Writes that go by a clock.
+// NewWrites returns Writes that use a clock.
 func NewWrites(passive clock.PassiveClock) *Writes {
 	return &Writes{clock: passive, pending: map[types.NamespacedName]map[types.NamespacedName]write{}}
 }
 
-// begin is called before a policy is written.
+// begin must be called before a policy is written.
 func (w *Writes) begin(service, policy types.NamespacedName, fingerprint string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,15 +43,15 @@ func (w *Writes) begin(service, policy types.NamespacedName, fingerprint string)
 	w.pending[service][policy] = write{fingerprint: fingerprint, at: w.clock.Now()}
 }
 
-// fail is called when it is not certain that the policy was written.
+// fail must be called when it is not certain that the policy was written.
 func (w *Writes) fail(service, policy types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.forget(service, policy)
 }
 
-// arrived is called when the cache has a policy in another state, and tells whether that is what we have written. If it is
-// not, somebody else has written since.
+// arrived must be called when the cache has a new state of a policy. It reports whether this state is the controller's own last write. If
+// not, another client has written the policy since.
 func (w *Writes) arrived(service, policy types.NamespacedName, fingerprint string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,7 +60,7 @@ func (w *Writes) arrived(service, policy types.NamespacedName, fingerprint strin
 	return ok && known.fingerprint == fingerprint && w.clock.Since(known.at) < writeAge
 }
 
-// of returns the fingerprints of the policies of a Service that were written and have not arrived.
+// of returns the fingerprints of the policies of a Service whose writes have not arrived yet.
 func (w *Writes) of(service types.NamespacedName) map[types.NamespacedName]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +75,7 @@ func (w *Writes) of(service types.NamespacedName) map[types.NamespacedName]strin
 	return fingerprints
 }
 
-// forget is called with the lock held.
+// forget drops a write. The caller must have locked w.mu.
 func (w *Writes) forget(service, policy types.NamespacedName) {
 	delete(w.pending[service], policy)
 	if len(w.pending[service]) == 0 {

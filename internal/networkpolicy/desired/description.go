@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// world is what everybody may reach; no ports are all ports.
+// world is what every peer may reach; an empty list stands for all ports.
 type world struct {
 	ports []networkingv1.NetworkPolicyPort
 }
@@ -48,7 +48,7 @@ func describePort(p networkingv1.NetworkPolicyPort) string {
 	return text
 }
 
-// describeSelector writes labels as Go writes maps, sorted; expressions follow as kubectl writes them.
+// describeSelector formats labels like a Go map, sorted, followed by expressions in the format of kubectl.
 func describeSelector(selector metav1.LabelSelector) string {
 	text := fmt.Sprint(selector.MatchLabels)
 	if len(selector.MatchExpressions) > 0 {

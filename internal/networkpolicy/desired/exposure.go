@@ -1,5 +1,5 @@
-// Package desired computes which NetworkPolicies a Service needs: pure functions of the Service, the client namespaces and
-// the Ingresses that lead to it. It reads no cluster and writes to none.
+// Package desired computes which NetworkPolicies a Service needs: pure functions of the Service, the client namespaces and the Ingresses
+// with the Service as a backend. It neither reads nor writes a cluster.
 package desired
 
 import (
@@ -17,43 +17,43 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Exposure is what a Service offers to whom: its selector, ports and annotations, read and checked.
+// Exposure is what a Service exposes, and to which clients: its parsed and validated selector, ports and annotations.
 type Exposure struct {
 	service   types.NamespacedName
 	selector  map[string]string
 	ports     []port
 	selectors []labels.Selector
-	// alias stands for the namespace in the label keys of other namespaces; nil is the namespace itself.
+	// alias replaces the namespace in the label keys of other namespaces; nil stands for the namespace itself.
 	alias *string
-	// world is nil if not everybody may reach the Pods.
+	// world is nil if the Pods are not reachable for every peer.
 	world *world
-	// worldFault says why nothing is known about everybody. What exists for everybody then stays as it is.
+	// worldFault says why the annotation for every peer cannot be parsed. The existing policy for every peer then stays as it is.
 	worldFault *Fault
 }
 
-// Fault is something in an annotation of a Service that cannot be carried out.
+// Fault is a mistake in an annotation of a Service.
 type Fault struct {
-	// Annotation is its key.
+	// Annotation is the key of the annotation.
 	Annotation string
-	// Problem says what is wrong with it.
+	// Problem describes the mistake.
 	Problem string
 	// Remedy says what to write instead.
 	Remedy string
 }
 
-// String says all of it in one line.
+// String returns all of it in one line.
 func (f Fault) String() string {
 	return fmt.Sprintf("annotation %s: %s: %s", f.Annotation, f.Problem, f.Remedy)
 }
 
-// Characters that stay valid in every place where an alias appears: in names of policies, and in keys of labels.
+// The characters that are valid wherever an alias is used: in names of policies, and in keys of labels.
 var (
 	aliasText          = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	namespaceAliasText = regexp.MustCompile(`^[-._A-Za-z0-9]*$`)
 )
 
-// Read reads a Service. Faults are what makes it impossible to know all of its policies, so that none may be created or
-// deleted; a fault in the annotation for everybody is not among them, see Exposure.WorldFault.
+// Read reads a Service. Faults are mistakes because of which the set of its policies is not known, so that no policy may be created or
+// deleted. A mistake in the annotation for every peer is not among them, see Exposure.WorldFault.
 func Read(service *corev1.Service) (*Exposure, []Fault) {
 	r := reader{service: service, e: &Exposure{
 		service:  types.NamespacedName{Namespace: service.Namespace, Name: service.Name},
@@ -70,21 +70,21 @@ func Read(service *corev1.Service) (*Exposure, []Fault) {
 	return r.e, r.faults
 }
 
-// WorldFault says why it is not known what everybody may reach; nil if it is.
+// WorldFault returns why it is not known what every peer may reach; nil if it is known.
 func (e *Exposure) WorldFault() *Fault { return e.worldFault }
 
-// Selects tells whether the annotation of the Service makes a namespace with these labels a client.
+// Selects reports whether the annotation of the Service makes a namespace with these labels a client.
 func (e *Exposure) Selects(namespace labels.Set) bool { return Matches(e.selectors, namespace) }
 
-// SelectsNone tells whether no namespace can be a client but the Service's own.
+// SelectsNone reports whether only the Service's own namespace can be a client.
 func (e *Exposure) SelectsNone() bool { return len(e.selectors) == 0 }
 
-// Matches tells whether one of the selectors matches.
+// Matches reports whether one of the selectors matches.
 func Matches(selectors []labels.Selector, set labels.Set) bool {
 	return slices.ContainsFunc(selectors, func(s labels.Selector) bool { return s.Matches(set) })
 }
 
-// reader collects what a Service says, and what is wrong with it.
+// reader collects what a Service exposes, and its faults.
 type reader struct {
 	service *corev1.Service
 	e       *Exposure
@@ -95,7 +95,7 @@ func (r *reader) fault(annotation, remedy string, problem error) {
 	r.faults = append(r.faults, Fault{Annotation: annotation, Problem: problem.Error(), Remedy: remedy})
 }
 
-// add keeps the first of several equal ports, and tells whether there is one that differs but has the same name.
+// add keeps the first of several equal ports. clash is true if a different port of the same name exists already.
 func (r *reader) add(p port) (clash bool) {
 	for _, known := range r.e.ports {
 		if known.id(r.service.Name) == p.id(r.service.Name) {
@@ -118,7 +118,7 @@ func (r *reader) namespaceSelectors() {
 	}
 }
 
-// Selectors reads the value of the annotation that selects client namespaces.
+// Selectors parses the value of the annotation that selects client namespaces.
 func Selectors(text string) ([]labels.Selector, *Fault) {
 	const remedy = `write a JSON list of label selectors such as [{"matchLabels":{"role":"client"}}], or remove the annotation`
 	fault := func(err error) *Fault {
@@ -151,7 +151,7 @@ func (r *reader) namespaceAlias() {
 	r.e.alias = &alias
 }
 
-// policyPorts reads the deprecated pair.
+// policyPorts reads the deprecated pair of annotations.
 func (r *reader) policyPorts() {
 	alias, list := r.service.Annotations[resourcesv1alpha1.NetworkingFromPolicyPodLabelSelector], r.service.Annotations[resourcesv1alpha1.NetworkingFromPolicyAllowedPorts]
 	if alias != "" && list != "" {
@@ -167,7 +167,7 @@ func (r *reader) aliasPorts() {
 	}
 }
 
-// aliasOf returns the alias that the key of an annotation names. The deprecated key names none.
+// aliasOf returns the alias in the key of an annotation. The deprecated key has none.
 func aliasOf(annotation string) (string, bool) {
 	tail, ok := strings.CutPrefix(annotation, resourcesv1alpha1.NetworkingFromPrefix)
 	if !ok || annotation == resourcesv1alpha1.NetworkingFromPolicyAllowedPorts {

@@ -29,7 +29,7 @@ func port(protocol corev1.Protocol, number int32, target intstr.IntOrString) cor
 	return corev1.ServicePort{Protocol: protocol, Port: number, TargetPort: target}
 }
 
-// names computes the names of all policies for clients in some namespaces.
+// names returns the names of all policies for clients in the given namespaces.
 func names(service *corev1.Service, clients ...string) []string {
 	exposure, _ := desired.Read(service)
 	build := desired.NewBuild(exposure)
@@ -216,8 +216,7 @@ func TestDescriptionOfSelectorsAndRanges(t *testing.T) {
 	}))
 }
 
-// FuzzExposure: whatever stands in annotations, every policy has names and keys that the API server accepts, or there is a
-// fault, and nothing panics.
+// FuzzExposure: for any annotations, all policies have names and keys that the API server accepts, or there is a fault. Nothing panics.
 func FuzzExposure(f *testing.F) {
 	f.Add("namespace-selectors", `[{"matchLabels":{"a":"b"}}]`, "alias")
 	f.Add("from-x-allowed-ports", `[{"port":"10250","protocol":"TCP","endPort":10251}]`, "")

@@ -6,15 +6,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// IngressController says which Pods carry what Ingresses let in.
+// IngressController says which Pods forward the traffic of Ingresses.
 type IngressController struct {
-	// Namespace is where they run.
+	// Namespace is the namespace of the Pods.
 	Namespace string
-	// Pods selects them; empty selects all of the namespace.
+	// Pods selects the Pods; an empty selector selects all Pods of the namespace.
 	Pods metav1.LabelSelector
 }
 
-// Backends lists the Services that the rules of an Ingress lead to, each once. They are in the Ingress's namespace.
+// Backends returns the names of the Services in the rules of an Ingress, without duplicates. They are in the Ingress's namespace.
 func Backends(ingress *networkingv1.Ingress) []string {
 	var names []string
 	seen := map[string]bool{}
@@ -27,7 +27,7 @@ func Backends(ingress *networkingv1.Ingress) []string {
 	return names
 }
 
-// backends leaves out the default backend and backends that are no Services.
+// backends omits the default backend and backends that are not Services.
 func backends(ingress *networkingv1.Ingress) []networkingv1.IngressServiceBackend {
 	var found []networkingv1.IngressServiceBackend
 	for _, rule := range ingress.Spec.Rules {
@@ -43,7 +43,7 @@ func backends(ingress *networkingv1.Ingress) []networkingv1.IngressServiceBacken
 	return found
 }
 
-// backendPorts lists the ports of a Service's Pods that Ingresses of its namespace lead to, each once.
+// backendPorts returns the ports of a Service's Pods that Ingresses of its namespace use as backends, without duplicates.
 func backendPorts(service *corev1.Service, ingresses []networkingv1.Ingress) []port {
 	var ports []port
 	seen := map[string]bool{}
@@ -62,8 +62,7 @@ func backendPorts(service *corev1.Service, ingresses []networkingv1.Ingress) []p
 	return ports
 }
 
-// backendPort finds the first port of the Service with the backend's name or number. A name that is missing on both
-// sides is none.
+// backendPort returns the first port of the Service with the backend's name or number. Empty names do not match each other.
 func backendPort(service *corev1.Service, backend networkingv1.ServiceBackendPort) (port, bool) {
 	for _, p := range service.Spec.Ports {
 		if backend.Name != "" && backend.Name == p.Name || backend.Number != 0 && backend.Number == p.Port {

@@ -8,17 +8,17 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// How names that are too long are shortened.
+// The limits for names.
 const (
 	maxName    = 253
 	nameDigits = 8
 )
 
-// fromController ends the names of policies for an ingress controller.
+// fromController is the suffix of the names of policies for an ingress controller.
 const fromController = "-from-ingress-controller"
 
-// shortName returns a name that the API server accepts: one that is too long is cut, and ends with a dash and 8
-// hexadecimal digits of the SHA-256 of the whole name.
+// shortName returns a name that the API server accepts. It cuts a name that is too long, and appends a dash and 8 hexadecimal digits of the
+// SHA-256 of the whole name.
 func shortName(name string) string {
 	if len(name) <= maxName {
 		return name
@@ -27,7 +27,7 @@ func shortName(name string) string {
 	return strings.TrimRight(name[:maxName-nameDigits-1], "-.") + "-" + hex.EncodeToString(digest[:])[:nameDigits]
 }
 
-// labelTail is what stands after "to-" in the key of the label of clients in a namespace, before it is shortened.
+// labelTail is the part after "to-" in the key of the label of clients in a namespace, before it is shortened.
 func (e *Exposure) labelTail(p port, client string) string {
 	tail := p.tail(e.service.Name)
 	switch {
@@ -39,7 +39,7 @@ func (e *Exposure) labelTail(p port, client string) string {
 	return e.service.Namespace + "-" + tail
 }
 
-// ingressName and egressName are those of the pair for clients in a namespace.
+// ingressName and egressName return the names of the pair of policies for clients in a namespace.
 func (e *Exposure) ingressName(p port, client string) string {
 	name := "ingress-to-" + p.id(e.service.Name)
 	if client != e.service.Namespace {
@@ -57,7 +57,7 @@ func (e *Exposure) egressName(p port, client string) string {
 
 func (e *Exposure) worldName() string { return "ingress-to-" + e.service.Name + "-from-world" }
 
-// whole is the key of a label before it is shortened.
+// whole returns the key of a label before it is shortened.
 func whole(tail string) string {
 	return strings.TrimSuffix(resourcesv1alpha1.NetworkingClientLabel(""), "to-") + "to-" + tail
 }

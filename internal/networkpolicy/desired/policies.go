@@ -11,35 +11,35 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Set is policies, no two of one name, and what their owner should know about them.
+// Set is a set of policies with unique names, and what to report about them.
 type Set struct {
 	Policies []*networkingv1.NetworkPolicy
-	// LongNames and LongKeys are names of policies and keys of client labels that had to be shortened.
+	// LongNames and LongKeys are names of policies and keys of client labels that were shortened.
 	LongNames, LongKeys []Shortened
-	// Clashes are names under which a second, different policy was wanted and left out.
+	// Clashes are names for which a second, different policy was desired; that one is not in the set.
 	Clashes []types.NamespacedName
 
 	known map[types.NamespacedName]*networkingv1.NetworkPolicy
 }
 
-// Shortened is a text that was too long, and what became of it.
+// Shortened is a text that was too long, and its short form.
 type Shortened struct{ Long, Short string }
 
-// Build computes policies of one Service.
+// Build computes the policies of one Service.
 type Build struct {
 	*Exposure
 	set Set
 }
 
-// NewBuild begins a set without policies.
+// NewBuild returns a Build with an empty set.
 func NewBuild(e *Exposure) *Build {
 	return &Build{Exposure: e, set: Set{known: map[types.NamespacedName]*networkingv1.NetworkPolicy{}}}
 }
 
-// Set returns what was built.
+// Set returns the policies that were added so far.
 func (b *Build) Set() Set { return b.set }
 
-// Clients adds the pair of each port for clients in a namespace, which may be the Service's own.
+// Clients adds a pair of policies for each port, for clients in a namespace, which may be the Service's own.
 func (b *Build) Clients(namespace string) {
 	for _, p := range b.ports {
 		tail := b.labelTail(p, namespace)
@@ -54,7 +54,7 @@ func (b *Build) Clients(namespace string) {
 	}
 }
 
-// World adds the policy for everybody, if the Service asks for it.
+// World adds the policy for every peer, if the Service has the annotation for it.
 func (b *Build) World() {
 	if b.world == nil {
 		return
@@ -67,7 +67,7 @@ func (b *Build) World() {
 	})
 }
 
-// Ingresses adds the pairs for the ports that Ingresses of the Service's namespace lead to.
+// Ingresses adds pairs of policies for the ports that Ingresses of the Service's namespace use as backends.
 func (b *Build) Ingresses(service *corev1.Service, ingresses []networkingv1.Ingress, controller IngressController) {
 	for _, p := range backendPorts(service, ingresses) {
 		b.pair(p, pair{
@@ -79,12 +79,12 @@ func (b *Build) Ingresses(service *corev1.Service, ingresses []networkingv1.Ingr
 	}
 }
 
-// Keep returns the name of the policy for everybody, if it is not known what must become of it.
+// Keep returns the name of the policy for every peer, and true if it must stay as it is because the annotation is invalid.
 func (b *Build) Keep() (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: b.service.Namespace, Name: shortName(b.worldName())}, b.worldFault != nil
 }
 
-// pair is one policy on the side of the Service's Pods and one on the side of its clients.
+// pair is one policy for the Service's Pods and one for its clients.
 type pair struct {
 	client          string // their namespace
 	pods            metav1.LabelSelector
@@ -111,7 +111,7 @@ func (b *Build) pair(p port, of pair) {
 
 func (b *Build) server() metav1.LabelSelector { return metav1.LabelSelector{MatchLabels: b.selector} }
 
-// namespace selects the namespace of a peer, nil where clients and Service share one.
+// namespace returns the selector for the namespace of a peer; nil if clients and Service are in the same one.
 func (b *Build) namespace(client, peer string) *metav1.LabelSelector {
 	if client == b.service.Namespace {
 		return nil

@@ -15,20 +15,20 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// briefLength is how much of a foreign text is quoted.
+// briefLength is the maximum length of a quoted user-provided text.
 const briefLength = 120
 
 // port is a port of the Pods behind a Service.
 type port struct {
 	protocol corev1.Protocol
 	number   intstr.IntOrString
-	// end is the last port of a range, nil for one port alone.
+	// end is the last port of a range; nil for a single port.
 	end *int32
-	// alias is set where the port is opened to clients by an alias.
+	// alias is set if the port is open to clients with an alias label.
 	alias string
 }
 
-// id is the part of a policy's name that says what it is about.
+// id is the part of a policy's name that identifies the port.
 func (p port) id(service string) string {
 	id := service + "-" + strings.ToLower(string(p.protocol)) + "-" + p.number.String()
 	if p.alias != "" {
@@ -53,7 +53,7 @@ func (p port) policyPorts() []networkingv1.NetworkPolicyPort {
 	return []networkingv1.NetworkPolicyPort{{Protocol: &p.protocol, Port: &p.number, EndPort: p.end}}
 }
 
-// targetPort is the port of the Pods that a port of their Service leads to.
+// targetPort returns the Pods' port for a port of their Service.
 func targetPort(p corev1.ServicePort) port {
 	target := port{protocol: p.Protocol, number: p.TargetPort}
 	if target.protocol == "" {
@@ -65,8 +65,8 @@ func targetPort(p corev1.ServicePort) port {
 	return target
 }
 
-// parsePorts reads a JSON list of NetworkPolicyPorts as the API server would store them: protocols are filled in. Digits
-// in quotation marks are read as numbers.
+// parsePorts parses a JSON list of NetworkPolicyPorts, and sets the defaults of the API server for protocols. Digits in quotation marks are
+// parsed as numbers.
 func parsePorts(text string) ([]networkingv1.NetworkPolicyPort, error) {
 	list, err := parseList[networkingv1.NetworkPolicyPort](text)
 	if err != nil {
@@ -80,7 +80,7 @@ func parsePorts(text string) ([]networkingv1.NetworkPolicyPort, error) {
 	return list, nil
 }
 
-// complete fills in what is left out, and refuses what the API server would refuse.
+// complete sets defaults, and rejects what the API server would reject.
 func complete(p *networkingv1.NetworkPolicyPort) error {
 	if p.Protocol == nil {
 		p.Protocol = ptr.To(corev1.ProtocolTCP)
@@ -124,7 +124,7 @@ func completePort(p *intstr.IntOrString) error {
 	return nil
 }
 
-// parseList reads a JSON list. Fields that the type does not have are refused: a misspelt one would mean "everything".
+// parseList parses a JSON list. Unknown fields are errors: without its misspelled field, an item would mean "everything".
 func parseList[T any](text string) ([]T, error) {
 	list, err := decodeList[T](text)
 	if err != nil {
@@ -141,7 +141,7 @@ func decodeList[T any](text string) ([]T, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, errors.New("it is empty")
 		}
-		return nil, err //nolint:wrapcheck // the caller says what it was about
+		return nil, err //nolint:wrapcheck // the caller adds context
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows after the list")
@@ -159,7 +159,7 @@ func decodeList[T any](text string) ([]T, error) {
 	return list, nil
 }
 
-// brief quotes the beginning of a foreign text.
+// brief quotes the beginning of a user-provided text.
 func brief(text string) string {
 	if len(text) > briefLength {
 		return strconv.Quote(text[:briefLength]) + "…"

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// checkEventRights returns an error of one line if Events about Nodes cannot be sent. They are in namespace default, which
-// no process.Requirement can name.
+// checkEventRights returns an error of one line if the controller may not create Events about Nodes. They are in namespace default, which a
+// process.Requirement cannot express.
 func checkEventRights(ctx context.Context, target client.Client) error {
 	const group, resource, namespace = "events.k8s.io", "events", metav1.NamespaceDefault
 	var missing []string
@@ -22,7 +22,7 @@ func checkEventRights(ctx context.Context, target client.Client) error {
 		}}
 		err := target.Create(ctx, review)
 		if apierrors.IsForbidden(err) {
-			return nil // nobody tells us what we may do; the requests themselves will
+			return nil // access reviews are not allowed; missing rights show in later requests
 		}
 		if err != nil {
 			return fmt.Errorf("ask the target cluster whether we may %s %s: %w", verb, resource, err)

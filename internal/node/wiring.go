@@ -1,4 +1,4 @@
-// Package node puts together what frees new Nodes for Pods. It holds no rules of its own.
+// Package node assembles the controller that makes new Nodes available for Pods. It has no rules of its own.
 package node
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// defaultBackoff is the pause where none, or none that makes sense, is configured.
+// defaultBackoff is used if no pause, or no positive one, is configured.
 const defaultBackoff = 10 * time.Second
 
-// Check returns an error if there is nothing to do.
+// Check returns an error if the controller is disabled.
 func Check(cfg *config.ResourceManagerConfiguration) error {
 	if !cfg.Controllers.Node.Enabled {
 		return errors.New("there is nothing to do: set controllers.node.enabled to true, or do not run node-controller")
@@ -34,7 +34,7 @@ func Check(cfg *config.ResourceManagerConfiguration) error {
 	return nil
 }
 
-// Needs says what the family asks of its connections.
+// Needs returns what the family needs from its connections.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -76,8 +76,8 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	return nil
 }
 
-// backoff returns the pause before a Node is looked at again. Nothing validates it, and without a pause there would be no
-// second look.
+// backoff returns the pause before a waiting Node is checked again. The setting is not validated, and without a positive pause there would
+// be no further check.
 func backoff(section config.NodeController) time.Duration {
 	if section.Backoff == nil || section.Backoff.Duration <= 0 {
 		return defaultBackoff
@@ -85,7 +85,7 @@ func backoff(section config.NodeController) time.Duration {
 	return section.Backoff.Duration
 }
 
-// connection returns the settings of the connection to the target, and where they stand.
+// connection returns the settings of the connection to the target, and the name of the field that has them.
 func connection(cfg *config.ResourceManagerConfiguration) (settings config.ClientConnection, field string) {
 	if cfg.TargetClientConnection != nil {
 		return *cfg.TargetClientConnection, "targetClientConnection"
@@ -93,7 +93,7 @@ func connection(cfg *config.ResourceManagerConfiguration) (settings config.Clien
 	return cfg.SourceClientConnection, "sourceClientConnection"
 }
 
-// namespaces returns those that the target's caches see; one empty name stands for all.
+// namespaces returns the namespaces that the target's caches cover; one empty name stands for all.
 func namespaces(cfg *config.ResourceManagerConfiguration) []string {
 	settings, _ := connection(cfg)
 	if len(settings.Namespaces) == 0 {
@@ -102,7 +102,7 @@ func namespaces(cfg *config.ResourceManagerConfiguration) []string {
 	return settings.Namespaces
 }
 
-// required returns the DaemonSets that must exist. Validation has found their names well-formed.
+// required returns the DaemonSets that must exist. The validation has checked the format of their names.
 func required(cfg *config.ResourceManagerConfiguration) []types.NamespacedName {
 	names := make([]types.NamespacedName, 0, len(cfg.Espalier.Node.RequiredDaemonSets))
 	for _, each := range cfg.Espalier.Node.RequiredDaemonSets {
@@ -112,7 +112,7 @@ func required(cfg *config.ResourceManagerConfiguration) []types.NamespacedName {
 	return names
 }
 
-// requiredAreSeen refuses a configuration that would never let any Node go.
+// requiredAreSeen rejects a configuration with which no Node would ever lose its taint.
 func requiredAreSeen(cfg *config.ResourceManagerConfiguration) error {
 	settings, field := connection(cfg)
 	if len(settings.Namespaces) == 0 {

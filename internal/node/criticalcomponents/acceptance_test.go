@@ -127,7 +127,7 @@ func TestAcceptance12AllDaemonSetsAreNamed(t *testing.T) {
 	s.expectHeld(n, "Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: default/critical2")
 }
 
-// The same on a real API server; what is counted is tested beside the rule.
+// The same on a real API server; the rule itself has its own test.
 func TestAcceptance13EachDriverIsNamedOnce(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	on := s.Namespace + "-n"
@@ -146,7 +146,7 @@ func TestAcceptance14NodesAreLookedAtAgainWithoutAnyEvent(t *testing.T) {
 	}, funcr.Options{Verbosity: 1})})
 	s.daemonSet(s.Namespace, "critical")
 	n := s.node("n")
-	s.Start() // with the DaemonSet in the cache: until it is there, a look is confirmed live
+	s.Start() // the DaemonSet is in the cache; otherwise the checks would be confirmed live
 	s.expectHeld(n, "Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: "+s.Namespace+"/critical")
 	s.Requests.Reset()
 	before := looks.Load()

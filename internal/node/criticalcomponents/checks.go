@@ -13,20 +13,20 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// facts are all that is known about a Node that waits.
+// facts are everything that the checks need to know about a waiting Node.
 type facts struct {
 	node *corev1.Node
 	// required are the DaemonSets that must exist, by configuration.
 	required []types.NamespacedName
-	// daemonSets are those whose metadata has the label of critical components, in all namespaces that we see.
+	// daemonSets are the DaemonSets whose metadata has the label of critical components, in all namespaces that the caches cover.
 	daemonSets []appsv1.DaemonSet
-	// pods are those on the Node that have the label.
+	// pods are the Pods on the Node that have the label.
 	pods []corev1.Pod
-	// csiNode is that of the Node; nil if there is none, or if no Pod waits for a driver.
+	// csiNode is the CSINode of the Node; nil if it does not exist, or if no Pod waits for a driver.
 	csiNode *storagev1.CSINode
 }
 
-// cause is why a Node keeps its taint; a label of a metric.
+// cause is the reason why a Node keeps its taint, as the value of a metric's label.
 type cause string
 
 const (
@@ -34,11 +34,11 @@ const (
 	unscheduled  cause = "daemonsets_unscheduled"
 	unready      cause = "pods_unready"
 	unregistered cause = "csi_drivers_unregistered"
-	// failed: it could not be found out, or the taint could not be removed.
+	// failed: a check or the removal of the taint failed.
 	failed cause = "error"
 )
 
-// causes lists them all.
+// causes returns all causes.
 func causes() []cause { return []cause{missing, unscheduled, unready, unregistered, failed} }
 
 // finding is what a Node waits for. Exactly one of objects and drivers is set.
@@ -50,7 +50,7 @@ type finding struct {
 
 type check func(facts) *finding
 
-// judge returns the first thing that the Node waits for; nil if it waits for nothing.
+// judge returns the first thing for which the Node waits; nil if it waits for nothing.
 func judge(f facts) *finding {
 	for _, check := range []check{requiredExist, daemonsScheduled, podsReady, driversRegistered} {
 		if found := check(f); found != nil {
@@ -60,7 +60,7 @@ func judge(f facts) *finding {
 	return nil
 }
 
-// requiredExist fails for each DaemonSet that is required and does not exist, or lacks one of the labels.
+// requiredExist returns the required DaemonSets that do not exist, or lack one of the labels.
 func requiredExist(f facts) *finding {
 	critical := map[types.NamespacedName]bool{}
 	for i := range f.daemonSets {
@@ -69,7 +69,7 @@ func requiredExist(f facts) *finding {
 	return findingOf(missing, slices.DeleteFunc(slices.Clone(f.required), func(name types.NamespacedName) bool { return critical[name] }))
 }
 
-// daemonsScheduled fails for each DaemonSet with both labels that should run on the Node and controls no labelled Pod there.
+// daemonsScheduled returns the DaemonSets with both labels that should run on the Node and control no labelled Pod there.
 func daemonsScheduled(f facts) *finding {
 	present := map[types.UID]bool{}
 	for i := range f.pods {
@@ -96,7 +96,7 @@ func controllerOf(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-// podsReady fails for each Pod without the condition Ready=True, whatever its phase.
+// podsReady returns the Pods without the condition Ready=True, whatever their phase.
 func podsReady(f facts) *finding {
 	var waiting []types.NamespacedName
 	for i := range f.pods {
@@ -113,7 +113,7 @@ func ready(pod *corev1.Pod) bool {
 	})
 }
 
-// driversRegistered fails for each driver that a Pod waits for and the CSINode does not list.
+// driversRegistered returns the drivers for which a Pod waits and which the CSINode does not list.
 func driversRegistered(f facts) *finding {
 	drivers := missingDrivers(requiredDrivers(f.pods), f.csiNode)
 	if len(drivers) == 0 {
@@ -122,7 +122,7 @@ func driversRegistered(f facts) *finding {
 	return &finding{cause: unregistered, drivers: drivers}
 }
 
-// findingOf returns nil if there are no objects. Their order is always the same, so that the same finding reads the same.
+// findingOf returns nil if there are no objects. It sorts them, so that the same finding always has the same text.
 func findingOf(why cause, objects []types.NamespacedName) *finding {
 	if len(objects) == 0 {
 		return nil

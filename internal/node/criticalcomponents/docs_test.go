@@ -23,7 +23,7 @@ func page(t *testing.T) string {
 	return string(content)
 }
 
-// firstColumn lists what stands in backticks at the beginning of the rows of a section's tables.
+// firstColumn returns the texts in backticks at the beginning of the rows of a section's tables.
 func firstColumn(t *testing.T, section string) []string {
 	t.Helper()
 	_, text, found := strings.Cut(page(t), "\n## "+section+"\n")
@@ -59,7 +59,7 @@ func TestThePageNamesAllEvents(t *testing.T) {
 	NewWithT(t).Expect(firstColumn(t, "Events")).To(Equal(reasons))
 }
 
-// The page lists "group/resource: verbs" of what is generated from the code.
+// The page lists the generated rights as "group/resource: verbs".
 func TestThePageNamesAllRights(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(filepath.FromSlash("../../../deploy/node-controller/rbac/role.yaml"))

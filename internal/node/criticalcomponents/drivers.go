@@ -16,8 +16,8 @@ import (
 // maxDriverName is the longest name of a CSI driver that a CSINode accepts.
 const maxDriverName = 63
 
-// requiredDrivers returns the CSI drivers that the Pods wait for, sorted, each once. Values that no driver can have are
-// among them, so that a mistake never sets a Node free.
+// requiredDrivers returns the CSI drivers for which the Pods wait, sorted and without duplicates. Invalid names are included, so that a
+// mistake never removes the taint of a Node.
 func requiredDrivers(pods []corev1.Pod) []string {
 	drivers := map[string]bool{}
 	for i := range pods {
@@ -30,7 +30,7 @@ func requiredDrivers(pods []corev1.Pod) []string {
 	return slices.Sorted(maps.Keys(drivers))
 }
 
-// missingDrivers returns those of the required drivers that the CSINode does not list. Nil: there is no CSINode.
+// missingDrivers returns the required drivers that the CSINode does not list. csiNode is nil if it does not exist.
 func missingDrivers(required []string, csiNode *storagev1.CSINode) []string {
 	registered := map[string]bool{}
 	if csiNode != nil {
@@ -41,10 +41,10 @@ func missingDrivers(required []string, csiNode *storagev1.CSINode) []string {
 	return slices.DeleteFunc(slices.Clone(required), func(driver string) bool { return registered[driver] })
 }
 
-// badAnnotation is an annotation that waits for a driver that cannot exist.
+// badAnnotation is an annotation with the name of a driver that cannot exist.
 type badAnnotation struct{ key, value, why string }
 
-// badAnnotations returns those of a Pod, sorted by key.
+// badAnnotations returns the bad annotations of a Pod, sorted by key.
 func badAnnotations(pod *corev1.Pod) []badAnnotation {
 	var bad []badAnnotation
 	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
@@ -58,7 +58,7 @@ func badAnnotations(pod *corev1.Pod) []badAnnotation {
 	return bad
 }
 
-// notADriverName says why a CSINode cannot list a driver of that name, or "". Upper case is allowed there.
+// notDriverName returns why a CSINode cannot list a driver of that name, or "". A CSINode accepts upper case.
 func notADriverName(name string) string {
 	switch {
 	case name == "":

@@ -23,7 +23,7 @@ func TestBadAnnotations(t *testing.T) {
 	}))
 }
 
-// Whatever an annotation says, a Node is held back until exactly that is registered, and the note about it can be sent.
+// For any value of the annotation, a Node keeps its taint until exactly that driver is registered, and the note about it is valid.
 func FuzzWaitForCSINode(f *testing.F) {
 	for _, seed := range []string{"", "foo", "foo,bar", `["foo"]`, "\x00\xff", "Foo.Example", strings.Repeat("ü", 600)} {
 		f.Add("suffix", seed)
@@ -38,7 +38,7 @@ func FuzzWaitForCSINode(f *testing.F) {
 		found := finding{cause: unregistered, drivers: required}
 		notes := []string{found.note(), found.related(nodeWith()).FieldPath}
 		for _, bad := range badAnnotations(&pods[0]) {
-			if len(suffix) <= 63 { // the API server accepts no more
+			if len(suffix) <= 63 { // the API server accepts no longer suffix
 				notes = append(notes, bad.note("n1"))
 			}
 		}

@@ -54,7 +54,7 @@ func TestEdgeCase05OtherEffectsOfTheTaint(t *testing.T) {
 	s.Expect(s.taints(n)).To(Equal([]string{notReady}))
 }
 
-// Later versions of Gardener give the taint to existing Nodes, too.
+// Later versions of Gardener also set the taint on existing Nodes.
 func TestEdgeCase06ANodeThatIsTaintedAgain(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	n := s.node("n")
@@ -110,7 +110,7 @@ func TestEdgeCase10OnlyTheConfiguredNamespacesCount(t *testing.T) {
 	s.Expect(s.Requests.Seen()).NotTo(ContainElement("GET /api/v1/pods"))
 }
 
-// Upstream does not handle this: a Node that joins before its DaemonSets were created.
+// Gardener does not handle this: a Node that joins before its DaemonSets are created.
 func TestEdgeCase11DaemonSetsThatAreRequiredMustExist(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	s.Config.Espalier = config.Espalier{Node: config.EspalierNode{RequiredDaemonSets: []string{s.Namespace + "/network"}}}

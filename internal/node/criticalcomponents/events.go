@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/events"
 )
 
-// EventComponent is who reports the Events; Gardener's resource manager reports them under the same name.
+// EventComponent is the component that reports the Events; Gardener's resource manager reports them under the same name.
 const EventComponent = "gardener-node-controller"
 
 // Reasons of the Events.
@@ -18,13 +18,13 @@ const (
 	ReasonReady = "NodeCriticalComponentsReady"
 	// ReasonMissing, on a Node: DaemonSets that the configuration requires do not exist.
 	ReasonMissing = "MissingNodeCriticalDaemonSets"
-	// ReasonUnscheduled, on a Node: DaemonSets have no Pod there yet.
+	// ReasonUnscheduled, on a Node: DaemonSets have no Pod on it yet.
 	ReasonUnscheduled = "UnscheduledNodeCriticalDaemonSets"
-	// ReasonUnready, on a Node: critical Pods there are not ready.
+	// ReasonUnready, on a Node: critical Pods on it are not ready.
 	ReasonUnready = "UnreadyNodeCriticalPods"
 	// ReasonUnregistered, on a Node: CSI drivers that Pods wait for are not registered.
 	ReasonUnregistered = "UnreadyRequiredCSIDrivers"
-	// ReasonFailed, on a Node: its taint stays because something went wrong twice in a row.
+	// ReasonFailed, on a Node: its taint stays because of two errors in a row.
 	ReasonFailed = "CriticalComponentsCheckFailed"
 	// ReasonInvalidDriver, on a Pod: it waits for a CSI driver that cannot exist.
 	ReasonInvalidDriver = "InvalidWaitForCSINodeAnnotation"
@@ -32,7 +32,7 @@ const (
 	ReasonInvalidAffinity = "InvalidNodeAffinity"
 )
 
-// Events tells, in the target cluster, what becomes of Nodes.
+// Events reports, in the target cluster, what happens to Nodes.
 type Events struct{ Recorder events.EventRecorder }
 
 func (e *Events) ready(node *corev1.Node) {
@@ -60,7 +60,7 @@ func (e *Events) invalidAffinity(daemonSet *appsv1.DaemonSet, fault error) {
 	e.Recorder.Eventf(regarding, nil, corev1.EventTypeWarning, ReasonInvalidAffinity, "IgnoreTerm", "%s", affinityNote(fault))
 }
 
-// referTo names a Node for the Events API. Without its resource version, so that the same Event of different times is one.
+// referTo returns a reference to a Node for Events. It has no resource version, so that repeated Events are counted as one.
 func referTo(node *corev1.Node) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
 }
@@ -69,7 +69,7 @@ func referToPod(pod *corev1.Pod) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 }
 
-// invalid tells of mistakes in what was looked at, once for each version of the object.
+// invalid reports mistakes in Pods and DaemonSets, once for each object and mistake.
 func (e *Events) invalid(f facts, toldBefore func(types.UID, string) bool) {
 	for i := range f.pods {
 		pod := &f.pods[i]

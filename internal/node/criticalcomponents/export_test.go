@@ -1,4 +1,4 @@
 package criticalcomponents
 
-// Prepare does what SetupWithManager does before a manager is involved, for tests that call Reconcile themselves.
+// Prepare does the part of SetupWithManager that needs no manager, for tests that call Reconcile directly.
 func (r *Reconciler) Prepare() { r.waiting = newWaiting(r.Metrics, r.Backoff) }

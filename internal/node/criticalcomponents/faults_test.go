@@ -44,7 +44,7 @@ func TestBadInputAnAnnotationThatNamesNoDriver(t *testing.T) {
 	s.expectFreed(bad)
 }
 
-// The longest texts that the API server accepts make Events that it accepts, too.
+// The longest values that the API server accepts still lead to Events that it accepts.
 func TestBadInputAnAnnotationThatIsHuge(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	pod := s.pod("csi", s.Namespace+"-n", annotated(waitForCSI+strings.Repeat("k", 63-len("wait-for-csi-node-")), strings.Repeat("v", 200_000)))
@@ -54,7 +54,7 @@ func TestBadInputAnAnnotationThatIsHuge(t *testing.T) {
 	s.Eventually(func() []string { return s.Events(s.Target, "Pod", pod.Name) }).WithTimeout(binary.Patience).Should(ContainElement(ContainSubstring("as it has more than 63 characters. Set it")))
 }
 
-// The API server accepts it, and Kubernetes' own controller makes no Pod from it.
+// The API server accepts this affinity, and Kubernetes' own controller creates no Pod for it.
 func TestBadInputAnAffinityThatCannotBeParsed(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.daemonSet(s.Namespace, "broken", func(d *appsv1.DaemonSet) {
@@ -90,7 +90,7 @@ func TestMissingRightsKeepTheTaint(t *testing.T) {
 	s.expectFreed(n)
 }
 
-// beforePatch runs something once, between the decision about a Node and the patch of it.
+// beforePatch runs a function once, between the decision about a Node and the patch of it.
 func (s *scene) beforePatch(name string, do func()) {
 	var done atomic.Bool
 	s.Requests.Hook(func(request *http.Request) error {
@@ -160,7 +160,7 @@ func TestAnOutageOnlyDelays(t *testing.T) {
 	s.expectReadyEvent(n)
 }
 
-// recorder keeps Events as "type reason".
+// recorder records Events as "type reason".
 type recorder struct{ events []string }
 
 var _ events.EventRecorder = &recorder{}
@@ -169,7 +169,7 @@ func (r *recorder) Eventf(_, _ runtime.Object, kind, reason, _, _ string, _ ...a
 	r.events = append(r.events, kind+" "+reason)
 }
 
-// direct returns a reconciler that the test calls itself. Its cache is the API server, but for what the test hides of it.
+// direct returns a reconciler that the test calls directly. Its cache is the API server, except for what the test hides.
 func (s *scene) direct(hidden interceptor.Funcs) (*criticalcomponents.Reconciler, *recorder, *clocktesting.FakePassiveClock) {
 	s.T.Helper()
 	admin, err := client.NewWithWatch(s.Servers.Target.Config, client.Options{Scheme: s.Target.Scheme()})

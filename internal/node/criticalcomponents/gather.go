@@ -15,7 +15,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// gather reads what a Node may wait for, in these namespaces; "" stands for all.
+// gather reads the objects for which a Node may wait, in the given namespaces; "" stands for all.
 func gather(ctx context.Context, from client.Reader, namespaces []string, node *corev1.Node, required []types.NamespacedName) (facts, error) {
 	f := facts{node: node, required: required}
 	for _, namespace := range namespaces {
@@ -39,8 +39,8 @@ func gather(ctx context.Context, from client.Reader, namespaces []string, node *
 	return f, nil
 }
 
-// list reads DaemonSets and Pods at the same time: API servers take up to a tenth of a second for each, to be sure that
-// their own caches are up to date.
+// list reads DaemonSets and Pods concurrently: API servers may need up to a tenth of a second for each request, to make sure that their own
+// caches are up to date.
 func list(ctx context.Context, from client.Reader, namespace string, node *corev1.Node) (*appsv1.DaemonSetList, *corev1.PodList, error) {
 	critical := client.MatchingLabels{resourcesv1alpha1.CriticalComponent: resourcesv1alpha1.CriticalComponentValue}
 	daemonSets, pods := &appsv1.DaemonSetList{}, &corev1.PodList{}
@@ -57,5 +57,5 @@ func list(ctx context.Context, from client.Reader, namespace string, node *corev
 		}
 		return nil
 	})
-	return daemonSets, pods, group.Wait() //nolint:wrapcheck // each says what failed
+	return daemonSets, pods, group.Wait() //nolint:wrapcheck // each error has context
 }

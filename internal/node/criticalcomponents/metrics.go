@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics of the controller.
+// Metrics are the metrics of the controller.
 type Metrics struct {
 	removed prometheus.Counter
 	waited  prometheus.Histogram
@@ -40,7 +40,7 @@ func (m *Metrics) taintRemoved(after time.Duration) {
 	m.waited.Observe(max(after, 0).Seconds())
 }
 
-// moved counts a Node that waits for something else now; "" stands for nothing.
+// moved counts a Node whose cause has changed; "" stands for none.
 func (m *Metrics) moved(from, to cause) {
 	if from == to {
 		return

@@ -13,13 +13,13 @@ import (
 const (
 	// maxNote is the longest note that the Events API accepts, in bytes.
 	maxNote = 1024
-	// maxFault is how much of somebody else's text is repeated in a note.
+	// maxFault is the maximum length of a text from another source in a note.
 	maxFault = 512
-	// maxValue is how much of an annotation is repeated in a note.
+	// maxValue is the maximum length of an annotation's value in a note.
 	maxValue = 128
 )
 
-// note says what a Node waits for.
+// note describes what a Node waits for.
 func (f finding) note() string {
 	switch f.cause {
 	case missing:
@@ -33,7 +33,7 @@ func (f finding) note() string {
 	}
 }
 
-// bound shortens texts that may be anything.
+// bound shortens texts that users control.
 func bound(texts []string) []string {
 	short := make([]string, 0, len(texts))
 	for _, text := range texts {
@@ -42,9 +42,9 @@ func bound(texts []string) []string {
 	return short
 }
 
-// listed names as many objects as fit into a note, and counts the others.
+// listed lists as many objects as fit into a note, and the number of the others.
 func listed(objects []types.NamespacedName) string {
-	const room = maxNote - 200 // for what stands before and after
+	const room = maxNote - 200 // for the text before and after
 	var text strings.Builder
 	for i, object := range objects {
 		name := object.String()
@@ -60,8 +60,8 @@ func listed(objects []types.NamespacedName) string {
 	return text.String()
 }
 
-// related refers to the first of the objects, and says which others there are. Events that differ only in their notes are
-// counted as one, and the later notes are lost: this is what keeps them apart.
+// related returns a reference to the first of the objects, with the others in its fieldPath. Events that differ only in their notes are
+// counted as one, and the later notes are lost: the fieldPath keeps such Events apart.
 func (f finding) related(node *corev1.Node) *corev1.ObjectReference {
 	if f.cause == unregistered {
 		return &corev1.ObjectReference{APIVersion: "storage.k8s.io/v1", Kind: "CSINode", Name: node.Name, FieldPath: bounded(strings.Join(bound(f.drivers), " "), maxFault)}
@@ -76,7 +76,7 @@ func (f finding) related(node *corev1.Node) *corev1.ObjectReference {
 	return reference
 }
 
-// bounded cuts a text to that many bytes, between two characters, and makes it valid UTF-8.
+// bounded cuts a text to a number of bytes, between two characters, and makes it valid UTF-8.
 func bounded(text string, limit int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= limit {
@@ -98,7 +98,7 @@ func affinityNote(fault error) string {
 	return bounded(fmt.Sprintf("Part of the required node affinity cannot be parsed and matches no Node, for which no Pod is made and none is waited for: correct it: %v", fault), maxNote)
 }
 
-// failureNote says what to do, if that is known.
+// failureNote includes a remedy if one is known.
 func failureNote(err error) string {
 	remedy := "it is tried again"
 	if apierrors.IsForbidden(err) {

@@ -10,7 +10,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// tainted tells whether the Node waits. Value and effect of the taint do not count.
+// tainted reports whether the Node has the taint. Value and effect of the taint are ignored.
 func tainted(node *corev1.Node) bool { return slices.ContainsFunc(node.Spec.Taints, isOurs) }
 
 func isOurs(taint corev1.Taint) bool {
@@ -21,18 +21,18 @@ func isOurs(taint corev1.Taint) bool {
 type operation struct {
 	Op   string `json:"op"`
 	Path string `json:"path"`
-	// Value of nil is left out; that of a test for what must not be there is absent.
+	// Value is omitted if it is nil; a test for a missing field uses absent.
 	Value any `json:"value,omitempty"`
 }
 
-// absent is null, for tests: the API server encodes no empty labels and values.
+// absent is null, for tests: the API server omits empty labels and values.
 func absent() any { return json.RawMessage("null") }
 
-// removal returns a JSON patch that removes our taint from exactly the Node on which the decision was made, with the labels
-// and the taints that say which DaemonSets belong there: it fails if the Node was replaced by another of the same name, or
-// if a label was changed, or a taint removed or replaced since. Other changes, such as the kubelet's frequent reports, do
-// not disturb it, which a precondition on the resource version would; and taints that others add meanwhile stay: no more
-// DaemonSets belong there because of them.
+// removal returns a JSON patch that removes the taint from exactly the Node about which the controller has decided, with the labels and the
+// taints that determine which DaemonSets belong on it. The patch fails if the Node was replaced by another of the same name, if a label was
+// changed, or if a taint was removed or replaced in the meantime. Other changes, such as the frequent status updates of the kubelet, do not
+// make it fail; with a precondition on the resource version they would. Taints that other clients add in the meantime stay: they do not add
+// DaemonSets to the Node.
 func removal(node *corev1.Node) ([]byte, error) {
 	labels := absent()
 	if len(node.Labels) > 0 {
@@ -52,7 +52,7 @@ func removal(node *corev1.Node) ([]byte, error) {
 			operation{Op: "test", Path: fmt.Sprintf("/spec/taints/%d/value", i), Value: value},
 			operation{Op: "test", Path: fmt.Sprintf("/spec/taints/%d/effect", i), Value: string(taint.Effect)})
 	}
-	for i, taint := range slices.Backward(node.Spec.Taints) { // from the end: what is removed moves all that follows
+	for i, taint := range slices.Backward(node.Spec.Taints) { // from the end: each removal moves the following ones
 		if isOurs(taint) {
 			operations = append(operations, operation{Op: "remove", Path: fmt.Sprintf("/spec/taints/%d", i)})
 		}

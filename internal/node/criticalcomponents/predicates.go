@@ -8,13 +8,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// changed passes updates that change what is cached of an object. Nearly all updates of Pods, DaemonSets and Nodes change
-// only what is not.
+// changed passes updates that change a cached field of an object. Nearly all updates of Pods, DaemonSets and Nodes change only other
+// fields.
 func changed[T client.Object]() predicate.TypedFuncs[T] {
 	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return !same(e.ObjectOld, e.ObjectNew) }}
 }
 
-// same compares two versions of an object.
+// same compares two versions of an object, except for their resource versions.
 func same[T client.Object](before, after T) bool {
 	return equality.Semantic.DeepEqual(unversioned(before), unversioned(after))
 }
@@ -27,7 +27,7 @@ func unversioned[T client.Object](object T) any {
 	return clone
 }
 
-// waits passes Nodes that have the taint, or have had it until now.
+// waits passes events of Nodes that have the taint, or had it until now.
 func waits() predicate.TypedFuncs[*corev1.Node] {
 	return predicate.TypedFuncs[*corev1.Node]{
 		CreateFunc:  func(e event.TypedCreateEvent[*corev1.Node]) bool { return tainted(e.Object) },

@@ -1,13 +1,12 @@
-// Package criticalcomponents frees new Nodes for Pods. Whoever registers a Node taints it; the taint goes when each critical
-// DaemonSet that should run on the Node has a Pod there, all critical Pods on it are ready, and all CSI drivers that they
-// wait for are registered.
+// Package criticalcomponents makes new Nodes available for Pods. A Node is registered with a taint. The controller removes the taint when
+// each critical DaemonSet that should run on the Node has a Pod there, all critical Pods on it are ready, and all CSI drivers for which
+// they wait are registered.
 //
-// Everything happens in the target cluster. Nodes, critical Pods, critical DaemonSets and CSINodes are watched, and trimmed
-// to what matters before they are cached. When the caches say that a Node is ready, that is confirmed by live readings of
-// DaemonSets, Pods and the CSINode, since one cache may lag behind another, or behind lost rights. Then one patch removes
-// the taint; it fails if what was judged of the Node itself, its labels and taints, is no longer so. The taint is the only
-// state: a process that dies before the patch leaves it in place, and one that dies after it leaves nothing to be done but
-// an Event that is not sent.
+// All objects are in the target cluster. Nodes, critical Pods, critical DaemonSets and CSINodes are watched, and reduced to the relevant
+// fields before they are cached. When the caches show that a Node is ready, the controller reads DaemonSets, Pods and the CSINode live to
+// confirm it, since one cache may lag behind another, or may be outdated because of a lost right. Then one patch removes the taint; it
+// fails if the labels or taints of the Node, on which the decision rests, have changed. The taint is the only state: a process that stops
+// before the patch leaves the taint in place, and after the patch only an Event may be missing.
 package criticalcomponents
 
 import (
@@ -31,9 +30,9 @@ import (
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=list;watch,roleName=espalier-node-controller-target
 // CSINodes are watched, and that of a Node is read again before its taint is removed.
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=get;list;watch,roleName=espalier-node-controller-target
-// Events tell what a Node waits for, and which object holds a mistake.
+// Events report what a Node waits for, and mistakes in objects.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-node-controller-target
-// In the source cluster, replicas elect their leader, and nothing else happens.
+// In the source cluster, the replicas only elect their leader.
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-node-controller-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-node-controller-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-resource-manager-node-controller,verbs=get;update,namespace=espalier-system,roleName=espalier-node-controller-lease
@@ -44,12 +43,11 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server.
 	Live client.Reader
-	// Namespaces are those where critical components count; one empty name stands for all.
+	// Namespaces are the namespaces of critical components; one empty name stands for all.
 	Namespaces []string
-	// Required are DaemonSets that must exist and be critical before any Node loses its taint.
+	// Required are DaemonSets that must exist and have the labels before any Node loses its taint.
 	Required []types.NamespacedName
-	// Backoff is the pause before a Node that waits is looked at again although nothing has changed, and the least pause
-	// between two Events about it.
+	// Backoff is the pause before a waiting Node is checked again without a change, and the minimum time between two Events about it.
 	Backoff time.Duration
 	Clock   clock.PassiveClock
 	Events  *Events
@@ -58,7 +56,7 @@ type Reconciler struct {
 	waiting *waiting // set by SetupWithManager
 }
 
-// Reconcile looks at one Node, and removes its taint if it waits for nothing.
+// Reconcile checks one Node, and removes its taint if it waits for nothing.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	node := &corev1.Node{}
 	err := r.Client.Get(ctx, request.NamespacedName, node)
@@ -70,7 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("read Node: %w", err)
 	}
 	if r.waiting.isRemoved(node) {
-		return ctrl.Result{}, nil // the cache is about to learn of it
+		return ctrl.Result{}, nil // the cache is about to receive the removal
 	}
 	found, err := r.look(ctx, node)
 	if err == nil && found == nil {
@@ -87,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// look returns what the Node waits for; nil if caches and API server agree that there is nothing.
+// look returns what the Node waits for; nil if caches and API server both show that it waits for nothing.
 func (r *Reconciler) look(ctx context.Context, node *corev1.Node) (*finding, error) {
 	cached, err := gather(ctx, r.Client, []string{""}, node, r.Required)
 	if err != nil {
@@ -112,7 +110,7 @@ func (r *Reconciler) removeTaint(ctx context.Context, node *corev1.Node) error {
 	patched := &corev1.Node{ObjectMeta: identity(node.ObjectMeta)}
 	err = r.Client.Patch(ctx, patched, client.RawPatch(types.JSONPatchType, patch))
 	if apierrors.IsNotFound(err) {
-		return nil // its deletion brings us here again
+		return nil // its deletion triggers the next reconciliation
 	}
 	if err != nil {
 		return fmt.Errorf("remove taint of Node %q: %w", node.Name, err)
@@ -135,7 +133,7 @@ func (r *Reconciler) reportFinding(ctx context.Context, node *corev1.Node, found
 	logger.Info("Node keeps its taint", "cause", found.cause, "waitsFor", found.note())
 }
 
-// reportFailure leaves the log to whoever runs us.
+// reportFailure creates an Event. The caller's framework logs the error.
 func (r *Reconciler) reportFailure(ctx context.Context, node *corev1.Node, err error) {
 	if ctx.Err() != nil {
 		return // the process ends

@@ -50,7 +50,7 @@ func TestMissingRightsToSendEventsAreToldAtStart(t *testing.T) {
 		`target cluster: not allowed to create, patch events.events.k8s.io in namespace "default": grant it, for example with the roles in deploy/node-controller`))
 }
 
-// replaceRights gives the ServiceAccount these rights in the target instead of its own, and returns the binding of those.
+// replaceRights gives the ServiceAccount these rights in the target instead of its own, and returns the binding of its own rights.
 func (s *scene) replaceRights(rules ...rbacv1.PolicyRule) *rbacv1.ClusterRoleBinding {
 	s.T.Helper()
 	rights := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-poor"}, Rules: rules}

@@ -29,21 +29,21 @@ import (
 const ControllerName = "node"
 
 const (
-	// deadline bounds one look at a Node.
+	// deadline limits one reconciliation.
 	deadline = 3 * time.Minute
-	// The pause after a failure grows from the one to the other.
+	// The pause after a failure grows from shortestPause to longestPause.
 	shortestPause = 100 * time.Millisecond
 	longestPause  = time.Minute
 )
 
-// Indexes of the caches. The API server knows Pods by the first name too, so that live readings can use it.
+// Indexes of the caches. The first name is also a field selector of the API server for Pods, so that live reads can use it.
 const (
 	podsByNode   = "spec.nodeName"
 	nodesWaiting = "waiting"
 	yes          = "true"
 )
 
-// CacheOptions restrict the caches of the target to critical Pods and DaemonSets, and all kinds to the fields that matter.
+// CacheOptions restrict the caches of the target to critical Pods and DaemonSets, and all kinds to the relevant fields.
 func CacheOptions() map[client.Object]cache.ByObject {
 	critical := labels.SelectorFromSet(labels.Set{resourcesv1alpha1.CriticalComponent: resourcesv1alpha1.CriticalComponentValue})
 	return map[client.Object]cache.ByObject{
@@ -54,14 +54,14 @@ func CacheOptions() map[client.Object]cache.ByObject {
 	}
 }
 
-// SetupWithManager adds the controller to the manager; it works in the target cluster, whose caches need CacheOptions.
+// SetupWithManager adds the controller to the manager. It works in the target cluster, whose caches need CacheOptions.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, target cluster.Cluster, workers int) error {
 	r.waiting = newWaiting(r.Metrics, r.Backoff)
 	if err := addIndexes(ctx, target.GetFieldIndexer()); err != nil {
 		return err
 	}
 	caches := target.GetCache()
-	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
+	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller adds context
 							Named(ControllerName).
 							WatchesRawSource(source.Kind(caches, &corev1.Node{}, r.nodes(), waits())).
 							WatchesRawSource(source.Kind(caches, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(r.nodeOfPod), changed[*corev1.Pod]())).
@@ -97,7 +97,7 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// nodes enqueues Nodes, and notes those that get their taint again.
+// nodes enqueues Nodes, and records those that get their taint again.
 func (r *Reconciler) nodes() handler.TypedEventHandler[*corev1.Node, reconcile.Request] {
 	enqueue := &handler.TypedEnqueueRequestForObject[*corev1.Node]{}
 	return handler.TypedFuncs[*corev1.Node, reconcile.Request]{
@@ -111,7 +111,7 @@ func (r *Reconciler) nodes() handler.TypedEventHandler[*corev1.Node, reconcile.R
 	}
 }
 
-// nodeOfPod returns the Pod's Node, if that waits. A Node that is not known yet is looked at when it is.
+// nodeOfPod returns the Pod's Node, if it has the taint. A Node that is not in the cache yet is enqueued by its own event.
 func (r *Reconciler) nodeOfPod(ctx context.Context, pod *corev1.Pod) []reconcile.Request {
 	return r.ifWaiting(ctx, pod.Spec.NodeName)
 }
@@ -128,7 +128,7 @@ func (r *Reconciler) ifWaiting(ctx context.Context, name string) []reconcile.Req
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
 }
 
-// allNodes returns all Nodes that wait: any of them may be what the DaemonSet is for.
+// allNodes returns all Nodes with the taint: the DaemonSet may concern any of them.
 func (r *Reconciler) allNodes(ctx context.Context, _ *appsv1.DaemonSet) []reconcile.Request {
 	nodes := &corev1.NodeList{}
 	if err := r.Client.List(ctx, nodes, client.MatchingFields{nodesWaiting: yes}); err != nil {

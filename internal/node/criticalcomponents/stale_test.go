@@ -24,8 +24,8 @@ func (s *scene) change(name string, change func(*corev1.Node)) *corev1.Node {
 	return object
 }
 
-// Which DaemonSets belong on a Node depends on its labels and taints. What changes in them between the judgement and the
-// patch makes the patch fail.
+// The labels and taints of a Node determine which DaemonSets belong on it. A change of them between the decision and the patch makes the
+// patch fail.
 func TestANodeThatChangesMeanwhileIsLookedAtAnew(t *testing.T) {
 	inZoneB := func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.NodeSelector = map[string]string{"zone": "b"} }
 	toZoneB := func(n *corev1.Node) { n.Labels = map[string]string{"zone": "b"} }
@@ -67,7 +67,7 @@ func TestANodeThatChangesMeanwhileIsLookedAtAnew(t *testing.T) {
 	}
 }
 
-// The API server must take the patch of a Node without labels, too.
+// The API server must accept the patch of a Node without labels too.
 func TestANodeWithoutLabelsIsFreed(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	n := s.node("n")
@@ -76,7 +76,7 @@ func TestANodeWithoutLabelsIsFreed(t *testing.T) {
 	s.expectFreed(n)
 }
 
-// After the removal, the cache may still learn of a version that came between the judgement and the patch.
+// After the removal, the cache may still receive a version from between the decision and the patch.
 func TestAVersionFromBeforeTheRemovalIsNotPatchedAgain(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	n := s.node("n")

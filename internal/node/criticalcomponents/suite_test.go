@@ -28,7 +28,7 @@ const (
 	waitingTaint = "node.gardener.cloud/critical-components-not-ready"
 	critical     = "node.gardener.cloud/critical-component"
 	waitForCSI   = "node.gardener.cloud/wait-for-csi-node-"
-	// notReady is what the API server itself gives to every new Node.
+	// notReady is the taint that the API server itself sets on every new Node.
 	notReady = "node.kubernetes.io/not-ready:NoSchedule"
 )
 
@@ -36,8 +36,8 @@ func nodeController() binary.Binary {
 	return binary.Binary{Name: "node-controller", Needs: node.Needs, Add: node.Add}
 }
 
-// scene is a running node-controller. Nodes are in the target, where nobody else does anything with them; the names of
-// what has no namespace begin with that of the scene's namespace.
+// scene is a running node-controller. Nodes are in the target, where no other client uses them. The names of cluster-scoped objects begin
+// with the name of the scene's namespace.
 type scene struct{ *binary.Env }
 
 func newScene(t *testing.T, o binary.Options) *scene {
@@ -58,14 +58,14 @@ func newScene(t *testing.T, o binary.Options) *scene {
 	return s
 }
 
-// account creates the ServiceAccount that Pods of a namespace have by default.
+// account creates the default ServiceAccount of a namespace, which Pods need.
 func (s *scene) account(namespace string) {
 	s.T.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}
 	s.Expect(client.IgnoreAlreadyExists(s.Target.Create(s.Ctx, account))).To(Succeed())
 }
 
-// create creates an object of the target that must not outlive the test: every Node of the cluster might wait for it.
+// create creates an object in the target and deletes it at the end of the test: otherwise every Node of the cluster might wait for it.
 func (s *scene) create(object client.Object) {
 	s.T.Helper()
 	s.Expect(s.Target.Create(s.Ctx, object)).To(Succeed())
@@ -76,7 +76,7 @@ func (s *scene) create(object client.Object) {
 	})
 }
 
-// node creates a Node with taints, as "key:effect"; without any, with the one that is waited with.
+// node creates a Node with taints, given as "key:effect"; by default with the taint for critical components.
 func (s *scene) node(name string, taints ...string) string {
 	s.T.Helper()
 	if len(taints) == 0 {
@@ -98,7 +98,7 @@ func taintsOf(taints ...string) []corev1.Taint {
 	return all
 }
 
-// taints lists those of a Node as "key=value:effect".
+// taints returns the taints of a Node as "key=value:effect".
 func (s *scene) taints(name string) []string {
 	s.T.Helper()
 	object := &corev1.Node{}
@@ -138,7 +138,7 @@ func (s *scene) expectReadyEvent(name string) {
 	s.expectEvent("Node", name, "Normal NodeCriticalComponentsReady: All node-critical components got ready, removing taint")
 }
 
-// template of Pods that tolerate every taint that keeps them from being scheduled.
+// template returns a template of Pods that tolerate every taint with the effect NoSchedule.
 func template(labels map[string]string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 		Containers:  []corev1.Container{{Name: "c", Image: "none"}},
@@ -146,7 +146,7 @@ func template(labels map[string]string) corev1.PodTemplateSpec {
 	}}
 }
 
-// daemonSet creates one with both labels, unless it is changed.
+// daemonSet creates a DaemonSet with both labels, and with changes.
 func (s *scene) daemonSet(namespace, name string, change ...func(*appsv1.DaemonSet)) *appsv1.DaemonSet {
 	s.T.Helper()
 	object := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{critical: "true"}}}
@@ -159,7 +159,7 @@ func (s *scene) daemonSet(namespace, name string, change ...func(*appsv1.DaemonS
 	return object
 }
 
-// pod creates a critical Pod on a Node, unless it is changed.
+// pod creates a critical Pod on a Node, with changes.
 func (s *scene) pod(name, on string, change ...func(*corev1.Pod)) *corev1.Pod {
 	s.T.Helper()
 	from := template(map[string]string{critical: "true"})
@@ -186,7 +186,7 @@ func annotated(annotations ...string) func(*corev1.Pod) {
 	}
 }
 
-// ready sets the condition of a Pod.
+// ready sets the condition Ready of a Pod.
 func (s *scene) ready(pod *corev1.Pod, status corev1.ConditionStatus) {
 	s.T.Helper()
 	before := client.MergeFrom(pod.DeepCopy())
@@ -203,7 +203,7 @@ func (s *scene) csiNode(name string, drivers ...string) {
 	s.create(object)
 }
 
-// metric reads a counter, a gauge, or how often a histogram has observed.
+// metric returns the value of a counter or gauge, or the number of observations of a histogram.
 func (s *scene) metric(name, cause string) float64 {
 	s.T.Helper()
 	families, err := s.Registry.Gather()
@@ -218,7 +218,7 @@ func (s *scene) metric(name, cause string) float64 {
 	return -1
 }
 
-// write returns the path of a file with that content.
+// write writes a file and returns its path.
 func (s *scene) write(content []byte) string {
 	s.T.Helper()
 	file := filepath.Join(s.T.TempDir(), "kubeconfig")

@@ -11,9 +11,9 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// shouldRunOn tells whether a Pod of the DaemonSet belongs on the Node, by the rule of Kubernetes' DaemonSet controller:
-// node name, node selector and required affinity match, and every taint that keeps Pods away is tolerated. An affinity
-// that cannot be parsed matches nothing: no Pod would ever be made from it.
+// shouldRunOn reports whether a Pod of the DaemonSet belongs on the Node, by the rules of Kubernetes' DaemonSet controller: node name, node
+// selector and required affinity match, and the Pod tolerates every taint with the effect NoSchedule or NoExecute. An affinity that cannot
+// be parsed matches no Node: the DaemonSet controller creates no Pod for it.
 func shouldRunOn(node *corev1.Node, daemonSet *appsv1.DaemonSet) bool {
 	spec := &daemonSet.Spec.Template.Spec
 	if spec.NodeName != "" && spec.NodeName != node.Name {
@@ -41,7 +41,7 @@ func tolerates(tolerations []corev1.Toleration, taint *corev1.Taint) bool {
 	})
 }
 
-// daemonTolerations returns the tolerations that the Pods get: those of the template, and those that every daemon has.
+// daemonTolerations returns the tolerations of the Pods: those of the template, and those that the DaemonSet controller adds.
 func daemonTolerations(spec *corev1.PodSpec) []corev1.Toleration {
 	tolerations := slices.Clone(spec.Tolerations)
 	add := func(key string, effect corev1.TaintEffect) {
@@ -58,8 +58,8 @@ func daemonTolerations(spec *corev1.PodSpec) []corev1.Toleration {
 	return tolerations
 }
 
-// affinityFault returns what cannot be parsed in the DaemonSet's required node affinity, with its field; nil if all can.
-// The API server accepts some of it, such as "Gt" with what is no number.
+// affinityFault returns an error with the field of the DaemonSet's required node affinity that cannot be parsed; nil if all can. The API
+// server accepts some such values, for example "Gt" with a value that is not a number.
 func affinityFault(daemonSet *appsv1.DaemonSet) error {
 	affinity := daemonSet.Spec.Template.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {

@@ -11,8 +11,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// trim reduces an object to what the checks look at, before it is cached. Other kinds, and what is not an object, stay as
-// they are.
+// trim reduces an object to the fields that the checks need, before it is cached. Objects of other kinds, and other values, stay as they
+// are.
 func trim(object any) (any, error) {
 	switch o := object.(type) {
 	case *corev1.Node:
@@ -27,7 +27,7 @@ func trim(object any) (any, error) {
 	return object, nil
 }
 
-// identity is what is kept of all metadata.
+// identity returns the metadata that is kept of all objects.
 func identity(o metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
 }

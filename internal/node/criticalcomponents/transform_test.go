@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// full is metadata with much that does not matter.
+// full returns metadata with many fields that do not matter.
 func full(annotations map[string]string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: "ns", Name: "name", UID: "uid", ResourceVersion: "7", Generation: 3, Finalizers: []string{"f"},
@@ -81,7 +81,7 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// What is cut off must not matter to the checks.
+// Fields that trim drops must not matter to the checks.
 func TestTrimChangesNoJudgement(t *testing.T) {
 	for name, tc := range judgeCases() {
 		t.Run(name, func(t *testing.T) {

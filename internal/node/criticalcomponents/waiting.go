@@ -9,14 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// maxMistakes bounds what is remembered of mistakes that were told of; beyond it, all is forgotten and told again.
+// maxMistakes limits how many reported mistakes are remembered. When it is reached, all are forgotten and reported again.
 const maxMistakes = 10_000
 
-// waiting remembers the Nodes that have the taint, for Events and metrics; no decision depends on it. After a restart,
-// Events are told once more, and Nodes that got the taint again count from their creation. Safe for concurrent use.
+// waiting remembers the Nodes that have the taint, for Events and metrics, and the Nodes whose taint was just removed. Decisions are correct
+// without it. After a restart, Events are created once more, and the time of Nodes that got the taint again counts from their creation. It
+// is safe for concurrent use.
 type waiting struct {
 	metrics *Metrics
-	// pause is the least time between two Events about one Node.
+	// pause is the minimum time between two Events about one Node.
 	pause time.Duration
 
 	mu       sync.Mutex
@@ -29,14 +30,14 @@ type mistake struct {
 	what string
 }
 
-// entry is about one Node.
+// entry is the record of one Node.
 type entry struct {
 	uid types.UID
-	// since is when it got its taint.
+	// since is when the Node got its taint.
 	since time.Time
 	cause cause
-	// removedAt is the version of the Node that the removal of the taint made; as long as the cache has an earlier one,
-	// there is nothing to be done.
+	// removedAt is the resource version of the Node after the removal of the taint. While the cache has an earlier version, there is
+	// nothing to do.
 	removedAt string
 	toldAt    time.Time
 }
@@ -45,7 +46,7 @@ func newWaiting(metrics *Metrics, pause time.Duration) *waiting {
 	return &waiting{metrics: metrics, pause: pause, nodes: map[string]*entry{}, mistakes: map[mistake]bool{}}
 }
 
-// of returns the entry of a Node. The caller holds the lock.
+// of returns the entry of a Node. The caller must have locked w.mu.
 func (w *waiting) of(node *corev1.Node) *entry {
 	e := w.nodes[node.Name]
 	if e == nil || e.uid != node.UID {
@@ -63,14 +64,14 @@ func (w *waiting) drop(name string) {
 	}
 }
 
-// forget is for Nodes that are gone or have no taint.
+// forget drops a Node that is deleted or does not have the taint.
 func (w *waiting) forget(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.drop(name)
 }
 
-// taintedAgain notes that a Node that had no taint has got it.
+// taintedAgain records that a Node without the taint has got it.
 func (w *waiting) taintedAgain(node *corev1.Node, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +79,7 @@ func (w *waiting) taintedAgain(node *corev1.Node, at time.Time) {
 	w.of(node).since = at
 }
 
-// held notes why a Node waits, and returns why it did before and whether an Event is due: the first at once, the next not
+// held records why a Node waits. It returns the previous cause, and whether to create an Event: the first one immediately, the next one not
 // before the pause is over.
 func (w *waiting) held(node *corev1.Node, why cause, now time.Time) (before cause, tell bool) {
 	w.mu.Lock()
@@ -90,13 +91,13 @@ func (w *waiting) held(node *corev1.Node, why cause, now time.Time) (before caus
 	if !e.toldAt.IsZero() && now.Sub(e.toldAt) < w.pause {
 		return before, false
 	}
-	if why != failed || before == failed { // one failure is no news
+	if why != failed || before == failed { // a single failure is not reported
 		e.toldAt, tell = now, true
 	}
 	return before, tell
 }
 
-// removed notes that the taint was removed, which made that version of the Node.
+// removed records that the taint was removed, and the resource version of the Node after it.
 func (w *waiting) removed(node *corev1.Node, version string, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +107,7 @@ func (w *waiting) removed(node *corev1.Node, version string, now time.Time) {
 	w.metrics.taintRemoved(now.Sub(e.since))
 }
 
-// isRemoved tells whether this version of the Node is from before the removal of its taint.
+// isRemoved reports whether this version of the Node is older than the removal of its taint.
 func (w *waiting) isRemoved(node *corev1.Node) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,10 +116,10 @@ func (w *waiting) isRemoved(node *corev1.Node) bool {
 		return false
 	}
 	order, err := resourceversion.CompareResourceVersion(node.ResourceVersion, e.removedAt)
-	return err == nil && order < 0 // what cannot be compared is tried, and the patch fails if there is nothing to remove
+	return err == nil && order < 0 // if the versions cannot be compared, the patch is tried, and fails if there is no taint to remove
 }
 
-// toldBefore notes a mistake of an object, and tells whether that had been done before.
+// toldBefore records a mistake of an object, and returns true if it was recorded before.
 func (w *waiting) toldBefore(uid types.UID, what string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

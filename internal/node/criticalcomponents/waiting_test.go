@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// created is when the Nodes of these tests were.
+// created is the creation time of the Nodes in these tests.
 func created() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 func newMemory() (*waiting, *prometheus.Registry) {
@@ -21,7 +21,7 @@ func newMemory() (*waiting, *prometheus.Registry) {
 	return newWaiting(NewMetrics(registry), 10*time.Second), registry
 }
 
-// figures reads the sum of a histogram and the gauges that are not 0.
+// figures returns the sum of a histogram and the gauges that are not 0.
 func figures(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

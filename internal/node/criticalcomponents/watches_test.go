@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// withoutPolling makes the tests fail unless a watch tells of what they do.
+// withoutPolling sets a long pause, so that the tests fail unless a watch triggers the reconciliation.
 func withoutPolling(cfg *config.ResourceManagerConfiguration) {
 	cfg.Controllers.Node.Backoff = &metav1.Duration{Duration: time.Hour}
 }
@@ -77,13 +77,13 @@ func TestEveryKindOfChangeIsNoticedAtOnce(t *testing.T) {
 	}
 }
 
-// What changes all the time is none of our business: the status of DaemonSets, Pods and Nodes.
+// Frequent changes of the status of DaemonSets, Pods and Nodes trigger nothing.
 func TestWhatDoesNotMatterCostsNothing(t *testing.T) {
 	s := newScene(t, binary.Options{Configure: withoutPolling, Stopped: true})
 	daemonSet := s.daemonSet(s.Namespace, "critical")
 	pod := s.pod("critical-1", s.Namespace+"-n", ownedBy(daemonSet))
 	n := s.node("n")
-	s.Start() // and the first look sees all of them: there is one Event in an hour
+	s.Start() // the first check sees all of them: there is one Event per hour
 	s.expectHeld(n, s.unready("critical-1"))
 	s.Requests.Reset()
 	for _, object := range []client.Object{daemonSet, pod, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n}}} {
@@ -109,7 +109,7 @@ func TestARestartFindsTheNodesThatWait(t *testing.T) {
 	s.Eventually(s.metric).WithArguments("espalier_node_taint_seconds", "").WithTimeout(binary.Patience).Should(Equal(1.0))
 }
 
-// A second look writes nothing.
+// A second reconciliation writes nothing.
 func TestAFreeNodeIsLeftAlone(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	n := s.node("n")

@@ -1,5 +1,5 @@
-// Command csr-approver approves the serving certificates that kubelets ask for, if they belong to the node that asks,
-// and denies all others.
+// Command csr-approver approves the serving certificates that kubelets request, if they belong to the requesting node, and denies all
+// others.
 package main
 
 import (

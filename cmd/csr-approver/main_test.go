@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// A process that would do nothing says so before it looks for a cluster.
+// A process that would do nothing reports that before it connects to a cluster.
 func TestNothingToDo(t *testing.T) {
 	g := NewWithT(t)
 	file := filepath.Join(t.TempDir(), "config.yaml")

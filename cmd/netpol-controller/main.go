@@ -1,4 +1,4 @@
-// Command netpol-controller keeps the NetworkPolicies that Services ask for.
+// Command netpol-controller maintains the NetworkPolicies that Services request.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command node-controller removes the taint that keeps Pods off new Nodes, once what is critical for them is ready there.
+// Command node-controller removes the taint that keeps Pods off new Nodes when the critical components on them are ready.
 package main
 
 import (

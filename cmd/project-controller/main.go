@@ -1,4 +1,4 @@
-// Command project-controller gives Projects their namespaces, roles and quotas, and removes those that nobody uses.
+// Command project-controller gives Projects their namespaces, roles and quotas, and removes Projects that are not used.
 package main
 
 import (

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start runs the binary until it ends, and returns its exit code and what it has printed.
+// start runs the binary until it ends, and returns its exit code and its output.
 func start(t *testing.T, args ...string) (code int, said string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -79,7 +79,7 @@ func TestAcceptance69WithoutAConfigFileTheProcessEnds(t *testing.T) {
 	g.Expect(said).To(ContainSubstring("used instead of gardenClientConnection.kubeconfig\n  POD_NAMESPACE"), "there is no target")
 }
 
-// An empty section is enough to get as far as the API server, of which this process knows none.
+// An empty section is enough for the process to try to reach the API server, which does not exist here.
 func TestAcceptance69AnEmptyProjectSectionIsEnough(t *testing.T) {
 	for name, sections := range map[string]string{"empty": "controllers: {project: {}}", "absent": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestVersion(t *testing.T) {
 	g.Expect(said).To(HavePrefix("project-controller "))
 }
 
-// A server without a certificate would refuse everything that it is asked about.
+// A server without a certificate could not answer any request.
 func TestWebhooksWithoutTheirCertificateEndTheProcess(t *testing.T) {
 	file := configuration(t, "espalier: {project: {webhooks: {tls: {serverCertPath: /does/not/exist}}}}")
 	NewWithT(t).Expect(run(t.Context(), []string{"--config", file}, io.Discard)).

@@ -1,5 +1,4 @@
-// Command token-controllers keeps ServiceAccount tokens of a target cluster fresh in Secrets, and marks static ones that
-// nobody needs.
+// Command token-controllers keeps ServiceAccount tokens of a target cluster fresh in Secrets, and marks static ones that are not used.
 package main
 
 import (

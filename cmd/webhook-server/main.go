@@ -1,4 +1,4 @@
-// Command webhook-server serves the admission webhooks that change and judge what is created in a cluster.
+// Command webhook-server serves the admission webhooks that change and validate the objects of a cluster.
 package main
 
 import (

@@ -39,7 +39,7 @@ type informer struct {
 
 // SetTransform implements cache.SharedInformer.
 func (i *informer) SetTransform(transform cache.TransformFunc) error {
-	return i.SharedIndexInformer.SetTransform(func(object any) (any, error) { //nolint:wrapcheck // the cache inspects the error
+	return i.SharedIndexInformer.SetTransform(func(object any) (any, error) { //nolint:wrapcheck // the cache reads it
 		if _, already := object.(*record); already {
 			return object, nil
 		}
@@ -53,17 +53,17 @@ func (i *informer) SetTransform(transform cache.TransformFunc) error {
 
 // AddEventHandler implements cache.SharedInformer.
 func (i *informer) AddEventHandler(next cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandler(teller{next, i.objects}) //nolint:wrapcheck // the cache inspects the error
+	return i.SharedIndexInformer.AddEventHandler(teller{next, i.objects}) //nolint:wrapcheck // the cache reads it
 }
 
 // AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
 func (i *informer) AddEventHandlerWithResyncPeriod(next cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(teller{next, i.objects}, resync) //nolint:wrapcheck // the cache inspects the error
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(teller{next, i.objects}, resync) //nolint:wrapcheck // the cache reads it
 }
 
 // AddEventHandlerWithOptions implements cache.SharedInformer.
 func (i *informer) AddEventHandlerWithOptions(next cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandlerWithOptions(teller{next, i.objects}, options) //nolint:wrapcheck // the cache inspects the error
+	return i.SharedIndexInformer.AddEventHandlerWithOptions(teller{next, i.objects}, options) //nolint:wrapcheck // the cache reads it
 }
 
 // GetStore implements cache.SharedInformer.
@@ -76,7 +76,7 @@ func (i *informer) GetIndexer() cache.Indexer {
 
 // AddIndexers implements cache.SharedIndexInformer.
 func (i *informer) AddIndexers(indexers cache.Indexers) error {
-	return i.SharedIndexInformer.AddIndexers(i.objects.indexers(indexers)) //nolint:wrapcheck // the cache inspects the error
+	return i.SharedIndexInformer.AddIndexers(i.objects.indexers(indexers)) //nolint:wrapcheck // the cache reads it
 }
 
 // teller passes objects instead of records to a handler.
@@ -108,25 +108,25 @@ func (s *store) List() []any { return s.objects.all(s.Indexer.List()) }
 // Get implements cache.Store.
 func (s *store) Get(object any) (found any, exists bool, err error) {
 	found, exists, err = s.Indexer.Get(object)
-	return s.objects.one(found), exists, err //nolint:wrapcheck // the cache inspects the error
+	return s.objects.one(found), exists, err //nolint:wrapcheck // the cache reads it
 }
 
 // GetByKey implements cache.Store.
 func (s *store) GetByKey(key string) (found any, exists bool, err error) {
 	found, exists, err = s.Indexer.GetByKey(key)
-	return s.objects.one(found), exists, err //nolint:wrapcheck // the cache inspects the error
+	return s.objects.one(found), exists, err //nolint:wrapcheck // the cache reads it
 }
 
 // Index implements cache.Indexer.
 func (s *store) Index(index string, object any) ([]any, error) {
 	found, err := s.Indexer.Index(index, object)
-	return s.objects.all(found), err //nolint:wrapcheck // the cache inspects the error
+	return s.objects.all(found), err //nolint:wrapcheck // the cache reads it
 }
 
 // ByIndex implements cache.Indexer.
 func (s *store) ByIndex(index, value string) ([]any, error) {
 	found, err := s.Indexer.ByIndex(index, value)
-	return s.objects.all(found), err //nolint:wrapcheck // the cache inspects the error
+	return s.objects.all(found), err //nolint:wrapcheck // the cache reads it
 }
 
 // AddIndexers implements cache.Indexer.

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Events tell of what is about to happen, and of what keeps us from judging.
+// Events announce changes of Projects, and report why Projects cannot be judged.
 // +kubebuilder:rbac:groups="",resources=events,verbs=create,roleName=espalier-project-controller-source
 
 // Reasons of the Events.

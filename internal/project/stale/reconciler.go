@@ -1,7 +1,7 @@
 // Package stale finds projects that are not used, marks them as stale, and deletes them if they stay unused.
 //
-// It watches Projects and Namespaces and reads the caches of package served, all in the garden cluster. It writes two fields of the status
-// of a Project, and no others. Before it deletes a Project, it reads the Project, its namespace and everything that counts as use from the
+// It watches Projects and Namespaces and reads the caches of package served, all in the garden cluster. Of the status of a Project, it
+// writes two fields only. Before it deletes a Project, it reads the Project, its namespace and everything that counts as use from the
 // API server, because a cache may lag. Then it confirms the deletion in an annotation and deletes exactly the object that it has read. If
 // any step fails, nothing is deleted. While it is unknown whether a project is used, its status stays as it is. The process may stop after
 // any step: all state is in the status, the annotations and the Events, and the next pass continues from there.

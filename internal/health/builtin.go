@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// newReplicaSetAvailable is the reason of a Deployment's Progressing condition when its rollout is over.
+// newReplicaSetAvailable is the reason of a Deployment's Progressing condition when its rollout is complete.
 const newReplicaSetAvailable = "NewReplicaSetAvailable"
 
 func judgeDeployment(d *appsv1.Deployment) Verdict {
@@ -35,8 +35,7 @@ func conditionOfDeployment(c *appsv1.DeploymentCondition) condition {
 	return condition{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message}
 }
 
-// rolling describes the rollout that a Deployment's condition tells of. Should the condition have no message, its status
-// and reason must do.
+// rolling describes the rollout that a Deployment's condition reports. Without a message, it uses status and reason.
 func rolling(progress condition) string {
 	switch {
 	case progress.Type == "":
@@ -58,7 +57,7 @@ func judgeStatefulSet(s *appsv1.StatefulSet) Verdict {
 	}
 }
 
-// short explains that there are fewer replicas of a quality than desired; "" if there are enough.
+// short returns a message if there are fewer replicas with a property than desired; "" if there are enough.
 func short(quality string, replicas, desired int32) string {
 	if replicas >= desired {
 		return ""
@@ -75,7 +74,7 @@ func judgeDaemonSet(d *appsv1.DaemonSet) Verdict {
 	}
 }
 
-// pods explains what is wrong with the pods of a DaemonSet: while it rolls out, its strategy says how many may be down.
+// pods returns what is wrong with the Pods of a DaemonSet. During a rollout, the update strategy defines how many may be unavailable.
 func pods(d *appsv1.DaemonSet) string {
 	status := d.Status
 	if status.CurrentNumberScheduled < status.DesiredNumberScheduled {
@@ -97,8 +96,8 @@ func pods(d *appsv1.DaemonSet) string {
 	return ""
 }
 
-// maxUnavailable is how many pods of a DaemonSet may be down while it rolls out: none, unless its strategy says a number or
-// a percentage, which is rounded down. What cannot be understood counts as none.
+// maxUnavailable returns how many Pods of a DaemonSet may be unavailable during a rollout: none, unless the strategy has a number or a
+// percentage, which is rounded down. An invalid value counts as none.
 func maxUnavailable(d *appsv1.DaemonSet) int {
 	strategy := d.Spec.UpdateStrategy
 	if strategy.Type != appsv1.RollingUpdateDaemonSetStrategyType || strategy.RollingUpdate == nil {
@@ -125,7 +124,7 @@ func judgeReplicationController(r *corev1.ReplicationController) Verdict {
 	)}
 }
 
-// available demands nothing of a controller that is not told a number of replicas.
+// available requires nothing of a controller without a desired number of replicas.
 func available(kind string, ready int32, desired *int32) string {
 	if desired == nil || ready >= *desired {
 		return ""

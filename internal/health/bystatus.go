@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// reporting is what is needed of an object that follows the conventions on status.
+// reporting contains the fields to read from an object that follows the conventions for status.
 type reporting struct {
 	Metadata struct {
 		DeletionTimestamp string `json:"deletionTimestamp"`
@@ -21,17 +21,17 @@ type reporting struct {
 	} `json:"status"`
 }
 
-// JudgeByStatus judges an object of a kind without rule the way kstatus does. The first that applies decides:
+// JudgeByStatus judges an object of a kind without a rule like kstatus. The first rule that applies decides:
 //
 //   - it is being deleted: unhealthy;
-//   - status.observedGeneration is there and is not metadata.generation: unhealthy and progressing;
+//   - status.observedGeneration exists and is not metadata.generation: unhealthy and progressing;
 //   - condition Reconciling is True: unhealthy and progressing;
 //   - condition Stalled is True: unhealthy, and no longer progressing (of these two conditions the one listed first counts);
 //   - a PersistentVolumeClaim is not Bound: unhealthy and progressing;
 //   - condition Ready is False or Unknown: unhealthy and progressing.
 //
-// An object of which nothing of this is known is healthy. Kinds that have a rule should be given to Judge: what kstatus
-// knows of them in particular is not repeated here. The annotation resources.gardener.cloud/skip-health-check is obeyed.
+// An object to which none of this applies is healthy. Use Judge for kinds with a rule: the specific rules of kstatus for them are not
+// implemented here. The annotation resources.gardener.cloud/skip-health-check is respected.
 func JudgeByStatus(object *unstructured.Unstructured) Verdict {
 	if skippedUntyped(object) {
 		return Verdict{}
@@ -44,7 +44,7 @@ func JudgeByStatus(object *unstructured.Unstructured) Verdict {
 	return reading(func(r *reporting) Verdict { return byStatus(r, particular) })(object)
 }
 
-// byStatus judges by what all kinds have in common, and asks at last what is particular to the object's kind.
+// byStatus applies the checks for all kinds first, and then the specific check of the object's kind.
 func byStatus(r *reporting, particular func([]condition) string) Verdict {
 	if r.Metadata.DeletionTimestamp != "" {
 		return Verdict{Checked: true, Unhealthy: "object is being deleted"}
@@ -63,7 +63,7 @@ func byStatus(r *reporting, particular func([]condition) string) Verdict {
 	return inProgress(particular(r.Status.Conditions))
 }
 
-// inProgress is the verdict on an object that is not there yet, but may be; "" is the one on an object that is.
+// inProgress returns the verdict on an object that is not ready yet, for the reason in text; "" means that it is ready.
 func inProgress(text string) Verdict {
 	return Verdict{Checked: true, Unhealthy: text, Progressing: text}
 }
@@ -82,7 +82,7 @@ func unbound(phase string) string {
 	return fmt.Sprintf("phase is %q (expected %q)", phase, "Bound")
 }
 
-// unready looks at the first Ready condition whose status is one that conditions can have.
+// unready checks the first Ready condition with a valid status.
 func unready(conditions []condition) string {
 	at := slices.IndexFunc(conditions, func(c condition) bool {
 		return c.Type == "Ready" && (c.Status == isTrue || c.Status == isFalse || c.Status == string(metav1.ConditionUnknown))

@@ -9,45 +9,45 @@ import (
 )
 
 const (
-	// maxNamed is how many objects a message names.
+	// maxNamed is the maximum number of objects that a message names.
 	maxNamed = 20
-	// maxMessage is how many bytes a message has that names several objects.
+	// maxMessage is the maximum length of a message that names several objects, in bytes.
 	maxMessage = 4 * 1024
-	// maxFirst is how many bytes of a message the first object's text may take: as many as the message of a condition may
-	// have by Kubernetes' conventions. Up to there the text is told as it is, however long the list becomes by that.
+	// maxFirst is the maximum length of the text of the first object, in bytes: the maximum length of a condition message by Kubernetes'
+	// conventions. Up to this length the text is not cut, even if the message exceeds maxMessage.
 	maxFirst = 32 * 1024
-	// maxFurther is how many bytes of what is wrong with each further object are told.
+	// maxFurther is the maximum length of the text of each further object, in bytes.
 	maxFurther = 256
 )
 
-// Problem is what can be wrong with an object of a set.
+// Problem is a kind of fault of an object in a set.
 type Problem int
 
 const (
 	// Missing objects do not exist, or their kind is not served.
 	Missing Problem = iota + 1
-	// Unhealthy objects break a rule of their kind.
+	// Unhealthy objects violate a rule of their kind.
 	Unhealthy
-	// CheckFailed objects could not be judged.
+	// CheckFailed objects could not be checked.
 	CheckFailed
 )
 
-// Fault is one object of a set with what is wrong with it.
+// Fault is an object of a set and what is wrong with it.
 type Fault struct {
 	// Kind, Namespace and Name identify the object; Namespace is "" for a cluster-scoped one.
 	Kind, Namespace, Name string
-	// Problem says what is wrong.
+	// Problem is the kind of fault.
 	Problem Problem
-	// Detail explains it: the text of the Verdict, or for a missing object why its kind cannot be found; may be "" then.
+	// Detail is the explanation: the text of the Verdict, or for a missing object why its kind cannot be found; it may be "" in that case.
 	Detail string
-	// Events is the block of Events about the object; "" if there are none, or none are told for its kind.
+	// Events is the block of Events about the object; "" if there are none, or if Events are not reported for its kind.
 	Events string
 }
 
-// HealthCondition composes ResourcesHealthy from the faults in the order of status.resources; without faults it is healthy.
-// The first fault makes the reason and the beginning of the message. Every other one follows, without its Events, as long
-// as there is room; of the rest the number is told. A single fault's message is Gardener's to the byte.
-func HealthCondition(faults []Fault) (healthy bool, reason, message string) { //nolint:revive // It is the pair of ProgressCondition.
+// HealthCondition returns the condition ResourcesHealthy for the faults, which are in the order of status.resources; without faults it is
+// healthy. The first fault determines the reason and the beginning of the message. The others follow, without Events, as long as there is
+// room, and then the number of the remaining ones. The message of a single fault is identical to Gardener's.
+func HealthCondition(faults []Fault) (healthy bool, reason, message string) { //nolint:revive // It has the same form as ProgressCondition.
 	if len(faults) == 0 {
 		return true, resourcesv1alpha1.ConditionResourcesHealthy, resourcesv1alpha1.MessageResourcesHealthy
 	}
@@ -85,7 +85,7 @@ func (f Fault) text(detail string) string {
 	}
 }
 
-// Rolling is one object of a set whose rollout is not over.
+// Rolling is an object of a set whose rollout is not complete.
 type Rolling struct {
 	// Kind, Namespace and Name identify the object.
 	Kind, Namespace, Name string
@@ -93,8 +93,8 @@ type Rolling struct {
 	Description string
 }
 
-// ProgressCondition composes ResourcesProgressing from the objects that roll out, in the order of status.resources, the way
-// HealthCondition does; without any the set is rolled out.
+// ProgressCondition returns the condition ResourcesProgressing for the objects with a rollout in progress, which are in the order of
+// status.resources. The message has the form of HealthCondition's. Without such objects the set is rolled out.
 func ProgressCondition(rolling []Rolling) (progressing bool, reason, message string) {
 	if len(rolling) == 0 {
 		return false, resourcesv1alpha1.ConditionResourcesRolledOut, resourcesv1alpha1.MessageResourcesRolledOut
@@ -108,8 +108,8 @@ func (r Rolling) text(description string) string {
 	return fmt.Sprintf("%s %q is progressing: %s", r.Kind, r.Namespace+"/"+r.Name, description)
 }
 
-// list puts the texts of all elements but the first behind the first one's. Behind several lines they begin a paragraph of
-// their own, so that they do not look like part of the last line.
+// list appends the texts of all elements but the first to the first text. After a text with several lines it starts a new paragraph, so
+// that the others do not look like a part of the last line.
 func list[T any](first string, all []T, text func(T) string) string {
 	var message strings.Builder
 	_, _ = message.WriteString(excerpt.Of(first, maxFirst))

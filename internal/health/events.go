@@ -1,4 +1,4 @@
-// Package health says in words how objects fare. All of it is pure: it is handed what was read.
+// Package health describes the health of objects in words. It is pure: the caller passes in the objects.
 package health
 
 import (
@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// maxEvents is how many Events a block lists: the latest ones.
+// maxEvents is the maximum number of Events in a block; the latest ones are listed.
 const maxEvents = 5
 
-// Warnings selects the Warning Events about one object, the latest ones, in the order of their last occurrence.
+// Warnings selects the latest Warning Events about one object, in the order of their last occurrence.
 func Warnings(events []corev1.Event, about corev1.ObjectReference) []corev1.Event {
 	var found []corev1.Event
 	for _, event := range events {
@@ -31,7 +31,7 @@ func Warnings(events []corev1.Event, about corev1.ObjectReference) []corev1.Even
 	return found
 }
 
-// EventsBlock shows Events under a line of their own, one a line; "" if there are none. Ages are counted up to now.
+// EventsBlock lists Events below a heading, one per line; "" if there are none. Ages are relative to now.
 func EventsBlock(events []corev1.Event, now time.Time) string {
 	if len(events) == 0 {
 		return ""
@@ -65,7 +65,7 @@ func age(at, now time.Time) string {
 	return duration.HumanDuration(now.Sub(at))
 }
 
-// EventFacts identifies what a block says, ages aside: while it stays the same, there is nothing new to tell.
+// EventFacts identifies the contents of a block without the ages: while it is the same, there is nothing new to report.
 func EventFacts(events []corev1.Event) string {
 	var facts strings.Builder
 	for _, event := range events {

@@ -7,9 +7,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The types here hold what is needed of APIs that are not Kubernetes' own.
+// The types here contain the fields to read from objects of APIs that are not Kubernetes' own.
 
-// observed is a condition that tells which generation it is about.
+// observed is a condition with the generation that it is about.
 type observed struct {
 	condition          `json:",inline"`
 	ObservedGeneration int64 `json:"observedGeneration"`
@@ -41,7 +41,7 @@ func judgeMonitoring(m *monitoring) Verdict {
 	}
 }
 
-// current explains why a condition is not True for the object as it is specified now.
+// current returns why a condition is not True for the current generation of the object.
 func current(m *monitoring, wanted string) string {
 	for _, found := range m.Status.Conditions {
 		if found.Type == wanted {
@@ -57,7 +57,7 @@ type verticalPodAutoscaler struct {
 	} `json:"status"`
 }
 
-// judgeVerticalPodAutoscaler does not compare generations: the recommender does not report one.
+// judgeVerticalPodAutoscaler does not compare generations, because the recommender does not report one.
 func judgeVerticalPodAutoscaler(v *verticalPodAutoscaler) Verdict {
 	return Verdict{Checked: true, Unhealthy: optional(v.Status.Conditions, "ConfigUnsupported", isFalse, same)}
 }

@@ -11,7 +11,7 @@ const (
 	isFalse = string(metav1.ConditionFalse)
 )
 
-// condition is what every API's conditions have in common. The zero value is a condition that is not there.
+// condition contains the common fields of the conditions of all APIs. The zero value stands for a missing condition.
 type condition struct {
 	Type    string `json:"type"`
 	Status  string `json:"status"`
@@ -19,7 +19,7 @@ type condition struct {
 	Message string `json:"message"`
 }
 
-// same reads conditions that need no translation.
+// same returns a condition that needs no conversion.
 func same(c *condition) condition { return *c }
 
 // find returns the first condition of a type, or the zero value.
@@ -32,7 +32,7 @@ func find[C any](conditions []C, wanted string, read func(*C) condition) conditi
 	return condition{}
 }
 
-// required explains why a condition that must be True is not.
+// required returns why a condition that must be True is not.
 func required[C any](conditions []C, wanted string, read func(*C) condition) string {
 	found := find(conditions, wanted, read)
 	if found.Type == "" {
@@ -41,7 +41,7 @@ func required[C any](conditions []C, wanted string, read func(*C) condition) str
 	return differs(found, isTrue)
 }
 
-// optional explains why a condition that must have a status, if it is there at all, has another.
+// optional returns why a condition does not have the expected status; a missing condition is accepted.
 func optional[C any](conditions []C, wanted, expected string, read func(*C) condition) string {
 	found := find(conditions, wanted, read)
 	if found.Type == "" {
@@ -60,7 +60,7 @@ func differs(found condition, expected string) string {
 		found.Type, found.Status, expected, found.Reason, found.Message)
 }
 
-// outdated explains that a status is older than the object's specification; "" if it is not.
+// outdated returns a message if a status is older than the object's specification; "" if it is not.
 func outdated(seen, generation int64) string {
 	if seen >= generation {
 		return ""
@@ -68,7 +68,7 @@ func outdated(seen, generation int64) string {
 	return fmt.Sprintf("observed generation outdated (%d/%d)", seen, generation)
 }
 
-// updated explains that not all replicas have the newest template; "" if they have.
+// updated returns a message if not all replicas have the newest template; "" if all have it.
 func updated(replicas, desired int32) string {
 	if replicas >= desired {
 		return ""

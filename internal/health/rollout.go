@@ -8,21 +8,20 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// OldPods describes a rollout of which everything is over but the old pods: as many pods as replicas are wanted.
+// OldPods describes a rollout that is complete except for old Pods: there are more or fewer Pods than replicas.
 const OldPods = "there are still non-terminated old pods"
 
-// Rollout is what is needed of a Deployment to recognise old pods: when its rollout is over, the relevant pods of its
-// namespace that match Selector are exactly Replicas.
+// Rollout contains what is needed to detect old Pods of a Deployment: a rollout is over when the number of relevant Pods in its namespace
+// that match Selector is exactly Replicas.
 type Rollout struct {
-	// Selector are labels that a pod must have; never empty. Whose the pod is does not matter.
+	// Selector contains the labels that a Pod must have; it is never empty. The owner of the Pod does not matter.
 	Selector map[string]string
-	// Replicas is how many pods are wanted, 1 if the Deployment does not say.
+	// Replicas is the desired number of Pods; 1 if the Deployment does not set it.
 	Replicas int32
 }
 
-// RolloutOf returns what is needed to recognise a Deployment's old pods. It is false if they are not to be looked for:
-// the Deployment has the annotation resources.gardener.cloud/skip-health-check, "true", or selects by expressions only, so
-// that no labels tell which pods to count.
+// RolloutOf returns what is needed to detect a Deployment's old Pods. It returns false if they must not be counted: the Deployment has the
+// annotation resources.gardener.cloud/skip-health-check, "true", or its selector has expressions only, so that no labels select the Pods.
 func RolloutOf(d *appsv1.Deployment) (Rollout, bool) {
 	if skipped(d) || d.Spec.Selector == nil || len(d.Spec.Selector.MatchLabels) == 0 {
 		return Rollout{}, false
@@ -30,8 +29,8 @@ func RolloutOf(d *appsv1.Deployment) (Rollout, bool) {
 	return Rollout{Selector: d.Spec.Selector.MatchLabels, Replicas: ptr.Deref(d.Spec.Replicas, 1)}, true
 }
 
-// Relevant tells whether a pod counts for a Deployment. A pod that will never run again does not: it is finished
-// (Succeeded, Failed), evicted or otherwise stale, completed, or about to be disrupted. A pod that merely terminates does.
+// Relevant reports whether a Pod counts for a Deployment. A Pod that will never run again does not: it is finished (Succeeded, Failed),
+// evicted or otherwise stale, completed, or about to be disrupted. A terminating Pod does.
 func Relevant(pod *corev1.Pod) bool {
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded, corev1.PodFailed:
@@ -41,8 +40,8 @@ func Relevant(pod *corev1.Pod) bool {
 	}
 }
 
-// stale tells whether the reason of a pod's status says that its node gave it up: it was evicted, did not fit (OutOfcpu,
-// OutOfmemory, OutOfpods), did not match the node, or its node went away.
+// stale reports whether the reason in a Pod's status says that its node rejected or lost it: it was evicted, did not fit (OutOfcpu,
+// OutOfmemory, OutOfpods), did not match the node, or the node is gone.
 func stale(reason string) bool {
 	switch reason {
 	case "Evicted", "NodeAffinity", "NodeLost":

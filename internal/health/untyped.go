@@ -11,7 +11,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// rules are the kinds that are judged, and how, when an object of them comes without a Go type. It is never changed.
+// rules are the kinds that are judged, with the rule for objects without a Go type. It is never changed.
 var rules = map[schema.GroupKind]func(*unstructured.Unstructured) Verdict{
 	{Group: "apps", Kind: "Deployment"}:                               reading(judgeDeployment),
 	{Group: "apps", Kind: "StatefulSet"}:                              reading(judgeStatefulSet),
@@ -42,7 +42,7 @@ func skippedUntyped(object *unstructured.Unstructured) bool {
 	return value == "true"
 }
 
-// reading turns a rule for a Go type into one for objects without; the versions of a kind share the fields of the type.
+// reading converts a rule for a Go type into one for untyped objects; all versions of a kind have the fields of the type.
 func reading[T any](judge func(*T) Verdict) func(*unstructured.Unstructured) Verdict {
 	return func(object *unstructured.Unstructured) Verdict {
 		typed := new(T)
@@ -53,7 +53,7 @@ func reading[T any](judge func(*T) Verdict) func(*unstructured.Unstructured) Ver
 	}
 }
 
-// definitionStatus is all that is read of a CustomResourceDefinition without type: its schemas are large.
+// definitionStatus contains the only field that is read of an untyped CustomResourceDefinition, because its schemas are large.
 type definitionStatus struct {
 	Status apiextensionsv1.CustomResourceDefinitionStatus `json:"status"`
 }

@@ -14,30 +14,29 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Verdict is what the rules say of one object. The zero value is that of an object which merely has to exist.
+// Verdict is the result of the rules for one object. The zero value is for an object that only has to exist.
 type Verdict struct {
-	// Checked tells that a rule exists for the object's kind and was applied. Unchecked objects merely have to exist.
+	// Checked is true if a rule exists for the object's kind and was applied. Unchecked objects only have to exist.
 	Checked bool
-	// Unhealthy explains why the object is not healthy; "" if it is, or is unchecked.
+	// Unhealthy says why the object is not healthy; "" if it is healthy or unchecked.
 	Unhealthy string
-	// Failed explains why the check itself could not be carried out (reason HealthCheckError), because the object is not
-	// shaped as its kind demands; "" normally. Nothing else is set then.
+	// Failed says why the check failed (reason HealthCheckError): the structure of the object is invalid for its kind. It is normally "".
+	// If it is set, no other field is.
 	Failed string
-	// Progressing describes the rollout that is not over; "" if it is, or the kind does not roll out. Old pods of a
-	// Deployment are not looked for: see Rollout.
+	// Progressing describes the rollout that is not complete; "" if it is, or if the kind has no rollout. It does not cover old Pods of a
+	// Deployment: see Rollout.
 	Progressing string
 }
 
-// HasRule tells whether objects of a kind are judged, by its group and kind; which versions can be read is another
-// matter.
+// HasRule reports whether there is a rule for a kind, by its group and kind; it does not say which versions can be read.
 func HasRule(kind schema.GroupKind) bool {
 	_, found := rules[kind]
 	return found
 }
 
-// Judge applies the rules to an object: a typed one (k8s.io/api, or a CustomResourceDefinition of either version), which
-// costs no allocation as long as all is well, or an *unstructured.Unstructured. An object of any other type has no rule,
-// and neither has one that bears the annotation resources.gardener.cloud/skip-health-check, "true".
+// Judge applies the rules to an object: a typed one (k8s.io/api, or a CustomResourceDefinition of either version), which needs no
+// allocation if the object is healthy, or an *unstructured.Unstructured. Objects of other types have no rule. Objects with the annotation
+// resources.gardener.cloud/skip-health-check, "true", are not checked.
 func Judge(object runtime.Object) Verdict {
 	if untyped, ok := object.(*unstructured.Unstructured); ok {
 		return judgeUntyped(untyped)
@@ -70,7 +69,7 @@ func Judge(object runtime.Object) Verdict {
 	return Verdict{}
 }
 
-// skipped tells whether the writer of a typed object wants it left out of all checks.
+// skipped reports whether an annotation of a typed object excludes it from all checks.
 func skipped(object runtime.Object) bool {
 	meta, ok := object.(metav1.Object)
 	return ok && meta.GetAnnotations()[resourcesv1alpha1.SkipHealthCheck] == "true"

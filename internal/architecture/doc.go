@@ -1,5 +1,5 @@
-// Package architecture holds the tests that hold the tree to its rules: which folders exist, who may import whom, which
-// files stay pure, what generated files say of themselves. It holds no code that runs in a process.
+// Package architecture contains the tests for the rules of the tree: which folders exist, which package may import which, which files stay
+// pure, and which header generated files have. It contains no code that runs in a process.
 //
-// Whoever wants a new package under internal/ or a new binary says so in folders_test.go; that diff is the review.
+// To add a package under internal/ or a binary, add it to folders_test.go; that diff is reviewed.
 package architecture

@@ -18,12 +18,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// NewPreviewer returns a Reconciler that can only Preview sets. Secrets are read from the given reader. Its watches, which
-// are of autoscalers, end with lifetime.
+// NewPreviewer returns a Reconciler that can only Preview sets. It reads Secrets from the given reader. Its watches on autoscalers end with
+// lifetime.
 func NewPreviewer(lifetime context.Context, connections *process.Connections, secrets client.Reader, cfg *config.ResourceManagerConfiguration) (*applier.Reconciler, error) {
 	clusterID, err := process.ResolveClusterID(lifetime, connections.Source.Client, ptr.Deref(cfg.Controllers.ClusterID, ""))
 	if err != nil {
-		return nil, err //nolint:wrapcheck // its text is the specification's
+		return nil, err //nolint:wrapcheck // the specification defines its text
 	}
 	own, at := cfg.Espalier.ManagedResource, connections.Target
 	target, err := apply.NewTarget(at.Config, at.HTTPClient, at.Mapper, ptr.Deref(own.MaxConcurrentRequests, 0), clock.RealClock{})

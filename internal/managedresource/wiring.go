@@ -1,5 +1,4 @@
-// Package managedresource puts together what keeps ManagedResources: the controllers of the family and the engine that
-// they share. It holds no rules of its own.
+// Package managedresource assembles the controllers of ManagedResources and the engine that they share. It contains no rules of its own.
 package managedresource
 
 import (
@@ -27,10 +26,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// deletionPoll is how often pending deletions are looked at when no event tells of them.
+// deletionPoll is how often pending deletions are checked if there is no event.
 const deletionPoll = 5 * time.Second
 
-// Needs returns what the family asks of its connections.
+// Needs returns what the family needs from its connections.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, resourcesv1alpha1.AddToScheme} {
@@ -59,8 +58,8 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	}, nil
 }
 
-// garbagePercent is a compromise: the caches of 50,000 objects take a third less memory than with Go's default of 100, and the
-// first apply takes hardly more processor time.
+// garbagePercent is a compromise: the caches of 50,000 objects need a third less memory than with Go's default of 100, and the first apply
+// needs hardly more processor time.
 const garbagePercent = 50
 
 // Add adds the controllers to the manager of the source cluster. Watches end with lifetime.
@@ -68,7 +67,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	process.LimitGarbage(garbagePercent, os.LookupEnv)
 	clusterID, err := process.ResolveClusterID(lifetime, clusters.Source.GetAPIReader(), ptr.Deref(cfg.Controllers.ClusterID, ""))
 	if err != nil {
-		return err //nolint:wrapcheck // its text is the specification's
+		return err //nolint:wrapcheck // the specification defines its text
 	}
 	own := cfg.Espalier.ManagedResource
 	target, err := apply.NewTarget(clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper, ptr.Deref(own.MaxConcurrentRequests, 0), clusters.Clock)

@@ -35,12 +35,12 @@ func addGarbageCollector(clusters *process.Clusters, cfg *config.ResourceManager
 	return nil
 }
 
-// unseenSets tells whether the target may have ManagedResources that the cache of the source does not hold.
+// unseenSets reports whether the target may have ManagedResources that are not in the cache of the source.
 func unseenSets(same bool, cfg *config.ResourceManagerConfiguration) bool {
 	return same && len(cfg.Process().Source.Namespaces) > 0
 }
 
-// garbageCollector returns a collector with what the configuration says.
+// garbageCollector returns a collector with the settings of the configuration.
 func garbageCollector(cfg *config.ResourceManagerConfiguration) *garbagecollector.Collector {
 	own := cfg.Espalier.ManagedResource
 	return &garbagecollector.Collector{

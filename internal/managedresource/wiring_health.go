@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// newHealth returns the controller that judges what the others applied.
+// newHealth returns the controller that judges the health of the applied objects.
 func newHealth(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, target *apply.Target, sight *sight, ledger *applier.Ledger, verdicts *health.Verdicts, registry prometheus.Registerer) *health.Reconciler {
 	return &health.Reconciler{
 		Source: clusters.Source.GetClient(), Target: target, TargetLive: clusters.Target.GetAPIReader(),

@@ -13,8 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// addSecrets adds what follows the Secrets of the source, for the controllers that need to know of them, and the
-// Secret controller.
+// addSecrets adds the tracker of the Secrets of the source, which several controllers use, and the Secret controller.
 func addSecrets(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration) (*secretversions.Tracker, error) {
 	client, err := metadata.NewForConfigAndClient(clusters.Source.GetConfig(), clusters.Source.GetHTTPClient())
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// sight is what knows the state of the target.
+// sight contains everything that watches the state of the target.
 type sight struct {
 	watcher     *observe.Watcher
 	autoscalers *observe.Autoscalers
@@ -24,7 +24,7 @@ type sight struct {
 	whole       *observe.Whole
 }
 
-// watches makes what knows the state of the target; nothing runs before a set needs it.
+// watches creates everything that watches the state of the target; no watch starts before a set needs it.
 func watches(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, changes *applier.Changes, verdicts *health.Verdicts) (*sight, error) {
 	metadataClient, err := metadata.NewForConfigAndClient(clusters.TargetConfig, clusters.TargetHTTPClient)
 	if err != nil {
@@ -52,7 +52,7 @@ func watches(lifetime context.Context, clusters *process.Clusters, cfg *config.R
 	return &sight{watcher: watcher, autoscalers: autoscalers, pods: pods, whole: whole}, nil
 }
 
-// targetNamespaces are those that the connection to the target is restricted to; nil if there is none of its own.
+// targetNamespaces are those that the connection to the target is restricted to; nil if there is no separate connection.
 func targetNamespaces(cfg *config.ResourceManagerConfiguration) []string {
 	if cfg.TargetClientConnection == nil {
 		return nil

@@ -18,22 +18,22 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
 )
 
-// input is what a file holds.
+// input is the content of a file.
 type input struct {
-	// sets are the ManagedResources of the file; if there are none, the one that its manifests make up.
+	// sets are the ManagedResources of the file; if there are none, one that is created from its manifests.
 	sets []*resourcesv1alpha1.ManagedResource
-	// secrets are those of the file that may be read by its sets.
+	// secrets are those of the file that its sets may reference.
 	secrets map[types.NamespacedName]*corev1.Secret
-	// plain tells that the file holds no ManagedResource: only its content counts, and the rest of the set is as it is.
+	// plain is true if the file contains no ManagedResource: then only the content changes, and the rest of the existing set is kept.
 	plain bool
-	// remarks name what is in the file and part of no set.
+	// remarks name the documents of the file that belong to no set.
 	remarks []string
 }
 
-// dataKey is where plain manifests stand in the Secret that is made up for them.
+// dataKey is the key of the plain manifests in the Secret that is created for them.
 const dataKey = "objects.yaml"
 
-// read takes a file apart. A document that cannot be read is an error that names it, and the file.
+// read parses a file. The error for an invalid document names the document and the file.
 func read(file string, content []byte, name types.NamespacedName) (*input, error) {
 	documents, fault := manifest.Split(dataKey, content, manifest.Limits{})
 	objects := make([]*unstructured.Unstructured, 0, len(documents))
@@ -66,14 +66,14 @@ func read(file string, content []byte, name types.NamespacedName) (*input, error
 	return in, nil
 }
 
-// reduced keeps of a parser's error what does not quote the file, which may hold passwords.
+// reduced removes quotes of the file, which may contain passwords, from a parser's error.
 func reduced(err error) error {
 	text := manifest.DecodingError(0, "", "", "", err)
 	_, text, _ = strings.Cut(text, "'/': ")
 	return errors.New(strings.TrimSuffix(text, "."))
 }
 
-// take keeps a ManagedResource or a Secret.
+// take stores a ManagedResource or a Secret.
 func (in *input) take(object *unstructured.Unstructured) error {
 	if object.GetAPIVersion() == "" || object.GetKind() == "" || object.GetName() == "" {
 		return errors.New("apiVersion, kind and metadata.name are required")
@@ -93,14 +93,14 @@ func (in *input) take(object *unstructured.Unstructured) error {
 	case kind == corev1.SchemeGroupVersion.WithKind("Secret"):
 		secret, err := secretOf(object)
 		if err != nil {
-			return fmt.Errorf("Secret %s: %w", object.GetName(), err) //nolint:staticcheck // a kind begins with a capital letter
+			return fmt.Errorf("Secret %s: %w", object.GetName(), err) //nolint:staticcheck // a kind starts with a capital letter
 		}
 		in.secrets[types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}] = secret
 	}
 	return nil
 }
 
-// secretOf reads a Secret, as the API server would store it. Errors say nothing of its values.
+// secretOf reads a Secret as the API server would store it. Errors contain none of its values.
 func secretOf(object *unstructured.Unstructured) (*corev1.Secret, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()}, Data: map[string][]byte{}}
 	folded := object.DeepCopy()
@@ -123,7 +123,7 @@ func secretOf(object *unstructured.Unstructured) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// assemble makes a set of manifests that belong to none yet.
+// assemble returns a set of manifests that belong to no set yet.
 func assemble(content []byte, name types.NamespacedName) *input {
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 	mr.Spec.SecretRefs = []corev1.LocalObjectReference{{Name: name.Name}}
@@ -131,7 +131,7 @@ func assemble(content []byte, name types.NamespacedName) *input {
 	return &input{sets: []*resourcesv1alpha1.ManagedResource{mr}, secrets: map[types.NamespacedName]*corev1.Secret{name: secret}, plain: true}
 }
 
-// remark names the documents that are part of no set.
+// remark records the documents that belong to no set.
 func (in *input) remark(objects []*unstructured.Unstructured, indexes []int) {
 	referenced := map[types.NamespacedName]bool{}
 	for _, mr := range in.sets {
@@ -153,14 +153,14 @@ func (in *input) remark(objects []*unstructured.Unstructured, indexes []int) {
 	}
 }
 
-// settle gives a set the state of the one that exists, if there is one, as far as the file does not change it.
+// settle copies the state of the existing set, if there is one, except for what the file changes.
 func (in *input) settle(mr, live *resourcesv1alpha1.ManagedResource) {
 	if live == nil {
 		mr.Status, mr.Generation, mr.DeletionTimestamp = resourcesv1alpha1.ManagedResourceStatus{}, 0, nil
 		return
 	}
 	spec := mr.Spec
-	if in.plain { // only the content is new
+	if in.plain { // only the content changes
 		spec = *live.Spec.DeepCopy()
 		spec.SecretRefs = mr.Spec.SecretRefs
 	}
@@ -171,7 +171,8 @@ func (in *input) settle(mr, live *resourcesv1alpha1.ManagedResource) {
 	}
 }
 
-// annotations returns those that the set would have: what the file does not mention stays, unless it came from there.
+// annotations returns the annotations after the change: those that the file does not mention are kept, unless an earlier apply has set
+// them.
 func annotations(mr, live *resourcesv1alpha1.ManagedResource) map[string]string {
 	var last struct {
 		Metadata struct{ Annotations map[string]string }

@@ -22,7 +22,7 @@ func set(modify ...func(*resourcesv1alpha1.ManagedResource)) *resourcesv1alpha1.
 	return mr
 }
 
-// typed is what a file says of its kind.
+// typed sets the apiVersion and kind of a file.
 func typed(mr *resourcesv1alpha1.ManagedResource) {
 	mr.APIVersion, mr.Kind = "resources.gardener.cloud/v1alpha1", "ManagedResource"
 }

@@ -1,5 +1,5 @@
-// Package diff is the subcommand that prints what the ManagedResource controller would do with sets that are in a file and
-// not in a cluster yet. It changes nothing anywhere: it reads, and asks the target for dry runs.
+// Package diff is the subcommand that prints what the ManagedResource controller would do with the sets of a file. It changes nothing: it
+// only reads, and sends dry-run requests to the target.
 package diff
 
 import (
@@ -27,13 +27,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// The exit codes besides 0, which says that nothing would change. They are those of kubectl diff.
+// The exit codes besides 0, which means that nothing would change. They are those of kubectl diff.
 const (
 	exitChanges = 1
 	exitFailure = 2
 )
 
-// Command returns the subcommand of a program. In is read where the file is "-".
+// Command returns the subcommand of a program. If the file is "-", it reads in.
 func Command(program process.Program, in io.Reader) process.Subcommand {
 	return process.Subcommand{
 		Name:    "diff",
@@ -44,7 +44,7 @@ func Command(program process.Program, in io.Reader) process.Subcommand {
 	}
 }
 
-// flags are what the command line may say.
+// flags are the flags of the command line.
 type flags struct {
 	file, config, output string
 	name                 types.NamespacedName
@@ -105,7 +105,7 @@ func run(ctx context.Context, program process.Program, args []string, in io.Read
 	}
 	if help != "" {
 		_, err = io.WriteString(out, help)
-		return err //nolint:wrapcheck // there is nobody left to tell
+		return err //nolint:wrapcheck // the error cannot be reported any more
 	}
 	content, file, err := open(f.file, in)
 	if err != nil {
@@ -142,7 +142,7 @@ func open(name string, in io.Reader) (content []byte, shown string, err error) {
 	return content, name, nil
 }
 
-// preview asks the clusters. What could be found out is returned even if some of the sets fail.
+// preview plans the sets of the file. If some sets fail, it returns the plans of the others.
 func preview(ctx context.Context, program process.Program, f *flags, sets *input) ([]*plan.Plan, error) {
 	cfg, setup, err := configure(program, f.config)
 	if err != nil {
@@ -150,7 +150,7 @@ func preview(ctx context.Context, program process.Program, f *flags, sets *input
 	}
 	needs, err := managedresource.Needs(cfg)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was about
+		return nil, err //nolint:wrapcheck // the error has its context
 	}
 	var connections *process.Connections
 	if f.config == "" {
@@ -159,12 +159,12 @@ func preview(ctx context.Context, program process.Program, f *flags, sets *input
 		connections, err = setup.Dial(ctx, needs.Scheme)
 	}
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was about
+		return nil, err //nolint:wrapcheck // the error has its context
 	}
 	reader := &overlay{Reader: connections.Source.Client, secrets: sets.secrets}
 	previewer, err := managedresource.NewPreviewer(ctx, connections, reader, cfg)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was about
+		return nil, err //nolint:wrapcheck // the error has its context
 	}
 	var (
 		plans    []*plan.Plan
@@ -184,7 +184,7 @@ func preview(ctx context.Context, program process.Program, f *flags, sets *input
 	return plans, errors.Join(failures...)
 }
 
-// previewSet plans one set of the file.
+// previewSet computes the plan of one set of the file.
 func previewSet(ctx context.Context, previewer *applier.Reconciler, source client.Reader, sets *input, mr *resourcesv1alpha1.ManagedResource) (*plan.Plan, error) {
 	live, remark, err := lookUp(ctx, source, mr)
 	if err != nil {
@@ -206,7 +206,7 @@ const nothingConfigured = "apiVersion: " + config.ResourceManagerAPIVersion + "\
 
 func configure(program process.Program, file string) (*config.ResourceManagerConfiguration, *process.Setup, error) {
 	if file != "" {
-		return process.LoadFile(program, file, config.ResourceManager) //nolint:wrapcheck // it says what it was about
+		return process.LoadFile(program, file, config.ResourceManager) //nolint:wrapcheck // the error has its context
 	}
 	cfg, _, err := config.ResourceManager([]byte(nothingConfigured))
 	if err != nil {
@@ -215,7 +215,7 @@ func configure(program process.Program, file string) (*config.ResourceManagerCon
 	return cfg, &process.Setup{Program: program, Config: cfg.Process(), Log: logr.Discard()}, nil
 }
 
-// overlay reads Secrets of the file in place of those of the source.
+// overlay reads the Secrets of the file instead of those of the source.
 type overlay struct {
 	client.Reader
 	secrets map[types.NamespacedName]*corev1.Secret
@@ -229,11 +229,11 @@ func (o *overlay) Get(ctx context.Context, key client.ObjectKey, object client.O
 			return nil
 		}
 	}
-	return o.Reader.Get(ctx, key, object, options...) //nolint:wrapcheck // in place of that
+	return o.Reader.Get(ctx, key, object, options...) //nolint:wrapcheck // it stands for that reader
 }
 
-// lookUp finds the set that exists under the name of one in the file, nil if there is none. A source that does not know
-// the kind, or does not let us see it, is no hindrance.
+// lookUp returns the existing set with the name of a set in the file, nil if there is none. If the source does not serve the kind, or does
+// not allow reading it, that is not an error.
 func lookUp(ctx context.Context, source client.Reader, mr *resourcesv1alpha1.ManagedResource) (live *resourcesv1alpha1.ManagedResource, remark string, err error) {
 	live = &resourcesv1alpha1.ManagedResource{}
 	err = source.Get(ctx, client.ObjectKeyFromObject(mr), live)
@@ -258,7 +258,7 @@ func show(out io.Writer, format string, plans []*plan.Plan) error {
 		if format == "json" {
 			var err error
 			if text, err = each.JSON(plan.Unbounded); err != nil {
-				return err //nolint:wrapcheck // it says what it was about
+				return err //nolint:wrapcheck // the error has its context
 			}
 		} else if i > 0 {
 			text = "\n" + text

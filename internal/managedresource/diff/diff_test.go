@@ -26,7 +26,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// asBinary makes the test binary behave as the real one.
+// asBinary makes the test binary run as the real binary.
 const asBinary = "ESPALIER_TEST_AS_BINARY"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// result is what the user of the command sees.
+// result is the output of the command.
 type result struct {
 	code     int
 	out, err string
@@ -71,7 +71,7 @@ func servers(t *testing.T) local.Servers {
 	return found
 }
 
-// fileOf is a ManagedResource with its Secret, as users write them.
+// fileOf returns a file with a ManagedResource and its Secret.
 func fileOf(e *Env, documents ...string) string {
 	indented := strings.ReplaceAll("\n"+strings.Join(documents, "\n---\n"), "\n", "\n    ")
 	return fmt.Sprintf(`apiVersion: v1
@@ -97,7 +97,7 @@ func login(e *Env, password string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: login, namespace: %s}\nstringData: {password: %s}\n", e.Namespace, password)
 }
 
-// The plan of a set before it exists, when it is as in the file, and after the file has changed.
+// The plan of a set before it exists, after it was applied from the file, and after the file has changed.
 func TestASetFromItsFirstPlanToItsNextVersion(t *testing.T) {
 	t.Parallel()
 	e, admin := New(t, Options{}), servers(t).Source.Kubeconfig
@@ -138,7 +138,7 @@ change v1 ConfigMap %[1]s/one
 	e.Expect(e.LiveConfigMap("one").Data).To(HaveKeyWithValue("key", "1"))
 	e.Expect(e.LiveConfigMap("gone")).NotTo(BeNil())
 
-	// Plain manifests, as the whole content of that set.
+	// Plain manifests are planned as the whole content of that set.
 	got = invoke(t, admin, e.ConfigMap("one", "2"), "-f", "-", "--name", e.Namespace+"/mr", "--output", "json")
 	e.Expect(got.code).To(Equal(1), got.err)
 	var decoded struct {
@@ -196,7 +196,7 @@ func TestWhatWouldFailEndsWithTwo(t *testing.T) {
 	e.Expect(got.out).To(ContainSubstring(fmt.Sprintf("nothing would be done: could not read secret '%s/missing'", e.Namespace)))
 }
 
-// Who may only read gets a plan too.
+// A user with read access only gets a plan too.
 func TestDryRunsThatAreForbiddenAreSaidToBe(t *testing.T) {
 	t.Parallel()
 	e, source := New(t, Options{}), servers(t).Source
@@ -213,7 +213,7 @@ func TestDryRunsThatAreForbiddenAreSaidToBe(t *testing.T) {
 	e.Expect(got.out).To(MatchRegexp(`unchanged v1 ConfigMap \S+/same\n  # not confirmed: configmaps "same" is forbidden: User .* cannot update resource`))
 }
 
-// readerOf returns the kubeconfig of somebody who may get ConfigMaps and ManagedResources of the namespace, and nothing else.
+// readerOf returns a kubeconfig whose user may get ConfigMaps and ManagedResources of the namespace, and nothing else.
 func readerOf(e *Env, source local.Server) []byte {
 	e.T.Helper()
 	e.Expect(e.Source.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "reader"}})).To(Succeed())
@@ -230,7 +230,7 @@ func readerOf(e *Env, source local.Server) []byte {
 	return kubeconfig
 }
 
-// A set that fails does not hide what would be done with the others.
+// If the plan of one set fails, the plans of the others are printed.
 func TestWhatWasFoundOutIsPrintedEvenIfALaterSetFails(t *testing.T) {
 	t.Parallel()
 	e, source := New(t, Options{Stopped: true}), servers(t).Source
@@ -242,7 +242,7 @@ func TestWhatWasFoundOutIsPrintedEvenIfALaterSetFails(t *testing.T) {
 	e.Expect(got.err).To(HavePrefix(fmt.Sprintf("Error: plan ManagedResource %[1]s/not-in-the-file: could not read secret '%[1]s/not-in-the-file': secrets \"not-in-the-file\" is forbidden", e.Namespace)))
 }
 
-// What gives a set up, or leaves it alone, is no change of single objects.
+// The deletion or suspension of a whole set is reported, and not as changes of single objects.
 func TestWhatHappensToTheWholeSetIsTold(t *testing.T) {
 	t.Parallel()
 	e, admin := New(t, Options{}), servers(t).Source.Kubeconfig
@@ -291,7 +291,7 @@ leaderElection: {leaderElect: false}
 espalier: {managedResource: {namespaces: {clusterScoped: false}}}
 `, write(t, "source", string(both.Source.Kubeconfig)), write(t, "target", string(both.Target.Kubeconfig))))
 	file := fileOf(e, e.ConfigMap("one", "1"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: more}")
-	unusable := []byte("apiVersion: v1\nkind: Config\n") // of the shell: it is not about the controller's clusters
+	unusable := []byte("apiVersion: v1\nkind: Config\n") // the shell's kubeconfig, which must not be used
 	got := invoke(t, unusable, file, "-f", "-", "--config", config)
 	e.Expect(got.out).To(ContainSubstring("1 to adopt, 1 refused\n"), got.err)
 	e.Expect(got.out).To(ContainSubstring("  + data.key: \"1\"\n"))

@@ -34,7 +34,7 @@ func TestEveryExampleDoesWhatThePageSays(t *testing.T) {
 	}
 }
 
-// A claim without sentence, or a sentence without claim, means that page and test say different things.
+// Every sentence of the page must have a claim in the tests, and every claim a sentence.
 func TestExamplesAndTestsAreTheSame(t *testing.T) {
 	shown, proved := map[string][]string{}, map[string][]string{}
 	for name, each := range readPage(t).examples() {

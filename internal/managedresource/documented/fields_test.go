@@ -15,7 +15,7 @@ import (
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// fieldExamples are those about the fields of the spec.
+// fieldExamples are the examples for the fields of the spec.
 func fieldExamples() map[string]example {
 	return map[string]example{
 		"secret-refs": secretRefs(), "class": class(), "inject-labels": injectLabels(), "force-overwrite-labels": forceOverwriteLabels(),
@@ -249,7 +249,7 @@ func deletePersistentVolumeClaims() example {
 	}}
 }
 
-// What the tables of the page call "refused by the API server".
+// The values that the tables of the page list as "refused by the API server".
 func TestMalformedFieldsAreRefused(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true})

@@ -26,7 +26,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// garbageExamples are those about what the garbage collector deletes.
+// garbageExamples are the examples for the garbage collector.
 func garbageExamples() map[string]example {
 	return map[string]example{"collectable-object": collectableObject(), "collectable-secret": collectableSecret()}
 }
@@ -35,9 +35,8 @@ func collecting(cfg *config.ResourceManagerConfiguration) {
 	cfg.Controllers.GarbageCollector.Enabled = true
 }
 
-// collect makes the garbage collector run once in the scene's namespace, as if it were so much later, with the shipped
-// minimum age and under the shipped role. The collector that runs in the scene's controller has found everything too
-// young at its start, and looks again only in an hour.
+// collect makes a garbage collector run once in the scene's namespace, with a clock that is ahead by later, the shipped minimum age and the
+// shipped role. The collector of the scene's controller has found all objects too young at its start, and runs again only after an hour.
 func (s *scene) collect(later time.Duration) {
 	s.T.Helper()
 	connection := s.collectorConnection()
@@ -57,7 +56,7 @@ func (s *scene) collect(later time.Duration) {
 	s.Expect(err).NotTo(HaveOccurred())
 }
 
-// collectorConnection reaches the target as a ServiceAccount with the collector's role in the scene's namespace.
+// collectorConnection connects to the target as a ServiceAccount with the collector's role in the scene's namespace.
 func (s *scene) collectorConnection() *rest.Config {
 	s.T.Helper()
 	const account, role = "garbage-collector", "espalier-managedresource-controller-target-garbagecollector"
@@ -75,7 +74,7 @@ func (s *scene) collectorConnection() *rest.Config {
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: account}},
 	})
 	s.Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
-	s.soon(func() (bool, error) { // the API server's authorizer follows roles by watches of its own
+	s.soon(func() (bool, error) { // the API server's authorizer learns of roles from its own watches
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               "system:serviceaccount:" + s.Namespace + ":" + account,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: s.Namespace, Group: "monitoring.coreos.com", Resource: "prometheuses", Verb: "list"},
@@ -90,7 +89,7 @@ func (s *scene) collectorConnection() *rest.Config {
 	return connection
 }
 
-// eleven minutes are longer than the minimum age.
+// eleven is longer than the minimum age.
 const eleven = 11 * time.Minute
 
 func collectableObject() example {

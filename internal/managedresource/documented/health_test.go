@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// judgedKinds reads the keys of the table of rules in internal/health, as "Deployment.apps".
+// judgedKinds returns the keys of the table of rules in internal/health, as "Deployment.apps".
 func judgedKinds(t *testing.T) []string {
 	t.Helper()
 	g := NewWithT(t)
@@ -40,7 +40,7 @@ func judgedKinds(t *testing.T) []string {
 	return found
 }
 
-// part is a field of a literal, "" if it is not set.
+// part returns a field of a literal, "" if it is not set.
 func part(g *WithT, key *ast.CompositeLit, name string) string {
 	for _, each := range key.Elts {
 		field, isField := each.(*ast.KeyValueExpr)
@@ -57,7 +57,7 @@ func part(g *WithT, key *ast.CompositeLit, name string) string {
 	return ""
 }
 
-// The table of the page begins each row with the kinds that it is about.
+// Each row of the page's table starts with the kinds that it describes.
 func TestTheHealthRulesNameEveryKind(t *testing.T) {
 	p := readPage(t)
 	at := slices.IndexFunc(p.sections, func(s section) bool { return s.heading == "Health rules" })

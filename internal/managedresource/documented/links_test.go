@@ -15,7 +15,7 @@ var (
 	punctuation = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// anchors are those that a page's headings get.
+// anchors returns the anchors of a page's headings.
 func anchors(text string) map[string]bool {
 	found := map[string]bool{"": true}
 	for _, each := range headings.FindAllStringSubmatch(withoutBlocks(text), -1) {

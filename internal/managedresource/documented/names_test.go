@@ -15,7 +15,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// notOnThePage are the constants that it may leave out.
+// notOnThePage are the constants that the page may omit.
 func notOnThePage() map[string]string {
 	return map[string]string{
 		"AllClasses":                      "it goes into the configuration of a controller only",
@@ -31,14 +31,14 @@ func notOnThePage() map[string]string {
 	}
 }
 
-// constant is one of those of names.go.
+// constant is a constant of names.go.
 type constant struct {
 	name, value string
-	// settable tells that whoever writes ManagedResources, or programs for it, sets it.
+	// settable is true if users or programs set it on ManagedResources or their objects.
 	settable bool
 }
 
-// constants reads names.go, whose groups say in their first words who sets what is in them.
+// constants reads names.go, in which the first words of each group say who sets its constants.
 func constants(t *testing.T) []constant {
 	t.Helper()
 	g := NewWithT(t)
@@ -60,7 +60,7 @@ func constants(t *testing.T) []constant {
 	return found
 }
 
-// literal is the text of a constant; of one that is put together, the first part.
+// literal returns the text of a constant; for an expression, its first part.
 func literal(g *WithT, expression ast.Expr) string {
 	if sum, ok := expression.(*ast.BinaryExpr); ok {
 		return literal(g, sum.X)
@@ -87,7 +87,7 @@ func TestEveryNameIsOnThePage(t *testing.T) {
 	g.Expect(exceptions).To(BeEmpty(), "there are no such constants")
 }
 
-// settings are the keys and fields that may be set, each as headings and YAML have it.
+// settings returns the keys and fields that users may set, in the form of headings and YAML.
 func settings(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -104,11 +104,11 @@ func settings(t *testing.T) map[string]string {
 	return found
 }
 
-// What may be set has a section of its own with a table that says on what, to what, what it is otherwise, and what comes
-// of a mistake. One of the page's examples sets it.
+// Each setting needs a section with a table that says on which object it is set, its values, its default, and the result of a mistake. An
+// example of the page must set it.
 func TestEverySettingHasASectionAndAnExample(t *testing.T) {
 	p := readPage(t)
-	twice := []string{"resources.gardener.cloud/ignore", "espalier.dev/plan"} // on two kinds, and as the beginning of another key
+	twice := []string{"resources.gardener.cloud/ignore", "espalier.dev/plan"} // set on two kinds, and a prefix of another key
 	for heading, key := range settings(t) {
 		t.Run(key, func(t *testing.T) {
 			g := NewWithT(t)

@@ -6,7 +6,7 @@ import (
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// objectExamples are those about annotations that decide over the life of an object, and over how it is judged.
+// objectExamples are the examples for annotations that control the lifetime of an object and how it is judged.
 func objectExamples() map[string]example {
 	return map[string]example{
 		"mode": mode(), "ignored-object": ignoredObject(), "keep-object": keepObject(),
@@ -125,7 +125,7 @@ func finalizeDeletionAfter() example {
 			s.Expect(s.LiveConfigMap("lingering").DeletionTimestamp).NotTo(BeNil())
 		},
 		"When the time is over: the finalizers are removed, the ConfigMap and the set are gone.": func(s *scene) {
-			s.Edit("lingering", `{"metadata":{"annotations":{"resources.gardener.cloud/finalize-deletion-after":"1s"}}}`) // nobody waits for an hour
+			s.Edit("lingering", `{"metadata":{"annotations":{"resources.gardener.cloud/finalize-deletion-after":"1s"}}}`) // no test waits for an hour
 			s.AwaitGone(s.set)
 			s.Expect(s.LiveConfigMap("lingering")).To(BeNil())
 		},

@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// folder is where the page is.
+// folder is the folder of the page.
 const folder = "../../../docs"
 
 // page is docs/writing-managedresources.md.
@@ -19,7 +19,7 @@ type page struct {
 	sections []section
 }
 
-// section is what stands under one heading, up to the next one.
+// section is the text below one heading, up to the next one.
 type section struct {
 	heading, text string
 	examples      []pageExample
@@ -56,7 +56,7 @@ func readPage(t *testing.T) *page {
 	return p
 }
 
-// withoutBlocks blanks what is fenced: a comment in a block is no heading.
+// withoutBlocks blanks fenced blocks, because a comment in a block is not a heading.
 func withoutBlocks(text string) string {
 	return regexp.MustCompile("(?ms)^```.*?\n```$").ReplaceAllStringFunc(text, func(block string) string { return strings.Repeat(" ", len(block)) })
 }
@@ -73,7 +73,7 @@ func examplesOf(text string) []pageExample {
 	return found
 }
 
-// plain is a text without line breaks and marks of code.
+// plain returns a text without line breaks and code marks.
 func plain(text string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(text, "`", "")), " ")
 }
@@ -88,7 +88,7 @@ func (p *page) examples() map[string]pageExample {
 	return found
 }
 
-// commands are the lines of a block of shell commands.
+// commands returns the lines of a block of shell commands.
 func (p *page) commands(t *testing.T, name string) []string {
 	t.Helper()
 	for _, match := range commands.FindAllStringSubmatch(p.text, -1) {

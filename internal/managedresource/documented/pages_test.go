@@ -19,7 +19,7 @@ func readDocument(t *testing.T, name string) string {
 	return string(content)
 }
 
-// What the pages tell to create in the clusters is what they tell to remove.
+// The objects that the pages create in the clusters are those that the pages remove.
 func TestRemovingRemovesEveryBinding(t *testing.T) {
 	g := NewWithT(t)
 	_, removing, found := strings.Cut(readDocument(t, "running.md"), "\n## Removing it\n")
@@ -35,14 +35,14 @@ func TestRemovingRemovesEveryBinding(t *testing.T) {
 	g.Expect(created).To(BeNumerically(">=", 5))
 }
 
-// Health is judged, and the annotation that leaves an object out of it has an effect.
+// Health is judged, and the annotation that excludes an object from it has an effect.
 func TestTheTableOfAnnotationsKnowsOfHealth(t *testing.T) {
 	g := NewWithT(t)
 	row := regexp.MustCompile("(?m)^\\| `skip-health-check` .*$").FindString(readDocument(t, "managedresource.md"))
 	g.Expect(row).To(And(ContainSubstring("`ResourcesHealthy`"), ContainSubstring("`ResourcesProgressing`")))
 }
 
-// pages are all pages with commands, relative to the folder of the documentation.
+// pages returns all pages with commands, relative to the folder of the documentation.
 func pages(t *testing.T) []string {
 	t.Helper()
 	found := []string{"../README.md", "../CONTRIBUTING.md"}
@@ -65,7 +65,7 @@ var (
 	ownPath    = regexp.MustCompile(`(?m)(?:^|[\s=$(])((?:deploy|examples|hack|test|docs|cmd)/[\w./-]+\w)`)
 )
 
-// A command of a page does not fail because it names what does not exist.
+// The targets and files in the commands of a page exist.
 func TestCommandsNameTargetsAndFilesThatExist(t *testing.T) {
 	makefile := readDocument(t, filepath.Join("..", "Makefile"))
 	for _, page := range pages(t) {
@@ -87,7 +87,7 @@ func TestCommandsNameTargetsAndFilesThatExist(t *testing.T) {
 	}
 }
 
-// The first example can be applied as it is: what it puts into a namespace comes after that namespace.
+// The first example can be applied unchanged: a namespace comes before the objects in it.
 func TestFirstExampleCreatesItsNamespaces(t *testing.T) {
 	g := NewWithT(t)
 	_, rest, found := strings.Cut(readDocument(t, "managedresource.md"), "```yaml\n")

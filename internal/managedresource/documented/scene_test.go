@@ -35,27 +35,27 @@ const (
 	statefulSet = "apps/v1/StatefulSet"
 )
 
-// example says where an example of the page is run, and proves each sentence below it. The sentences are proved one
-// after the other, in the order of the page, each from where the last one has left things.
+// example says where to run an example of the page, and checks each sentence below it. The sentences are checked in the order of the page,
+// and each check starts in the state that the previous one has left.
 type example struct {
-	// oneCluster makes source and target one cluster, in which the controllers of Kubernetes run. Otherwise these are
-	// two clusters, and nobody but us writes to the target.
+	// oneCluster makes source and target one cluster, in which the controllers of Kubernetes run. Otherwise there are two clusters, and
+	// only the test and the controller write to the target.
 	oneCluster bool
 	// configure changes the configuration.
 	configure func(*config.ResourceManagerConfiguration)
 	// before prepares the target before the controller starts.
 	before func(s *scene)
-	// claims by the sentence of the page, without marks of code. Each acts, and expects.
+	// claims are checks by the sentence of the page, without code marks. Each changes something and checks the result.
 	claims map[string]func(s *scene)
 }
 
-// scene is a namespace of its own with a running controller, and the example that is played there.
+// scene is a separate namespace with a running controller, in which an example is run.
 type scene struct {
 	*Env
 	page *page
-	// yaml is the example as on the page, set the name of its ManagedResource.
+	// yaml is the example as on the page, set is the name of its ManagedResource.
 	yaml, set string
-	// annotations are those that were written to ManagedResources last.
+	// annotations are those that were last written to ManagedResources.
 	annotations map[string]string
 }
 
@@ -63,7 +63,7 @@ func newScene(t *testing.T, p *page, shown pageExample, e example) *scene {
 	t.Helper()
 	s := &scene{page: p, yaml: shown.yaml, annotations: map[string]string{}}
 	s.Env = New(t, Options{Stopped: true, TwoClusters: !e.oneCluster, Configure: func(cfg *config.ResourceManagerConfiguration) {
-		cfg.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Minute} // what happens sooner is due to an event
+		cfg.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Minute} // a faster reaction is caused by an event
 		if e.configure != nil {
 			e.configure(cfg)
 		}
@@ -80,7 +80,7 @@ func newScene(t *testing.T, p *page, shown pageExample, e example) *scene {
 	return s
 }
 
-// objects are those of the example in the scene's namespace, after edits: pairs of a text of the page and another one.
+// objects returns those of the example in the scene's namespace, after edits: pairs of a text of the page and its replacement.
 func (s *scene) objects(edits ...string) []*unstructured.Unstructured {
 	s.T.Helper()
 	text := s.yaml
@@ -99,14 +99,14 @@ func (s *scene) objects(edits ...string) []*unstructured.Unstructured {
 
 var compressed = regexp.MustCompile(`(\.br: )(\S+)`)
 
-// here moves a text of the page from namespace "shop" to the scene's, within compressed values too.
+// here replaces namespace "shop" in a text of the page by the scene's, within compressed values too.
 func (s *scene) here(text string) string {
 	move := strings.NewReplacer("namespace: shop", "namespace: "+s.Namespace, `"namespace": "shop"`, `"namespace": "`+s.Namespace+`"`).Replace
 	return compressed.ReplaceAllStringFunc(move(text), func(found string) string {
 		parts := compressed.FindStringSubmatch(found)
 		content, err := unpack(parts[2])
 		if err != nil {
-			return found // a sentence is about that
+			return found // values that cannot be decompressed: a sentence covers them
 		}
 		return parts[1] + pack(s.WithT, move(content))
 	})
@@ -130,7 +130,7 @@ func pack(g *WithT, content string) string {
 	return base64.StdEncoding.EncodeToString(out.Bytes())
 }
 
-// apply writes the example to the source, with edits as objects takes them, the way kubectl apply does.
+// apply writes the example to the source, with edits as for objects, like kubectl apply.
 func (s *scene) apply(edits ...string) {
 	s.T.Helper()
 	for _, each := range s.objects(edits...) {
@@ -187,13 +187,13 @@ func (s *scene) change(edits ...string) {
 	s.AwaitChange(before)
 }
 
-// awaitApplied waits until ResourcesApplied of the set is as given.
+// awaitApplied waits until ResourcesApplied of the set has this value.
 func (s *scene) awaitApplied(want string) *resourcesv1alpha1.ManagedResource {
 	s.T.Helper()
 	return s.AwaitApplied(s.set, want)
 }
 
-// message is that of ResourcesApplied.
+// message returns the message of ResourcesApplied.
 func (s *scene) message() string {
 	s.T.Helper()
 	return Message(s.Get(s.set), "ResourcesApplied")
@@ -222,7 +222,7 @@ func (s *scene) awaitValue(name, key, value string) {
 	s.Await(configMap, name, func(g Gomega, live *unstructured.Unstructured) { g.Expect(Field(live, "data", key)).To(Equal(value)) })
 }
 
-// uid identifies an object of the target that exists.
+// uid returns the UID of an existing object of the target.
 func (s *scene) uid(kind, name string) string {
 	s.T.Helper()
 	live := s.Live(kind, name)
@@ -230,19 +230,19 @@ func (s *scene) uid(kind, name string) string {
 	return string(live.GetUID())
 }
 
-// awaitAnother waits until an object of the target has taken the place of the one with that uid.
+// awaitAnother waits until an object of the target was replaced by one with another UID.
 func (s *scene) awaitAnother(kind, name, uid string) {
 	s.T.Helper()
 	s.Await(kind, name, func(g Gomega, live *unstructured.Unstructured) { g.Expect(string(live.GetUID())).NotTo(Equal(uid)) })
 }
 
-// annotate sets annotations of the ManagedResource by a merge patch, as kubectl annotate does.
+// annotate sets annotations of the ManagedResource by a merge patch, like kubectl annotate.
 func (s *scene) annotate(patch string) {
 	s.T.Helper()
 	s.Expect(s.Source.Patch(s.Ctx, s.ManagedResource(s.set), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":`+patch+`}}`)))).To(Succeed())
 }
 
-// soon waits until something holds.
+// soon waits until a condition is true.
 func (s *scene) soon(actual any) AsyncAssertion {
 	s.T.Helper()
 	return s.Eventually(actual).WithTimeout(Patience).WithPolling(10 * time.Millisecond)

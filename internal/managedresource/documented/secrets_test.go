@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// secretExamples are those about the values of Secrets.
+// secretExamples are the examples for the values of Secrets.
 func secretExamples() map[string]example {
 	return map[string]example{"first": first(), "documents": documents(), "json": jsonObjects(), "compressed": compressedValue()}
 }
@@ -102,7 +102,7 @@ func compressedValue() example {
 	}}
 }
 
-// Nobody sees in the page what the value holds, so what is said of it is compared.
+// A reader of the page cannot see the contents of the compressed value, so the test compares them.
 func TestTheCompressedValueIsTheFirstExample(t *testing.T) {
 	g := NewWithT(t)
 	shown := readPage(t).examples()
@@ -118,7 +118,7 @@ func TestTheCompressedValueIsTheFirstExample(t *testing.T) {
 	g.Expect(content).To(Equal(strings.Replace(manifest.String(), "greeting", "packed", 1)))
 }
 
-// labels are those of an object or template at a path.
+// labels returns the labels of an object or template at a path.
 func labels(live *unstructured.Unstructured, path ...string) map[string]string {
 	found, _, _ := unstructured.NestedStringMap(live.Object, append(path, "metadata", "labels")...)
 	return found

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// setExamples are those about annotations on ManagedResources.
+// setExamples are the examples for annotations of ManagedResources.
 func setExamples() map[string]example {
 	return map[string]example{"ignored-set": ignoredSet(), "operation": operation(), "plan": planned(), "plan-values": plannedWithValues(), "kstatus": kstatus()}
 }
@@ -217,7 +217,7 @@ func kstatus() example {
 			dark(s)
 			s.apply(`kstatus: "true"`, `kstatus: "yes"`)
 			fine(s)
-			s.remove() // the kind too
+			s.remove() // the kind is removed too
 		},
 	}}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// waitingExamples are those about kubectl wait.
+// waitingExamples are the examples for kubectl wait.
 func waitingExamples() map[string]example { return map[string]example{"waiting": waiting()} }
 
-// kubectl runs a command line of the page in the scene's namespace and tells whether it succeeded.
+// kubectl runs a command line of the page in the scene's namespace and reports whether it succeeded.
 func (s *scene) kubectl(line string) bool {
 	s.T.Helper()
 	servers, err := local.ForTests()
@@ -34,7 +34,7 @@ func (s *scene) kubectl(line string) bool {
 	return err == nil
 }
 
-// impatient makes a wait end soon.
+// impatient returns the command with a short timeout.
 func impatient(line string) string {
 	before, _, _ := strings.Cut(line, " --timeout=")
 	return before + " --timeout=1s"
@@ -50,7 +50,7 @@ func waiting() example {
 			s.awaitApplied(applied)
 			s.Stop()
 			s.apply("image: registry.example.com/web:1", "image: registry.example.com/web:2")
-			s.Expect(s.kubectl(forApplied)).To(BeTrue()) // impatience would bound the first look too
+			s.Expect(s.kubectl(forApplied)).To(BeTrue()) // without the short timeout, which would limit the first check too
 			s.apply("spec:\n  secretRefs", "spec:\n  injectLabels: {team: checkout}\n  secretRefs")
 			s.Expect(s.kubectl(impatient(forApplied))).To(BeFalse())
 			s.Start()
@@ -77,12 +77,12 @@ func awaitRollout(s *scene) {
 
 	s.Expect(s.kubectl(deletion)).To(BeTrue())
 	s.Expect(s.kubectl(impatient(forDeletion))).To(BeFalse())
-	s.Patch(deployment, "web", `{"metadata":{"finalizers":null}}`) // nobody else does, where there is no controller of Kubernetes
+	s.Patch(deployment, "web", `{"metadata":{"finalizers":null}}`) // there are no controllers of Kubernetes that would do it
 	s.Expect(s.kubectl(forDeletion)).To(BeTrue())
 	s.Expect(s.Live(deployment, "web")).To(BeNil())
 }
 
-// rollout does what the controllers of Kubernetes would do with the Deployment.
+// rollout does what the controllers of Kubernetes would do for the Deployment.
 func (s *scene) rollout(reason string) {
 	s.T.Helper()
 	meta := metav1.ObjectMeta{Namespace: s.Namespace, Name: "default"}

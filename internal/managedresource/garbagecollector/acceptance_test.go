@@ -64,7 +64,7 @@ func TestUnusedObjectsAreDeleted(t *testing.T) {
 
 const podTemplate = `{metadata: {labels: {a: b}}, spec: {restartPolicy: %s, containers: [{name: c, image: none}]}}`
 
-// referrerManifests makes one object of each kind whose annotations count; none of them makes others.
+// referrerManifests returns one object of each kind whose annotations count; none of them creates others.
 func referrerManifests() map[string]string {
 	always, never := fmt.Sprintf(podTemplate, "Always"), fmt.Sprintf(podTemplate, "Never")
 	return map[string]string{
@@ -79,7 +79,7 @@ func referrerManifests() map[string]string {
 	}
 }
 
-// Acceptance 80. Everything is in the target, so that nothing of the source can be what protects.
+// Acceptance 80. All objects are in the target, so that no object of the source can protect them.
 func TestReferencedObjectsStay(t *testing.T) {
 	s := newScene(t, options{twoClusters: true})
 	s.servePrometheus()
@@ -173,7 +173,7 @@ func TestReportsDeleteNothing(t *testing.T) {
 	}
 }
 
-// What a set needs stays, whatever annotations say.
+// Objects that a set needs are kept, even without annotations.
 func TestWhatSetsNeedStays(t *testing.T) {
 	s := newScene(t, options{})
 	s.collectable("Secret/read", "Secret/read-before", "ConfigMap/contained", "ConfigMap/of-another-instance")
@@ -192,7 +192,7 @@ func TestWhatSetsNeedStays(t *testing.T) {
 	}
 }
 
-// A collector that is not restricted lists everything in one go. It only reports here: others use the cluster too.
+// A collector that is not restricted lists each kind once. It only reports here, because other tests use the cluster too.
 func TestAllNamespacesAreListedAtOnce(t *testing.T) {
 	s := newScene(t, options{})
 	s.collector.Namespaces, s.collector.ReportOnly = nil, true
@@ -216,8 +216,8 @@ func TestAllNamespacesAreListedAtOnce(t *testing.T) {
 	s.Expect(distinct(paths)).To(Equal(append([]string{"GET /api/v1/configmaps", "GET /api/v1/secrets"}, look...)))
 }
 
-// The controller serves one namespace; the Secrets of sets in others are needed all the same, and so are objects of sets
-// that an instance like this one keeps there.
+// The controller serves one namespace. The Secrets of sets in other namespaces are needed too, and so are objects of sets there with the
+// finalizer of this instance.
 func TestSetsInNamespacesThatAreNotServedProtect(t *testing.T) {
 	s := newScene(t, options{})
 	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: s.Namespace + "-"}}

@@ -15,11 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// maxErrors is how many failures a message lists; the rest is counted.
+// maxErrors is the maximum number of failures in a message; it counts the others.
 const maxErrors = 20
 
-// delete deletes what was found, each object only if it is still as it was found: whoever has written to it since may
-// need it.
+// delete deletes the unused objects, each only if it has not changed since it was found: a client that has changed it may need it.
 func (c *Collector) delete(ctx context.Context, unused []candidate) error {
 	var (
 		mu       sync.Mutex
@@ -53,7 +52,7 @@ func (c *Collector) delete(ctx context.Context, unused []candidate) error {
 	return notAll(failures)
 }
 
-// deleteOne tells whether the object was there and is deleted now.
+// deleteOne reports whether the object existed and is now deleted.
 func (c *Collector) deleteOne(ctx context.Context, unused candidate) (bool, error) {
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &unused.uid, ResourceVersion: &unused.version}}
 	err := c.Client.Resource(resourceOf(unused.kind)).Namespace(unused.namespace).Delete(ctx, unused.name, options)
@@ -78,7 +77,7 @@ func resourceOf(kind string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{}
 }
 
-// notAll puts failures into one message, in the words of the specification.
+// notAll combines failures into one message, with the text of the specification.
 func notAll(failures []string) error {
 	if len(failures) == 0 {
 		return nil
@@ -95,7 +94,7 @@ func notAll(failures []string) error {
 	return fmt.Errorf(prefix+"%d errors occurred: [%s]", total, strings.Join(failures, ", ")) //nolint:staticcheck // the specification begins it with a capital
 }
 
-// withRemedy says what to do about a missing right.
+// withRemedy adds the remedy for a missing right.
 func withRemedy(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%w; ClusterRole %s has the rights that garbage collection needs in the target cluster: bind it", err, roleName)
@@ -103,5 +102,5 @@ func withRemedy(err error) error {
 	return err
 }
 
-// roleName is the role that is generated from the markers above Collector.
+// roleName is the name of the role that is generated from the markers above Collector.
 const roleName = "espalier-managedresource-controller-target-garbagecollector"

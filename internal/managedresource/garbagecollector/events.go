@@ -11,21 +11,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Reasons of the Events that are sent about ConfigMaps and Secrets of the target.
+// Reasons of the Events about ConfigMaps and Secrets of the target.
 const (
-	// ReasonCollected: the object was deleted, because nothing refers to it.
+	// ReasonCollected: the object was deleted, because no other object references it.
 	ReasonCollected = "GarbageCollected"
-	// ReasonFound: the object would have been deleted, if the collector were not set to report only.
+	// ReasonFound: the object would have been deleted, but the collector only reports.
 	ReasonFound = "GarbageFound"
 )
 
-// maxEvents is how many Events one run sends; the log tells how many it did not.
+// maxEvents is the maximum number of Events per run; the log has the number of Events that were not sent.
 const maxEvents = 100
 
-// Events tells, in the target cluster, what happened to ConfigMaps and Secrets.
+// Events reports what happens to ConfigMaps and Secrets, in the target cluster.
 type Events struct{ Recorder events.EventRecorder }
 
-// collected tells of a deletion, unless enough has been told in this run.
+// collected reports a deletion, up to maxEvents per run.
 func (e *Events) collected(deleted candidate, before int) {
 	if before < maxEvents {
 		e.Recorder.Eventf(deleted.reference(), nil, corev1.EventTypeNormal, ReasonCollected, "Delete", "%s", "Deleted: "+why(deleted))
@@ -36,13 +36,13 @@ func (e *Events) found(unused candidate) {
 	e.Recorder.Eventf(unused.reference(), nil, corev1.EventTypeNormal, ReasonFound, "Report", "%s", "Would be deleted, but garbage collection only reports: "+why(unused))
 }
 
-// why says why an object is not needed.
+// why returns why an object is not needed.
 func why(unused candidate) string {
 	return fmt.Sprintf("created at %s, labelled as garbage-collectable, and no reference annotation on a workload, ManagedResource or Prometheus in namespace %q names it",
 		unused.created.UTC().Format(time.RFC3339), unused.namespace)
 }
 
-// report tells of each object once, in this run or, if there are too many, in one of the next.
+// report reports each object once: in this run or, if there are too many, in a later one.
 func (c *Collector) report(ctx context.Context, unused []candidate) {
 	reported, told, later := map[types.UID]bool{}, 0, 0
 	for _, each := range unused {

@@ -18,7 +18,7 @@ func unusedSecrets(n int) []candidate {
 	return unused
 }
 
-// told returns what a recorder holds.
+// told returns the Events of a recorder.
 func told(recorder *events.FakeRecorder) []string {
 	var texts []string
 	for len(recorder.Events) > 0 {

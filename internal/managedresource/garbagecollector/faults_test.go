@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// page is a listing of collectable objects, or of referrers where annotations are given.
+// page returns a list of collectable objects, or of referring objects if annotations are given.
 func page(request *http.Request, namespace string, names ...string) *http.Response {
 	list := metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}}
 	for _, name := range names {
@@ -47,7 +47,7 @@ func distinct(texts []string) []string {
 	return once
 }
 
-// unreadable is a cache that lists nothing.
+// unreadable is a cache whose lists fail.
 type unreadable struct{ client.Reader }
 
 func (unreadable) List(context.Context, client.ObjectList, ...client.ListOption) error {
@@ -82,7 +82,7 @@ func TestNothingIsDeletedIfAnythingCannotBeListed(t *testing.T) {
 	s.Expect(s.left()).To(BeEmpty())
 }
 
-// Pages of which a later one fails are no listing.
+// If a later page fails, the whole list fails.
 func TestNothingIsDeletedIfALaterPageFails(t *testing.T) {
 	s := newScene(t, options{})
 	s.collectable("Secret/unused")
@@ -122,7 +122,7 @@ func TestAllPagesCount(t *testing.T) {
 	s.Expect(seen).To(HaveLen(6), "three pages, looked at twice")
 }
 
-// mapper says of the given kinds that they are not served.
+// mapper reports the given kinds as not served.
 type mapper struct {
 	unserved []schema.GroupKind
 	failure  error
@@ -141,7 +141,7 @@ func (m *mapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.R
 
 func (m *mapper) Reset() { m.resets++ }
 
-// Not to find a path may have many reasons; only a kind that is not served has no objects.
+// A 404 may have many reasons; only a kind that is not served has no objects.
 func TestKindsThatAreNotServed(t *testing.T) {
 	prometheus := schema.GroupKind{Group: "monitoring.coreos.com", Kind: "Prometheus"}
 	for name, tc := range map[string]struct {
@@ -222,7 +222,7 @@ func TestObjectsThatChangeMeanwhileAreSpared(t *testing.T) {
 	s.Expect(s.metric("espalier_managedresource_garbage_found", "Secret")).To(Equal(4.0))
 }
 
-// A reference that appears on a kind that was listed already is seen by the second look.
+// A reference that appears on a kind that was listed already is found by the second pass.
 func TestReferencesThatMoveDuringALookAreSeen(t *testing.T) {
 	s := newScene(t, options{})
 	s.collectable("Secret/used", "Secret/unused")
@@ -279,7 +279,7 @@ func TestARunIsBoundedByItsPeriod(t *testing.T) {
 	s.Expect(s.left()).To(Equal([]string{"Secret/unused"}))
 }
 
-// The end of the process is no failure of the run.
+// The shutdown of the process is not a failure of the run.
 func TestTheEndOfTheProcessIsNoFailure(t *testing.T) {
 	s := newScene(t, options{})
 	s.collectable("Secret/unused")

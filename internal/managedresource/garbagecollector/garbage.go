@@ -29,7 +29,7 @@ func collectables() []collectable {
 	}
 }
 
-// kindOfReference returns the kind that a reference annotation means; "" if objects of that kind are not collected.
+// kindOfReference returns the kind that a reference annotation stands for; "" if objects of that kind are not collected.
 func kindOfReference(kind string) string {
 	switch kind {
 	case references.KindConfigMap:
@@ -40,12 +40,12 @@ func kindOfReference(kind string) string {
 	return ""
 }
 
-// key names a ConfigMap or Secret.
+// key identifies a ConfigMap or Secret.
 type key struct{ kind, namespace, name string }
 
 func (k key) String() string { return k.kind + " " + k.namespace + "/" + k.name }
 
-// candidate is an object as it was when it was found to be old enough. It is deleted only if it is still that.
+// candidate is an object in the state in which it was found to be old enough. It is deleted only if it is still in that state.
 type candidate struct {
 	key
 	uid     types.UID
@@ -57,11 +57,11 @@ func (c candidate) reference() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: c.kind, Namespace: c.namespace, Name: c.name, UID: c.uid}
 }
 
-// garbage is what may be deleted: at first every candidate, in the end those that nobody was found to need. It holds
-// nothing of those who need them, since a cluster may have very many.
+// garbage contains the objects that may be deleted: at first all candidates, at the end those without a reference. It stores nothing about
+// the referring objects, because a cluster may have very many.
 type garbage map[key]candidate
 
-// consider takes an object up if it may be deleted as far as itself is concerned.
+// consider adds an object if its own fields allow its deletion.
 func (g garbage) consider(kind string, object *metav1.PartialObjectMetadata, now time.Time, minimumAge time.Duration) {
 	young := object.CreationTimestamp.Add(minimumAge).After(now)
 	if young || object.DeletionTimestamp != nil ||
@@ -72,8 +72,8 @@ func (g garbage) consider(kind string, object *metav1.PartialObjectMetadata, now
 	g[named] = candidate{key: named, uid: object.UID, version: object.ResourceVersion, created: object.CreationTimestamp.Time}
 }
 
-// spareReferenced drops what a referrer names in its annotations. The hash in their keys is not compared with
-// anything: when in doubt, an object is kept.
+// spareReferenced removes the objects that a referring object names in its annotations. It does not check the hash in the annotation keys:
+// in doubt, an object is kept.
 func (g garbage) spareReferenced(namespace string, annotations map[string]string) {
 	for annotation, name := range annotations {
 		if kind, ok := references.KindFromAnnotationKey(annotation); ok {
@@ -82,9 +82,9 @@ func (g garbage) spareReferenced(namespace string, annotations map[string]string
 	}
 }
 
-// spareSet drops what a ManagedResource of the source needs although no annotation may say so: the Secrets that it is
-// read from, if they are in the target, and, if the set is held by the given finalizer, the objects that it contains,
-// because they would be created again at once.
+// spareSet removes the objects that a ManagedResource of the source needs even without a reference annotation: the Secrets that it
+// references, if they are in the target, and, if it has the given finalizer, the objects that it contains, because they would be created
+// again at once.
 func (g garbage) spareSet(mr *resourcesv1alpha1.ManagedResource, inTarget bool, finalizer string) {
 	if inTarget {
 		for _, ref := range mr.Spec.SecretRefs {
@@ -101,14 +101,14 @@ func (g garbage) spareSet(mr *resourcesv1alpha1.ManagedResource, inTarget bool, 
 	}
 }
 
-// sorted lists what is left, by kind, namespace and name.
+// sorted lists the remaining objects by kind, namespace and name.
 func (g garbage) sorted() []candidate {
 	return slices.SortedFunc(maps.Values(g), func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 	})
 }
 
-// count tells how many there are of each kind.
+// count returns the number of objects of each kind.
 func count(unused []candidate) map[string]int {
 	counts := map[string]int{}
 	for _, each := range collectables() {

@@ -13,21 +13,21 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// pageSize is how many objects are in memory at a time. Pages of one listing show the cluster at one moment; a listing
-// that takes so long that the API server forgets that moment fails, and is not continued at another one.
+// pageSize is the maximum number of objects that are in memory. All pages of one list show the cluster at the same resourceVersion. If the
+// API server no longer has that version, the list fails; it is not continued at another version.
 const pageSize = 500
 
-// looks is how often all referrers must have been seen without a reference before an object is deleted. Listings of
-// different kinds are not of one moment: a reference that moves from a kind that is not listed yet to one that was
-// listed just now is missed by one look, and seen by the next.
+// looks is how often all referring objects must be listed without a reference before an object is deleted. Lists of different kinds have
+// different resourceVersions: a reference may move from a kind that is not listed yet to one that was just listed. One pass misses it, the
+// next one finds it.
 const looks = 2
 
-// find lists what nobody needs. Any doubt is an error.
+// find lists the objects without a reference. Anything uncertain is an error.
 func (c *Collector) find(ctx context.Context) ([]candidate, error) {
 	g := garbage{}
 	for _, each := range collectables() {
 		options := metav1.ListOptions{LabelSelector: resourcesv1alpha1.GarbageCollectableReference + "=true"}
-		now := c.Clock.Now() // before the listing, so that nothing gets older by waiting for it
+		now := c.Clock.Now() // before the list, so that no object becomes old enough while the list is read
 		err := c.list(ctx, each.resource, options, func(object *metav1.PartialObjectMetadata) { g.consider(each.kind, object, now, c.MinimumAge) })
 		if err != nil {
 			return nil, err
@@ -41,7 +41,7 @@ func (c *Collector) find(ctx context.Context) ([]candidate, error) {
 	return g.sorted(), nil
 }
 
-// spareNeeded looks once at everybody who may need something.
+// spareNeeded lists once all objects that may need a candidate, and removes what they need.
 func (c *Collector) spareNeeded(ctx context.Context, g garbage) error {
 	sets := &resourcesv1alpha1.ManagedResourceList{}
 	if err := c.Sets.List(ctx, sets, client.UnsafeDisableDeepCopy); err != nil {
@@ -62,7 +62,7 @@ func (c *Collector) spareNeeded(ctx context.Context, g garbage) error {
 	return nil
 }
 
-// spareSetsBeyond looks at the sets that other controllers of the cluster read from Secrets.
+// spareSetsBeyond does the same for the sets that other controllers of the cluster read from Secrets.
 func (c *Collector) spareSetsBeyond(ctx context.Context, g garbage, same bool) error {
 	if c.SetsBeyond == nil || !same {
 		return nil
@@ -97,11 +97,11 @@ func (c *Collector) spareReferenced(ctx context.Context, g garbage, by referrer)
 			return fmt.Errorf("%w, and it is not certain that the kind is not served: %w", err, mappingErr)
 		}
 	}
-	return nil // there cannot be any
+	return nil // the kind is not served, so no objects of it exist
 }
 
-// unserved returns an error unless the API server, asked anew, tells that it does not know a kind. That a path is not
-// found alone may be the word of whoever stands in between, or of a server that is about to start.
+// unserved returns an error unless the API server, asked again, says that it does not know a kind. A 404 alone is not enough: it may come
+// from a proxy, or from a server that is starting.
 func (c *Collector) unserved(kind schema.GroupVersionKind) error {
 	c.Mapper.Reset()
 	_, err := c.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -114,7 +114,7 @@ func (c *Collector) unserved(kind schema.GroupVersionKind) error {
 	return fmt.Errorf("the API server says that it serves %s", kind.GroupKind())
 }
 
-// namespaces lists where to look, as requests name it.
+// namespaces lists the namespaces to list, in the form for requests.
 func (c *Collector) namespaces() []string {
 	if len(c.Namespaces) == 0 {
 		return []string{metav1.NamespaceAll}
@@ -122,7 +122,7 @@ func (c *Collector) namespaces() []string {
 	return c.Namespaces
 }
 
-// list hands over the metadata of all objects of a kind, page by page.
+// list passes the metadata of all objects of a kind to take, page by page.
 func (c *Collector) list(ctx context.Context, resource schema.GroupVersionResource, options metav1.ListOptions, take func(*metav1.PartialObjectMetadata)) error {
 	for _, namespace := range c.namespaces() {
 		page := options

@@ -10,7 +10,7 @@ import (
 type Metrics struct {
 	collected *prometheus.CounterVec
 	last      *prometheus.GaugeVec
-	// success has no labels; as a vector it is not there before the first success, rather than 0.
+	// success has no labels; it is a vector so that it is absent, and not 0, before the first success.
 	success *prometheus.GaugeVec
 }
 

@@ -24,7 +24,7 @@ func every(period time.Duration) func(*config.ResourceManagerConfiguration) {
 	}
 }
 
-// runs counts the listings of all Secrets, with which each run begins.
+// runs counts the lists of all Secrets; each run starts with one.
 func runs(e *managedresourcetest.Env) func() int {
 	return func() int {
 		return len(slices.DeleteFunc(e.Requests.Seen(), func(each string) bool { return each != "GET /api/v1/secrets" }))
@@ -78,7 +78,7 @@ func TestIsOffUnlessEnabled(t *testing.T) {
 	}
 }
 
-// What the ManagedResource controller leaves to the garbage collector, that takes.
+// The garbage collector deletes the objects that the ManagedResource controller leaves to it.
 func TestObsoleteObjectsOfSetsAreTakenOver(t *testing.T) {
 	s := newScene(t, options{})
 	every(time.Hour)(s.Config)

@@ -1,14 +1,13 @@
-// Package garbagecollector deletes ConfigMaps and Secrets that were made to be replaced rather than changed, once
-// nobody uses them any more.
+// Package garbagecollector deletes ConfigMaps and Secrets that are replaced rather than changed, once no object references them any more.
 //
-// It watches nothing. At start, and then once in a period, it lists in the target cluster the metadata of the ConfigMaps
-// and Secrets that carry the garbage-collectable label, and of everything whose annotations may refer to them. It
-// deletes those that are old enough and needed by nobody, and sends an Event about each. Of the source it reads
-// ManagedResources from a cache, and live where that is the target and the cache does not hold all of them. It keeps nothing in memory from one run to the next, but what it has reported, so that
-// a report is sent once per process.
+// It watches nothing. At start, and then once per period, it lists in the target cluster the metadata of the ConfigMaps and Secrets with
+// the garbage-collectable label, and of all objects whose annotations may reference them. It deletes those that are old enough and not
+// referenced, and sends an Event about each. It reads ManagedResources of the source from a cache, and live if the source is the target and
+// the cache does not contain all of them. Between runs it stores only which objects it has reported, so that each is reported once per
+// process.
 //
-// If the process dies half-way, the next one begins anew; what is deleted already is not found again. If anything
-// cannot be listed, nothing is deleted: not to see who needs an object looks the same as nobody needing it.
+// If the process dies half-way, the next one starts again; deleted objects are not found again. If a list fails, nothing is deleted,
+// because objects in that list may reference a candidate.
 package garbagecollector
 
 import (
@@ -35,31 +34,31 @@ import (
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=prometheuses,verbs=list,roleName=espalier-managedresource-controller-target-garbagecollector
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-managedresource-controller-target-garbagecollector
 
-// DefaultMinimumAge is how old an object must be before it is deleted: who creates it needs some time to create what
-// refers to it.
+// DefaultMinimumAge is the minimum age of an object before it is deleted: the client that creates it needs time to create the objects that
+// reference it.
 const DefaultMinimumAge = 10 * time.Minute
 
-// deadlineCap bounds one run.
+// deadlineCap limits the time of one run.
 const deadlineCap = 3 * time.Minute
 
-// Mapper finds out whether a kind is served. Reset makes it ask the API server again.
+// Mapper reports whether a kind is served. Reset makes it ask the API server again.
 type Mapper interface {
 	RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error)
 	Reset()
 }
 
-// Collector deletes what nobody needs in one run after the other. Its fields are set once, before start.
+// Collector deletes unused objects, in one run after another. Its fields are set once, before start.
 type Collector struct {
-	// Client reads and deletes in the target cluster, past any cache: a cache that is behind would not know a new reference.
+	// Client reads and deletes in the target cluster without a cache, because a cache may not contain a new reference yet.
 	Client metadata.Interface
 	Mapper Mapper
 	// Sets reads the ManagedResources of the source cluster; SameCluster reports whether the source is the target, or may be.
 	Sets        client.Reader
 	SameCluster func(context.Context) bool
-	// SetsBeyond reads the ManagedResources of the target past that cache; nil unless the source may be the target, and the
-	// cache holds only some of its namespaces. They are listed in Namespaces.
+	// SetsBeyond reads the ManagedResources of the target live; nil unless the source may be the target and the cache contains only some of
+	// its namespaces. They are listed in Namespaces.
 	SetsBeyond client.Reader
-	// Finalizer marks the sets that we keep in the target; objects that these contain are not deleted.
+	// Finalizer marks the sets that this instance manages in the target; objects that these contain are not deleted.
 	Finalizer string
 	Events    *Events
 	Metrics   *Metrics
@@ -67,21 +66,21 @@ type Collector struct {
 
 	// Namespaces of the target to work in; empty means all.
 	Namespaces []string
-	// MinimumAge is how old an object must be, by its creation timestamp and Clock.
+	// MinimumAge is the minimum age of an object, by its creation timestamp and Clock.
 	MinimumAge time.Duration
-	// SyncPeriod is how long after one run the next begins; it also bounds the time for one.
+	// SyncPeriod is the time between the end of a run and the next one; it also limits the time of one run.
 	SyncPeriod time.Duration
-	// Parallel is how many objects are deleted at once.
+	// Parallel is how many objects are deleted concurrently.
 	Parallel int
-	// ReportOnly makes it tell what it would delete, and delete nothing.
+	// ReportOnly makes it report what it would delete, without deleting.
 	ReportOnly bool
 
-	// reported are the objects that ReportOnly has told of and that are still to be deleted. Only the one worker uses
-	// it; after a restart everything is told again.
+	// reported are the objects that were reported with ReportOnly and are still unused. Only the single worker uses it; after a restart
+	// everything is reported again.
 	reported map[types.UID]bool
 }
 
-// Reconcile implements reconcile.Reconciler: one run. An error is a run that did not do everything.
+// Reconcile implements reconcile.Reconciler. It does one run, and returns an error if the run was not complete.
 func (c *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, min(c.SyncPeriod, deadlineCap), errors.New("the time for one garbage collection is over"))
 	defer cancel()

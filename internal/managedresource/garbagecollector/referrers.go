@@ -10,15 +10,15 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// referrer is a kind whose annotations protect ConfigMaps and Secrets.
+// referrer is a kind whose annotations can reference ConfigMaps and Secrets.
 type referrer struct {
 	kind     string
 	resource string
-	// versions that serve it: the first one that is served counts, as each of them lists all objects.
+	// versions are those that may serve it: the first one that is served is used, because each of them lists all objects.
 	versions []schema.GroupVersion
 }
 
-// referrers lists workloads before their Pods: a reference that moves from the one to the other, moves this way.
+// referrers lists workloads before their Pods, because a reference moves from a workload to its Pods.
 func referrers() []referrer {
 	return []referrer{
 		{"ManagedResource", "managedresources", []schema.GroupVersion{resourcesv1alpha1.SchemeGroupVersion}},
@@ -26,7 +26,7 @@ func referrers() []referrer {
 		{"Deployment", "deployments", []schema.GroupVersion{appsv1.SchemeGroupVersion}},
 		{"StatefulSet", "statefulsets", []schema.GroupVersion{appsv1.SchemeGroupVersion}},
 		{"DaemonSet", "daemonsets", []schema.GroupVersion{appsv1.SchemeGroupVersion}},
-		// Kubernetes before 1.21 has the older version only.
+		// Kubernetes before 1.21 serves the older version only.
 		{"CronJob", "cronjobs", []schema.GroupVersion{batchv1.SchemeGroupVersion, batchv1beta1.SchemeGroupVersion}},
 		{"Job", "jobs", []schema.GroupVersion{batchv1.SchemeGroupVersion}},
 		{"Pod", "pods", []schema.GroupVersion{corev1.SchemeGroupVersion}},

@@ -14,13 +14,13 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "garbage-collector"
 
-// The pause after a run that failed grows from the one to the other. A run lists whole kinds, so it is not short.
+// The pause after a failed run grows from shortestPause to longestPause. A run lists whole kinds, so the pause is not short.
 const (
 	shortestPause = time.Second
 	longestPause  = 5 * time.Minute
 )
 
-// SetupWithManager adds the controller to the manager. Its first run is at start, when this process leads.
+// SetupWithManager adds the controller to the manager. Its first run is at start, when this process is the leader.
 func (c *Collector) SetupWithManager(mgr ctrl.Manager) error {
 	start := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		queue.Add(reconcile.Request{})

@@ -41,21 +41,21 @@ import (
 
 const role = "espalier-managedresource-controller-target-garbagecollector"
 
-// scene is a namespace of its own, and a collector that works in it with no rights but those of its role.
+// scene is a separate namespace, and a collector that works in it with only the rights of its role.
 type scene struct {
 	*managedresourcetest.Env
 	collector *garbagecollector.Collector
 	registry  *prometheus.Registry
 	// own is the collector's connection to the target.
 	own *rest.Config
-	// line changes what becomes of the collector's requests.
+	// line can replace the responses to the collector's requests.
 	line *line
 }
 
 // options of a scene.
 type options struct {
 	twoClusters bool
-	// noRights leaves the collector without its role.
+	// noRights starts the collector without its role.
 	noRights bool
 }
 
@@ -105,7 +105,7 @@ func (s *scene) identity(o options) *rest.Config {
 			RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: role},
 			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: account}},
 		})).To(Succeed())
-		s.Eventually(func() (bool, error) { // the API server's authorizer follows roles by watches of its own
+		s.Eventually(func() (bool, error) { // the API server's authorizer learns of roles from its own watches
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				User:               "system:serviceaccount:" + s.Namespace + ":" + account,
 				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "monitoring.coreos.com", Resource: "prometheuses", Verb: "list"},
@@ -133,7 +133,7 @@ func (s *scene) run() error {
 	return err
 }
 
-// collectable creates a ConfigMap or Secret of the target that may be deleted, as "ConfigMap/name".
+// collectable creates ConfigMaps or Secrets of the target that may be deleted, as "ConfigMap/name".
 func (s *scene) collectable(names ...string) {
 	s.T.Helper()
 	for _, each := range names {
@@ -141,7 +141,7 @@ func (s *scene) collectable(names ...string) {
 	}
 }
 
-// object creates a ConfigMap or Secret of the target with the given labels, besides the one by which left finds it.
+// object creates a ConfigMap or Secret of the target with the given labels, and with the label by which left finds it.
 func (s *scene) object(namespace, name string, labels, annotations map[string]string, finalizers ...string) {
 	s.T.Helper()
 	kind, name, found := strings.Cut(name, "/")
@@ -159,7 +159,7 @@ func (s *scene) object(namespace, name string, labels, annotations map[string]st
 	s.Expect(s.Target.Create(s.Ctx, object)).To(Succeed())
 }
 
-// left lists the ConfigMaps and Secrets that object has created and that still exist in the scene's namespace.
+// left lists the ConfigMaps and Secrets that were created by object and still exist in the scene's namespace.
 func (s *scene) left() []string {
 	s.T.Helper()
 	names := []string{}
@@ -175,7 +175,7 @@ func (s *scene) left() []string {
 	return names
 }
 
-// referring returns metadata with annotations, given as "<kind and hash>: <name>".
+// referring returns metadata with reference annotations, given as "<kind and hash>: <name>".
 func (s *scene) referring(name string, references ...string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "metadata:\n  name: %s\n  namespace: %s\n  annotations:\n    some: thing\n", name, s.Namespace)
@@ -200,7 +200,7 @@ func (s *scene) eventNotes() []string {
 	return notes
 }
 
-// metric reads a metric of one kind, or without labels for "".
+// metric reads a metric of one kind; "" stands for a metric without labels.
 func (s *scene) metric(name, kind string) float64 {
 	s.T.Helper()
 	families, err := s.registry.Gather()
@@ -229,14 +229,14 @@ func (s *scene) servePrometheus() {
 	s.Eventually(func() error { return s.Target.List(s.Ctx, list, client.InNamespace(s.Namespace)) }).WithTimeout(managedresourcetest.Patience).Should(Succeed())
 }
 
-// line notes the requests of a collector, Events and discovery aside, and may answer instead of the API server.
+// line records the requests of a collector, except for Events and discovery, and may answer instead of the API server.
 type line struct {
 	mu     sync.Mutex
 	seen   []string
 	answer func(*http.Request) (*http.Response, error)
 }
 
-// by sets what answers: (nil, nil) leaves a request to the API server.
+// by sets the function that answers requests: (nil, nil) forwards a request to the API server.
 func (l *line) by(answer func(*http.Request) (*http.Response, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,7 +277,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(request)
 }
 
-// status is an answer of an API server to a request that it does not fulfil.
+// status returns the response of an API server to a failed request.
 func status(request *http.Request, code int, reason string) *http.Response {
 	return answer(request, code, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"synthetic","reason":%q,"code":%d}`, reason, code))
 }
@@ -289,7 +289,7 @@ func answer(request *http.Request, code int, body string) *http.Response {
 	}
 }
 
-// fail answers with 503 to requests for one resource or object.
+// fail answers requests for one resource or object with 503.
 func (l *line) fail(method, suffix string) {
 	l.by(func(request *http.Request) (*http.Response, error) {
 		if request.Method == method && strings.HasSuffix(request.URL.Path, suffix) {

@@ -87,7 +87,7 @@ func TestAcceptance67SetsThatAreNotAppliedAreNotJudged(t *testing.T) {
 	e.Expect(conditions("stuck")).To(Equal([]string{pending, pending}))
 }
 
-// stuck makes a set that waits for the deletion of an object.
+// stuck creates a set that waits for the deletion of an object.
 func stuck(e *Env, name string) {
 	e.T.Helper()
 	e.Set(name, e.ConfigMap("old", ""))
@@ -136,7 +136,7 @@ func TestAcceptance71Pods(t *testing.T) {
 	await(e, "waiting", healthy, rolledOut)
 }
 
-// Specification 2.11, step 4: an object that is only created, and bears no label to watch it by, is judged like any other.
+// Specification 2.11, step 4: an object that is only created, and has no label for the watch, is judged like any other.
 func TestAnObjectThatIsOnlyCreatedIsJudged(t *testing.T) {
 	e := quiet(t)
 	account(e, false)
@@ -146,7 +146,7 @@ func TestAnObjectThatIsOnlyCreatedIsJudged(t *testing.T) {
 	await(e, "mr", healthy, rolledOut)
 }
 
-// Edge case 48 of the specification names what upstream misses: here a change of the annotation counts at once.
+// Edge case 48 of the specification names what upstream misses: here a change of the annotation has an effect at once.
 func TestSkippingAnObjectThatExistsCountsAtOnce(t *testing.T) {
 	e := quiet(t)
 	account(e, false)
@@ -274,7 +274,7 @@ func TestAcceptance76ADeletedPodEndsARollout(t *testing.T) {
 	e.Expect(Message(mr, "ResourcesProgressing")).To(Equal(`Deployment "` + e.Namespace + `/web" is progressing: there are still non-terminated old pods`))
 }
 
-// Without a word in the verdict on the Deployment itself, which is the same before and after.
+// The verdict on the Deployment itself is the same before and after.
 func TestSkippingADeploymentWithOldPodsCountsAtOnce(t *testing.T) {
 	e := apart(t)
 	rolledOutDeployment(e, "web", 1)
@@ -283,7 +283,7 @@ func TestSkippingADeploymentWithOldPodsCountsAtOnce(t *testing.T) {
 	e.Patch(deployment, "web", `{"metadata":{"annotations":{"resources.gardener.cloud/skip-health-check":"true"}}}`)
 	await(e, "web", healthy, rolledOut)
 	e.Patch(deployment, "web", `{"metadata":{"annotations":{"resources.gardener.cloud/skip-health-check":null}}}`)
-	complete(e, "web", 3, 1) // annotations of a Deployment count for its generation
+	complete(e, "web", 3, 1) // annotations of a Deployment change its generation
 	await(e, "web", healthy, "True/DeploymentProgressing")
 }
 
@@ -322,7 +322,7 @@ func TestAcceptance77WorkloadsThatAreOneShort(t *testing.T) {
 
 // Section 3.4, under the shipped role.
 func TestAServiceWithoutLoadBalancerTellsItsEvents(t *testing.T) {
-	e := quiet(t, checkedEvery(3*time.Second)) // which also bounds a look
+	e := quiet(t, checkedEvery(3*time.Second)) // this also limits the time of one check
 	e.Set("mr", e.Fill("apiVersion: v1\nkind: Service\nmetadata: {name: lb, namespace: $NS}\nspec: {type: LoadBalancer, selector: {app: x}, ports: [{port: 80}]}"))
 	mr := await(e, "mr", "False/ServiceUnhealthy", rolledOut)
 	e.Expect(Message(mr, "ResourcesHealthy")).To(Equal(`Service "` + e.Namespace + `/lb" is unhealthy: service is missing ingress status`))
@@ -334,7 +334,7 @@ func TestAServiceWithoutLoadBalancerTellsItsEvents(t *testing.T) {
 	await(e, "mr", healthy, rolledOut)
 }
 
-// warning is an Event about an object that was seen a while ago.
+// warning returns an Event about an object that was last seen some time ago.
 func warning(e *Env, kind, name string) *corev1.Event {
 	at := metav1.NewTime(clock.RealClock{}.Now().Add(-10 * time.Minute))
 	event := &corev1.Event{Type: corev1.EventTypeWarning, Reason: "Failed", Message: "no quota", Count: 1, FirstTimestamp: at, LastTimestamp: at}

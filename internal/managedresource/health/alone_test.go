@@ -35,12 +35,12 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// ledger plays the ManagedResource controller.
+// ledger replaces the ManagedResource controller.
 type ledger struct {
 	unfinished, foreign bool
 	written             string
 	recreated           []resourcesv1alpha1.ObjectReference
-	// open is how often it says that an object is being made again right now.
+	// open is how many times it reports that an object is being created again right now.
 	open int
 }
 
@@ -56,7 +56,7 @@ func (l *ledger) Reported(_ types.NamespacedName, refs []resourcesv1alpha1.Objec
 }
 func (l *ledger) Responsible(*resourcesv1alpha1.ManagedResource) bool { return !l.foreign }
 
-// gate holds back what watches tell while it is shut.
+// gate delays the events of watches while it is closed.
 type gate struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -93,7 +93,7 @@ func (g *gate) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err == nil && request.URL.Query().Get("watch") != "" {
 		response.Body = &gated{response.Body, g}
 	}
-	return response, err //nolint:wrapcheck // a transport passes errors as they are
+	return response, err //nolint:wrapcheck // a transport returns errors unchanged
 }
 
 type gated struct {
@@ -105,11 +105,11 @@ type gated struct {
 func (b *gated) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
 	b.gate.wait()
-	return n, err //nolint:wrapcheck // so does what it answers
+	return n, err //nolint:wrapcheck // so does its response
 }
 
-// alone is the health controller without the others: a test calls it, and writes what they would. The target is a cluster
-// of its own.
+// alone is the health controller without the others: a test calls it, and writes what the other controllers would write. The target is a
+// separate cluster.
 type alone struct {
 	*Env
 	reconciler *health.Reconciler
@@ -154,7 +154,7 @@ func newAlone(t *testing.T) *alone {
 	return a
 }
 
-// set creates a set that was applied and lists these objects.
+// set creates a set that was applied, with these objects in its status.
 func (a *alone) set(name string, refs ...resourcesv1alpha1.ObjectReference) *resourcesv1alpha1.ManagedResource {
 	a.T.Helper()
 	mr := a.ManagedResource(name)
@@ -276,7 +276,7 @@ func TestAcceptance70And74MissingObjects(t *testing.T) {
 	}
 }
 
-// Section 3.3: the first in the order of the status makes the reason, whatever its problem.
+// Section 3.3: the first fault in the order of the status determines the reason, whatever its problem.
 func TestTheFirstCulpritMakesTheReason(t *testing.T) {
 	a := newAlone(t)
 	a.Create(podManifest(a.Env, "p"))
@@ -286,7 +286,7 @@ func TestTheFirstCulpritMakesTheReason(t *testing.T) {
 		`Pod "$NS/p" is unhealthy: pod is in invalid phase "Pending" (expected one of ["Running" "Succeeded"])`)))
 }
 
-// A kind with a rule whose objects do not look as the rule expects.
+// A kind with a rule whose objects do not have the expected structure.
 func TestAnObjectThatCannotBeJudged(t *testing.T) {
 	a := newAlone(t)
 	a.Define("monitoring.coreos.com", "v1", "Alertmanager")
@@ -298,7 +298,7 @@ func TestAnObjectThatCannotBeJudged(t *testing.T) {
 	a.Expect(Message(mr, "ResourcesHealthy")).To(HavePrefix(a.Fill(`Error executing health check for Alertmanager "$NS/odd": `)))
 }
 
-// Section 3.4: a message is written again when its facts change, and not because time passes.
+// Section 3.4: a message is written again if its facts change, and not because time passes.
 func TestAgesAreNoNews(t *testing.T) {
 	a := newAlone(t)
 	a.Create(a.Fill("{apiVersion: v1, kind: Service, metadata: {name: lb, namespace: $NS}, spec: {type: LoadBalancer, ports: [{port: 80}]}}"))
@@ -328,7 +328,7 @@ func TestACacheBehindOurOwnWriteIsNotActedUpon(t *testing.T) {
 	a.Expect(Condition(a.Get("mr"), "ResourcesHealthy")).To(BeEmpty())
 }
 
-// watch has the Deployments of the namespace watched.
+// watch starts a watch on the Deployments of the namespace.
 func (a *alone) watch() {
 	a.reconciler.Watcher.Use(a.Ctx, types.NamespacedName{Name: "user"}, []observe.Need{{
 		Resource: appsv1.SchemeGroupVersion.WithResource("deployments"), Kind: schema.GroupKind{Group: "apps", Kind: "Deployment"},
@@ -336,7 +336,7 @@ func (a *alone) watch() {
 	}})
 }
 
-// A verdict from before our own write does not count; a watch that lags for too long is not waited for.
+// A verdict from before our own write does not count; the controller does not wait long for a watch that is behind.
 func TestAWatchThatLagsBehindOurOwnWriteIsWaitedFor(t *testing.T) {
 	a := newAlone(t)
 	a.Create(deploymentManifest(a.Env, "web", 0, "example.com/one", "labels: {resources.gardener.cloud/managed-by: gardener}"))
@@ -351,7 +351,7 @@ func TestAWatchThatLagsBehindOurOwnWriteIsWaitedFor(t *testing.T) {
 	live.Spec.Replicas = ptr.To(int32(3))
 	a.Expect(a.Target.Update(a.Ctx, live)).To(Succeed())
 	a.reconciler.Watcher.Record(schema.GroupKind{Group: "apps", Kind: "Deployment"}, &metav1.PartialObjectMetadata{ObjectMeta: live.ObjectMeta})
-	a.clock.Step(time.Second) // the conditions were written a moment ago
+	a.clock.Step(time.Second) // the conditions were just written
 	before := a.Get("mr").ResourceVersion
 	for range 3 {
 		a.Expect(a.judge("mr")).To(Equal(ctrl.Result{RequeueAfter: time.Second}))
@@ -369,7 +369,7 @@ func TestAWatchThatLagsBehindOurOwnWriteIsWaitedFor(t *testing.T) {
 	a.Expect(a.verdict("mr")[1]).To(Equal(a.Fill(`True/DeploymentProgressing: Deployment "$NS/web" is progressing: there are still non-terminated old pods`)))
 }
 
-// What no watch covers is read, its pods too.
+// A Deployment that no watch covers is read live, and its Pods too.
 func TestADeploymentThatNobodyWatches(t *testing.T) {
 	a := newAlone(t)
 	a.Create(deploymentManifest(a.Env, "web", 0, "example.com/one"))
@@ -387,7 +387,7 @@ func TestADeploymentThatNobodyWatches(t *testing.T) {
 	a.Expect(a.verdict("mr")).To(Equal([2]string{allHealthy, allRolledOut}))
 }
 
-// A set that is gone costs nothing, and one that cannot be read is tried again.
+// A set that does not exist costs no request, and a set that cannot be read is retried.
 func TestASetThatIsGone(t *testing.T) {
 	a := newAlone(t)
 	a.Expect(a.judge("nothing")).To(Equal(ctrl.Result{}))
@@ -397,7 +397,7 @@ func TestASetThatIsGone(t *testing.T) {
 	a.Expect(err).To(MatchError(ContainSubstring("read ManagedResource: ")))
 }
 
-// Pods that cannot be counted for too long are listed: their absence from what is known proves nothing.
+// Pods that cannot be counted for too long are listed, because missing data does not show that there are none.
 func TestPodsThatAreNotCountedInTimeAreListed(t *testing.T) {
 	a := newAlone(t)
 	unreachable, err := metadata.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1"})
@@ -441,7 +441,7 @@ func TestASetIsNotFoundWellWhileAnObjectIsMadeAgain(t *testing.T) {
 	a.Expect(a.verdict("mr")[0]).To(Equal(allHealthy))
 }
 
-// The first change of the conditions is written at once, and then what they have become once a second has passed.
+// The first change of the conditions is written at once, and the latest state again after a second.
 func TestQuickChangesAreWrittenOnceASecond(t *testing.T) {
 	a := newAlone(t)
 	a.Create(deploymentManifest(a.Env, "web", 0, "example.com/one"))

@@ -17,7 +17,7 @@ import (
 
 var noon = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// An age is all that may differ between two messages that say the same, whatever an Event's own text holds.
+// Two messages with the same facts may differ only in ages, whatever the text of an Event contains.
 func TestAgeless(t *testing.T) {
 	block := func(now time.Time, count int32, message string) string {
 		return "Service \"a/b\" is unhealthy: service is missing ingress status\n\n" + rules.EventsBlock([]corev1.Event{{
@@ -102,8 +102,7 @@ func TestConditionsKeepTheirTimesAndPlaces(t *testing.T) {
 	}
 }
 
-// An object that was deleted and recreated before anybody could look is reported as missing for a moment, but only where
-// that is news.
+// An object that was deleted and created again before a check is reported as missing for a moment, but only if that was not reported yet.
 func TestLost(t *testing.T) {
 	healthy, unhealthy := condition("ResourcesHealthy", "True", ""), condition("ResourcesHealthy", "False", "")
 	gone := resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{Kind: "ConfigMap", Namespace: "a", Name: "b"}}

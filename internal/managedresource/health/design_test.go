@@ -23,7 +23,7 @@ import (
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// The new generation must not look healthy before its own status says so, however far the watches lag behind our writes.
+// The new generation must not be reported as healthy before its own status says so, however long the watches take to see our writes.
 func TestAnUpdateIsNeverHealthyBeforeItsTime(t *testing.T) {
 	e := apart(t)
 	rolledOutDeployment(e, "web", 1)
@@ -42,7 +42,7 @@ func TestAnUpdateIsNeverHealthyBeforeItsTime(t *testing.T) {
 	}))
 }
 
-// A set at rest costs no request and no write, neither by the clock nor at a restart.
+// An unchanged set causes no request and no write, neither periodically nor at a restart.
 func TestASetAtRestCostsNothing(t *testing.T) {
 	t.Parallel()
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
@@ -60,12 +60,12 @@ func TestASetAtRestCostsNothing(t *testing.T) {
 			soon(e, func() string { return Message(e.Get("mr"), "ResourcesHealthy") }).Should(Equal(e.Fill(
 				`Pod "$NS/sick" is unhealthy: pod is in invalid phase "Pending" (expected one of ["Running" "Succeeded"])`)))
 			before := await(e, "mr", "False/PodUnhealthy", rolledOut)
-			e.AwaitRest() // after what the controllers of Kubernetes added to the objects
+			e.AwaitRest() // the controllers of Kubernetes have changed the objects
 			e.Consistently(e.Requests.Seen).WithTimeout(2500 * time.Millisecond).Should(BeEmpty())
 			e.Expect(e.Get("mr").ResourceVersion).To(Equal(before.ResourceVersion))
 
 			e.Restart(func() { e.Requests.Reset() })
-			e.Set("later", e.ConfigMap("later", "")) // which is judged after what was there before
+			e.Set("later", e.ConfigMap("later", "")) // it is judged after the earlier sets
 			await(e, "later", healthy, rolledOut)
 			e.Consistently(func() []string {
 				return about(e, "/c", "/p", "/web", "/sick", "/managedresources/mr", "/managedresources/mr/status")
@@ -76,7 +76,7 @@ func TestASetAtRestCostsNothing(t *testing.T) {
 	}
 }
 
-// about lists requests whose paths end like one of those.
+// about lists requests whose paths end with one of these.
 func about(e *Env, ends ...string) []string {
 	var found []string
 	for _, each := range e.Requests.Seen() {
@@ -114,7 +114,7 @@ func TestTwoClusters(t *testing.T) {
 	soon(e, func() []string { return seen.of("ResourcesHealthy") }).Should(Equal([]string{healthy, "False/ConfigMapMissing", healthy}))
 }
 
-// Somebody else writes to the set in the moment in which its conditions are written.
+// Another client writes to the set at the moment in which its conditions are written.
 func TestAConflictIsTriedAgain(t *testing.T) {
 	e := quiet(t)
 	account(e, false)
@@ -132,7 +132,7 @@ func TestAConflictIsTriedAgain(t *testing.T) {
 	e.Expect(attempts.Load()).To(BeNumerically(">", 1))
 }
 
-// Specification 2.15: what the ManagedResource controller writes about a set that it gives up stays.
+// Specification 2.15: the controller keeps what the ManagedResource controller writes about a set that it releases.
 func TestASetThatIsGivenUpIsNotJudged(t *testing.T) {
 	t.Parallel()
 	for name, giveUp := range map[string]func(e *Env){
@@ -205,7 +205,7 @@ func TestKindsWithoutARuleAreJudgedByStatusOnlyWhereThatIsAskedFor(t *testing.T)
 	}
 }
 
-// Two sets with objects of a kind share a watch, whether or not both judge them by status.
+// Two sets with objects of a kind share a watch, even if only one of them judges by status.
 func TestASetThatBeginsAndEndsToJudgeByStatus(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true, Configure: quietly()})
@@ -240,7 +240,7 @@ func TestASetThatBeginsAndEndsToJudgeByStatus(t *testing.T) {
 	e.Expect(watched(e)).To(Equal(watches))
 }
 
-// Edge case 48: of a kind that is not judged only the coming and going counts.
+// Edge case 48: for a kind that is not judged, only creation and deletion matter.
 func TestObjectsThatMerelyHaveToExistCauseNothingElse(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true, Configure: quietly()})
@@ -256,7 +256,7 @@ func TestObjectsThatMerelyHaveToExistCauseNothingElse(t *testing.T) {
 	soon(e, func() []string { return seen.of("ResourcesHealthy") }).Should(Equal([]string{healthy, "False/GadgetMissing", healthy}))
 }
 
-// Edge case 49: an object may say that it is a set's; what counts is whether the set says so.
+// Edge case 49: an object may claim to belong to a set; only the set itself decides.
 func TestObjectsOfOthersCauseNothing(t *testing.T) {
 	e := quiet(t)
 	account(e, false)
@@ -271,7 +271,7 @@ func TestObjectsOfOthersCauseNothing(t *testing.T) {
 	e.Expect(e.Get("mr").ResourceVersion).To(Equal(before.ResourceVersion))
 }
 
-// restrict takes the shipped rights in the target away and grants others in their place.
+// restrict replaces the shipped rights in the target by others.
 func restrict(e *Env, rules ...rbacv1.PolicyRule) {
 	e.T.Helper()
 	for _, role := range []string{"target-base", "target-builtin"} {
@@ -284,13 +284,13 @@ func restrict(e *Env, rules ...rbacv1.PolicyRule) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.Namespace, Name: "managedresource-controller"}},
 	})).To(Succeed())
-	// The API server's authorizer follows roles by watches of its own.
+	// The API server's authorizer learns of roles from its own watches.
 	soon(e, func() []bool {
 		return []bool{allowed(e, rules[0].APIGroups[0], rules[0].Resources[0]), allowed(e, "", "secrets")}
 	}).Should(Equal([]bool{true, false}))
 }
 
-// allowed tells whether the controller may create objects of a kind in the target.
+// allowed reports whether the controller may create objects of a kind in the target.
 func allowed(e *Env, group, resource string) bool {
 	e.T.Helper()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -328,7 +328,7 @@ func TestWithoutTheRightToSeeEventsNoneAreTold(t *testing.T) {
 	e.Expect(Message(mr, "ResourcesHealthy")).To(Equal(e.Fill(`Service "$NS/lb" is unhealthy: service is missing ingress status`)))
 }
 
-// What must not be watched is looked at in every period.
+// Objects that may not be watched are checked in every period.
 func TestWhatMayNotBeWatchedIsJudgedAllTheSame(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true, TwoClusters: true, Configure: quietly(checkedEvery(2 * time.Second))})
@@ -344,21 +344,21 @@ func TestWhatMayNotBeWatchedIsJudgedAllTheSame(t *testing.T) {
 	await(e, "mr", healthy, "True/DeploymentProgressing")
 }
 
-// A kind that is no longer served: until the ManagedResource controller looks again, Applied is True, and health tells.
+// A kind is no longer served: until the ManagedResource controller checks again, Applied is True, and the health condition reports it.
 func TestAcceptance70AKindThatIsGone(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true, Configure: quietly(checkedEvery(2 * time.Second))})
 	define(e)
-	restrict(e, rule(gadgets(e), "gadgets", "get", "create", "update", "patch", "delete")) // whoever may watch is told at once
+	restrict(e, rule(gadgets(e), "gadgets", "get", "create", "update", "patch", "delete")) // no watch, which would notify at once
 	e.Start()
 	e.Set("mr", gadget(e, "g"))
 	await(e, "mr", healthy, rolledOut)
 	e.Remove("apiextensions.k8s.io/v1/CustomResourceDefinition", "gadgets."+gadgets(e))
-	await(e, "mr", "False/GadgetMissing", rolledOut) // the objects go before their kind does
+	await(e, "mr", "False/GadgetMissing", rolledOut) // the objects are deleted before their kind
 	soon(e, func() string { return Message(e.Get("mr"), "ResourcesHealthy") }).Should(Equal(e.Fill(`Required Gadget "g" in namespace "$NS" is missing: no matches for kind "Gadget" in version "` + gadgets(e) + `/v1"`)))
 }
 
-// define makes the kind of gadgets, for which the controller gets no rights.
+// define creates the kind of gadgets, for which the controller gets no rights.
 func define(e *Env) {
 	e.T.Helper()
 	e.Create(fmt.Sprintf(`
@@ -377,7 +377,7 @@ spec:
 	soon(e, func() error { return e.Target.List(e.Ctx, list, client.InNamespace(e.Namespace)) }).Should(Succeed())
 }
 
-// A drift that cannot be repaired: the objects were there, are gone, and the set cannot be applied.
+// A drift that cannot be repaired: the objects existed, are deleted, and the set cannot be applied.
 func TestAnObjectThatIsGoneForGoodIsReported(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true, TwoClusters: true, Configure: quietly()})
@@ -387,7 +387,7 @@ func TestAnObjectThatIsGoneForGoodIsReported(t *testing.T) {
 	await(e, "mr", healthy, rolledOut)
 	e.Create(e.Fill("{apiVersion: v1, kind: ResourceQuota, metadata: {name: none, namespace: $NS}, spec: {hard: {count/configmaps: '0'}}}"))
 	e.PatchStatus("v1/ResourceQuota", "none", `{"status":{"hard":{"count/configmaps":"0"},"used":{"count/configmaps":"0"}}}`)
-	admitted := func() (bool, error) { // the API server follows quotas by a watch of its own
+	admitted := func() (bool, error) { // the API server learns of quotas from its own watch
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, GenerateName: "probe-"}}
 		err := e.Target.Create(e.Ctx, object)
 		if apierrors.IsForbidden(err) {
@@ -409,7 +409,7 @@ func TestAnObjectThatIsGoneForGoodIsReported(t *testing.T) {
 	await(e, "mr", healthy, rolledOut)
 }
 
-// What an earlier process applied is judged by this one too, although nothing may be done with the set.
+// Objects that an earlier process applied are judged by this one too, even if the set must not be applied.
 func TestASetThatIsHeldBackIsJudgedAfterARestart(t *testing.T) {
 	t.Parallel()
 	for name, annotation := range map[string][2]string{

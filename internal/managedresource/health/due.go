@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 )
 
-// due tells whether a set can be judged at all (specification 3.2): its objects are as it wants them.
+// due reports whether a set can be judged (specification 3.2): its objects are in the desired state.
 func due(mr *resourcesv1alpha1.ManagedResource) bool {
 	if merge.Truthy(mr.Annotations[resourcesv1alpha1.Ignore]) || mr.DeletionTimestamp != nil {
 		return false
@@ -19,8 +19,8 @@ func due(mr *resourcesv1alpha1.ManagedResource) bool {
 	return applied != nil && applied.Status != corev1beta1.ConditionProgressing && applied.Status != corev1beta1.ConditionFalse
 }
 
-// mayDiffer tells whether an update of a set may change how it fares (specification 3.1). What its objects do is told
-// by the watches on them.
+// mayDiffer reports whether an update of a set may change its health (specification 3.1). Changes of its objects come from the watches on
+// them.
 func mayDiffer(before, after *resourcesv1alpha1.ManagedResource) bool {
 	return class(before) != class(after) ||
 		appliedStatus(before) != appliedStatus(after) ||
@@ -28,7 +28,7 @@ func mayDiffer(before, after *resourcesv1alpha1.ManagedResource) bool {
 		before.Annotations[resourcesv1alpha1.Kstatus] != after.Annotations[resourcesv1alpha1.Kstatus]
 }
 
-// overwritten tells whether an update changed the conditions that this controller keeps.
+// overwritten reports whether an update changed the conditions that this controller writes.
 func overwritten(before, after *resourcesv1alpha1.ManagedResource) bool {
 	return slices.ContainsFunc([]corev1beta1.ConditionType{resourcesv1alpha1.ResourcesHealthy, resourcesv1alpha1.ResourcesProgressing},
 		func(kind corev1beta1.ConditionType) bool {
@@ -50,7 +50,7 @@ func appliedStatus(mr *resourcesv1alpha1.ManagedResource) corev1beta1.ConditionS
 	return ""
 }
 
-// Kstatus tells whether objects of kinds without a rule are judged by their status: as the set says, else as configured.
+// Kstatus reports whether objects of kinds without a rule are judged by their status: the set decides, otherwise the configuration.
 func Kstatus(mr *resourcesv1alpha1.ManagedResource, configured bool) bool {
 	switch mr.Annotations[resourcesv1alpha1.Kstatus] {
 	case "true":

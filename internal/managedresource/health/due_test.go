@@ -11,7 +11,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// condition returns a set that has one condition.
+// condition returns a set with one condition.
 func condition(kind, status, message string) *resourcesv1alpha1.ManagedResource {
 	return &resourcesv1alpha1.ManagedResource{Status: resourcesv1alpha1.ManagedResourceStatus{Conditions: []corev1beta1.Condition{
 		{Type: corev1beta1.ConditionType(kind), Status: corev1beta1.ConditionStatus(status), Reason: "Reason", Message: message},

@@ -23,11 +23,11 @@ import (
 	rules "github.com/espalier-dev/espalier/internal/health"
 )
 
-// findings is what is wrong with a set's objects, in the order in which the status lists them.
+// findings are the faults and rollouts of a set's objects, in the order of the status.
 type findings struct {
 	faults  []rules.Fault
 	rolling []rules.Rolling
-	// pending tells that the watches have not caught up with our own writes.
+	// pending is true if the watches have not seen our own writes yet.
 	pending bool
 }
 
@@ -35,19 +35,19 @@ func fault(ref resourcesv1alpha1.ObjectReference, problem rules.Problem, detail 
 	return rules.Fault{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, Problem: problem, Detail: detail}
 }
 
-// examination is the work on one object of a set.
+// examination is the check of one object of a set.
 type examination struct {
 	*Reconciler
 	kstatus bool
-	// live tells that watches which are behind are not waited for any longer.
+	// live is true if the check must not wait any longer for watches that are behind.
 	live  bool
 	found *findings
 }
 
-// readers is how many objects of one set are read at once.
+// readers is how many objects of one set are read concurrently.
 const readers = 16
 
-// examine judges every object that the status of a set lists: by what the watches know, or by what has to be read.
+// examine judges every object in the status of a set, with data from the watches or from live reads.
 func (r *Reconciler) examine(ctx context.Context, name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource) (*findings, error) {
 	each, reads := r.known(mr, r.Verdicts.waitedEnough(name, r.Clock.Now()))
 	reading, bounded := errgroup.WithContext(ctx)
@@ -56,7 +56,7 @@ func (r *Reconciler) examine(ctx context.Context, name types.NamespacedName, mr 
 		reading.Go(func() error { return read(bounded) })
 	}
 	if err := reading.Wait(); err != nil {
-		return nil, err //nolint:wrapcheck // it names the object
+		return nil, err //nolint:wrapcheck // the error names the object
 	}
 	found := combine(each)
 	if !found.pending && found.explainable() {
@@ -66,8 +66,8 @@ func (r *Reconciler) examine(ctx context.Context, name types.NamespacedName, mr 
 	return found, nil
 }
 
-// known judges every object that the status of a set lists by what the watches know, and returns what has to be read besides:
-// each read adds to the findings of its object. Live tells that watches which are behind are not waited for.
+// known judges every object in the status of a set with data from the watches. It returns the reads that are needed in addition: each read
+// adds to the findings of its object. Live means not to wait for watches that are behind.
 func (r *Reconciler) known(mr *resourcesv1alpha1.ManagedResource, live bool) (each []findings, reads []func(context.Context) error) {
 	kstatus := Kstatus(mr, r.Kstatus)
 	each = make([]findings, len(mr.Status.Resources))
@@ -91,17 +91,17 @@ func combine(each []findings) *findings {
 	return found
 }
 
-// explainable reports whether Events belong to the fault that makes the condition. Those of other faults are not reported.
+// explainable reports whether Events belong to the first fault, which determines the condition. Events about other faults are not reported.
 func (f *findings) explainable() bool {
 	return len(f.faults) > 0 && f.faults[0].Problem == rules.Unhealthy && f.faults[0].Kind == serviceKind
 }
 
-// object judges one object by what the watches know, if they know it. Else it returns what has to be read for that.
+// object judges one object with data from the watches, if they have it. Otherwise it returns a function that reads what is missing.
 func (e *examination) object(ref resourcesv1alpha1.ObjectReference) func(context.Context) error {
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	var seen observe.Object
 	var knowledge observe.Knowledge
-	if merge.Truthy(ref.Annotations[resourcesv1alpha1.Ignore]) { // such an object does not carry the label that we watch
+	if merge.Truthy(ref.Annotations[resourcesv1alpha1.Ignore]) { // such an object does not carry the label of the watch
 		seen, knowledge = e.Watcher.LookupNamed(kind.GroupKind(), ref.Namespace, ref.Name)
 	} else {
 		seen, knowledge = e.Watcher.Lookup(kind.GroupKind(), ref.Namespace, ref.Name)
@@ -118,13 +118,13 @@ func (e *examination) object(ref resourcesv1alpha1.ObjectReference) func(context
 	return func(ctx context.Context) error { return e.read(ctx, kind, ref) }
 }
 
-// judged tells whether more is asked of a kind than to be there.
+// judged reports whether there are rules for a kind besides that the object must exist.
 func (e *examination) judged(kind schema.GroupVersionKind) bool {
 	return rules.HasRule(kind.GroupKind()) || e.kstatus && !e.Whole.Registered(kind)
 }
 
-// read reads the object itself, in another version if its own is not served any more. One that a watch reports as missing
-// may only have lost its label.
+// read reads the object live, in another version if its own is not served any more. An object that a watch reports as missing may only have
+// lost its label.
 func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, ref resourcesv1alpha1.ObjectReference) error {
 	resource, err := e.Target.Served(kind)
 	if meta.IsNoMatchError(err) {
@@ -160,7 +160,7 @@ func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, re
 	return nil
 }
 
-// get reads an object if more is asked of it than to be there, and only its metadata otherwise.
+// get reads an object if there are rules for its kind, and only its metadata otherwise.
 func (e *examination) get(ctx context.Context, kind schema.GroupVersionKind, resource apply.Resource, ref resourcesv1alpha1.ObjectReference) (*unstructured.Unstructured, error) {
 	if e.judged(kind) {
 		return e.Target.Get(ctx, resource, ref.Namespace, ref.Name) //nolint:wrapcheck // the caller names the object
@@ -169,8 +169,7 @@ func (e *examination) get(ctx context.Context, kind schema.GroupVersionKind, res
 	return nil, err //nolint:wrapcheck // the caller names the object
 }
 
-// unserved explains that not only an object is missing but its kind is not served: in the same words, whether that shows
-// in an answer or is known already.
+// unserved returns the message for an object whose kind is not served. It is the same whether a response or the mapper shows this.
 func unserved(kind schema.GroupVersionKind) string {
 	return (&meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}).Error()
 }
@@ -188,8 +187,8 @@ func (e *examination) verdict(kind schema.GroupVersionKind, live *unstructured.U
 	return &verdict
 }
 
-// conclude notes what a verdict says, and returns what has to be read besides. Live is the object if it was read, nil if a
-// watch knows it.
+// conclude records a verdict, and returns a function that reads what is needed in addition. Live is the object if it was read, nil if the
+// data is from a watch.
 func (e *examination) conclude(kind schema.GroupVersionKind, ref resourcesv1alpha1.ObjectReference, verdict *rules.Verdict, live *unstructured.Unstructured) func(context.Context) error {
 	if !e.judged(kind) {
 		return nil
@@ -221,18 +220,18 @@ func (e *examination) conclude(kind schema.GroupVersionKind, ref resourcesv1alph
 	return func(ctx context.Context) error { return e.pods(ctx, ref, rollout) }
 }
 
-// rolls notes that an object's rollout is not over.
+// rolls records that an object's rollout is not complete.
 func (e *examination) rolls(ref resourcesv1alpha1.ObjectReference, description string) {
 	e.found.rolling = append(e.found.rolling, rules.Rolling{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name, Description: description})
 }
 
-// pods looks at the pods of a Deployment that may have others than it asks for. Metadata tells that there may be some; the
-// pods themselves tell which of them count.
+// pods lists the Pods of a Deployment that may have more or fewer than it wants. Metadata shows only that this is possible; the Pods
+// themselves show which of them count.
 func (e *examination) pods(ctx context.Context, ref resourcesv1alpha1.ObjectReference, rollout rules.Rollout) error {
 	pods := &corev1.PodList{}
 	err := e.TargetLive.List(ctx, pods, client.InNamespace(ref.Namespace), client.MatchingLabels(rollout.Selector))
 	if apierrors.IsForbidden(err) {
-		return nil // a missing right does not hold up the conditions
+		return nil // a missing right must not delay the conditions
 	}
 	if err != nil {
 		return fmt.Errorf("list pods of Deployment %s/%s: %w", ref.Namespace, ref.Name, err)
@@ -244,8 +243,8 @@ func (e *examination) pods(ctx context.Context, ref resourcesv1alpha1.ObjectRefe
 	return nil
 }
 
-// rollout returns what is to be compared with the pods of a Deployment, and whether they have to be looked at. Those of
-// one that no watch covers are not counted.
+// rollout returns what to compare with the Pods of a Deployment, and whether they must be listed. Pods of a Deployment that no watch covers
+// are not counted.
 func (e *examination) rollout(ref resourcesv1alpha1.ObjectReference, live *unstructured.Unstructured) (rules.Rollout, observe.Count) {
 	if live == nil {
 		return e.Pods.Of(ref.Namespace, ref.Name)
@@ -264,10 +263,10 @@ func (e *examination) rollout(ref resourcesv1alpha1.ObjectReference, live *unstr
 	return rules.Rollout{}, observe.CountMatches
 }
 
-// serviceKind is the kind whose Events are told. To another group's kind of that name none belong.
+// serviceKind is the kind whose Events are reported. Kinds of that name in other groups have none.
 const serviceKind = "Service"
 
-// events shows what happened to a Service of late. Nothing tells when there is more: that shows in the next period.
+// events returns the recent Events about a Service. New Events trigger nothing: they appear in the next period.
 func (r *Reconciler) events(ctx context.Context, namespace, name string) string {
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: serviceKind, Namespace: namespace, Name: name}
 	events := &corev1.EventList{}

@@ -29,7 +29,7 @@ const (
 	pending    = "Unknown/ChecksPending"
 )
 
-// quietly lets nothing happen by the clock: the periods are an hour, so whatever is seen was caused by an event.
+// quietly sets the periods to an hour, so that everything that happens is caused by an event.
 func quietly(change ...func(*config.ResourceManagerConfiguration)) func(*config.ResourceManagerConfiguration) {
 	return func(cfg *config.ResourceManagerConfiguration) {
 		cfg.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Hour}
@@ -40,7 +40,7 @@ func quietly(change ...func(*config.ResourceManagerConfiguration)) func(*config.
 	}
 }
 
-// checkedEvery makes the period of health checks a short one.
+// checkedEvery sets the period of health checks.
 func checkedEvery(period time.Duration) func(*config.ResourceManagerConfiguration) {
 	return func(cfg *config.ResourceManagerConfiguration) {
 		cfg.Controllers.Health.SyncPeriod = &metav1.Duration{Duration: period}
@@ -54,8 +54,7 @@ func quiet(t *testing.T, change ...func(*config.ResourceManagerConfiguration)) *
 	return New(t, Options{Configure: quietly(change...)})
 }
 
-// apart starts a controller with quietly whose target is a cluster of its own, in which no other controllers run: a test
-// plays them.
+// apart starts a controller with quietly whose target is a separate cluster without other controllers: the test does their work.
 func apart(t *testing.T, change ...func(*config.ResourceManagerConfiguration)) *Env {
 	t.Helper()
 	t.Parallel()
@@ -64,7 +63,7 @@ func apart(t *testing.T, change ...func(*config.ResourceManagerConfiguration)) *
 	return e
 }
 
-// await waits until both conditions of a set are as given, each as "status/reason".
+// await waits until both conditions of a set have these values, each as "status/reason".
 func await(e *Env, name, healthy, progressing string) *resourcesv1alpha1.ManagedResource {
 	e.T.Helper()
 	var mr *resourcesv1alpha1.ManagedResource
@@ -77,19 +76,19 @@ func await(e *Env, name, healthy, progressing string) *resourcesv1alpha1.Managed
 	return mr
 }
 
-// soon waits until something holds.
+// soon waits until a condition is true.
 func soon(e *Env, actual any) AsyncAssertion {
 	e.T.Helper()
 	return e.Eventually(actual).WithTimeout(Patience).WithPolling(10 * time.Millisecond)
 }
 
-// history is what the status of a set went through.
+// history records the changes of the status of a set.
 type history struct {
 	mu  sync.Mutex
 	all []*resourcesv1alpha1.ManagedResource
 }
 
-// follow begins to note what becomes of a set, which need not exist yet.
+// follow starts to record the changes of a set, which may not exist yet.
 func follow(e *Env, name string) *history {
 	e.T.Helper()
 	servers, err := local.ForTests()
@@ -114,7 +113,7 @@ func follow(e *Env, name string) *history {
 	return h
 }
 
-// told lists what a description said over time, each only when it changed.
+// told lists the distinct results of a description over time.
 func (h *history) told(describe func(*resourcesv1alpha1.ManagedResource) string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,7 +124,7 @@ func (h *history) told(describe func(*resourcesv1alpha1.ManagedResource) string)
 	return slices.Compact(found)
 }
 
-// catchUp waits until a set was noted as it is now: the watch may be behind.
+// catchUp waits until the current state of a set was recorded: the watch may be behind.
 func (h *history) catchUp(e *Env, name string) {
 	e.T.Helper()
 	soon(e, func() bool {
@@ -156,7 +155,7 @@ func (h *history) of(kind string) []string {
 	return h.told(func(mr *resourcesv1alpha1.ManagedResource) string { return Condition(mr, kind) })
 }
 
-// account waits for the ServiceAccount without which no pod can be created, or makes it where nobody else does.
+// account waits for the ServiceAccount that Pods need, or creates it if no controller does.
 func account(e *Env, two bool) {
 	e.T.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "default"}}
@@ -167,13 +166,13 @@ func account(e *Env, two bool) {
 	soon(e, func() error { return e.Target.Get(e.Ctx, client.ObjectKeyFromObject(account), account) }).Should(Succeed())
 }
 
-// podManifest is a pod with metadata such as "labels: {app: web}".
+// podManifest returns a Pod with metadata such as "labels: {app: web}".
 func podManifest(e *Env, name string, metadata ...string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n  namespace: %s\n%sspec:\n  automountServiceAccountToken: false\n  containers: [{name: c, image: example.com/c}]\n",
 		name, e.Namespace, lines(metadata))
 }
 
-// deploymentManifest is a Deployment of pods labelled app=<name>.
+// deploymentManifest returns a Deployment with Pods labelled app=<name>.
 func deploymentManifest(e *Env, name string, replicas int, image string, metadata ...string) string {
 	return fmt.Sprintf(`apiVersion: apps/v1
 kind: Deployment
@@ -197,7 +196,7 @@ func lines(metadata []string) string {
 	return b.String()
 }
 
-// complete writes the status of a Deployment whose rollout is over.
+// complete writes the status of a Deployment with a complete rollout.
 func complete(e *Env, name string, generation, replicas int) {
 	e.T.Helper()
 	e.PatchStatus(deployment, name, fmt.Sprintf(`{"status":{"observedGeneration":%d,"replicas":%[2]d,"updatedReplicas":%[2]d,"readyReplicas":%[2]d,"availableReplicas":%[2]d,"conditions":[
@@ -205,7 +204,7 @@ func complete(e *Env, name string, generation, replicas int) {
 		{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable","message":"done"}]}}`, generation, replicas))
 }
 
-// rolledOutDeployment creates a set with a Deployment, and its pods, and waits until all is well. It needs apart.
+// rolledOutDeployment creates a set with a Deployment, and its Pods, and waits until all are healthy. It needs apart.
 func rolledOutDeployment(e *Env, name string, replicas int, metadata ...string) {
 	e.T.Helper()
 	e.Set(name, deploymentManifest(e, name, replicas, "example.com/one", metadata...))
@@ -217,7 +216,7 @@ func rolledOutDeployment(e *Env, name string, replicas int, metadata ...string) 
 	await(e, name, healthy, rolledOut)
 }
 
-// running makes a pod healthy.
+// running makes a Pod healthy.
 func running(e *Env, name string) {
 	e.T.Helper()
 	e.PatchStatus(pod, name, `{"status":{"phase":"Running"}}`)
@@ -233,7 +232,7 @@ func annotateSet(e *Env, name, key, value string) {
 	e.Expect(e.Source.Patch(e.Ctx, e.ManagedResource(name), patch)).To(Succeed())
 }
 
-// gadgets is the group of a kind that no other test has.
+// gadgets is the group of a kind that only this test has.
 func gadgets(e *Env) string { return e.Namespace + ".example.com" }
 
 func gadget(e *Env, name string) string {
@@ -253,7 +252,7 @@ func watched(e *Env) float64 {
 	return -1
 }
 
-// releaseAtEnd lets an object go when the test is over, so that its namespace can.
+// releaseAtEnd removes the finalizers of objects at the end of the test, so that its namespace can be deleted.
 func releaseAtEnd(e *Env, kind string, names ...string) {
 	e.T.Helper()
 	apiVersion, short, _ := strings.Cut(kind, "/")
@@ -263,7 +262,7 @@ func releaseAtEnd(e *Env, kind string, names ...string) {
 			object.SetNamespace(e.Namespace)
 			object.SetName(name)
 			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-			_ = e.Target.Patch(context.WithoutCancel(e.Ctx), object, patch) // it may be gone
+			_ = e.Target.Patch(context.WithoutCancel(e.Ctx), object, patch) // it may already be deleted
 		}
 	})
 }

@@ -9,10 +9,10 @@ import (
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// judgedKind is a kind with an object that is unhealthy, and what makes it healthy.
+// judgedKind is a kind with an unhealthy object, and the status that makes it healthy.
 type judgedKind struct {
 	kind, manifest string
-	// sick and well are statuses; without the first one the object is unhealthy from the start.
+	// sick and well are statuses; without sick the object is unhealthy from the start.
 	sick, well string
 	message    string
 }
@@ -90,7 +90,7 @@ func TestAcceptance72EveryKindThatIsJudged(t *testing.T) {
 	}
 }
 
-// The API server itself says whether it serves a definition: not one whose names another has taken.
+// The API server itself reports whether it serves a definition: it does not if another definition has its names.
 func TestAcceptance72Definitions(t *testing.T) {
 	e := apart(t)
 	e.Set("fine", e.Fill(widgets("widgets")))

@@ -17,8 +17,7 @@ type Metrics struct {
 	latency prometheus.Histogram
 }
 
-// NewMetrics registers the metrics. Sets are counted when they are asked for, from the cache that sets reads;
-// responsible tells which of them count.
+// NewMetrics registers the metrics. Sets are counted at each scrape, from the cache that sets reads; responsible selects the sets to count.
 func NewMetrics(registry prometheus.Registerer, sets client.Reader, responsible func(*resourcesv1alpha1.ManagedResource) bool) *Metrics {
 	m := &Metrics{latency: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "espalier_managedresource_condition_latency_seconds",
@@ -42,10 +41,10 @@ type census struct {
 // Describe implements prometheus.Collector.
 func (c *census) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- c.description }
 
-// scrapePatience is how long a cache that has not synced is waited for.
+// scrapePatience is how long to wait for a cache that has not synced.
 const scrapePatience = time.Second
 
-// Collect implements prometheus.Collector. Before the cache has synced there is nothing to count.
+// Collect implements prometheus.Collector. Before the cache has synced it sends nothing.
 func (c *census) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
 	defer cancel()
@@ -60,8 +59,8 @@ func (c *census) Collect(metrics chan<- prometheus.Metric) {
 
 type tallied struct{ condition, status string }
 
-// tally counts, for each condition and each status that it can have, the sets that are served here. Those that are held before
-// they were ever judged have no status.
+// tally counts the sets that are served here, for each condition and each of its possible statuses. Sets that are held and were never
+// judged have no status.
 func tally(sets []resourcesv1alpha1.ManagedResource, responsible func(*resourcesv1alpha1.ManagedResource) bool) map[tallied]int {
 	conditions := map[corev1beta1.ConditionType]string{
 		resourcesv1alpha1.ResourcesApplied: "applied", resourcesv1alpha1.ResourcesHealthy: "healthy", resourcesv1alpha1.ResourcesProgressing: "progressing",
@@ -82,7 +81,7 @@ func tally(sets []resourcesv1alpha1.ManagedResource, responsible func(*resources
 		for kind, name := range conditions {
 			known := corev1beta1.GetCondition(sets[i].Status.Conditions, kind)
 			if known == nil && held(&sets[i]) {
-				continue // nobody is to judge it yet
+				continue // this set must not be judged yet
 			}
 			status := "unknown"
 			if known != nil && statuses[known.Status] != "" {
@@ -94,7 +93,7 @@ func tally(sets []resourcesv1alpha1.ManagedResource, responsible func(*resources
 	return counts
 }
 
-// held tells whether a set is not to be applied for now: it is only planned, or waits for its state to be restored.
+// held reports whether a set must not be applied for now: it is only planned, or waits for its state to be restored.
 func held(mr *resourcesv1alpha1.ManagedResource) bool {
 	only, _ := plan.Asked(mr)
 	return only || mr.Annotations[resourcesv1alpha1.GardenerOperation] == resourcesv1alpha1.OperationWaitForState

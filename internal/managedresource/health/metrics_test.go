@@ -13,7 +13,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Every combination has a series from the start, so that alerts and dashboards see zeros instead of nothing.
+// Every combination has a series from the start, so that alerts and dashboards see zeros instead of missing values.
 func TestTally(t *testing.T) {
 	zeros := func(changes map[tallied]int) map[tallied]int {
 		all := map[tallied]int{}
@@ -76,7 +76,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// unsynced is a cache that has not synced: it lets everybody wait.
+// unsynced is a cache that has not synced: its lists block.
 type unsynced struct{ client.Reader }
 
 func (unsynced) List(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) error {

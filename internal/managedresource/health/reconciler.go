@@ -1,18 +1,16 @@
-// Package health keeps the conditions ResourcesHealthy and ResourcesProgressing of ManagedResources: what the
-// specification calls the health and the progressing controller.
+// Package health maintains the conditions ResourcesHealthy and ResourcesProgressing of ManagedResources: the health and the progressing
+// controller of the specification.
 //
-// It watches ManagedResources in the source cluster, and hears from the watches on the target when an object came, went
-// or fares differently. It writes the two conditions, both in one request, and nothing else. Objects are judged when
-// the watches see them, so a set is judged without a request; it reads live only what no watch covers, an object that
-// seems to be missing, the Events of a Service that is unhealthy, and the pods of a Deployment that has more or fewer
-// of them than it asks for.
+// It watches ManagedResources in the source cluster. The watches on the target notify it when an object appears, disappears or changes its
+// health. It writes the two conditions, both in one request, and nothing else. Objects are judged when the watches receive them, so a set
+// is normally judged without a request. It reads live only objects that no watch covers, an object that seems to be missing, the Events of
+// an unhealthy Service, and the Pods of a Deployment that has more or fewer of them than it wants.
 //
-// The conditions of a set that changes quickly are written at once the first time, and then at most once in writeInterval.
-// The ManagedResource controller writes them together with the result of an apply, if Judge can tell them without a request.
+// If a set changes quickly, the first change of its conditions is written at once, and further changes at most once per writeInterval. The
+// ManagedResource controller writes them together with the result of an apply, if Judge can compute them without a request.
 //
-// A set is judged only after the ManagedResource controller of this process has looked at it, so that the watches that
-// it needs run and know what was written last. If the process dies, the next one judges every set again, which writes
-// nothing where nothing has changed.
+// A set is judged only after the ManagedResource controller of this process has processed it, so that the watches that it needs are running
+// and the last write is known. If the process dies, the next one judges every set again, which writes nothing if nothing has changed.
 package health
 
 import (
@@ -41,28 +39,28 @@ import (
 // +kubebuilder:rbac:groups="",resources=events,verbs=list,roleName=espalier-managedresource-controller-target-base
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch,roleName=espalier-managedresource-controller-target-base
 
-// Ledger is what the ManagedResource controller knows of sets.
+// Ledger is what the ManagedResource controller knows about sets.
 type Ledger interface {
-	// Concluded tells whether a set's objects are as the set wants them and observed, and at which resourceVersion the
-	// set was written last, "" if it never was.
+	// Concluded reports whether a set's objects are in the desired state and observed, and at which resourceVersion the set was last
+	// written, "" if never.
 	Concluded(set types.NamespacedName) (resourceVersion string, ok bool)
-	// Wrote tells that this controller has written to a set.
+	// Wrote records that this controller has written to a set.
 	Wrote(set types.NamespacedName, resourceVersion string)
-	// Recreated lists the objects of a set that had been deleted of late and are there again, as far as that was not
-	// reported. Open tells that one more is being made again right now, and may turn out never to have been deleted.
+	// Recreated lists the objects of a set that were recently deleted and exist again, if this was not reported yet. Open means that
+	// another object is being created again right now, and may turn out not to have been deleted.
 	Recreated(set types.NamespacedName, now time.Time) (refs []resourcesv1alpha1.ObjectReference, open bool)
-	// Reported drops objects from that list.
+	// Reported removes objects from that list.
 	Reported(set types.NamespacedName, refs []resourcesv1alpha1.ObjectReference)
-	// Responsible tells whether a set is this process's to judge.
+	// Responsible reports whether this process must judge a set.
 	Responsible(mr *resourcesv1alpha1.ManagedResource) bool
 }
 
-// Reconciler judges one ManagedResource after the other. Its fields are set once, before start.
+// Reconciler judges ManagedResources, one at a time. Its fields are set once, before start.
 type Reconciler struct {
 	// Source reads from caches and writes.
 	Source client.Client
 	Target *apply.Target
-	// TargetLive reads Events and pods, which no cache holds.
+	// TargetLive reads Events and Pods, which are in no cache.
 	TargetLive client.Reader
 	Watcher    *observe.Watcher
 	Pods       *observe.Pods
@@ -71,17 +69,17 @@ type Reconciler struct {
 	Verdicts   *Verdicts
 	Metrics    *Metrics
 	Clock      clock.PassiveClock
-	// Kstatus tells whether objects of kinds without a rule are judged by their status, unless a set says otherwise.
+	// Kstatus enables checks by status for objects of kinds without a rule, unless a set overrides it.
 	Kstatus bool
-	// SyncPeriod is how often a set is judged again without an event, which costs no request unless it depends on something
-	// that no watch tells about.
+	// SyncPeriod is how often a set is judged again without an event. This costs no request unless the result depends on something that no
+	// watch covers.
 	SyncPeriod time.Duration
 }
 
 const (
-	// deadlineCap bounds one run.
+	// deadlineCap limits the time of one run.
 	deadlineCap = 3 * time.Minute
-	// catchUp is how soon a set is looked at again when the caches are behind our own writes. Usually an event is faster.
+	// catchUp is when a set is checked again if the caches have not seen our own writes yet. Usually an event arrives earlier.
 	catchUp = 20 * time.Millisecond
 )
 
@@ -89,7 +87,7 @@ const (
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(r.SyncPeriod, deadlineCap))
 	defer cancel()
-	mr := &resourcesv1alpha1.ManagedResource{} // its fields are the cache's: they are replaced, not changed
+	mr := &resourcesv1alpha1.ManagedResource{} // the fields are shared with the cache: replace them, do not change them
 	if err := r.Source.Get(ctx, request.NamespacedName, mr, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Verdicts.forget(request.NamespacedName)
@@ -101,7 +99,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !concluded || !r.Ledger.Responsible(mr) || !due(mr) {
 		r.Verdicts.forget(request.NamespacedName)
 		missed, _ := r.Ledger.Recreated(request.NamespacedName, r.Clock.Now())
-		r.Ledger.Reported(request.NamespacedName, missed) // later it is no news
+		r.Ledger.Reported(request.NamespacedName, missed) // they must not be reported later
 		return ctrl.Result{}, nil
 	}
 	if observe.Older(mr.ResourceVersion, written) {
@@ -113,9 +111,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return r.judge(ctx, request.NamespacedName, mr)
 }
 
-// Judge returns the conditions of a set as its status and what the watches know about its objects make them, without a
-// request. It returns false if a request is needed for that, if a watch has not caught up with our own writes, or if the
-// deletion of an object has to be reported first: then the set is to be judged by Reconcile.
+// Judge returns the conditions of a set, computed without a request from its status and from data of the watches. It returns false if a
+// request is needed, if a watch has not seen our own writes yet, or if the deletion of an object must be reported first: then Reconcile
+// must judge the set.
 func (r *Reconciler) Judge(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource) ([]corev1beta1.Condition, bool) {
 	missed, open := r.Ledger.Recreated(name, r.Clock.Now())
 	if len(missed) > 0 || open || !due(mr) {
@@ -133,7 +131,7 @@ func (r *Reconciler) Judge(name types.NamespacedName, mr *resourcesv1alpha1.Mana
 	return next, true
 }
 
-// judge finds out how the set's objects fare, and writes that if it is news.
+// judge determines the health of the set's objects, and writes the conditions if they have changed.
 func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	found, err := r.examine(ctx, name, mr)
 	if err != nil {
@@ -144,7 +142,7 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 	}
 	r.Verdicts.sawAll(name)
 	missed, open := r.Ledger.Recreated(name, r.Clock.Now())
-	if open && len(found.faults) == 0 { // found well by a look that may be older or newer than what is being made
+	if open && len(found.faults) == 0 { // this check may have been before or after the object is created again
 		return ctrl.Result{RequeueAfter: catchUp}, nil
 	}
 	lost := lost(mr, found, missed)
@@ -152,7 +150,7 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 	next.Conditions = conditions(r.Clock, mr.Status.Conditions, found)
 	wrote, err := status.Write(ctx, r.Source, mr, next)
 	if err != nil {
-		return ctrl.Result{}, err //nolint:wrapcheck // it says what failed
+		return ctrl.Result{}, err //nolint:wrapcheck // the error says what failed
 	}
 	r.Ledger.Reported(name, missed)
 	since, waited := r.Verdicts.told(name)
@@ -164,13 +162,12 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 		r.Metrics.latency.Observe(r.Clock.Now().Sub(since).Seconds())
 	}
 	if lost {
-		return ctrl.Result{RequeueAfter: time.Millisecond}, nil // it is there again: say that too
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil // the object exists again: report that too
 	}
 	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
 }
 
-// lost adds objects that were deleted, and recreated before anybody could say so. What has happened is reported, even
-// though it lasted but for a moment.
+// lost adds objects that were deleted and created again before it was reported. They are reported as missing, even if only for a moment.
 func lost(mr *resourcesv1alpha1.ManagedResource, found *findings, missed []resourcesv1alpha1.ObjectReference) bool {
 	healthy := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesHealthy)
 	if len(missed) == 0 || healthy == nil || healthy.Status != corev1beta1.ConditionTrue || len(found.faults) > 0 {
@@ -182,7 +179,7 @@ func lost(mr *resourcesv1alpha1.ManagedResource, found *findings, missed []resou
 	return true
 }
 
-// conditions returns the conditions as they have to be.
+// conditions returns the conditions as they must be.
 func conditions(clk clock.PassiveClock, before []corev1beta1.Condition, found *findings) []corev1beta1.Condition {
 	healthy, reason, message := rules.HealthCondition(found.faults)
 	health := with(clk, before, resourcesv1alpha1.ResourcesHealthy, healthy, reason, message)
@@ -202,8 +199,8 @@ func with(clk clock.PassiveClock, before []corev1beta1.Condition, kind corev1bet
 	return corev1beta1.UpdatedCondition(clk, known, value, reason, message)
 }
 
-// ages are the parts of a block of Events that change by themselves.
+// ages matches the parts of a block of Events that change with time.
 var ages = regexp.MustCompile(`(?m)^(\* .*? reported )\S+ ago( \(x\d+ over )?\S*(\))?: `)
 
-// ageless leaves out what changes by itself, so that a message is written again only when its facts change.
+// ageless removes the parts that change with time, so that a message is written again only if its facts change.
 func ageless(message string) string { return ages.ReplaceAllString(message, "$1$2$3: ") }

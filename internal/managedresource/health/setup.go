@@ -20,7 +20,7 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "health"
 
-// The pause between attempts at a set that fails grows from the one to the other.
+// The pause between attempts for a set that fails grows from shortestPause to longestPause.
 const (
 	shortestPause = 5 * time.Millisecond
 	longestPause  = time.Minute
@@ -44,8 +44,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int, cacheSyncTi
 		Complete(r)
 }
 
-// setEvents passes the events of sets that may change how they fare. A new set is judged once it has been applied,
-// which is an update.
+// setEvents passes the events of sets that may change their health. A new set is judged once it has been applied, which is an update.
 func (r *Reconciler) setEvents() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return true },
@@ -54,12 +53,12 @@ func (r *Reconciler) setEvents() predicate.Predicate {
 			after, isNew := e.ObjectNew.(*resourcesv1alpha1.ManagedResource)
 			return isSet && isNew && (mayDiffer(before, after) || overwritten(before, after) && !r.own(after))
 		},
-		DeleteFunc:  func(event.DeleteEvent) bool { return true }, // so that it is forgotten
+		DeleteFunc:  func(event.DeleteEvent) bool { return true }, // so that its data is removed
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
 
-// own tells whether a set is as this process wrote it last.
+// own reports whether this process wrote this version of a set.
 func (r *Reconciler) own(mr *resourcesv1alpha1.ManagedResource) bool {
 	written, _ := r.Ledger.Concluded(client.ObjectKeyFromObject(mr))
 	return written == mr.ResourceVersion

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// patience is how long a watch that is behind our own writes is waited for.
+	// patience is how long to wait for a watch that has not seen our own writes.
 	patience = 5 * time.Second
-	// peek is how often it is looked at meanwhile, should no event come.
+	// peek is how often to check meanwhile, if there is no event.
 	peek = time.Second
-	// writeInterval is how long after a write the conditions of a set are not written again: objects that become ready one after
-	// the other would otherwise cost a write each.
+	// writeInterval is the minimum time between two writes of the conditions of a set. Without it, objects that become ready one after the
+	// other would cost one write each.
 	writeInterval = time.Second
 )
 
-// Verdicts carries to the controller that sets have to be judged again. It is made before the watches that call it. All
-// its methods may be called concurrently; a restart loses what it holds, and every set is judged anyway.
+// Verdicts notifies the controller that sets must be judged again. It is created before the watches that call it. All its methods may be
+// called concurrently; a restart loses its contents, and every set is then judged anyway.
 type Verdicts struct {
 	clock clock.PassiveClock
 	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
@@ -31,13 +31,13 @@ type Verdicts struct {
 	users func(kind schema.GroupKind, namespace, name string) []types.NamespacedName
 
 	mu sync.Mutex
-	// since is when the oldest event was seen that has not been reported; waiting is when the wait for a watch began.
+	// since is the time of the oldest event that is not reported yet; waiting is when the wait for a watch began.
 	since, waiting map[types.NamespacedName]time.Time
-	// written is when the conditions of a set were written last.
+	// written is when the conditions of a set were last written.
 	written map[types.NamespacedName]time.Time
 }
 
-// NewVerdicts returns Verdicts that tell nobody yet. Users lists the sets that contain an object.
+// NewVerdicts returns Verdicts that are not connected to a controller yet. Users lists the sets that contain an object.
 func NewVerdicts(passive clock.PassiveClock, users func(kind schema.GroupKind, namespace, name string) []types.NamespacedName) *Verdicts {
 	return &Verdicts{
 		clock: passive, users: users,
@@ -45,19 +45,19 @@ func NewVerdicts(passive clock.PassiveClock, users func(kind schema.GroupKind, n
 	}
 }
 
-// Object is to be called when an object came, went, or fares differently.
+// Object must be called when an object appears, disappears or changes its health.
 func (v *Verdicts) Object(kind schema.GroupKind, namespace, name string) {
 	for _, set := range v.users(kind, namespace, name) {
 		v.Set(set)
 	}
 }
 
-// Deployment is to be called when the number of a Deployment's pods may no longer be, or now is, what it asks for.
+// Deployment must be called when the number of a Deployment's Pods may start or stop to differ from its replicas.
 func (v *Verdicts) Deployment(namespace, name string) {
 	v.Object(schema.GroupKind{Group: "apps", Kind: "Deployment"}, namespace, name)
 }
 
-// Set is to be called when a set has to be judged.
+// Set must be called when a set has to be judged.
 func (v *Verdicts) Set(set types.NamespacedName) {
 	v.mu.Lock()
 	if _, known := v.since[set]; !known {
@@ -69,7 +69,7 @@ func (v *Verdicts) Set(set types.NamespacedName) {
 	}
 }
 
-// told returns when the oldest unreported event of a set was seen, and forgets it.
+// told returns when the oldest unreported event of a set was received, and removes it.
 func (v *Verdicts) told(set types.NamespacedName) (time.Time, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -78,7 +78,7 @@ func (v *Verdicts) told(set types.NamespacedName) (time.Time, bool) {
 	return since, known
 }
 
-// wait notes that a set waits for a watch, and returns when to look again.
+// wait records that a set waits for a watch, and returns when to check again.
 func (v *Verdicts) wait(set types.NamespacedName, now time.Time) time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -88,7 +88,7 @@ func (v *Verdicts) wait(set types.NamespacedName, now time.Time) time.Duration {
 	return peek
 }
 
-// waitedEnough tells whether a set has waited for a watch for too long.
+// waitedEnough reports whether a set has waited too long for a watch.
 func (v *Verdicts) waitedEnough(set types.NamespacedName, now time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -96,21 +96,21 @@ func (v *Verdicts) waitedEnough(set types.NamespacedName, now time.Time) bool {
 	return !began.IsZero() && now.Sub(began) > patience
 }
 
-// sawAll notes that no watch is waited for.
+// sawAll records that the set waits for no watch.
 func (v *Verdicts) sawAll(set types.NamespacedName) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.waiting, set)
 }
 
-// wrote notes that the conditions of a set are written now.
+// wrote records that the conditions of a set were written now.
 func (v *Verdicts) wrote(set types.NamespacedName, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.written[set] = now
 }
 
-// pause returns how long the conditions of a set are not to be written; 0 if they may be.
+// pause returns how long to wait before the conditions of a set may be written; 0 if they may be written now.
 func (v *Verdicts) pause(set types.NamespacedName, now time.Time) time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -27,7 +27,7 @@ func TestVerdictsWakeTheSetsOfAnObject(t *testing.T) {
 	g := NewWithT(t)
 	v := verdictsFor(testingclock.NewFakePassiveClock(noon))
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	v.Deployment("target", "web") // before there is a queue: the first look at every set needs no event
+	v.Deployment("target", "web") // there is no queue yet: the first check of every set needs no event
 	v.queue.Store(&queue)
 	v.Object(schema.GroupKind{Kind: "Pod"}, "target", "web")
 	v.Deployment("target", "other")
@@ -36,7 +36,7 @@ func TestVerdictsWakeTheSetsOfAnObject(t *testing.T) {
 	g.Expect(queue.Len()).To(Equal(2))
 }
 
-// Latency counts from the oldest event that has not been reported.
+// Latency is measured from the oldest event that is not reported yet.
 func TestVerdictsRememberTheOldestEvent(t *testing.T) {
 	g := NewWithT(t)
 	clk := testingclock.NewFakePassiveClock(noon)

@@ -4,8 +4,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// StartAnother starts a second controller beside the first, for the same namespaces and with the same rights. It has
-// the configuration of the first one after change, counts its requests on its own, and ends with the test.
+// StartAnother starts a second controller in addition to the first, for the same namespaces and with the same rights. It has the
+// configuration of the first one after change, counts its own requests, and stops when the test ends.
 func (e *Env) StartAnother(change func(*config.ResourceManagerConfiguration)) *Env {
 	e.T.Helper()
 	other, cfg := *e, *e.Config

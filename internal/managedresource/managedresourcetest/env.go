@@ -1,5 +1,5 @@
-// Package managedresourcetest runs the ManagedResource controllers against the real API servers of a test run, under
-// their own ServiceAccount and the roles that deploy/ ships. It belongs to tests only.
+// Package managedresourcetest runs the ManagedResource controllers against the real API servers of a test run, under their own
+// ServiceAccount and the roles that deploy/ ships. Only tests may use it.
 package managedresourcetest
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// Patience is how long tests wait for something that takes milliseconds on an idle machine.
+// Patience is how long tests wait for an event that takes milliseconds on an idle machine.
 const Patience = 30 * time.Second
 
 // Env is a source namespace, a target namespace of the same name, and a running controller that serves only that
@@ -41,12 +41,12 @@ type Env struct {
 	*WithT
 	*binary.Runner
 	T   *testing.T
-	Ctx context.Context //nolint:containedctx // it is the test's, which an Env lives as long as
+	Ctx context.Context //nolint:containedctx // it is the context of the test, with the same lifetime
 	// Namespace exists in source and target.
 	Namespace string
-	// Source and Target are administrators' clients without caches. They are the same in one-cluster set-ups.
+	// Source and Target are administrators' clients without caches. They are the same if there is one cluster.
 	Source, Target client.Client
-	// Requests counts what the controller sends.
+	// Requests counts the requests of the controller.
 	Requests *Requests
 	Registry *prometheus.Registry
 	Config   *config.ResourceManagerConfiguration
@@ -57,19 +57,19 @@ type Env struct {
 
 type connection struct{ source, target []byte }
 
-// Options change what is started.
+// Options configure an Env.
 type Options struct {
-	// TwoClusters makes the target a cluster of its own.
+	// TwoClusters makes the target a separate cluster.
 	TwoClusters bool
-	// Configure changes the defaulted configuration; values below the limits of validation are fine here.
+	// Configure changes the defaulted configuration; values below the limits of validation are allowed here.
 	Configure func(*config.ResourceManagerConfiguration)
-	// Stopped leaves the controller stopped at first.
+	// Stopped means that the controller is not started.
 	Stopped bool
-	// Clock is the controller's; nil stands for the real one.
+	// Clock is the clock of the controller; nil stands for the real one.
 	Clock clock.WithTickerAndDelayedExecution
 }
 
-// New prepares namespaces and rights, and starts the controller unless told otherwise.
+// New prepares namespaces and rights, and starts the controller unless Stopped is set.
 func New(t *testing.T, options Options) *Env {
 	t.Helper()
 	g := NewWithT(t)
@@ -131,7 +131,7 @@ func (e *Env) identity(c client.Client, admin *rest.Config) []byte {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "espalier-managedresource-controller-cluster-identity"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.Namespace, Name: name}},
 	})).To(Succeed())
-	// Of each kind of bindings, what the last one grants: a process that is refused something at its start ends.
+	// Wait for the last right of each kind of binding: a process that lacks a right at its start exits.
 	e.awaitRight(c, name, authorizationv1.ResourceAttributes{Group: "monitoring.coreos.com", Resource: "prometheuses", Verb: "list"})
 	e.awaitRight(c, name, authorizationv1.ResourceAttributes{Namespace: "kube-system", Resource: "configmaps", Name: "cluster-identity", Verb: "get"})
 	kubeconfig, err := local.ServiceAccountKubeconfig(e.Ctx, admin, e.Namespace, name, time.Hour)
@@ -157,7 +157,7 @@ leaderElection: {leaderElect: false}
 		options.Configure(cfg)
 	}
 	if cfg.Controllers.GarbageCollector.Enabled && cfg.Controllers.GarbageCollector.SyncPeriod == nil {
-		cfg.Controllers.GarbageCollector.SyncPeriod = &metav1.Duration{Duration: time.Hour} // its default was not set while it was off
+		cfg.Controllers.GarbageCollector.SyncPeriod = &metav1.Duration{Duration: time.Hour} // it has no default while disabled
 	}
 	return cfg
 }
@@ -168,7 +168,7 @@ func (e *Env) write(dir, name string, content []byte) string {
 	return file
 }
 
-// runner returns what starts the controller for this Env.
+// runner returns the runner that starts the controller for this Env.
 func (e *Env) runner() *binary.Runner {
 	return &binary.Runner{
 		Test: e.T, Needs: func() (process.Needs, error) { return managedresource.Needs(e.Config) },
@@ -185,7 +185,7 @@ func (e *Env) runner() *binary.Runner {
 	}
 }
 
-// Set creates a Secret with documents under one key and a ManagedResource that refers to it, both of that name.
+// Set creates a Secret with documents under one key, and a ManagedResource that references it, both with that name.
 func (e *Env) Set(name string, documents ...string) *resourcesv1alpha1.ManagedResource {
 	e.T.Helper()
 	e.Secret(name, documents...)
@@ -194,7 +194,7 @@ func (e *Env) Set(name string, documents ...string) *resourcesv1alpha1.ManagedRe
 	return mr
 }
 
-// ManagedResource returns a set that is read from the named Secrets, without creating it.
+// ManagedResource returns a set that references the named Secrets, without creating it.
 func (e *Env) ManagedResource(name string, secrets ...string) *resourcesv1alpha1.ManagedResource {
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
 	mr.Spec.SecretRefs = []corev1.LocalObjectReference{}
@@ -204,7 +204,7 @@ func (e *Env) ManagedResource(name string, secrets ...string) *resourcesv1alpha1
 	return mr
 }
 
-// Secret creates or replaces a Secret whose key "objects.yaml" holds the documents.
+// Secret creates or replaces a Secret with the documents under key "objects.yaml".
 func (e *Env) Secret(name string, documents ...string) {
 	e.T.Helper()
 	e.SecretData(name, map[string][]byte{"objects.yaml": []byte(strings.Join(documents, "\n---\n"))})
@@ -229,7 +229,7 @@ func (e *Env) Get(name string) *resourcesv1alpha1.ManagedResource {
 	return mr
 }
 
-// Change updates a set until nobody interferes.
+// Change updates a set, and retries on conflicts.
 func (e *Env) Change(name string, change func(*resourcesv1alpha1.ManagedResource)) {
 	e.T.Helper()
 	e.Eventually(func() error {
@@ -259,8 +259,8 @@ func Message(mr *resourcesv1alpha1.ManagedResource, kind string) string {
 	return ""
 }
 
-// AwaitApplied waits until ResourcesApplied is as given, for the set as it is now, and a set that is applied has been
-// judged too: then nothing is left to be done.
+// AwaitApplied waits until ResourcesApplied of the set has this value. A successfully applied set must also have been judged for its
+// current generation, so that no work is left.
 func (e *Env) AwaitApplied(name, want string) *resourcesv1alpha1.ManagedResource {
 	e.T.Helper()
 	var mr *resourcesv1alpha1.ManagedResource
@@ -282,8 +282,8 @@ func (e *Env) AwaitCondition(name, kind, want string) {
 	e.Eventually(func() string { return Condition(e.Get(name), kind) }).WithTimeout(Patience).WithPolling(5 * time.Millisecond).Should(Equal(want))
 }
 
-// Judged requires that a set has been judged since it was applied. What an instance wrote that has deleted the objects of the
-// set, and what was written while the set was ignored, is not a judgement of the objects: that is still to be written.
+// Judged requires that a set has been judged since it was applied. Conditions that were written when its objects were deleted, or while it
+// was ignored, do not count: the controller will replace them.
 func Judged(g Gomega, mr *resourcesv1alpha1.ManagedResource) {
 	for _, kind := range []string{"ResourcesHealthy", "ResourcesProgressing"} {
 		g.Expect(Condition(mr, kind)).NotTo(
@@ -291,8 +291,8 @@ func Judged(g Gomega, mr *resourcesv1alpha1.ManagedResource) {
 	}
 }
 
-// AwaitRest waits until the controller has sent nothing for a second, and forgets what it sent before. What others add to
-// an object, such as the controllers of Kubernetes, makes it look once more.
+// AwaitRest waits until the controller has sent no request for a second, and clears the record of earlier requests. Changes by other
+// clients, such as the controllers of Kubernetes, may make it read objects again.
 func (e *Env) AwaitRest() {
 	e.T.Helper()
 	e.Eventually(func(g Gomega) {
@@ -310,7 +310,7 @@ func (e *Env) AwaitGone(name string) {
 	}).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(BeTrue())
 }
 
-// ConfigMap returns a manifest in the env's namespace with one datum.
+// ConfigMap returns a manifest in the env's namespace with one key.
 func (e *Env) ConfigMap(name, value string, metadata ...string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\n%sdata:\n  key: %q\n", name, e.Namespace, indent(metadata), value)
 }
@@ -337,7 +337,7 @@ func (e *Env) LiveConfigMap(name string) *corev1.ConfigMap {
 	return live
 }
 
-// AwaitData waits until a ConfigMap holds a value.
+// AwaitData waits until a ConfigMap has a value.
 func (e *Env) AwaitData(name, value string) *corev1.ConfigMap {
 	e.T.Helper()
 	var live *corev1.ConfigMap
@@ -350,7 +350,7 @@ func (e *Env) AwaitData(name, value string) *corev1.ConfigMap {
 	return live
 }
 
-// Edit changes a ConfigMap of the target as a foreign field manager.
+// Edit changes a ConfigMap of the target as another field manager.
 func (e *Env) Edit(name, patch string) {
 	e.T.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
@@ -371,7 +371,7 @@ func (e *Env) Events(name string) []string {
 	return found
 }
 
-// Yes is a pointer to true.
+// Yes returns a pointer to true.
 func Yes() *bool { return ptr.To(true) }
 
 // Unstructured returns an empty object of the kind of a status entry.

@@ -19,7 +19,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Within returns the env for a subtest that fails on its own. It is started and stopped by its parent only.
+// Within returns the env for a subtest with its own failures. Only its parent starts and stops it.
 func (e *Env) Within(t *testing.T) *Env {
 	t.Helper()
 	sub := *e
@@ -27,10 +27,10 @@ func (e *Env) Within(t *testing.T) *Env {
 	return &sub
 }
 
-// Fill replaces every "$NS" of a text by the env's namespace, which also serves as a prefix for what has no namespace.
+// Fill replaces every "$NS" in a text by the env's namespace, which is also a prefix for names of cluster-scoped objects.
 func (e *Env) Fill(text string) string { return strings.ReplaceAll(text, "$NS", e.Namespace) }
 
-// object returns an empty object of the target. Where the kind is cluster-scoped, clients drop the namespace.
+// object returns an empty object of the target. For cluster-scoped kinds, clients ignore the namespace.
 func (e *Env) object(kind, name string) *unstructured.Unstructured {
 	e.T.Helper()
 	apiVersion, short, found := cutLast(kind)
@@ -63,7 +63,7 @@ func (e *Env) Live(kind, name string) *unstructured.Unstructured {
 	return live
 }
 
-// Await waits until an object of the target is as a check wants it, and returns it.
+// Await waits until an object of the target passes a check, and returns it.
 func (e *Env) Await(kind, name string, check func(g Gomega, live *unstructured.Unstructured)) *unstructured.Unstructured {
 	e.T.Helper()
 	var live *unstructured.Unstructured
@@ -75,13 +75,13 @@ func (e *Env) Await(kind, name string, check func(g Gomega, live *unstructured.U
 	return live
 }
 
-// AwaitAbsent waits until an object of the target is gone.
+// AwaitAbsent waits until an object of the target does not exist.
 func (e *Env) AwaitAbsent(kind, name string) {
 	e.T.Helper()
 	e.Eventually(func() *unstructured.Unstructured { return e.Live(kind, name) }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(BeNil())
 }
 
-// Patch changes an object of the target by a merge patch, as a foreign field manager, and returns it.
+// Patch changes an object of the target by a merge patch, as another field manager, and returns it.
 func (e *Env) Patch(kind, name, patch string) *unstructured.Unstructured {
 	e.T.Helper()
 	object := e.object(kind, name)
@@ -95,7 +95,7 @@ func (e *Env) PatchStatus(kind, name, patch string) {
 	e.Expect(e.Target.Status().Patch(e.Ctx, e.object(kind, name), client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("kubectl-edit"))).To(Succeed())
 }
 
-// Create writes a manifest into the target, not by way of a set.
+// Create creates an object in the target directly, without a set.
 func (e *Env) Create(manifest string) *unstructured.Unstructured {
 	e.T.Helper()
 	object := &unstructured.Unstructured{}
@@ -110,19 +110,18 @@ func (e *Env) Remove(kind, name string) {
 	e.Expect(e.Target.Delete(e.Ctx, e.object(kind, name))).To(Succeed())
 }
 
-// Field returns what is at a path of an object, nil if nothing is.
+// Field returns the value at a path of an object, nil if there is none.
 func Field(object *unstructured.Unstructured, path ...string) any {
 	value, _, _ := unstructured.NestedFieldNoCopy(object.Object, path...)
 	return value
 }
 
-// Look makes the controller read every object of a set and returns what it wrote on that occasion, other than to the
-// set's own annotation and status.
+// Look makes the controller read every object of a set and returns its writes, except those to the set's own annotation and status.
 func (e *Env) Look(name string) []string {
 	e.T.Helper()
 	e.Requests.Reset()
 	e.ask(name)
-	e.ask(name) // sets are processed one pass after the other: when the second begins, the first is over
+	e.ask(name) // sets are processed one pass after the other: when the second starts, the first is complete
 	seen := e.Requests.Seen()
 	for _, ref := range e.Get(name).Status.Resources {
 		e.Expect(seen).To(ContainElement("GET " + e.path(ref)))
@@ -137,7 +136,7 @@ func (e *Env) Look(name string) []string {
 	return writes
 }
 
-// ask requests a reconciliation and waits until the controller has taken note.
+// ask requests a reconciliation and waits until the controller has removed the annotation.
 func (e *Env) ask(name string) {
 	e.T.Helper()
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}}
@@ -146,7 +145,7 @@ func (e *Env) ask(name string) {
 	e.Eventually(func() map[string]string { return e.Get(name).Annotations }).WithTimeout(Patience).WithPolling(5 * time.Millisecond).ShouldNot(HaveKey("gardener.cloud/operation"))
 }
 
-// path is where the target serves an object.
+// path is the URL path of an object in the target.
 func (e *Env) path(ref resourcesv1alpha1.ObjectReference) string {
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	mapping, err := e.Target.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
@@ -161,8 +160,8 @@ func (e *Env) path(ref resourcesv1alpha1.ObjectReference) string {
 	return path + "/" + mapping.Resource.Resource + "/" + ref.Name
 }
 
-// Fence returns when whatever was done before it to sets, Secrets and ConfigMaps has reached the controller: it does
-// the same to a set of its own, and waits for the effect.
+// Fence waits until all earlier changes of sets, Secrets and ConfigMaps have reached the controller: it makes the same changes to a set of
+// its own, and waits for the effect.
 func (e *Env) Fence() {
 	e.T.Helper()
 	name := "fence-" + rand.String(8)
@@ -176,9 +175,8 @@ func (e *Env) Fence() {
 	}
 }
 
-// Define creates a CustomResourceDefinition in the target for a namespaced kind whose objects may hold anything, unless
-// it exists, gives the controller the rights for it, and waits until it is served. A controller that runs already may
-// take a minute to notice.
+// Define creates a CustomResourceDefinition in the target, unless it exists, for a namespaced kind without a schema. It gives the
+// controller the rights for it, and waits until it is served. A running controller may take a minute to discover it.
 func (e *Env) Define(group, version, kind string) {
 	e.T.Helper()
 	plural := strings.ToLower(kind) + "s"
@@ -201,7 +199,7 @@ spec:
 	e.Eventually(func() error { return e.Target.List(e.Ctx, list, client.InNamespace(e.Namespace)) }).WithTimeout(Patience).Should(Succeed())
 }
 
-// AwaitChange waits until a set that looked as given is applied with other data.
+// AwaitChange waits until a set is applied with other data than before.
 func (e *Env) AwaitChange(before *resourcesv1alpha1.ManagedResource) *resourcesv1alpha1.ManagedResource {
 	e.T.Helper()
 	var mr *resourcesv1alpha1.ManagedResource

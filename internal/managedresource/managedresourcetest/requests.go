@@ -2,10 +2,10 @@ package managedresourcetest
 
 import "github.com/espalier-dev/espalier/test/binary"
 
-// Requests counts the requests of a controller, watches, leases and Events aside.
+// Requests counts the requests of a controller, except watches and those for leases and Events.
 type Requests = binary.Requests
 
-// Recording keeps the requests that change something, with what they carry.
+// Recording stores the requests that change something, with their contents.
 type Recording = binary.Recording
 
 // Sent is a request of a controller.

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Grant gives the controller all rights on resources of a group in the target, beyond those that are shipped, and
-// waits until the API server knows. Call it before a set needs them: a refused watch is not tried again soon.
+// Grant gives the controller all rights on resources of a group in the target, in addition to the shipped ones, and waits until the API
+// server knows them. Call it before a set needs them: a refused watch is not retried soon.
 func (e *Env) Grant(group string, resources ...string) {
 	e.T.Helper()
 	const account = "managedresource-controller"
@@ -29,7 +29,7 @@ func (e *Env) Grant(group string, resources ...string) {
 	e.awaitRight(e.Target, account, authorizationv1.ResourceAttributes{Group: group, Resource: resources[0], Verb: "delete", Version: "*"})
 }
 
-// awaitRight waits until a ServiceAccount may do something: the API server's authorizer follows roles by watches of its own.
+// awaitRight waits until a ServiceAccount has a right: the API server's authorizer learns of roles from its own watches.
 func (e *Env) awaitRight(c client.Client, account string, right authorizationv1.ResourceAttributes) {
 	e.T.Helper()
 	e.Eventually(func() (bool, error) {

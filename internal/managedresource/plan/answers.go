@@ -8,8 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// lackOfRights matches what an API server says to somebody who may not do what they ask for, unlike the answer of an
-// admission check, which has the same reason.
+// lackOfRights matches the error of an API server for a missing right. The error of an admission check has the same reason, but another
+// text.
 var lackOfRights = regexp.MustCompile(`is forbidden: User ".*" cannot [a-z]+ resource`)
 
 // judge reports whether a failed dry run proves that the write would fail too.
@@ -29,19 +29,19 @@ func (w *Wanted) judge() (refused bool) {
 	return false
 }
 
-// aboutNamespace tells whether it is the namespace that was not found.
+// aboutNamespace reports whether the namespace was not found.
 func aboutNamespace(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
 }
 
-// denial matches the answers of webhooks and admission policies, which may say anything.
+// denial matches the errors of webhooks and admission policies, which may contain any text.
 var denial = regexp.MustCompile(`denied (the )?request`)
 
-// notThere matches what an API server says of an object that does not exist.
+// notThere matches the error of an API server for an object that does not exist.
 var notThere = regexp.MustCompile(`^[a-z0-9.-]+ "[^"]*" not found$`)
 
-// tellsNothing reports whether an answer can quote no value of the object.
+// tellsNothing reports whether an error cannot quote a value of the object.
 func tellsNothing(err error) bool {
 	text := err.Error()
 	if denial.MatchString(text) {
@@ -50,8 +50,8 @@ func tellsNothing(err error) bool {
 	return apierrors.IsForbidden(err) && lackOfRights.MatchString(text) || apierrors.IsNotFound(err) && notThere.MatchString(text)
 }
 
-// answerText is the answer of the API server, and the same without values: API servers and webhooks quote the values that they
-// do not accept. The values of a Secret are in neither text.
+// answerText returns the error of the API server with and without values: API servers and webhooks quote the values that they refuse.
+// Neither text contains the values of a Secret.
 func answerText(kind string, err error) (text, plain string) {
 	plain = withoutValues(err)
 	if kind == "Secret" {
@@ -60,7 +60,7 @@ func answerText(kind string, err error) (text, plain string) {
 	return err.Error(), plain
 }
 
-// withoutValues is an answer of the API server as far as it can be shown to every reader of ConfigMaps: its reason and the fields at fault.
+// withoutValues returns the part of an error that every reader of ConfigMaps may see: its reason and the invalid fields.
 func withoutValues(err error) string {
 	if tellsNothing(err) {
 		return err.Error()

@@ -21,7 +21,7 @@ const (
 	// maxName and maxLabel are the longest name and label value that API servers accept.
 	maxName  = 253
 	maxLabel = 63
-	// The published plan stays below 512 KiB: a ConfigMap holds twice as much.
+	// The published plan stays below 512 KiB: a ConfigMap may have twice as much.
 	maxText = 192 << 10
 	maxJSON = 288 << 10
 )
@@ -33,14 +33,13 @@ const (
 	keyJSON    = "plan.json"
 )
 
-// ConfigMapName is the name of the ConfigMap that holds the plan of a set: the set's, followed by "-plan", shortened where
-// that would be too long.
+// ConfigMapName returns the name of the ConfigMap with the plan of a set: the set's name, followed by "-plan", shortened if it is too long.
 func ConfigMapName(set string) string { return shorten(set, maxName-len("-plan")) + "-plan" }
 
-// label is the value of the label that names the set.
+// label returns the value of the label that names the set.
 func label(set string) string { return shorten(set, maxLabel) }
 
-// shorten cuts a name and ends it in a digest of the whole.
+// shorten cuts a name and appends a digest of the whole name.
 func shorten(name string, limit int) string {
 	if len(name) <= limit {
 		return name
@@ -50,7 +49,7 @@ func shorten(name string, limit int) string {
 	return strings.TrimRight(name[:limit-len(digest)-1], "-.") + "-" + digest
 }
 
-// ConfigMap returns the plan as it is published. Its owner is the set, so that it vanishes with it.
+// ConfigMap returns the plan as it is published. The set is its owner, so that it is deleted with the set.
 func (p *Plan) ConfigMap(mr *resourcesv1alpha1.ManagedResource) (*corev1.ConfigMap, error) {
 	machine, err := p.JSON(maxJSON)
 	if err != nil {
@@ -60,7 +59,7 @@ func (p *Plan) ConfigMap(mr *resourcesv1alpha1.ManagedResource) (*corev1.ConfigM
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: mr.Namespace, Name: ConfigMapName(mr.Name),
 			Labels: map[string]string{resourcesv1alpha1.PlanOf: label(mr.Name)},
-			// It does not hold up the set's deletion: to ask for that may need rights of its own.
+			// No blockOwnerDeletion: setting it may require additional rights.
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: resourcesv1alpha1.SchemeGroupVersion.String(), Kind: "ManagedResource", Name: mr.Name, UID: mr.UID, Controller: new(true),
 			}},
@@ -69,7 +68,7 @@ func (p *Plan) ConfigMap(mr *resourcesv1alpha1.ManagedResource) (*corev1.ConfigM
 	}, nil
 }
 
-// Ours tells whether a ConfigMap is the published plan of a set, or of an earlier one of the same name.
+// Ours reports whether a ConfigMap is the published plan of a set, or of an earlier set of the same name.
 func Ours(found *corev1.ConfigMap, mr *resourcesv1alpha1.ManagedResource) bool {
 	if found.Labels[resourcesv1alpha1.PlanOf] != label(mr.Name) {
 		return false
@@ -80,13 +79,13 @@ func Ours(found *corev1.ConfigMap, mr *resourcesv1alpha1.ManagedResource) bool {
 	})
 }
 
-// Published tells whether a ConfigMap shows a plan already.
+// Published reports whether a ConfigMap already contains a plan.
 func Published(found, want *corev1.ConfigMap) bool {
 	return maps.Equal(found.Data, want.Data) && len(found.BinaryData) == 0 &&
 		slices.ContainsFunc(found.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == want.OwnerReferences[0].UID })
 }
 
-// Generation returns of which generation of its set a published plan is, 0 if it does not say so.
+// Generation returns the generation of the set that a published plan is for, 0 if it is unknown.
 func Generation(found *corev1.ConfigMap) int64 {
 	var content struct {
 		ManagedResource set `json:"managedResource"`
@@ -97,8 +96,8 @@ func Generation(found *corev1.ConfigMap) int64 {
 	return content.ManagedResource.Generation
 }
 
-// Asked tells whether a set is to be planned and not applied, and whether the value that asks for it is one that nobody
-// can read. Such a value asks for a plan: whoever wrote it wanted to see first.
+// Asked reports whether a set must be planned and not applied, and whether the value of the annotation is invalid. An invalid value
+// requests a plan, because the user wanted to see the plan first.
 func Asked(mr *resourcesv1alpha1.ManagedResource) (only, malformed bool) {
 	value, found := mr.Annotations[resourcesv1alpha1.Plan]
 	if !found {
@@ -108,14 +107,14 @@ func Asked(mr *resourcesv1alpha1.ManagedResource) (only, malformed bool) {
 	return truth || err != nil, err != nil
 }
 
-// ValuesAsked reports whether the published plan of a set shows values of objects other than Secrets. A value that is neither
-// true nor false does not ask for them.
+// ValuesAsked reports whether the published plan of a set shows values of objects other than Secrets. An invalid value does not request
+// them.
 func ValuesAsked(mr *resourcesv1alpha1.ManagedResource) bool {
 	asked, err := strconv.ParseBool(mr.Annotations[resourcesv1alpha1.PlanValues])
 	return asked && err == nil
 }
 
-// Announcement is the text that tells where the plan can be read.
+// Announcement returns the text that says where to read the plan.
 func Announcement(p *Plan, configMap string) string {
 	return fmt.Sprintf("%s (see plan.txt in ConfigMap %q)", p.Summary(), configMap)
 }

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// maxFields bounds the differences that are listed of one object.
+	// maxFields is the maximum number of differences that are listed for one object.
 	maxFields = 20
-	// maxValue bounds a value, in bytes.
+	// maxValue is the maximum length of a value, in bytes.
 	maxValue = 256
-	// maxNote bounds what is said about one object, in bytes: API servers and webhooks may say a lot.
+	// maxNote is the maximum length of the note about one object, in bytes: API servers and webhooks may return long texts.
 	maxNote = 1024
 )
 
-// notShown stands for a value that must not be seen.
+// notShown replaces a value that must not be shown.
 const notShown = "(not shown)"
 
-// differences lists where two states of an object differ. Both come from the API server if exact is true; otherwise next
-// is what would be sent to it, and fields that only live has may be defaults, so that they do not count.
+// differences lists where two states of an object differ. If exact is true, both come from the API server. Otherwise next is what would be
+// sent to it; fields that only live has may be defaults, and are not compared.
 func differences(live, next *unstructured.Unstructured, exact bool) (fields []Field, more int) {
 	before, after := stripped(live), stripped(next)
 	paths := merge.Differences(before, after)
@@ -47,7 +47,7 @@ func differences(live, next *unstructured.Unstructured, exact bool) (fields []Fi
 	return fields, 0
 }
 
-// stripped returns an object without what every write changes, or nobody plans.
+// stripped returns an object without the fields that every write changes or that plans do not contain.
 func stripped(object *unstructured.Unstructured) *unstructured.Unstructured {
 	plain := object.DeepCopy()
 	delete(plain.Object, "status")
@@ -78,7 +78,7 @@ func fieldAt(path fieldpath.Path, before, after map[string]any) Field {
 	return field
 }
 
-// lookup finds the value at a path, nil if there is none, and where that is.
+// lookup returns the value at a path, nil if there is none, and its position.
 func lookup(object map[string]any, path fieldpath.Path) (value any, at position) {
 	value, at = object, position{}.of(object)
 	for _, element := range path {
@@ -92,7 +92,7 @@ func lookup(object map[string]any, path fieldpath.Path) (value any, at position)
 	return value, at
 }
 
-// masked tells of two values how long they are, and nothing else.
+// masked describes a change by the sizes of the two values only.
 func masked(before, after any, plain bool) string {
 	switch {
 	case before == nil:
@@ -103,7 +103,7 @@ func masked(before, after any, plain bool) string {
 	return fmt.Sprintf("changed (%s → %s)", size(before, plain), size(after, plain))
 }
 
-// size is the length of a value of a Secret: of what is encoded, unless it stands there in plain.
+// size returns the length of a value of a Secret: the decoded length, unless plain is true.
 func size(value any, plain bool) string {
 	switch typed := value.(type) {
 	case string:

@@ -145,7 +145,7 @@ func TestFieldsAreBounded(t *testing.T) {
 	g.Expect(decided.MoreFields).To(Equal(10))
 }
 
-// Neither a field nor an answer of the API server shows a value in a plan that all readers of ConfigMaps may read.
+// In a plan that all readers of ConfigMaps may read, neither a field nor an error of the API server shows a value.
 func TestPlansWithoutValuesShowPathsAndReasonsOnly(t *testing.T) {
 	before, after := "data: {same: hunter1, gone: hunter2, other: hunter3}", "data: {same: hunter1, other: hunter4, new: hunter5}"
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "x", field.ErrorList{field.Invalid(field.NewPath("data").Key("a"), "hunter6", "no")})
@@ -185,7 +185,7 @@ func TestPlansWithoutValuesShowPathsAndReasonsOnly(t *testing.T) {
 	g.Expect(full.Text(plan.Unbounded)).To(ContainSubstring("hunter6"), "the plan itself is not changed")
 }
 
-// API servers quote values. Of a Secret nothing of that may be told.
+// API servers quote values. For a Secret, nothing of that may be shown.
 func TestAnswersAboutSecretsAreReduced(t *testing.T) {
 	secrets := schema.GroupResource{Resource: "secrets"}
 	for name, tc := range map[string]struct {

@@ -7,25 +7,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Leaving are the facts about an object that the set does not contain any more, or not as one of its own.
+// Leaving are the facts about an object that the set no longer contains, or no longer manages.
 type Leaving struct {
 	ID
-	// Doubt says why nothing can be told of it; empty otherwise.
+	// Doubt says why the result is unknown; empty otherwise.
 	Doubt string
-	// Gone says that, and why, there is nothing left to do; empty otherwise.
+	// Gone says why there is nothing left to do; empty otherwise.
 	Gone string
-	// Stays says why the object is left in the target; empty if it is not.
+	// Stays says why the object is kept in the target; empty if it is not.
 	Stays string
-	// Released tells that the object is let go (mode "Ignore") and not deleted.
+	// Released is true if the object is released (mode "Ignore") and not deleted.
 	Released bool
-	// Deleted tells that it is being deleted already; Finalizers are what holds it.
+	// Deleted is true if it is being deleted already; Finalizers are those that block the deletion.
 	Deleted    bool
 	Finalizers []string
-	// Claims tells how many PersistentVolumeClaims would be deleted with it.
+	// Claims is the number of PersistentVolumeClaims that would be deleted with it.
 	Claims int
 }
 
-// Dismiss says what would be done with an object that leaves the set.
+// Dismiss returns what would be done with an object that leaves the set.
 func Dismiss(l Leaving) Object {
 	o := Object{ID: l.ID}
 	switch {

@@ -1,7 +1,7 @@
-// Package plan says what the ManagedResource controller would do with a set, out of facts that somebody else gathered,
-// and writes it down for people and programs.
+// Package plan computes from facts what the ManagedResource controller would do with a set, and renders it for users and programs. The
+// caller collects the facts.
 //
-// Nothing here does I/O. No value of a Secret gets into a plan: of those, only the lengths are told.
+// Nothing here does I/O. A plan never contains a value of a Secret, only its length.
 package plan
 
 import (
@@ -12,33 +12,33 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Action is what would be done with one object.
+// Action is what would be done with an object.
 type Action string
 
 const (
-	// Create means that the object does not exist and would be made.
+	// Create means that the object does not exist and would be created.
 	Create Action = "create"
-	// Change means that the object is the set's, and fields of it would be changed.
+	// Change means that the object belongs to the set, and some of its fields would be changed.
 	Change Action = "change"
-	// Replace means that the API server calls the change invalid, and the object may be deleted and made anew.
+	// Replace means that the API server refuses the change as invalid, and the object may be deleted and created again.
 	Replace Action = "replace"
 	// Delete means that the object has left the set and would be deleted.
 	Delete Action = "delete"
-	// Adopt means that the object exists already without being the set's, and would become so.
+	// Adopt means that the object exists without belonging to the set, and would be added to it.
 	Adopt Action = "adopt"
-	// Release means that the object would be left in the target and lose the marks of the set (mode "Ignore").
+	// Release means that the object would be kept in the target and lose the marks of the set (mode "Ignore").
 	Release Action = "release"
-	// Refused means that what the set asks for would fail. The note says why.
+	// Refused means that the action would fail. The note says why.
 	Refused Action = "refused"
-	// Unknown means that it cannot be told what would be done. The note says why.
+	// Unknown means that the action cannot be determined. The note says why.
 	Unknown Action = "unknown"
-	// Keep means that the object has left the set and would stay in the target. The note says why.
+	// Keep means that the object has left the set and would be kept in the target. The note says why.
 	Keep Action = "keep"
 	// Unchanged means that nothing would be done.
 	Unchanged Action = "unchanged"
 )
 
-// actions lists all actions in the order in which plans count them, with the words for it.
+// actions lists all actions with their words, in the order in which plans count them.
 func actions() []struct {
 	action Action
 	words  string
@@ -64,12 +64,12 @@ func actions() []struct {
 type ID struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Namespace is empty for objects that have none.
+	// Namespace is empty for cluster-scoped objects.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 }
 
-// String names the object for a reader: "apps/v1 Deployment shop/web".
+// String formats the object for users: "apps/v1 Deployment shop/web".
 func (id ID) String() string {
 	name := id.Name
 	if id.Namespace != "" {
@@ -78,14 +78,14 @@ func (id ID) String() string {
 	return fmt.Sprintf("%s %s %s", id.APIVersion, id.Kind, name)
 }
 
-// Field is a place in an object that would be changed.
+// Field is a field of an object that would be changed.
 type Field struct {
-	// Path leads to it, as in spec.template.spec.containers[name=app].image.
+	// Path is the path of the field, as in spec.template.spec.containers[name=app].image.
 	Path string `json:"path"`
-	// Old and New are the values as JSON, cut after 256 bytes; empty where there is none.
+	// Old and New are the values as JSON, cut after 256 bytes; empty if there is none.
 	Old string `json:"old,omitempty"`
 	New string `json:"new,omitempty"`
-	// Masked stands in place of both where values are not shown.
+	// Masked replaces both if values are not shown.
 	Masked string `json:"masked,omitempty"`
 }
 
@@ -93,41 +93,41 @@ type Field struct {
 type Object struct {
 	Action Action `json:"action"`
 	ID     `json:",inline"`
-	// Fields are what would be changed, at most 20; MoreFields is how many more there are at least.
+	// Fields are the fields to change, at most 20; MoreFields is how many more there are at least.
 	Fields     []Field `json:"fields,omitempty"`
 	MoreFields int     `json:"moreFields,omitempty"`
-	// Unconfirmed tells that no dry run could show that the API server would take it. The note says why.
+	// Unconfirmed is true if no dry run has confirmed that the API server accepts the write. The note says why.
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
-	// Note is what else is to be known, in particular why something would not be done.
+	// Note contains further information, in particular why an action would fail.
 	Note string `json:"note,omitempty"`
 
-	// attempted is what a refused object would be if the API server were mistaken.
+	// attempted is the action of a refused object if the refusal does not hold.
 	attempted Action
-	// plainNote is the note without what an answer of the API server may quote; empty if the note quotes nothing.
+	// plainNote is the note without quotes from a response of the API server; empty if there are none.
 	plainNote string
 }
 
-// Plan is what would be done with a set.
+// Plan describes what would be done with a set.
 type Plan struct {
 	// Namespace, Name and Generation are those of the ManagedResource.
 	Namespace, Name string
 	Generation      int64
-	// Checksum is over the data of the Secrets that the plan was made from, as in the status of an applied set.
+	// Checksum is the checksum of the Secret data that the plan was computed from, as in the status of an applied set.
 	Checksum string
-	// Problem says why nothing at all would be done; empty otherwise.
+	// Problem says why nothing would be done; empty otherwise.
 	Problem string
-	// Faults name the documents of the set that cannot be read.
+	// Faults name the documents of the set that are invalid.
 	Faults []string
-	// Remarks say what else concerns the set as a whole.
+	// Remarks contain further information about the set as a whole.
 	Remarks []string
-	// Objects are in the order in which they would be worked on.
+	// Objects are in the order in which they would be processed.
 	Objects []Object
 	// ValuesHidden reports that the plan shows no values of the objects.
 	ValuesHidden bool
 }
 
-// WithoutValues returns the plan for readers who may not be allowed to read the objects: of each field it shows the path and
-// whether it is added, removed or changed, of an answer of the API server only the reason and the fields at fault.
+// WithoutValues returns the plan for readers that may not be allowed to read the objects. Of each field it shows the path and whether it is
+// added, removed or changed. Of an error of the API server it shows the reason and the invalid fields.
 func (p *Plan) WithoutValues() *Plan {
 	hidden := *p
 	hidden.ValuesHidden = true
@@ -157,7 +157,7 @@ func (f Field) withoutValues() Field {
 	return Field{Path: f.Path, Masked: "changed"}
 }
 
-// Counts returns how many objects there are of each action.
+// Counts returns the number of objects for each action.
 func (p *Plan) Counts() map[Action]int {
 	counts := map[Action]int{}
 	for i := range p.Objects {
@@ -166,19 +166,19 @@ func (p *Plan) Counts() map[Action]int {
 	return counts
 }
 
-// Changes tells whether anything would be done to the target.
+// Changes reports whether anything in the target would be changed.
 func (p *Plan) Changes() bool {
 	counts := p.Counts()
 	return counts[Create]+counts[Change]+counts[Replace]+counts[Delete]+counts[Adopt]+counts[Release] > 0
 }
 
-// Faulty tells whether carrying the plan out would fail somewhere, or parts of it cannot be told.
+// Faulty reports whether a part of the plan would fail or is unknown.
 func (p *Plan) Faulty() bool {
 	counts := p.Counts()
 	return p.Problem != "" || len(p.Faults) > 0 || counts[Refused]+counts[Unknown] > 0
 }
 
-// Summary is the plan in one line of counts.
+// Summary returns the plan as one line of counts.
 func (p *Plan) Summary() string {
 	if p.Problem != "" {
 		return excerpt.Of("nothing would be done: "+p.Problem, maxNote)

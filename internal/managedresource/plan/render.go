@@ -10,11 +10,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Unbounded as a limit makes renderings complete.
+// Unbounded is the limit for complete renderings.
 const Unbounded = 0
 
-// Text writes the plan for people, in the manner of a diff: what would be done first, then what is kept, and of what does
-// not change only the number. It ends with how many objects are left out if it would become longer than limit bytes.
+// Text renders the plan for users, similar to a diff: first what would be changed, then what is kept; unchanged objects are only counted.
+// If it would be longer than limit bytes, it ends with the number of objects that are left out.
 func (p *Plan) Text(limit int) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Plan for ManagedResource %s/%s", p.Namespace, p.Name)
@@ -40,7 +40,7 @@ func (p *Plan) Text(limit int) string {
 	return text.String()
 }
 
-// text writes one object.
+// text renders one object.
 func (o *Object) text() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "\n%s %s\n", o.Action, o.ID)
@@ -67,7 +67,7 @@ func (o *Object) text() string {
 
 // document is the plan for programs.
 type document struct {
-	// Version changes when programs that read the document have to.
+	// Version changes if programs that read the document must change.
 	Version            string            `json:"version"`
 	ManagedResource    set               `json:"managedResource"`
 	SecretsChecksum    string            `json:"secretsDataChecksum,omitempty"`
@@ -87,8 +87,7 @@ type set struct {
 	Generation int64  `json:"generation,omitempty"`
 }
 
-// JSON writes the plan for programs, with as many objects as fit into limit bytes: first those with which something would
-// be done.
+// JSON renders the plan for programs, with as many objects as fit into limit bytes. Objects that would be changed are first.
 func (p *Plan) JSON(limit int) (string, error) {
 	d := document{
 		Version: "v1", ManagedResource: set{p.Namespace, p.Name, p.Generation}, SecretsChecksum: p.Checksum,
@@ -128,7 +127,7 @@ func marshal(value any) ([]byte, error) {
 	return []byte(text.String()), nil
 }
 
-// ranked returns the objects with those last that stay as they are, otherwise in their order.
+// ranked returns the objects with the unchanged ones last, otherwise in their order.
 func ranked(objects []Object) []Object {
 	rank := func(o Object) int {
 		switch o.Action {
@@ -145,7 +144,7 @@ func ranked(objects []Object) []Object {
 	return sorted
 }
 
-// maxRemarks bounds how many remarks are listed.
+// maxRemarks is the maximum number of remarks that are listed.
 const maxRemarks = 20
 
 func bounded(remarks []string) []string {

@@ -107,7 +107,7 @@ func TestSummaryAndVerdict(t *testing.T) {
 	}
 }
 
-// Whatever is in it, the plan has room in a ConfigMap, and says what it leaves out.
+// A plan always fits into a ConfigMap, and says what it leaves out.
 func TestRenderingsAreBounded(t *testing.T) {
 	g := NewWithT(t)
 	p := &plan.Plan{Namespace: "shop", Name: "web"}

@@ -6,33 +6,32 @@ import (
 	"strings"
 )
 
-// holdsCopies tells whether an annotation holds a copy of a whole object, in which nobody can tell a password from a
-// colour. Whatever else holds one is found by its kind.
+// holdsCopies reports whether an annotation contains a copy of a whole object, in which secret values cannot be distinguished from others.
+// Other copies are detected by their kind.
 func holdsCopies(annotation string) bool {
 	return annotation == "kubectl.kubernetes.io/last-applied-configuration"
 }
 
-// copyOfSecret matches a text in JSON that holds a Secret, however often it was quoted.
+// copyOfSecret matches a JSON text that contains a Secret, with any number of quoting levels.
 var copyOfSecret = regexp.MustCompile(`\\*"kind\\*"\s*:\s*\\*"Secret(List)?\\*"`)
 
-// shownOfSecret are the fields of a Secret whose values are not secret. Everything else is masked, so that a
-// misspelt "stringdata" is too.
+// shownOfSecret are the fields of a Secret whose values are not secret. All others are masked, even a misspelled "stringdata".
 func shownOfSecret() []string { return []string{"apiVersion", "kind", "metadata", "type", "immutable"} }
 
-// ownAnnotations are the prefixes of annotations whose values are shown even of Secrets: they are ours. Programs keep
-// copies of whole objects in others.
+// ownAnnotations are the prefixes of annotations whose values are shown even for Secrets, because they are ours. Programs store copies of
+// whole objects in other annotations.
 func ownAnnotations() []string { return []string{"resources.gardener.cloud/", "espalier.dev/"} }
 
-// position is where in an object a value stands, as far as that matters for whether it may be seen.
+// position is the place of a value in an object. It decides whether the value may be shown.
 type position struct {
-	// inSecret tells that it is in a Secret; path leads there from the innermost one.
+	// inSecret is true if the value is in a Secret; path is the path from the innermost one.
 	inSecret bool
 	path     []string
-	// hidden tells that it, or what it is in, must not be seen.
+	// hidden is true if the value, or an outer one, must not be shown.
 	hidden bool
 }
 
-// of returns the position of what is inside of a value, which may be a Secret itself.
+// of returns the position of the contents of a value, which may be a Secret itself.
 func (p position) of(value any) position {
 	if object, isMap := value.(map[string]any); isMap && object["kind"] == "Secret" {
 		return position{inSecret: true, hidden: p.hidden}
@@ -56,7 +55,7 @@ func (p position) below(element string) position {
 	return next
 }
 
-// scrubbed returns a value without what must not be seen anywhere inside of it.
+// scrubbed returns a value without the parts that must not be shown.
 func scrubbed(value any, at position) any {
 	if at.hidden {
 		return notShown

@@ -11,52 +11,52 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Holding tells who else holds an object besides the set.
+// Holding describes which other set manages an object.
 type Holding int
 
 const (
-	// HeldByNobody means that no other set holds it.
+	// HeldByNobody means that no other set manages it.
 	HeldByNobody Holding = iota
-	// HeldByOther means that the set that its origin names holds it.
+	// HeldByOther means that the set in its origin annotation manages it.
 	HeldByOther
-	// HeldUnknown means that its origin names a set that cannot be seen.
+	// HeldUnknown means that its origin annotation names a set that cannot be read.
 	HeldUnknown
 )
 
 // Wanted are the facts about an object that the set contains.
 type Wanted struct {
 	ID
-	// Refusal says why the object is not even tried, Doubt why nothing can be told of it; empty otherwise.
+	// Refusal says why the object is not applied at all, Doubt why the result is unknown; empty otherwise.
 	Refusal, Doubt string
-	// Unserved names the CustomResourceDefinition of the set that defines the kind, if the target does not serve it yet.
+	// Unserved is the CustomResourceDefinition in the set that defines the kind, if the target does not serve it yet.
 	Unserved string
-	// Live is the object as it is; nil if it does not exist.
+	// Live is the existing object; nil if it does not exist.
 	Live *unstructured.Unstructured
-	// Desired is what would be written; nil if nothing would.
+	// Desired is what would be written; nil if nothing would be.
 	Desired *unstructured.Unstructured
-	// Answer is what a dry run of that gave, Err why it failed.
+	// Answer is the result of a dry run of Desired, Err its error.
 	Answer *unstructured.Unstructured
 	Err    error
-	// Replaceable tells that the object would be deleted and made anew if that is what the error calls for.
+	// Replaceable is true if the object may be deleted and created again to resolve the error.
 	Replaceable bool
-	// OtherRights tells that the dry run was made with rights that are not those of the controller.
+	// OtherRights is true if the dry run was made with other rights than those of the controller.
 	OtherRights bool
-	// NamespaceInSet tells that the set contains the namespace of the object.
+	// NamespaceInSet is true if the set contains the namespace of the object.
 	NamespaceInSet bool
-	// Origin is the value of the set's origin annotation. Managed tells that its status names the object already.
+	// Origin is the value of the set's origin annotation. Managed is true if the status of the set contains the object.
 	Origin  string
 	Managed bool
-	// Held tells who holds it according to its own origin annotation; Yields, that the set would leave it to them.
+	// Held says which set manages it according to its origin annotation; Yields is true if this set would leave it to that set.
 	Held   Holding
 	Yields bool
-	// CreatedOnce tells that the object is only made, and never changed (annotation "ignore").
+	// CreatedOnce is true if the object is only created, and never changed (annotation "ignore").
 	CreatedOnce bool
-	// Drift tells that what is desired has not changed since it was applied, and By who changed the object, if known.
+	// Drift is true if the desired state has not changed since it was applied; By is the client that changed the object, if known.
 	Drift bool
 	By    string
 }
 
-// Decide says what would be done with an object that the set contains.
+// Decide returns what would be done with an object that the set contains.
 func Decide(w Wanted) Object {
 	o := Object{ID: w.ID}
 	switch {
@@ -84,7 +84,7 @@ func Decide(w Wanted) Object {
 	return o
 }
 
-// decideChange is about an object that exists and that a write might change.
+// decideChange handles an object that exists and that a write might change.
 func (w *Wanted) decideChange(o *Object) {
 	o.Action = Change
 	if w.adopts() {
@@ -108,14 +108,14 @@ func (w *Wanted) decideChange(o *Object) {
 		o.note("it is being deleted")
 	}
 	w.confirm(o)
-	// It would be written only because nobody can tell without an answer whether that changes anything.
+	// Without a response it is unknown whether a write would change anything.
 	if !exact && o.Unconfirmed && o.Action == Change && len(o.Fields) == 0 && !w.Drift {
 		o.Action = Unchanged
 	}
 }
 
-// adopts tells whether the object is not the set's yet. One that the status names, and whose origin nobody else stands
-// for, has only lost its mark.
+// adopts reports whether the object does not belong to the set yet. An object in the status whose origin names no other set that manages it
+// has only lost its mark.
 func (w *Wanted) adopts() bool {
 	return !w.CreatedOnce && w.liveOrigin() != w.Origin && (!w.Managed || w.Held == HeldByOther)
 }
@@ -140,7 +140,7 @@ func (w *Wanted) liveOrigin() string {
 	return w.Live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation]
 }
 
-// confirm takes into account what the dry run said.
+// confirm evaluates the error of the dry run.
 func (w *Wanted) confirm(o *Object) {
 	if w.Err == nil {
 		return
@@ -165,7 +165,7 @@ func (w *Wanted) confirm(o *Object) {
 	}
 }
 
-// note adds to what is said about an object.
+// note appends to the note about an object.
 func (o *Object) note(text string) {
 	if o.Note != "" {
 		o.Note += "; "
@@ -173,8 +173,8 @@ func (o *Object) note(text string) {
 	o.Note += text
 }
 
-// quote adds an answer that may quote values to what is said about an object. It is the last thing that is said. Plain is the
-// answer without values.
+// quote appends an error that may quote values to the note about an object. It must be the last addition. Plain is the error without
+// values.
 func (o *Object) quote(text, plain string) {
 	other := Object{Note: o.Note}
 	other.note(plain)
@@ -184,8 +184,8 @@ func (o *Object) quote(text, plain string) {
 	}
 }
 
-// Reconsider takes back refusals for which the set itself may remove the reason: the API server names an object that is
-// missing, and that the set would create.
+// Reconsider reverts refusals whose reason the set itself may remove: the error of the API server names a missing object that the set would
+// create.
 func Reconsider(objects []Object) {
 	var created []ID
 	for i := range objects {
@@ -208,7 +208,7 @@ func Reconsider(objects []Object) {
 	}
 }
 
-// confirmedLater says of a refusal that the set itself removes the reason. Without a refusal there is nothing to say.
+// confirmedLater returns the note for a refusal whose reason the set itself removes; "" if there is no refusal.
 func confirmedLater(refusal string, created ID) string {
 	if refusal == "" {
 		return ""
@@ -216,7 +216,7 @@ func confirmedLater(refusal string, created ID) string {
 	return excerpt.Of(fmt.Sprintf("not confirmed: %s; %s is created by the set itself", refusal, created), maxNote)
 }
 
-// names tells whether a text mentions an object by kind and name.
+// names reports whether a text contains the kind and name of an object.
 func names(text string, id ID) bool {
 	kindless := strings.ToLower(text)
 	if !strings.Contains(kindless, strings.ToLower(id.Kind)) {

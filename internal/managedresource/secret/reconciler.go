@@ -1,14 +1,14 @@
-// Package secret frees Secrets of the source from the finalizer that earlier releases of Gardener's resource manager
-// put on them: the Secret controller, which only cleans up.
+// Package secret removes the finalizer that earlier releases of Gardener's resource manager put on Secrets of the source. It is the Secret
+// controller, which only cleans up.
 //
-// It hears of such Secrets from the watch of the metadata of Secrets, reads the metadata of one, and takes this
-// instance's finalizer away. It adds none, leaves those of others in place, and sends nothing to Secrets without ours.
-// Contents of Secrets it neither asks for nor gets.
+// The watch on the metadata of Secrets reports such Secrets. The controller reads the metadata of the Secret and removes this instance's
+// finalizer. It adds none, keeps those of other controllers, and sends no requests about Secrets without its finalizer. It never reads the
+// contents of Secrets.
 //
-// It needs the right to patch Secrets in the source, which nothing else here does: the API server can restrict it to
-// namespaces and names, but not to the finalizers.
+// It needs the right to patch Secrets in the source, which no other code here needs: the API server can restrict it to namespaces and
+// names, but not to the finalizers.
 //
-// If the process dies, the next one finds the Secrets that are left in its first listing.
+// If the process dies, the next one finds the remaining Secrets in its first list.
 package secret
 
 import (
@@ -27,11 +27,11 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;patch,roleName=espalier-managedresource-controller-source
 
-// Reconciler removes the finalizer from one Secret after the other. Its fields are set once, before start.
+// Reconciler removes the finalizer from Secrets, one at a time. Its fields are set once, before start.
 type Reconciler struct {
 	// Source reads Secrets live and writes to them.
 	Source client.Client
-	// Secrets tells which Secrets carry the finalizer.
+	// Secrets reports which Secrets carry the finalizer.
 	Secrets *secretversions.Tracker
 	// Finalizer is the one of the instance's class.
 	Finalizer string
@@ -55,7 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// ignoreNotFound says what was attempted, unless the Secret is gone: then nothing holds it.
+// ignoreNotFound adds what was attempted, unless the Secret does not exist: then there is no finalizer to remove.
 func ignoreNotFound(attempt string, err error) error {
 	if client.IgnoreNotFound(err) == nil {
 		return nil

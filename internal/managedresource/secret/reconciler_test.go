@@ -27,7 +27,7 @@ const (
 	foreign = "example.org/keep"
 )
 
-// held creates a Secret with finalizers, which it loses at the end so that the namespace can go.
+// held creates a Secret with finalizers, which are removed at the end so that the namespace can be deleted.
 func held(e *Env, name string, finalizers ...string) *corev1.Secret {
 	e.T.Helper()
 	secret := &corev1.Secret{
@@ -45,7 +45,7 @@ func read(e *Env, name string) *corev1.Secret {
 	return secret
 }
 
-// awaitFinalizers waits until a Secret has just these finalizers, and checks that nothing else of it was changed.
+// awaitFinalizers waits until a Secret has exactly these finalizers, and checks that nothing else was changed.
 func awaitFinalizers(e *Env, name string, want ...string) {
 	e.T.Helper()
 	e.Eventually(func() []string { return read(e, name).Finalizers }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Equal(want))
@@ -85,12 +85,12 @@ func TestAcceptance78FinalizersAreRemovedFromSecrets(t *testing.T) {
 		e.Expect(read(e, each.Name)).To(BeComparableTo(each))
 	}
 	path := "PATCH /api/v1/namespaces/" + e.Namespace + "/secrets/"
-	// Deleting may meet the removal, which is then tried again.
+	// The deletion may conflict with the removal, which is then retried.
 	e.Expect(slices.Compact(secretWrites(e))).To(ConsistOf(path+"before", path+"after", path+"before", path+"deleted"))
 	release(e, "foreign", "after", "deleted")
 }
 
-// release lets Secrets go that others hold.
+// release removes the remaining finalizers of Secrets.
 func release(e *Env, names ...string) {
 	e.T.Helper()
 	for _, name := range names {
@@ -139,7 +139,7 @@ func TestTwoInstancesShareASecret(t *testing.T) {
 	release(e, "both")
 }
 
-// A conflict means that somebody else wrote: what they wrote is kept.
+// After a conflict, the change of the other client is kept.
 func TestAConflictIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true})
@@ -245,7 +245,7 @@ func TestARestartFindsWhatIsLeft(t *testing.T) {
 	e.Expect(requestsFor(e, "left")).To(BeEmpty(), "nothing is left to do")
 }
 
-// Contents of Secrets are not asked for.
+// The contents of Secrets are never read.
 func TestOnlyMetadataIsRead(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true})
@@ -271,7 +271,7 @@ func TestOnlyMetadataIsRead(t *testing.T) {
 	}
 }
 
-// A set that is read from a Secret works while the finalizer is on it and after it is gone.
+// A set that references a Secret works with and without the finalizer on it.
 func TestSetsDoNotCareAboutTheFinalizer(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true})

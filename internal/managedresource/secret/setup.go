@@ -19,7 +19,7 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "secret"
 
-// deadline bounds the requests for one Secret.
+// deadline limits the time for the requests about one Secret.
 const deadline = 3 * time.Minute
 
 // SetupWithManager adds the controller to the manager of the source cluster.
@@ -36,8 +36,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int, cacheSyncTi
 		Complete(r)
 }
 
-// setUpdated looks at the Secrets of a changed set once more, so that one whose finalizer could not be removed does not
-// wait for the end of its pause. New sets need no look: what carries the finalizer has been told.
+// setUpdated enqueues the Secrets of a changed set, so that a Secret whose finalizer could not be removed does not wait for the end of its
+// pause. A new set needs nothing: Secrets with the finalizer are already enqueued.
 func (r *Reconciler) setUpdated(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	for _, name := range referenced(e.ObjectOld, e.ObjectNew) {
 		if r.Secrets.Carries(name) {

@@ -1,11 +1,10 @@
-// Package secretversions knows which versions the Secrets of the source have, of those Secrets that somebody needs.
+// Package secretversions tracks the versions of those Secrets of the source that are in use.
 //
-// A source may hold very many Secrets that no ManagedResource refers to. Their metadata passes by in one watch, and
-// nothing of them is kept, not even their names: memory grows with the Secrets in use, not with those that exist.
-// Neither are contents of Secrets asked for.
+// A source may contain very many Secrets that no ManagedResource references. One watch receives their metadata, but nothing of it is
+// stored, not even their names: memory depends on the number of Secrets in use, not of all Secrets. Contents of Secrets are never read.
 //
-// Whoever needs a Secret registers it first, and then reads it live. Everything that happens to it after the read is
-// told, because every event that is dropped for want of a user happened before the registration, and so before the read.
+// A user of a Secret registers it first, and then reads it live. Every change after the read is reported, because an event that is dropped
+// for lack of a user happened before the registration, and so before the read.
 //
-// A restart costs one listing. Replicas that do not lead watch nothing.
+// A restart costs one list. Replicas that are not the leader watch nothing.
 package secretversions

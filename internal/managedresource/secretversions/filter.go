@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// filter is a watch whose objects were digested on the way. The reflector collects what a listing streams to it until
-// the end: so it gets to see the versions only, as bookmarks, which move it on and of which it keeps nothing.
+// filter is a watch that processes objects and passes only their versions, as bookmarks. The reflector would otherwise collect all objects
+// of a streamed list until its end.
 type filter struct {
 	upstream watch.Interface
 	digest   func(watch.EventType, *metav1.PartialObjectMetadata)
@@ -28,8 +28,7 @@ func newFilter(upstream watch.Interface, digest func(watch.EventType, *metav1.Pa
 // ResultChan implements watch.Interface.
 func (f *filter) ResultChan() <-chan watch.Event { return f.result }
 
-// Stop implements watch.Interface. After it nothing is digested any longer: an event from before would be news from
-// yesterday to the listing that comes next.
+// Stop implements watch.Interface. After it no event is processed: it would be older than the list that comes next.
 func (f *filter) Stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,7 +45,7 @@ func (f *filter) run() {
 	for event := range f.upstream.ResultChan() {
 		select {
 		case f.result <- f.pass(event):
-		case <-f.stopped: // nobody receives any longer; the upstream ends too
+		case <-f.stopped: // there is no receiver any more; the upstream ends too
 		}
 	}
 }
@@ -66,7 +65,7 @@ func (f *filter) pass(event watch.Event) watch.Event {
 	if !f.ended {
 		f.digest(event.Type, object)
 	}
-	// A new object: the annotations of a Secret are its owner's, and one of them would tell that the listing is complete.
+	// The bookmark has a new object: an annotation of the Secret could otherwise claim that the list is complete.
 	bookmark := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: object.ResourceVersion}}
 	return watch.Event{Type: watch.Bookmark, Object: bookmark}
 }

@@ -13,7 +13,7 @@ func secretIn(version string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s", ResourceVersion: version}}
 }
 
-// digests notes what it is given.
+// digests records its events.
 type digests struct{ events []watch.Event }
 
 func (d *digests) digest(kind watch.EventType, object *metav1.PartialObjectMetadata) {
@@ -62,14 +62,14 @@ func TestFilterEndsWithItsUpstream(t *testing.T) {
 	NewWithT(t).Eventually(f.ResultChan()).WithTimeout(30 * time.Second).Should(BeClosed())
 }
 
-// Who stops a watch reads no more of it. What is on its way then must neither hold anybody up nor be taken for news.
+// After Stop, pending events must neither block the filter nor be processed as changes.
 func TestFilterDigestsNothingAfterStop(t *testing.T) {
 	g := NewWithT(t)
 	upstream, seen := watch.NewFakeWithChanSize(3, false), &digests{}
 	f := newFilter(upstream, seen.digest)
 	upstream.Add(secretIn("5"))
 	g.Expect(<-f.ResultChan()).NotTo(BeZero())
-	f.mu.Lock() // as long as Stop has it
+	f.mu.Lock() // Stop holds this lock
 	upstream.Add(secretIn("6"))
 	upstream.Add(secretIn("7"))
 	f.ended = true
@@ -77,7 +77,7 @@ func TestFilterDigestsNothingAfterStop(t *testing.T) {
 	f.upstream.Stop()
 	f.mu.Unlock()
 	g.Eventually(func() int { return len(upstream.ResultChan()) }).WithTimeout(30*time.Second).Should(BeZero(), "though nobody receives")
-	f.Stop() // once more is fine
+	f.Stop() // a second call is allowed
 	g.Eventually(f.ResultChan()).WithTimeout(30 * time.Second).Should(BeClosed())
 	g.Expect(seen.events).To(Equal([]watch.Event{{Type: "ADDED", Object: secretIn("5")}}))
 }

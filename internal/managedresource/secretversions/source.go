@@ -10,11 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// queue is what a controller works on.
+// queue is the work queue of a controller.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Changes is a source of what is to be reconciled when a Secret that has users is created, changed or deleted. The
-// controller waits with its work until all Secrets have been listed.
+// Changes is a source of reconcile requests for the creation, change or deletion of Secrets that have users. The controller starts its work
+// after all Secrets have been listed.
 func (t *Tracker) Changes(requests func(ctx context.Context, secret types.NamespacedName) []reconcile.Request) source.SyncingSource {
 	return &subscription{tracker: t, start: func(ctx context.Context, controller queue) {
 		t.listen(&t.onChange, func(secret types.NamespacedName) {
@@ -25,7 +25,7 @@ func (t *Tracker) Changes(requests func(ctx context.Context, secret types.Namesp
 	}}
 }
 
-// Carriers is a source of Secrets that carry the finalizer: each time one is created, changed or found in a listing.
+// Carriers is a source of Secrets that carry the finalizer: each time one is created, changed or found in a list.
 func (t *Tracker) Carriers() source.SyncingSource {
 	return &subscription{tracker: t, start: func(_ context.Context, controller queue) {
 		add := func(secret types.NamespacedName) { controller.Add(reconcile.Request{NamespacedName: secret}) }

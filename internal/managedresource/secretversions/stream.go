@@ -19,27 +19,27 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 )
 
-// pageSize is how many Secrets are listed at once where the API server does not stream listings.
+// pageSize is the number of Secrets per page if the API server does not stream lists.
 const pageSize = 500
 
-// stream follows the Secrets of one namespace, or of all. It is what the reflector stores into.
+// stream watches the Secrets of one namespace, or of all. It is the store of the reflector.
 type stream struct {
 	table     *table
 	namespace string // empty: all
 	client    metadata.ResourceInterface
 	finalizer string
-	// changed and carrying are told of Secrets that have users, and of those that carry the finalizer.
+	// changed is called for Secrets that have users, carrying for those that carry the finalizer.
 	changed, carrying func(types.NamespacedName)
 	restore           observe.RestoreCheck
-	// synced is closed after the first complete listing.
+	// synced is closed after the first complete list.
 	synced chan struct{}
 	once   sync.Once
 
 	mu      sync.Mutex
-	failure error // why the last request failed, nil if it did not
+	failure error // the error of the last request, nil if it succeeded
 }
 
-// run follows the Secrets until the context ends.
+// run watches the Secrets until the context ends.
 func (s *stream) run(ctx context.Context, client metadata.Interface, log logr.Logger) {
 	log = log.WithValues("namespace", s.namespace)
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}, client)
@@ -47,7 +47,7 @@ func (s *stream) run(ctx context.Context, client metadata.Interface, log logr.Lo
 		RunWithContext(logr.NewContext(ctx, log))
 }
 
-// watch opens a watch, which begins with a listing if the reflector wants that.
+// watch opens a watch, which starts with a list if the reflector requests it.
 func (s *stream) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if ptr.Deref(options.SendInitialEvents, false) {
 		s.table.begin()
@@ -59,13 +59,13 @@ func (s *stream) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 		s.client.Watch)
 	s.note(err)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the reflector looks at it
+		return nil, err //nolint:wrapcheck // the reflector checks the type of this error
 	}
 	return newFilter(upstream, s.digest), nil
 }
 
-// list reads all Secrets page by page, of which one at a time is in memory, and returns none of them. The reflector
-// would collect all pages, or ask for all Secrets at once.
+// list reads all Secrets page by page, with one page in memory, and returns none of them. The reflector itself would collect all pages, or
+// request all Secrets at once.
 func (s *stream) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	s.table.begin()
 	options := metav1.ListOptions{Limit: pageSize}
@@ -73,7 +73,7 @@ func (s *stream) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object
 		page, err := s.client.List(ctx, options)
 		s.note(err)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the reflector looks at it
+			return nil, err //nolint:wrapcheck // the reflector checks the type of this error
 		}
 		for i := range page.Items {
 			s.digest(watch.Added, &page.Items[i])
@@ -85,7 +85,7 @@ func (s *stream) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object
 	}
 }
 
-// digest takes note of what happened to a Secret, and tells whoever needs to know.
+// digest records the event about a Secret, and calls the listeners.
 func (s *stream) digest(event watch.EventType, secret *metav1.PartialObjectMetadata) {
 	key := types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
 	if event == watch.Deleted {
@@ -103,7 +103,7 @@ func (s *stream) digest(event watch.EventType, secret *metav1.PartialObjectMetad
 	}
 }
 
-// Replace is called by the reflector at the end of a listing, whose Secrets have been digested already.
+// Replace is called by the reflector at the end of a list, whose Secrets have been processed already.
 func (s *stream) Replace(_ []any, resourceVersion string) error {
 	gone := s.table.complete(resourceVersion)
 	s.once.Do(func() { close(s.synced) })
@@ -113,7 +113,7 @@ func (s *stream) Replace(_ []any, resourceVersion string) error {
 	return nil
 }
 
-// Add is never called, since the filter lets no object through; the same holds for Update and Delete.
+// Add is never called, because the filter passes no objects; the same holds for Update and Delete.
 func (s *stream) Add(any) error { return nil }
 
 // Update is never called.
@@ -122,7 +122,7 @@ func (s *stream) Update(any) error { return nil }
 // Delete is never called.
 func (s *stream) Delete(any) error { return nil }
 
-// Resync has nothing to repeat.
+// Resync does nothing.
 func (s *stream) Resync() error { return nil }
 
 func (s *stream) note(err error) {
@@ -140,7 +140,7 @@ func (s *stream) listed() bool {
 	}
 }
 
-// await waits for the first listing, and says what is in its way if the time for that is over.
+// await waits for the first list, and returns the reason if it is not complete in time.
 func (s *stream) await(ctx context.Context) error {
 	select {
 	case <-s.synced:

@@ -27,22 +27,22 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// patience is how long tests wait for something that takes milliseconds on an idle machine.
+// patience is how long tests wait for an event that takes milliseconds on an idle machine.
 const patience = 30 * time.Second
 
-// bench is a namespace of a real API server, whose Secrets are followed.
+// bench is a namespace of a real API server with a Tracker of its Secrets.
 type bench struct {
 	*WithT
 	t         *testing.T
-	ctx       context.Context // the test's
+	ctx       context.Context // of the test
 	admin     kubernetes.Interface
 	config    *rest.Config
 	namespace string
-	// finalizer is no other test's.
+	// finalizer is used by no other test.
 	finalizer string
 	line      *line
 	tracker   *secretversions.Tracker
-	// changes and carriers are what controllers would work on.
+	// changes and carriers are the queues of two controllers.
 	changes, carriers *inbox
 }
 
@@ -66,7 +66,7 @@ func (b *bench) newNamespace() string {
 	return namespace.Name
 }
 
-// prepare makes a Tracker that has not started, with two controllers that listen to it.
+// prepare creates a Tracker that is not started, with two controllers that listen to it.
 func (b *bench) prepare(namespaces ...string) *bench {
 	b.t.Helper()
 	config := rest.CopyConfig(b.config)
@@ -83,7 +83,7 @@ func (b *bench) prepare(namespaces ...string) *bench {
 	return b
 }
 
-// start makes a Tracker that has listed the Secrets.
+// start creates a Tracker that has listed the Secrets.
 func (b *bench) start(namespaces ...string) *bench {
 	b.t.Helper()
 	b.prepare(namespaces...)
@@ -142,7 +142,7 @@ func (b *bench) awaitAbsent(name string) {
 	}).WithTimeout(patience).Should(Equal(secretversions.Absent))
 }
 
-// fence returns when everything that was done to Secrets before has been told.
+// fence waits until all earlier changes of Secrets have been reported.
 func (b *bench) fence() {
 	b.t.Helper()
 	const name = "fence"
@@ -176,7 +176,7 @@ func (i *inbox) take() []string {
 	return names
 }
 
-// line is the connection to the API server. It can be cut.
+// line is the connection to the API server. It can be interrupted.
 type line struct {
 	mu       sync.Mutex
 	cut      bool
@@ -194,7 +194,7 @@ func (l *line) seen() []string {
 	return slices.Clone(l.requests)
 }
 
-// sever ends all watches, and lets no request through until mend.
+// sever ends all watches, and blocks all requests until mend.
 func (l *line) sever() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,7 +211,7 @@ func (l *line) mend() {
 	l.cut = false
 }
 
-// refusal is an answer in place of the API server's.
+// refusal is a response that replaces the API server's.
 type refusal struct {
 	code            int
 	reason, message string
@@ -225,7 +225,7 @@ func (r *refusal) response(request *http.Request) *http.Response {
 	}
 }
 
-// answer refuses requests in place of the API server, where it returns something.
+// answer sets a function whose non-nil result replaces the API server's response.
 func (l *line) answer(refuse func(*http.Request) *refusal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -258,14 +258,14 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err == nil {
 		response.Body = &body{response.Body, ctx}
 	}
-	return response, err //nolint:wrapcheck // a transport passes errors as they are
+	return response, err //nolint:wrapcheck // a transport returns errors unchanged
 }
 
-// body ends like that of a server which goes away when its line is cut.
+// body ends like the body of a server that disappears when its line is interrupted.
 type body struct {
 	io.ReadCloser
 
-	ctx context.Context // the request's
+	ctx context.Context // of the request
 }
 
 // Read implements io.Reader.
@@ -274,7 +274,7 @@ func (b *body) Read(buffer []byte) (int, error) {
 	if err != nil && b.ctx.Err() != nil {
 		err = io.EOF
 	}
-	return n, err //nolint:wrapcheck // a reader passes errors as they are
+	return n, err //nolint:wrapcheck // a reader returns errors unchanged
 }
 
 func streams(request *http.Request) bool {

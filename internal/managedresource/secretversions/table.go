@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Version tells the versions of a Secret apart.
+// Version identifies a version of a Secret.
 type Version struct {
 	// UID is empty if the Secret is absent.
 	UID types.UID
@@ -14,24 +14,24 @@ type Version struct {
 	ResourceVersion string
 }
 
-// Knowledge is what can be said about a Secret.
+// Knowledge is what is known about a Secret.
 type Knowledge int
 
 const (
-	// Unknown means that nothing has been told of the Secret since it was registered. What was read after that is
-	// still current; who has not read it yet must.
+	// Unknown means that there was no event about the Secret since it was registered. A read after the registration is still current; a
+	// user that has not read it yet must do so.
 	Unknown Knowledge = iota
 	// Absent means that the Secret does not exist.
 	Absent
-	// Present means that the Secret exists, in the version told.
+	// Present means that the Secret exists, in the returned version.
 	Present
 )
 
-// table holds what has been told of the Secrets that have users, and of those that carry the finalizer. Locked by mu.
+// table contains the state of the Secrets that have users, and of those that carry the finalizer. Locked by mu.
 type table struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]*entry
-	// listing counts the listings that have begun. Only the last one can be completed.
+	// listing counts the lists that have started. Only the last one can be completed.
 	listing int
 }
 
@@ -39,16 +39,16 @@ type entry struct {
 	users     int
 	knowledge Knowledge
 	version   Version
-	// carries tells that the Secret carries the finalizer.
+	// carries is true if the Secret carries the finalizer.
 	carries bool
-	// since is the listing before or during which the Secret got its first user; seen the last one, or the watch after
-	// it, that told of the Secret.
+	// since is the list before or during which the Secret got its first user. Seen is the last list that contained the Secret, or whose
+	// watch had an event about it.
 	since, seen int
 }
 
 func newTable() *table { return &table{entries: map[types.NamespacedName]*entry{}} }
 
-// add counts one more user of a Secret.
+// add adds one user of a Secret.
 func (t *table) add(key types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,7 +63,7 @@ func (t *table) add(key types.NamespacedName) {
 	known.users++
 }
 
-// remove counts one user less.
+// remove removes one user.
 func (t *table) remove(key types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,7 +75,7 @@ func (t *table) remove(key types.NamespacedName) {
 	t.forget(key, known)
 }
 
-// forget drops an entry that nobody needs. The caller holds the lock.
+// forget removes an entry that is not needed. The caller holds the lock.
 func (t *table) forget(key types.NamespacedName, known *entry) {
 	if known.users <= 0 && !known.carries {
 		delete(t.entries, key)
@@ -91,14 +91,14 @@ func (t *table) lookup(key types.NamespacedName) (Version, Knowledge) {
 	return Version{}, Unknown
 }
 
-// begin is to be called before a listing is asked for.
+// begin must be called before a list is requested.
 func (t *table) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.listing++
 }
 
-// observe takes note of a Secret that exists, and reports whether that is news to a user.
+// observe records a Secret that exists, and reports whether that is a change for a user.
 func (t *table) observe(key types.NamespacedName, version Version, carries bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,7 +116,7 @@ func (t *table) observe(key types.NamespacedName, version Version, carries bool)
 	return news
 }
 
-// gone takes note of a deletion, and reports whether that is news to a user.
+// gone records a deletion, and reports whether that is a change for a user.
 func (t *table) gone(key types.NamespacedName, resourceVersion string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,7 +128,7 @@ func (t *table) gone(key types.NamespacedName, resourceVersion string) bool {
 	return t.drop(key, known, resourceVersion)
 }
 
-// drop makes a Secret absent. The caller holds the lock.
+// drop marks a Secret as absent. The caller holds the lock.
 func (t *table) drop(key types.NamespacedName, known *entry, resourceVersion string) bool {
 	news := known.users > 0 && known.knowledge != Absent
 	known.knowledge, known.version, known.carries = Absent, Version{ResourceVersion: resourceVersion}, false
@@ -136,8 +136,8 @@ func (t *table) drop(key types.NamespacedName, known *entry, resourceVersion str
 	return news
 }
 
-// complete ends the listing, which told the state as of resourceVersion, and returns the Secrets that turn out to be
-// gone. Nothing can be said of one that was registered while the listing ran: it may have passed by before.
+// complete ends the list, which shows the state at resourceVersion, and returns the Secrets that no longer exist. A Secret that was
+// registered during the list stays unknown: the list may have contained it before.
 func (t *table) complete(resourceVersion string) []types.NamespacedName {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,7 +153,7 @@ func (t *table) complete(resourceVersion string) []types.NamespacedName {
 	return news
 }
 
-// carries tells whether a Secret carries the finalizer.
+// carries reports whether a Secret carries the finalizer.
 func (t *table) carries(key types.NamespacedName) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

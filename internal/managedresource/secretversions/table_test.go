@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// story is a table to which things happen, and what its users were told.
+// story is a table and the changes that were reported to its users.
 type story struct {
 	table *table
 	told  []string
@@ -57,7 +57,7 @@ func listed(version string) event {
 	}
 }
 
-// state is what can be looked up of everything that is kept.
+// state returns the state of all entries.
 func (s *story) state() map[string]string {
 	state := map[string]string{}
 	for key := range s.table.entries {

@@ -23,16 +23,16 @@ type Options struct {
 	Client metadata.Interface
 	// Namespaces are those that the connection to the source is restricted to; empty means all.
 	Namespaces []string
-	// Finalizer is looked for on every Secret.
+	// Finalizer is the finalizer to search for on every Secret.
 	Finalizer string
 	Log       logr.Logger
 }
 
-// Tracker follows the Secrets of the source. It is a runnable of the manager, and a source of events for its
-// controllers. All its methods may be called concurrently.
+// Tracker watches the Secrets of the source. It is a runnable of the manager, and a source of events for its controllers. All its methods
+// may be called concurrently.
 type Tracker struct {
 	options Options
-	// streams by namespace, or one for all under the empty name.
+	// streams are by namespace, or one for all under the empty name.
 	streams map[string]*stream
 	started atomic.Bool
 
@@ -62,8 +62,8 @@ func New(options Options) *Tracker {
 	return t
 }
 
-// Start implements manager.Runnable. It does not wait for the watches to end: one that pauses after a failure does so
-// only after that pause, and has nothing to finish.
+// Start implements manager.Runnable. It does not wait for the watches to end: a watch that pauses after a failure ends only after the
+// pause, and has nothing to finish.
 func (t *Tracker) Start(ctx context.Context) error {
 	t.started.Store(true)
 	for _, each := range t.streams {
@@ -73,7 +73,7 @@ func (t *Tracker) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: a replica that waits needs no Secrets.
+// NeedLeaderElection implements manager.LeaderElectionRunnable: a replica that is not the leader needs no Secrets.
 func (t *Tracker) NeedLeaderElection() bool { return true }
 
 // Ready is a readiness check. It fails from Start until all Secrets have been listed.
@@ -89,7 +89,7 @@ func (t *Tracker) Ready(*http.Request) error {
 	return nil
 }
 
-// Use replaces the Secrets, by their names in the namespace of the user, that a user needs to hear of.
+// Use replaces the Secrets, by their names in the namespace of the user, whose changes a user needs.
 func (t *Tracker) Use(user types.NamespacedName, names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,22 +113,22 @@ func (t *Tracker) Use(user types.NamespacedName, names []string) {
 	}
 }
 
-// Release gives up all Secrets that a user needed.
+// Release removes all Secrets of a user.
 func (t *Tracker) Release(user types.NamespacedName) { t.Use(user, nil) }
 
-// Lookup says what has been told of a Secret. It costs no request.
+// Lookup returns the state of a Secret. It costs no request.
 func (t *Tracker) Lookup(secret types.NamespacedName) (version Version, knowledge Knowledge) {
 	t.with(secret, func(known *table) { version, knowledge = known.lookup(secret) })
 	return version, knowledge
 }
 
-// Carries tells whether a Secret carries the finalizer, whether it has users or not.
+// Carries reports whether a Secret carries the finalizer, with or without users.
 func (t *Tracker) Carries(secret types.NamespacedName) (carries bool) {
 	t.with(secret, func(known *table) { carries = known.carries(secret) })
 	return carries
 }
 
-// Kept tells of how many Secrets anything is kept, for metrics and tests.
+// Kept returns the number of Secrets that are stored, for metrics and tests.
 func (t *Tracker) Kept() int {
 	kept := 0
 	for _, each := range t.streams {
@@ -137,7 +137,7 @@ func (t *Tracker) Kept() int {
 	return kept
 }
 
-// with hands over the table that a Secret belongs into, if its namespace is watched.
+// with calls do with the table for a Secret, if its namespace is watched.
 func (t *Tracker) with(secret types.NamespacedName, do func(*table)) {
 	if found := t.streams[secret.Namespace]; found != nil {
 		do(found.table)
@@ -146,7 +146,7 @@ func (t *Tracker) with(secret types.NamespacedName, do func(*table)) {
 	}
 }
 
-// tell is called without a lock of a table, so that listeners may look up.
+// tell must be called without the lock of a table, so that listeners may call Lookup.
 func (t *Tracker) tell(listeners *[]func(types.NamespacedName), secret types.NamespacedName) {
 	t.listening.RLock()
 	told := *listeners

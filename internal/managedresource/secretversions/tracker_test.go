@@ -50,7 +50,7 @@ func TestASecretIsUnknownUntilSomethingHappensToIt(t *testing.T) {
 	b.Expect(knowledge).To(Equal(secretversions.Unknown))
 	b.Expect(b.changes.take()).To(BeEmpty())
 
-	told := func() { // after it is known
+	told := func() { // called after the change is known
 		b.t.Helper()
 		b.Eventually(b.changes.take).WithTimeout(patience).Should(Equal([]string{"s"}))
 	}
@@ -63,7 +63,7 @@ func TestASecretIsUnknownUntilSomethingHappensToIt(t *testing.T) {
 	told()
 }
 
-// expired is how an API server says that it no longer knows the version a watch wants to go on from.
+// expired is the response of an API server that no longer knows the version at which a watch wants to continue.
 func expired(request *http.Request) *refusal {
 	if !watches(request) || streams(request) || request.URL.Query().Get("resourceVersion") == "" {
 		return nil
@@ -71,7 +71,7 @@ func expired(request *http.Request) *refusal {
 	return &refusal{http.StatusGone, "Expired", "too old resource version"}
 }
 
-// lists is an API server that does not stream listings.
+// lists is an API server that does not stream lists.
 func lists(request *http.Request) *refusal {
 	if !streams(request) {
 		return nil
@@ -79,7 +79,7 @@ func lists(request *http.Request) *refusal {
 	return &refusal{http.StatusUnprocessableEntity, "Invalid", "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"}
 }
 
-// once lets an answer count for the first request that it fits only: the watch after a new listing has to work.
+// once limits an answer to the first request that it matches: the watch after a new list has to work.
 func once(answer func(*http.Request) *refusal) func(*http.Request) *refusal {
 	var mu sync.Mutex
 	used := false
@@ -163,7 +163,7 @@ func TestChangesWhileTheWatchIsCutAreTold(t *testing.T) {
 	}
 }
 
-// listings are the requests that list, streamed or not.
+// listings are the list requests, streamed or not.
 func (b *bench) listings() []string {
 	return append(withQuery(b.line.seen(), "sendInitialEvents=true"), withQuery(b.line.seen(), "limit=500")...)
 }
@@ -184,7 +184,7 @@ func TestWhereListingsAreNotStreamedTheyArePaged(t *testing.T) {
 		if request.URL.Query().Get("continue") == "" {
 			return nil
 		}
-		b.remove("s-000") // which the first page had
+		b.remove("s-000") // it was on the first page
 		return &refusal{http.StatusGone, "Expired", "The provided continue parameter is too old"}
 	})))
 	b.prepare(b.namespace)

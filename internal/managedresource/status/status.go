@@ -1,5 +1,5 @@
-// Package status writes the status of ManagedResources: only what changed of it, and only if nobody else wrote
-// meanwhile. It is used by every controller of the family; what a status says is theirs to decide.
+// Package status writes the status of ManagedResources: only the fields that have changed, and only if no other client has written in the
+// meantime. All controllers of the family use it; they decide the contents.
 package status
 
 import (
@@ -15,9 +15,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Write makes next the status of a ManagedResource, of which mr is the last known version. It tells whether anything
-// had to be written; then mr carries the new status and resourceVersion. A conflict is an error that satisfies
-// apierrors.IsConflict.
+// Write makes next the status of a ManagedResource, of which mr is the last known version. It reports whether a write was needed; mr then
+// has the new status and resourceVersion. A conflict is an error that satisfies apierrors.IsConflict.
 func Write(ctx context.Context, c client.Client, mr *resourcesv1alpha1.ManagedResource, next resourcesv1alpha1.ManagedResourceStatus) (bool, error) {
 	changed := differences(mr.Status, next)
 	if len(changed) == 0 {
@@ -27,7 +26,7 @@ func Write(ctx context.Context, c client.Client, mr *resourcesv1alpha1.ManagedRe
 	if err != nil {
 		return false, fmt.Errorf("encode status: %w", err)
 	}
-	answer := &metav1.PartialObjectMetadata{} // a set may name many objects: the answer need not repeat them
+	answer := &metav1.PartialObjectMetadata{} // metadata only: a set may list many objects, which the response need not repeat
 	answer.SetGroupVersionKind(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"))
 	answer.SetNamespace(mr.Namespace)
 	answer.SetName(mr.Name)
@@ -38,7 +37,7 @@ func Write(ctx context.Context, c client.Client, mr *resourcesv1alpha1.ManagedRe
 	return true, nil
 }
 
-// differences returns the fields to write. A field that is to be absent has the value nil.
+// differences returns the fields to write. A field to be removed has the value nil.
 func differences(before, after resourcesv1alpha1.ManagedResourceStatus) map[string]any {
 	changed := map[string]any{}
 	if !equality.Semantic.DeepEqual(before.Conditions, after.Conditions) {

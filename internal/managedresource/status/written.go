@@ -12,11 +12,11 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// checksumField is how managedFields name the field of the status that only the end of an apply changes.
+// checksumField is the name, in managedFields, of the status field that only the end of an apply changes.
 const checksumField = `"f:secretsDataChecksum"`
 
-// Written returns when the status was last written by a manager that records the end of applies, by the clock of the API
-// server and in whole seconds; zero if managedFields do not show that.
+// Written returns when a manager that records the end of applies last wrote the status, by the clock of the API server and in whole
+// seconds; zero if managedFields do not show it.
 func Written(mr *resourcesv1alpha1.ManagedResource) time.Time {
 	var last time.Time
 	for _, entry := range mr.ManagedFields {
@@ -31,8 +31,8 @@ func recordsChecksum(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Time != nil && entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(checksumField))
 }
 
-// Shrink is the transform for caches of ManagedResources: of managedFields it leaves what Written needs, and in the status equal
-// words, labels and annotations share their memory. Code that changes an object of the cache must copy it in depth.
+// Shrink is the transform for caches of ManagedResources: it keeps only the managedFields that Written needs, and makes equal words, labels
+// and annotations in the status share their memory. Code that changes an object of the cache must deep-copy it.
 func Shrink(object any) (any, error) {
 	mr, ok := object.(*resourcesv1alpha1.ManagedResource)
 	if !ok {
@@ -43,7 +43,7 @@ func Shrink(object any) (any, error) {
 	if !written.IsZero() {
 		mr.ManagedFields = []metav1.ManagedFieldsEntry{{Time: &metav1.Time{Time: written}, FieldsV1: metav1.NewFieldsV1(`{"f:status":{` + checksumField + `:{}}}`)}}
 	}
-	// Decoders leave room at the end of a list.
+	// Clone removes the spare capacity that decoders leave at the end of a list.
 	mr.Status.Resources = slices.Clone(mr.Status.Resources)
 	var last resourcesv1alpha1.ObjectReference
 	for i := range mr.Status.Resources {
@@ -55,8 +55,8 @@ func Shrink(object any) (any, error) {
 	return mr, nil
 }
 
-// sharedMap returns the former map if the next one is equal: most objects of a set have the same labels. Else the next one gets
-// words that are shared.
+// sharedMap returns the former map if the next one is equal, because most objects of a set have the same labels. Otherwise it returns the
+// next one with shared words.
 func sharedMap(former, next map[string]string) map[string]string {
 	if len(next) == 0 {
 		return nil

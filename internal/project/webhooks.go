@@ -20,8 +20,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/validation"
 )
 
-// Who manages its certificates itself needs, in its own namespace, its Secret and the lease of who writes it, and in the
-// cluster its webhook configurations.
+// A process that manages its certificates itself needs, in its own namespace, its Secret and the lease of the replica that writes it, and
+// in the cluster its webhook configurations.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create,namespace=espalier-system,roleName=espalier-project-controller-selfmanaged
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=espalier-project-controller,verbs=get;list;watch;update,namespace=espalier-system,roleName=espalier-project-controller-selfmanaged
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-project-controller-selfmanaged
@@ -29,7 +29,7 @@ import (
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=create,roleName=espalier-project-controller-selfmanaged
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=espalier-project-controller,verbs=get;list;watch;patch,roleName=espalier-project-controller-selfmanaged
 
-// endpoints returns all handlers. Who is called is up to the configurations.
+// endpoints returns all handlers. The webhook configurations decide which of them the API server calls.
 func endpoints(p *parts) []serving.Webhook {
 	live := p.clusters.Source.GetAPIReader()
 	return []serving.Webhook{
@@ -63,7 +63,7 @@ func addWebhooks(_ context.Context, p *parts) error {
 	return nil
 }
 
-// keepWebhooks makes the server serve a certificate of its own making, and keeps the webhook configurations, if it is to.
+// keepWebhooks lets the server create its own certificate, and maintains the webhook configurations, if selfManaged is set.
 func keepWebhooks(p *parts, server *serving.Server) error {
 	own := p.cfg.Espalier.Project.Webhooks
 	if own.SelfManaged == nil {

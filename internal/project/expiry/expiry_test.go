@@ -240,7 +240,7 @@ func FuzzMembers(f *testing.F) {
 		g.Expect(again).To(Equal(members))
 		g.Expect(sameNext).To(Equal(next))
 		g.Expect(sameProblems).To(Equal(problems))
-		if !next.IsZero() { // Next is not too late: just before it, nothing has changed yet.
+		if !next.IsZero() { // next is not too late: just before it, nothing has changed yet.
 			still, _, _ := expiry.Members(p, true, next.Add(-time.Nanosecond))
 			g.Expect(still).To(Equal(members))
 			fewer, _, _ := expiry.Members(p, true, next)

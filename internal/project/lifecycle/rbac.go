@@ -90,7 +90,7 @@ func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) (cha
 	return true, nil
 }
 
-// createAgain creates an object that was just found to be missing. If another client has created it by then, it returns the conflict.
+// createAgain creates an object that was just found to be missing. If another client has created it by then, the error leads to a retry.
 func (r *Reconciler) createAgain(ctx context.Context, desired client.Object) (changed bool, err error) {
 	if err := r.Client.Create(ctx, copyOf(desired)); err != nil {
 		return false, fmt.Errorf("create %s: %w", describe(desired), err)

@@ -67,7 +67,7 @@ type Reconciler struct {
 	Live client.Reader
 	// Shoots finds Shoots that block the deletion of Projects.
 	Shoots ShootFinder
-	// Quotas are those of the configuration, in order.
+	// Quotas are the quotas of the configuration, in the same order.
 	Quotas []config.ProjectQuota
 	// MembershipExpiry enables the expiry of memberships, see package expiry.
 	MembershipExpiry bool

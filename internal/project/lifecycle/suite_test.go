@@ -41,7 +41,7 @@ func newScene(t *testing.T, o projecttest.Options) *scene {
 	return &scene{Env: projecttest.New(t, o)}
 }
 
-// name is unique within a test run, since namespaces and cluster roles outlive their tests.
+// name returns a name that is unique within a test run, since namespaces and cluster roles outlive their tests.
 func (s *scene) name() string {
 	s.runs++
 	return fmt.Sprintf("%s%d", s.Namespace[len(s.Namespace)-5:], s.runs)

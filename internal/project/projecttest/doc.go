@@ -1,5 +1,5 @@
-// Package projecttest runs project-controller for tests: against a real API server of the test package's own, under the
-// binary's own rights, with the CRDs that it ships.
+// Package projecttest runs project-controller for tests. It uses a real API server that no other test package uses, the rights of the
+// binary, and the shipped CRDs.
 //
 //	func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
 //

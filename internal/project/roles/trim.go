@@ -88,7 +88,7 @@ func split(cached client.Object) (mark, owner string) {
 	return kept[:end], kept[end:]
 }
 
-// extensionOf returns the name of the Project whose extension role an object is by its labels, or "".
+// extensionOf returns the name of the Project whose extension role an object is according to its labels, or "".
 func extensionOf(object client.Object) string {
 	labels := object.GetLabels()
 	if labels[corev1beta1.LabelRole] != corev1beta1.RoleExtensionProject {

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/projecttest"
 )
 
-// credentialsBinding creates a CredentialsBinding, and a Shoot beside it that uses it.
+// credentialsBinding creates a CredentialsBinding, and a Shoot in its namespace that uses it.
 func (s *scene) credentialsBinding(in, kind, namespace string, quotas ...any) {
 	s.T.Helper()
 	binding := &unstructured.Unstructured{Object: map[string]any{

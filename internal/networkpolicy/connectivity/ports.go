@@ -33,7 +33,7 @@ func allPorts() ports {
 	return ports{whole(corev1.ProtocolSCTP), whole(corev1.ProtocolTCP), whole(corev1.ProtocolUDP)}
 }
 
-// union returns the ports that are in one of the sets.
+// union returns the ports that are in at least one of the sets.
 func union(sets ...ports) ports {
 	spans := slices.Concat(sets...)
 	slices.SortFunc(spans, func(a, b span) int {

@@ -3,6 +3,7 @@ package binary
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,10 +40,13 @@ func isStaleDiscovery(err error) bool {
 	return stale
 }
 
+// discardLibraryLog sets the logger of controller-runtime itself, which otherwise prints a stack after 30 seconds.
+var discardLibraryLog = sync.OnceFunc(func() { log.SetLogger(logr.Discard()) })
+
 // Start runs the binary.
 func (r *Runner) Start() {
 	r.Test.Helper()
-	log.SetLogger(logr.Discard()) // else the library prints a stack after 30 seconds
+	discardLibraryLog()
 	g := NewWithT(r.Test)
 	ctx, cancel := context.WithCancel(r.Test.Context())
 	needs, err := r.Needs()

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Checks the files of deploy/observability: the alerts by Prometheus' own tool, with their unit tests; then the dashboard, the
-# PrometheusRule and the page about the alerts by the tests in hack/prometheus. Called by `make alerts-check`.
+# Checks the files of deploy/observability: the alerts with Prometheus' own tool and their unit tests; then the dashboard, the
+# PrometheusRule and the page about the alerts with the tests in hack/prometheus. Called by `make alerts-check`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/prometheus"
 
-# Building promtool for the first time takes two minutes or so, and says nothing.
+# The first build of promtool takes about two minutes and prints nothing.
 echo "building promtool and the tests in hack/prometheus (once per version; it takes some minutes)"
 promtool=$(mktemp -d)/promtool
 trap 'rm -rf "$(dirname "$promtool")"' EXIT

@@ -1,5 +1,5 @@
 # Sourced by the scripts that build tools from Go modules, once per version, into a cache outside the work tree.
-# Progress goes to standard error.
+# Progress is written to standard error.
 #
 #   ESPALIER_CACHE       where built tools are kept      (default: the user's cache folder, plus /espalier)
 # shellcheck shell=bash
@@ -12,7 +12,7 @@ command -v go >/dev/null || die "there is no go command; install Go (https://go.
 
 version_of() { (cd "$1" && go list -m -f '{{.Version}}' "$2"); }
 
-# Go fetches a newer version of itself where it may. This fails where it is both too old and may not.
+# Go downloads a newer version of itself if that is allowed. This fails if Go is too old and the download is not allowed.
 check_go() { # check_go <module folder>
   (cd "$1" && go list -m >/dev/null) || die "Go $(awk '$1 == "go" {print $2}' "$1/go.mod") or newer is needed, this is $(GOTOOLCHAIN=local go env GOVERSION)"
 }
@@ -23,7 +23,7 @@ cache_folder() { # cache_folder <name>: creates it, and prints its path
   printf '%s\n' "$folder"
 }
 
-# Two runs at once (make up beside make test) build once: the second waits for the first.
+# If two runs need the same tool (make up and make test), the second one waits for the first.
 lock() { # lock <folder>
   command -v flock >/dev/null || return 0
   exec 9>"$1/.lock"
@@ -48,7 +48,7 @@ build() { # build <cache folder> <module folder> <binary> <package> [ldflags] [t
   say "  $3 took $((SECONDS - start)) s"
 }
 
-# Without the stamp, everything reports the version v0.0.0-master.
+# Without the stamp, every component reports the version v0.0.0-master.
 kubernetes_stamp() { # kubernetes_stamp <version>
   local minor=${1#v1.}
   printf '%s' "-X k8s.io/component-base/version.gitVersion=$1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${minor%%.*}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds etcd, the Kubernetes control plane, kubectl and KWOK from Go modules, once per version, into a cache outside the
-# work tree, and prints the folder that holds them (alone on standard output; progress goes to standard error).
+# Builds etcd, the Kubernetes control plane, kubectl and KWOK from Go modules, once per version, into a cache outside the work tree, and
+# prints the folder of the binaries (alone on standard output; progress is written to standard error).
 #
 #   ESPALIER_CACHE       where built tools are kept      (default: the user's cache folder, plus /espalier)
 #   KUBEBUILDER_ASSETS   use these binaries instead; kube-apiserver, etcd and kubectl must be among them

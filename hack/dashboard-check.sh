@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that every query of the dashboard in deploy/observability returns data from a running `make up`, and that every alert
-# can be evaluated. If nothing runs, `make up` is started, and stopped in the end. Called by `make dashboard-check`.
+# Checks that every query of the dashboard in deploy/observability returns data from a running `make up`, and that every alert can be
+# evaluated. If nothing runs, it runs `make up`, and `make down` at the end. Called by `make dashboard-check`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,7 +9,7 @@ state=.local/$binary
 
 kubectl() {
   local program=bin/kubectl kubeconfig=.local/kubeconfig
-  # A cluster that make up was given, instead of starting one.
+  # make up uses an existing cluster instead of its own.
   [ ! -s .local/cluster ] || { program=$(type -P kubectl); kubeconfig=$(<.local/cluster); }
   "$program" --kubeconfig="$kubeconfig" "$@"
 }
@@ -44,7 +44,7 @@ go build -C hack/prometheus -tags remove_all_sd -o "$check" .
 
 if ! running; then
   echo "nothing runs: make up, for as long as the check takes"
-  # What somebody has left is theirs to remove.
+  # Processes of an earlier run are not stopped.
   [ -e .local/pids ] || trap 'rm -rf "$(dirname "$check")"; make --no-print-directory down' EXIT
   make --no-print-directory up
 fi

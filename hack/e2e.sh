@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the end-to-end suites; arguments are those of test/e2e/run. Exit code 77: nothing was tested, because this machine
-# cannot have such a cluster. (`go run` would make a 1 of it.)
+# Runs the end-to-end suites; arguments are those of test/e2e/run. Exit code 77: nothing was tested, because this machine cannot run such a
+# cluster. (`go run` would change the exit code to 1.)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mkdir -p .local/e2e

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while, starting from its committed corpus (testdata/fuzz); a finding does not keep the
-# other targets from running. Called by `make fuzz`.
+# Runs every fuzz target for some time, starting from its committed corpus (testdata/fuzz); a finding does not stop the other targets.
+# Called by `make fuzz`.
 #   FUZZTIME    how long each target runs: a number of inputs ("20000x", the default) or a time ("20s")
 #   FUZZPART    "2/3" leaves out all but every third target, from the second one (default: 1/1)
-# A number is the better measure of the two: when time is up in the midst of an input, go test calls that a failure of
-# the target ("context deadline exceeded").
+# Prefer a number: when the time is over while an input runs, go test reports that as a failure of the target ("context deadline exceeded").
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,7 +21,7 @@ while IFS=: read -r file line; do
   [ $(((found - ${part%/*}) % ${part#*/})) -eq 0 ] || continue
   count=$((count + 1))
   echo "fuzzing $target in $package for $fuzztime"
-  # An input that reaches new code is made smaller for a moment only: by default that may take longer than the whole run.
+  # Minimizing an input that reaches new code is limited: by default it may take longer than the whole run.
   go test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" -fuzzminimizetime 20x "$package" || failed+=("$target in $package")
 done < <(grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*(' api internal | sort)
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Builds what a real node needs besides the control plane, from Go modules, once per version, into a cache outside the
-# work tree: kubelet, kube-proxy, containerd with its shim and ctr, runc, CNI plugins
-# Prints the folder that holds them (alone on standard output; progress goes to standard error).
-# On Debian and its relatives, as root, it installs the packages that it misses; elsewhere it says which they are.
+# Builds what a real node needs besides the control plane, from Go modules, once per version, into a cache outside the work tree: kubelet,
+# kube-proxy, containerd with its shim and ctr, runc, CNI plugins.
+# Prints the folder of the binaries (alone on standard output; progress is written to standard error).
+# On Debian and similar systems, as root, it installs missing packages; elsewhere it names them.
 #
 #   ESPALIER_CACHE       where built tools are kept      (default: the user's cache folder, plus /espalier)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . ./build.sh
 
-# package: how to see that it is there
+# package: how to detect it
 missing=()
 command -v ip >/dev/null || missing+=(iproute2)
 command -v iptables >/dev/null || missing+=(iptables)
@@ -38,7 +38,7 @@ lock "$bin"
 build "$bin" node/containerd containerd github.com/containerd/containerd/v2/cmd/containerd "-X github.com/containerd/containerd/v2/version.Version=$containerd"
 build "$bin" node/containerd containerd-shim-runc-v2 github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
 build "$bin" node/containerd ctr github.com/containerd/containerd/v2/cmd/ctr
-# Without the tag, sandboxes fail: "seccomp not supported". It needs C.
+# Without the tag, sandboxes fail with "seccomp not supported". The tag needs C.
 CGO_ENABLED=1 build "$bin" node/runc runc github.com/opencontainers/runc "-X main.version=${runc#v}" seccomp
 build "$bin" node/cni ptp github.com/containernetworking/plugins/plugins/main/ptp
 build "$bin" node/cni loopback github.com/containernetworking/plugins/plugins/main/loopback

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests of every package that does not ask for an API server, which its tests do by importing test/local
-# or a package of its family that is built on it and whose name ends in test.
-# Called by `make test-unit`.
+# Runs the tests of every package that needs no API server. A package needs one if its tests import test/local, or a package of its family
+# whose name ends in test and that imports test/local. Called by `make test-unit`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

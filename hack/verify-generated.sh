@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generates in a copy of the tree and compares: the tree itself is never changed, however dirty it is.
+# Generates in a copy of the tree and compares: the tree itself is never changed, even if it has uncommitted changes.
 # Called by `make verify-generated`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -8,7 +8,7 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 cp -R go.mod go.sum api cmd docs internal deploy hack test "$copy/"
 
-# What nobody generates any more must not survive: start from none.
+# Start without generated files, so that a file that is no longer generated is detected.
 generated() { find "$1" \( -name 'zz_generated.*.go' -o -path '*/deploy/crds/*.yaml' -o -path '*/deploy/*/rbac/*.yaml' \) ! -name kustomization.yaml "${@:2}"; }
 generated "$copy" -delete
 

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// The annotations by which containerd and others name what an archive holds.
+// The annotations with which containerd and other tools name the image of an archive.
 const (
 	annotationName = "io.containerd.image.name"
 	annotationTag  = "org.opencontainers.image.ref.name"
@@ -42,7 +42,7 @@ func writeArchive(file string, image v1.Image, reference string) error {
 	return os.Rename(partial, file)
 }
 
-// pack writes a folder as an archive that is the same whenever the folder is.
+// pack writes a folder as an archive. The same folder always gives the same archive.
 func pack(file, dir string) (err error) {
 	to, err := os.Create(file)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Command images builds an image of every binary of cmd/, or of the packages that it is given, without a container engine and without a base image: each holds one
-// static binary, runs as a user that is nobody, and has no shell. It writes, per binary, an archive of an OCI layout
-// (<binary>.tar) and a bill of materials (<binary>.spdx.json), and prints sizes and digests. The same commit gives the same
-// digests.
+// Command images builds an image for every binary of cmd/, or for the given packages, without a container engine and without a base image.
+// Each image contains one static binary, runs as an unprivileged user, and has no shell. Per binary it writes an archive of an OCI layout
+// (<binary>.tar) and a bill of materials (<binary>.spdx.json), and prints sizes and digests. The same commit gives the same digests.
 package main
 
 import (
@@ -29,9 +28,9 @@ import (
 
 const (
 	module = "github.com/espalier-dev/espalier"
-	// user is the one that distributions without a shell have for processes that need no rights.
+	// user is the unprivileged user of images without a distribution.
 	user = "65532:65532"
-	// maxSize is how large an image may be, unpacked, in bytes.
+	// maxSize is the maximum size of an image, unpacked, in bytes.
 	maxSize = 60_000_000
 )
 
@@ -45,7 +44,7 @@ func main() {
 	}
 }
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	root, out, version, repository, arch string
 	binaries                             []string
@@ -88,7 +87,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// newBuilder returns what builds a binary and puts it on top of nothing.
+// newBuilder returns a builder that adds a binary to an empty base image.
 func newBuilder(ctx context.Context, s settings) (build.Interface, error) {
 	base, err := nothing(s.arch)
 	if err != nil {
@@ -119,7 +118,7 @@ func newBuilder(ctx context.Context, s settings) (build.Interface, error) {
 	return builder, nil
 }
 
-// builderVersion is what the bills of materials say they were made with.
+// builderVersion is the version of the builder in the bills of materials.
 func builderVersion() string {
 	info, _ := debug.ReadBuildInfo()
 	if info != nil {
@@ -132,7 +131,7 @@ func builderVersion() string {
 	return "of unknown version"
 }
 
-// nothing is an image without files.
+// nothing returns an image without files.
 func nothing(arch string) (v1.Image, error) {
 	image, err := mutate.ConfigFile(mutate.MediaType(empty.Image, types.OCIManifestSchema1), &v1.ConfigFile{OS: "linux", Architecture: arch, RootFS: v1.RootFS{Type: "layers"}})
 	if err != nil {
@@ -141,7 +140,7 @@ func nothing(arch string) (v1.Image, error) {
 	return mutate.ConfigMediaType(image, types.OCIConfigJSON), nil
 }
 
-// image builds one image, of a binary of cmd/ or of a package anywhere, writes it, and prints what it is.
+// image builds and writes the image of a binary of cmd/ or of a package, and prints its name, size and digest.
 func image(ctx context.Context, builder build.Interface, s settings, binary string, out io.Writer) error {
 	pkg := "cmd/" + binary
 	if strings.Contains(binary, "/") {
@@ -176,7 +175,7 @@ func image(ctx context.Context, builder build.Interface, s settings, binary stri
 	return err
 }
 
-// unpacked is the size of all files of an image.
+// unpacked returns the size of all files of an image.
 func unpacked(image v1.Image) (int64, error) {
 	layers, err := image.Layers()
 	if err != nil {

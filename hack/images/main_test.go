@@ -17,7 +17,7 @@ import (
 // small is the smallest program of the repository.
 const small = "test/local/node/pause"
 
-// made returns the folder with what is written for the small program.
+// made builds the small program and returns the output folder.
 func made(t *testing.T, arguments ...string) string {
 	t.Helper()
 	out := t.TempDir()
@@ -98,7 +98,7 @@ func open(t *testing.T, archive string) (v1.Image, string) {
 	return image, manifest.Manifests[0].Annotations["io.containerd.image.name"]
 }
 
-// files are those of all layers of an image, without folders. Nobody may write one.
+// files lists the files in all layers of an image, without folders. It fails if a file is writable.
 func files(t *testing.T, image v1.Image) []string {
 	t.Helper()
 	layers, err := image.Layers()

@@ -22,7 +22,7 @@ func readAlerts(file string) ([]rulefmt.Rule, error) {
 	return rules, nil
 }
 
-// newParser knows what every Prometheus does without feature flags.
+// newParser returns a parser with the syntax of a Prometheus without feature flags.
 func newParser() parser.Parser { return parser.NewParser(parser.Options{}) }
 
 // metricsOf returns the names of the metrics that the expression selects.

@@ -40,7 +40,7 @@ func namesOf(alerts []rulefmt.Rule) []string {
 	return names
 }
 
-// checkAlerts returns one sentence for everything that is wrong with the alerts.
+// checkAlerts returns one sentence for each mistake in the alerts.
 func checkAlerts(alerts []rulefmt.Rule, documented func(string) bool) []string {
 	var broken []string
 	for _, alert := range alerts {
@@ -106,7 +106,7 @@ func TestCheckAlertsFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Each alert is seen firing and seen quiet by promtool, in tests that give it the series that it is about.
+// promtool tests that each alert fires, and that it does not fire, with series that the tests provide.
 func TestEveryAlertHasUnitTests(t *testing.T) {
 	g := NewWithT(t)
 	var file struct {
@@ -140,7 +140,7 @@ func TestEveryAlertHasUnitTests(t *testing.T) {
 
 var section = regexp.MustCompile(`(?m)^## (.+)$`)
 
-// The page has one section for each alert, in their order, and each says all that somebody wants to know at night.
+// The page has one section for each alert, in the same order, with all information that an operator needs.
 func TestAlertsAreDocumented(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(filepath.FromSlash(alertsPage))
@@ -161,7 +161,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 	g.Expect(titles).To(Equal(namesOf(realAlerts(t))))
 }
 
-// The Prometheus operator takes the same groups, inside an object.
+// The PrometheusRule object contains the same groups.
 func TestPrometheusRuleHoldsTheSameAlerts(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(filepath.FromSlash(rulesFile))
@@ -183,7 +183,7 @@ func TestPrometheusRuleHoldsTheSameAlerts(t *testing.T) {
 	g.Expect(object["spec"]).To(Equal(map[string]any{"groups": rules["groups"]}))
 }
 
-// prometheusRule indents the rules below spec, line by line, so that they read as in the rule file. Its comments stay behind.
+// prometheusRule indents the rules below spec, line by line, so that they read as in the rule file. It omits the comments.
 func prometheusRule(rules string) (string, error) {
 	_, groups, found := strings.Cut(rules, "\ngroups:\n")
 	if !found {

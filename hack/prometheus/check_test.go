@@ -26,7 +26,7 @@ const oneRule = `groups:
     expr: jobs_total > 0
 `
 
-// server serves a counter that grows by one with each scrape, a histogram that never does, and what is given.
+// server serves a counter that grows by one with each scrape, an empty histogram, and the given metrics.
 func server(t *testing.T, status int) string {
 	t.Helper()
 	var scrapes atomic.Int64
@@ -40,7 +40,7 @@ func server(t *testing.T, status int) string {
 	return s.URL
 }
 
-// files writes a dashboard whose first panel has the query, and the alerts.
+// files writes the alerts, and a dashboard whose first panel has the query.
 func files(t *testing.T, expr, rules string) []string {
 	t.Helper()
 	g := NewWithT(t)

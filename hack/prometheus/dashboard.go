@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// dashboard is what we look at in Grafana's JSON; fields that nothing here depends on are left out.
+// dashboard contains the fields of Grafana's JSON that the checks use.
 type dashboard struct {
 	UID         string `json:"uid"`
 	Title       string `json:"title"`
@@ -75,7 +75,7 @@ func readDashboard(file string) (dashboard, error) {
 	return d, nil
 }
 
-// all are the panels of the dashboard in their order, with those that a collapsed row hides.
+// all returns the panels of the dashboard in their order, including those in collapsed rows.
 func (d dashboard) all() []panel {
 	var panels []panel
 	for _, p := range d.Panels {
@@ -85,8 +85,8 @@ func (d dashboard) all() []panel {
 	return panels
 }
 
-// substitutions are the values that Grafana would put in for variables when everything is selected. The intervals are far
-// longer than the time between the first scrape and the last.
+// substitutions are the values that Grafana inserts for variables when everything is selected. The intervals are far longer than the time
+// between the first and the last scrape.
 func (d dashboard) substitutions() map[string]string {
 	values := map[string]string{"__rate_interval": "5m", "__interval": "15s", "__range": "1h"}
 	for _, v := range d.Templating.List {
@@ -99,7 +99,7 @@ func (d dashboard) substitutions() map[string]string {
 
 var variableUse = regexp.MustCompile(`\$\{?(\w+)\}?`)
 
-// substitute replaces variables by their values. One that is not known stays, and the query will not parse.
+// substitute replaces variables by their values. It keeps unknown variables, and the query then fails to parse.
 func substitute(expr string, values map[string]string) string {
 	return variableUse.ReplaceAllStringFunc(expr, func(use string) string {
 		if value, known := values[variableUse.FindStringSubmatch(use)[1]]; known {
@@ -109,12 +109,12 @@ func substitute(expr string, values map[string]string) string {
 	})
 }
 
-// labelQuery is the query of a variable: the values that a label of a metric has.
+// labelQuery is the query of a variable: the values of a label of a metric.
 type labelQuery struct{ selector, label string }
 
 var labelValues = regexp.MustCompile(`^label_values\((.+), *(\w+)\)$`)
 
-// labelQuery returns the query of the variable, whether Grafana wrote it as a text or as an object.
+// labelQuery returns the query of the variable, which Grafana writes as a text or as an object.
 func (v variable) labelQuery() (labelQuery, error) {
 	var text string
 	var object struct {

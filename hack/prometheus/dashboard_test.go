@@ -17,8 +17,7 @@ const (
 	metricsPage   = "../../docs/reference/metrics.md"
 )
 
-// checkDashboard returns one sentence for everything that is wrong with the dashboard; documented tells whether the
-// documentation knows a metric.
+// checkDashboard returns one sentence for each mistake in the dashboard; documented reports whether a metric is documented.
 func checkDashboard(d dashboard, documented func(string) bool) []string {
 	return slices.Concat(checkHead(d), checkLayout(d), checkPanels(d), checkQueries(d, documented))
 }
@@ -55,7 +54,7 @@ func ofVariable(d *datasource) bool {
 	return d != nil && *d == datasource{Type: "prometheus", UID: "${datasource}"}
 }
 
-// checkLayout looks for ids used twice and for panels that cover each other or leave Grafana's 24 columns.
+// checkLayout finds duplicate ids, and panels that overlap or exceed Grafana's 24 columns.
 func checkLayout(d dashboard) []string {
 	var broken []string
 	ids := map[int]string{}
@@ -122,7 +121,7 @@ func checkPanels(d dashboard) []string {
 	return broken
 }
 
-// checkQueries parses each query and requires that it honours the variables.
+// checkQueries parses each query and requires that it uses the variables.
 func checkQueries(d dashboard, documented func(string) bool) []string {
 	var broken []string
 	values := d.substitutions()
@@ -149,7 +148,7 @@ func checkQueries(d dashboard, documented func(string) bool) []string {
 
 var metricName = regexp.MustCompile("`([a-z_]+\\*?)[{`]")
 
-// documentedMetrics reads every name of a metric that stands in the first column of a table of the page.
+// documentedMetrics returns the metrics in the first columns of the page's tables.
 func documentedMetrics(t *testing.T) func(string) bool {
 	t.Helper()
 	content, err := os.ReadFile(filepath.FromSlash(metricsPage))
@@ -188,7 +187,7 @@ func TestDashboard(t *testing.T) {
 	g.Expect(d.UID).To(Equal("espalier-managedresource"), "links and bookmarks rely on it")
 }
 
-// What is worth a row in the documentation is worth a panel.
+// Every documented metric of ours has a panel.
 func TestDashboardShowsEveryMetricOfOurs(t *testing.T) {
 	g := NewWithT(t)
 	d := realDashboard(t)
@@ -205,7 +204,7 @@ func TestDashboardShowsEveryMetricOfOurs(t *testing.T) {
 	}
 }
 
-// The page names those metrics of the libraries that are used, as it says.
+// The page promises that it names only those metrics of libraries that are used.
 func TestEveryMetricOfTheLibrariesThatIsNamedIsUsed(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(filepath.FromSlash(metricsPage))
@@ -285,7 +284,7 @@ func TestCheckDashboardFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// smallDashboard has a row with two panels, and nothing wrong.
+// smallDashboard returns a valid dashboard with a row with two panels.
 func smallDashboard() dashboard {
 	chosen := func() *datasource { return &datasource{Type: "prometheus", UID: "${datasource}"} }
 	of := func(id, x int, title string) panel {

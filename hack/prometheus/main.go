@@ -1,11 +1,11 @@
-// Command prometheus checks that the dashboard and the alerts of deploy/observability get data from a running process: it
-// scrapes its metrics some times, loads them into Prometheus' own storage, and lets Prometheus' own engine answer every
-// query of the dashboard and every expression of the alerts. It is behind `make dashboard-check`:
+// Command prometheus checks that the dashboard and the alerts of deploy/observability get data from a running process. It scrapes the
+// metrics of the process several times, loads them into Prometheus' own storage, and evaluates every query of the dashboard and every
+// expression of the alerts with Prometheus' own engine. `make dashboard-check` runs it:
 //
 //	prometheus [flags] [-- COMMAND [ARGUMENT...]]
 //
-// COMMAND runs after the first scrape. It should make the process do something, since a rate needs a change between two
-// scrapes. A query of the dashboard without data, or one that cannot be evaluated, is a failure.
+// COMMAND runs after the first scrape. It should cause work for the process, because a rate needs a change between two scrapes. The check
+// fails if a query of the dashboard has no data or cannot be evaluated.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// options are what the command line says.
+// options are the values of the command line.
 type options struct {
 	metrics, dashboard, rules string
 	scrapes                   int

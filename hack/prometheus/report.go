@@ -11,16 +11,15 @@ import (
 	"github.com/prometheus/prometheus/model/rulefmt"
 )
 
-// finding is what came of one query.
+// finding is the result of one query.
 type finding struct {
-	// where it is: a panel and its query, a variable, an alert.
+	// where is the place of the query: a panel and its query, a variable, or an alert.
 	where  string
 	result string
 	failed bool
 }
 
-// report tells of every query whether it has data. It fails if one of the dashboard has none, or one of the alerts cannot be
-// evaluated.
+// report prints for every query whether it has data. It fails if a query of the dashboard has none, or if an alert cannot be evaluated.
 func report(ctx context.Context, s *store, board dashboard, alerts []rulefmt.Rule, out io.Writer) error {
 	queries, err := boardFindings(ctx, s, board)
 	if err != nil {
@@ -93,7 +92,7 @@ func variableFinding(ctx context.Context, s *store, name string, query labelQuer
 	return f, nil
 }
 
-// queryFinding tells data from the zero that a query falls back to: then it names the metrics that have no series yet.
+// queryFinding distinguishes data from the zero to which a query falls back: in that case it names the metrics without series.
 func queryFinding(ctx context.Context, s *store, where, expr string) (finding, error) {
 	found, err := s.series(ctx, expr)
 	if err != nil {
@@ -119,7 +118,7 @@ func queryFinding(ctx context.Context, s *store, where, expr string) (finding, e
 	}
 }
 
-// alertFindings says of each alert whether its expression holds at this moment; it fires only if that lasts.
+// alertFindings reports for each alert whether its expression is true now; the alert fires only if that lasts.
 func alertFindings(ctx context.Context, s *store, alerts []rulefmt.Rule) ([]finding, error) {
 	var findings []finding
 	for _, alert := range alerts {

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 )
 
-// store holds samples as Prometheus would have scraped them, and answers queries at the time of the last scrape.
+// store contains samples as Prometheus would have scraped them, and evaluates queries at the time of the last scrape.
 type store struct {
 	db     *tsdb.DB
 	engine *promql.Engine
@@ -24,7 +24,7 @@ type store struct {
 	last   time.Time
 }
 
-// targetLabels are what service discovery adds to each sample.
+// targetLabels are the labels that service discovery adds to each sample.
 func targetLabels() map[string]string {
 	return map[string]string{"namespace": "espalier-system", "job": "managedresource-controller", "instance": "local", "pod": "managedresource-controller-0"}
 }
@@ -46,7 +46,7 @@ func (s *store) close() error {
 	return errors.Join(s.engine.Close(), s.db.Close(), os.RemoveAll(s.folder))
 }
 
-// add parses what a process serves and keeps it under the given time.
+// add parses the metrics of a process and stores them with the given time.
 func (s *store) add(ctx context.Context, content []byte, contentType string, at time.Time) error {
 	parsed, err := textparse.New(content, contentType, labels.NewSymbolTable(), textparse.ParserOptions{FallbackContentType: "text/plain"})
 	if err != nil {
@@ -79,8 +79,8 @@ func (s *store) add(ctx context.Context, content []byte, contentType string, at 
 	return appender.Commit()
 }
 
-// series evaluates the expression and returns the series that have a number, each by its labels. Not a number is what
-// a quantile of nothing is.
+// series evaluates the expression and returns the labels of each series with a number. NaN does not count: it is the quantile of an empty
+// histogram.
 func (s *store) series(ctx context.Context, expr string) ([]labels.Labels, error) {
 	query, err := s.engine.NewInstantQuery(ctx, s.db, nil, expr, s.last)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *store) series(ctx context.Context, expr string) ([]labels.Labels, error
 	return found, nil
 }
 
-// missing returns those of the metrics that have no series.
+// missing returns the metrics that have no series.
 func (s *store) missing(ctx context.Context, metrics []string) ([]string, error) {
 	var names []string
 	for _, name := range metrics {

@@ -1,7 +1,6 @@
-// Command render writes what deploy/ holds from the declarations in Go: what each binary needs to run, in one cluster and in
-// two, the Helm chart, webhook configurations for any cluster and for Gardener's, and admission policies. hack/generate.sh
-// calls it in the root of the repository, after the roles and CRDs are written. Where a list of files (kustomization.yaml)
-// does not say that it is generated, it is written by people.
+// Command render writes the contents of deploy/ from the declarations in Go: what each binary needs to run, in one cluster and in two, the
+// Helm chart, webhook configurations for any cluster and for Gardener's, and admission policies. hack/generate.sh runs it in the root of
+// the repository, after the roles and CRDs are written. A kustomization.yaml without the header for generated files is written by hand.
 package main
 
 import (
@@ -69,7 +68,7 @@ func admissionPolicies(folder string) error {
 	return write(folder, files)
 }
 
-// bases are what the binaries need to run.
+// bases writes what the binaries need to run.
 func bases(root string) []error {
 	all := deployable.All()
 	failures := make([]error, 0, len(all))
@@ -79,7 +78,7 @@ func bases(root string) []error {
 	return failures
 }
 
-// base is what a binary needs to run, a file for each kind. The tag of the image is for an overlay to say.
+// base writes what a binary needs to run, one file for each kind. An overlay sets the tag of the image.
 func base(folder string, binary deployable.Binary) error {
 	files := map[string][]client.Object{}
 	for _, object := range binary.Objects(image(binary)) {
@@ -89,7 +88,7 @@ func base(folder string, binary deployable.Binary) error {
 	return write(folder, files)
 }
 
-// write replaces all files of a folder but the one that people write.
+// write replaces all files of a folder except the one that is written by hand.
 func write(folder string, files map[string][]client.Object) error {
 	if err := removeYAML(folder); err != nil {
 		return err
@@ -106,7 +105,7 @@ func write(folder string, files map[string][]client.Object) error {
 	return nil
 }
 
-// removeYAML removes the files that the last run wrote, if there is such a folder.
+// removeYAML removes the files of the last run, if the folder exists.
 func removeYAML(folder string) error {
 	old, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {

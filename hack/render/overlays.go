@@ -19,13 +19,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
-// registry is the first part of the names of all images, which their user replaces, and tag that of an unnamed version.
+// registry is the first part of the names of all images, which users replace; tag is the tag of an unnamed version.
 const (
 	registry = "espalier.local"
 	tag      = "v0.0.0-dev"
 )
 
-// kustomization is what we write of a kustomization.yaml.
+// kustomization contains the fields of a kustomization.yaml that we write.
 type kustomization struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -37,7 +37,7 @@ type patch struct {
 	Patch string `json:"patch"`
 }
 
-// images writes the component that all overlays take versions from.
+// images writes the component from which all overlays take the versions.
 func images(folder string) error {
 	out := bytes.NewBufferString(header)
 	out.WriteString(`# The version of all images, for all overlays: the one place to change it. An overlay of yours can do the same; see
@@ -54,7 +54,7 @@ images:
 	return writeFile(filepath.Join(folder, "kustomization.yaml"), out.Bytes())
 }
 
-// sourceTarget writes, for each binary that may have a target, what of its base is for which of two clusters.
+// sourceTarget writes, for each binary that may have a target, which part of its base is for which of the two clusters.
 func sourceTarget(root, folder string) error {
 	var failures []error
 	for _, each := range deployable.All() {
@@ -77,7 +77,7 @@ func sourceTarget(root, folder string) error {
 
 func image(b deployable.Binary) string { return registry + "/" + b.Name }
 
-// side adds to what is declared for a cluster the roles that are shipped for it.
+// side returns the objects that are declared for a cluster, with the roles that are shipped for it.
 func side(b deployable.Binary, roles, declared []client.Object, target bool) []client.Object {
 	var wanted []client.Object
 	for _, role := range roles {
@@ -88,8 +88,8 @@ func side(b deployable.Binary, roles, declared []client.Object, target bool) []c
 	return append(wanted, declared...)
 }
 
-// overlay writes what turns the binary's own kustomization into what is wanted: deletions, and changes of the two kinds of
-// objects that know of their clusters.
+// overlay writes the changes that turn the binary's own kustomization into the wanted objects: deletions, and patches of the two kinds of
+// objects that depend on their clusters.
 func overlay(folder string, b deployable.Binary, have, want []client.Object) error {
 	wanted := map[string]client.Object{}
 	for _, each := range want {
@@ -120,8 +120,8 @@ func overlay(folder string, b deployable.Binary, have, want []client.Object) err
 	return k.write(folder)
 }
 
-// invalidator writes the component that switches the token invalidator on, in an overlay for one cluster that has webhook-server:
-// it adds token-controllers without the roles of the token requestor, and configures both.
+// invalidator writes the component that enables the token invalidator, in an overlay for one cluster with webhook-server: it adds
+// token-controllers without the roles of the token requestor, and configures both.
 func invalidator(folder string) error {
 	k := kustomization{APIVersion: "kustomize.config.k8s.io/v1alpha1", Kind: "Component", Resources: []string{"../../token-controllers"}}
 	files := deployable.Invalidating()
@@ -163,7 +163,7 @@ func (k kustomization) write(folder string) error {
 	return writeFile(filepath.Join(folder, "kustomization.yaml"), append([]byte(header), content...))
 }
 
-// podPatch holds what of a Pod depends on its clusters.
+// podPatch returns the part of a Pod that depends on its clusters.
 func podPatch(template corev1.PodTemplateSpec) map[string]any {
 	container := template.Spec.Containers[0]
 	return map[string]any{"template": map[string]any{
@@ -175,7 +175,7 @@ func podPatch(template corev1.PodTemplateSpec) map[string]any {
 	}}
 }
 
-// named holds what a patch needs to find an object.
+// named returns the fields with which a patch identifies an object.
 func named(object client.Object) map[string]any {
 	gvk := object.GetObjectKind().GroupVersionKind()
 	metadata := map[string]any{"name": object.GetName()}

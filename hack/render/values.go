@@ -75,7 +75,7 @@ const valuesOfTarget = `  # A Secret in the release's namespace with a kubeconfi
   targetKubeconfigSecret: ""
 `
 
-// purposes are what comments say of the binaries.
+// purposes are the descriptions of the binaries in comments.
 var purposes = map[string]string{
 	"csr-approver":               "csr-approver approves serving certificates of kubelets.",
 	"managedresource-controller": "managedresource-controller keeps the objects of ManagedResources, with the rights of cluster-admin. It collects garbage, too.",
@@ -109,15 +109,15 @@ func values(file string) error {
 	return writeFile(file, []byte(out.String()))
 }
 
-// object is a JSON schema of an object that refuses what it does not name.
+// object returns a JSON schema of an object that refuses unknown fields.
 func object(properties map[string]any) map[string]any {
 	return map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
 }
 
-// anything is of a type, and otherwise for the API server or the binary to check.
+// anything returns a schema that checks only the type; the API server or the binary checks the rest.
 func anything(kind string) map[string]any { return map[string]any{"type": kind} }
 
-// textsIn is a list of texts, none empty, or an object that holds texts.
+// textsIn returns a schema for a list of non-empty texts, or for an object whose values are texts.
 func textsIn(kind string) map[string]any {
 	texts := map[string]any{"type": kind}
 	if kind == "array" {
@@ -128,7 +128,7 @@ func textsIn(kind string) map[string]any {
 	return texts
 }
 
-// scheduling is the same for all binaries and for each.
+// scheduling returns the schema of the scheduling settings, which are the same for all binaries and for each one.
 func scheduling() map[string]any {
 	return map[string]any{
 		"podLabels": textsIn("object"), "podAnnotations": textsIn("object"), "nodeSelector": textsIn("object"),

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// await probes until it succeeds. An error says what was waited for and what was wrong last.
+// await calls probe until it succeeds. The error contains the awaited state and the last error.
 func await(ctx context.Context, limit time.Duration, what string, probe func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -29,7 +29,7 @@ func await(ctx context.Context, limit time.Duration, what string, probe func(con
 	}
 }
 
-// get succeeds if the address answers 200.
+// get succeeds if the URL returns 200.
 func get(ctx context.Context, url string) (err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -10,39 +10,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// systemNamespace holds the ServiceAccounts and leases of our binaries.
+// systemNamespace is the namespace of the ServiceAccounts and leases of our binaries.
 const systemNamespace = "espalier-system"
 
-// binary is a program of this repository: cmd/<name>, with its roles in deploy/<name> and deploy/<name>/rbac, those of its users
-// in deploy/<name>/roles, and its CRDs in deploy/<name>/crds; the last two are left out where there are none.
+// binary is a program of this repository: cmd/<name>, with its roles in deploy/<name> and deploy/<name>/rbac, the roles for its users in
+// deploy/<name>/roles, and its CRDs in deploy/<name>/crds; the last two are optional.
 type binary struct {
 	name string
-	// clusterRoles are given to its ServiceAccount, which bears its name, besides every Role that it ships. Here one
-	// cluster is source and target.
+	// clusterRoles are bound to its ServiceAccount, which has the binary's name, in addition to every Role that it ships. Here one cluster
+	// is source and target.
 	clusterRoles []string
 	// config renders its configuration file.
 	config func(environment) string
-	// ownClusterOnly keeps it away from a cluster that is not ours, and says why; empty: it does no harm there.
+	// ownClusterOnly says why the binary must not run in the user's own cluster; empty: it may.
 	ownClusterOnly string
-	// show shows it at work, once all are started.
+	// show demonstrates the binary, once all are started.
 	show func(settings, context.Context, *report, world) error
 }
 
-// environment is what a configuration depends on.
+// environment contains the values that a configuration depends on.
 type environment struct {
 	kubeconfig                          string
 	probePort, metricsPort, webhookPort int
-	// foreign says that the cluster is not ours: then nothing is decided about what was there before.
+	// foreign is true if the cluster belongs to the user: then the binaries decide nothing about existing objects.
 	foreign bool
 }
 
-// world is what a walk-through acts on.
+// world is the cluster in which the walk-through works.
 type world struct {
 	client client.WithWatch
 	admin  *rest.Config
 }
 
-// binaries in the order in which they are started.
+// binaries returns the binaries in the order in which they are started.
 func binaries() []binary {
 	return []binary{
 		{
@@ -97,8 +97,8 @@ func binaries() []binary {
 	}
 }
 
-// webhookSections make the server manage certificates and webhook configurations itself. The token invalidator is on in both
-// of its halves, as token-controllers has it.
+// webhookSections make the server manage certificates and webhook configurations itself. Both halves of the token invalidator are enabled,
+// as in token-controllers.
 func webhookSections(e environment) string {
 	return fmt.Sprintf(`controllers:
   tokenInvalidator: {enabled: true}
@@ -115,8 +115,8 @@ espalier:
 `, e.webhookPort)
 }
 
-// tokenSections leave the static tokens of a cluster that is not ours alone. Any API server takes a token for its own audience.
-// Secrets may ask for tokens of ServiceAccounts of their own namespace only.
+// tokenSections do not invalidate static tokens in the user's own cluster. Any API server accepts a token for its own audience. Secrets may
+// ask only for tokens of ServiceAccounts of their own namespace.
 func tokenSections(e environment) string {
 	return fmt.Sprintf(`controllers:
   tokenRequestor: {enabled: true}
@@ -130,7 +130,7 @@ espalier:
 `, !e.foreign)
 }
 
-// csrSections decide nothing in a cluster that is not ours. There are no Machines.
+// csrSections decide nothing in the user's own cluster. There are no Machines.
 func csrSections(e environment) string {
 	return fmt.Sprintf(`controllers:
   kubeletCSRApprover: {enabled: true}
@@ -139,8 +139,8 @@ espalier:
 `, e.foreign)
 }
 
-// networkPolicySections select namespaces by label, as the shipped configuration does, and of these the example's namespace
-// only: the cluster may belong to the user.
+// networkPolicySections select namespaces by label, as the shipped configuration does, and of these only the example's namespace: the
+// cluster may belong to the user.
 const networkPolicySections = `controllers:
   networkPolicy:
     enabled: true
@@ -156,7 +156,7 @@ const nodeSections = `controllers:
   node: {enabled: true}
 `
 
-// managedResourceSections enable the garbage collector too, but only to report: the cluster may not be ours.
+// managedResourceSections enable the garbage collector too, but only to report: the cluster may belong to the user.
 const managedResourceSections = `controllers:
   garbageCollector: {enabled: true}
 espalier:
@@ -167,8 +167,8 @@ espalier:
       setSelector: {matchLabels: {espalier.dev/managedresources: allowed}}
 `
 
-// resourceManagerConfig renders the file that every binary of the resource manager family reads; sections is the part that
-// says what this one shall do.
+// resourceManagerConfig renders the configuration file of the binaries of the resource manager family; sections is the part for this
+// binary.
 func resourceManagerConfig(e environment, sections string) string {
 	return fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
@@ -182,8 +182,8 @@ logFormat: text
 %s`, e.kubeconfig, systemNamespace, e.probePort, e.metricsPort, e.webhookPort, sections)
 }
 
-// controllerManagerConfig renders the file of project-controller. A project that nothing uses is stale at once, has a day of
-// grace, and is deleted after three.
+// controllerManagerConfig renders the file of project-controller. An unused project is stale at once, has a grace period of a day, and is
+// deleted after three days.
 func controllerManagerConfig(e environment) string {
 	return fmt.Sprintf(`apiVersion: controllermanager.config.gardener.cloud/v1alpha1
 kind: ControllerManagerConfiguration
@@ -209,7 +209,7 @@ espalier:
 `, e.kubeconfig, systemNamespace, e.probePort, e.metricsPort, e.webhookPort)
 }
 
-// environmentOf gives each binary files and ports of its own; index is its place in binaries().
+// environmentOf gives each binary its own files and ports; index is its place in binaries().
 func (s settings) environmentOf(b binary, index int) environment {
 	first := s.port + binaryPorts + index*portsPerBinary
 	return environment{

@@ -12,10 +12,10 @@ import (
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// stopGrace is how long a binary may take to end before it is killed; it gives its lease back in that time.
+// stopGrace is how long a binary may take to stop before it is killed; it releases its lease in that time.
 const stopGrace = 10 * time.Second
 
-// down stops what is recorded, binaries first, and removes the state. Nothing recorded is not an error.
+// down stops the recorded processes, binaries first, and removes the state. It is not an error if nothing is recorded.
 func down(s settings, r *report) error {
 	if _, err := os.Stat(s.state()); errors.Is(err, os.ErrNotExist) {
 		r.say("Nothing runs.")
@@ -55,7 +55,7 @@ func down(s settings, r *report) error {
 	return nil
 }
 
-// removeState leaves alone what others have in that folder: the node of `make up-node`, images, and reports of end-to-end tests.
+// removeState keeps files of other commands in that folder: the node of `make up-node`, images, and reports of end-to-end tests.
 func (s settings) removeState() error {
 	entries, err := os.ReadDir(s.state())
 	if err != nil {
@@ -69,11 +69,11 @@ func (s settings) removeState() error {
 			return fmt.Errorf("remove state: %w", err)
 		}
 	}
-	_ = os.Remove(s.state()) // unless there is something left
+	_ = os.Remove(s.state()) // fails if there are other files
 	return nil
 }
 
-// stop ends the binary if it runs.
+// stop stops the binary if it runs.
 func (s settings) stop(b binary) (ran bool, err error) {
 	p, err := child.Find(s.recordOf(b))
 	if err != nil || p == nil {
@@ -82,7 +82,8 @@ func (s settings) stop(b binary) (ran bool, err error) {
 	return true, p.Stop(stopGrace)
 }
 
-// leftInCluster: a cluster that is not ours may hold other ManagedResources, which would go with their CRD.
+// leftInCluster returns the text about the CRDs that stay: the user's own cluster may contain other ManagedResources, which would be
+// deleted with their CRD.
 func leftInCluster(kubeconfig string) string {
 	return fmt.Sprintf(`
 The cluster of %s was not started by make up, so these were left in it: the example and its namespace %q, the namespace

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// somebodyElse is the field manager that spoils the objects of the example.
+	// somebodyElse is the field manager that changes the objects of the example.
 	somebodyElse = "somebody-else"
 	repairLimit  = 30 * time.Second
-	// eventLimit is how long we wait for Events, which are written in their own time.
+	// eventLimit is how long to wait for Events, which are written asynchronously.
 	eventLimit = 2 * time.Second
 )
 
-// spoiled is one change by somebody else, and how to see that it was repaired.
+// spoiled is one change by another client, and the check that it was repaired.
 type spoiled struct {
 	object   *unstructured.Unstructured
 	what     string
@@ -58,7 +58,7 @@ func spoiledObjects() []spoiled {
 	}
 }
 
-// showDriftRepair spoils two objects, one after the other, and tells how long each stayed that way.
+// showDriftRepair changes two objects, one after the other, and prints how long each change lasted.
 func showDriftRepair(ctx context.Context, r *report, c client.WithWatch) error {
 	r.step("drift repair: now somebody else changes two of these objects")
 	known, err := events(ctx, c)
@@ -72,7 +72,7 @@ func showDriftRepair(ctx context.Context, r *report, c client.WithWatch) error {
 		}
 		_, _ = fmt.Fprintf(r, "%s: restored after %d ms", s.what, took.Milliseconds())
 	}
-	// Attribution is shown where there is some; that it exists is for the tests to hold.
+	// The client is shown if Events name it; tests check that they do.
 	_ = await(ctx, eventLimit, "Events", func(ctx context.Context) error {
 		now, err := events(ctx, c)
 		if err != nil {
@@ -90,7 +90,7 @@ func showDriftRepair(ctx context.Context, r *report, c client.WithWatch) error {
 	return ctx.Err()
 }
 
-// repair measures from the answer to the change until a watch shows the object as it was.
+// repair measures the time from the response to the change until a watch shows the former state of the object.
 func repair(ctx context.Context, r *report, c client.WithWatch, s spoiled) (time.Duration, error) {
 	if err := c.Get(ctx, client.ObjectKeyFromObject(s.object), s.object); err != nil {
 		return 0, err
@@ -131,7 +131,7 @@ func repair(ctx context.Context, r *report, c client.WithWatch, s spoiled) (time
 	}
 }
 
-// events returns the text of every Event about the ManagedResource by a key that changes when it happens again.
+// events returns the text of every Event about the ManagedResource, by a key that changes when the Event occurs again.
 func events(ctx context.Context, c client.Client) (map[string]string, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("v1")
@@ -151,7 +151,7 @@ func events(ctx context.Context, c client.Client) (map[string]string, error) {
 	return texts, nil
 }
 
-// newEvents returns the texts that are not known.
+// newEvents returns the texts that are not in known.
 func newEvents(known, now map[string]string) []string {
 	var fresh []string
 	for _, key := range slices.Sorted(maps.Keys(now)) {

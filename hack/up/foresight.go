@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// showPlan asks the binary what a change of the example would do, and prints its answer. Nothing is changed.
+// showPlan lets the binary compute what a change of the example would do, and prints the result. It changes nothing.
 func (s settings) showPlan(ctx context.Context, r *report) error {
 	manifests, err := os.ReadFile(filepath.Join(s.root, exampleFile))
 	if err != nil {
@@ -31,7 +31,7 @@ func (s settings) showPlan(ctx context.Context, r *report) error {
 	command.Stdin = strings.NewReader(changed)
 	output, err := command.CombinedOutput()
 	var exit *exec.ExitError
-	if err == nil || !errors.As(err, &exit) || exit.ExitCode() != 1 { // as with kubectl diff, 1 says that something would change
+	if err == nil || !errors.As(err, &exit) || exit.ExitCode() != 1 { // 1 means that something would change, as with kubectl diff
 		return fmt.Errorf("show plan: %s diff: expected it to find a change, got: %w\n%s", b.name, cmp.Or(err, errors.New("none")), output)
 	}
 	for line := range bytes.Lines(bytes.TrimSpace(output)) {

@@ -15,12 +15,12 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// tokenLifetime is longer than anybody leaves such a cluster running: nobody renews the token.
+// tokenLifetime is longer than such a cluster runs, because the token is not renewed.
 const tokenLifetime = 365 * 24 * time.Hour
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-// installCRDs installs those of a folder and waits until the API server serves them.
+// installCRDs installs the CRDs of a folder and waits until the API server serves them.
 func installCRDs(ctx context.Context, c client.Client, folder string) error {
 	crds, err := readManifests(folder)
 	if err != nil {
@@ -45,7 +45,7 @@ func installCRDs(ctx context.Context, c client.Client, folder string) error {
 	return nil
 }
 
-// install prepares what a binary needs: its roles, its ServiceAccount with a token in a kubeconfig, its configuration.
+// install prepares what a binary needs: its roles, its ServiceAccount with a token in a kubeconfig, and its configuration.
 func (s settings) install(ctx context.Context, admin *rest.Config, c client.Client, b binary, e environment) error {
 	err := s.installForUsers(ctx, c, b)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s settings) install(ctx context.Context, admin *rest.Config, c client.Clie
 	return nil
 }
 
-// installForUsers installs what a binary ships for those who use it: CRDs, and roles that it binds and does not have itself.
+// installForUsers installs what a binary ships for its users: CRDs, and roles that it binds but does not have itself.
 func (s settings) installForUsers(ctx context.Context, c client.Client, b binary) error {
 	if crds := filepath.Join(s.deployOf(b), "crds"); isFolder(crds) {
 		if err := installCRDs(ctx, c, crds); err != nil {
@@ -107,8 +107,8 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// rolesAmong picks the roles. The rules of an aggregated one are the cluster's to write: applying those of the manifest,
-// which are empty, would take all rights away for a moment.
+// rolesAmong selects the roles. It omits the rules of aggregated roles, which the cluster computes: the rules in the manifest are empty,
+// and applying them would remove all rights for a moment.
 func rolesAmong(manifests []*unstructured.Unstructured) []*unstructured.Unstructured {
 	var roles []*unstructured.Unstructured
 	for _, o := range manifests {
@@ -124,7 +124,7 @@ func rolesAmong(manifests []*unstructured.Unstructured) []*unstructured.Unstruct
 	return roles
 }
 
-// bindingsOf gives the binary's ServiceAccount every Role, and its cluster roles, which must be among those that it ships.
+// bindingsOf binds every Role to the binary's ServiceAccount, and its cluster roles, which must be among those that it ships.
 func bindingsOf(b binary, roles []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var bindings []*unstructured.Unstructured
 	bind := func(kind, namespace, name string) {

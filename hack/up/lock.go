@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// lock keeps two runs from working on the same state. The system releases it when the process ends, however it ends.
+// lock prevents two runs from working on the same state. The operating system releases it when the process ends, in any way.
 func (s settings) lock() (unlock func(), err error) {
 	if err = os.MkdirAll(s.state(), 0o700); err != nil {
 		return nil, fmt.Errorf("create state folder: %w", err)

@@ -1,8 +1,8 @@
-// Command up is behind `make up` and `make down`: it brings up a control plane and every binary of this repository, shows
-// them at work, and leaves them running in the background; with --down it stops exactly what it started.
+// Command up implements `make up` and `make down`: it starts a control plane and every binary of this repository, demonstrates them, and
+// leaves them running in the background; with --down it stops exactly what it started.
 //
-// Everything it keeps is in .local/ of the repository: process records, logs, credentials, rendered configurations.
-// Running it again repairs what has died and replaces the binaries by newly built ones.
+// All its files are in .local/ of the repository: process records, logs, credentials, rendered configurations. Another run restarts what
+// has died and replaces the binaries by newly built ones.
 //
 //	ESPALIER_PORT        first of the ports it uses on 127.0.0.1 (default 26443)
 //	ESPALIER_KUBECONFIG  use this cluster instead of starting one
@@ -26,7 +26,7 @@ import (
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	log.SetLogger(logr.Discard()) // what is worth saying is said by the steps
+	log.SetLogger(logr.Discard()) // the steps print everything important
 	err := run(ctx, os.Args[1:])
 	cancel()
 	if err != nil {
@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string) error {
 	switch {
 	case len(args) == 0:
 		if err = up(ctx, s, r); err != nil && ctx.Err() != nil {
-			return ctx.Err() // whatever else was said follows from it
+			return ctx.Err() // all other errors follow from it
 		}
 		return err
 	case len(args) == 1 && args[0] == "--down":
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string) error {
 	}
 }
 
-// explain adds what to do to what went wrong.
+// explain adds the remedy to an error.
 func explain(err error) string {
 	var taken *local.PortTakenError
 	var unfinished *unfinishedError
@@ -75,7 +75,7 @@ func explain(err error) string {
 	}
 }
 
-// unfinishedError is one after which processes are left running.
+// unfinishedError is an error after which processes keep running.
 type unfinishedError struct{ error }
 
 func (e *unfinishedError) Unwrap() error { return e.error }

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// fieldManager of everything that the administrator's part of `make up` applies.
+// fieldManager is the field manager of everything that `make up` applies as administrator.
 const fieldManager = "espalier-up"
 
-// readManifests reads every object of the files; a folder stands for the YAML files that are directly in it.
+// readManifests reads every object of the files; a folder stands for the YAML files directly in it.
 func readManifests(paths ...string) ([]*unstructured.Unstructured, error) {
 	var files []string
 	for _, path := range paths {
@@ -68,13 +68,13 @@ func parseManifests(data []byte) ([]*unstructured.Unstructured, error) {
 		if err := yaml.Unmarshal(document, &object.Object); err != nil {
 			return nil, err
 		}
-		if len(object.Object) > 0 { // a document of nothing but comments
+		if len(object.Object) > 0 { // skip documents that contain only comments
 			objects = append(objects, object)
 		}
 	}
 }
 
-// apply makes the objects what they are in the manifests, in their order.
+// apply applies the objects in their order.
 func apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstructured) error {
 	for _, o := range objects {
 		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
@@ -88,7 +88,7 @@ func describe(o *unstructured.Unstructured) string {
 	return o.GetKind() + " " + client.ObjectKeyFromObject(o).String()
 }
 
-// object builds a small manifest.
+// object returns a small manifest.
 func object(apiVersion, kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	maps.Copy(o.Object, content)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// report tells the user what happens, each step with the time since the beginning.
+// report prints what happens, each step with the time since the start.
 type report struct {
 	out   io.Writer
 	clock clock.PassiveClock
@@ -32,7 +32,7 @@ func (r *report) say(text string) {
 	_, _ = fmt.Fprintln(r.out, text)
 }
 
-// Write indents what programs and libraries say below the current step.
+// Write indents the output of programs and libraries below the current step.
 func (r *report) Write(text []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,11 +51,11 @@ func (r *report) table(rows [][]string) {
 	for _, row := range rows {
 		_, _ = fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
-	_ = w.Flush() // a buffer takes everything
+	_ = w.Flush() // writing to a buffer cannot fail
 	_, _ = r.Write(text.Bytes())
 }
 
-// during runs something that may be silent for minutes, and says every 15 seconds that it is still at it.
+// during runs a function that may print nothing for minutes, and prints every 15 seconds that it is still running.
 func (r *report) during(what string, run func() error) error {
 	done := make(chan struct{})
 	silent := make(chan struct{})

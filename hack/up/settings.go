@@ -7,25 +7,24 @@ import (
 )
 
 const (
-	// defaultPort is the first of the ports in use; unusual on purpose, and below what systems give to outgoing connections.
+	// defaultPort is the first port; it is unusual on purpose, and below the range for outgoing connections.
 	defaultPort = 26443
-	// binaryPorts is how far the ports of the binaries are from the first one, which with the next two is the control plane's.
+	// binaryPorts is the offset of the ports of the binaries from the first port. The first three ports are the control plane's.
 	binaryPorts = 10
-	// portsPerBinary are its probes, its metrics, and its webhooks.
+	// portsPerBinary are one port for probes, one for metrics, and one for webhooks.
 	portsPerBinary = 3
 )
 
-// settings are where everything is.
+// settings contain the locations of everything.
 type settings struct {
 	root string
-	// port is the first one in use.
+	// port is the first port to use.
 	port int
-	// cluster is the kubeconfig of an existing cluster; empty means that one is started.
+	// cluster is the kubeconfig of an existing cluster; empty means to start one.
 	cluster string
 }
 
-// readSettings reads the environment. KUBECONFIG is not looked at: the cluster that a shell happens to point to must not
-// be written to by accident.
+// readSettings reads the environment. It ignores KUBECONFIG: the current cluster of a shell must not be changed by accident.
 func readSettings(root string, getenv func(string) string) (settings, error) {
 	s := settings{root: root, port: defaultPort, cluster: getenv("ESPALIER_KUBECONFIG")}
 	if text := getenv("ESPALIER_PORT"); text != "" {
@@ -45,7 +44,7 @@ func readSettings(root string, getenv func(string) string) (settings, error) {
 	return s, nil
 }
 
-// suggestedPort is a first port from which nothing reaches the taken one.
+// suggestedPort returns a first port from which no port of a run equals the taken one.
 func suggestedPort(taken int) int {
 	if taken > 60000 {
 		return defaultPort
@@ -61,7 +60,7 @@ func (s settings) bin(name string) string { return filepath.Join(s.root, "bin", 
 
 func (s settings) controlPlane() string { return s.state("controlplane") }
 
-// kubeconfig is the administrator's.
+// kubeconfig is the path of the administrator's kubeconfig.
 func (s settings) kubeconfig() string {
 	if s.cluster != "" {
 		return s.cluster
@@ -69,5 +68,5 @@ func (s settings) kubeconfig() string {
 	return s.state("kubeconfig")
 }
 
-// externalCluster is a file that remembers an existing cluster for `make down`.
+// externalCluster is the file that records an existing cluster for `make down`.
 func (s settings) externalCluster() string { return s.state("cluster") }

@@ -23,8 +23,8 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// showCertificates asks for two serving certificates in the name of the fake node's kubelet: one for the node's own
-// addresses and one for a name that is not the node's.
+// showCertificates requests two serving certificates as the kubelet of the fake node: one for the node's own addresses and one for a name
+// that does not belong to the node.
 func (s settings) showCertificates(ctx context.Context, r *report, w world) error {
 	if s.cluster != "" {
 		r.step("serving certificates: on a cluster of yours csr-approver only observes, and nothing is asked of it")

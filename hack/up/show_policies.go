@@ -14,7 +14,7 @@ import (
 
 const policiesExample = "examples/network-policies.yaml"
 
-// showPolicies applies a Service and shows the NetworkPolicies that are made for it.
+// showPolicies applies a Service and shows the NetworkPolicies that the controller creates for it.
 func (s settings) showPolicies(ctx context.Context, r *report, w world) error {
 	r.step("network policies: applying %s", policiesExample)
 	objects, err := readManifests(filepath.Join(s.root, policiesExample))
@@ -25,7 +25,7 @@ func (s settings) showPolicies(ctx context.Context, r *report, w world) error {
 	if err != nil {
 		return err
 	}
-	const wanted = 5 // within the namespace, across to the other one, and from the world
+	const wanted = 5 // within the namespace, from the other namespace, and from anywhere
 	var rows [][]string
 	err = await(ctx, 30*time.Second, fmt.Sprintf("%d NetworkPolicies of Service stall", wanted), func(ctx context.Context) error {
 		list := &unstructured.UnstructuredList{}
@@ -51,7 +51,7 @@ func (s settings) showPolicies(ctx context.Context, r *report, w world) error {
 	return nil
 }
 
-// selected describes which pods a policy is about.
+// selected describes which Pods a policy selects.
 func selected(policy unstructured.Unstructured) string {
 	labels, _, _ := unstructured.NestedStringMap(policy.Object, "spec", "podSelector", "matchLabels")
 	pairs := make([]string, 0, len(labels))

@@ -20,7 +20,7 @@ const (
 	coreVersion    = "core.gardener.cloud/v1beta1"
 )
 
-// The users of the example: everybody but the last belongs to the project.
+// The users of the example: all but the last are members of the project.
 const (
 	projectOwner  = "cellarer"
 	projectMember = "cooper"
@@ -28,7 +28,7 @@ const (
 	stranger      = "passer-by"
 )
 
-// showProject shows the life of a project: created, used by its members and by others, stale, in use again, and deleted.
+// showProject shows the lifetime of a project: created, used by members and other users, stale, in use again, and deleted.
 func (s settings) showProject(ctx context.Context, r *report, w world) error {
 	r.step("projects: applying %s", projectExample)
 	objects, err := readManifests(filepath.Join(s.root, projectExample))
@@ -59,7 +59,7 @@ func (s settings) showProject(ctx context.Context, r *report, w world) error {
 	return nil
 }
 
-// admitted waits until the API server calls the webhooks for projects. Whoever creates one before that is nobody to it.
+// admitted waits until the API server calls the webhooks for projects. They record who has created a project.
 func admitted(ctx context.Context, c client.Client, wanted *unstructured.Unstructured) error {
 	return await(ctx, 60*time.Second, "the API server to call the webhooks", func(ctx context.Context) error {
 		attempt := wanted.DeepCopy()
@@ -74,7 +74,7 @@ func admitted(ctx context.Context, c client.Client, wanted *unstructured.Unstruc
 	})
 }
 
-// ready waits until the project of the example is.
+// ready waits until the project of the example is ready.
 func ready(ctx context.Context, c client.Client) (*unstructured.Unstructured, error) {
 	project := object(coreVersion, "Project", "", projectName, nil)
 	return project, awaitProject(ctx, c, project, "to be ready", func() error {
@@ -87,7 +87,7 @@ func ready(ctx context.Context, c client.Client) (*unstructured.Unstructured, er
 	})
 }
 
-// awaitProject reads the project until a condition holds.
+// awaitProject reads the project until holds returns no error.
 func awaitProject(ctx context.Context, c client.Client, project *unstructured.Unstructured, what string, holds func() error) error {
 	return await(ctx, 60*time.Second, describe(project)+" "+what, func(ctx context.Context) error {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(project), project); err != nil {
@@ -109,15 +109,15 @@ func (w world) as(user string) (client.Client, error) {
 	return client.New(config, client.Options{})
 }
 
-// action is what somebody tries.
+// action is a request of a user.
 type action struct {
 	who, what string
 	do        func(context.Context, client.Client) error
-	// refusal holds words of the answer that is due; empty if the action is to be allowed.
+	// refusal is a part of the expected error; empty if the action must be allowed.
 	refusal string
 }
 
-// What the API server, and the webhooks, say to those who may not.
+// Errors of the API server and the webhooks for actions that are not allowed.
 const (
 	noSecrets      = `cannot list resource "secrets"`
 	noMembers      = `is not allowed to manage human users or groups in .spec.members`
@@ -128,14 +128,14 @@ const (
 	noConfirmation = `must have a "confirmation.gardener.cloud/deletion" annotation to delete`
 )
 
-// showMembers shows what the members of the project may do, and what they and others may not.
+// showMembers shows which actions the members of the project may do, and which actions they and other users may not do.
 func showMembers(ctx context.Context, r *report, w world, namespace string) error {
 	note := func() *unstructured.Unstructured { return object("v1", "ConfigMap", namespace, "note", nil) }
 	member, err := w.as(projectMember)
 	if err != nil {
 		return err
 	}
-	// The cluster fills the roles of members, which takes it a moment when they are new.
+	// The API server fills the roles of new members with a short delay.
 	err = await(ctx, 30*time.Second, projectMember+" to become a member", func(ctx context.Context) error { return apply(ctx, member, note()) })
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func showMembers(ctx context.Context, r *report, w world, namespace string) erro
 	return nil
 }
 
-// attempt says how the API server answers.
+// attempt does an action and returns the answer of the API server.
 func attempt(ctx context.Context, w world, a action) (string, error) {
 	c, err := w.as(a.who)
 	if err != nil {
@@ -193,8 +193,8 @@ func attempt(ctx context.Context, w world, a action) (string, error) {
 	return answer, nil
 }
 
-// verdict is what an API server's answer means. Every other one than that which is due is an error: words of the refusal, or
-// none if nothing is to be refused.
+// verdict describes an API server's answer. It returns an error unless the answer is the expected one: an error that contains refusal, or
+// none if refusal is empty.
 func verdict(answer error, refusal string) (string, error) {
 	switch {
 	case answer == nil && refusal == "":

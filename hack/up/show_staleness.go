@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The example's Shoot: an object, not a cluster, since nobody here makes one out of it.
+// The example's Shoot is only an object: there is no controller that creates a cluster for it.
 const shootName = "barrel"
 
-// showStaleness lets the project be unused for two days, in a moment, and then used again.
+// showStaleness makes the project appear unused for two days, and then uses it again.
 func showStaleness(ctx context.Context, r *report, w world, _ string) error {
 	r.step("projects: nothing in its namespace uses it, so it becomes stale")
 	project := object(coreVersion, "Project", "", projectName, nil)
@@ -48,7 +48,7 @@ func showStaleness(ctx context.Context, r *report, w world, _ string) error {
 	return showForecast(ctx, r, w.client, staleTime(project, "staleAutoDeleteTimestamp"))
 }
 
-// showForecast shows what the members are told of a date.
+// showForecast shows the Events about a date.
 func showForecast(ctx context.Context, r *report, c client.Client, date string) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("v1")
@@ -67,7 +67,7 @@ func showForecast(ctx context.Context, r *report, c client.Client, date string) 
 	})
 }
 
-// showFallow shows a project whose date of deletion has come, which it has in a moment.
+// showFallow shows the deletion of a project whose deletion date has passed; the status is backdated.
 func showFallow(ctx context.Context, r *report, w world, _ string) error {
 	r.step("projects: one that nobody uses, of which the date of deletion has come, as it was announced")
 	fallow := object(coreVersion, "Project", "", "fallow", map[string]any{"spec": map[string]any{}})
@@ -145,7 +145,7 @@ func showDeletion(ctx context.Context, r *report, w world, namespace string) err
 	return showEnd(ctx, r, owner, w.client, project, shoot)
 }
 
-// showEnd waits for the end, which the Shoot delays.
+// showEnd waits for the deletion, which the Shoot delays.
 func showEnd(ctx context.Context, r *report, owner, admin client.Client, project, shoot *unstructured.Unstructured) error {
 	err := awaitProject(ctx, admin, project, "to be terminating", func() error {
 		if phase, _, _ := unstructured.NestedString(project.Object, "status", "phase"); phase != "Terminating" {

@@ -18,7 +18,7 @@ import (
 
 const tokenExample = "examples/token.yaml"
 
-// showToken asks for a token by the example, and shows whom the API server takes its bearer for.
+// showToken requests a token by the example, and shows as which user the API server authenticates it.
 func (s settings) showToken(ctx context.Context, r *report, w world) error {
 	r.step("tokens: applying %s", tokenExample)
 	objects, err := readManifests(filepath.Join(s.root, tokenExample))
@@ -51,7 +51,7 @@ func (s settings) showToken(ctx context.Context, r *report, w world) error {
 	return nil
 }
 
-// bearerOf asks the API server who bears a token.
+// bearerOf asks the API server for the user of a token.
 func bearerOf(ctx context.Context, admin *rest.Config, token string) (string, error) {
 	config := rest.AnonymousClientConfig(admin)
 	config.BearerToken = token
@@ -66,7 +66,7 @@ func bearerOf(ctx context.Context, admin *rest.Config, token string) (string, er
 	return review.Status.UserInfo.Username, nil
 }
 
-// dataOf returns a datum of a Secret.
+// dataOf returns the value of a key of a Secret.
 func dataOf(secret *unstructured.Unstructured, key string) (string, error) {
 	encoded, _, _ := unstructured.NestedString(secret.Object, "data", key)
 	if encoded == "" {

@@ -14,7 +14,7 @@ import (
 
 const webhooksExample = "examples/webhooks.yaml"
 
-// showWebhooks applies a Deployment and shows what the webhooks have made of it, and of its Pods.
+// showWebhooks applies a Deployment and shows how the webhooks have changed it and its Pods.
 func (s settings) showWebhooks(ctx context.Context, r *report, w world) error {
 	r.step("admission webhooks: applying %s", webhooksExample)
 	objects, err := readManifests(filepath.Join(s.root, webhooksExample))
@@ -55,7 +55,7 @@ func (s settings) showWebhooks(ctx context.Context, r *report, w world) error {
 	return showPod(ctx, r, w.client, namespace.GetName())
 }
 
-// showPod shows what became of a Pod of the Deployment, which has one if a controller manager runs.
+// showPod shows a Pod of the Deployment, which exists only if a controller manager runs.
 func showPod(ctx context.Context, r *report, c client.Client, namespace string) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("v1")
@@ -116,7 +116,7 @@ func tolerations(deployment *unstructured.Unstructured) []string {
 	return found
 }
 
-// members are the items of a list that are objects.
+// members returns the items of a list that are objects.
 func members(list []any) []map[string]any {
 	var found []map[string]any
 	for _, each := range list {

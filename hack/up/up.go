@@ -17,10 +17,10 @@ import (
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// failed ends the context of a run when a process dies; its cause names the process.
+// failed cancels the context of a run when a process dies; its cause names the process.
 type failed = context.CancelCauseFunc
 
-// up does everything, from building to the walk-through.
+// up runs all steps, from the build to the walk-through.
 func up(ctx context.Context, s settings, r *report) error {
 	unlock, err := s.lock()
 	if err != nil {
@@ -45,7 +45,7 @@ func up(ctx context.Context, s settings, r *report) error {
 	return nil
 }
 
-// showBinaries installs and starts our binaries on a cluster that is ready, and shows them at work.
+// showBinaries installs and starts our binaries on a ready cluster, and demonstrates them.
 func (s settings) showBinaries(ctx context.Context, r *report, admin *rest.Config, present map[string]bool, dead failed) error {
 	c, err := client.NewWithWatch(admin, client.Options{})
 	if err != nil {
@@ -78,8 +78,8 @@ func (s settings) showBinaries(ctx context.Context, r *report, admin *rest.Confi
 	return nil
 }
 
-// causeOf tells why a step has failed: when a process dies, the step of the moment fails with something like "connection
-// refused", some milliseconds before we know of the death.
+// causeOf returns why a step has failed. When a process dies, the current step fails with an error such as "connection refused", some
+// milliseconds before the death is detected.
 func causeOf(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
@@ -89,7 +89,7 @@ func causeOf(ctx context.Context, err error) error {
 	}
 }
 
-// build compiles our binaries and returns which there are.
+// build compiles our binaries and returns those that exist.
 func (s settings) build(ctx context.Context, r *report) (map[string]bool, error) {
 	present := map[string]bool{}
 	for _, b := range binaries() {
@@ -111,7 +111,7 @@ func (s settings) build(ctx context.Context, r *report) (map[string]bool, error)
 	return present, nil
 }
 
-// startCluster returns the administrator's access to a cluster that is ready.
+// startCluster returns the administrator's configuration of a ready cluster.
 func (s settings) startCluster(ctx context.Context, r *report, dead failed) (*rest.Config, error) {
 	if s.cluster != "" {
 		return s.useCluster(r)
@@ -157,7 +157,7 @@ func (s settings) useCluster(r *report) (*rest.Config, error) {
 	return config, nil
 }
 
-// startBinary replaces the binary if it runs, since it may have been built anew, and waits until it is ready.
+// startBinary replaces the binary if it runs, because it may be rebuilt, and waits until it is ready.
 func (s settings) startBinary(ctx context.Context, r *report, admin *rest.Config, c client.Client, b binary, index int, dead failed) error {
 	e := s.environmentOf(b, index)
 	ran, err := s.stop(b)
@@ -199,7 +199,7 @@ func (s settings) startBinary(ctx context.Context, r *report, admin *rest.Config
 	return err
 }
 
-// link makes path a symbolic link to target, whatever it was before.
+// link makes path a symbolic link to target, and replaces an existing file.
 func link(target, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return fmt.Errorf("create folder: %w", err)

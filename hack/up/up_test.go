@@ -111,7 +111,7 @@ func TestControllerManagerConfig(t *testing.T) {
 	g.Expect(cfg.Espalier.Project.Webhooks.SelfManaged.URL).To(Equal("https://127.0.0.1:3"))
 }
 
-// The walk-through acts as these users.
+// The walk-through impersonates these users.
 func TestTheProjectExampleHoldsWhomTheWalkThroughActsAs(t *testing.T) {
 	g := NewWithT(t)
 	objects, err := readManifests(filepath.Join("..", "..", projectExample))
@@ -130,7 +130,7 @@ func TestTheProjectExampleHoldsWhomTheWalkThroughActsAs(t *testing.T) {
 	}))
 }
 
-// The cluster may be somebody's own, given in ESPALIER_KUBECONFIG.
+// The cluster may belong to the user, who names it in ESPALIER_KUBECONFIG.
 func TestNothingIsCollectedAsGarbage(t *testing.T) {
 	g := NewWithT(t)
 	cfg, _, err := config.ResourceManager([]byte(binaries()[0].config(environment{kubeconfig: "/k", probePort: 1, metricsPort: 2, webhookPort: 3})))
@@ -193,7 +193,7 @@ func TestParseManifests(t *testing.T) {
 	g.Expect(err).To(HaveOccurred())
 }
 
-// The walk-through changes objects by name, and says so in words.
+// The walk-through changes objects by name and prints texts that describe them.
 func TestTheExampleHoldsWhatTheWalkThroughTouches(t *testing.T) {
 	g := NewWithT(t)
 	objects, err := readManifests(filepath.Join("..", "..", exampleFile))

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// The example, and whose work it shows.
+// The example, and the binary that it demonstrates.
 const (
 	walkThroughBinary = "managedresource-controller"
 	exampleFile       = "examples/first-managedresource.yaml"
@@ -23,7 +23,7 @@ const (
 	exampleName       = "first"
 )
 
-// walkThrough applies the example and shows what the controller makes of it.
+// walkThrough applies the example and shows what the controller does with it.
 func (s settings) walkThrough(ctx context.Context, r *report, w world) error {
 	c := w.client
 	r.step("applying %s", exampleFile)
@@ -59,7 +59,7 @@ func (s settings) walkThrough(ctx context.Context, r *report, w world) error {
 	return s.showPlan(ctx, r)
 }
 
-// showConditions waits until the set is healthy and rolled out, which is the case when its Deployment is.
+// showConditions waits until the set is healthy and rolled out, which depends on its Deployment.
 func (s settings) showConditions(ctx context.Context, r *report, c client.Client) error {
 	set := object("resources.gardener.cloud/v1alpha1", "ManagedResource", exampleNamespace, exampleName, nil)
 	return await(ctx, 60*time.Second, describe(set)+" to be healthy and rolled out", func(ctx context.Context) error {
@@ -101,7 +101,7 @@ func applied(ctx context.Context, c client.Client) (*unstructured.Unstructured, 
 	})
 }
 
-// objectTable looks up every object that the ManagedResource says it manages.
+// objectTable reads every object that the ManagedResource lists in its status.
 func objectTable(ctx context.Context, c client.Client, set *unstructured.Unstructured) ([][]string, error) {
 	rows := [][]string{{"KIND", "NAMESPACE", "NAME", "STATE"}}
 	references, _, err := unstructured.NestedSlice(set.Object, "status", "resources")
@@ -126,7 +126,7 @@ func objectTable(ctx context.Context, c client.Client, set *unstructured.Unstruc
 	return rows, nil
 }
 
-// stateOf says in a word or two how an object that exists does.
+// stateOf describes the state of an existing object in one or two words.
 func stateOf(o *unstructured.Unstructured) string {
 	switch o.GetKind() {
 	case "Deployment":
@@ -143,7 +143,7 @@ func stateOf(o *unstructured.Unstructured) string {
 	}
 }
 
-// howToGoOn is the last thing that make up says.
+// howToGoOn is the last output of make up.
 func (s settings) howToGoOn() string {
 	kubectl := "bin/kubectl"
 	if s.cluster != "" {

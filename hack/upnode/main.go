@@ -1,5 +1,5 @@
-// Command upnode is behind `make up-node`: it brings up a cluster with one real node on this machine, with the images of
-// this work tree imported if they are built, and takes parts of it away and back again.
+// Command upnode implements `make up-node`: it starts a cluster with one real node on this machine, imports the images of this work tree if
+// they are built, and can stop and restart parts of it.
 //
 //	upnode                 start everything that does not run, and import the images of .local/images
 //	upnode down            stop and remove everything
@@ -30,7 +30,7 @@ import (
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	log.SetLogger(logr.Discard()) // what is worth saying is said by the steps
+	log.SetLogger(logr.Discard()) // the steps print everything important
 	err := run(ctx, os.Args[1:], os.Stdout)
 	cancel()
 	if err != nil {

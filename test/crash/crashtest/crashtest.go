@@ -1,4 +1,4 @@
-// Package crashtest makes suites of all scenarios for the tests of test/crash.
+// Package crashtest creates suites of all scenarios for the tests of test/crash.
 package crashtest
 
 import (
@@ -19,7 +19,7 @@ import (
 // New returns a suite of the scenarios whose names contain one of the texts.
 func New(t *testing.T, texts ...string) *harness.Suite {
 	t.Helper()
-	log.SetLogger(logr.Discard()) // what libraries say aside from the controller's own log
+	log.SetLogger(logr.Discard()) // discards the logs of libraries; the controller has its own log
 	suite := &harness.Suite{Workers: Number(t, "CRASH_WORKERS", 3), Out: output{t}}
 	var one, two *managedresourcetest.Env
 	for _, each := range scenarios.All() {
@@ -51,7 +51,7 @@ func matches(name string, texts []string) bool {
 	return len(texts) == 0
 }
 
-// Number reads a variable of the environment.
+// Number reads an environment variable.
 func Number(t *testing.T, variable string, fallback int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -63,7 +63,7 @@ func Number(t *testing.T, variable string, fallback int) int {
 	return value
 }
 
-// output writes to the log of a test, several goroutines at once.
+// output writes to the log of a test; several goroutines may use it.
 type output struct{ t *testing.T }
 
 // Write implements io.Writer.

@@ -20,7 +20,7 @@ import (
 // backupPatience is how long a test waits after a restore: watches are resumed with a back-off of up to 30 seconds.
 const backupPatience = 2 * time.Minute
 
-// TestAClusterRestoredFromABackup puts back an earlier state of etcd under a running controller.
+// TestAClusterRestoredFromABackup restores an earlier state of etcd under a running controller.
 func TestAClusterRestoredFromABackup(t *testing.T) {
 	g := NewWithT(t)
 	_, err := local.ForTests()
@@ -31,23 +31,23 @@ func TestAClusterRestoredFromABackup(t *testing.T) {
 	t.Cleanup(func() { g.Expect(local.StopAll(planes)).To(Succeed()) })
 	t.Setenv(local.TestServersVariable, dir)
 
-	// What the set contains at the time of the backup, and after it.
+	// The contents of the set at the time of the backup, and later.
 	earlier := map[string]string{"one": "1", "same": "1", "dropped": "1"}
 	later := map[string]string{"one": "2", "same": "1", "new": "2"}
 	for name, tc := range map[string]struct {
 		plane int
 		want  map[string]string
-		// stays is what is left when the set is deleted.
+		// stays are the objects that remain when the set is deleted.
 		stays map[string]string
 	}{
 		"the source: the set is earlier than its objects": {
 			plane: 0,
-			// The restored set does not know of "new", so the controller must not delete it.
+			// The restored set does not list "new", so the controller must not delete it.
 			want: map[string]string{"one": "1", "same": "1", "dropped": "1", "new": "2"}, stays: map[string]string{"new": "2"},
 		},
 		"the target: the objects are earlier than the set": {
 			plane: 1,
-			// Nothing says any longer that "dropped" is to be deleted.
+			// No status says any longer that "dropped" must be deleted.
 			want: map[string]string{"one": "2", "same": "1", "new": "2", "dropped": "1"}, stays: map[string]string{"dropped": "1"},
 		},
 	} {
@@ -64,7 +64,7 @@ func TestAClusterRestoredFromABackup(t *testing.T) {
 			secret(e, later)
 			await(e, later)
 			e.AwaitApplied("mr", "True/ApplySucceeded")
-			e.AwaitRest() // it has seen what it did
+			e.AwaitRest() // it has seen its own writes
 			age(e, []client.Client{e.Source, e.Target}[tc.plane])
 
 			g.Expect(planes[tc.plane].Restore(e.Ctx, backup)).To(Succeed())
@@ -78,7 +78,7 @@ func TestAClusterRestoredFromABackup(t *testing.T) {
 	}
 }
 
-// age makes the resourceVersions of a cluster rise by more than the start of an API server will make them rise again.
+// age increases the resourceVersions of a cluster by more than a start of an API server does.
 func age(e *managedresourcetest.Env, c client.Client) {
 	e.T.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "age"}}
@@ -87,14 +87,14 @@ func age(e *managedresourcetest.Env, c client.Client) {
 		object.Data = map[string]string{"writes": strconv.Itoa(i)}
 		e.Expect(c.Update(e.Ctx, object)).To(Succeed())
 	}
-	// Objects of the set that are written now make watches see that version.
+	// With these writes to objects of the set, watches receive that version.
 	e.Edit("one", `{"data":{"more":"x"}}`)
 	e.Eventually(func() map[string]string { return e.LiveConfigMap("one").Data }).WithTimeout(backupPatience).ShouldNot(HaveKey("more"))
 	e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Annotations = map[string]string{"aged": "true"} })
 	e.AwaitRest()
 }
 
-// secret writes the Secret of the set, of ConfigMaps with the given values.
+// secret writes the Secret of the set, with ConfigMaps with the given values.
 func secret(e *managedresourcetest.Env, values map[string]string) {
 	e.T.Helper()
 	var documents []string
@@ -104,7 +104,7 @@ func secret(e *managedresourcetest.Env, values map[string]string) {
 	e.Secret("mr", documents...)
 }
 
-// await waits until the ConfigMaps of the target are the given ones.
+// await waits until the target has exactly the given ConfigMaps.
 func await(e *managedresourcetest.Env, values map[string]string) {
 	e.T.Helper()
 	want := map[string]map[string]string{}

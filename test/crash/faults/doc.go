@@ -1,5 +1,5 @@
-// Package faults holds the tests that disturb a controller's connection to its API servers, restart these, or let the
-// clock jump, and require the same end as undisturbed. It holds no code that runs in a process.
+// Package faults contains tests that disturb a controller's connection to its API servers, restart the API servers, or change the clock,
+// and require the same result as an undisturbed run. It contains no code that runs in a process.
 //
-// CRASH_FAULTS=all lets every scenario of test/crash/scenarios meet every fault; otherwise each fault meets one of a few.
+// With CRASH_FAULTS=all every scenario of test/crash/scenarios runs with every fault; otherwise each fault runs with a few scenarios.
 package faults

@@ -16,7 +16,7 @@ import (
 
 func everything() bool { return os.Getenv("CRASH_FAULTS") == "all" }
 
-// few are the scenarios that meet faults unless all do.
+// few are the scenarios that run with faults unless all do.
 func few() []string {
 	if everything() {
 		return []string{""}
@@ -24,7 +24,7 @@ func few() []string {
 	return []string{"first apply, two", "first apply of a definition", "update that prunes, two", "immutable", "taker", "PersistentVolumeClaims", "repair of drift from"}
 }
 
-// fault is what goes wrong. Either part may be nil.
+// fault is a kind of disturbance. Either part may be nil.
 type fault struct{ requests, streams func() harness.Fault }
 
 func storm(every, times int, concerns func(*http.Request) bool, disturb harness.Fault) fault {
@@ -62,7 +62,7 @@ func clockJumps() map[string][]time.Duration {
 	}
 }
 
-// jumping lets the clock jump several times in the middle of the work.
+// jumping makes the clock jump several times during the work.
 func jumping(jumps []time.Duration) func(*harness.Clock) error {
 	return func(clock *harness.Clock) error {
 		for _, each := range jumps {
@@ -91,7 +91,7 @@ func TestFaultsChangeNothingAboutTheEnd(t *testing.T) {
 	g.Expect(suite.Failures()).To(BeZero())
 }
 
-// plans are all faults, by their names.
+// plans returns all faults, by their names.
 func plans() map[string]func() harness.Plan {
 	all := map[string]func() harness.Plan{}
 	for name, fault := range faults() {

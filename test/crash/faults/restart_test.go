@@ -14,8 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// TestARestartOfTheAPIServersChangesNothingAboutTheEnd kills both API servers in the middle of the work of several
-// controllers at once.
+// TestARestartOfTheAPIServersChangesNothingAboutTheEnd kills both API servers while several controllers work.
 func TestARestartOfTheAPIServersChangesNothingAboutTheEnd(t *testing.T) {
 	g := NewWithT(t)
 	_, err := local.ForTests()
@@ -29,7 +28,7 @@ func TestARestartOfTheAPIServersChangesNothingAboutTheEnd(t *testing.T) {
 	suite := crashtest.New(t, few()...)
 	suite.References(t.Context(), 1)
 	g.Expect(suite.Failures()).To(BeZero())
-	suite.Workers = suite.Size() // the restart concerns them all
+	suite.Workers = suite.Size() // the restart affects all of them
 	pauses := []time.Duration{20 * time.Millisecond}
 	if everything() {
 		pauses = append(pauses, 0, 50*time.Millisecond, 150*time.Millisecond, 400*time.Millisecond)
@@ -43,12 +42,12 @@ func TestARestartOfTheAPIServersChangesNothingAboutTheEnd(t *testing.T) {
 	}
 }
 
-// restartOnce returns what every run calls when it has begun, and what returns when the servers have been restarted:
-// after so many runs have begun, and a while.
+// restartOnce returns two functions: every run calls the first one at its start. The second one returns after the servers were restarted,
+// some time after the given number of runs have started.
 func restartOnce(ctx context.Context, planes []*local.ControlPlane, runs int, pause time.Duration) func(*harness.Clock) error {
 	begun := make(chan struct{}, runs)
 	restart := sync.OnceValue(func() error {
-		late := time.After(time.Minute) // one that has failed never begins
+		late := time.After(time.Minute) // a run that has failed never starts
 		for range runs {
 			select {
 			case <-begun:

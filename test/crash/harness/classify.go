@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// route is what the path of a request addresses.
+// route is the resource that the path of a request addresses.
 type route struct{ group, resource, namespace, name, subresource string }
 
-// parse reads the path of an API request; ok is false for discovery and for what is not an API at all.
+// parse reads the path of an API request; ok is false for discovery and for paths outside of the API.
 func parse(path string) (at route, ok bool) {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -32,12 +32,11 @@ func parse(path string) (at route, ok bool) {
 	return at, true
 }
 
-// Counts tells whether a request is one at which a process can be cut off: all but those whose number depends on more
-// than on what has to be done. These are watches and the listings that begin them, what a process asks on every start
-// (discovery, access reviews, the identity of the cluster), leases, Events, and two kinds of reads: that of a
-// ManagedResource, which happens when a cache lags behind, and that of a CustomResourceDefinition, which is repeated
-// until it is served. A cut at a read that does not count comes to the same as one at the next or last request that
-// does: the API servers hold the same.
+// Counts reports whether a request is a point at which a process can be cut off. Excluded are requests whose number does not depend on the
+// work alone: watches and the lists that start them, requests of every start (discovery, access reviews, the identity of the cluster),
+// leases, Events, and two kinds of reads: that of a ManagedResource, which happens when a cache is behind, and that of a
+// CustomResourceDefinition, which is repeated until it is served. A cut at a read that does not count is equivalent to one at the next or
+// last request that counts: the state of the API servers is the same.
 func Counts(request *http.Request) bool {
 	at, ok := parse(request.URL.Path)
 	if !ok || at.namespace == "kube-system" || at.resource == "namespaces" && at.name == "kube-system" {
@@ -56,14 +55,14 @@ func Counts(request *http.Request) bool {
 	return at.resource != "managedresources" && at.resource != "customresourcedefinitions"
 }
 
-// watches tells whether a request opens a stream.
+// watches reports whether a request opens a watch.
 func watches(request *http.Request) bool { return request.URL.Query().Has("watch") }
 
-// CountsWithoutVerdicts is Counts without the writes that only tell how the objects of a set fare. Where controllers of the
-// cluster work on these objects, it depends on their speed how often there is something new to say.
+// CountsWithoutVerdicts is Counts without the writes that only report the health of a set's objects. If controllers of the cluster work on
+// these objects, the number of such writes depends on their speed.
 func CountsWithoutVerdicts(request *http.Request) bool { return Counts(request) && !isVerdict(request) }
 
-// isVerdict tells whether a request writes nothing but conditions of a set that is applied.
+// isVerdict reports whether a request writes only conditions of a set that is applied.
 func isVerdict(request *http.Request) bool {
 	at, _ := parse(request.URL.Path)
 	if request.Method != http.MethodPatch || at.resource != "managedresources" || at.subresource != "status" || request.GetBody == nil {

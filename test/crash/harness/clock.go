@@ -7,8 +7,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Clock is the real one, but for a difference that may change in the middle of a run: somebody has set it. Timers take as long
-// as they would.
+// Clock is the real clock with an offset that may change during a run, as if the system time was set. Timers are not affected.
 type Clock struct {
 	clock.RealClock
 
@@ -21,5 +20,5 @@ func (c *Clock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.o
 // Since implements clock.Clock.
 func (c *Clock) Since(at time.Time) time.Duration { return c.Now().Sub(at) }
 
-// Jump sets the clock forward, or back if by is negative.
+// Jump moves the clock forward, or back if by is negative.
 func (c *Clock) Jump(by time.Duration) { c.offset.Add(int64(by)) }

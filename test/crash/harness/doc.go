@@ -1,7 +1,7 @@
-// Package harness cuts a managedresource-controller off from its API servers at an exact request, lets a new one take
-// over, and compares what comes out with a run that nobody disturbed. It belongs to the tests of test/crash only.
+// Package harness cuts a managedresource-controller off from its API servers at an exact request, lets a new controller take over, and
+// compares the result with an undisturbed run. Only the tests of test/crash may use it.
 //
-// A Scenario says what exists at first and what happens then. Its Reference is made by undisturbed runs. A Point is one
-// run with a Cut. Nothing here knows what a scenario is about: what must come out is what comes out undisturbed, and what
-// must stay is what stays undisturbed.
+// A Scenario defines what exists at first and what happens then. Undisturbed runs create its Reference. A Point is one run with a Cut. The
+// harness has no knowledge about a scenario: the result must equal the undisturbed result, and objects must be kept that are kept in the
+// undisturbed run.
 package harness

@@ -13,13 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Storm is a fault that disturbs every so many-th of the requests that it concerns, and ends after so many.
+// Storm is a fault that disturbs every n-th of the requests that it concerns, and ends after a number of them.
 type Storm struct {
-	// Every is 1 for all of them; Times is how many are disturbed.
+	// Every is n, 1 for all requests; Times is how many are disturbed.
 	Every, Times int
-	// Concerns says which requests; nil stands for all that count.
+	// Concerns selects the requests; nil stands for all that count.
 	Concerns func(*http.Request) bool
-	// Disturb is what happens to them.
+	// Disturb is the fault for these requests.
 	Disturb Fault
 }
 
@@ -45,14 +45,14 @@ func (s Storm) Start() Fault {
 		if concerns(request) && hits() {
 			return s.Disturb(request, next)
 		}
-		return next.RoundTrip(request) //nolint:wrapcheck // a transport passes errors as they are
+		return next.RoundTrip(request) //nolint:wrapcheck // a transport returns errors unchanged
 	}
 }
 
-// Writes tells whether a request changes something that is compared.
+// Writes reports whether a request changes state that is compared.
 func Writes(request *http.Request) bool { return request.Method != http.MethodGet && Counts(request) }
 
-// Conflict refuses a write because of somebody else's.
+// Conflict refuses a write as a conflict with another client's write.
 func Conflict(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
 	reason := metav1.StatusReasonConflict
 	if request.Method == http.MethodPost {
@@ -66,17 +66,17 @@ func TooMany(request *http.Request, _ http.RoundTripper) (*http.Response, error)
 	return refusal(request, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, http.Header{"Retry-After": {"1"}})
 }
 
-// Broken refuses a request because the API server is at fault.
+// Broken refuses a request with an internal error.
 func Broken(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
 	return refusal(request, http.StatusInternalServerError, metav1.StatusReasonInternalError, nil)
 }
 
-// Unavailable refuses a request because there is no API server.
+// Unavailable refuses a request as if there was no API server.
 func Unavailable(request *http.Request, _ http.RoundTripper) (*http.Response, error) {
 	return refusal(request, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, nil)
 }
 
-// TimedOut carries a request out and says that it took too long.
+// TimedOut executes a request and returns a timeout error.
 func TimedOut(request *http.Request, next http.RoundTripper) (*http.Response, error) {
 	if err := carryOut(request, next); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func TimedOut(request *http.Request, next http.RoundTripper) (*http.Response, er
 	return refusal(request, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, nil)
 }
 
-// Lost carries a request out and loses the connection.
+// Lost executes a request and closes the connection before the response.
 func Lost(request *http.Request, next http.RoundTripper) (*http.Response, error) {
 	if err := carryOut(request, next); err != nil {
 		return nil, err
@@ -95,16 +95,16 @@ func Lost(request *http.Request, next http.RoundTripper) (*http.Response, error)
 func carryOut(request *http.Request, next http.RoundTripper) error {
 	response, err := next.RoundTrip(request)
 	if err != nil {
-		return err //nolint:wrapcheck // a transport passes errors as they are
+		return err //nolint:wrapcheck // a transport returns errors unchanged
 	}
 	return response.Body.Close() //nolint:wrapcheck // as above
 }
 
-// Truncated loses the second half of an answer.
+// Truncated cuts the second half of a response.
 func Truncated(request *http.Request, next http.RoundTripper) (*http.Response, error) {
 	response, err := next.RoundTrip(request)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // a transport passes errors as they are
+		return nil, err //nolint:wrapcheck // a transport returns errors unchanged
 	}
 	defer func() { _ = response.Body.Close() }()
 	whole, err := io.ReadAll(response.Body)
@@ -126,13 +126,13 @@ func Slow(by time.Duration) Fault {
 		select {
 		case <-time.After(by):
 		case <-request.Context().Done():
-			return nil, request.Context().Err() //nolint:wrapcheck // a transport passes errors as they are
+			return nil, request.Context().Err() //nolint:wrapcheck // a transport returns errors unchanged
 		}
 		return next.RoundTrip(request) //nolint:wrapcheck // as above
 	}
 }
 
-// ShortStreams ends every watch after a while.
+// ShortStreams ends every watch after some time.
 func ShortStreams(after time.Duration) Fault {
 	return func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
 		response, err := next.RoundTrip(request)
@@ -140,18 +140,18 @@ func ShortStreams(after time.Duration) Fault {
 			body := response.Body
 			time.AfterFunc(after, func() { _ = body.Close() })
 		}
-		return response, err //nolint:wrapcheck // a transport passes errors as they are
+		return response, err //nolint:wrapcheck // a transport returns errors unchanged
 	}
 }
 
-// LateStreams delays what watches tell.
+// LateStreams delays the events of watches.
 func LateStreams(by time.Duration) Fault {
 	return func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
 		response, err := next.RoundTrip(request)
 		if err == nil {
 			response.Body = &late{response.Body, by}
 		}
-		return response, err //nolint:wrapcheck // a transport passes errors as they are
+		return response, err //nolint:wrapcheck // a transport returns errors unchanged
 	}
 }
 
@@ -164,11 +164,11 @@ type late struct {
 func (l *late) Read(into []byte) (int, error) {
 	n, err := l.ReadCloser.Read(into)
 	time.Sleep(l.by)
-	return n, err //nolint:wrapcheck // a transport passes errors as they are
+	return n, err //nolint:wrapcheck // a transport returns errors unchanged
 }
 
-// Expired ends every watch after a while, and then says that what was seen last is too old to go on from: at once, or as the
-// first event of a stream, in turns.
+// Expired ends every watch after some time. The next watch fails, because its resourceVersion is too old: alternately at once, or with its
+// first event.
 func Expired(after time.Duration) Fault {
 	var mu sync.Mutex
 	turn := 0

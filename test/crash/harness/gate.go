@@ -11,24 +11,24 @@ import (
 	"time"
 )
 
-// Side is on which side of its execution a request is cut off.
+// Side says whether a request is cut off before or after its execution.
 type Side string
 
 const (
-	// Before means that the API server never sees the request.
+	// Before means that the API server never receives the request.
 	Before Side = "before"
-	// After means that the API server carries it out, and the answer is lost.
+	// After means that the API server executes the request, and the response is lost.
 	After Side = "after"
 )
 
-// Cut is where a process is cut off. The zero value never is.
+// Cut is the request at which a process is cut off. The zero value means never.
 type Cut struct {
-	// At is the number of the request, beginning with 1.
+	// At is the number of the request, starting with 1.
 	At   int
 	Side Side
 }
 
-// String names the cut.
+// String describes the cut.
 func (c Cut) String() string {
 	if c.At == 0 {
 		return "nothing cut"
@@ -36,15 +36,15 @@ func (c Cut) String() string {
 	return fmt.Sprintf("%s request %d", c.Side, c.At)
 }
 
-// errCut is what a process sees that is cut off.
+// errCut is the error for the requests of a process that is cut off.
 var errCut = errors.New("connection refused: the process was cut off")
 
-// Fault carries out a request in place of the connection, which is next, or refuses to.
+// Fault executes a request instead of the connection, which is next, or refuses it.
 type Fault func(request *http.Request, next http.RoundTripper) (*http.Response, error)
 
-// Gate stands between a process and its API servers.
+// Gate is between a process and its API servers.
 type Gate struct {
-	// counts tells which requests count; streams, if it is not nil, carries out those that open a watch.
+	// counts reports which requests count; streams, if not nil, executes the requests that open a watch.
 	counts  func(*http.Request) bool
 	streams Fault
 
@@ -52,28 +52,28 @@ type Gate struct {
 	armed bool
 	cut   Cut
 	fault Fault
-	// count is how many requests that count were sent since the gate was armed, seen is what they were, deletions are
-	// all that ask for a deletion, armed or not.
+	// count is the number of requests that count since the gate was armed, seen lists them; deletions lists all deletion requests, armed or
+	// not.
 	count     int
 	seen      []string
 	deletions []string
 	inFlight  int
-	// last is when the last request of importance ended; ready tells that the process has begun to watch sets.
+	// last is when the last important request ended; ready is true if the process has started to watch sets.
 	last  time.Time
 	ready bool
 
 	// dead is done when the process is cut off.
-	dead context.Context //nolint:containedctx // it is the process's
+	dead context.Context //nolint:containedctx // it is the context of the process
 	kill context.CancelFunc
 }
 
-// NewGate returns a gate that lets everything pass, but for watches, which streams carries out if it is not nil.
+// NewGate returns a gate that passes everything. If streams is not nil, it executes watches.
 func NewGate(counts func(*http.Request) bool, streams Fault) *Gate {
 	dead, kill := context.WithCancel(context.Background())
 	return &Gate{counts: counts, streams: streams, dead: dead, kill: kill, last: time.Now()}
 }
 
-// Arm begins to count, for a cut, and lets a fault, if it is not nil, carry out what is sent from now on.
+// Arm starts to count for a cut. From now on, the fault, if not nil, executes the requests.
 func (g *Gate) Arm(cut Cut, fault Fault) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,7 +83,7 @@ func (g *Gate) Arm(cut Cut, fault Fault) {
 // Kill cuts the process off at once.
 func (g *Gate) Kill() { g.kill() }
 
-// Dead tells whether the process was cut off.
+// Dead reports whether the process was cut off.
 func (g *Gate) Dead() bool { return g.dead.Err() != nil }
 
 // Seen lists the requests that counted, as "VERB path".
@@ -93,15 +93,14 @@ func (g *Gate) Seen() []string {
 	return append([]string(nil), g.seen...)
 }
 
-// Deletions lists what was asked to be deleted, as "VERB path".
+// Deletions lists the deletion requests, as "VERB path".
 func (g *Gate) Deletions() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return append([]string(nil), g.deletions...)
 }
 
-// Quiet tells for how long nothing of importance has been in flight. A process that has not begun to watch sets is not
-// quiet.
+// Quiet returns for how long there was no important request. It is 0 for a process that has not started to watch sets.
 func (g *Gate) Quiet() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -111,7 +110,7 @@ func (g *Gate) Quiet() time.Duration {
 	return time.Since(g.last)
 }
 
-// Wrap puts the gate before a connection.
+// Wrap puts the gate in front of a connection.
 func (g *Gate) Wrap(next http.RoundTripper) http.RoundTripper { return &passage{g, next} }
 
 type passage struct {
@@ -141,7 +140,7 @@ func (p *passage) RoundTrip(request *http.Request) (*http.Response, error) {
 	return p.unlessDead(response, err)
 }
 
-// unlessDead keeps an answer from a process that was cut off while it waited.
+// unlessDead hides a response from a process that was cut off while it waited.
 func (p *passage) unlessDead(response *http.Response, err error) (*http.Response, error) {
 	if p.gate.Dead() {
 		if err == nil {
@@ -154,12 +153,12 @@ func (p *passage) unlessDead(response *http.Response, err error) (*http.Response
 
 func (p *passage) send(request *http.Request, fault Fault) (*http.Response, error) {
 	if fault == nil {
-		return p.next.RoundTrip(request) //nolint:wrapcheck // a transport passes errors as they are
+		return p.next.RoundTrip(request) //nolint:wrapcheck // a transport returns errors unchanged
 	}
 	return fault(request, p.next)
 }
 
-// watch opens a stream, which ends with the process.
+// watch opens a watch, which ends with the process.
 func (p *passage) watch(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(request.Context())
 	stop := context.AfterFunc(p.gate.dead, cancel)
@@ -185,11 +184,11 @@ type stream struct {
 // Close implements io.Closer.
 func (s *stream) Close() error {
 	s.stop()
-	return s.ReadCloser.Close() //nolint:wrapcheck // a transport passes errors as they are
+	return s.ReadCloser.Close() //nolint:wrapcheck // a transport returns errors unchanged
 }
 
-// enter notes a request and returns the cut, if it is to be made here, and what carries the request out. The function that
-// it returns is to be called when the request is over.
+// enter records a request and returns the cut, if it must be made here, and the fault that executes the request. The caller must call the
+// returned function when the request is over.
 func (g *Gate) enter(request *http.Request) (Cut, Fault, func()) {
 	counts := g.counts(request)
 	g.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// server carries out whatever it is sent, and remembers it.
+// server executes every request and records it.
 type server struct{ carriedOut []string }
 
 // RoundTrip implements http.RoundTripper.

@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// Process is a controller that runs within the test's process and remembers nothing of an earlier one.
+// Process is a controller that runs within the test's process, without state of an earlier one.
 type Process struct {
 	Gate *Gate
 
@@ -29,7 +29,7 @@ type Process struct {
 	log    *log
 }
 
-// StartProcess starts a controller behind a gate, with a clock. What goes wrong is told by Failure.
+// StartProcess starts a controller behind a gate, with a clock. Failure returns its error.
 func StartProcess(ctx context.Context, cfg *config.ResourceManagerConfiguration, gate *Gate, clk *Clock) *Process {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Process{Gate: gate, cancel: cancel, done: make(chan struct{}), log: &log{}}
@@ -51,17 +51,17 @@ func (p *Process) run(ctx context.Context, cfg *config.ResourceManagerConfigurat
 		Log: p.log.logger(), WrapTransport: p.Gate.Wrap, Clock: clk,
 	}
 	clusters, err := prepare(ctx, setup, needs, cfg)
-	for err != nil && starting(err) && !p.Gate.Dead() && sleep(ctx) { // a process that cannot start is started again
+	for err != nil && starting(err) && !p.Gate.Dead() && sleep(ctx) { // a process that cannot start is restarted
 		setup.Log.Info("Could not start", "reason", err.Error())
 		clusters, err = prepare(ctx, setup, needs, cfg)
 	}
 	if err != nil {
 		return err
 	}
-	return clusters.Start(ctx) //nolint:wrapcheck // a controller's own words
+	return clusters.Start(ctx) //nolint:wrapcheck // the error of the controller
 }
 
-// prepare does what a process does before it starts to work.
+// prepare does everything that a process does before it starts to work.
 func prepare(ctx context.Context, setup *process.Setup, needs process.Needs, cfg *config.ResourceManagerConfiguration) (*process.Clusters, error) {
 	clusters, err := setup.Connect(ctx, needs)
 	if err != nil {
@@ -73,7 +73,7 @@ func prepare(ctx context.Context, setup *process.Setup, needs process.Needs, cfg
 	return clusters, nil
 }
 
-// restartPause is how long a process that could not start stays away.
+// restartPause is the pause before a process that could not start is restarted.
 const restartPause = 100 * time.Millisecond
 
 func sleep(ctx context.Context) bool {
@@ -85,13 +85,13 @@ func sleep(ctx context.Context) bool {
 	}
 }
 
-// starting tells that an API server was just stopping or starting: one that has not read its roles yet forbids
-// everything. A request that was cut off on purpose never is.
+// starting reports whether an API server was stopping or starting: one that has not read its roles yet refuses everything. The error of a
+// cut never counts.
 func starting(err error) bool {
 	return apierrors.IsForbidden(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || apierrors.IsServiceUnavailable(err)
 }
 
-// Stop ends the process, which may go on for a moment but cannot send anything any more, and returns without waiting.
+// Stop cuts the process off and returns without waiting. The process may run for a moment, but cannot send requests.
 func (p *Process) Stop() {
 	p.Gate.Kill()
 	p.cancel()
@@ -100,7 +100,7 @@ func (p *Process) Stop() {
 // Wait waits until a process that was stopped has ended.
 func (p *Process) Wait() { <-p.done }
 
-// Failure is what no process may do: end although nobody stopped it or cut it off, or panic.
+// Failure returns an error if the process ended without being stopped or cut off, or if it panicked.
 func (p *Process) Failure() error {
 	if complaints := p.log.complaints(); len(complaints) > 0 {
 		return fmt.Errorf("the controller logged: %s", strings.Join(complaints, "\n"))
@@ -118,7 +118,7 @@ func (p *Process) Failure() error {
 // Log returns the last lines of the log.
 func (p *Process) Log() string { return p.log.tail() }
 
-// log keeps the last lines of a process's log, and all that tell of a panic.
+// log keeps the last lines of a process's log, and all lines about a panic.
 type log struct {
 	mu      sync.Mutex
 	lines   []string

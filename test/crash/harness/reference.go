@@ -10,12 +10,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// mostDryRuns is how often a scenario may run undisturbed until enough runs have come to the same. On a machine that does a
-// lot besides, a watch can be so late that something is asked once more.
+// mostDryRuns is the maximum number of undisturbed runs of a scenario until enough of them agree. On a busy machine, a watch can be so late
+// that a request is sent twice.
 const mostDryRuns = 6
 
-// Dry runs a scenario undisturbed until that has come to the same so many times, and requires that it ends as its author
-// says. It is a failure if it ends in two ways, or if no number of requests comes up often enough.
+// Dry runs a scenario undisturbed until the given number of runs agree, and requires the result that the scenario declares. It fails if two
+// runs have different results, or if no number of requests occurs often enough.
 func Dry(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, times int) (*Reference, error) {
 	var references []*Reference
 	var different error
@@ -47,7 +47,7 @@ func Dry(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, t
 	return nil, different
 }
 
-// complete requires that there is anything to cut.
+// complete requires at least one request to cut.
 func (r *Reference) complete() error {
 	if len(r.Requests) == 0 {
 		return errors.New("the controller sent nothing at which it could be cut off")
@@ -55,7 +55,7 @@ func (r *Reference) complete() error {
 	return nil
 }
 
-// alikeRequests requires that two undisturbed runs send as many requests.
+// alikeRequests requires that two undisturbed runs send the same number of requests.
 func alikeRequests(one, other *Reference) error {
 	if len(one.Requests) == len(other.Requests) {
 		return nil
@@ -78,7 +78,7 @@ func newReference(outcome Outcome) *Reference {
 	return r
 }
 
-// promised requires of an undisturbed run what the scenario says about it.
+// promised checks the result of an undisturbed run against the declarations of the scenario.
 func promised(scenario Scenario, outcome Outcome) error {
 	var findings []string
 	for _, key := range scenario.Stays {
@@ -97,7 +97,7 @@ func promised(scenario Scenario, outcome Outcome) error {
 	return orphans(scenario, outcome)
 }
 
-// orphans requires that every object which bears the origin of a set is listed there.
+// orphans requires that the status of a set lists every object with the origin of the set.
 func orphans(scenario Scenario, outcome Outcome) error {
 	kept := slices.Sorted(slices.Values(scenario.Kept))
 	if !slices.Equal(outcome.end.orphans, kept) {
@@ -106,9 +106,8 @@ func orphans(scenario Scenario, outcome Outcome) error {
 	return nil
 }
 
-// Try runs a scenario as planned and requires that it comes to the same as the reference: all objects and sets are
-// alike, nothing was deleted that is not deleted undisturbed, and nothing is orphaned. It returns how many of the cuts
-// were made.
+// Try runs a scenario as planned and requires the same result as the reference: all objects and sets are equal, nothing was deleted that is
+// not deleted undisturbed, and nothing is orphaned. It returns the number of cuts that were made.
 func Try(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, plan Plan, reference *Reference) (int, error) {
 	outcome, err := Run(ctx, env, scenario, plan, reference)
 	if err != nil {

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// patience is how long something may take until everything is as it must be, on a machine that does a lot besides.
+	// patience is how long a step may take until everything is in the expected state, on a busy machine.
 	patience = 90 * time.Second
-	// poll is the pause between two looks.
+	// poll is the pause between two checks.
 	poll = 10 * time.Millisecond
-	// calm is how long a process may send nothing until it counts as done, calmUndisturbed the same where nothing else tells:
-	// where the number of its requests and the end are what we want to know.
+	// calm is how long a process must send nothing to count as done. calmUndisturbed is the same if there is no other criterion: when the
+	// number of requests and the result are to be determined.
 	calm            = 120 * time.Millisecond
 	calmUndisturbed = 2 * time.Second
 )
 
-// Outcome is what came of a run.
+// Outcome is the result of a run.
 type Outcome struct {
 	// Made is how many of the cuts were made.
 	Made int
-	// Requests are those that the first process sent in Act, as far as they count.
+	// Requests are those that the first process sent in Act and that count.
 	Requests []string
 
 	end       state
@@ -57,8 +57,8 @@ type run struct {
 	missed    bool // Meanwhile has not happened yet
 }
 
-// Run carries out a scenario as planned. With a reference it requires the same end, otherwise it waits until nothing
-// happens any more. The env lends its rights and its configuration.
+// Run executes a scenario as planned. With a reference it requires the same result, otherwise it waits until nothing happens any more. It
+// uses the rights and the configuration of the env.
 func Run(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, plan Plan, reference *Reference) (outcome Outcome, err error) {
 	world, err := NewWorld(ctx, env.Source, env.Target)
 	if err != nil {
@@ -163,14 +163,14 @@ func (r *run) act() error {
 	return nil
 }
 
-// note keeps what the process that runs first has sent.
+// note records the requests of the process that runs first.
 func (r *run) note() {
 	if r.requests == nil {
 		r.requests = r.victim().Gate.Seen()
 	}
 }
 
-// end waits for the end as it must be, or for any end if nothing is known of it.
+// end waits for the expected result, or for any result if there is no reference.
 func (r *run) end() (state, error) {
 	var end state
 	if r.reference == nil {
@@ -204,7 +204,7 @@ func (r *run) end() (state, error) {
 	return end, nil
 }
 
-// step makes a change and waits until it is dealt with.
+// step makes a change and waits until the controllers have processed it.
 func (r *run) step(what string, step Step, silence time.Duration) error {
 	if step.Do != nil {
 		step.Do(r.World)
@@ -216,8 +216,7 @@ func (r *run) step(what string, step Step, silence time.Duration) error {
 	return r.await(what, func() bool { return until(r.World) }, silence)
 }
 
-// await waits until something is so and nothing has been sent for a while. If the process is cut off, another one takes
-// over.
+// await waits until a condition is true and nothing was sent for some time. If the process is cut off, another one takes over.
 func (r *run) await(what string, so func() bool, silence time.Duration) error {
 	deadline := time.Now().Add(patience)
 	for ; ; time.Sleep(poll) {
@@ -283,7 +282,7 @@ func (r *run) stopAll() {
 	r.ended, r.processes = append(r.ended, r.processes...), nil
 }
 
-// collect keeps what the processes that run have deleted.
+// collect records the deletions of the running processes.
 func (r *run) collect() {
 	for _, each := range r.processes {
 		r.deletions = append(r.deletions, each.Gate.Deletions()...)
@@ -316,7 +315,7 @@ func (r *run) configuration(number int) *config.ResourceManagerConfiguration {
 	if len(r.scenario.Classes) > 0 {
 		cfg.Controllers.ResourceClass = ptr.To(r.scenario.Classes[number])
 	}
-	// A period would bring work that nothing has caused.
+	// A short period would cause work without a reason in the scenario.
 	cfg.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Minute}
 	cfg.Controllers.Health.SyncPeriod = &metav1.Duration{Duration: time.Minute}
 	if !r.plan.Parallel {

@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Snapshot is all that a scenario is about as it stands, without what differs from run to run by nature: the text of each
-// object by "Kind/name", or "Kind/namespace/name" where the namespace is another one than the world's.
+// Snapshot is the state of everything in a scenario, without values that differ between runs: the text of each object by "Kind/name", or
+// "Kind/namespace/name" if the namespace is not the world's.
 type Snapshot map[string]string
 
-// state is a snapshot with what cannot be compared between runs.
+// state is a snapshot and the values that cannot be compared between runs.
 type state struct {
 	Snapshot
 	uids    map[string]types.UID
@@ -28,7 +28,7 @@ type state struct {
 
 const originAnnotation = "resources.gardener.cloud/origin"
 
-// sets reads the sets only.
+// sets reads only the sets.
 func (w *World) setsSnapshot() Snapshot {
 	found := Snapshot{}
 	for _, mr := range w.managedResources() {
@@ -36,7 +36,7 @@ func (w *World) setsSnapshot() Snapshot {
 		w.do("convert set", func() error {
 			text, err := json.Marshal(mr)
 			if err != nil {
-				return err //nolint:wrapcheck // do says what was tried
+				return err //nolint:wrapcheck // do adds the context
 			}
 			return json.Unmarshal(text, &content.Object)
 		})
@@ -45,7 +45,7 @@ func (w *World) setsSnapshot() Snapshot {
 	return found
 }
 
-// observe reads everything.
+// observe reads all objects.
 func (w *World) observe() state {
 	found := state{Snapshot: w.setsSnapshot(), uids: map[string]types.UID{}}
 	listed := map[string]bool{}
@@ -79,7 +79,7 @@ func (w *World) observe() state {
 	return found
 }
 
-// namespaces are the world's own one and those that its sets contain.
+// namespaces returns the world's own one and those that its sets contain.
 func (w *World) namespaces() []string {
 	all := []string{w.NS}
 	for each := range w.scoped {
@@ -114,7 +114,7 @@ func (w *World) key(kind, namespace, name string) string {
 	return strings.ReplaceAll(strings.Join(parts, "/"), w.NS, "$NS")
 }
 
-// normalized is the text of an object without what differs from run to run.
+// normalized returns the text of an object without values that differ between runs.
 func (w *World) normalized(live *unstructured.Unstructured) string {
 	content := live.DeepCopy()
 	deleting := content.GetDeletionTimestamp() != nil
@@ -146,7 +146,7 @@ func (w *World) normalized(live *unstructured.Unstructured) string {
 
 func normalizeConditions(mr *unstructured.Unstructured) {
 	conditions, _, _ := unstructured.NestedSlice(mr.Object, "status", "conditions")
-	slices.SortFunc(conditions, func(a, b any) int { return strings.Compare(conditionType(a), conditionType(b)) }) // as they came up
+	slices.SortFunc(conditions, func(a, b any) int { return strings.Compare(conditionType(a), conditionType(b)) }) // they are in the order in which they were added
 	for _, each := range conditions {
 		if condition, ok := each.(map[string]any); ok {
 			delete(condition, "lastTransitionTime")
@@ -164,7 +164,7 @@ func conditionType(condition any) string {
 	return text
 }
 
-// normalizeChecksum tells whether the checksum is that of the set's Secrets, since these hold the namespace's name.
+// normalizeChecksum replaces the checksum by whether it is that of the set's Secrets, because these contain the name of the namespace.
 func (w *World) normalizeChecksum(mr *unstructured.Unstructured) {
 	sum, found, _ := unstructured.NestedString(mr.Object, "status", "secretsDataChecksum")
 	if !found {
@@ -177,7 +177,7 @@ func (w *World) normalizeChecksum(mr *unstructured.Unstructured) {
 	_ = unstructured.SetNestedField(mr.Object, text, "status", "secretsDataChecksum")
 }
 
-// normalizeManagedFields keeps who owns what, but for what the controllers of the control plane and writers of status own.
+// normalizeManagedFields keeps the owners of fields, without the controllers of the control plane and the writers of status.
 func normalizeManagedFields(live *unstructured.Unstructured) {
 	entries := slices.DeleteFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Manager == "kube-controller-manager" || entry.Subresource == "status"
@@ -185,13 +185,13 @@ func normalizeManagedFields(live *unstructured.Unstructured) {
 	for i := range entries {
 		entries[i].Time = nil
 	}
-	slices.SortFunc(entries, func(a, b metav1.ManagedFieldsEntry) int { // they are in the order of their times
+	slices.SortFunc(entries, func(a, b metav1.ManagedFieldsEntry) int { // they are ordered by time
 		return strings.Compare(a.Manager+" "+string(a.Operation), b.Manager+" "+string(b.Operation))
 	})
 	live.SetManagedFields(entries)
 }
 
-// difference says how a snapshot is not as it should be; "" if it is.
+// difference describes the differences between two snapshots; "" if there are none.
 func difference(want, have Snapshot) string {
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(want)) {
@@ -210,7 +210,7 @@ func difference(want, have Snapshot) string {
 	return text.String()
 }
 
-// lineDifference shows the lines that only one of two texts has.
+// lineDifference returns the lines that are only in one of two texts.
 func lineDifference(want, have string) string {
 	var text strings.Builder
 	count := func(of string) map[string]int {

@@ -13,11 +13,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// Suite runs scenarios again and again and counts.
+// Suite runs scenarios many times and counts the results.
 type Suite struct {
-	// Workers is how many runs there are at once.
+	// Workers is the number of concurrent runs.
 	Workers int
-	// Out gets the failures and the progress.
+	// Out receives the failures and the progress.
 	Out io.Writer
 
 	entries  []*entry
@@ -25,25 +25,25 @@ type Suite struct {
 	failures int
 }
 
-// entry is what a suite knows of a scenario.
+// entry is a scenario in a suite, with its results.
 type entry struct {
 	scenario  Scenario
 	env       *managedresourcetest.Env
 	reference *Reference
-	// tried and passed count points, twice those in which two processes were cut off.
+	// tried and passed count points; twice counts those in which two processes were cut off.
 	tried, passed, twice int
 	took                 time.Duration
 }
 
-// Add takes a scenario in. The env lends its rights to all its runs.
+// Add adds a scenario. All its runs use the rights of the env.
 func (s *Suite) Add(scenario Scenario, env *managedresourcetest.Env) {
 	s.entries = append(s.entries, &entry{scenario: scenario, env: env})
 }
 
-// Size is how many scenarios there are.
+// Size returns the number of scenarios.
 func (s *Suite) Size() int { return len(s.entries) }
 
-// Failures tells how often something went wrong.
+// Failures returns the number of failures.
 func (s *Suite) Failures() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *Suite) fail(what string, err error) {
 	_, _ = fmt.Fprintf(s.Out, "FAILED %s: %v\n", what, err)
 }
 
-// References runs all scenarios undisturbed, until each has come to the same so many times.
+// References runs all scenarios undisturbed, until the given number of runs of each agree.
 func (s *Suite) References(ctx context.Context, times int) {
 	s.each(len(s.entries), func(i int) {
 		e := s.entries[i]
@@ -76,8 +76,8 @@ type Point struct {
 	Cuts  []Cut
 }
 
-// Points lists every point of every scenario: a cut before and after each request, and for each request one more in
-// which the process that takes over is cut off too, at a place that random decides.
+// Points lists every point of every scenario: a cut before and after each request, and for each request another one in which the process
+// that takes over is cut off too, at a random request.
 func (s *Suite) Points(random *rand.Rand) []Point {
 	var points []Point
 	for _, e := range s.entries {
@@ -92,7 +92,7 @@ func (s *Suite) Points(random *rand.Rand) []Point {
 
 func side(random *rand.Rand) Side { return []Side{Before, After}[random.IntN(2)] }
 
-// Sample chooses so many of the points, as many of each scenario as of any other while it has any.
+// Sample selects the given number of points, with an equal number for each scenario as far as possible.
 func Sample(points []Point, random *rand.Rand, size int) []Point {
 	shuffled := slices.Clone(points)
 	random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
@@ -113,10 +113,10 @@ func Sample(points []Point, random *rand.Rand, size int) []Point {
 	return chosen
 }
 
-// progressEvery is how many points there are to a line of progress.
+// progressEvery is the number of points per line of progress.
 const progressEvery = 50
 
-// TryPoints tries points.
+// TryPoints runs points.
 func (s *Suite) TryPoints(ctx context.Context, points []Point) {
 	done := 0
 	s.each(len(points), func(i int) {
@@ -136,11 +136,11 @@ func (s *Suite) TryPoints(ctx context.Context, points []Point) {
 	})
 }
 
-// attempts is how often a point is tried whose cut is not made.
+// attempts is how many times a point is tried if its cut is not made.
 const attempts = 4
 
-// try requires that a point ends as it must and that its first cut is made. A process may send a request less than
-// another one, if a watch is faster than the answer to a write.
+// try requires that a point has the expected result and that its first cut is made. A process may send one request less than another one,
+// if a watch is faster than the response to a write.
 func (p Point) try(ctx context.Context) (int, error) {
 	for range attempts {
 		made, err := Try(ctx, p.entry.env, p.entry.scenario, Plan{Cuts: p.Cuts}, p.entry.reference)
@@ -151,7 +151,7 @@ func (p Point) try(ctx context.Context) (int, error) {
 	return 0, fmt.Errorf("the process ended without sending so many requests; undisturbed it sends:\n%s", strings.Join(p.entry.reference.Requests, "\n"))
 }
 
-// name tells where the first cut is.
+// name describes the cuts.
 func (p Point) name() string {
 	texts := make([]string, 0, len(p.Cuts))
 	for _, cut := range p.Cuts {
@@ -171,7 +171,7 @@ func (e *entry) count(made int, err error, took time.Duration) {
 	}
 }
 
-// Table shows what was tried.
+// Table returns the results as a table.
 func (s *Suite) Table() string {
 	var text strings.Builder
 	_, _ = fmt.Fprintf(&text, "%-56s %8s %8s %8s %8s %10s\n", "scenario", "requests", "points", "passed", "twice", "s a point")
@@ -188,18 +188,18 @@ func (s *Suite) Table() string {
 	return text.String()
 }
 
-// Planned is a run of a scenario.
+// Planned is a planned run of a scenario.
 type Planned struct {
 	entry *entry
-	// Name says what is done to it.
+	// Name describes the plan.
 	Name string
 	Plan Plan
 }
 
-// mostCuts is how many processes are cut off in a random run.
+// mostCuts is the maximum number of cuts in a random run.
 const mostCuts = 3
 
-// RandomRuns plans runs with full concurrency in which one process after the other is cut off somewhere.
+// RandomRuns plans runs with full concurrency in which one process after the other is cut off at a random request.
 func (s *Suite) RandomRuns(random *rand.Rand, count int) []Planned {
 	runs := make([]Planned, 0, count)
 	for i := range count {
@@ -214,7 +214,7 @@ func (s *Suite) RandomRuns(random *rand.Rand, count int) []Planned {
 	return runs
 }
 
-// Runs plans the same for all scenarios; each gets a plan of its own.
+// Runs plans the same for all scenarios, with a separate plan for each.
 func (s *Suite) Runs(name string, plan func() Plan) []Planned {
 	runs := make([]Planned, 0, len(s.entries))
 	for _, e := range s.entries {
@@ -223,7 +223,7 @@ func (s *Suite) Runs(name string, plan func() Plan) []Planned {
 	return runs
 }
 
-// TryPlans carries out what is planned and returns how many cuts were made.
+// TryPlans executes the runs and returns the number of cuts that were made.
 func (s *Suite) TryPlans(ctx context.Context, runs []Planned) int {
 	total := 0
 	s.each(len(runs), func(i int) {
@@ -238,10 +238,10 @@ func (s *Suite) TryPlans(ctx context.Context, runs []Planned) int {
 	return total
 }
 
-// mostFailures is after how many failures nothing more is begun.
+// mostFailures is the number of failures after which no further run is started.
 const mostFailures = 5
 
-// each calls work for all numbers below count, several at once.
+// each calls work for all numbers below count, several concurrently.
 func (s *Suite) each(count int, work func(int)) {
 	var running sync.WaitGroup
 	slots := make(chan struct{}, s.Workers)

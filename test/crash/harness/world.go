@@ -26,27 +26,27 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// World is a namespace of the source, one of the same name in the target, and what a scenario puts there. Texts that are
-// handed to it may say $NS for that name.
+// World is a namespace of the source, one of the same name in the target, and the objects of a scenario in them. In texts that are passed
+// to it, $NS stands for that name.
 //
-// Its methods do nothing after one of them has failed, so that a scenario reads without checks; Err tells.
+// Its methods do nothing after one of them has failed, so that a scenario needs no error checks; Err returns the error.
 type World struct {
 	// NS is the namespace.
 	NS string
-	// Source and Target are administrators' clients; in a one-cluster set-up they are the same.
+	// Source and Target are administrators' clients; they are the same if there is one cluster.
 	Source, Target client.Client
 
-	ctx context.Context //nolint:containedctx // it is the run's, which a world lives as long as
+	ctx context.Context //nolint:containedctx // it is the context of the run, with the same lifetime
 	err error
-	// documents are the contents of the Secrets; sets name those that each set is read from.
+	// documents are the contents of the Secrets; sets are the names of the Secrets that each set references.
 	documents map[string][]string
 	sets      map[string][]string
-	// kinds are the namespaced kinds that the scenario uses, scoped the objects without a namespace.
+	// kinds are the namespaced kinds that the scenario uses, scoped are the cluster-scoped objects.
 	kinds  map[schema.GroupVersionKind]struct{}
 	scoped map[object]struct{}
 }
 
-// object addresses an object of the target.
+// object identifies an object of the target.
 type object struct {
 	kind schema.GroupVersionKind
 	name string
@@ -71,13 +71,13 @@ func NewWorld(ctx context.Context, source, target client.Client) (*World, error)
 	return w, nil
 }
 
-// Err is the first thing that went wrong.
+// Err returns the first error.
 func (w *World) Err() error { return w.err }
 
-// outage is how long an API server may be away in the middle of a run.
+// outage is how long an API server may not answer during a run.
 const outage = time.Minute
 
-// do carries out one change, unless an earlier one has failed. It waits for an API server that is away.
+// do makes one change, unless an earlier one has failed. It waits for an API server that does not answer.
 func (w *World) do(what string, change func() error) {
 	if w.err != nil {
 		return
@@ -91,7 +91,7 @@ func (w *World) do(what string, change func() error) {
 	}
 }
 
-// away tells whether an API server does not answer, or is about to start.
+// away reports whether an API server does not answer, or is starting.
 func away(err error) bool {
 	var broken *url.Error
 	return errors.As(err, &broken) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsTooManyRequests(err) ||
@@ -100,8 +100,8 @@ func away(err error) bool {
 
 func (w *World) fill(text string) string { return strings.ReplaceAll(text, "$NS", w.NS) }
 
-// AwaitNextSecond waits until the clock of the target's API server shows another second: managedFields tell what is written from
-// then on from what was written before.
+// AwaitNextSecond waits until the clock of the target's API server shows another second, so that managedFields distinguish later writes
+// from earlier ones.
 func (w *World) AwaitNextSecond() {
 	w.do("wait for the next second", func() error {
 		var begin metav1.Time
@@ -121,7 +121,7 @@ func (w *World) AwaitNextSecond() {
 	})
 }
 
-// Secret creates or replaces a Secret that holds documents.
+// Secret creates or replaces a Secret with documents.
 func (w *World) Secret(name string, documents ...string) {
 	filled := make([]string, 0, len(documents))
 	for _, each := range documents {
@@ -140,7 +140,7 @@ func (w *World) Secret(name string, documents ...string) {
 		if apierrors.IsAlreadyExists(err) {
 			err = w.Source.Update(w.ctx, secret)
 		}
-		return err //nolint:wrapcheck // do says what was tried
+		return err //nolint:wrapcheck // do adds the context
 	})
 }
 
@@ -148,11 +148,11 @@ const dataKey = "objects.yaml"
 
 func value(documents []string) string { return strings.Join(documents, "\n---\n") }
 
-// learn notes of what kind an object is, so that it is looked at in the end.
+// learn records the kind of an object, so that the object is read at the end.
 func (w *World) learn(manifest string) {
 	content := &unstructured.Unstructured{}
 	if yaml.Unmarshal([]byte(manifest), &content.Object) != nil {
-		return // it is meant to be unreadable
+		return // it is invalid on purpose
 	}
 	kind := content.GroupVersionKind()
 	if content.GetNamespace() == "" {
@@ -162,7 +162,7 @@ func (w *World) learn(manifest string) {
 	w.kinds[kind] = struct{}{}
 }
 
-// Set creates a Secret of that name with documents, and a set that is read from it after change, which may be nil.
+// Set creates a Secret of that name with documents, and a set that references it, after change, which may be nil.
 func (w *World) Set(name string, change func(*resourcesv1alpha1.ManagedResource), documents ...string) {
 	w.Secret(name, documents...)
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name}}
@@ -181,7 +181,7 @@ func (w *World) note(mr *resourcesv1alpha1.ManagedResource) {
 	}
 }
 
-// Change updates a set until nobody interferes.
+// Change updates a set, and retries on conflicts.
 func (w *World) Change(name string, change func(*resourcesv1alpha1.ManagedResource)) {
 	w.do("change set "+name, func() error {
 		return retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
@@ -196,7 +196,7 @@ func (w *World) Change(name string, change func(*resourcesv1alpha1.ManagedResour
 	})
 }
 
-// ChangeStatus updates the status of a set, as an earlier controller might have left it.
+// ChangeStatus updates the status of a set, as an earlier controller might have written it.
 func (w *World) ChangeStatus(name string, change func(*resourcesv1alpha1.ManagedResourceStatus)) {
 	w.do("change status of set "+name, func() error {
 		mr, err := w.read(name)
@@ -211,11 +211,10 @@ func (w *World) ChangeStatus(name string, change func(*resourcesv1alpha1.Managed
 func (w *World) read(name string) (*resourcesv1alpha1.ManagedResource, error) {
 	mr := &resourcesv1alpha1.ManagedResource{}
 	err := w.Source.Get(w.ctx, client.ObjectKey{Namespace: w.NS, Name: name}, mr)
-	return mr, err //nolint:wrapcheck // callers say what was tried
+	return mr, err //nolint:wrapcheck // the caller adds the context
 }
 
-// DeleteSet asks for the deletion of a set, and deletes its Secrets too. The set goes first: otherwise it would depend on
-// timing whether somebody misses a Secret.
+// DeleteSet deletes a set, and then its Secrets. In the other order, a controller might report a missing Secret, depending on timing.
 func (w *World) DeleteSet(name string) {
 	secrets := w.sets[name]
 	delete(w.sets, name)
@@ -231,7 +230,7 @@ func (w *World) DeleteSet(name string) {
 	}
 }
 
-// Create writes an object into the target that belongs to no set.
+// Create creates an object in the target that belongs to no set.
 func (w *World) Create(manifest string) {
 	w.do("create foreign object", func() error {
 		filled := w.fill(manifest)
@@ -244,14 +243,14 @@ func (w *World) Create(manifest string) {
 	})
 }
 
-// Patch changes an object of the target, of a kind like "apps/v1/Deployment", as somebody else.
+// Patch changes an object of the target, of a kind like "apps/v1/Deployment", as another client.
 func (w *World) Patch(kind, name, patch string) {
 	w.do("patch "+kind+" "+name, func() error {
 		return w.Target.Patch(w.ctx, w.addressed(kind, name), client.RawPatch("application/merge-patch+json", []byte(w.fill(patch))), client.FieldOwner("kubectl-edit"))
 	})
 }
 
-// Delete removes an object of the target, as somebody else.
+// Delete deletes an object of the target, as another client.
 func (w *World) Delete(kind, name string) {
 	w.do("delete "+kind+" "+name, func() error { return client.IgnoreNotFound(w.Target.Delete(w.ctx, w.addressed(kind, name))) })
 }
@@ -266,7 +265,7 @@ func (w *World) Live(kind, name string) *unstructured.Unstructured {
 			found = false
 			return nil
 		}
-		return err //nolint:wrapcheck // do says what was tried
+		return err //nolint:wrapcheck // do adds the context
 	})
 	if !found || w.err != nil {
 		return nil
@@ -284,7 +283,7 @@ func (w *World) addressed(kind, name string) *unstructured.Unstructured {
 	return content
 }
 
-// Applied tells whether every set that was not deleted is applied as it is now, and every other one gone.
+// Applied reports whether every set that was not deleted is applied in its current state, and every deleted one is gone.
 func (w *World) Applied() bool {
 	list := w.managedResources()
 	found := map[string]bool{}
@@ -298,12 +297,12 @@ func (w *World) Applied() bool {
 	return w.err == nil && len(found) == len(w.sets)
 }
 
-// SetApplied tells whether one set is applied as it is now.
+// SetApplied reports whether one set is applied in its current state.
 func (w *World) SetApplied(name string) bool {
 	return slices.ContainsFunc(w.managedResources(), func(mr resourcesv1alpha1.ManagedResource) bool { return mr.Name == name && w.applied(&mr) })
 }
 
-// Says tells whether a condition of a set is as given, "status/reason", and its message contains a text.
+// Says reports whether a condition of a set has this value, "status/reason", and its message contains a text.
 func (w *World) Says(name, condition, want, text string) bool {
 	for _, mr := range w.managedResources() {
 		for _, each := range mr.Status.Conditions {
@@ -331,8 +330,8 @@ func (w *World) applied(mr *resourcesv1alpha1.ManagedResource) bool {
 	})
 }
 
-// checksum is what the status of a set has to say when it is applied: a hash of each Secret's value, once for each object
-// that is not released.
+// checksum returns the checksum that the status of an applied set must have: a hash of each Secret's value, once for each object that is
+// not released.
 func (w *World) checksum(set string) string {
 	hash := sha256.New()
 	for _, secret := range w.sets[set] {
@@ -346,7 +345,7 @@ func (w *World) checksum(set string) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// Close lets go of what is left: nothing of a run may be in the way of another one. It does not wait for the end.
+// Close removes the remaining objects, so that they do not affect other runs. It does not wait for the end of the deletions.
 func (w *World) Close(ctx context.Context) error {
 	w.ctx, w.err = ctx, nil
 	for _, mr := range w.managedResources() {
@@ -401,7 +400,7 @@ func ignoreAbsent(err error) error {
 	return err
 }
 
-// orderedKinds are the namespaced kinds that the scenario uses.
+// orderedKinds returns the namespaced kinds that the scenario uses.
 func (w *World) orderedKinds() []schema.GroupVersionKind {
 	return slices.SortedFunc(maps.Keys(w.kinds), func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
 }

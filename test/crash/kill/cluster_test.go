@@ -20,10 +20,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// writers is how many requests the test sends at once.
+// writers is how many requests the test sends concurrently.
 const writers = 8
 
-// write carries out changes, several at once.
+// write makes changes, several concurrently.
 func (s *scenario) write(changes []func() error) {
 	s.T.Helper()
 	var workers sync.WaitGroup
@@ -49,7 +49,7 @@ func (s *scenario) secretOf(each set) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: each.name}, Data: data}
 }
 
-// create returns what creates a set, its Secret first or last.
+// create returns a function that creates a set, its Secret first or last.
 func (s *scenario) create(each set) func() error {
 	s.T.Helper()
 	mr := s.ManagedResource(each.name, each.name)
@@ -74,7 +74,7 @@ func (s *scenario) replace(each set) func() error {
 	return func() error { return s.Source.Update(s.Ctx, secret) }
 }
 
-// remove returns what deletes a set, its Secret first or last.
+// remove returns a function that deletes a set, its Secret first or last.
 func (s *scenario) remove(name string) func() error {
 	objects := []client.Object{
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}},
@@ -93,7 +93,7 @@ func (s *scenario) remove(name string) func() error {
 	}
 }
 
-// unfinished says what the status of the sets shows to be still open. It does not look at objects.
+// unfinished returns the work that is still open according to the status of the sets. It does not read objects.
 func (s *scenario) unfinished() []string {
 	s.T.Helper()
 	list := &resourcesv1alpha1.ManagedResourceList{}
@@ -162,8 +162,8 @@ func statusDifference(want, have map[key]resourcesv1alpha1.ObjectReference) stri
 	return fmt.Sprintf("%d objects are listed instead of %d", len(have), len(want))
 }
 
-// managed lists the objects of the namespace that carry the managed-by label, of the kinds of which sets are made.
-// Other kinds inherit that label from templates.
+// managed lists the objects of the namespace with the managed-by label, for the kinds of the sets' objects. Other kinds inherit that label
+// from templates.
 func (s *scenario) managed() map[key]*unstructured.Unstructured {
 	s.T.Helper()
 	return s.list(client.MatchingLabels{managedBy: "gardener"})
@@ -183,7 +183,7 @@ func (s *scenario) list(labels client.MatchingLabels) map[key]*unstructured.Unst
 	return found
 }
 
-// version tells whether somebody wrote to an object, or created it anew.
+// version changes if an object is changed or created again.
 func version(object *unstructured.Unstructured) string {
 	return string(object.GetUID()) + " " + object.GetResourceVersion()
 }
@@ -196,8 +196,8 @@ func versions(objects map[key]*unstructured.Unstructured) map[key]string {
 	return all
 }
 
-// plantBystanders creates objects that are no set's business: without the managed-by label, with it, and with it and an
-// origin annotation that names a set which does not contain them, the way a copied manifest does.
+// plantBystanders creates objects that belong to no set: without the managed-by label, with it, and with it and an origin annotation that
+// names a set which does not contain them, as in a copied manifest.
 func (s *scenario) plantBystanders() {
 	s.T.Helper()
 	for number, each := range kinds() {
@@ -230,7 +230,7 @@ func (s *scenario) listBystanders() map[key]*unstructured.Unstructured {
 	return s.list(client.MatchingLabels{prefix + "bystander": "true"})
 }
 
-// settleVersions waits until other controllers have written their status.
+// settleVersions waits until other controllers have written the status of the objects.
 func (s *scenario) settleVersions(list func() map[key]*unstructured.Unstructured) {
 	s.T.Helper()
 	before := versions(list())
@@ -256,8 +256,8 @@ func (s *scenario) eventReasons() map[string]int {
 	return reasons
 }
 
-// clear deletes the namespace, or its objects would be in the way of everything else that this test run does. Sets that
-// a failed test leaves are let go first: no controller is there to do so.
+// clear deletes the namespace, so that its objects do not affect the rest of this test run. It first removes the finalizers of sets that a
+// failed test leaves, because no controller is running.
 func (s *scenario) clear() {
 	ctx := context.WithoutCancel(s.Ctx)
 	all := &resourcesv1alpha1.ManagedResourceList{}

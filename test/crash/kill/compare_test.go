@@ -14,7 +14,7 @@ import (
 
 const managedBy = "resources.gardener.cloud/managed-by"
 
-// expected is the object at a place of a set as it must be in the cluster.
+// expected returns the object at a place of a set as it must be in the cluster.
 func (s set) expected(place int) map[string]any {
 	object := runtime.DeepCopyJSON(s.manifest(place))
 	mark := func(fields ...string) {
@@ -31,8 +31,8 @@ func (s set) expected(place int) map[string]any {
 	return object
 }
 
-// wrongObjects compares all objects that must exist with those that do. Nobody may have deleted, not even to create it
-// anew, an object for which stays names the UID.
+// wrongObjects compares the required objects with the existing ones. An object whose UID is in stays must not have been deleted, not even
+// to create it again.
 func wrongObjects(want map[key]expectation, have map[key]*unstructured.Unstructured, stays map[key]types.UID) []string {
 	var findings []string
 	for identity, each := range want {
@@ -61,14 +61,14 @@ func wrongObjects(want map[key]expectation, have map[key]*unstructured.Unstructu
 	return findings
 }
 
-// expectation is how an object must be.
+// expectation defines how an object must be.
 type expectation struct {
 	object map[string]any
-	// adopted objects may carry annotations of an earlier life.
+	// adopted objects may have annotations of an earlier set.
 	adopted bool
 }
 
-// differences requires everything that is expected, and of some parts that nothing else is there.
+// differences requires everything that is expected, and that some parts contain nothing else.
 func differences(want expectation, have map[string]any) []string {
 	findings := missing("", want.object, have)
 	exact := [][]string{{"metadata", "labels"}, {"data"}, {"spec", "selector"}, {"spec", "template", "metadata", "labels"}}
@@ -88,7 +88,7 @@ func differences(want expectation, have map[string]any) []string {
 	return findings
 }
 
-// missing lists what is wanted and not there, or there with another value. Lists must be of equal length.
+// missing lists the wanted values that are missing or different. Lists must have equal length.
 func missing(path string, want, have any) []string {
 	switch want := want.(type) {
 	case map[string]any:

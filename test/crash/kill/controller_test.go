@@ -18,12 +18,12 @@ import (
 
 const binaryName = "managedresource-controller"
 
-// controller is the real binary, as a process that is killed and started again.
+// controller is the real binary, as a process that is killed and restarted.
 type controller struct {
 	t *testing.T
-	// dir keeps the configuration and the log of all processes; binary is the program.
+	// dir contains the configuration and the log of all processes; binary is the program.
 	dir, binary string
-	// admin may issue tokens for the ServiceAccount, which is in the namespace that is served.
+	// admin may issue tokens for the ServiceAccount, which is in the served namespace.
 	admin     *rest.Config
 	namespace string
 
@@ -56,8 +56,8 @@ func newController(t *testing.T, admin *rest.Config, namespace string) *controll
 
 func (c *controller) file(name string) string { return filepath.Join(c.dir, name) }
 
-// start runs a new process. Its token is new as well, so that a long test does not outlive it, and so are its ports:
-// somebody else may have taken the old ones meanwhile.
+// start runs a new process. Its token is new, so that a long test does not outlast it, and so are its ports: another program may use the
+// old ones now.
 func (c *controller) start() {
 	c.t.Helper()
 	g := NewWithT(c.t)
@@ -85,11 +85,11 @@ controllers:
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-// kill sends SIGKILL after a while, and tells when the process has gone.
+// kill sends SIGKILL after some time, and reports the end of the process on the channel.
 func (c *controller) kill(after time.Duration) <-chan error {
 	done, process := make(chan error, 1), c.process
 	time.AfterFunc(after, func() {
-		if err := process.Failure(); err != nil { // nobody else ends it
+		if err := process.Failure(); err != nil { // it must not have ended before
 			done <- err
 			return
 		}
@@ -98,7 +98,7 @@ func (c *controller) kill(after time.Duration) <-chan error {
 	return done
 }
 
-// complaints are the lines of the log that no run may have.
+// complaints returns the lines of the log that no run may have.
 func (c *controller) complaints() []string {
 	c.t.Helper()
 	log, err := os.ReadFile(c.file("controller.log"))

@@ -21,17 +21,17 @@ import (
 )
 
 const (
-	// patience is how long a new process may take until everything is right, on a machine that does a lot besides.
+	// patience is how long a new process may take until everything is right, on a busy machine.
 	patience = 3 * time.Minute
-	// poll is how often the sets are looked at. To look is work too, for the API server and for this process.
+	// poll is how often the sets are checked. Each check costs time of the API server and of this process.
 	poll = 200 * time.Millisecond
-	// settled is how long nothing may be written until nothing is expected to be written any more.
+	// settled is the time without writes after which no further write is expected.
 	settled = 5 * time.Second
-	// stillness is how long everything must stay as it is in the end: longer than the controller's syncPeriod.
+	// stillness is how long nothing may change at the end: longer than the controller's syncPeriod.
 	stillness = 17 * time.Second
 )
 
-// phase is what the controller is doing when it is killed.
+// phase is the kind of work during which the controller is killed.
 type phase string
 
 const (
@@ -41,39 +41,39 @@ const (
 	updating phase = "update"
 	// deleting: a random half of the sets is deleted.
 	deleting phase = "delete"
-	// changing: as updating, and once the process is dead, sets change again or are deleted.
+	// changing: like updating, and after the kill, sets change again or are deleted.
 	changing phase = "update, then change while down"
 )
 
-// scenario is a namespace with sets, and what is known of how it must look.
+// scenario is a namespace with sets, and their expected state.
 type scenario struct {
 	*managedresourcetest.Env
 	random     *rand.Rand
 	controller *controller
 	names      []string
 
-	// sets are those that exist, checksums what their status must say.
+	// sets are the existing ones, checksums are those that their status must have.
 	sets      map[string]set
 	checksums map[string]string
-	// earlier are the sets as they were when the round began.
+	// earlier are the sets at the start of the round.
 	earlier map[string]set
-	// kept are the objects that deleted sets left on purpose.
+	// kept are the objects that deleted sets have left on purpose.
 	kept map[key]expectation
-	// stays are the objects that must not be deleted in this round, not even to be created anew.
+	// stays are the objects that must not be deleted in this round, not even to be created again.
 	stays map[key]types.UID
-	// adopted are the objects that a set took over from its earlier life in this round. Whether a process that was
-	// killed had got so far cannot be told.
+	// adopted are the objects that a set may have taken over in this round from an earlier set of the same name. It is unknown whether a
+	// killed process has done so.
 	adopted map[key]bool
-	// bystanders are the objects that nobody may write to.
+	// bystanders are the objects that must not be written to.
 	bystanders map[key]string
 	revision   int
 
-	// typical is how long the work on one set takes in a phase, as far as is known.
+	// typical is the known duration of the work on one set, by phase.
 	typical map[phase]time.Duration
 	report  report
 }
 
-// report is what the test tells in the end.
+// report is printed at the end of the test.
 type report struct {
 	kills, midway map[phase]int
 	again         int
@@ -146,7 +146,7 @@ func newScenario(t *testing.T, seed uint64, sets int) *scenario {
 	return s
 }
 
-// measure brings everything up and does each kind of work once, undisturbed.
+// measure creates everything and does each kind of work once, undisturbed.
 func (s *scenario) measure() {
 	s.T.Helper()
 	for _, each := range []phase{converging, updating, deleting} {
@@ -163,7 +163,7 @@ func (s *scenario) measure() {
 	s.report.longest = 0
 }
 
-// feasible tells whether there is enough to work on.
+// feasible reports whether there is enough to work on.
 func (s *scenario) feasible(p phase) bool {
 	if p == converging {
 		return len(s.sets) <= len(s.names)*3/4
@@ -184,7 +184,7 @@ func (s *scenario) prepare(p phase) {
 	s.check("preparing " + string(p))
 }
 
-// round kills the controller once in a phase and requires that a new one brings everything in order.
+// round kills the controller once in a phase and requires that a new one reaches the expected state.
 func (s *scenario) round(number int, p phase) {
 	s.T.Helper()
 	changes := s.begin(p)
@@ -217,7 +217,7 @@ func (s *scenario) round(number int, p phase) {
 	s.check(what)
 }
 
-// learn adjusts what is typical to how busy the machine is: shorter if the work is done before the kill, else longer.
+// learn adapts the typical duration to the load of the machine: shorter if the work is done before the kill, otherwise longer.
 func (s *scenario) learn(p phase, changes int, begin time.Time, delay time.Duration) {
 	s.T.Helper()
 	for time.Since(begin)+poll < delay {
@@ -230,7 +230,7 @@ func (s *scenario) learn(p phase, changes int, begin time.Time, delay time.Durat
 	s.typical[p] += s.typical[p] / 8
 }
 
-// begin decides what a phase does, and returns what does it.
+// begin decides what a phase does, and returns the changes.
 func (s *scenario) begin(p phase) []func() error {
 	s.T.Helper()
 	s.adopted, s.earlier = map[key]bool{}, maps.Clone(s.sets)
@@ -258,7 +258,7 @@ func (s *scenario) begin(p phase) []func() error {
 	return changes
 }
 
-// changeWhileDown changes some sets again, takes others back to where they came from, deletes some.
+// changeWhileDown changes some sets again, reverts others, and deletes some.
 func (s *scenario) changeWhileDown() []func() error {
 	s.T.Helper()
 	var changes []func() error
@@ -267,7 +267,7 @@ func (s *scenario) changeWhileDown() []func() error {
 		switch choice := s.random.IntN(10); {
 		case choice < 6:
 			changes = append(changes, s.update(each))
-		case choice < 7 && !each.keep: // or it would not be certain which objects it has to keep
+		case choice < 7 && !each.keep: // otherwise it would not be certain which objects it has to keep
 			changes = append(changes, s.delete(name))
 		case choice < 8 && !each.keep:
 			changes = append(changes, s.replace(s.become(s.earlier[name])))
@@ -282,7 +282,7 @@ func (s *scenario) update(each set) func() error {
 	return s.replace(s.become(each.updated(s.random, s.revision, func(k key) bool { return s.adopted[k] })))
 }
 
-// become records that a set is as given from now on.
+// become records the new state of a set.
 func (s *scenario) become(next set) set {
 	s.T.Helper()
 	var err error
@@ -305,7 +305,7 @@ func (s *scenario) become(next set) set {
 	return next
 }
 
-// delete records that a set goes, with its objects or without.
+// delete records the deletion of a set, with or without its objects.
 func (s *scenario) delete(name string) func() error {
 	gone := s.sets[name]
 	for place := range gone.revisions {
@@ -320,7 +320,7 @@ func (s *scenario) delete(name string) func() error {
 	return s.remove(name)
 }
 
-// converge waits until the sets say that they are as they should be.
+// converge waits until the status of the sets reports the expected state.
 func (s *scenario) converge(what string, start time.Time) {
 	s.T.Helper()
 	for deadline := start.Add(patience); ; time.Sleep(poll) {
@@ -336,7 +336,7 @@ func (s *scenario) converge(what string, start time.Time) {
 	s.report.longest = max(s.report.longest, time.Since(start))
 }
 
-// check requires that what the sets say is true: at once, since they have said so.
+// check requires that the status of the sets is true, without waiting.
 func (s *scenario) check(what string) {
 	s.T.Helper()
 	live := s.managed()
@@ -360,7 +360,7 @@ func (s *scenario) check(what string) {
 	}
 }
 
-// expected are all objects that must exist.
+// expected returns all objects that must exist.
 func (s *scenario) expected() map[key]expectation {
 	want := maps.Clone(s.kept)
 	for _, each := range s.sets {
@@ -379,7 +379,7 @@ func shortened(findings []string) string {
 	return strings.Join(findings, "\n")
 }
 
-// restUndisturbed requires that nobody writes to any object when nothing happens.
+// restUndisturbed requires that no object is written without a reason.
 func (s *scenario) restUndisturbed() {
 	s.T.Helper()
 	s.settleVersions(s.managed)
@@ -389,7 +389,7 @@ func (s *scenario) restUndisturbed() {
 	s.check("at rest")
 }
 
-// removeAll deletes all sets: only what is to be kept stays.
+// removeAll deletes all sets: only kept objects remain.
 func (s *scenario) removeAll() {
 	s.T.Helper()
 	changes := make([]func() error, 0, len(s.sets))

@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// kind is one of those of which sets are made, with what an object says apart from its metadata.
+// kind is a kind of the sets' objects, with the content of an object except for its metadata.
 type kind struct {
 	apiVersion, kind string
 	content          func(name string, revision int) map[string]any
 }
 
-// kinds in the order in which they fill the places of a set. None of them is changed by a controller but for its status
-// and, with Deployments, one annotation.
+// kinds returns the kinds in the order of the places of a set. Controllers change only their status and, for Deployments, one annotation.
 func kinds() []kind {
 	configMap := kind{"v1", "ConfigMap", func(_ string, revision int) map[string]any {
 		return map[string]any{"apiVersion": "v1", "data": map[string]any{

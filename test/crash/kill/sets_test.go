@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// placesPerSet are the objects that a set may hold, objectsPerSet those that it holds at a time.
+	// placesPerSet is the number of places for objects in a set, objectsPerSet the number of objects that it has at a time.
 	placesPerSet, objectsPerSet = 50, 40
-	// An update changes so many objects of a set, and exchanges so many for others.
+	// The number of objects of a set that an update changes, and that it replaces by others.
 	changedPerUpdate, exchangedPerUpdate = 10, 6
-	// immutablePlace is an immutable ConfigMap. Every version of a set holds it with other data.
+	// immutablePlace is an immutable ConfigMap. It has other data in every version of a set.
 	immutablePlace = 0
-	// prefix begins our labels and annotations.
+	// prefix is the prefix of our labels and annotations.
 	prefix = "crash.espalier.dev/"
 )
 
-// set is what a ManagedResource and its Secret say.
+// set is the content of a ManagedResource and its Secret.
 type set struct {
 	namespace, name string
-	// keep is spec.keepObjects. Such a set also says spec.forceOverwriteLabels: it may meet objects that it left behind
-	// in an earlier life, whose old labels it would otherwise have to respect.
+	// keep is spec.keepObjects. Such a set also has spec.forceOverwriteLabels: it may find objects that an earlier set of its name has
+	// left, whose old labels it would otherwise have to keep.
 	keep bool
-	// revisions are the objects of the set: the revision of what stands at each place.
+	// revisions are the objects of the set: the revision of the object at each place.
 	revisions map[int]int
 }
 
@@ -52,8 +52,8 @@ func (s set) filled(random *rand.Rand, revision int) set {
 	return s
 }
 
-// updated returns the set with some objects changed, some dropped and as many added. It does not drop the objects that
-// hold says to be held.
+// updated returns the set with some objects changed, some removed and as many added. It does not remove objects for which held returns
+// true.
 func (s set) updated(random *rand.Rand, revision int, held func(key) bool) set {
 	next := maps.Clone(s.revisions)
 	present := slices.Sorted(maps.Keys(s.revisions))
@@ -80,7 +80,7 @@ func (s set) updated(random *rand.Rand, revision int, held func(key) bool) set {
 	return s
 }
 
-// manifests are the objects of the set in the order of their places.
+// manifests returns the objects of the set in the order of their places.
 func (s set) manifests() []map[string]any {
 	manifests := make([]map[string]any, 0, len(s.revisions))
 	for _, place := range slices.Sorted(maps.Keys(s.revisions)) {
@@ -89,8 +89,8 @@ func (s set) manifests() []map[string]any {
 	return manifests
 }
 
-// manifest is the object at a place. What a revision says is nowhere said by another one, labels and annotations
-// included; one label comes and goes and has another value each time.
+// manifest returns the object at a place. Each revision has its own values, labels and annotations included; one label is only in some
+// revisions, with another value each time.
 func (s set) manifest(place int) map[string]any {
 	revision := s.revisions[place]
 	at := prefix + "at-" + strconv.Itoa(revision)
@@ -111,7 +111,7 @@ func (s set) manifest(place int) map[string]any {
 	return object
 }
 
-// data is what the set's Secret holds: half of the objects under each of two keys.
+// data returns the content of the set's Secret: half of the objects under each of two keys.
 func (s set) data() (map[string][]byte, error) {
 	first, second := s.halves()
 	data := map[string][]byte{}
@@ -134,7 +134,7 @@ func (s set) halves() (first, second []map[string]any) {
 	return manifests[:len(manifests)/2], manifests[len(manifests)/2:]
 }
 
-// checksum is what status.secretsDataChecksum must be: it covers every value once for each of its objects.
+// checksum returns the required status.secretsDataChecksum: it covers every value once for each of its objects.
 func (s set) checksum() (string, error) {
 	data, err := s.data()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/test/crash/harness"
 )
 
-// firstApply brings a new set with objects of several kinds, one of which exists already.
+// firstApply creates a new set with objects of several kinds, one of which exists already.
 func firstApply(name string, two bool) harness.Scenario {
 	return harness.Scenario{
 		Name: name, TwoClusters: two, Workloads: true,
@@ -25,7 +25,7 @@ func firstApply(name string, two bool) harness.Scenario {
 	}
 }
 
-// definition brings a kind and an object of that kind.
+// definition creates a kind and an object of that kind.
 func definition() harness.Scenario {
 	return harness.Scenario{
 		Name:    "first apply of a definition and an object of its kind",
@@ -44,7 +44,7 @@ spec:
 	}
 }
 
-// namespace brings a namespace with objects in it, and another object without namespace.
+// namespace creates a namespace with objects in it, and another cluster-scoped object.
 func namespace() harness.Scenario {
 	return harness.Scenario{
 		Name: "first apply of a namespace and objects in it",
@@ -58,8 +58,7 @@ func namespace() harness.Scenario {
 	}
 }
 
-// update changes a set in every way: objects that are changed, that stay as they are, come, go, and go but have to be
-// kept, and labels that go.
+// update changes a set in every way: objects are changed, unchanged, added, removed, or removed but kept, and labels are removed.
 func update(name string, two bool) harness.Scenario {
 	return harness.Scenario{
 		Name: name, TwoClusters: two,
@@ -79,7 +78,7 @@ func update(name string, two bool) harness.Scenario {
 	}
 }
 
-// settings changes what a set says about all its objects.
+// settings changes the settings of a set that apply to all its objects.
 func settings() harness.Scenario {
 	return harness.Scenario{
 		Name: "update of injected labels", Workloads: true,
@@ -97,7 +96,7 @@ func settings() harness.Scenario {
 	}
 }
 
-// secretExchanged lets a set be read from another Secret, as programs do whose Secrets are immutable.
+// secretExchanged lets a set reference another Secret, as programs do whose Secrets are immutable.
 func secretExchanged() harness.Scenario {
 	return harness.Scenario{
 		Name: "update by another Secret",
@@ -115,7 +114,7 @@ func secretExchanged() harness.Scenario {
 	}
 }
 
-// severalSets changes three sets in the same moment. One controller does one after the other, a concurrent one all at once.
+// severalSets changes three sets at the same time. One controller processes one after the other, a concurrent one all at once.
 func severalSets() harness.Scenario {
 	names := []string{"first", "second", "third"}
 	return harness.Scenario{
@@ -135,7 +134,7 @@ func severalSets() harness.Scenario {
 	}
 }
 
-// updateTwice changes a set again while no controller runs: what only the version in between had must not be left.
+// updateTwice changes a set again while no controller runs: objects that only the version in between had must be deleted.
 func updateTwice() harness.Scenario {
 	return harness.Scenario{
 		Name: "update, and another one while nobody runs",
@@ -153,7 +152,8 @@ func updateTwice() harness.Scenario {
 	}
 }
 
-// updateTakenBack gives a set its former content again while no controller runs. The status then says that just this was applied.
+// updateTakenBack restores the former content of a set while no controller runs. The status then says that exactly this content was
+// applied.
 func updateTakenBack() harness.Scenario {
 	former := []string{configMap("one", "1"), configMap("two", "1"), secret("three", "1")}
 	return harness.Scenario{
@@ -177,7 +177,7 @@ func deletedMeanwhile() harness.Scenario {
 	return s
 }
 
-// broken makes a document unreadable and mends the set again without it.
+// broken makes a document invalid and then removes it from the set.
 func broken() harness.Scenario {
 	return harness.Scenario{
 		Name: "a document that cannot be read, and its removal",
@@ -196,8 +196,8 @@ func broken() harness.Scenario {
 	}
 }
 
-// equivalentKind gives an object a kind that the set declares to be the same. What the API server holds under the
-// former kind is not touched: of real kinds like that both show the same object.
+// equivalentKind changes an object to a kind that the set declares to be equivalent. The object of the former kind is not changed: real
+// kinds of this type both show the same object.
 func equivalentKind() harness.Scenario {
 	const former, next = "former.crash.test", "next.crash.test"
 	return harness.Scenario{
@@ -220,7 +220,7 @@ func equivalentKind() harness.Scenario {
 	}
 }
 
-// formerGroup finds a Deployment in the status under the group that it had long ago.
+// formerGroup has a Deployment in the status with the API group of old releases.
 func formerGroup() harness.Scenario {
 	return harness.Scenario{
 		Name: "rename from extensions to apps", Workloads: true,
@@ -242,7 +242,7 @@ func formerGroup() harness.Scenario {
 	}
 }
 
-// immutable changes what cannot be changed: ConfigMap and Secret are deleted and created anew.
+// immutable changes fields that cannot be changed: ConfigMap and Secret are deleted and created again.
 func immutable() harness.Scenario {
 	fixed := func(value string) []string {
 		return []string{
@@ -276,7 +276,7 @@ func invalid() harness.Scenario {
 	}
 }
 
-// drift lets somebody change and delete objects.
+// drift changes and deletes objects as another client.
 func drift() harness.Scenario {
 	return harness.Scenario{
 		Name:  "repair of drift",
@@ -296,7 +296,7 @@ func drift() harness.Scenario {
 	}
 }
 
-// driftWhileDown lets somebody change, own and delete objects while nobody runs.
+// driftWhileDown changes, takes over and deletes objects as another client while no controller runs.
 func driftWhileDown() harness.Scenario {
 	return harness.Scenario{
 		Name: "repair of drift from while nobody ran",
@@ -316,7 +316,7 @@ func driftWhileDown() harness.Scenario {
 	}
 }
 
-// datum is what a ConfigMap holds, "" if it does not exist.
+// datum returns the value in a ConfigMap, "" if it does not exist.
 func datum(w *harness.World, name string) string {
 	live := w.Live(configMapKind, name)
 	if live == nil {

@@ -11,8 +11,8 @@ import (
 
 const collectable = `labels: {resources.gardener.cloud/garbage-collectable-reference: "true"}`
 
-// garbage lets the garbage collector run once, at the start of a controller whose clock says that all objects are old
-// enough. It is restricted to the scenario's namespace.
+// garbage runs the garbage collector once, at the start of a controller whose clock makes all objects old enough. It is restricted to the
+// scenario's namespace.
 func garbage() harness.Scenario {
 	return harness.Scenario{
 		Name: "garbage collection", Workloads: true, Ahead: 11 * time.Minute,
@@ -24,7 +24,7 @@ func garbage() harness.Scenario {
 		First: []harness.Step{{Do: func(w *harness.World) {
 			w.Set("set", nil, configMap("in-set", "1", collectable), deployment("web", "web", "1",
 				"annotations:", "  reference.resources.gardener.cloud/configmap-e5d3a3ac: used", "  reference.resources.gardener.cloud/secret-8b2d5b8f: used"))
-		}}, {Do: func(w *harness.World) { // not before something refers to them, since the first collector is at work, too
+		}}, {Do: func(w *harness.World) { // only after an object references them, because the first collector runs too
 			w.Create(configMap("used", "1", collectable))
 			w.Create(manifest("v1", "Secret", "used", "stringData: {key: \"1\"}", collectable))
 			w.Create(configMap("unlabelled", "1"))

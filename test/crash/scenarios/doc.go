@@ -1,9 +1,9 @@
-// Package scenarios holds what the crash tests run: each scenario is something that happens to ManagedResources, small
-// enough that a process can be cut off at every single request. It belongs to the tests of test/crash only.
+// Package scenarios contains the scenarios of the crash tests: each is a change of ManagedResources, small enough that a process can be cut
+// off at every single request. Only the tests of test/crash may use it.
 //
-// A new one is a function that returns a harness.Scenario, and an entry in All. How to write one: say nothing about how
-// it has to end, but with Stays, Goes and Kept; the undisturbed run says the rest. It must come to the same each time,
-// in the same number of requests: avoid what is tried again and again until something else happens.
+// A new scenario is a function that returns a harness.Scenario, and an entry in All. Declare only Stays, Goes and Kept about the result;
+// the undisturbed run defines the rest. Each run must have the same result and send the same number of requests: avoid work that is retried
+// until another event happens.
 package scenarios
 
 import "github.com/espalier-dev/espalier/test/crash/harness"

@@ -11,8 +11,8 @@ func classes() []string { return []string{"resources", "other"} }
 
 func toOther(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.Class = ptr.To("other") }
 
-// handOver gives a set from the controller of one class to that of another: the one deletes the objects, the other
-// creates them anew.
+// handOver moves a set from the controller of one class to that of another: the first one deletes the objects, the second one creates them
+// again.
 func handOver(name string, two bool, victim int) harness.Scenario {
 	return harness.Scenario{
 		Name: name, TwoClusters: two, Classes: classes(), Victim: victim,
@@ -26,7 +26,7 @@ func handOver(name string, two bool, victim int) harness.Scenario {
 	}
 }
 
-// handOverKept does the same with a set whose objects stay.
+// handOverKept does the same with a set whose objects are kept.
 func handOverKept() harness.Scenario {
 	return harness.Scenario{
 		Name: "class hand-over that keeps the objects", Classes: classes(),
@@ -38,8 +38,7 @@ func handOverKept() harness.Scenario {
 	}
 }
 
-// objectHandedOver lets a second set take an object, which the first then lets go: by mode Ignore, or by no longer
-// containing it.
+// objectHandedOver lets a second set take over an object, which the first set then releases: by mode Ignore, or by no longer containing it.
 func objectHandedOver(name string, byMode bool) harness.Scenario {
 	rest := []string{configMap("of-first", "1")}
 	if byMode {
@@ -64,7 +63,7 @@ func objectHandedOver(name string, byMode bool) harness.Scenario {
 	}
 }
 
-// released lets go of an object by mode Ignore, and then of the set.
+// released releases an object by mode Ignore, and then deletes the set.
 func released() harness.Scenario {
 	return harness.Scenario{
 		Name: "release by mode Ignore, and deletion of the set",
@@ -90,7 +89,7 @@ func isIgnored(w *harness.World) bool {
 	return w.Says("set", "ResourcesApplied", "True/ManagedResourceIgnored", "")
 }
 
-// ignoreOn makes a set be ignored; what is changed then is not mended.
+// ignoreOn makes the controller ignore a set; later changes of its objects are not repaired.
 func ignoreOn() harness.Scenario {
 	return harness.Scenario{
 		Name:  "a set comes to be ignored",
@@ -109,7 +108,7 @@ func ignoreOn() harness.Scenario {
 	}
 }
 
-// ignoreOff ends that: what was changed meanwhile is mended, what the set no longer contains is pruned.
+// ignoreOff ends that: changed objects are repaired, and objects that the set no longer contains are deleted.
 func ignoreOff() harness.Scenario {
 	return harness.Scenario{
 		Name: "a set is no longer ignored",

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// configMap is the manifest of a ConfigMap with one datum. Each line of metadata is one of its metadata.
+// configMap returns the manifest of a ConfigMap with one key. Each line of metadata is added to its metadata.
 func configMap(name, value string, metadata ...string) string {
 	return manifest("v1", "ConfigMap", name, fmt.Sprintf("data: {key: %q}", value), metadata...)
 }
 
-// manifest is that of an object in the scenario's namespace.
+// manifest returns the manifest of an object in the scenario's namespace.
 func manifest(apiVersion, kind, name, rest string, metadata ...string) string {
 	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n  namespace: $NS\n%s%s\n", apiVersion, kind, name, indented(metadata), rest)
 }
@@ -50,7 +50,7 @@ func statefulSet(name string) string {
     spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}`, name))
 }
 
-// claim is a PersistentVolumeClaim such as a StatefulSet makes, which nothing ever binds.
+// claim returns a PersistentVolumeClaim as a StatefulSet creates it, which is never bound.
 func claim(name, app string) string {
 	return manifest("v1", "PersistentVolumeClaim", name,
 		"spec: {storageClassName: none, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}", fmt.Sprintf("labels: {app: %s}", app))

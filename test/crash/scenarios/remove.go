@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-dev/espalier/test/crash/harness"
 )
 
-// deletion deletes a set. One of its objects is to be kept, one is somebody else's by now.
+// deletion deletes a set. One of its objects must be kept, another one belongs to another client by now.
 func deletion(name string, two bool) harness.Scenario {
 	objects := []string{
 		configMap("one", "1"), secret("token", "1"), serviceAccount("web"), role("web", "configmaps"),
@@ -30,7 +30,7 @@ func deletion(name string, two bool) harness.Scenario {
 	}
 }
 
-// claims deletes a set with a StatefulSet whose PersistentVolumeClaims are to go as well.
+// claims deletes a set with a StatefulSet whose PersistentVolumeClaims must be deleted too.
 func claims() harness.Scenario {
 	const claimKind = "v1/PersistentVolumeClaim"
 	return harness.Scenario{
@@ -57,7 +57,7 @@ func claims() harness.Scenario {
 
 const hold = "finalizers: [example.com/hold]"
 
-// letGo plays the controller that put a finalizer on an object: it takes it away when it has been waited for.
+// letGo replaces the controller that has set a finalizer on an object: it removes it after the deletion of the object was requested.
 func letGo(name string) func(*harness.World) {
 	return func(w *harness.World) {
 		if !w.Says("set", "ResourcesApplied", "Progressing/DeletionPending", "ConfigMap/$NS/"+name+`" is still pending`) {
@@ -69,7 +69,7 @@ func letGo(name string) func(*harness.World) {
 	}
 }
 
-// heldDeletion deletes a set of which an object is held for a while by a finalizer of somebody else.
+// heldDeletion deletes a set in which a finalizer of another controller delays the deletion of an object.
 func heldDeletion() harness.Scenario {
 	return harness.Scenario{
 		Name: "deletion with a foreign finalizer",
@@ -82,7 +82,7 @@ func heldDeletion() harness.Scenario {
 	}
 }
 
-// heldPruning drops such an object from a set that also gets a new one.
+// heldPruning removes such an object from a set that also gets a new one.
 func heldPruning() harness.Scenario {
 	return harness.Scenario{
 		Name: "update that prunes with a foreign finalizer",
@@ -96,7 +96,7 @@ func heldPruning() harness.Scenario {
 	}
 }
 
-// finalizedDeletion deletes a set of which an object is finalized by force.
+// finalizedDeletion deletes a set in which an object is finalized by force.
 func finalizedDeletion() harness.Scenario {
 	return harness.Scenario{
 		Name: "deletion with finalize-deletion-after",
@@ -108,7 +108,7 @@ func finalizedDeletion() harness.Scenario {
 	}
 }
 
-// keptObjects deletes a set whose objects stay.
+// keptObjects deletes a set whose objects are kept.
 func keptObjects() harness.Scenario {
 	return harness.Scenario{
 		Name: "deletion that keeps the objects", Workloads: true,

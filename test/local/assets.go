@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// AssetsVariable names a folder with binaries to use instead of building them.
+// AssetsVariable is the environment variable for a folder with binaries to use instead of building them.
 const AssetsVariable = "KUBEBUILDER_ASSETS"
 
-// Assets returns the folder of the control plane's binaries: that of KUBEBUILDER_ASSETS, or the one that
-// hack/controlplane.sh builds once per version, which takes some minutes and reports to progress.
+// Assets returns the folder of the control plane's binaries: that of KUBEBUILDER_ASSETS, or the one that hack/controlplane.sh builds once
+// per version. A build takes some minutes and reports to progress.
 func Assets(ctx context.Context, progress io.Writer) (string, error) {
 	if dir := os.Getenv(AssetsVariable); dir != "" {
 		return dir, nil
@@ -33,7 +33,7 @@ func Assets(ctx context.Context, progress io.Writer) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// RepositoryRoot returns the folder with the go.mod of this module, which the working folder must be in.
+// RepositoryRoot returns the folder with the go.mod of this module, in which the working folder must be.
 func RepositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

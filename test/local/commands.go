@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// layout names the files of a state folder.
+// layout returns the paths of the files in a state folder.
 type layout string
 
 func (l layout) pki(file string) string        { return filepath.Join(string(l), "pki", file) }
@@ -22,7 +22,7 @@ func (l layout) stages() string            { return l.file("kwok-stages.yaml") }
 
 const admin = "admin"
 
-// issuer of ServiceAccount tokens, and by that one of the API server's audiences.
+// issuer is the issuer of ServiceAccount tokens, and so one of the API server's audiences.
 const issuer = "https://kubernetes.default.svc"
 
 // commandLine returns the arguments of a part.
@@ -52,7 +52,7 @@ func etcdArgs(l layout, ports Ports, o Options) []string {
 	client, peer := "https://"+address(ports.Etcd), "https://"+address(ports.EtcdPeer)
 	return append([]string{
 		"--data-dir=" + l.file("etcd"),
-		"--unsafe-no-fsync", // nothing here outlives the machine, and an fsync per write would be the slowest thing in every test
+		"--unsafe-no-fsync", // the data need not survive a power failure, and an fsync per write would slow down every test
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
 		"--cert-file=" + l.pki(etcdCert), "--key-file=" + l.pki(etcdKey), "--trusted-ca-file=" + l.pki(etcdCACert), "--client-cert-auth",
@@ -72,17 +72,17 @@ func apiServerArgs(l layout, ports Ports, o Options) []string {
 		"--service-cluster-ip-range=10.0.0.0/16", "--allow-privileged=true",
 		"--service-account-issuer=" + issuer,
 		"--service-account-key-file=" + l.pki(serviceAcPub), "--service-account-signing-key-file=" + l.pki(serviceAccountKey),
-		"--api-audiences=" + issuer + ",gardener", // the second is what the token requestor asks for
+		"--api-audiences=" + issuer + ",gardener", // the token requestor requests the second one
 	}
 	if len(o.AuditPolicy) > 0 {
 		args = append(args, "--audit-policy-file="+l.auditPolicy(), "--audit-log-path="+l.auditLog(),
-			"--audit-log-maxsize=0") // whoever counts requests reads one file from its beginning to its end
+			"--audit-log-maxsize=0") // one file without rotation, for programs that count requests
 	}
 	return append(args, o.APIServerArgs...)
 }
 
-// controllerManagerArgs raises every limit that could make the garbage collector, instead of what is measured, the
-// slowest part. Each controller has a client of its own, with these limits each; the garbage collector doubles its own.
+// controllerManagerArgs raises every limit that could make the garbage collector the slowest part, instead of what is measured. Each
+// controller has its own client with these limits; the garbage collector doubles them.
 func controllerManagerArgs(l layout) []string {
 	kubeconfig := l.kubeconfig(controllerManager)
 	return []string{

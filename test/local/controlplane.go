@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// stopGrace is how long a part may take to end before it is killed.
+	// stopGrace is how long a part may take to stop before it is killed.
 	stopGrace = 3 * time.Second
-	// startLimit ends a start that hangs, where the caller's context sets no earlier end.
+	// startLimit ends a start that hangs, if the caller's context has no earlier deadline.
 	startLimit = 5 * time.Minute
-	// probeInterval between two looks at something that is not ready yet.
+	// probeInterval is the time between two checks of a part that is not ready yet.
 	probeInterval = 50 * time.Millisecond
 )
 
@@ -36,15 +36,15 @@ type ControlPlane struct {
 	config     *rest.Config
 	clients    kubernetes.Interface
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	running map[string]*child.Process
 	block   io.Closer // keeps other launchers off ports that were chosen freely; nil for given ones
 }
 
-// Start starts every part that does not run from Options.Dir yet and waits until the control plane can be used: the API
-// server is ready and, with their part, the ServiceAccount "default" exists and the fake node is ready. The context
-// limits the start only. An error names the part that has stopped, or what was waited for, with the end of its log; what
-// this call has started is stopped again. A port that is taken is a *PortTakenError.
+// Start starts every part that does not run from Options.Dir yet and waits until the control plane is usable: the API server is ready and,
+// with the parts for them, the ServiceAccount "default" exists and the fake node is ready. The context limits only the start. An error
+// names the part that has stopped, or the awaited state, with the end of its log; Start then stops everything that it has started. A port
+// in use is a *PortTakenError.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	o, err := o.prepare()
 	if err != nil {
@@ -67,7 +67,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// adopt takes over what runs already from the state folder.
+// adopt takes over the parts that already run from the state folder.
 func (c *ControlPlane) adopt() error {
 	for _, part := range allParts() {
 		p, err := child.Find(c.layout.record(part))
@@ -84,7 +84,7 @@ func (c *ControlPlane) adopt() error {
 	return nil
 }
 
-// prepare chooses the ports and writes every file that the parts read.
+// prepare chooses the ports and writes all files that the parts read.
 func (c *ControlPlane) prepare() error {
 	for _, dir := range []string{"logs", "pids", "kubeconfigs"} {
 		if err := os.MkdirAll(c.layout.file(dir), 0o700); err != nil {
@@ -135,11 +135,11 @@ func (c *ControlPlane) settlePorts() error {
 	return errors.Join(c.ports.check(), writePorts(c.layout.ports(), c.ports))
 }
 
-// writeKubeconfig gives a part the user name that Kubernetes has roles for, "system:" and its own name.
+// writeKubeconfig gives a part the user name for which Kubernetes has roles: "system:" and the part's name.
 func (c *ControlPlane) writeKubeconfig(user, group string, now time.Time) error {
 	file := c.layout.kubeconfig(user)
 	if _, err := os.Stat(file); err == nil && len(c.running) > 0 {
-		return nil // a running part reads it, and the port has not changed
+		return nil // a running part uses it, and the port has not changed
 	}
 	var groups []string
 	if group != "" {
@@ -218,8 +218,8 @@ func (c *ControlPlane) launch(part string) error {
 	return nil
 }
 
-// await probes until it succeeds; it gives up when a part stops or the context ends, and then shows the log of the part
-// that was expected to do it.
+// await calls probe until it succeeds. It stops when a part stops or the context ends, and then returns an error with the log of the given
+// part.
 func (c *ControlPlane) await(ctx context.Context, what, part string, probe func(context.Context) error) error {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
@@ -239,7 +239,7 @@ func (c *ControlPlane) await(ctx context.Context, what, part string, probe func(
 	}
 }
 
-// Failure returns what is wrong if a part has stopped that was not asked to, with the end of its log.
+// Failure returns an error if a part has stopped without being asked to, with the end of its log.
 func (c *ControlPlane) Failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,7 +252,7 @@ func (c *ControlPlane) Failure() error {
 	return errors.Join(failures...)
 }
 
-// Wait blocks until a part stops that was not asked to, and returns its Failure, or nil when the context ends.
+// Wait blocks until a part stops without being asked to, and returns its Failure, or nil when the context ends.
 func (c *ControlPlane) Wait(ctx context.Context) error {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
@@ -268,12 +268,12 @@ func (c *ControlPlane) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop ends every part, and returns when none runs any more. The state folder stays.
+// Stop stops every part, and returns when none runs any more. It keeps the state folder.
 func (c *ControlPlane) Stop() error {
 	return c.stop(func(string) bool { return true })
 }
 
-// stop ends the parts that match, clients before servers.
+// stop stops the parts that match, clients before servers.
 func (c *ControlPlane) stop(match func(part string) bool) error {
 	parts := allParts()
 	slices.Reverse(parts)
@@ -286,7 +286,7 @@ func (c *ControlPlane) stop(match func(part string) bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.block != nil && len(c.running) == 0 {
-		_ = c.block.Close() // a listener that nobody was told of
+		_ = c.block.Close() // it is a listener without a user
 		c.block = nil
 	}
 	return errors.Join(failures...)
@@ -303,8 +303,8 @@ func (c *ControlPlane) stopPart(part string, grace time.Duration) error {
 	return p.Stop(grace)
 }
 
-// StopRecorded ends those parts of a control plane that run from the state folder, all if none is named, whoever started
-// them, and returns the names of those that ran.
+// StopRecorded stops those parts of a control plane that run from the state folder, all if none is named, even if another program has
+// started them. It returns the names of the parts that were running.
 func StopRecorded(dir string, parts ...string) ([]string, error) {
 	c := &ControlPlane{layout: layout(dir), running: map[string]*child.Process{}}
 	var stopped []string
@@ -324,7 +324,7 @@ func StopRecorded(dir string, parts ...string) ([]string, error) {
 	return stopped, c.Stop()
 }
 
-// StopAPIServer kills the API server in the middle of whatever it does; every other part goes on and tries to reach it.
+// StopAPIServer kills the API server without a grace period; all other parts keep running and try to reach it.
 func (c *ControlPlane) StopAPIServer() error { return c.stopPart(apiServer, 0) }
 
 // StartAPIServer starts it again, on the same port and the same data, and waits until it is ready.
@@ -337,13 +337,12 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	return c.await(ctx, "the API server to be ready", apiServer, c.apiServerReady)
 }
 
-// Backup copies what etcd holds into a folder that does not exist yet. API server and etcd are stopped for that, and run again
-// when it returns.
+// Backup copies the data of etcd into a folder that does not exist yet. It stops API server and etcd for that, and starts them again.
 func (c *ControlPlane) Backup(ctx context.Context, folder string) error {
 	return c.withoutEtcd(ctx, func(data string) error { return os.CopyFS(folder, os.DirFS(data)) })
 }
 
-// Restore puts back what Backup copied, as a restore of the cluster does: resourceVersions go back with it.
+// Restore restores the copy of Backup, like a restore of a cluster: resourceVersions go back too.
 func (c *ControlPlane) Restore(ctx context.Context, folder string) error {
 	return c.withoutEtcd(ctx, func(data string) error {
 		return errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(folder)), os.Chmod(data, 0o700))
@@ -365,16 +364,16 @@ func (c *ControlPlane) withoutEtcd(ctx context.Context, work func(data string) e
 	return c.StartAPIServer(ctx)
 }
 
-// AdminConfig returns a copy of the administrator's client configuration, without client-side rate limit.
+// AdminConfig returns a copy of the administrator's client configuration, without a client-side rate limit.
 func (c *ControlPlane) AdminConfig() *rest.Config { return rest.CopyConfig(c.config) }
 
-// AdminKubeconfig returns the administrator's kubeconfig, everything inline.
+// AdminKubeconfig returns the administrator's kubeconfig, with inline data.
 func (c *ControlPlane) AdminKubeconfig() []byte { return slices.Clone(c.kubeconfig) }
 
 // AdminKubeconfigFile returns the path of the administrator's kubeconfig.
 func (c *ControlPlane) AdminKubeconfigFile() string { return c.layout.kubeconfig(admin) }
 
-// UserKubeconfig returns a kubeconfig of a client that the API server knows as that user in those groups.
+// UserKubeconfig returns a kubeconfig of a client that the API server authenticates as that user in those groups.
 func (c *ControlPlane) UserKubeconfig(user string, groups ...string) ([]byte, error) {
 	return userKubeconfig(c.layout.pki(""), c.ports.APIServer, user, groups, clock.RealClock{}.Now())
 }
@@ -382,7 +381,7 @@ func (c *ControlPlane) UserKubeconfig(user string, groups ...string) ([]byte, er
 // AuditLog returns the path of the audit log; the file exists only with Options.AuditPolicy.
 func (c *ControlPlane) AuditLog() string { return c.layout.auditLog() }
 
-// Ports returns what the control plane listens on.
+// Ports returns the ports of the control plane.
 func (c *ControlPlane) Ports() Ports { return c.ports }
 
 // PIDs returns the process id of each running part by name.

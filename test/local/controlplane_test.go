@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// patience is how long to wait for what takes a moment on an idle machine.
+// patience is how long to wait for an event that takes a moment on an idle machine.
 const patience = 2 * time.Minute
 
 const auditPolicy = `
@@ -28,7 +28,7 @@ omitStages: [RequestReceived]
 rules: [{level: Metadata}]
 `
 
-// assets of the test run. Building them is not what is tested here, and would take longer than a test may.
+// assets returns the binaries of the test run. The test does not build them, because that would take longer than a test may.
 func assets(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
@@ -117,7 +117,7 @@ func TestTheWholeControlPlane(t *testing.T) {
 	t.Run("the API server can be taken away and comes back with what it had", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(c.StopAPIServer()).To(Succeed())
-		g.Eventually(func() error { // a connection that was open breaks first
+		g.Eventually(func() error { // an open connection breaks first
 			_, err := clients.CoreV1().Nodes().Get(ctx, FakeNode, metav1.GetOptions{})
 			return err
 		}, patience).Should(MatchError(ContainSubstring("connection refused")))
@@ -132,7 +132,7 @@ func TestTheWholeControlPlane(t *testing.T) {
 		begin := time.Now()
 		g.Expect(c.Stop()).To(Succeed())
 		t.Logf("stopped after %s", time.Since(begin).Round(time.Millisecond))
-		for part, id := range ids { // one that has ended keeps its id until the start that made it has waited for it
+		for part, id := range ids { // an ended process keeps its id until the process that started it has reaped it
 			g.Eventually(func() error { return syscall.Kill(id, 0) }, patience, "5ms").Should(MatchError(syscall.ESRCH), part)
 		}
 		g.Expect(ports.check()).To(Succeed())

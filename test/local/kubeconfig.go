@@ -15,7 +15,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// renderKubeconfig puts one cluster and one user into a kubeconfig, everything inline.
+// renderKubeconfig writes a kubeconfig with one cluster and one user, with inline data.
 func renderKubeconfig(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo, namespace string) ([]byte, error) {
 	const name = "espalier"
 	data, err := clientcmd.Write(clientcmdapi.Config{
@@ -30,7 +30,7 @@ func renderKubeconfig(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo
 	return data, nil
 }
 
-// userKubeconfig issues a client certificate from the PKI folder for the API server at that port.
+// userKubeconfig issues a client certificate from the PKI folder and returns a kubeconfig with it for the API server at that port.
 func userKubeconfig(pki string, port int, user string, groups []string, now time.Time) ([]byte, error) {
 	ca, err := loadAuthority(pki)
 	if err != nil {
@@ -49,8 +49,7 @@ func userKubeconfig(pki string, port int, user string, groups []string, now time
 		&clientcmdapi.AuthInfo{ClientCertificateData: pair.cert, ClientKeyData: pair.key}, metav1.NamespaceDefault)
 }
 
-// restConfig reads a kubeconfig for a client without a limiter of its own: the API server's priority and fairness does
-// that job better.
+// restConfig reads a kubeconfig for a client without a client-side limit: the API server's priority and fairness limits requests.
 func restConfig(kubeconfig []byte) (*rest.Config, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
@@ -60,9 +59,9 @@ func restConfig(kubeconfig []byte) (*rest.Config, error) {
 	return config, nil
 }
 
-// ServiceAccountKubeconfig asks for a token of the ServiceAccount, which must exist, and returns a kubeconfig that holds
-// it. The token is valid for the expiry (at least ten minutes; a server may shorten it), for the API server's own
-// audiences. Nothing else of the administrator's credentials gets into it.
+// ServiceAccountKubeconfig requests a token of the ServiceAccount, which must exist, and returns a kubeconfig with it. The token is valid
+// for the expiry (at least ten minutes; a server may shorten it) and for the API server's own audiences. The kubeconfig contains no
+// credentials of the administrator.
 func ServiceAccountKubeconfig(ctx context.Context, admin *rest.Config, namespace, serviceAccount string, expiry time.Duration) ([]byte, error) {
 	clients, err := kubernetes.NewForConfig(admin)
 	if err != nil {
@@ -81,7 +80,7 @@ func ServiceAccountKubeconfig(ctx context.Context, admin *rest.Config, namespace
 	return renderKubeconfig(cluster, &clientcmdapi.AuthInfo{Token: token.Status.Token}, namespace)
 }
 
-// clusterOf keeps how to reach and trust the server, and nothing that says who asks.
+// clusterOf returns how to reach and trust the server, without credentials.
 func clusterOf(config *rest.Config) (*clientcmdapi.Cluster, error) {
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ServingIdentities returns the names and addresses that a Node's kubelet asks a serving certificate for.
+// ServingIdentities returns the names and addresses for which a Node's kubelet requests a serving certificate.
 func ServingIdentities(node *corev1.Node) (names []string, addresses []net.IP) {
 	for _, address := range node.Status.Addresses {
 		switch address.Type {

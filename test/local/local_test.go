@@ -19,7 +19,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// syncBuffer can be written and read by several goroutines.
+// syncBuffer may be written and read by several goroutines.
 type syncBuffer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
@@ -65,7 +65,7 @@ func TestCheckPortNamesATakenPort(t *testing.T) {
 func TestReservedBlocksDoNotOverlap(t *testing.T) {
 	g := NewWithT(t)
 	seen := map[int]bool{}
-	for range 300 { // enough that two would be equal, were they not held
+	for range 300 { // enough that two would be equal without the reservation
 		ports, lock, err := reserve()
 		g.Expect(err).NotTo(HaveOccurred())
 		t.Cleanup(func() { _ = lock.Close() })
@@ -80,7 +80,7 @@ func TestReservedBlocksDoNotOverlap(t *testing.T) {
 func TestAFreePortIsGivenToOneOnly(t *testing.T) {
 	g := NewWithT(t)
 	seen := map[int]bool{}
-	for range 300 { // enough that two would be equal, were they not held
+	for range 300 { // enough that two would be equal without the reservation
 		port, release, err := FreePort()
 		g.Expect(err).NotTo(HaveOccurred())
 		t.Cleanup(release)

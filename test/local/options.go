@@ -8,33 +8,33 @@ import (
 	"path/filepath"
 )
 
-// Options says what to start.
+// Options define what to start.
 type Options struct {
-	// Dir keeps certificates, kubeconfigs, logs, process records and etcd's data. It is created if it does not exist.
-	// Parts that run from it already are left alone, so that a second Start repairs what has died.
+	// Dir contains certificates, kubeconfigs, logs, process records and etcd's data. It is created if it does not exist. Parts that already
+	// run from it are kept, so that a second Start restarts what has died.
 	Dir string
 	// Assets is the folder of the binaries; see Assets.
 	Assets string
-	// ControllerManager, Scheduler and KWOK start these parts too. KWOK brings one fake Node, which keeps itself ready
-	// and runs every Pod that is bound to it.
+	// ControllerManager, Scheduler and KWOK start these parts too. KWOK creates one fake Node, keeps it ready and runs every Pod that is
+	// bound to it.
 	ControllerManager, Scheduler, KWOK bool
-	// AuditPolicy is an audit.k8s.io/v1 Policy in YAML; with it, the API server writes ControlPlane.AuditLog, one JSON
-	// event a line, each before the request is answered. Empty means no audit log.
+	// AuditPolicy is an audit.k8s.io/v1 Policy in YAML. With it, the API server writes ControlPlane.AuditLog, one JSON event per line, each
+	// before the response is sent. Empty means no audit log.
 	AuditPolicy []byte
-	// APIServerArgs are added to the command line of the API server and win over the launcher's own.
+	// APIServerArgs are added to the command line of the API server and take precedence over the launcher's own.
 	APIServerArgs []string
-	// EtcdArgs are added to the command line of etcd, likewise.
+	// EtcdArgs are the same for etcd.
 	EtcdArgs []string
-	// Port is the API server's; etcd takes the two after it. 0 means those that Dir was last used with, or free ones.
-	// They cannot change while a part runs from Dir.
+	// Port is the port of the API server; etcd uses the next two. 0 means those of the last run from Dir, or free ones. They cannot change
+	// while a part runs from Dir.
 	Port int
-	// Detached lets the control plane outlive this process. Otherwise it ends with it, even if it is killed.
+	// Detached lets the control plane outlive this process. Otherwise it ends with it, even if the process is killed.
 	Detached bool
 	// Log receives a line for each part that is started or found running; nil means none.
 	Log io.Writer
 }
 
-// prepare checks the options and returns them with absolute paths.
+// prepare validates the options and returns them with absolute paths.
 func (o Options) prepare() (Options, error) {
 	if o.Dir == "" || o.Assets == "" {
 		return o, errors.New("both a state folder and the folder of the binaries are needed")
@@ -68,7 +68,7 @@ const (
 	kwok              = "kwok"
 )
 
-// allParts in the order in which they are started; stopping goes the other way.
+// allParts returns the parts in the order in which they are started; they are stopped in reverse order.
 func allParts() []string { return []string{etcd, apiServer, controllerManager, scheduler, kwok} }
 
 func (o Options) parts() []string {

@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// validity of every certificate. They protect one developer's machine and are thrown away with the state folder.
+// validity is the lifetime of every certificate. They protect one developer's machine and are deleted with the state folder.
 const validity = 10 * 365 * 24 * time.Hour
 
-// files of a PKI folder.
+// The files of a PKI folder.
 const (
 	caCert, caKey                   = "ca.crt", "ca.key"                             // signs the API server, clients, and requests in the cluster
 	apiServerCert, apiServerKey     = "kube-apiserver.crt", "kube-apiserver.key"     //
@@ -49,7 +49,7 @@ func newAuthority(name string, now time.Time) (authority, keyPair, error) {
 	return authority{cert: cert, key: key}, pair, err
 }
 
-// server issues a certificate for what listens on 127.0.0.1, which is also good for a client.
+// server issues a certificate for a server on 127.0.0.1, which is also valid for a client.
 func (a authority) server(name string, now time.Time) (keyPair, error) {
 	pair, _, err := sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -61,7 +61,7 @@ func (a authority) server(name string, now time.Time) (keyPair, error) {
 	return pair, err
 }
 
-// client issues a certificate that makes its holder the user, in the groups.
+// client issues a certificate for the user in the groups.
 func (a authority) client(user string, groups []string, now time.Time) (keyPair, error) {
 	pair, _, err := sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
@@ -71,7 +71,7 @@ func (a authority) client(user string, groups []string, now time.Time) (keyPair,
 	return pair, err
 }
 
-// sign completes the template with a new key, a serial number and its validity; an empty authority means self-signed.
+// sign adds a new key, a serial number and the validity to the template and signs it; an empty authority means self-signed.
 func sign(template *x509.Certificate, by authority, now time.Time) (keyPair, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -133,7 +133,7 @@ func loadAuthority(dir string) (authority, error) {
 	return authority{cert: cert, key: key}, nil
 }
 
-// createPKI fills the folder, unless it exists. It appears whole or not at all.
+// createPKI creates the folder, unless it exists. A rename makes it appear complete.
 func createPKI(dir string, now time.Time) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil

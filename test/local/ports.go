@@ -10,26 +10,26 @@ import (
 	"strconv"
 )
 
-// Ports are those a control plane listens on, all of them on 127.0.0.1.
+// Ports are the ports of a control plane, all of them on 127.0.0.1.
 type Ports struct {
 	APIServer int `json:"apiServer"`
 	Etcd      int `json:"etcd"`
 	EtcdPeer  int `json:"etcdPeer"`
 }
 
-// PortTakenError tells that somebody else listens on a port that was asked for.
+// PortTakenError means that another program listens on a requested port.
 type PortTakenError struct {
 	Port int
-	// User is what wanted to listen there.
+	// User is the part that needs the port.
 	User string
 }
 
-// Error names the port and who wanted it.
+// Error names the port and the part that needs it.
 func (e *PortTakenError) Error() string {
 	return fmt.Sprintf("port %d on 127.0.0.1 is taken by another program, %s cannot listen there", e.Port, e.User)
 }
 
-// CheckPort returns a *PortTakenError if nobody can listen on the port at this moment.
+// CheckPort returns a *PortTakenError if the port is in use at this moment.
 func CheckPort(port int, user string) error {
 	l, err := net.Listen("tcp", address(port))
 	if err != nil {
@@ -38,12 +38,12 @@ func CheckPort(port int, user string) error {
 	return l.Close()
 }
 
-// Blocks of free ports lie below the range from which the system serves outgoing connections (32768 and up on Linux),
-// or one of those might take a port between our choice and the moment somebody listens on it.
+// Blocks of free ports are below the range from which the system takes ports for outgoing connections (32768 and up on Linux). Otherwise a
+// connection might use a port before a program listens on it.
 const firstBlock, lastBlock, blockSize = 20000, 32760, 4
 
-// reserve chooses three free ports. The block of a control plane starts with a port that nobody uses and that the
-// returned listener holds: another launcher, in whatever process, leaves the block alone until it is closed.
+// reserve chooses three free ports. The first port of a block is used by no program; the returned listener reserves the block on it: no
+// other launcher, in any process, uses the block until it is closed.
 func reserve() (Ports, net.Listener, error) {
 	const blocks = (lastBlock - firstBlock) / blockSize
 	start := rand.IntN(blocks)
@@ -62,16 +62,16 @@ func reserve() (Ports, net.Listener, error) {
 	return Ports{}, nil, fmt.Errorf("find free ports: all between %d and %d are taken", firstBlock, lastBlock)
 }
 
-// Single ports of programs that tests start lie below those blocks, and for the same reason below what the system gives away.
+// Single ports of programs that tests start are below those blocks, for the same reason.
 const firstPair, lastPair = 12000, 19998
 
-// FreePort returns a port of 127.0.0.1 that nobody uses. Until release is called nobody else is given it, in whatever process:
-// programs that tests start listen only seconds later on a busy machine.
+// FreePort returns an unused port of 127.0.0.1. Until release is called, no other caller gets it, in any process: programs that tests start
+// listen only seconds later on a busy machine.
 func FreePort() (port int, release func(), err error) {
 	const pairs = (lastPair - firstPair) / 2
 	start := rand.IntN(pairs)
 	for i := range pairs {
-		held := firstPair + (start+i)%pairs*2 // a listener that nobody is told of
+		held := firstPair + (start+i)%pairs*2 // the listener reserves the port
 		lock, err := net.Listen("tcp", address(held))
 		if err != nil {
 			continue
@@ -84,7 +84,7 @@ func FreePort() (port int, release func(), err error) {
 	return 0, nil, fmt.Errorf("find a free port: all between %d and %d are taken", firstPair, lastPair)
 }
 
-// check returns a *PortTakenError for each port that is not free.
+// check returns a *PortTakenError for each port that is in use.
 func (p Ports) check() error {
 	return errors.Join(CheckPort(p.APIServer, apiServer), CheckPort(p.Etcd, etcd), CheckPort(p.EtcdPeer, etcd))
 }

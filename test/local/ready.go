@@ -13,7 +13,7 @@ import (
 // FakeNode is the name of the Node that KWOK keeps ready.
 const FakeNode = "fake-0"
 
-// KWOK keeps its hands off every Node without this annotation, so that a real one may join.
+// KWOK ignores every Node without this annotation, so that a real one may join.
 const fakeNodeAnnotation, fakeNodeValue = "kwok.x-k8s.io/node", "fake"
 
 //go:embed stages.yaml

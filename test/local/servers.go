@@ -11,22 +11,22 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// TestServersVariable names the folder of the two servers that a whole test run shares.
+// TestServersVariable is the environment variable for the folder of the two servers that a test run shares.
 const TestServersVariable = "ESPALIER_TEST_SERVERS"
 
 // Server is one of the API servers of a test run.
 type Server struct {
-	// Config is the administrator's, without client-side rate limit; copy it before you change it.
+	// Config is the administrator's configuration, without a client-side rate limit; copy it before you change it.
 	Config *rest.Config
-	// Kubeconfig is the administrator's, everything inline.
+	// Kubeconfig is the administrator's, with inline data.
 	Kubeconfig []byte
 
 	layout layout
 }
 
-// Servers are the API servers of a test run: Source has a controller manager (so that garbage is collected and
-// ServiceAccounts appear), Target has none. Suites for one cluster use Source. All tests of the run share them, so each
-// works in namespaces of its own, with names of its own for what has no namespace.
+// Servers are the API servers of a test run: Source has a controller manager (so that garbage is collected and ServiceAccounts are
+// created), Target has none. Suites for one cluster use Source. All tests of the run share them, so each uses its own namespaces, and its
+// own names for cluster-scoped objects.
 type Servers struct{ Source, Target Server }
 
 // ForTests connects to the servers of this test run.
@@ -53,7 +53,7 @@ func openServer(dir string) (Server, error) {
 	return s, err
 }
 
-// UserConfig returns the configuration of a client that the server knows as that user in those groups.
+// UserConfig returns the configuration of a client that the server authenticates as that user in those groups.
 func (s Server) UserConfig(user string, groups ...string) (*rest.Config, error) {
 	ports, err := readPorts(s.layout.ports())
 	if err != nil {
@@ -66,8 +66,8 @@ func (s Server) UserConfig(user string, groups ...string) (*rest.Config, error) 
 	return restConfig(kubeconfig)
 }
 
-// StartTestServers starts the servers that ForTests finds when TestServersVariable names the folder. The caller stops
-// both; after an error there is nothing to stop.
+// StartTestServers starts the servers for ForTests, which finds them if TestServersVariable names the folder. The caller must stop both;
+// after an error there is nothing to stop.
 func StartTestServers(ctx context.Context, dir, assets string) ([]*ControlPlane, error) {
 	type result struct {
 		plane *ControlPlane
@@ -99,7 +99,7 @@ func StartTestServers(ctx context.Context, dir, assets string) ([]*ControlPlane,
 	return nil, errors.Join(failure, StopAll(planes))
 }
 
-// StopAll stops every one of them, whatever happens to the others.
+// StopAll stops all of them, even if some fail.
 func StopAll(planes []*ControlPlane) error {
 	failures := make([]error, 0, len(planes))
 	for _, p := range planes {

@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-// Spec says what to start.
+// Spec defines what to start.
 type Spec struct {
-	// Name is what messages call the child; it names the record and the log too.
+	// Name is the name of the child in messages, and of its record and log.
 	Name string
 	// Path is the program, Args its arguments without the program itself.
 	Path string
 	Args []string
 	// Dir is the working folder; empty means that of this process.
 	Dir string
-	// Env is added to the environment of this process, from which both kubeconfig variables are taken away.
+	// Env is added to the environment of this process, without the two kubeconfig variables.
 	Env []string
 	// LogFile receives standard output and standard error; it is appended to.
 	LogFile string
 	// RecordFile receives the Record; it is what Find reads.
 	RecordFile string
-	// Detached lets the child outlive this process. Otherwise it is killed with it, however this process ends
-	// (on Linux; other systems offer no such thing).
+	// Detached lets the child outlive this process. Otherwise the child is killed when this process ends in any way (on Linux; other
+	// systems have no such feature).
 	Detached bool
 }
 
-// Process is a running (or meanwhile ended) child.
+// Process is a child that runs or has ended.
 type Process struct {
 	Record
 
@@ -40,10 +40,10 @@ type Process struct {
 	failure error // how it ended; written before done is closed
 }
 
-// pollInterval is how often a process that is not a child of ours is looked at, and how often a killed one is waited for.
+// pollInterval is how often a process that is not our child is checked, and how often the end of a killed one is checked.
 const pollInterval = 50 * time.Millisecond
 
-// Start starts the child and records it. The child is not waited for: a program that stops at once is seen by Done.
+// Start starts the child and records it. It does not wait for the child: if a program stops at once, Done is closed.
 func Start(spec Spec) (*Process, error) {
 	if err := os.MkdirAll(filepath.Dir(spec.LogFile), 0o700); err != nil {
 		return nil, fmt.Errorf("create log folder of %s: %w", spec.Name, err)
@@ -70,8 +70,7 @@ func Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// record writes the record, unless the process has ended already. Just after its start, for some microseconds, the
-// system shows no command line.
+// record writes the record, unless the process has already ended. For some microseconds after its start, the system shows no command line.
 func (p *Process) record() error {
 	deadline := time.After(5 * time.Second)
 	for {
@@ -81,7 +80,7 @@ func (p *Process) record() error {
 		}
 		select {
 		case <-p.done:
-			return nil // Failure tells more than this error does
+			return nil // Failure has more information than this error
 		case <-deadline:
 			return err
 		case <-time.After(time.Millisecond):
@@ -89,8 +88,8 @@ func (p *Process) record() error {
 	}
 }
 
-// launch starts the command and waits for its end in a goroutine that keeps its thread: the kernel delivers the
-// parent-death signal when the thread that started the child ends, not when the process does.
+// launch starts the command and waits for its end in a goroutine that is locked to its thread: the kernel sends the parent-death signal
+// when the thread that started the child ends, not when the process ends.
 func (p *Process) launch(cmd *exec.Cmd) error {
 	started := make(chan error)
 	go func() {
@@ -114,7 +113,7 @@ func (p *Process) launch(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// Find returns the process that a record names, or nil if it does not run any more (or never did).
+// Find returns the process of a record, or nil if it does not run.
 func Find(recordFile string) (*Process, error) {
 	record, err := readRecord(recordFile)
 	if err != nil || record == nil || !record.running() {
@@ -134,7 +133,7 @@ func Find(recordFile string) (*Process, error) {
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Failure tells how the process ended, with the last lines of its log; nil while it runs.
+// Failure returns how the process ended, with the last lines of its log; nil while it runs.
 func (p *Process) Failure() error {
 	select {
 	case <-p.done:
@@ -144,8 +143,8 @@ func (p *Process) Failure() error {
 	}
 }
 
-// Stop asks the process to end, kills its whole group after the grace period, and forgets it.
-// A process that has ended is not an error.
+// Stop asks the process to stop, kills its whole group after the grace period, and removes its record. It is not an error if the process
+// has already ended.
 func (p *Process) Stop(grace time.Duration) error {
 	if grace > 0 {
 		p.Signal(syscall.SIGTERM)
@@ -166,15 +165,15 @@ func (p *Process) Stop(grace time.Duration) error {
 	return nil
 }
 
-// Signal sends the signal to the group of the process, if it still is the process that was started.
+// Signal sends the signal to the group of the process, if the process is still the one that was started.
 func (p *Process) Signal(s syscall.Signal) {
 	select {
 	case <-p.done:
 		return
 	default:
 	}
-	if p.Identity == "" || p.running() { // no identity yet: started a moment ago, and not waited for, so the id is ours
-		_ = syscall.Kill(-p.ID, s) // the only failure is that it has gone, which is what we want
+	if p.Identity == "" || p.running() { // no identity: just started and not reaped, so the id is ours
+		_ = syscall.Kill(-p.ID, s) // it can only fail if the group has ended
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// patience is how long to wait for what takes a moment on an idle machine; children that must not end sleep longer.
+// patience is how long to wait for an event that takes a moment on an idle machine; children that must not end sleep longer.
 const patience = 30 * time.Second
 
 func start(t *testing.T, script string, env ...string) (*Process, Spec) {

@@ -1,9 +1,9 @@
-// Package child starts, finds again and stops the programs of a local control plane.
+// Package child starts, finds and stops the programs of a local control plane.
 //
-// A child runs in its own process group, logs into a file and is recorded in a file, so that a later run of another
-// program can find it. The record holds the command line and the start time besides the process id: an id that the
-// system has given to somebody else since is never touched. A child never sees KUBECONFIG or TARGET_KUBECONFIG of the
-// shell that started it: a developer's own cluster is not what it is meant to talk to.
+// A child runs in its own process group, logs into a file and is recorded in a file, so that a later run of another program can find it.
+// The record contains the command line and the start time in addition to the process id: if the system has reused the id for another
+// process, that process is not affected. A child does not get KUBECONFIG or TARGET_KUBECONFIG of the shell that started it, because it must
+// not use a developer's own cluster.
 //
-// Nothing here knows Kubernetes.
+// This package does not depend on Kubernetes.
 package child

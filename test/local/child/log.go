@@ -14,7 +14,7 @@ const (
 	lineBytes = 400
 )
 
-// Tail returns the last lines of a log, indented and shortened for a message, or why it cannot be read.
+// Tail returns the last lines of a log, indented and shortened for a message, or the reason why it cannot be read.
 func Tail(file string) string {
 	f, err := os.Open(file)
 	if err != nil {

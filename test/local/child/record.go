@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 )
 
-// Record is what a child leaves on disk for a later run.
+// Record is the file about a child for later runs.
 type Record struct {
 	Name string `json:"name"`
 	// ID is the process id, which is also the id of the process group.
 	ID int `json:"pid"`
-	// Identity is the start time and the command line as the system tells them; see identify.
+	// Identity is the start time and the command line from the system; see identify.
 	Identity string `json:"identity"`
 	LogFile  string `json:"log"`
 
@@ -33,7 +33,7 @@ func (r Record) write() error {
 	if err != nil {
 		return err
 	}
-	// A reader never sees half a record: without its id a process could not be stopped.
+	// A rename makes the record appear complete: without its id a process could not be stopped.
 	if err := os.WriteFile(r.file+".new", data, 0o600); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func TestStartTime(t *testing.T) {
 	}
 }
 
-// The test runs itself once more as a parent, which starts a child and is then killed without a chance to clean up.
+// The test runs itself again as a parent, which starts a child and is then killed without a chance to clean up.
 func TestChildrenDieWithAParentThatIsKilled(t *testing.T) {
 	g := NewWithT(t)
 	if dir := os.Getenv("CHILD_TEST_PARENT"); dir != "" {

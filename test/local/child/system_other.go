@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// Attributes puts the child into a group of its own: an interrupt typed at the terminal reaches this process only, which
-// then stops its children in the right order.
+// Attributes puts the child into its own process group: an interrupt from the terminal reaches only this process, which then stops its
+// children in the right order.
 func Attributes(detached bool) *syscall.SysProcAttr {
 	if detached {
 		return &syscall.SysProcAttr{Setsid: true}

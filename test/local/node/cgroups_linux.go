@@ -39,7 +39,7 @@ func hierarchies() ([]string, error) {
 	return roots, nil
 }
 
-// createCgroups makes those that the kubelet expects, with the same processors and memory as all others.
+// createCgroups creates the cgroups that the kubelet expects, with the same processors and memory as all others.
 func createCgroups() error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -50,7 +50,7 @@ func createCgroups() error {
 			if err := os.MkdirAll(folder, 0o755); err != nil {
 				return fmt.Errorf("create cgroup: %w", err)
 			}
-			for _, setting := range []string{"cpuset.cpus", "cpuset.mems"} { // of v1, where a new one has none
+			for _, setting := range []string{"cpuset.cpus", "cpuset.mems"} { // v1 creates new ones without values
 				inherited, err := os.ReadFile(filepath.Join(filepath.Dir(folder), setting))
 				if err == nil && root != cgroupRoot {
 					err = os.WriteFile(filepath.Join(folder, setting), inherited, 0o600)
@@ -64,7 +64,7 @@ func createCgroups() error {
 	return nil
 }
 
-// putIntoCgroups moves a process, and by that all its children to come.
+// putIntoCgroups moves a process, and so all its future children.
 func putIntoCgroups(pid int) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -79,7 +79,7 @@ func putIntoCgroups(pid int) error {
 	return nil
 }
 
-// emptyCgroups kills whoever is left in them, and removes them.
+// emptyCgroups kills the remaining processes in the cgroups, and removes them.
 func emptyCgroups() error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -118,10 +118,10 @@ func empty(top string) error {
 		return fmt.Errorf("find cgroups: %w", err)
 	}
 	for _, folder := range folders {
-		members, _ := os.ReadFile(filepath.Join(folder, "cgroup.procs")) // one that has gone has none
+		members, _ := os.ReadFile(filepath.Join(folder, "cgroup.procs")) // a removed cgroup has no members
 		for member := range strings.FieldsSeq(string(members)) {
-			if pid, err := strconv.Atoi(member); err == nil && pid > 0 { // 0 is one that cannot be seen from here, and to kill(2) all of us
-				_ = unix.Kill(pid, unix.SIGKILL) // it may have gone, which is what we want
+			if pid, err := strconv.Atoi(member); err == nil && pid > 0 { // 0 is outside of this namespace, and kill(2) would signal our group
+				_ = unix.Kill(pid, unix.SIGKILL) // it may already have ended
 			}
 		}
 	}

@@ -9,8 +9,7 @@ import (
 	"strconv"
 )
 
-// Forward listens at 127.0.0.1:Port and passes what arrives to the same address in the network namespace, until the context
-// ends.
+// Forward listens at 127.0.0.1:Port and forwards connections to the same address in the network namespace, until the context ends.
 func Forward(ctx context.Context) error {
 	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(Port))
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", at)
@@ -31,12 +30,12 @@ func Forward(ctx context.Context) error {
 	}
 }
 
-// pass copies both ways, and closes both ends when one has nothing more to say.
+// pass copies data in both directions, and closes both connections when one of them ends.
 func pass(ctx context.Context, from net.Conn, at string) {
 	defer func() { _ = from.Close() }()
 	to, err := dial(ctx, at)
 	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "error:", err) // nobody listens, which the caller learns from the closed connection
+		_, _ = fmt.Fprintln(os.Stderr, "error:", err) // the caller only sees a closed connection
 		return
 	}
 	defer func() { _ = to.Close() }()

@@ -16,16 +16,15 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// UnfitError tells why a machine cannot run a node.
+// UnfitError says why a machine cannot run a node.
 type UnfitError struct{ Reason string }
 
-// Error gives the reason, and what else there is.
+// Error returns the reason and the alternatives.
 func (e *UnfitError) Error() string {
 	return "this machine cannot run a node: " + e.Reason + ". `make up` needs none of this; the suites also run on kind, or on a cluster of your own (docs/e2e.md)."
 }
 
-// Check returns an *UnfitError if this machine cannot run a node, as far as that is seen without building or changing
-// anything.
+// Check returns an *UnfitError if this machine cannot run a node. It builds and changes nothing, so it may not detect all reasons.
 func Check() error {
 	if os.Geteuid() != 0 {
 		return &UnfitError{"containerd and kubelet need root, and you are not; try `sudo make up-node`"}
@@ -49,7 +48,7 @@ func Check() error {
 	return nil
 }
 
-// checkNamespace needs ip(8), which may have been installed only now.
+// checkNamespace needs ip(8), which may only just have been installed.
 func checkNamespace(ctx context.Context) error {
 	if err := createNamespace(ctx); err != nil {
 		return &UnfitError{"no network namespace can be made: " + err.Error()}
@@ -57,10 +56,10 @@ func checkNamespace(ctx context.Context) error {
 	return nil
 }
 
-// tools are the folders of what runs here.
+// tools are the folders of the binaries.
 type tools struct{ controlPlane, node string }
 
-// build builds what is not built yet, and the sandbox image.
+// build builds missing binaries and the sandbox image.
 func build(ctx context.Context, l layout, progress io.Writer) (tools, error) {
 	root, err := local.RepositoryRoot()
 	if err != nil {
@@ -85,7 +84,7 @@ func build(ctx context.Context, l layout, progress io.Writer) (tools, error) {
 	return t, nil
 }
 
-// nodeTools returns the folder of containerd, kubelet and what they need, which it builds where that was not done yet.
+// nodeTools returns the folder of containerd, kubelet and the tools that they need, and builds them if necessary.
 func nodeTools(ctx context.Context, root string, progress io.Writer) (string, error) {
 	cmd := exec.CommandContext(ctx, "bash", filepath.Join(root, "hack", "node.sh"))
 	cmd.Stderr = progress
@@ -96,7 +95,7 @@ func nodeTools(ctx context.Context, root string, progress io.Writer) (string, er
 	return strings.TrimSpace(string(out)), nil
 }
 
-// clean removes what is left when every process of the node has ended.
+// clean removes everything that is left when all processes of the node have ended.
 func clean(ctx context.Context, l layout) error {
 	failures := []error{emptyCgroups(), unmountBelow(string(l)), unmountBelow(runDir), deleteNamespace(ctx), removeTraces(l)}
 	if err := errors.Join(failures...); err != nil {
@@ -105,8 +104,8 @@ func clean(ctx context.Context, l layout) error {
 	return errors.Join(os.RemoveAll(runDir), os.RemoveAll(string(l)))
 }
 
-// removeTraces removes what is left in folders that cannot be chosen, and these if nobody else has anything there: links to
-// logs, which name files of ours, and the addresses of our Pods.
+// removeTraces removes our files in folders that cannot be configured: links to logs and the addresses of our Pods. It removes these
+// folders if they are then empty.
 func removeTraces(l layout) error {
 	const logs, results = "/var/log/containers", "/var/lib/cni/results"
 	traces, err := filepath.Glob(results + "/espalier-*-eth0")

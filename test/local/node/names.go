@@ -3,27 +3,27 @@ package node
 import "path/filepath"
 
 const (
-	// Name is what the Node is called.
+	// Name is the name of the Node.
 	Name = "espalier-node"
-	// Port is the API server's, at 127.0.0.1 both outside and inside of the network namespace.
+	// Port is the port of the API server, at 127.0.0.1 both outside and inside of the network namespace.
 	Port = 26643
-	// EtcdArgsVariable is an environment variable with arguments for etcd, separated by blanks, whenever it is started.
+	// EtcdArgsVariable is an environment variable with arguments for etcd, separated by blanks, which apply at each of its starts.
 	EtcdArgsVariable = "ESPALIER_NODE_ETCD_ARGS"
 
-	// address is the Node's, of an interface that leads nowhere.
+	// address is the address of the Node, on an interface without a connection.
 	address = "10.250.0.1"
-	// pods are the addresses of Pods.
+	// pods is the address range of Pods.
 	pods = "10.251.0.0/24"
-	// cgroup is below the root of each hierarchy; processes holds what is not a Pod.
+	// cgroup is below the root of each hierarchy; processes contains the processes outside of Pods.
 	cgroup    = "espalier"
 	processes = "processes"
-	// sandboxImage is what every Pod starts with.
+	// sandboxImage is the image of every Pod sandbox.
 	sandboxImage = "espalier.local/pause:1"
-	// runDir holds sockets, whose paths must be short, and containerd's mounts.
+	// runDir contains sockets, whose paths must be short, and containerd's mounts.
 	runDir = "/run/" + Name
 )
 
-// The parts that are not the control plane's, in the order in which they are started.
+// The parts that are not part of the control plane, in the order in which they are started.
 const (
 	containerd = "containerd"
 	kubelet    = "kubelet"
@@ -31,10 +31,10 @@ const (
 	forwarder  = "forward"
 )
 
-// nodeParts but the forwarder.
+// nodeParts returns these parts without the forwarder.
 func nodeParts() []string { return []string{containerd, kubelet, kubeProxy} }
 
-// layout names the files of the state folder.
+// layout returns the paths of the files in the state folder.
 type layout string
 
 func (l layout) file(elements ...string) string {
@@ -44,5 +44,5 @@ func (l layout) file(elements ...string) string {
 func (l layout) log(part string) string    { return l.file("logs", part+".log") }
 func (l layout) record(part string) string { return l.file("pids", part+".json") }
 
-// socket is where containerd listens.
+// socket is the socket of containerd.
 func socket() string { return filepath.Join(runDir, "containerd.sock") }

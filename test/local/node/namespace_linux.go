@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaceFile is where ip(8) keeps network namespaces.
+// namespaceFile is the file of ip(8) for the network namespace.
 const namespaceFile = "/run/netns/" + Name
 
-// createNamespace makes the network namespace, with a loopback and the Node's address. Whatever has no other route leads to
-// an interface that drops it, so that addresses of Services have a route at all.
+// createNamespace creates the network namespace, with a loopback and the Node's address. The default route is an interface that drops all
+// packets, because addresses of Services need a route.
 func createNamespace(ctx context.Context) error {
 	if _, err := os.Stat(namespaceFile); err == nil {
 		return nil
@@ -29,14 +29,14 @@ func createNamespace(ctx context.Context) error {
 	}
 	for _, arguments := range [][]string{
 		{"link", "set", "lo", "up"},
-		{"link", "add", "node0", "type", "veth", "peer", "name", "nowhere"}, // not every kernel has dummies
+		{"link", "add", "node0", "type", "veth", "peer", "name", "nowhere"}, // not every kernel supports dummy interfaces
 		{"address", "add", address + "/32", "dev", "node0"},
 		{"link", "set", "node0", "up"},
 		{"link", "set", "nowhere", "up"},
 		{"route", "add", "default", "dev", "node0"},
 	} {
 		if err := ip(ctx, append([]string{"-n", Name}, arguments...)...); err != nil {
-			return errors.Join(err, deleteNamespace(context.WithoutCancel(ctx))) // half of one would pass for a whole one
+			return errors.Join(err, deleteNamespace(context.WithoutCancel(ctx))) // an incomplete namespace would be used by the next run
 		}
 	}
 	return nil
@@ -92,11 +92,11 @@ func Inside(ctx context.Context, arguments ...string) error {
 	return <-done
 }
 
-// tryNamespace makes a network namespace for a thread that ends at once.
+// tryNamespace creates a network namespace for a thread that ends at once.
 func tryNamespace() error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		done <- unix.Unshare(unix.CLONE_NEWNET)
 	}()
 	return <-done
@@ -121,7 +121,7 @@ func dial(ctx context.Context, to string) (net.Conn, error) {
 	return r.connection, r.err
 }
 
-// unmountBelow unmounts what is mounted in a folder, the innermost first.
+// unmountBelow unmounts all mounts in a folder, the innermost first.
 func unmountBelow(folder string) error {
 	table, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -142,7 +142,7 @@ func unmountBelow(folder string) error {
 	return errors.Join(failures...)
 }
 
-// unescape undoes what the table of mounts does to blanks.
+// unescape decodes the escaped characters in a path of the mount table.
 func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }

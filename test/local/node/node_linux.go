@@ -24,12 +24,12 @@ import (
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// stopGrace is how long a part may take to end before it is killed.
+// stopGrace is how long a part may take to stop before it is killed.
 const stopGrace = 5 * time.Second
 
-// Up builds what is missing, starts what does not run, and returns when the Node is ready. Running it again repairs what has
-// died. A machine that cannot do it gets an *UnfitError. The state folder must be absolute. This program must call Forward
-// for the argument "forward", and Start for "inside" and three folders.
+// Up builds what is missing, starts what does not run, and returns when the Node is ready. Another call restarts what has died. It returns
+// an *UnfitError if the machine cannot run a node. The state folder must be absolute. This program must call Forward for the argument
+// "forward", and Start for "inside" and three folders.
 func Up(ctx context.Context, dir string, log io.Writer) error {
 	if err := Check(); err != nil {
 		return err
@@ -64,8 +64,7 @@ func Up(ctx context.Context, dir string, log io.Writer) error {
 	return expectToRun(l, append(nodeParts(), forwarder)...)
 }
 
-// expectToRun tells of a part that has ended at once, as the forwarder does whose port is taken: the Node may still count as
-// ready.
+// expectToRun returns an error if a part has ended at once, such as the forwarder if its port is in use: the Node may still count as ready.
 func expectToRun(l layout, parts ...string) error {
 	failures := make([]error, 0, len(parts))
 	for _, part := range parts {
@@ -78,7 +77,7 @@ func expectToRun(l layout, parts ...string) error {
 	return errors.Join(failures...)
 }
 
-// Start is what Up does in the network namespace.
+// Start is the part of Up in the network namespace.
 func Start(ctx context.Context, dir, controlPlane, node string, log io.Writer) error {
 	l := layout(dir)
 	plane, err := local.Start(ctx, local.Options{
@@ -121,15 +120,15 @@ func Start(ctx context.Context, dir, controlPlane, node string, log io.Writer) e
 	return labelNode(ctx, clients)
 }
 
-// writeFiles writes what the parts read, and the administrator's kubeconfig. What has not changed is left alone: kube-proxy
-// ends when its file is written.
+// writeFiles writes the files that the parts read, and the administrator's kubeconfig. It does not write unchanged files: kube-proxy exits
+// when its file is written.
 func writeFiles(l layout, node string, plane *local.ControlPlane) error {
 	files := settings(l, node)
 	files["kubeconfig"] = string(plane.AdminKubeconfig())
 	for part, identity := range map[string][]string{kubelet: {"system:node:" + Name, "system:nodes"}, kubeProxy: {"system:kube-proxy"}} {
 		name := filepath.Join("kubeconfigs", part)
 		if _, err := os.Stat(l.file(name)); err == nil {
-			continue // another certificate is no better
+			continue // it keeps its certificate
 		}
 		kubeconfig, err := plane.UserKubeconfig(identity[0], identity[1:]...)
 		if err != nil {
@@ -148,8 +147,8 @@ func writeFiles(l layout, node string, plane *local.ControlPlane) error {
 	return nil
 }
 
-// grantKubelet lets the API server read logs. It writes only what is not there: an etcd that is full refuses every write, and
-// the node must start with one as well.
+// grantKubelet allows the API server to read logs. It writes only what does not exist: a full etcd refuses every write, and the node must
+// start in that case too.
 func grantKubelet(ctx context.Context, clients kubernetes.Interface) error {
 	const name = "kube-apiserver-kubelet"
 	_, err := clients.RbacV1().ClusterRoleBindings().Get(ctx, name, metav1.GetOptions{})
@@ -170,7 +169,7 @@ func grantKubelet(ctx context.Context, clients kubernetes.Interface) error {
 	return nil
 }
 
-// labelNode marks the Node as one that API servers run on, as installers of clusters do: its address is that of the API server.
+// labelNode labels the Node as a control plane node, as installers of clusters do: its address is that of the API server.
 func labelNode(ctx context.Context, clients kubernetes.Interface) error {
 	const label = `{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`
 	found, err := clients.CoreV1().Nodes().Get(ctx, Name, metav1.GetOptions{})
@@ -178,7 +177,7 @@ func labelNode(ctx context.Context, clients kubernetes.Interface) error {
 		return fmt.Errorf("read Node: %w", err)
 	}
 	if _, labelled := found.Labels["node-role.kubernetes.io/control-plane"]; labelled {
-		return nil // an etcd that is full refuses every write
+		return nil // a full etcd refuses every write
 	}
 	if _, err := clients.CoreV1().Nodes().Patch(ctx, Name, types.MergePatchType, []byte(label), metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("label Node as control plane node: %w", err)
@@ -201,14 +200,14 @@ func launch(l layout, spec child.Spec, log io.Writer) error {
 	return putIntoCgroups(started.ID)
 }
 
-// awaitReady waits for the Node. One whose kubelet was stopped looks ready for a while, so the kubelet must have said
-// something since it was started.
+// awaitReady waits for the Node. After a stop of the kubelet, the Node stays ready for some time, so the kubelet must have sent a status
+// since its start.
 func awaitReady(ctx context.Context, l layout, clients kubernetes.Interface, since time.Time) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		found, err := clients.CoreV1().Nodes().Get(ctx, Name, metav1.GetOptions{})
 		if last = err; err != nil {
-			return false, nil //nolint:nilerr // it is asked again, and told if it does not end
+			return false, nil //nolint:nilerr // it is retried, and the last error is returned at the deadline
 		}
 		lease, err := clients.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, Name, metav1.GetOptions{})
 		if last = err; err != nil {
@@ -231,7 +230,7 @@ func awaitReady(ctx context.Context, l layout, clients kubernetes.Interface, sin
 	return nil
 }
 
-// Load imports archives of images, as `make images` writes them.
+// Load imports archives of images from `make images`.
 func Load(ctx context.Context, log io.Writer, archives ...string) error {
 	root, err := local.RepositoryRoot()
 	if err != nil {
@@ -261,7 +260,7 @@ func importImages(ctx context.Context, node string, archives ...string) error {
 	return nil
 }
 
-// Stop ends parts, of the node or of the control plane, and leaves all others alone; Up starts them again.
+// Stop stops parts of the node or of the control plane, and no others; Up starts them again.
 func Stop(dir string, parts ...string) error {
 	l := layout(dir)
 	var ofNode, others []string
@@ -290,8 +289,8 @@ func Stop(dir string, parts ...string) error {
 	return err
 }
 
-// Down ends everything and removes everything: processes, containers, mounts, cgroups, the network namespace and the state
-// folder. Where there is nothing, or the node is another state folder's, it does nothing.
+// Down stops and removes everything: processes, containers, mounts, cgroups, the network namespace and the state folder. If there is no
+// node, or the node belongs to another state folder, it does nothing.
 func Down(ctx context.Context, dir string) error {
 	l := layout(dir)
 	ours, err := l.mayRemove(ownerFile, runDir, namespaceFile)

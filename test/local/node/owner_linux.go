@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// ownerFile names the state folder of the node. A machine has room for one: its names and addresses are fixed.
+// ownerFile contains the state folder of the node. A machine can run only one: its names and addresses are fixed.
 const ownerFile = runDir + "/owner"
 
-// claim makes a state folder that of the machine's node, unless the node of another one is there.
+// claim makes a state folder the owner of the machine's node, unless the node of another one exists.
 func claim(file string, l layout) error {
 	other, err := otherOwner(file, l)
 	if err != nil {
@@ -30,7 +30,7 @@ func claim(file string, l layout) error {
 	return nil
 }
 
-// otherOwner returns the other state folder that the machine's node is of. Of one that is gone, anybody may take the node.
+// otherOwner returns another state folder that owns the machine's node. If that folder no longer exists, any folder may take over the node.
 func otherOwner(file string, l layout) (string, error) {
 	content, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -43,8 +43,8 @@ func otherOwner(file string, l layout) (string, error) {
 	return owner, nil
 }
 
-// mayRemove tells whether there is something to remove, in the state folder or, left by this one or by one that is gone, in the
-// traces of a node. Who is not root has none but what the state folder shows.
+// mayRemove reports whether there is something to remove: the state folder, or traces of a node that this folder or a deleted one has left.
+// Without root, only the state folder counts.
 func (l layout) mayRemove(owner string, traces ...string) (bool, error) {
 	if exists(string(l)) {
 		other, err := otherOwner(owner, l)

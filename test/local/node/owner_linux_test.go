@@ -23,7 +23,7 @@ func TestAMachineHasOneNode(t *testing.T) {
 
 func TestDownRemovesOnlyWhatIsOurs(t *testing.T) {
 	for name, tc := range map[string]struct {
-		owner        string // "us", "another", "gone" or, if nothing says so, ""
+		owner        string // "us", "another", "gone", or "" if it is not known
 		state, trace bool
 		want         bool
 	}{

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// containerdConfig keeps everything below the state folder and runDir.
+// containerdConfig puts everything below the state folder and runDir.
 func containerdConfig(l layout, binaries string) string {
 	return fmt.Sprintf(`version = 3
 root = %q
@@ -31,8 +31,8 @@ path = %q
 `, l.file("containerd"), runDir+"/containerd", socket(), sandboxImage, binaries+"/runc", runDir+"/runc", binaries, l.file("cni"), l.file("opt"))
 }
 
-// cniConfig gives each Pod a link of its own to the node, on which all that Pods send each other is routed: on a bridge,
-// answers from behind a Service's address would take a short cut and arrive from the wrong one.
+// cniConfig gives each Pod its own link to the node, which routes all traffic between Pods. On a bridge, responses from behind a Service's
+// address would not pass the node and would have the wrong source address.
 func cniConfig(l layout) string {
 	return fmt.Sprintf(`{
   "cniVersion": "1.0.0", "name": "espalier",
@@ -41,8 +41,8 @@ func cniConfig(l layout) string {
 `, l.file("addresses"), pods)
 }
 
-// kubeletConfig evicts nobody and keeps all images: the disk is the machine's, not the node's, and nothing could be pulled
-// again. No names are resolved: nobody is at the address of the cluster DNS, without which each Pod would get a warning.
+// kubeletConfig disables evictions and keeps all images: the disk is shared with the machine, and images cannot be pulled again. Names are
+// not resolved: there is no DNS server at the cluster DNS address, but without the setting each Pod would get a warning.
 func kubeletConfig(l layout) string {
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -65,7 +65,7 @@ registerNode: true
 `, l.file("pki", "ca.crt"), socket(), cgroup, l.file("resolv.conf"), l.file("logs", "pods"), l.file("plugins"))
 }
 
-// proxyConfig leaves limits alone that are the machine's.
+// proxyConfig does not change limits of the machine.
 func proxyConfig(l layout) string {
 	return fmt.Sprintf(`apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
@@ -79,7 +79,7 @@ conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeou
 `, l.file("kubeconfigs", kubeProxy), Name, pods)
 }
 
-// auditPolicy records who did what to what, which is what rights are compared with.
+// auditPolicy records the user and the object of each request, which are compared with rights.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -91,7 +91,7 @@ rules:
 - level: Metadata
 `
 
-// apiServerArgs let Pods and the kubelet be reached, and be trusted only with certificates that somebody approved.
+// apiServerArgs let the API server reach Pods and the kubelet, whose certificates must have been approved.
 func apiServerArgs(l layout) []string {
 	return []string{
 		"--bind-address=0.0.0.0", "--advertise-address=" + address, "--endpoint-reconciler-type=lease",
@@ -101,7 +101,7 @@ func apiServerArgs(l layout) []string {
 	}
 }
 
-// arguments of a part.
+// arguments returns the command line of a part.
 func arguments(part string, l layout) []string {
 	switch part {
 	case containerd:
@@ -116,7 +116,7 @@ func arguments(part string, l layout) []string {
 	}
 }
 
-// settings are the files that parts read, by their names in the state folder.
+// settings returns the files that parts read, by their names in the state folder.
 func settings(l layout, binaries string) map[string]string {
 	return map[string]string{
 		"containerd.toml":       containerdConfig(l, binaries),

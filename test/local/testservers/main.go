@@ -34,7 +34,7 @@ func main() {
 	os.Exit(exitCode(err, os.Stderr))
 }
 
-// exitCode is that of the command, which has said itself what went wrong; any other error is told.
+// exitCode returns the exit code of the command, which has printed its own errors; any other error is logged.
 func exitCode(err error, log io.Writer) int {
 	var exit *exec.ExitError
 	switch {
@@ -83,14 +83,14 @@ func run(ctx context.Context, args []string, log io.Writer) (err error) {
 		err = command(ctx, args[2:], local.TestServersVariable+"="+dir, local.AssetsVariable+"="+assets)
 	}
 	if failure := context.Cause(ctx); failure != nil && !errors.Is(failure, context.Canceled) {
-		return failure // of a server, from which every failure of the command follows
+		return failure // of a server, which causes all failures of the command
 	}
 	return err
 }
 
-// command runs in a process group of its own, so that stopping it reaches the test binaries that `go test` starts too.
+// command runs in its own process group, so that a stop also reaches the test binaries that `go test` starts.
 func command(ctx context.Context, args []string, env ...string) error {
-	runtime.LockOSThread() // or the command could be killed too early; see child.Attributes
+	runtime.LockOSThread() // otherwise the command could be killed too early; see child.Attributes
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(child.Environment(os.Environ()), env...)
@@ -103,12 +103,12 @@ func command(ctx context.Context, args []string, env ...string) error {
 	}
 	err := cmd.Wait()
 	if ctx.Err() != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever of the group did not care for the first signal
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // processes of the group that ignored the first signal
 	}
 	return err
 }
 
-// withParent ends the context when the process that started this one has gone: `go run` does not hand a SIGTERM on.
+// withParent ends the context when the parent process has ended: `go run` does not forward a SIGTERM.
 func withParent(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	parent := os.Getppid()

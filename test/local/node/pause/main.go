@@ -1,5 +1,5 @@
-// Command pause holds the namespaces that the containers of a Pod share, until it is told to end. It is the first process
-// of the sandbox, so it also waits for whom other containers leave behind.
+// Command pause keeps the shared namespaces of a Pod's containers alive until it is stopped. It is the first process of the sandbox, so it
+// also reaps orphaned processes of other containers.
 package main
 
 import (

@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-// readAudit hands over one event a line. What stands behind the last line end is not complete yet and is left out.
+// readAudit calls visit for each line. It skips text after the last line end, which is not complete yet.
 func readAudit(from io.Reader, visit func(event)) error {
 	reader := bufio.NewReaderSize(from, 1<<20)
 	for number := 1; ; number++ {
@@ -22,7 +22,7 @@ func readAudit(from io.Reader, visit func(event)) error {
 			return fmt.Errorf("read audit log: %w", err)
 		}
 		if !bytes.Contains(line, []byte(`"system:serviceaccount:`)) {
-			continue // of nobody who matters, which is most of a log
+			continue // of another user, like most events of a log
 		}
 		var e event
 		if err := json.Unmarshal(line, &e); err != nil {

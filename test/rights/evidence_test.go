@@ -78,7 +78,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// Run `make generate` after a change of roles; what it cannot know is said here.
+// Run `make generate` after a change of roles; this test reports what the generator cannot know.
 func TestEveryRightIsUsedOrHasAReason(t *testing.T) {
 	g := NewWithT(t)
 	s, err := load(filepath.FromSlash("../.."))

@@ -28,18 +28,18 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// options of a run.
+// options are the settings of a run.
 type options struct {
-	// audit has "suite=file", or a file that is the suite's called e2e.
+	// audit contains "suite=file", or a file for the suite e2e.
 	audit []string
-	// record is the suite that command is; empty for none.
+	// record is the suite of the command; empty for none.
 	record  string
 	command []string
-	// serverArgs are added to the command lines of its API servers.
+	// serverArgs are added to the command lines of the API servers of the command.
 	serverArgs []string
-	// forget what the suites have used before.
+	// forget removes the earlier evidence of the suites.
 	forget bool
-	// tidy removes reasons that are not needed any more.
+	// tidy removes reasons that are no longer needed.
 	tidy  bool
 	check bool
 }
@@ -94,7 +94,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// state is what the repository holds.
+// state is the relevant content of the repository.
 type state struct {
 	root     string
 	binaries []grants
@@ -129,7 +129,7 @@ func run(ctx context.Context, root string, o options, out io.Writer) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	logs, failure := o.logs(ctx, dir, out)
-	s, err := load(root) // only now: another run may have added something meanwhile
+	s, err := load(root) // read late: another run may have added evidence meanwhile
 	if err != nil {
 		return errors.Join(failure, err)
 	}
@@ -156,7 +156,7 @@ func run(ctx context.Context, root string, o options, out io.Writer) error {
 	return failure
 }
 
-// check fails if rights, evidence, reasons and table do not tell the same.
+// check fails if rights, evidence, reasons and table do not match.
 func (s state) check() error {
 	all := problems(s.binaries, s.used, s.why)
 	content, err := os.ReadFile(s.tableFile())
@@ -172,7 +172,7 @@ func (s state) check() error {
 	return nil
 }
 
-// logs returns the files of each suite. A command is run for them; what comes of it is there even if the command fails.
+// logs returns the files of each suite, after running the command, if there is one. It returns its logs even if the command fails.
 func (o options) logs(ctx context.Context, dir string, out io.Writer) (map[string][]string, error) {
 	logs := map[string][]string{}
 	for _, each := range o.audit {
@@ -192,7 +192,7 @@ func (o options) logs(ctx context.Context, dir string, out io.Writer) (map[strin
 	return logs, err
 }
 
-// collect adds to the evidence what the logs show.
+// collect adds the evidence from the logs.
 func (s state) collect(logs map[string][]string, forget bool, out io.Writer) error {
 	for suite, files := range logs {
 		u := newUsage(s.binaries)

@@ -25,7 +25,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// tree is a repository of one binary with two rights.
+// tree creates a repository with one binary and two rights.
 func tree(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -91,7 +91,7 @@ func TestACommandsAPIServersKeepLogs(t *testing.T) {
 	root := tree(t)
 	binaries := t.TempDir()
 	t.Setenv("KUBEBUILDER_ASSETS", binaries)
-	// This one logs a request of the binary where it is told to.
+	// This API server logs a request of the binary if it gets the argument --more.
 	server := "#!/bin/sh\nfor each; do case $each in --more) more=yes;; --audit-log-path=*) log=${each#*=};; esac; done; [ \"$more\" = yes ] && cp " + filepath.Join(root, "audit.log") + " \"$log\"\n"
 	g.Expect(os.WriteFile(filepath.Join(binaries, "kube-apiserver"), []byte(server), 0o700)).To(Succeed())
 	g.Expect(os.WriteFile(filepath.Join(binaries, "etcd"), []byte("#!/bin/sh\nexit 3\n"), 0o700)).To(Succeed())

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// line names a right in a file.
+// line identifies a right in a file.
 type line struct{ binary, role, right string }
 
 func (l line) String() string { return fmt.Sprintf("%s: %s: %q", l.binary, l.role, l.right) }
 
-// texts has a line for every right that is granted.
+// texts returns a line for every right that is granted.
 func texts(binaries []grants) map[line]bool {
 	all := map[line]bool{}
 	for _, each := range binaries {
@@ -24,7 +24,7 @@ func texts(binaries []grants) map[line]bool {
 	return all
 }
 
-// lines lists what a file has lines for.
+// lines lists the lines of a file.
 func lines[M ~map[string]map[string]map[string]T, T any](file M) []line {
 	var all []line
 	for binary, roles := range file {
@@ -37,8 +37,7 @@ func lines[M ~map[string]map[string]map[string]T, T any](file M) []line {
 	return all
 }
 
-// problems lists what keeps rights, evidence and reasons from telling the same, in order. Wildcards need a reason whether
-// they are used or not.
+// problems lists the differences between rights, evidence and reasons, in order. Wildcards need a reason even if they are used.
 func problems(binaries []grants, used evidence, why reasons) []string {
 	var all []string
 	for _, each := range binaries {
@@ -68,7 +67,7 @@ func problems(binaries []grants, used evidence, why reasons) []string {
 	return all
 }
 
-// judge says what is wrong with the reason for a right, as the end of a sentence; empty if nothing is.
+// judge returns what is wrong with the reason for a right, as the end of a sentence; empty if it is right.
 func judge(reason string, given, needed bool) string {
 	switch {
 	case given && strings.TrimSpace(reason) == "":

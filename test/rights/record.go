@@ -15,7 +15,7 @@ import (
 
 const apiServer = "kube-apiserver"
 
-// auditPolicy records the requests of ServiceAccounts, but for those of the controller manager.
+// auditPolicy records the requests of ServiceAccounts, except for those of the controller manager.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -27,16 +27,15 @@ rules:
 - level: None
 `
 
-// wrapper stays while the API server runs, because processes are known by their command lines; their group gets all
-// signals, and where the system can, it takes the API server with it if it is killed alone.
+// wrapper keeps running while the API server runs, because processes are identified by their command lines. Its process group gets all
+// signals. Where the system supports it, the API server is killed if only the wrapper is killed.
 const wrapper = `#!/bin/sh
 guard=
 command -v setpriv >/dev/null && guard="setpriv --pdeathsig KILL"
 $guard %q "$@" --audit-policy-file=%q --audit-log-path=%q/$$.log --audit-log-maxsize=0`
 
-// record runs a command and returns the audit logs of all API servers that were started meanwhile: it finds, as the
-// folder of the control plane's binaries, one whose API server is the real one with an audit log of its own. The logs
-// are there even if the command fails.
+// record runs a command and returns the audit logs of all API servers that it starts. The folder of the control plane's binaries is
+// replaced by one with an API server that writes an audit log. It returns the logs even if the command fails.
 func record(ctx context.Context, dir string, o options, out io.Writer) ([]string, error) {
 	command := o.command
 	built, err := local.Assets(ctx, out)
@@ -62,8 +61,7 @@ func record(ctx context.Context, dir string, o options, out io.Writer) ([]string
 	return logs, errors.Join(failure, err)
 }
 
-// wrap makes a folder in which every file of the built one is found, and an API server that keeps a log below dir and takes
-// more arguments.
+// wrap creates a folder with links to all built binaries, and an API server that writes a log below dir and gets more arguments.
 func wrap(dir, built string, more []string) (string, error) {
 	assets := filepath.Join(dir, "assets")
 	for _, each := range []string{assets, filepath.Join(dir, "logs")} {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// printReport tells what was found in logs, with what no table keeps: requests without rights, and with rights from elsewhere.
+// printReport prints the results of the logs, including what no table contains: requests without rights, and with rights of other roles.
 func printReport(out io.Writer, suite string, u *usage) {
 	for _, each := range u.binaries {
 		granted, used := 0, 0

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// request is what an authorizer is asked.
+// request contains the attributes of a request for an authorizer.
 type request struct {
 	verb, group, resource, subresource, namespace, name, url string
-	// anyName is set where the log does not say which object was meant.
+	// anyName is true if the log does not contain the name of the object.
 	anyName bool
 }
 
-// String is what requests are reported as.
+// String formats a request for reports.
 func (q request) String() string {
 	resource := q.resource
 	if q.subresource != "" {
@@ -22,7 +22,7 @@ func (q request) String() string {
 	return right{verb: q.verb, group: q.group, resource: resource, name: q.name, namespace: q.namespace, url: q.url}.String()
 }
 
-// event is what we need of an audit.k8s.io/v1 Event at level Metadata.
+// event contains the fields of an audit.k8s.io/v1 Event at level Metadata that are used.
 type event struct {
 	Verb       string `json:"verb"`
 	RequestURI string `json:"requestURI"`
@@ -43,21 +43,21 @@ type event struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// impersonated is who a request was to be made as.
+// impersonated is the impersonated user of a request.
 type impersonated struct {
 	Username string   `json:"username"`
 	Groups   []string `json:"groups"`
 }
 
-// outcome is what became of a request.
+// outcome is the result of a request.
 type outcome string
 
 const (
-	// allowed requests passed authorization; what else they met does not matter.
+	// allowed requests passed authorization; later errors do not matter.
 	allowed outcome = "allowed"
 	// denied requests had no right.
 	denied outcome = "denied"
-	// refused requests had their right, and were forbidden by admission, or by the rules for roles and bindings.
+	// refused requests had their right, but admission, or the rules for roles and bindings, refused them.
 	refused outcome = "refused"
 )
 
@@ -75,7 +75,7 @@ func (e event) succeeded() bool {
 	return e.outcome() == allowed && e.ResponseStatus.Code >= 200 && e.ResponseStatus.Code < 300
 }
 
-// allowedBy is the role that the API server has found first, as "ClusterRole x"; empty if it does not say.
+// allowedBy returns the role that allowed the request according to the API server, as "ClusterRole x"; empty if it does not say.
 func (e event) allowedBy() string {
 	_, rest, found := strings.Cut(e.Annotations["authorization.k8s.io/reason"], " of ")
 	if !found {
@@ -85,8 +85,8 @@ func (e event) allowedBy() string {
 	return strings.ReplaceAll(ref, `"`, "")
 }
 
-// requests lists what the authorizer was asked about the user for the sake of this event: the request itself; what the
-// API server asks besides, which no event tells of; and for a request as somebody else, the right to be that.
+// requests lists all authorization requests about the user for this event: the request itself; further checks of the API server, for which
+// there is no event; and for an impersonated request, the right to impersonate.
 func (e event) requests() []request {
 	if e.ImpersonatedUser != nil {
 		return impersonation(*e.ImpersonatedUser)
@@ -99,8 +99,8 @@ func (e event) requests() []request {
 	return all
 }
 
-// request is what the event itself is about. The log has the name of an object that is created, which was no part of the
-// question: it is in the body, not in the URL.
+// request returns the request of the event itself. For a creation, the log has the name of the object, but the authorizer does not get it:
+// it is in the body, not in the URL.
 func (e event) request() request {
 	if e.ObjectRef == nil {
 		path := e.RequestURI
@@ -125,14 +125,14 @@ const (
 	certificatesGroup = "certificates.k8s.io"
 )
 
-// implied lists the rights that must have been there for the request to succeed, besides that for itself. Whoever holds
-// all the rights that a role has needs no "escalate" and no "bind" for it; nobody who writes roles for others does.
+// implied lists further rights that were necessary for the request to succeed. A user with all rights of a role needs no "escalate" and no
+// "bind" for it; programs that write roles for others do need them.
 func (e event) implied(q request) []request {
 	if !slices.Contains([]string{"create", "update", "patch"}, q.verb) {
 		return nil
 	}
 	var all []request
-	if q.verb != "create" && e.ResponseStatus.Code == 201 { // there was nothing to change
+	if q.verb != "create" && e.ResponseStatus.Code == 201 { // the request changed nothing
 		made := q
 		made.verb = "create"
 		all = append(all, made)
@@ -166,7 +166,7 @@ func impersonation(who impersonated) []request {
 	return all
 }
 
-// serviceAccount takes the name of a user apart.
+// serviceAccount parses the name of a user.
 func serviceAccount(user string) (namespace, name string, ok bool) {
 	rest, ok := strings.CutPrefix(user, "system:serviceaccount:")
 	if !ok {

@@ -8,26 +8,26 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// anything as a verb, group, resource or URL stands for all, as in the rules of roles.
+// anything is the wildcard for verbs, groups, resources and URLs, as in the rules of roles.
 const anything = "*"
 
-// right is one thing that a role allows: one verb on one resource, or on one URL.
+// right is one permission of a role: one verb on one resource, or on one URL.
 type right struct {
 	// verb is in lower case; "*" for all.
 	verb string
 	// group is empty for the core group.
 	group string
-	// resource is in plural, with its subresource behind a slash; empty if it is about a URL.
+	// resource is the plural, with its subresource after a slash; empty for a URL.
 	resource string
-	// name is the one object that it is about; empty for all.
+	// name is the only object that it allows; empty for all.
 	name string
-	// namespace is the one that it is for; empty for all, and for what has none.
+	// namespace is the only namespace that it allows; empty for all, and for cluster-scoped resources.
 	namespace string
-	// url is a path that is no resource.
+	// url is a path that is not a resource.
 	url string
 }
 
-// String is what rights are called in files and tables. It is different for different rights.
+// String returns the name of a right in files and tables. Different rights have different names.
 func (r right) String() string {
 	if r.url != "" {
 		return r.verb + " " + r.url
@@ -45,12 +45,12 @@ func (r right) String() string {
 	return text
 }
 
-// isWildcard says whether it allows what nobody has listed.
+// isWildcard reports whether it contains a wildcard.
 func (r right) isWildcard() bool {
 	return r.verb == anything || r.group == anything || r.resource == anything || r.url == anything
 }
 
-// expand lists what rules allow, each right once, in order. A namespace limits them to it.
+// expand lists the rights in rules, each once, in order. A namespace limits them to it.
 func expand(rules []rbacv1.PolicyRule, namespace string) []right {
 	all := make([]right, 0, len(rules))
 	for _, rule := range rules {
@@ -81,7 +81,7 @@ func expandRule(rule rbacv1.PolicyRule, namespace string) []right {
 	return all
 }
 
-// compare puts together what is about the same objects.
+// compare sorts rights for the same objects together.
 func compare(a, b right) int {
 	return cmp.Or(
 		strings.Compare(a.url, b.url), strings.Compare(a.namespace, b.namespace), strings.Compare(a.group, b.group),
@@ -89,7 +89,7 @@ func compare(a, b right) int {
 	)
 }
 
-// allows says whether the right is enough for the request, as the API server's RBAC authorizer decides it.
+// allows reports whether the right is sufficient for the request, like the API server's RBAC authorizer.
 func (r right) allows(q request) bool {
 	if r.verb != q.verb && r.verb != anything {
 		return false

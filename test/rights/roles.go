@@ -16,18 +16,18 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// systemNamespace is where deploy/ runs the binaries.
+// systemNamespace is the namespace of the binaries in deploy/.
 const systemNamespace = "espalier-system"
 
-// clusterAdmin is a role of every API server's own.
+// clusterAdmin is a role that every API server has.
 const clusterAdmin = "cluster-admin"
 
-// role is one that a binary ships, or is given.
+// role is a role that a binary ships, or that is bound to it.
 type role struct {
 	name string
-	// namespace is that of a Role; empty for a ClusterRole.
+	// namespace is the namespace of a Role; empty for a ClusterRole.
 	namespace string
-	// bound says whether deploy/<binary>/base gives it to the binary; others are bound by who needs them.
+	// bound is true if deploy/<binary>/base binds it to the binary; users bind other roles if they need them.
 	bound  bool
 	rights []right
 }
@@ -38,7 +38,7 @@ type grants struct {
 	roles  []role
 }
 
-// manifest is what we need of an object in deploy/.
+// manifest contains the fields of an object in deploy/ that are used.
 type manifest struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -47,7 +47,7 @@ type manifest struct {
 	Subjects          []rbacv1.Subject    `json:"subjects"`
 }
 
-// readGrants reads the roles of all binaries below deploy/ of the root, in the order of their names.
+// readGrants reads the roles of all binaries below deploy/ of the root, sorted by name.
 func readGrants(root string) ([]grants, error) {
 	folders, err := filepath.Glob(filepath.Join(root, "deploy", "*", "rbac"))
 	if err != nil {
@@ -116,8 +116,8 @@ func decodeManifests(content []byte) ([]manifest, error) {
 	}
 }
 
-// grantsOf puts together the roles that a binary ships and those that the bindings of its base give to its ServiceAccount.
-// A ClusterRole that is bound in a namespace counts there alone.
+// grantsOf returns the roles that a binary ships and those that the bindings of its base give to its ServiceAccount. A ClusterRole that is
+// bound in a namespace applies only there.
 func grantsOf(binary string, shipped, base []manifest) (grants, error) {
 	all := grants{binary: binary}
 	given := map[string]bool{}
@@ -144,7 +144,7 @@ func grantsOf(binary string, shipped, base []manifest) (grants, error) {
 
 func isRole(m manifest) bool { return m.Kind == "ClusterRole" || m.Kind == "Role" }
 
-// gives says whether the object binds a role to the ServiceAccount in the namespace of the binaries.
+// gives reports whether the object binds a role to the ServiceAccount in the namespace of the binaries.
 func gives(binding manifest, account string) bool {
 	if binding.Kind != "ClusterRoleBinding" && binding.Kind != "RoleBinding" {
 		return false
@@ -166,7 +166,7 @@ func boundRole(binding manifest, shipped []manifest) (role, error) {
 	return role{}, fmt.Errorf("%s %s gives %s %s, which is not shipped beside it", binding.Kind, binding.Name, ref.Kind, ref.Name)
 }
 
-// key names the role among those of its binary.
+// key identifies the role among those of its binary.
 func (r role) key() string {
 	if r.namespace == "" {
 		return r.name

@@ -26,10 +26,10 @@ rights mean and how to give fewer.
 
 `
 
-// figures of a binary or a role.
+// figures are the counts for a binary or a role.
 type figures struct{ granted, used, justified int }
 
-// table is docs/reference/rights.md.
+// table returns the contents of docs/reference/rights.md.
 func table(binaries []grants, used evidence, why reasons) string {
 	var sections, summary strings.Builder
 	summary.WriteString("| binary | rights granted | used | with a reason instead |\n|---|---|---|---|\n")

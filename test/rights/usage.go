@@ -2,15 +2,15 @@ package main
 
 import "strings"
 
-// usage is what binaries have done with their rights.
+// usage records how binaries have used their rights.
 type usage struct {
 	binaries []grants
-	// used has every right that somebody used, by binary and role.
+	// used contains every right that was used, by binary and role.
 	used map[use]bool
-	// seen keeps requests that have been looked at: logs repeat few of them very often.
+	// seen contains requests that have been processed: logs repeat few requests very often.
 	seen map[seen]bool
-	// denied, refused and beyond count requests by binary and then by text. Beyond are those that were allowed although
-	// no role of the binary allows them: every user may do some things, and tests give more rights to some.
+	// denied, refused and beyond count requests by binary and then by text. Beyond contains those that were allowed although no role of the
+	// binary allows them: all users have some rights, and tests grant more rights in some cases.
 	denied, refused, beyond map[string]map[string]int
 }
 
@@ -32,14 +32,13 @@ func newUsage(binaries []grants) *usage {
 	}
 }
 
-// accounts are ServiceAccounts under which tests run a part of a binary alone.
+// accounts are ServiceAccounts with which tests run only a part of a binary.
 func accounts() map[string]string {
 	return map[string]string{"collector": "managedresource-controller", "garbage-collector": "managedresource-controller"}
 }
 
-// binaryOf returns whose ServiceAccount the user is: espalier-<binary> where deploy/ puts it, <binary> in tests, in
-// namespaces of their own. All others are nobody's, those of the controller manager included, of which one has the name of
-// a binary.
+// binaryOf returns the binary whose ServiceAccount the user is: espalier-<binary> in the namespace of deploy/, <binary> in the namespaces
+// of tests. It returns false for all others, including those of the controller manager, one of which has the name of a binary.
 func (u *usage) binaryOf(user string) (grants, bool) {
 	namespace, name, ok := serviceAccount(user)
 	if !ok || namespace == "kube-system" {
@@ -57,7 +56,7 @@ func (u *usage) binaryOf(user string) (grants, bool) {
 	return grants{}, false
 }
 
-// add takes an event into account.
+// add processes an event.
 func (u *usage) add(e event) {
 	of, ok := u.binaryOf(e.User.Username)
 	if !ok {
@@ -88,9 +87,8 @@ func count(counts map[string]map[string]int, binary, text string) {
 	counts[binary][text]++
 }
 
-// mark notes every right that allows the request, in whichever role: the log does not tell for which of its purposes the
-// binary sent it. A wildcard counts as used only by what no other role that is bound allows. It returns whether there is
-// any such right.
+// mark records every right that allows the request, in all roles: the log does not show the purpose of the request. A wildcard counts as
+// used only if no other bound role allows the request. It returns whether there is any such right.
 func (u *usage) mark(of grants, q request) bool {
 	listed := false
 	for _, r := range of.roles {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// auditPolicy records the requests of the ServiceAccounts that are measured, and nobody else's: the log costs time.
+// auditPolicy records only the requests of the measured ServiceAccounts, because the log costs time.
 func auditPolicy(users ...string) []byte {
 	return []byte(`apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -24,7 +24,7 @@ rules:
 `)
 }
 
-// request is what we need of an event of the audit log.
+// request contains the fields of an audit event that are used.
 type request struct {
 	Verb  string `json:"verb"`
 	Stage string `json:"stage"`
@@ -47,7 +47,7 @@ type request struct {
 // auditLog is the API server's log of requests.
 type auditLog struct{ file string }
 
-// end is the place behind everything that was logged so far.
+// end returns the current end of the log.
 func (l auditLog) end() (int64, error) {
 	info, err := os.Stat(l.file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -59,7 +59,7 @@ func (l auditLog) end() (int64, error) {
 	return info.Size(), nil
 }
 
-// since returns the requests of the user that were logged behind the place.
+// since returns the requests of the user that were logged after that place.
 func (l auditLog) since(place int64, user string) (requests []request, err error) {
 	file, err := os.Open(l.file)
 	if err != nil {
@@ -76,8 +76,8 @@ func (l auditLog) since(place int64, user string) (requests []request, err error
 	return parseAudit(data, user)
 }
 
-// parseAudit reads one event a line and returns the user's requests, each once: a watch when it began, everything else
-// when it ended. What stands behind the last line end is not complete yet and is left out.
+// parseAudit reads one event per line and returns the user's requests, each once: a watch when it started, all others when they ended. It
+// skips text after the last line end, which is not complete yet.
 func parseAudit(data []byte, user string) ([]request, error) {
 	var requests []request
 	for {
@@ -104,15 +104,15 @@ func (r request) isWatch() bool { return r.Verb == "watch" }
 
 func (r request) isLease() bool { return r.ObjectRef.Resource == "leases" }
 
-// isManaged says whether it was about objects of the sets: of their kinds, and not in the namespace of the Secrets that
-// describe them. A request for a kind in all namespaces is one.
+// isManaged reports whether the request was about objects of the sets: of their kinds, and not in the namespace of the Secrets that
+// describe them. A request for a kind in all namespaces counts.
 func (r request) isManaged() bool {
 	return r.ObjectRef.Namespace != sourceNamespace && slices.ContainsFunc(resourcesOf(managedKinds()), func(resource string) bool {
 		return resource == r.ObjectRef.APIGroup+"/"+r.ObjectRef.Resource
 	})
 }
 
-// String is what requests are counted by.
+// String returns the text by which requests are counted.
 func (r request) String() string {
 	resource := r.ObjectRef.Resource
 	switch {
@@ -131,7 +131,7 @@ func (r request) String() string {
 	return text
 }
 
-// count tells how many requests match.
+// count returns how many requests match.
 func count(requests []request, match func(request) bool) int {
 	n := 0
 	for _, r := range requests {
@@ -142,8 +142,8 @@ func count(requests []request, match func(request) bool) int {
 	return n
 }
 
-// pressure tells how many requests the API server worked on at a time, on average from the first to the last one, and how
-// long it took for one: whether somebody waits for the API server or for himself.
+// pressure returns how many requests the API server processed concurrently, on average from the first to the last one, and how long one
+// took. This shows whether the client waits for the API server or for itself.
 func pressure(requests []request) string {
 	var begin, end time.Time
 	var busy time.Duration
@@ -167,7 +167,7 @@ func pressure(requests []request) string {
 	return fmt.Sprintf("%d, on average %.1f at a time, each %s", n, float64(busy)/float64(end.Sub(begin)), (busy / time.Duration(n)).Round(100*time.Microsecond))
 }
 
-// counted says whether a request counts at rest: watches and leases are the price of being there.
+// counted reports whether a request counts while the controller is idle: watches and leases do not.
 func counted(r request) bool { return !r.isWatch() && !r.isLease() }
 
 // summary counts the requests that match by verb and resource, the most frequent first.

@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// workers is how many requests the bare client, and whoever creates our sets, has in flight.
+// workers is how many concurrent requests the bare client sends, and the client that creates our sets.
 const workers = 16
 
-// parallel calls do for every number below n, in that order, in as many goroutines as there are workers.
+// parallel calls do for every number below n, in that order, with as many goroutines as there are workers.
 func parallel(ctx context.Context, n int, do func(context.Context, int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
@@ -35,10 +35,10 @@ func parallel(ctx context.Context, n int, do func(context.Context, int) error) e
 	return group.Wait()
 }
 
-// floor is what the bare client needs to create the objects of all sets, and to delete them until the last one is gone.
+// floor is the time of the bare client to create the objects of all sets, and to delete them until the last one is gone.
 type floor struct{ create, remove time.Duration }
 
-// measureFloor uses namespaces of its own and leaves none of its objects.
+// measureFloor uses its own namespaces and leaves none of its objects.
 func (b *bench) measureFloor(ctx context.Context, round int) (floor, error) {
 	if err := b.settle(ctx); err != nil {
 		return floor{}, err
@@ -103,17 +103,17 @@ func (b *bench) removeFloor(ctx context.Context, items []item) (time.Duration, e
 	return end.Sub(begin), err
 }
 
-// subjects are the objects of a run.
+// subjects returns the watches for the objects of a run.
 func subjects(run string) []subject {
 	kinds := managedKinds()
-	all := make([]subject, 0, len(kinds)+1) // whoever waits for sets too adds them
+	all := make([]subject, 0, len(kinds)+1) // callers that wait for sets too append them
 	for _, resource := range kinds {
 		all = append(all, subject{resource: resource, selector: runLabel + "=" + run})
 	}
 	return all
 }
 
-// untilGone is true with the last of n deletions.
+// untilGone returns a function that returns true for the last of n deletions.
 func untilGone(n int) func(event) bool {
 	return func(e event) bool {
 		if e.deleted {

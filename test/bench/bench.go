@@ -18,44 +18,43 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// phaseLimit ends a phase that does not come to its end.
+// phaseLimit is the maximum duration of a phase.
 const phaseLimit = 15 * time.Minute
 
-// runner is what everything that is measured needs.
+// runner contains what every measurement needs.
 type runner struct {
 	report   *report
 	programs programs
-	// profiles is the folder that receives profiles; empty means none.
+	// profiles is the folder for profiles; empty means none.
 	profiles string
 }
 
-// setup says what a bench starts.
+// setup defines what a bench starts.
 type setup struct {
-	// twoClusters makes the target another API server than the source.
+	// twoClusters makes the target a separate API server.
 	twoClusters bool
-	// controllerManager and fakeNode start these parts of the control plane: without the first nothing is collected
-	// after a foreground deletion, with the second Pods run.
+	// controllerManager and fakeNode start these parts of the control plane: without the first, foreground deletions do not complete; with
+	// the second, Pods run.
 	controllerManager, fakeNode bool
-	// unaudited saves the log of the requests, which grows with them.
+	// unaudited disables the audit log, which grows with the number of requests.
 	unaudited bool
-	// controllers is the section of that name in the controller's configuration, in YAML's flow style; empty means the
-	// defaults.
+	// controllers is the section of that name in the controller's configuration, in YAML's flow style; empty means the defaults.
 	controllers string
-	// profiling lets the controller serve profiles.
+	// profiling enables profiles in the controller.
 	profiling bool
 }
 
-// bench is the clusters and the controller that one thing is measured on.
+// bench contains the clusters and the controller of one measurement.
 type bench struct {
 	runner
-	workload // the sets that are worked with
+	workload // the sets to work with
 
 	dir            string
 	source, target *cluster // the same one, unless there are two
 	controller     *controller
 }
 
-// open starts the clusters and prepares the controller; close must be called. After an error nothing runs any more.
+// open starts the clusters and prepares the controller; the caller must call close. After an error nothing is running.
 func open(ctx context.Context, r runner, s setup, w workload) (b *bench, err error) {
 	b = &bench{runner: r, workload: w}
 	defer func() {
@@ -67,7 +66,7 @@ func open(ctx context.Context, r runner, s setup, w workload) (b *bench, err err
 		return nil, fmt.Errorf("create state folder: %w", err)
 	}
 	source := s
-	if s.twoClusters { // nothing in the source needs them then
+	if s.twoClusters { // the source does not need them then
 		source.controllerManager, source.fakeNode = false, false
 	}
 	if b.source, err = startCluster(ctx, r, source, filepath.Join(b.dir, "controlplane")); err != nil {
@@ -93,7 +92,7 @@ func open(ctx context.Context, r runner, s setup, w workload) (b *bench, err err
 	return b, err
 }
 
-// close stops everything, whatever has failed, and removes what was written.
+// close stops everything, even after errors, and removes all files.
 func (b *bench) close() error {
 	var failures []error
 	if b.controller != nil {
@@ -108,7 +107,7 @@ func (b *bench) close() error {
 	return errors.Join(failures...)
 }
 
-// do runs what is measured. An error says what the controller and the control plane have to say about it.
+// do runs a measurement. Its error contains the state of the controller and the control plane.
 func (b *bench) do(ctx context.Context, work func(context.Context) error) error {
 	err := b.controller.explain(work(ctx))
 	if err == nil {
@@ -120,7 +119,7 @@ func (b *bench) do(ctx context.Context, work func(context.Context) error) error 
 	return err
 }
 
-// clusters lists each one once, as far as they were started.
+// clusters lists each started cluster once.
 func (b *bench) clusters() []*cluster {
 	var all []*cluster
 	if b.source != nil {
@@ -132,7 +131,7 @@ func (b *bench) clusters() []*cluster {
 	return all
 }
 
-// home is the cluster in which objects of sets, or sets, are.
+// home returns the cluster of the resource: of objects of sets, or of sets.
 func (b *bench) home(resource schema.GroupVersionResource) *cluster {
 	if resource == managedResources {
 		return b.source
@@ -140,7 +139,7 @@ func (b *bench) home(resource schema.GroupVersionResource) *cluster {
 	return b.target
 }
 
-// mark is the place behind everything that each cluster's audit log holds.
+// mark contains the current end of each cluster's audit log.
 type mark []int64
 
 func (b *bench) mark() (mark, error) {
@@ -168,7 +167,7 @@ func (b *bench) requests(since mark, user string) ([]request, error) {
 	return all, nil
 }
 
-// startController waits until it leads, since it is ready before that.
+// startController waits until the controller is the leader, because it is ready before that.
 func (b *bench) startController(ctx context.Context) error {
 	if err := b.controller.start(); err != nil {
 		return err
@@ -191,9 +190,8 @@ func (b *bench) startController(ctx context.Context) error {
 	})
 }
 
-// settle waits until the control plane has nothing left to do from the phase before: its controllers go on for a while
-// with what was created or deleted. It must be calm for two moments. On a machine that never gets quiet it goes on after
-// sixty of them.
+// settle waits until the control plane has finished the work of the phase before: its controllers continue for some time after creations
+// and deletions. The CPU usage must be low for two intervals. On a machine that is never idle, it gives up waiting after sixty intervals.
 func (b *bench) settle(ctx context.Context) error {
 	const quiet = 0.25
 	limit := 60 * b.calm
@@ -216,10 +214,10 @@ func (b *bench) settle(ctx context.Context) error {
 	return nil
 }
 
-// usage is the CPU time that each process has used.
+// usage is the CPU time of each process.
 type usage map[string]time.Duration
 
-// usage of the control planes and of the controller, as far as they run.
+// usage returns the CPU time of the control planes and of the controller, if they run.
 func (b *bench) usage() usage {
 	ids := b.source.plane.PIDs()
 	if b.target != b.source {
@@ -262,7 +260,7 @@ func (u usage) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// controlPlane says what a cluster of this setup consists of.
+// controlPlane returns the options of a cluster of this setup.
 func (s setup) controlPlane(dir, assets string, r *report) local.Options {
 	o := local.Options{Dir: dir, Assets: assets, ControllerManager: s.controllerManager, Scheduler: s.fakeNode, KWOK: s.fakeNode, Log: r}
 	if !s.unaudited {

@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// bareSets is the namespace of the sets of which the bare client changes an object. Their class is no controller's.
+// bareSets is the namespace of the sets in which the bare client changes an object. No controller serves their class.
 const bareSets = "bench-bare-sets"
 
-// bareSetClass keeps the controller away from those sets.
+// bareSetClass excludes those sets from the controller.
 const bareSetClass = "bench-floor"
 
-// changeFloor measures the least that a change of one object in every set costs any controller: the Secret is changed as for
-// the controller, and then the bare client reads it, reads and replaces the ConfigMap, and writes the status of the set.
+// changeFloor measures the minimum cost, for any controller, of a change of one object in every set: the Secret is changed in the same way,
+// and then the bare client reads it, reads and replaces the ConfigMap, and writes the status of the set.
 func (b *bench) changeFloor(ctx context.Context, f *figures) error {
 	data, err := b.secretsData(dataBefore)
 	if err != nil {
@@ -42,7 +42,7 @@ func (b *bench) changeFloor(ctx context.Context, f *figures) error {
 	return b.removeBareSets(ctx)
 }
 
-// createBareSets leaves out the objects that are not changed.
+// createBareSets creates only the objects that are changed.
 func (b *bench) createBareSets(ctx context.Context, data [][]byte) error {
 	return parallel(ctx, b.size.sets, func(ctx context.Context, set int) error {
 		secret, managedResource := setOf(set, data[set])

@@ -23,17 +23,17 @@ import (
 )
 
 const (
-	// passingKinds is how many kinds come and go, half of them at a time: each is new to the controller only once.
+	// passingKinds is the number of kinds that are created and deleted, half of them at a time: each is new to the controller only once.
 	passingKinds = 8
 	passingGroup = "soak.example.com"
-	// goneLimit is how long a set or a kind may take to go away.
+	// goneLimit is how long the deletion of a set or a kind may take.
 	goneLimit = 2 * time.Minute
 )
 
 var customResourceDefinitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// churn changes the cluster. What is there at a time stays the same on average, so that growth is the controller's own.
-// Sets are numbered: first those that come and go, then the steady ones, then those that roll out.
+// churn changes the cluster. The number of objects stays the same on average, so that growth is caused by the controller. Sets are
+// numbered: first those that are created and deleted, then the steady ones, then those with rollouts.
 type churn struct {
 	*bench
 	soak
@@ -42,7 +42,7 @@ type churn struct {
 	counts map[string]*atomic.Int64 // by actor; complete before the first one runs
 }
 
-// actor does one kind of change again and again.
+// actor makes one kind of change repeatedly.
 type actor struct {
 	name string
 	// every is the pause between two changes.
@@ -71,14 +71,14 @@ func (c *churn) actors() []actor {
 	return all
 }
 
-// run goes on until the context ends, which is no error.
+// run repeats until the context ends, which is not an error.
 func (a actor) run(ctx context.Context) error {
 	for n := 0; ctx.Err() == nil; n++ {
 		err := a.act(ctx, n)
 		switch {
 		case err == nil:
 			a.count.Add(1)
-			_ = gauge.Pause(ctx, a.every) // the loop sees why it was cut short
+			_ = gauge.Pause(ctx, a.every) // the loop checks the context
 		case ctx.Err() == nil:
 			return fmt.Errorf("%s: %w", a.name, err)
 		}
@@ -86,7 +86,7 @@ func (a actor) run(ctx context.Context) error {
 	return nil
 }
 
-// tally says how often everybody acted.
+// tally returns how many times each actor has acted.
 func (c *churn) tally() string {
 	parts := make([]string, 0, len(c.counts))
 	for _, a := range slices.Sorted(maps.Keys(c.counts)) {
@@ -95,7 +95,7 @@ func (c *churn) tally() string {
 	return strings.Join(parts, ", ")
 }
 
-// begin creates what stays.
+// begin creates the objects that stay.
 func (c *churn) begin(ctx context.Context) error {
 	err := parallel(ctx, c.steady+rolling, func(ctx context.Context, i int) error {
 		items := itemsOf(oursRun, c.churned+i, objectsPerTemplate, dataBefore)
@@ -135,7 +135,7 @@ func (c *churn) removeSet(ctx context.Context, set int) error {
 	return c.removeObject(ctx, secrets, sourceNamespace, setName(set))
 }
 
-// removeObject deletes an object, if it is there, and waits until it is gone.
+// removeObject deletes an object, if it exists, and waits until it is gone.
 func (c *churn) removeObject(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) error {
 	objects := c.source.objects.Resource(resource).Namespace(namespace)
 	err := objects.Delete(ctx, name, metav1.DeleteOptions{})
@@ -154,7 +154,7 @@ func (c *churn) removeObject(ctx context.Context, resource schema.GroupVersionRe
 	})
 }
 
-// life is what happens to a set that comes and goes.
+// life is a step in the lifetime of a set that is created and deleted.
 type life int
 
 const (
@@ -165,8 +165,7 @@ const (
 	deleted
 )
 
-// lifeOf says which set is next and what happens to it. They begin one after the other, so that the number of sets that
-// are there stays about the same.
+// lifeOf returns the next set and its step. Sets start one after the other, so that their number stays about the same.
 func lifeOf(n, sets int) (set int, next life) {
 	set = n % sets
 	round := n/sets - set%4
@@ -182,7 +181,7 @@ func (c *churn) changeSet(ctx context.Context, n int) error {
 	switch next {
 	case created:
 		return c.createSet(ctx, set, items(dataBefore))
-	case changed: // loses some objects, too
+	case changed: // it loses some objects, too
 		return c.setSecret(ctx, set, items(dataAfter)[3:])
 	case changedBack:
 		return c.setSecret(ctx, set, items(dataBefore))
@@ -218,7 +217,7 @@ func (c *churn) spoil(ctx context.Context, n int) error {
 	return nil
 }
 
-// roll changes a Pod template, or takes all Pods of a Deployment away.
+// roll changes a Pod template, or deletes all Pods of a Deployment.
 func (c *churn) roll(ctx context.Context, n int) error {
 	set := c.churned + c.steady + n%rolling
 	if n%3 != 2 {
@@ -231,7 +230,7 @@ func (c *churn) roll(ctx context.Context, n int) error {
 	return nil
 }
 
-// passKinds lets a set bring kinds and objects of them, and go. Every second time it loses the objects first.
+// passKinds lets a set create kinds with objects, and deletes it. Every second time the objects are removed first.
 func (c *churn) passKinds(ctx context.Context, n int) error {
 	const some = passingKinds / 2
 	kinds, objects := make([]item, 0, some), make([]item, 0, 3*some)
@@ -258,7 +257,7 @@ func (c *churn) passKinds(ctx context.Context, n int) error {
 	return c.removeSet(ctx, set)
 }
 
-// awaitApplied waits until a set is applied with another checksum than before, and returns that.
+// awaitApplied waits until a set is applied with another checksum than before, and returns the new one.
 func (c *churn) awaitApplied(ctx context.Context, set int, before string) (checksum string, err error) {
 	sets := c.source.objects.Resource(managedResources).Namespace(sourceNamespace)
 	err = await(ctx, goneLimit, setName(set)+" to be applied", func(ctx context.Context) error {
@@ -274,10 +273,10 @@ func (c *churn) awaitApplied(ctx context.Context, set int, before string) (check
 	return checksum, err
 }
 
-// passingSet is one more than there are otherwise.
+// passingSet is the number of an additional set.
 func (c *churn) passingSet() int { return c.churned + c.steady + rolling }
 
-// replaceSecrets takes the oldest portion of foreign Secrets away and brings a new one.
+// replaceSecrets deletes the oldest portion of foreign Secrets and creates a new one.
 func (c *churn) replaceSecrets(ctx context.Context, n int) error {
 	portion := max(1, c.soak.secrets/100)
 	return parallel(ctx, portion, func(ctx context.Context, i int) error {
@@ -290,7 +289,7 @@ func (c *churn) replaceSecrets(ctx context.Context, n int) error {
 	})
 }
 
-// passingKind is the number of a kind that comes and goes.
+// passingKind is the number of a kind that is created and deleted.
 type passingKind int
 
 func (k passingKind) plural() string { return fmt.Sprintf("things%d", k) }

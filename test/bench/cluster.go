@@ -35,18 +35,18 @@ const (
 	tokenLifetime = 24 * time.Hour
 )
 
-// programs is where everything that is needed to measure lies.
+// programs contains the locations of all programs that the benchmark needs.
 type programs struct{ root, assets, controller string }
 
-// cluster is an API server and the clients that the bench has of it.
+// cluster is an API server and its clients.
 type cluster struct {
 	plane     *local.ControlPlane
 	audit     auditLog
 	admin     client.Client
-	objects   dynamic.Interface  // the administrator's
-	metadata  metadata.Interface // the administrator's
+	objects   dynamic.Interface  // of the administrator
+	metadata  metadata.Interface // of the administrator
 	discovery discovery.DiscoveryInterface
-	bare      dynamic.Interface // the bare client's
+	bare      dynamic.Interface // of the bare client
 }
 
 // startCluster starts a control plane; after an error there is nothing to stop.
@@ -73,7 +73,7 @@ func (c *cluster) connect() (err error) {
 	if c.metadata, err = metadata.NewForConfig(config); err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
-	config.Timeout = phaseLimit // its own default is shorter than a profile
+	config.Timeout = phaseLimit // the default timeout is shorter than a profile
 	if c.discovery, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
@@ -91,7 +91,7 @@ func (c *cluster) connectBareClient(ctx context.Context) error {
 	return nil
 }
 
-// prepare builds the controller and, unless they are there, the binaries of the control plane.
+// prepare builds the controller and, if they do not exist, the binaries of the control plane.
 func prepare(ctx context.Context, r *report, o options) (programs, error) {
 	root, err := local.RepositoryRoot()
 	if err != nil {
@@ -116,8 +116,8 @@ func prepare(ctx context.Context, r *report, o options) (programs, error) {
 	return p, nil
 }
 
-// install gives the source the CRDs and the controller's own role, and each cluster the two ServiceAccounts. In the target
-// the controller may do everything, which is what its documentation starts from; the bare client may everywhere.
+// install creates the CRDs and the controller's own role in the source, and the two ServiceAccounts in each cluster. In the target the
+// controller has all rights, as its documentation assumes; the bare client has all rights everywhere.
 func (b *bench) install(ctx context.Context) error {
 	crds, err := readManifests(filepath.Join(b.programs.root, "deploy", "crds"))
 	if err != nil {
@@ -154,7 +154,7 @@ func (b *bench) install(ctx context.Context) error {
 	})
 }
 
-// accounts are the ServiceAccounts of both clusters.
+// accounts returns the ServiceAccounts for both clusters.
 func accounts() []*unstructured.Unstructured {
 	return []*unstructured.Unstructured{
 		object("v1", "Namespace", "", systemNamespace, nil),
@@ -173,7 +173,7 @@ func (c *cluster) apply(ctx context.Context, objects ...*unstructured.Unstructur
 	return nil
 }
 
-// createNamespaces makes room for our objects and for those of the bare client.
+// createNamespaces creates namespaces for our objects and for those of the bare client.
 func (b *bench) createNamespaces(ctx context.Context) error {
 	return parallel(ctx, 2*b.size.sets, func(ctx context.Context, i int) error {
 		run := oursRun
@@ -184,7 +184,7 @@ func (b *bench) createNamespaces(ctx context.Context) error {
 	})
 }
 
-// binding gives a ServiceAccount a role, in one namespace or, with a ClusterRole, everywhere.
+// binding binds a role to a ServiceAccount, in one namespace or, with a ClusterRole, everywhere.
 func binding(kind, namespace, role, serviceAccount string) *unstructured.Unstructured {
 	return object(rbacGroup+"/v1", kind+"Binding", namespace, "bench:"+role+":"+serviceAccount, map[string]any{
 		"roleRef":  map[string]any{"apiGroup": rbacGroup, "kind": kind, "name": role},
@@ -192,7 +192,7 @@ func binding(kind, namespace, role, serviceAccount string) *unstructured.Unstruc
 	})
 }
 
-// object builds a small manifest.
+// object returns a small manifest.
 func object(apiVersion, kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	maps.Copy(o.Object, content)
@@ -242,10 +242,10 @@ func bareConfig(ctx context.Context, admin *rest.Config) (*rest.Config, error) {
 	return configOf(kubeconfig)
 }
 
-// endedError is what a probe returns when there is nothing left to wait for.
+// endedError is an error of a probe that ends the wait.
 type endedError struct{ error }
 
-// await probes until it succeeds. An error says what was waited for and what was wrong last.
+// await calls probe until it succeeds. The error contains the awaited state and the last error.
 func await(ctx context.Context, limit time.Duration, what string, probe func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

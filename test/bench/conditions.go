@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// verdicts are the two conditions of a set that tell how its objects do; "" is a condition that is not there.
+// verdicts are the two conditions of a set about the health of its objects; "" is a missing condition.
 type verdicts struct{ healthy, progressing string }
 
-// settled and broken are what a set with one Deployment must say when that is rolled out, and when it is not.
+// settled and broken are the required conditions of a set with one Deployment when its rollout is complete, and when it is not.
 func settled() verdicts { return verdicts{healthy: "True", progressing: "False"} }
 func broken() verdicts  { return verdicts{healthy: "False", progressing: "True"} }
 
@@ -47,10 +47,10 @@ func verdictsOf(set map[string]any) verdicts {
 	return v
 }
 
-// conditionTracker follows sets until they say what is wanted. A set and its Deployment have the same name.
+// conditionTracker watches sets until they have the wanted conditions. A set and its Deployment have the same name.
 type conditionTracker struct {
 	last map[string]verdicts
-	// written tells when the watch of Deployments brought each version of them.
+	// written is when the watch of Deployments received each version of them.
 	written map[string]map[string]time.Time
 
 	want    verdicts
@@ -62,7 +62,7 @@ func newConditionTracker() *conditionTracker {
 	return &conditionTracker{last: map[string]verdicts{}, written: map[string]map[string]time.Time{}}
 }
 
-// expect begins to wait for the sets.
+// expect starts to wait for the sets.
 func (t *conditionTracker) expect(want verdicts, names ...string) {
 	t.want, t.written = want, map[string]map[string]time.Time{}
 	t.missing, t.reached = map[string]bool{}, map[string]time.Time{}
@@ -76,7 +76,7 @@ func (t *conditionTracker) expect(want verdicts, names ...string) {
 // done is true when no set is missing.
 func (t *conditionTracker) done() bool { return len(t.missing) == 0 }
 
-// see takes an event, also before anything is expected, and returns true when no set is missing any more.
+// see processes an event, also before expect was called, and returns true when no set is missing any more.
 func (t *conditionTracker) see(e event) bool {
 	name := e.object.GetName()
 	if e.resource == deployments {
@@ -94,8 +94,8 @@ func (t *conditionTracker) see(e event) bool {
 	return t.done()
 }
 
-// begin is the moment from which the time of a set counts: when its Deployment was known to have changed, be it by the
-// answer to the request or, earlier, by the watch.
+// begin returns the start of the measured time of a set: when its Deployment was known to have changed, by the response to the request or,
+// if that is earlier, by the watch.
 func (t *conditionTracker) begin(name, resourceVersion string, answered time.Time) time.Time {
 	if seen, ok := t.written[name][resourceVersion]; ok && seen.Before(answered) {
 		return seen
@@ -103,7 +103,7 @@ func (t *conditionTracker) begin(name, resourceVersion string, answered time.Tim
 	return answered
 }
 
-// explain says what the sets that are missing have instead, most of them as one.
+// explain describes the conditions of the missing sets, grouped.
 func (t *conditionTracker) explain() string {
 	sets := map[string]int{}
 	for name := range t.missing {

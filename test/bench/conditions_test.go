@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// sayingSet is a set with both conditions; "" leaves one out.
+// sayingSet returns a set with both conditions; "" omits one.
 func sayingSet(name, healthy, progressing string) *unstructured.Unstructured {
 	conditions := []any{map[string]any{"type": "ResourcesApplied", "status": "True"}}
 	for kind, status := range map[string]string{"ResourcesHealthy": healthy, "ResourcesProgressing": progressing} {

@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// stopGrace is how long the controller may take to end before it is killed.
+	// stopGrace is how long the controller may take to stop before it is killed.
 	stopGrace = 30 * time.Second
-	// probeInterval is how often we look whether the controller is ready or in sync. Rendering the metrics costs it about
-	// 3 ms of CPU each time.
+	// probeInterval is how often the readiness and the sync of the controller are checked. Each rendering of the metrics costs it about 3
+	// ms of CPU.
 	probeInterval = 50 * time.Millisecond
 )
 
-// controller is the process that is measured.
+// controller is the measured process.
 type controller struct {
 	dir, binary string
 	probes      int
@@ -36,8 +36,8 @@ type controller struct {
 	process     *child.Process
 }
 
-// newController writes its kubeconfigs and its configuration, which is the default one but for what the setup says: leader
-// election with its lease, no client-side limits.
+// newController writes its kubeconfigs and its configuration, which has the defaults except for the setup's changes: leader election with
+// its lease, no client-side limits.
 func newController(ctx context.Context, b *bench, s setup) (*controller, error) {
 	ports, err := gauge.FreePorts(3)
 	if err != nil {
@@ -68,7 +68,7 @@ controllers: {%s}
 	return c, nil
 }
 
-// connections writes a kubeconfig for each cluster and returns the lines of the configuration that name them.
+// connections writes a kubeconfig for each cluster and returns the configuration lines with their paths.
 func (c *controller) connections(ctx context.Context, b *bench) (string, error) {
 	var lines strings.Builder
 	sections := []string{"source", "target"}
@@ -104,7 +104,7 @@ func (c *controller) stop() error {
 	return c.process.Stop(stopGrace)
 }
 
-// ready waits until the controller says so.
+// ready waits until the controller is ready.
 func (c *controller) ready(ctx context.Context) error {
 	return await(ctx, 2*time.Minute, binaryName+" to be ready", func(ctx context.Context) error {
 		_, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", c.probes))
@@ -112,7 +112,7 @@ func (c *controller) ready(ctx context.Context) error {
 	})
 }
 
-// inSync waits until the controller counts that many objects as applied.
+// inSync waits until the controller's metric counts that many applied objects.
 func (c *controller) inSync(ctx context.Context, objects int) error {
 	return await(ctx, 2*time.Minute, "all objects to be in sync", func(ctx context.Context) error {
 		page, err := c.page(ctx)
@@ -127,13 +127,13 @@ func (c *controller) inSync(ctx context.Context, objects int) error {
 	})
 }
 
-// page is what it serves as its metrics at this moment.
+// page returns its current metrics.
 func (c *controller) page(ctx context.Context) (string, error) {
 	page, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/metrics", c.metrics))
 	return string(page), err
 }
 
-// orEnded replaces an error of a probe if the reason is that the process has ended.
+// orEnded replaces an error of a probe if it was caused by the end of the process.
 func (c *controller) orEnded(err error) error {
 	if err == nil {
 		return nil
@@ -146,7 +146,7 @@ func (c *controller) orEnded(err error) error {
 	}
 }
 
-// profiles is where it serves them, if it was told to.
+// profiles returns the URL of its profiles, if they are enabled.
 func (c *controller) profiles() string {
 	return fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/", c.metrics)
 }
@@ -159,7 +159,7 @@ func (c *controller) explain(err error) error {
 	return fmt.Errorf("%w; the end of the controller's log:\n%s", err, child.Tail(c.file("log")))
 }
 
-// total adds up the values of the series of a metric that have the label.
+// total returns the sum of the series of a metric that have the label.
 func total(page, name, label string) (int, error) {
 	sum, found := 0.0, false
 	for line := range strings.Lines(page) {
@@ -180,7 +180,7 @@ func total(page, name, label string) (int, error) {
 	return int(sum), nil
 }
 
-// value is that of a metric without labels.
+// value returns the value of a metric without labels.
 func value(page, name string) (float64, error) {
 	for line := range strings.Lines(page) {
 		series, text, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -196,7 +196,7 @@ func value(page, name string) (float64, error) {
 	return 0, fmt.Errorf("there is no metric %s", name)
 }
 
-// get returns the body of an answer 200.
+// get returns the body of a response with status 200.
 func get(ctx context.Context, url string) (body []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -213,7 +213,7 @@ func get(ctx context.Context, url string) (body []byte, err error) {
 	return io.ReadAll(response.Body)
 }
 
-// configOf reads a kubeconfig for a client without a limiter of its own.
+// configOf reads a kubeconfig for a client without a client-side limit.
 func configOf(kubeconfig []byte) (*rest.Config, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// somebodyElse is the field manager that spoils objects.
+	// somebodyElse is the field manager that changes objects.
 	somebodyElse = "somebody-else"
 	spoiledData  = "spoiled"
 	repairLimit  = time.Minute
-	// repairPause lets the control plane's own controllers react, and keeps repairs apart.
+	// repairPause gives the control plane's own controllers time to react, and separates repairs.
 	repairPause = 150 * time.Millisecond
 )
 
-// drift spoils objects, one after the other: every second one is edited (a ConfigMap), the others are deleted.
+// drift changes objects, one after the other: every second one is edited (a ConfigMap), the others are deleted.
 func (b *bench) drift(ctx context.Context, f *figures) error {
 	if err := b.settle(ctx); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (b *bench) drift(ctx context.Context, f *figures) error {
 	return b.tellRequests(place)
 }
 
-// spoilable returns different objects to edit and to delete, half of the number of each.
+// spoilable returns different objects to edit and to delete, half of the number each.
 func spoilable(s size, repairs int) (edited, deleted []item) {
 	half := (repairs + 1) / 2
 	for i := range shuffled(s) {
@@ -76,7 +76,7 @@ func spoilable(s size, repairs int) (edited, deleted []item) {
 	return edited, deleted
 }
 
-// repairEdited measures from the answer to the edit until a watch shows the data as before.
+// repairEdited measures from the response to the edit until a watch shows the former data.
 func (b *bench) repairEdited(ctx context.Context, w *follower, i item) (time.Duration, error) {
 	patch := fmt.Sprintf(`{"data":{%q:%q}}`, dataKey, spoiledData)
 	_, err := b.target.objects.Resource(i.resource).Namespace(i.object.GetNamespace()).Patch(ctx, i.object.GetName(),
@@ -98,7 +98,7 @@ func (b *bench) repairEdited(ctx context.Context, w *follower, i item) (time.Dur
 	return max(0, end.Sub(begin)), err
 }
 
-// repairDeleted measures from the answer to the deletion until a watch shows another object of that name.
+// repairDeleted measures from the response to the deletion until a watch shows another object of that name.
 func (b *bench) repairDeleted(ctx context.Context, w *follower, i item) (time.Duration, error) {
 	c := b.target.objects.Resource(i.resource).Namespace(i.object.GetNamespace())
 	before, err := c.Get(ctx, i.object.GetName(), metav1.GetOptions{})

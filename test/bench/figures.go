@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// figures are what was measured of a workload; zero values were not.
+// figures are the results for a workload; zero values were not measured.
 type figures struct {
 	workload      workload
 	floors        []floor
@@ -23,7 +23,7 @@ type figures struct {
 	remove        time.Duration
 }
 
-// createFloor is the mean of the bare client's creations around converging: the first two.
+// createFloor is the mean of the bare client's creations before and after converging: the first two.
 func (f figures) createFloor() time.Duration { return mean(f.createFloors()) }
 
 func (f figures) createFloors() (all []time.Duration) {
@@ -33,7 +33,7 @@ func (f figures) createFloors() (all []time.Duration) {
 	return all
 }
 
-// removeFloors are the bare client's deletions around the deletion of the sets: the last two.
+// removeFloors are the bare client's deletions before and after the deletion of the sets: the last two.
 func (f figures) removeFloors() (all []time.Duration) {
 	for _, m := range f.floors[max(0, len(f.floors)-2):] {
 		all = append(all, m.remove)
@@ -67,7 +67,7 @@ func judge(met bool) verdict {
 	return miss
 }
 
-// atMost writes a target; a limit of 0 is none.
+// atMost formats a target; a limit of 0 means none.
 func atMost[T ~int64](limit T, write func(T) string) string {
 	if limit == 0 {
 		return "–"
@@ -75,7 +75,7 @@ func atMost[T ~int64](limit T, write func(T) string) string {
 	return "≤ " + write(limit)
 }
 
-// judgeLimit compares with a target; a limit of 0 is none.
+// judgeLimit compares a value with a target; a limit of 0 means none.
 func judgeLimit[T ~int64](value, limit T) verdict {
 	if limit == 0 {
 		return informative
@@ -90,15 +90,15 @@ type row struct {
 	verdict                verdict
 	// note explains a figure below the table.
 	note string
-	// portable figures do not depend on how fast the machine is; only these can be enforced.
+	// portable figures do not depend on the speed of the machine; only these can be enforced.
 	portable bool
 }
 
 // published are the figures of Gardener's resource manager (v1.149.3, defaults) on a machine with two cores.
 type published struct{ converge, requests, cpu, drift, update, remove, memory string }
 
-// expected is what a workload is compared with. Sizes between the two that are published are measured against the
-// target of the larger one. Beyond that one, what grows with the size has no target: 0.
+// expected contains the targets for a workload. Sizes between the two published ones use the target of the larger one. For larger sizes,
+// figures that grow with the size have no target: 0.
 type expected struct {
 	published
 	update, restart time.Duration
@@ -120,7 +120,7 @@ func expectations(s size) expected {
 	if s.total() > 50000 {
 		e.memory = 0
 	}
-	if s.total() > 10000 || s.sets > 100 { // every set is a change of its own
+	if s.total() > 10000 || s.sets > 100 { // every set is a separate change
 		e.update = 0
 	}
 	switch s {
@@ -132,7 +132,7 @@ func expectations(s size) expected {
 	return e
 }
 
-// rowsOf puts the workloads below each other, measure by measure.
+// rowsOf groups the rows of the workloads by measure.
 func rowsOf(all []figures) []row {
 	lines := len(figures{}.rows())
 	rows := make([]row, 0, len(all)*lines)
@@ -144,12 +144,12 @@ func rowsOf(all []figures) []row {
 	return rows
 }
 
-// rows are the lines of one workload, always the same ones.
+// rows returns the rows of one workload, always the same ones.
 func (f figures) rows() []row {
 	e := expectations(f.workload.size)
 	const targetUpdate, targetRemove = 1.5, 1.5
 	targetConverge, targetCPU := 1.4, 0.1
-	if f.workload.size.sets > 100 { // each costs three writes of its own, and a read of its Secret
+	if f.workload.size.sets > 100 { // each set costs three writes of its own, and a read of its Secret
 		targetConverge, targetCPU = 1.7, 0.15
 	}
 	rows := []row{
@@ -199,7 +199,7 @@ func (f figures) rows() []row {
 	return rows
 }
 
-// ratio compares with the mean of the floors, and shows all of them.
+// ratio compares a time with the mean of the floors, and shows all of them.
 func (f figures) ratio(measure, gardener string, target float64, ours time.Duration, floors []time.Duration) row {
 	r := row{measure: measure, gardener: gardener, target: fmt.Sprintf("≤ %.1f", target), portable: true}
 	if base := mean(floors); base > 0 {

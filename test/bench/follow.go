@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// event is a change of an object as a watch tells it.
+// event is a change of an object from a watch.
 type event struct {
 	at       time.Time
 	resource schema.GroupVersionResource
@@ -35,16 +35,15 @@ func (e event) content() map[string]any {
 	return nil
 }
 
-// subject is what to watch.
+// subject defines what to watch.
 type subject struct {
 	resource schema.GroupVersionResource
 	selector string
-	// full asks for whole objects instead of their metadata.
+	// full requests whole objects instead of their metadata.
 	full bool
 }
 
-// follower watches subjects from the moment it was made. Each event bears the time at which it was received, whenever it
-// is looked at.
+// follower watches subjects from its creation on. Each event has the time at which it was received.
 type follower struct {
 	events chan event
 	failed chan error
@@ -52,7 +51,7 @@ type follower struct {
 	group  sync.WaitGroup
 }
 
-// follow starts the watches; every change made after it has returned is seen. stop must be called.
+// follow starts the watches; they receive every change after it has returned. The caller must call stop.
 func (b *bench) follow(ctx context.Context, subjects ...subject) (*follower, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{events: make(chan event, 1<<17), failed: make(chan error, len(subjects)), cancel: cancel}
@@ -70,7 +69,7 @@ func (b *bench) follow(ctx context.Context, subjects ...subject) (*follower, err
 	return f, nil
 }
 
-// watch begins at the present state: an empty list tells its resourceVersion.
+// watch starts at the present state: a list with limit 1 returns its resourceVersion.
 func (b *bench) watch(ctx context.Context, s subject) (watch.Interface, error) {
 	c := b.home(s.resource)
 	begin, err := c.metadata.Resource(s.resource).List(ctx, metav1.ListOptions{LabelSelector: s.selector, Limit: 1})
@@ -84,7 +83,7 @@ func (b *bench) watch(ctx context.Context, s subject) (watch.Interface, error) {
 		}
 		return c.metadata.Resource(s.resource).Watch(ctx, more)
 	}}
-	// An API server ends watches that cannot keep up; they go on where they were.
+	// An API server ends watches that cannot keep up; this watcher continues at the last version.
 	w, err := watchtools.NewRetryWatcherWithContext(ctx, begin.ResourceVersion, source)
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", s.resource.Resource, err)
@@ -92,7 +91,7 @@ func (b *bench) watch(ctx context.Context, s subject) (watch.Interface, error) {
 	return w, nil
 }
 
-// pump ends with the watch or with the context; nobody looks at its error any more when that was the reason.
+// pump passes events until the watch or the context ends. In the latter case its error is not used.
 func (b *bench) pump(ctx context.Context, w watch.Interface, resource schema.GroupVersionResource, events chan<- event) error {
 	for {
 		select {
@@ -122,7 +121,7 @@ func (f *follower) stop() {
 	f.group.Wait()
 }
 
-// drain hands over every event that was received so far.
+// drain calls see for every event that was received so far.
 func (f *follower) drain(see func(event) bool) {
 	for {
 		select {
@@ -134,8 +133,8 @@ func (f *follower) drain(see func(event) bool) {
 	}
 }
 
-// until hands every event to done until it returns true, and returns the time of that event. what names it in the error
-// when the limit is over.
+// until calls done for every event until it returns true, and returns the time of that event. What describes the awaited state in the error
+// after the limit.
 func (f *follower) until(ctx context.Context, limit time.Duration, what string, done func(event) bool) (time.Time, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("wait for %s: not within %s", what, limit))
 	defer cancel()

@@ -19,27 +19,27 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
-// foreignNamespaces is over how many namespaces the foreign Secrets are spread.
+// foreignNamespaces is the number of namespaces of the foreign Secrets.
 const foreignNamespaces = 50
 
-// foreignSecrets measures start-up and memory beside very many Secrets that no set has to do with.
+// foreignSecrets measures start-up and memory in a cluster with very many Secrets that no set references.
 type foreignSecrets struct {
 	secrets int
-	// sets are few: they show when the controller can work, and hardly weigh anything.
+	// sets are few: they show when the controller can work, and need hardly any memory.
 	sets size
-	// starts is how often start-up is measured.
+	// starts is how many times start-up is measured.
 	starts int
-	// wait is how long after it is in sync a process is weighed.
+	// wait is the time between sync and the measurement of memory.
 	wait time.Duration
 }
 
-// foreignFigures are what was measured; zero values were not.
+// foreignFigures are the results; zero values were not measured.
 type foreignFigures struct {
 	foreignSecrets
 
-	// lists are how long the API server takes for the metadata of all Secrets, undecoded.
+	// lists are the times of the API server to list the metadata of all Secrets, undecoded.
 	lists []time.Duration
-	// ready and inSync are counted from the start of the process.
+	// ready and inSync are measured from the start of the process.
 	ready, inSync []time.Duration
 	// empty is without any object in the source, few with the sets alone, full with everything.
 	empty, few, full footprint
@@ -95,7 +95,7 @@ func (f footprint) String() string {
 	return fmt.Sprintf("%s, heap in use %s, at most %s", mebibytes(f.resident), mebibytes(f.heap), mebibytes(f.peak))
 }
 
-// besideForeignSecrets starts a new process for each figure: on nothing, on the sets alone, on everything.
+// besideForeignSecrets starts a new process for each figure: with nothing, with the sets alone, with everything.
 func (b *bench) besideForeignSecrets(ctx context.Context, f *foreignFigures) (err error) {
 	err = b.startController(ctx)
 	if err != nil {
@@ -136,7 +136,7 @@ func (b *bench) besideForeignSecrets(ctx context.Context, f *foreignFigures) (er
 	return err
 }
 
-// startBeside measures the API server's list and a start-up after it.
+// startBeside measures the API server's list and then a start-up.
 func (b *bench) startBeside(ctx context.Context, f *foreignFigures) error {
 	if err := b.controller.stop(); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (b *bench) startBeside(ctx context.Context, f *foreignFigures) error {
 	return b.tellRequests(begin)
 }
 
-// startUp starts a process and measures until it is ready, and until all sets are in sync.
+// startUp starts a process and measures the time until it is ready, and until all sets are in sync.
 func (b *bench) startUp(ctx context.Context) (ready, inSync time.Duration, err error) {
 	begin := b.report.clock.Now()
 	if err := b.controller.start(); err != nil {
@@ -179,7 +179,7 @@ func (b *bench) startUp(ctx context.Context) (ready, inSync time.Duration, err e
 	return ready, b.report.clock.Since(begin), nil
 }
 
-// createFew lets the running controller apply the sets, and stops it then.
+// createFew creates the sets, waits until the running controller has applied them, and stops it.
 func (b *bench) createFew(ctx context.Context) error {
 	if err := b.createNamespaces(ctx); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (b *bench) createFew(ctx context.Context) error {
 	return b.controller.stop()
 }
 
-// weigh waits first. The heap comes last, since asking for it takes memory.
+// weigh waits and then measures the memory. The heap is last, because its profile needs memory.
 func (b *bench) weigh(ctx context.Context, wait time.Duration, beside string) (f footprint, err error) {
 	err = gauge.Pause(ctx, wait)
 	if err != nil {
@@ -220,12 +220,12 @@ func (b *bench) weigh(ctx context.Context, wait time.Duration, beside string) (f
 	return f, err
 }
 
-// listSecrets measures how long the API server takes for what a cache of metadata asks for first. The answer is not
-// decoded: that is the controller's own work.
+// listSecrets measures the time of the API server for the first list of a metadata cache. The response is not decoded: that is the
+// controller's own work.
 func (b *bench) listSecrets(ctx context.Context) (took time.Duration, err error) {
 	config := b.source.plane.AdminConfig()
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-	config.DisableCompression = true // as caches do
+	config.DisableCompression = true // like caches
 	config.Timeout = phaseLimit
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -246,7 +246,7 @@ func (b *bench) listSecrets(ctx context.Context) (took time.Duration, err error)
 	return took, nil
 }
 
-// createForeignSecrets uses the cheapest client there is.
+// createForeignSecrets uses the cheapest client.
 func (b *bench) createForeignSecrets(ctx context.Context, n int) error {
 	clients, err := b.source.typed()
 	if err != nil {
@@ -269,7 +269,7 @@ func (b *bench) createForeignSecrets(ctx context.Context, n int) error {
 	return nil
 }
 
-// typed is a client of the administrator that speaks protobuf.
+// typed returns a client of the administrator that uses protobuf.
 func (c *cluster) typed() (kubernetes.Interface, error) {
 	config := rest.CopyConfig(c.plane.AdminConfig())
 	config.ContentType, config.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
@@ -302,8 +302,8 @@ func foreignNamespace(n int) string {
 	return fmt.Sprintf("tenant-%02d--workspace", n%foreignNamespaces)
 }
 
-// foreignSecret is one of those that an operator of many tenants keeps: a key pair whose metadata outweighs what a cache
-// needs of it. The same number gives the same Secret.
+// foreignSecret returns a Secret as an operator with many tenants stores it: a key pair with more metadata than a cache needs. The same
+// number gives the same Secret.
 func foreignSecret(n int) *corev1.Secret {
 	source := rand.New(rand.NewPCG(uint64(n), 1))
 	random := func(length int) []byte {
@@ -334,7 +334,7 @@ func foreignSecret(n int) *corev1.Secret {
 	}
 }
 
-// foreignManager is an earlier writer; the API server adds the one that creates.
+// foreignManager returns the entry of an earlier writer; the API server adds the creator's.
 func foreignManager(name string, at time.Time, fields string) metav1.ManagedFieldsEntry {
 	when := metav1.NewTime(at)
 	return metav1.ManagedFieldsEntry{

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// gaugeOfGrowth is a figure of the controller that must not grow without end.
+// gaugeOfGrowth is a figure of the controller that must not grow without limit.
 type gaugeOfGrowth struct {
 	name, metric string
-	// slack is by how much it may differ from one quarter to another whatever the share is: what is small and counted
-	// in whole numbers moves by more than a few percent.
+	// slack is the allowed difference between two quarters, whatever the share is: small whole numbers change by more than a few percent.
 	slack float64
 	write func(float64) string
 }
 
-// maxGrowth is the share by which an average may be higher in the last quarter than in the second one.
+// maxGrowth is the share by which the average of the last quarter may exceed that of the second one.
 const maxGrowth = 0.05
 
 func gaugesOfGrowth() []gaugeOfGrowth {
@@ -38,7 +37,7 @@ type sample struct {
 	values []float64
 }
 
-// readSample takes the values of all gauges from a page of metrics.
+// readSample reads the values of all gauges from a page of metrics.
 func readSample(page string, at time.Duration) (sample, error) {
 	s := sample{at: at}
 	for _, g := range gaugesOfGrowth() {
@@ -59,7 +58,7 @@ func (s sample) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// quarters are the averages of a gauge over each quarter of the length; a quarter without samples is NaN.
+// quarters returns the averages of a gauge over each quarter of the length; a quarter without samples is NaN.
 func quarters(samples []sample, gauge int, length time.Duration) (averages [4]float64) {
 	var counts [4]float64
 	for _, s := range samples {
@@ -73,8 +72,8 @@ func quarters(samples []sample, gauge int, length time.Duration) (averages [4]fl
 	return averages
 }
 
-// judgeGrowth compares the average of the last quarter with that of the second: in the first one caches still fill.
-// Without samples in both nothing can be said.
+// judgeGrowth compares the average of the last quarter with that of the second: during the first one caches are still filled. Without
+// samples in both there is no result.
 func (g gaugeOfGrowth) judgeGrowth(averages [4]float64) verdict {
 	second, last := averages[1], averages[3]
 	if math.IsNaN(second) || math.IsNaN(last) {
@@ -83,7 +82,7 @@ func (g gaugeOfGrowth) judgeGrowth(averages [4]float64) verdict {
 	return judge(last-second <= max(second*maxGrowth, g.slack))
 }
 
-// growthRows are the lines of the table, and notes with all quarters.
+// growthRows returns the rows of the table, and notes with all quarters.
 func growthRows(samples []sample, length time.Duration) []row {
 	gauges := gaugesOfGrowth()
 	rows := make([]row, 0, len(gauges))

@@ -45,7 +45,7 @@ func TestJudgeGrowth(t *testing.T) {
 	}
 }
 
-// pageOfGrowth is what the controller serves, with that many goroutines.
+// pageOfGrowth returns the controller's metrics, with that number of goroutines.
 func pageOfGrowth(goroutines int) string {
 	return fmt.Sprintf(`go_goroutines %d
 go_memstats_heap_alloc_bytes 1.048576e+07

@@ -15,15 +15,15 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
-// conditionLimit is how long a condition may take before the run gives up: a controller that keeps none of them is told
-// apart from a slow one quickly.
+// conditionLimit is how long a condition may take before the run fails: this distinguishes a controller that writes no conditions from a
+// slow one.
 const conditionLimit = 20 * time.Second
 
-// latency measures how long conditions take to follow a Deployment's status. Each Deployment is in a set of its own. No
-// controller of Deployments runs: the bench writes their status, so that exactly one change is timed.
+// latency measures how long conditions take to follow a Deployment's status. Each Deployment is in a separate set. There is no Deployment
+// controller: the benchmark writes the status, so that exactly one change is timed.
 type latency struct {
 	deployments int
-	// together lists how many Deployments change at a time, one round for each number.
+	// together lists how many Deployments change at the same time, one round for each number.
 	together []int
 }
 
@@ -31,7 +31,7 @@ type latency struct {
 type latencyRound struct {
 	what     string
 	together int
-	// took is the time from the change in the API server, withWrite that from the moment before it was asked for.
+	// took is the time from the change in the API server, withWrite that from before the request.
 	took, withWrite []time.Duration
 }
 
@@ -83,12 +83,12 @@ func (l latency) rows(rounds []latencyRound) []row {
 	return rows
 }
 
-// tails are median, 95th percentile and maximum.
+// tails returns median, 95th percentile and maximum.
 func tails(values []time.Duration) string {
 	return milliseconds(median(values)) + " / " + milliseconds(percentile(values, 95)) + " / " + milliseconds(longest(values))
 }
 
-// measureLatency fills in the rounds as far as it gets.
+// measureLatency fills the rounds as far as it gets.
 func (b *bench) measureLatency(ctx context.Context, rounds []latencyRound) error {
 	if err := b.startController(ctx); err != nil {
 		return err
@@ -132,8 +132,8 @@ func (b *bench) measureLatency(ctx context.Context, rounds []latencyRound) error
 	return nil
 }
 
-// createLatencySets makes the namespaces and returns the names of the sets. A namespace without a controller manager
-// lacks the ServiceAccount that Pods need.
+// createLatencySets creates the namespaces and returns the names of the sets. In a namespace without a controller manager, the
+// ServiceAccount for Pods is missing.
 func (b *bench) createLatencySets(ctx context.Context) ([]string, error) {
 	names := make([]string, b.sets)
 	return names, parallel(ctx, b.sets, func(ctx context.Context, set int) error {
@@ -159,8 +159,8 @@ func (b *bench) latencyData() ([][]byte, error) {
 	return all, nil
 }
 
-// rolledDeployment is a Deployment with replicas, in the namespace and with the name of the set. Another version is
-// another Pod template.
+// rolledDeployment returns a Deployment with replicas, with the namespace and the name of the set. Another version means another Pod
+// template.
 func rolledDeployment(set, replicas int, version string) item {
 	selector := map[string]any{"app": setName(set)}
 	spec := deploymentSpec(selector)
@@ -171,8 +171,7 @@ func rolledDeployment(set, replicas int, version string) item {
 	return item{deployments, o}
 }
 
-// createPods gives each Deployment the ReplicaSet and the Pod that a rolled out one has, and returns the Deployments'
-// generations.
+// createPods creates the ReplicaSet and the Pod of a complete rollout for each Deployment, and returns the Deployments' generations.
 func (b *bench) createPods(ctx context.Context) ([]int64, error) {
 	generations := make([]int64, b.sets)
 	return generations, parallel(ctx, b.sets, func(ctx context.Context, set int) error {
@@ -214,7 +213,7 @@ func (b *bench) awaitConditions(ctx context.Context, w *follower, t *conditionTr
 	return nil
 }
 
-// latencyRound changes all Deployments, so many at a time.
+// latencyRound changes all Deployments, the given number at a time.
 func (b *bench) latencyRound(ctx context.Context, w *follower, t *conditionTracker, round *latencyRound, names []string, generations []int64) error {
 	want, status := settled(), settledStatus
 	if round.what == brokenDown {
@@ -243,7 +242,7 @@ func (b *bench) latencyRound(ctx context.Context, w *follower, t *conditionTrack
 	return b.tellRequests(begin)
 }
 
-// changeTogether writes the status of some Deployments and waits until their sets say what is wanted.
+// changeTogether writes the status of some Deployments and waits until their sets have the wanted conditions.
 func (b *bench) changeTogether(ctx context.Context, w *follower, t *conditionTracker, round *latencyRound, want verdicts, status func(int64) map[string]any, sets []int, generations []int64) error {
 	names := make([]string, 0, len(sets))
 	for _, set := range sets {
@@ -279,7 +278,7 @@ func (b *bench) changeTogether(ctx context.Context, w *follower, t *conditionTra
 	return nil
 }
 
-// writeStatus replaces a Deployment's status as its controller would, and returns the version that this made.
+// writeStatus replaces a Deployment's status as its controller would, and returns the new version.
 func (b *bench) writeStatus(ctx context.Context, set int, status map[string]any) (version string, err error) {
 	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
@@ -293,7 +292,7 @@ func (b *bench) writeStatus(ctx context.Context, set int, status map[string]any)
 	return written.GetResourceVersion(), nil
 }
 
-// settledStatus is what the Deployment controller writes when the last Pod of a rollout is ready.
+// settledStatus returns the status that the Deployment controller writes when the last Pod of a rollout is ready.
 func settledStatus(generation int64) map[string]any {
 	return map[string]any{
 		"observedGeneration": generation, "replicas": int64(1), "updatedReplicas": int64(1), "readyReplicas": int64(1), "availableReplicas": int64(1),
@@ -305,7 +304,7 @@ func settledStatus(generation int64) map[string]any {
 	}
 }
 
-// brokenStatus is what it writes when that Pod has failed and another one is on its way.
+// brokenStatus returns the status when that Pod has failed and another one is being created.
 func brokenStatus(generation int64) map[string]any {
 	return map[string]any{
 		"observedGeneration": generation, "replicas": int64(1), "updatedReplicas": int64(1), "readyReplicas": nil, "availableReplicas": nil,

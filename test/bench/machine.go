@@ -13,7 +13,7 @@ import (
 // clockTick is the unit of CPU times in /proc/PID/stat, which is the same for every architecture of Linux.
 const clockTick = 10 * time.Millisecond
 
-// describeMachine is one line on what the figures were measured on.
+// describeMachine returns one line about the machine of the measurement.
 func describeMachine() string {
 	memory := "unknown memory"
 	if data, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -24,7 +24,7 @@ func describeMachine() string {
 	return fmt.Sprintf("machine: %d cores, %s, %s/%s, %s", runtime.NumCPU(), memory, runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
-// load is how many processes wanted to run during the last minute, as the system tells it; ours are among them.
+// load is the load average of the last minute; our processes are included.
 func load() string {
 	data, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -34,7 +34,7 @@ func load() string {
 	return load
 }
 
-// memoryOf is what the system counts of the process's memory, in bytes: VmRSS is resident now, VmHWM at most so far.
+// memoryOf returns the process's memory from the system, in bytes: VmRSS is the current resident memory, VmHWM the maximum.
 func memoryOf(pid int, what string) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -54,7 +54,7 @@ func kibibytes(text, name string) (int64, error) {
 	return 0, fmt.Errorf("there is no %s", name)
 }
 
-// cpuTime is what the process has used so far, in user and in kernel mode.
+// cpuTime returns the CPU time of the process so far, in user and in kernel mode.
 func cpuTime(pid int) (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -63,10 +63,10 @@ func cpuTime(pid int) (time.Duration, error) {
 	return parseCPUTime(string(data))
 }
 
-// parseCPUTime reads fields 14 and 15 of /proc/PID/stat. Field 2, the program's name in parentheses, may hold anything.
+// parseCPUTime reads fields 14 and 15 of /proc/PID/stat. Field 2, the program's name in parentheses, may contain anything.
 func parseCPUTime(stat string) (time.Duration, error) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	const user, system = 14 - 3, 15 - 3 // fields are counted from 1, and two of them are cut off
+	const user, system = 14 - 3, 15 - 3 // fields are counted from 1, and two of them are removed
 	if len(fields) <= system {
 		return 0, fmt.Errorf("unknown format of /proc/PID/stat: %q", stat)
 	}

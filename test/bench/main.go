@@ -1,20 +1,19 @@
-// Command bench is behind `make bench` and its kin: it measures managedresource-controller on a real control plane and
-// prints the figures with their targets. Each job has clusters of its own, so that no figure depends on what was measured
-// before; nothing outlives it, also when it is interrupted.
+// Command bench implements `make bench` and similar targets: it measures managedresource-controller on a real control plane and prints the
+// figures with their targets. Each job has its own clusters, so that no figure depends on earlier measurements; all processes end with the
+// command, even if it is interrupted.
 //
-// A workload is measured beside a bare client that creates and deletes the same objects in the same run, in this order:
-// the bare client, converging, the bare client again, rest, drift repair, a change in every set between two by the bare
-// client, a restart, the deletion of all sets, the bare client a third time. The floor of creating is the mean of the bare client's runs around
-// converging, that of deleting the mean of those around the deletion; how far they lie apart tells how quiet the machine
-// was. Controller and bare client each have a ServiceAccount that may do everything in the target, JSON as their content
-// type and no client-side limit; the API server's audit log has the requests of both. -scale takes large workloads and
-// one across two clusters.
+// A workload is compared with a bare client that creates and deletes the same objects in the same run, in this order: the bare client,
+// converging, the bare client again, rest, drift repair, a change in every set between two by the bare client, a restart, the deletion of
+// all sets, the bare client a third time. The floor for creating is the mean of the bare client's runs before and after converging, that
+// for deleting the mean of those before and after the deletion; their difference shows how idle the machine was. Controller and bare client
+// each have a ServiceAccount with all rights in the target, JSON as their content type and no client-side limit; the API server's audit log
+// contains the requests of both. -scale uses large workloads and one across two clusters.
 //
-// Other jobs measure the latency of conditions (-latency), start-up and memory beside very many foreign Secrets
-// (-secrets), and growth over hours of continuous change (-soak).
+// Other jobs measure the latency of conditions (-latency), start-up and memory with very many foreign Secrets (-secrets), and growth over
+// hours of continuous change (-soak).
 //
-// A target that is missed does not fail the run unless -enforce is given, and then only ratios, counts of requests and
-// bounds of growth do: no pipeline depends on how fast its machine is.
+// A missed target does not fail the run unless -enforce is given, and then only ratios, counts of requests and bounds of growth do, so that
+// no pipeline depends on the speed of its machine.
 //
 //	KUBEBUILDER_ASSETS   use these control plane binaries instead of building them
 package main
@@ -36,7 +35,7 @@ import (
 )
 
 func main() {
-	ctrl.SetLogger(logr.Discard()) // what goes wrong comes back as an error
+	ctrl.SetLogger(logr.Discard()) // errors are returned
 	klog.SetLogger(logr.Discard())
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, clock.RealClock{})
@@ -50,7 +49,7 @@ func main() {
 	}
 }
 
-// run does every job and prints the table, also when a job could not be finished.
+// run runs every job and prints the table, even if a job could not be completed.
 func run(ctx context.Context, args []string, out io.Writer, c clock.PassiveClock) error {
 	o, err := parseOptions(args, out)
 	if err != nil {

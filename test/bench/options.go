@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// job is something that is measured by itself.
+// job is an independent measurement.
 type job interface {
-	// run returns what could be measured, also with an error. Whatever happens, nothing runs any more afterwards.
+	// run returns the rows that could be measured, even with an error. Afterwards nothing is running, even after an error.
 	run(ctx context.Context, r runner) ([]row, error)
 }
 
-// options are what the command line says.
+// options are the values of the command line.
 type options struct {
 	jobs []job
-	// profiles is the folder that receives CPU and heap profiles of the controller; empty means none.
+	// profiles is the folder for CPU and heap profiles of the controller; empty means none.
 	profiles string
-	// binary is measured instead of one that is built from this tree, if it is set.
+	// binary, if set, is measured instead of one that is built from this tree.
 	binary string
-	// enforce makes missed ratios, counts and bounds of growth fail the run.
+	// enforce makes the run fail if ratios, counts and bounds of growth miss their targets.
 	enforce bool
 }
 
@@ -36,7 +36,7 @@ func (s size) String() string { return fmt.Sprintf("%d×%d", s.sets, s.objects) 
 
 func (s size) total() int { return s.sets * s.objects }
 
-// settings are the flags that choose jobs.
+// settings are the flags that select jobs.
 type settings struct {
 	workloads      string
 	twoClusters    bool
@@ -48,7 +48,7 @@ type settings struct {
 	smoke          bool
 }
 
-// parseOptions prints the usage to out when asked for it, and then returns flag.ErrHelp.
+// parseOptions prints the usage to out if it is requested, and then returns flag.ErrHelp.
 func parseOptions(args []string, out io.Writer) (options, error) {
 	var o options
 	var s settings
@@ -141,7 +141,7 @@ func (s settings) acrossClusters(sets size) workload {
 	return w
 }
 
-// smokeJobs take about two minutes and show that everything can be measured. Their figures say nothing.
+// smokeJobs take about two minutes and show that everything can be measured. Their figures are not meaningful.
 func (s settings) smokeJobs() []job {
 	all := !s.latency && !s.scale && s.secrets == 0 && s.soak == 0
 	var jobs []job
@@ -163,7 +163,7 @@ func (s settings) smokeJobs() []job {
 	return jobs
 }
 
-// parseSizes reads "50x40,100x100".
+// parseSizes parses "50x40,100x100".
 func parseSizes(text string) ([]size, error) {
 	var sizes []size
 	for field := range strings.SplitSeq(text, ",") {

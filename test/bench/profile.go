@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// profile takes CPU profiles of the controller and of the API server for that long, beside what is measured, and then one
-// of the controller's heap. The returned function waits until they are written. Without a folder for them, nothing is done.
+// profile takes CPU profiles of the controller and of the API server for that long, during the measurement, and then a profile of the
+// controller's heap. The returned function waits until they are written. Without a folder for profiles it does nothing.
 func (b *bench) profile(ctx context.Context, phase string, length time.Duration) (wait func()) {
 	if b.profiles == "" {
 		return func() {}
@@ -23,7 +23,7 @@ func (b *bench) profile(ctx context.Context, phase string, length time.Duration)
 	}()
 	go func() {
 		address := b.controller.profiles()
-		// The process may have been started a moment ago.
+		// The process may just have been started.
 		err := await(ctx, 10*time.Second, "profiles to be served", func(ctx context.Context) error {
 			_, err := get(ctx, address)
 			return err
@@ -69,7 +69,7 @@ func (b *bench) writeProfile(data []byte, phase, kind string) error {
 	return os.WriteFile(file, data, 0o600)
 }
 
-// fileName keeps of a text what is fit for the name of a file.
+// fileName replaces characters that are not suitable for a file name.
 func fileName(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// report tells what happens, each step with the time since the beginning.
+// report prints what happens, each step with the time since the start.
 type report struct {
 	out   io.Writer
 	clock clock.PassiveClock
@@ -23,14 +23,14 @@ func (r *report) step(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.out, "[%6.1f s] %s\n", r.clock.Since(r.begin).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// detail adds a line to the step before.
+// detail adds a line to the preceding step.
 func (r *report) detail(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.out, "             %s\n", fmt.Sprintf(format, args...))
 }
 
 func (r *report) say(text string) { _, _ = fmt.Fprintln(r.out, text) }
 
-// Write adds what programs say to the step before.
+// Write adds the output of programs to the preceding step.
 func (r *report) Write(text []byte) (int, error) {
 	for line := range strings.SplitSeq(strings.TrimRight(string(text), "\n"), "\n") {
 		r.detail("%s", line)
@@ -38,8 +38,8 @@ func (r *report) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// table prints the rows below each other, grouped by measure as they come, and their notes below. The column of Gardener
-// is there if a row has a figure for it.
+// table prints the rows, grouped by measure in their order, and their notes below. It has a column for Gardener if a row has a figure for
+// it.
 func (r *report) table(rows []row) {
 	header := row{measure: "measure", workload: "workload", target: "target", ours: "Espalier"}
 	if slices.ContainsFunc(rows, func(l row) bool { return l.gardener != "" }) {
@@ -58,7 +58,7 @@ func (r *report) table(rows []row) {
 			line(l.measure, l.workload, cmp.Or(l.gardener, "–"), l.target, l.ours, verdict)
 		}
 	}
-	_ = w.Flush() // a terminal that has gone is no reason to stop
+	_ = w.Flush() // continue even if the terminal is gone
 	for _, l := range rows {
 		if l.note != "" {
 			r.say(l.workload + ", " + l.note)
@@ -72,7 +72,7 @@ func (l row) underlined() row {
 	return row{measure: dashes(l.measure), workload: dashes(l.workload), gardener: dashes(l.gardener), target: dashes(l.target), ours: dashes(l.ours)}
 }
 
-// seconds is how durations are printed everywhere.
+// seconds formats durations.
 func seconds(d time.Duration) string {
 	if d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
@@ -80,7 +80,7 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%.2f s", d.Seconds())
 }
 
-// milliseconds is how latencies are printed.
+// milliseconds formats latencies.
 func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.0f ms", float64(d)/float64(time.Millisecond))
 }

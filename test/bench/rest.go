@@ -8,17 +8,17 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
-// quietFor is for how many calm moments the controller must not have asked for anything before the window at rest
-// begins; quietLimit is how long we wait for that.
+// quietFor is the number of calm intervals without a counted request of the controller before the idle window starts; quietLimit is the
+// maximum wait for that.
 const (
 	quietFor   = 5
 	quietLimit = 2 * time.Minute
 )
 
-// restFigures are what the controller costs while nothing happens.
+// restFigures are the costs of the controller while nothing happens.
 type restFigures struct {
 	window time.Duration
-	// managed are requests about objects of the sets, other all the rest but watches and leases.
+	// managed are requests about objects of the sets, other are all others except watches and leases.
 	managed, other int
 	cpu            time.Duration
 	memory         int64
@@ -77,7 +77,7 @@ func (b *bench) atRest(ctx context.Context, f *figures) error {
 	return nil
 }
 
-// quiet waits until the controller has asked for nothing that counts for a while.
+// quiet waits until the controller has sent no counted request for some time.
 func (b *bench) quiet(ctx context.Context) error {
 	begin := b.report.clock.Now()
 	for {
@@ -103,8 +103,7 @@ func (b *bench) quiet(ctx context.Context) error {
 	}
 }
 
-// restart measures from the start of a new process until it knows that everything is in sync, and counts what it reads
-// for that.
+// restart measures from the start of a new process until it has determined that everything is in sync, and counts its reads.
 func (b *bench) restart(ctx context.Context, f *figures) error {
 	if err := b.settle(ctx); err != nil {
 		return err
@@ -130,7 +129,7 @@ func (b *bench) restart(ctx context.Context, f *figures) error {
 	}
 	f.restart = b.report.clock.Since(begin)
 	used := b.usage()[binaryName]
-	err = gauge.Pause(ctx, 2*time.Second) // what it still does belongs to the restart
+	err = gauge.Pause(ctx, 2*time.Second) // later requests also belong to the restart
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 
 var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 
-// textOf is "" where there is none.
+// textOf returns "" if there is no such field.
 func textOf(content map[string]any, fields ...string) string {
 	text, _, _ := unstructured.NestedString(content, fields...)
 	return text
@@ -40,7 +40,7 @@ func applied(set map[string]any) string {
 	return ""
 }
 
-// both runs what the watches wait for beside what causes it; the time counts from the moment before.
+// both waits for the effect in the watches while it runs the cause; the time starts before the cause.
 func (b *bench) both(ctx context.Context, cause func(context.Context) error, effect func(context.Context) (time.Time, error)) (time.Duration, error) {
 	begin := b.report.clock.Now()
 	var end time.Time
@@ -100,7 +100,7 @@ func (b *bench) converge(ctx context.Context, f *figures) error {
 	return errors.Join(b.tellRequests(place), b.requireObjects(ctx))
 }
 
-// tellRequests prints what the controller has asked for since then.
+// tellRequests prints the requests of the controller since then.
 func (b *bench) tellRequests(place mark) error {
 	requests, err := b.requests(place, controllerUser)
 	if err != nil {
@@ -134,7 +134,7 @@ func (b *bench) createSets(ctx context.Context, data [][]byte) error {
 	})
 }
 
-// requireObjects lists what the sets should have created.
+// requireObjects checks that the sets have created all their objects.
 func (b *bench) requireObjects(ctx context.Context) error {
 	found := 0
 	for _, resource := range managedKinds() {
@@ -150,8 +150,8 @@ func (b *bench) requireObjects(ctx context.Context) error {
 	return nil
 }
 
-// update changes one ConfigMap in the Secret of every set, and measures until all are seen with the new data and all
-// sets are applied with another checksum.
+// update changes one ConfigMap in the Secret of every set, and measures until all are seen with the new data and all sets are applied with
+// another checksum.
 func (b *bench) update(ctx context.Context, f *figures) error {
 	if err := b.settle(ctx); err != nil {
 		return err
@@ -220,7 +220,7 @@ func (b *bench) patchSecret(ctx context.Context, namespace string, set int, data
 	return nil
 }
 
-// updateTracker knows which sets have both of what an update is waited for.
+// updateTracker records which sets have both results of an update.
 type updateTracker struct {
 	before        map[string]string
 	configMap     map[string]bool
@@ -233,7 +233,7 @@ func newUpdateTracker(sets int, before map[string]string) *updateTracker {
 	return &updateTracker{before, map[string]bool{}, map[string]bool{}, map[string]time.Time{}, sets}
 }
 
-// see takes an event and returns true with the one that completes the last set.
+// see processes an event and returns true for the one that completes the last set.
 func (t *updateTracker) see(e event) bool {
 	name := e.object.GetName()
 	if e.resource == configMaps {
@@ -292,7 +292,7 @@ func (b *bench) deleteSet(ctx context.Context, set int) error {
 	return nil
 }
 
-// shuffled goes through all objects of the sets in an order that looks random and is the same in every run.
+// shuffled iterates over all objects of the sets in a pseudo-random order that is the same in every run.
 func shuffled(s size) iter.Seq[item] {
 	return func(yield func(item) bool) {
 		for _, index := range rand.New(rand.NewPCG(uint64(s.sets), uint64(s.objects))).Perm(s.total()) {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// appliedSet is a ManagedResource with the status that a controller gives it.
+// appliedSet returns a ManagedResource with the status of an applied set.
 func appliedSet(name, checksum string, modify ...func(map[string]any)) *unstructured.Unstructured {
 	set := map[string]any{
 		"metadata": map[string]any{"name": name, "generation": int64(2)},

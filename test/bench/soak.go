@@ -12,17 +12,17 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
-// soak looks whether the controller grows while everything around it changes all the time.
+// soak checks whether the controller grows while everything around it changes continuously.
 type soak struct {
-	// length is how long everything changes, interval how often the controller is looked at.
+	// length is the duration of the changes, interval is the time between two samples.
 	length, interval time.Duration
-	// churned sets come, change and go; steady ones stay, and their objects are spoiled.
+	// churned sets are created, changed and deleted; steady ones stay, and their objects are changed.
 	churned, steady int
-	// secrets is how many foreign Secrets are there at a time.
+	// secrets is the number of foreign Secrets at a time.
 	secrets int
 }
 
-// rolling is how many sets have a Deployment that is rolled out again and again.
+// rolling is how many sets have a Deployment with repeated rollouts.
 const rolling = 3
 
 func (s soak) run(ctx context.Context, r runner) (rows []row, err error) {
@@ -45,7 +45,7 @@ func (s soak) run(ctx context.Context, r runner) (rows []row, err error) {
 	return growthRows(samples, s.length), err
 }
 
-// changeAll appends the samples as it gets them. In the end all sets that are left must be applied.
+// changeAll appends the samples while it runs. At the end all remaining sets must be applied.
 func (b *bench) changeAll(ctx context.Context, s soak, samples *[]sample) error {
 	if err := b.createNamespaces(ctx); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (b *bench) changeAll(ctx context.Context, s soak, samples *[]sample) error 
 	})
 	err = group.Wait()
 	b.report.detail("done meanwhile: %s", c.tally())
-	if err == nil { // an interruption is no error of those that change
+	if err == nil { // an interruption is not an error of the actors
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -89,7 +89,7 @@ func (b *bench) changeAll(ctx context.Context, s soak, samples *[]sample) error 
 	return nil
 }
 
-// sampleAll looks at the controller until the time is over.
+// sampleAll takes samples of the controller until the time is over.
 func (b *bench) sampleAll(ctx context.Context, s soak, samples *[]sample) error {
 	begin := b.report.clock.Now()
 	profiled := false
@@ -116,7 +116,7 @@ func (b *bench) sampleAll(ctx context.Context, s soak, samples *[]sample) error 
 	}
 }
 
-// sample collects the garbage first, so that the heap holds only what is in use.
+// sample first runs a garbage collection, so that the heap contains only memory in use.
 func (b *bench) sample(ctx context.Context, at time.Duration) (sample, error) {
 	if _, err := get(ctx, b.controller.profiles()+"heap?gc=1"); err != nil {
 		return sample{}, fmt.Errorf("collect garbage of the controller: %w", err)
@@ -128,7 +128,7 @@ func (b *bench) sample(ctx context.Context, at time.Duration) (sample, error) {
 	return readSample(page, at)
 }
 
-// profileGrowth saves what the heap and the goroutines are, for a comparison of two moments.
+// profileGrowth saves profiles of the heap and the goroutines, for a comparison of two times.
 func (b *bench) profileGrowth(ctx context.Context, moment string) error {
 	if b.runner.profiles == "" {
 		return nil
@@ -139,7 +139,7 @@ func (b *bench) profileGrowth(ctx context.Context, moment string) error {
 	)
 }
 
-// allApplied waits until every set that is not on its way out is applied.
+// allApplied waits until every set that is not being deleted is applied.
 func (b *bench) allApplied(ctx context.Context) error {
 	return await(ctx, 2*time.Minute, "every set to be applied in the end", func(ctx context.Context) error {
 		list, err := b.source.objects.Resource(managedResources).List(ctx, metav1.ListOptions{})

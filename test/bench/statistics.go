@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// mean of nothing is 0.
+// mean returns 0 without values.
 func mean(values []time.Duration) time.Duration {
 	if len(values) == 0 {
 		return 0
@@ -19,7 +19,7 @@ func mean(values []time.Duration) time.Duration {
 	return sum / time.Duration(len(values))
 }
 
-// median is the lower one of the two in the middle of an even number; of nothing it is 0.
+// median returns the lower one of the two middle values of an even number; 0 without values.
 func median(values []time.Duration) time.Duration {
 	if len(values) == 0 {
 		return 0
@@ -28,7 +28,7 @@ func median(values []time.Duration) time.Duration {
 	return sorted[(len(sorted)-1)/2]
 }
 
-// spread lists the values and how far they lie apart, in percent of their mean.
+// spread lists the values and their range, in percent of their mean.
 func spread(values []time.Duration) string {
 	if len(values) == 0 {
 		return "none"
@@ -41,7 +41,7 @@ func spread(values []time.Duration) string {
 	return fmt.Sprintf("%s (%.0f %% apart)", strings.Join(texts, ", "), apart)
 }
 
-// percentile is the smallest value that at least so many percent of the values do not exceed; of nothing it is 0.
+// percentile returns the smallest value that at least that percentage of the values does not exceed; 0 without values.
 func percentile(values []time.Duration, percent int) time.Duration {
 	if len(values) == 0 {
 		return 0

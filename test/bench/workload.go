@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// runLabel tells the controller's objects (oursRun) from the bare client's (floorRun).
+	// runLabel distinguishes the controller's objects (oursRun) from the bare client's (floorRun).
 	runLabel           = "bench.espalier.dev/run"
 	oursRun, floorRun  = "ours", "floor"
 	sourceNamespace    = "bench-sets"
@@ -35,7 +35,7 @@ var (
 	secrets          = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 )
 
-// managedKinds are the resources of the objects of every set.
+// managedKinds returns the resources of the objects of every set.
 func managedKinds() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
 		deployments,
@@ -49,13 +49,13 @@ func managedKinds() []schema.GroupVersionResource {
 	}
 }
 
-// item is an object of a set, and where it is sent to.
+// item is an object of a set, and its resource.
 type item struct {
 	resource schema.GroupVersionResource
 	object   *unstructured.Unstructured
 }
 
-// key is the identity of an object in the cluster.
+// key identifies an object in the cluster.
 type key struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
@@ -67,7 +67,7 @@ func namespaceOf(run string, set int) string { return fmt.Sprintf("bench-%s-%03d
 
 func setName(set int) string { return fmt.Sprintf("set-%03d", set) }
 
-// itemsOf returns the objects of one set in its namespace. data is what the changing ConfigMap says.
+// itemsOf returns the objects of one set in its namespace. data is the value of the changing ConfigMap.
 func itemsOf(run string, set, objects int, data string) []item {
 	items := make([]item, 0, objects)
 	for place := range objects {
@@ -89,7 +89,7 @@ func itemOf(run string, set, place int, data string) item {
 	return i
 }
 
-// template is one of the ten objects of which a set is made.
+// template returns one of the ten objects of a set.
 func template(place int, name, data string) item {
 	kinds := managedKinds()
 	fields := func(resource int, apiVersion, kind string, content map[string]any) item {
@@ -148,7 +148,7 @@ func deploymentSpec(selector map[string]any) map[string]any {
 	}
 }
 
-// secretData is the only value of a set's Secret: all its objects as YAML documents.
+// secretData returns the only value of a set's Secret: all its objects as YAML documents.
 func secretData(items []item) ([]byte, error) {
 	var data []byte
 	for _, i := range items {
@@ -177,8 +177,8 @@ func setOf(set int, data []byte) (secret, managedResource *unstructured.Unstruct
 	return secret, managedResource
 }
 
-// deleteOptions are the same for the bare client as for the controller: what has dependents that its kind takes care of
-// goes after them.
+// deleteOptions returns the same options for the bare client as the controller uses: workloads are deleted in the foreground, after their
+// dependents.
 func deleteOptions(resource schema.GroupVersionResource) metav1.DeleteOptions {
 	switch resource.Group {
 	case "apps", "extensions", "batch":

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// workload is sets of objects that are taken through every phase.
+// workload is a number of sets with objects that go through every phase.
 type workload struct {
 	size
-	// twoClusters lets the sets be in another cluster than their objects.
+	// twoClusters puts the sets into another cluster than their objects.
 	twoClusters bool
-	// rest is the length of the window at rest.
+	// rest is the length of the idle window.
 	rest time.Duration
-	// repairs is how many objects are spoiled, one after the other.
+	// repairs is how many objects are changed, one after the other.
 	repairs int
-	// calm is how long a moment is after which it counts that nothing has happened.
+	// calm is the length of an interval without activity that counts as idle.
 	calm time.Duration
 }
 
@@ -27,7 +27,7 @@ func (w workload) String() string {
 	return w.size.String()
 }
 
-// workloads are measured one after the other, each on control planes of its own, and stand together in the table.
+// workloads are measured one after the other, each on its own control planes, and are shown together in the table.
 type workloads []workload
 
 func (all workloads) run(ctx context.Context, r runner) ([]row, error) {
@@ -46,7 +46,7 @@ func (all workloads) run(ctx context.Context, r runner) ([]row, error) {
 	return rowsOf(measured), errors.Join(failures...)
 }
 
-// measure returns what could be measured, also with an error. Whatever happens, nothing runs any more afterwards.
+// measure returns the figures that could be measured, even with an error. Afterwards nothing is running, even after an error.
 func (w workload) measure(ctx context.Context, r runner) (f figures, err error) {
 	f = figures{workload: w}
 	r.report.say("")
@@ -61,7 +61,7 @@ func (w workload) measure(ctx context.Context, r runner) (f figures, err error) 
 	return f, err
 }
 
-// phases are in the order in which they are measured; each starts where the one before has ended.
+// phases runs the phases in order; each starts in the state at the end of the one before.
 func (b *bench) phases(ctx context.Context, f *figures) error {
 	b.report.step("creating %d namespaces and starting the controller", 2*b.sets)
 	if err := b.createNamespaces(ctx); err != nil {

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// creators is how many clients create requests at once.
+	// creators is how many clients create requests concurrently.
 	creators = 16
-	// approvals is how many of them are in flight, of the approver and of the bare client.
+	// approvals is the number of concurrent approvals, of the approver and of the bare client.
 	approvals = 5
-	// foreignSigner keeps the approver away from the requests of the bare client.
+	// foreignSigner excludes the requests of the bare client from the approver.
 	foreignSigner = "bench.espalier.dev/serving"
 	burstLimit    = 2 * time.Minute
 )
@@ -30,7 +30,7 @@ type bursts struct {
 	out   io.Writer
 }
 
-// approver measures a burst that the approver decides about.
+// approver measures a burst that the approver decides.
 func (b *bursts) approver(ctx context.Context, round string) (time.Duration, error) {
 	return b.burst(ctx, round, certificatesv1.KubeletServingSignerName, nil)
 }
@@ -40,7 +40,7 @@ func (b *bursts) bare(ctx context.Context, round string) (time.Duration, error) 
 	return b.burst(ctx, round, foreignSigner, b.approve)
 }
 
-// burst creates all requests and returns when the last of them has been seen approved, since the first was created.
+// burst creates all requests and returns the time from the first creation until the last approval was seen.
 func (b *bursts) burst(ctx context.Context, round, signer string, approve func(context.Context, *certificatesv1.CertificateSigningRequest) error) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, burstLimit)
 	defer cancel()
@@ -80,7 +80,7 @@ func (b *bursts) burst(ctx context.Context, round, signer string, approve func(c
 	return took, group.Wait()
 }
 
-// approvedNow tells whether an event is that of an approval; nothing else happens to requests here after it.
+// approvedNow reports whether an event is the approval; in this benchmark, it is the last event of a request.
 func approvedNow(csr *certificatesv1.CertificateSigningRequest) bool {
 	return len(csr.Status.Conditions) == 1 && csr.Status.Conditions[0].Type == certificatesv1.CertificateApproved
 }

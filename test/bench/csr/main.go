@@ -1,8 +1,8 @@
-// Command csr measures csr-approver on a control plane of its own: how long after a burst of requests the last one is
-// approved, beside a bare client that approves as many in the same run, and how many requests a decision costs.
+// Command csr measures csr-approver on its own control plane: the time from a burst of requests until the last one is approved, compared
+// with a bare client that approves the same number in the same run, and the number of requests that a decision costs.
 //
-// Both see the same burst, created by the same number of clients, and have the same number of approvals in flight. The
-// bare client approves each request as soon as it has been created, without watching, reading or judging anything.
+// Both get the same burst, created by the same number of clients, and have the same number of concurrent approvals. The bare client
+// approves each request as soon as it has been created, without watching, reading or judging anything.
 package main
 
 import (
@@ -30,7 +30,7 @@ const (
 )
 
 func main() {
-	ctrl.SetLogger(logr.Discard()) // what goes wrong comes back as an error
+	ctrl.SetLogger(logr.Discard()) // errors are returned
 	klog.SetLogger(logr.Discard())
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, clock.RealClock{})
@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// options are what the command line says.
+// options are the values of the command line.
 type options struct {
 	requests, rounds int
 	enforce          bool

@@ -22,14 +22,14 @@ import (
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// process is the approver that is measured.
+// process is the measured approver.
 type process struct {
 	child   *child.Process
 	log     string
 	metrics int
 }
 
-// startApprover builds the binary and runs it under its own rights, without any option of ours, until it is ready.
+// startApprover builds the binary and runs it with its own rights and default settings, until it is ready.
 func startApprover(ctx context.Context, w *world) (*process, error) {
 	root, err := local.RepositoryRoot()
 	if err != nil {
@@ -81,7 +81,7 @@ controllers: {kubeletCSRApprover: {enabled: true, concurrentSyncs: %d, machineNa
 	return p, err
 }
 
-// working waits until the controller has read what it judges by.
+// working waits until the controller has read everything that its decisions need.
 func (p *process) working(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -96,7 +96,7 @@ func (p *process) working(ctx context.Context) error {
 	}
 }
 
-// requests is how many it has sent so far.
+// requests returns how many it has sent so far.
 func (p *process) requests(ctx context.Context) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/metrics", p.metrics), http.NoBody)
 	if err != nil {

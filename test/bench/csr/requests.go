@@ -18,7 +18,7 @@ func newKey() (key, error) {
 	return key{private}, err
 }
 
-// request is what the kubelet of a node asks for, in PEM.
+// request returns the request of a node's kubelet, in PEM.
 func (k key) request(name string, ip net.IP) ([]byte, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 		Subject:  pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}},
@@ -27,7 +27,7 @@ func (k key) request(name string, ip net.IP) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), err
 }
 
-// look is the pause between two looks at something that is not ready yet.
+// look is the pause between two checks of a state.
 const look = 50 * time.Millisecond
 
 func address(i int) net.IP { return net.IPv4(10, 250, byte(i/250), byte(i%250+1)) }

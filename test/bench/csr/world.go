@@ -23,7 +23,7 @@ import (
 
 const namespace = "espalier-system"
 
-// world is a cluster with nodes, each with its Machine and a client of its own, and a running approver.
+// world is a cluster with nodes, each with its Machine and its own client, and a running approver.
 type world struct {
 	dir      string
 	plane    *local.ControlPlane
@@ -68,7 +68,7 @@ func newWorld(ctx context.Context, nodes int) (_ *world, err error) {
 	return w, err
 }
 
-// populate creates the nodes and what belongs to them.
+// populate creates the nodes and their objects.
 func (w *world) populate(ctx context.Context, cfg *rest.Config, nodes int) error {
 	c, err := client.New(cfg, client.Options{})
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"os"
 )
 
-// AuditLog reads the audit log of an API server as it grows. Entry has fields for what is looked at of each line.
+// AuditLog reads the audit log of an API server while it grows. Entry has the fields to read from each line.
 type AuditLog[Entry any] struct {
-	// File is where it is.
+	// File is the path of the log.
 	File string
 
 	offset int64
 }
 
-// Next returns what was written since the last call.
+// Next returns the entries since the last call.
 func (a *AuditLog[Entry]) Next() ([]Entry, error) {
 	file, err := os.Open(a.File)
 	if err != nil {
@@ -30,7 +30,7 @@ func (a *AuditLog[Entry]) Next() ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	content = content[:bytes.LastIndexByte(content, '\n')+1] // the last line may be half written
+	content = content[:bytes.LastIndexByte(content, '\n')+1] // the last line may be incomplete
 	a.offset += int64(len(content))
 	var entries []Entry
 	for line := range bytes.Lines(content) {

@@ -1,4 +1,4 @@
-// Package gauge holds what the benchmarks of single binaries measure and report with. It knows no binary.
+// Package gauge contains what the benchmarks of single binaries use to measure and report. It depends on no binary.
 package gauge
 
 import (
@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// look is the pause between two looks at something that is not ready yet.
+// look is the pause between two checks of a state.
 const look = 50 * time.Millisecond
 
-// Pause waits for a while, or until the context ends.
+// Pause waits for a duration, or until the context ends.
 func Pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -23,7 +23,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Await waits, as long as patience lasts, until something is done. It gives up with the first error.
+// Await waits until done returns true, at most for patience. It stops at the first error.
 func Await(ctx context.Context, patience time.Duration, what string, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -38,10 +38,10 @@ func Await(ctx context.Context, patience time.Duration, what string, done func()
 	}
 }
 
-// FreePorts returns ports of loopback that nobody uses.
+// FreePorts returns unused ports of loopback.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
-	var listeners []net.Listener // all open until the last is, so that no port is found twice
+	var listeners []net.Listener // all stay open until the last is, so that no port is returned twice
 	defer func() {
 		for _, each := range listeners {
 			_ = each.Close()
@@ -62,9 +62,9 @@ func FreePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-// Report prints figures, a line each.
+// Report prints figures, one per line.
 type Report struct {
-	// Decimals is how many there are of each figure.
+	// Decimals is the number of decimals of each figure.
 	Decimals int
 }
 
@@ -73,7 +73,7 @@ func (r Report) Inform(what string, value float64) {
 	fmt.Printf("%-75s %8.*f\n", what, r.Decimals, value)
 }
 
-// Show prints a figure that may be as large as its target, and tells whether it is met.
+// Show prints a figure and its target, and reports whether the figure is at most the target.
 func (r Report) Show(what string, value, target float64) bool {
 	verdict := "met"
 	if value > target {
@@ -83,7 +83,7 @@ func (r Report) Show(what string, value, target float64) bool {
 	return value <= target
 }
 
-// Status is the exit code of a benchmark: 1, and the reason on standard error, if it failed or must meet its targets and has not.
+// Status is the exit code of a benchmark: 1, with the reason on standard error, if it failed, or if it misses its targets with enforce.
 func Status(met, enforce bool, err error) int {
 	if err == nil && enforce && !met {
 		err = errors.New("a target is missed")

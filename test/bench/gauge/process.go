@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// tick is what the kernel counts processor time in.
+// tick is the kernel's unit of processor time.
 const tick = 10 * time.Millisecond
 
-// Memory returns the resident memory of a process in MiB, now and at its highest.
+// Memory returns the resident memory of a process in MiB, current and maximum.
 func Memory(pid int) (now, peak float64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -36,13 +36,13 @@ func Memory(pid int) (now, peak float64, err error) {
 	return now, peak, nil
 }
 
-// Processor returns the processor time that a process has used up, of user and system.
+// Processor returns the processor time of a process, user and system.
 func Processor(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	const user, system = 11, 12 // counted from behind the name, which is in parentheses
+	const user, system = 11, 12 // counted from after the name, which is in parentheses
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) <= system {
 		return 0, fmt.Errorf("read processor time: %d fields", len(fields))

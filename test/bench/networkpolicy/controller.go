@@ -18,11 +18,11 @@ import (
 const (
 	stopGrace = 30 * time.Second
 	patience  = 5 * time.Minute
-	// look is the pause between two looks at the metrics, which cost the controller a few milliseconds of CPU each.
+	// look is the pause between two reads of the metrics, which cost the controller a few milliseconds of CPU each.
 	look = 100 * time.Millisecond
 )
 
-// controller is the process that is measured.
+// controller is the measured process.
 type controller struct {
 	process *child.Process
 	started time.Time
@@ -30,7 +30,7 @@ type controller struct {
 	log     string
 }
 
-// start starts the binary with its default settings but for the namespaces whose Services it handles.
+// start starts the binary with its default settings, except for the namespaces whose Services it handles.
 func (w *world) start(s scenario) (*controller, error) {
 	ports, err := gauge.FreePorts(2)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *controller) created(ctx context.Context, policies int) error {
 	}
 }
 
-// cost returns how many requests the controller sends because of what do does.
+// cost returns how many requests the controller sends because of do.
 func (c *controller) cost(ctx context.Context, do func() error) (int, error) {
 	if err := gauge.Pause(ctx, calm); err != nil {
 		return 0, err
@@ -111,7 +111,7 @@ func (c *controller) page(ctx context.Context) (string, error) {
 	return string(page), err
 }
 
-// sum adds up the series that begin with a text.
+// sum returns the sum of the series that start with a prefix.
 func sum(page, prefix string) int {
 	total := 0.0
 	for line := range strings.Lines(page) {
@@ -126,7 +126,7 @@ func sum(page, prefix string) int {
 	return int(total)
 }
 
-// peakMemory is the most that the process had resident, as the system writes it; "unknown" where it does not.
+// peakMemory returns the maximum resident memory of the process, as the system formats it; "unknown" if it is not available.
 func peakMemory(pid int) string {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -1,7 +1,6 @@
-// Command networkpolicy measures netpol-controller: how long it takes from its start until all policies exist, beside a
-// bare client that creates policies with the same bodies and as many requests in flight, in the same run; and how many
-// requests a new namespace costs. It starts an API server and the real binary under its own role. Nothing outlives the
-// command.
+// Command networkpolicy measures netpol-controller: the time from its start until all policies exist, compared with a bare client that
+// creates policies with the same bodies and the same number of concurrent requests, in the same run; and the number of requests that a new
+// namespace costs. It starts an API server and the real binary with its own role. All processes end with the command.
 //
 //	KUBEBUILDER_ASSETS   use these control plane binaries instead of building them
 package main
@@ -30,17 +29,17 @@ import (
 // limit is how long a run may take.
 const limit = 20 * time.Minute
 
-// target is what the ratio of the times must not exceed.
+// target is the maximum ratio of the times.
 const target = 1.5
 
-// options of a run.
+// options are those of a run.
 type options struct {
 	namespaces, services, crowd, rounds int
 	enforce                             bool
 }
 
 func main() {
-	ctrl.SetLogger(logr.Discard()) // what goes wrong comes back as an error
+	ctrl.SetLogger(logr.Discard()) // errors are returned
 	klog.SetLogger(logr.Discard())
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)
@@ -76,7 +75,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, nil
 }
 
-// scenarios are the readings of "n namespaces × m Services with a selector that matches all".
+// scenarios returns the variants of "n namespaces × m Services with a selector that matches all".
 func (o options) scenarios() []scenario {
 	return []scenario{
 		{

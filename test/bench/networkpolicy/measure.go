@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// calm is how long nothing may happen any more until the requests are counted.
+// calm is how long nothing may happen before the requests are counted.
 const calm = 2 * time.Second
 
-// fewest is how many policies it takes until the ratio of the times tells something about the controller.
+// fewest is the minimum number of policies for which the ratio of the times is meaningful.
 const fewest = 2000
 
-// measure prints one scenario and tells whether all targets are met.
+// measure prints one scenario and reports whether all targets are met.
 func (w *world) measure(ctx context.Context, s scenario, rounds int) (bool, error) {
 	w.say("\n%s: %d policies", s.text, s.policies())
 	if err := w.create(ctx, s); err != nil {
@@ -73,7 +73,7 @@ func (w *world) converge(ctx context.Context, s scenario) (took time.Duration, b
 	return took, bodies, err
 }
 
-// floor deletes all policies and creates them with the bare client; then it deletes them again.
+// floor deletes all policies, creates them with the bare client, and deletes them again.
 func (w *world) floor(ctx context.Context, bodies []*networkingv1.NetworkPolicy) (time.Duration, error) {
 	if err := w.clear(ctx, bodies); err != nil {
 		return 0, err
@@ -87,7 +87,7 @@ func (w *world) floor(ctx context.Context, bodies []*networkingv1.NetworkPolicy)
 	return took, w.clear(ctx, bodies)
 }
 
-// namespaces measures what new namespaces cost a controller at rest.
+// namespaces measures what new namespaces cost an idle controller.
 func (w *world) namespaces(ctx context.Context, s scenario) (met bool, err error) {
 	c, err := w.start(s)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 const (
 	binaryName = "netpol-controller"
 	namespace  = "bench"
-	// inFlight is the controller's default.
+	// inFlight is the controller's default of concurrent requests.
 	inFlight = 32
 	// member labels the namespaces of a scenario.
 	member = "bench.espalier.dev/member-of"
@@ -33,13 +33,13 @@ const (
 type scenario struct {
 	name, text           string
 	namespaces, services int
-	// oneHome puts the Services into the first namespace only.
+	// oneHome creates the Services in the first namespace only.
 	oneHome bool
 	// selecting makes every Service select all namespaces of the scenario as clients.
 	selecting bool
 }
 
-// homes is how many namespaces have Services.
+// homes returns how many namespaces have Services.
 func (s scenario) homes() int {
 	if s.oneHome {
 		return 1
@@ -47,7 +47,7 @@ func (s scenario) homes() int {
 	return s.namespaces
 }
 
-// policies is how many the specification asks for: two for each port and each client namespace.
+// policies returns the number that the specification requires: two for each port and each client namespace.
 func (s scenario) policies() int {
 	clients := 1
 	if s.selecting {
@@ -56,14 +56,14 @@ func (s scenario) policies() int {
 	return s.homes() * s.services * clients * 2
 }
 
-// growth is how many more there are with one more namespace and, where namespaces have Services, those in it.
+// growth returns how many more there are with one more namespace and, if namespaces have Services, its Services.
 func (s scenario) growth() int {
 	larger := s
 	larger.namespaces++
 	return larger.policies() - s.policies()
 }
 
-// world is a control plane and a client with all rights, and one with those of the controller.
+// world is a control plane with two clients: one with all rights, and one with those of the controller.
 type world struct {
 	dir, program string
 	admin, bare  client.Client
@@ -144,7 +144,7 @@ func (w *world) createOne(ctx context.Context, s scenario, i int) error {
 	return nil
 }
 
-// bodies are all policies, as somebody would create them who knows them already.
+// bodies returns all policies, for a client that knows them in advance.
 func (w *world) bodies(ctx context.Context) ([]*networkingv1.NetworkPolicy, error) {
 	list := &networkingv1.NetworkPolicyList{}
 	if err := w.admin.List(ctx, list); err != nil {

@@ -28,7 +28,7 @@ const (
 	binaryName = "node-controller"
 	namespace  = "bench"
 	stopGrace  = 30 * time.Second
-	// auditPolicy records the requests of node-controller and nobody else's: the log costs time.
+	// auditPolicy records only the requests of node-controller, because the log costs time.
 	auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -41,11 +41,11 @@ rules:
 func build(ctx context.Context, dir string, out io.Writer) (program, assets string, err error) {
 	root, err := local.RepositoryRoot()
 	if err != nil {
-		return "", "", err //nolint:wrapcheck // it says what to do
+		return "", "", err //nolint:wrapcheck // the error has its remedy
 	}
 	assets, err = local.Assets(ctx, out)
 	if err != nil {
-		return "", "", err //nolint:wrapcheck // it says what to do
+		return "", "", err //nolint:wrapcheck // the error has its remedy
 	}
 	program = filepath.Join(dir, binaryName)
 	command := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/"+binaryName)
@@ -67,11 +67,11 @@ func startController(ctx context.Context, plane *local.ControlPlane, dir, progra
 	}
 	kubeconfig, err := binary.Identity(ctx, admin, plane.AdminConfig(), binaryName, namespace, binary.Source, binary.Target)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what failed
+		return nil, err //nolint:wrapcheck // the error has its context
 	}
 	ports, err := gauge.FreePorts(2)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what failed
+		return nil, err //nolint:wrapcheck // the error has its context
 	}
 	config := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
@@ -92,7 +92,7 @@ controllers: {node: {enabled: true}}
 		Dir: dir, LogFile: filepath.Join(dir, "log"), RecordFile: filepath.Join(dir, "record.json"),
 	})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the program
+		return nil, err //nolint:wrapcheck // the error names the program
 	}
 	if err := awaitReady(ctx, process, ports[0]); err != nil {
 		return nil, errors.Join(err, process.Failure(), process.Stop(stopGrace))
@@ -125,7 +125,7 @@ func awaitReady(ctx context.Context, process *child.Process, port int) error {
 	return nil
 }
 
-// countRequests counts what the audit log holds by "verb resource", watches aside.
+// countRequests counts the requests of the audit log by "verb resource", without watches.
 func countRequests(file string) (map[string]int, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -150,7 +150,7 @@ func countRequests(file string) (map[string]int, error) {
 	return counts, nil
 }
 
-// peakMemory is the most that the process had resident, as the system writes it; "unknown" where it does not.
+// peakMemory returns the maximum resident memory of the process, as the system formats it; "unknown" if it is not available.
 func peakMemory(pid int) string {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

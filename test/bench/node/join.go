@@ -20,7 +20,7 @@ const (
 	ourTaint   = "node.gardener.cloud/critical-components-not-ready"
 	floorTaint = "bench.espalier.dev/not-ready"
 	critical   = "node.gardener.cloud/critical-component"
-	// floorPrefix starts the names of the Nodes of the bare client.
+	// floorPrefix is the prefix of the names of the Nodes of the bare client.
 	floorPrefix = "floor-"
 )
 
@@ -37,7 +37,7 @@ type bench struct {
 
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.out, format+"\n", args...) }
 
-// join lets all Nodes join and waits until the last taint is gone.
+// join creates all Nodes and waits until the last taint is removed.
 func (b *bench) join(ctx context.Context) error {
 	daemonSets, err := b.createDaemonSets(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (b *bench) join(ctx context.Context) error {
 		if i%11 == 10 || i == total-1 {
 			name = fmt.Sprintf("%s%d", floorPrefix, i)
 		}
-		if b.ownPods { // before the Node, which would wait for nothing otherwise
+		if b.ownPods { // before the Node, which would otherwise have nothing to wait for
 			err = b.createPods(ctx, name, daemonSets)
 			if err != nil {
 				return err
@@ -90,8 +90,8 @@ func (b *bench) interval() time.Duration {
 	return time.Duration(float64(time.Second) / b.rate)
 }
 
-// createDaemonSets creates them. With Pods of our own, the DaemonSet controller must not interfere: no Node has what the
-// template asks for then, so that node-controller waits for the Pods, and not for the DaemonSets.
+// createDaemonSets creates the DaemonSets. If the benchmark creates the Pods itself, the DaemonSet controller must not interfere: no Node
+// matches the template then, so that node-controller waits for the Pods, and not for the DaemonSets.
 func (b *bench) createDaemonSets(ctx context.Context) ([]*appsv1.DaemonSet, error) {
 	var all []*appsv1.DaemonSet
 	for i := range b.daemonSets {
@@ -141,7 +141,7 @@ func (b *bench) createNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// createPods creates what the DaemonSet controller would, already on the Node.
+// createPods creates the Pods as the DaemonSet controller would, already assigned to the Node.
 func (b *bench) createPods(ctx context.Context, node string, daemonSets []*appsv1.DaemonSet) error {
 	for _, each := range daemonSets {
 		pod := &corev1.Pod{ObjectMeta: each.Spec.Template.ObjectMeta, Spec: *each.Spec.Template.Spec.DeepCopy()}

@@ -1,7 +1,7 @@
-// Command node measures node-controller: how long after the last critical Pod of a Node is ready its taint is gone, while
-// very many Nodes join. It starts a control plane with KWOK, and the real binary under its own role. The floor of the same
-// run is a bare client that removes another taint of some of the Nodes as soon as its own watch tells that the last Pod is
-// ready, without asking anything. Nothing outlives the command.
+// Command node measures node-controller: the time from when the last critical Pod of a Node is ready until its taint is removed, while very
+// many Nodes join. It starts a control plane with KWOK, and the real binary with its own role. The floor of the same run is a bare client
+// that removes another taint from some of the Nodes as soon as its own watch shows that the last Pod is ready, without any check. All
+// processes end with the command.
 //
 //	KUBEBUILDER_ASSETS   use these control plane binaries instead of building them
 package main
@@ -30,13 +30,13 @@ import (
 // limit is how long a run may take.
 const limit = 20 * time.Minute
 
-// options of a run.
+// options are those of a run.
 type options struct {
-	// nodes are waited for by node-controller; for every tenth of them there is one more, for the bare client.
+	// nodes is the number of Nodes for node-controller; for every ten of them there is an additional one for the bare client.
 	nodes int
-	// daemonSets are critical; each has a Pod on every Node.
+	// daemonSets is the number of critical DaemonSets; each has a Pod on every Node.
 	daemonSets int
-	// rate is how many Nodes join in a second; 0: as fast as the API server takes them.
+	// rate is how many Nodes join per second; 0: as fast as the API server accepts them.
 	rate float64
 	// ownPods makes the benchmark create the Pods itself, instead of the DaemonSet controller and the scheduler.
 	ownPods bool
@@ -45,7 +45,7 @@ type options struct {
 }
 
 func main() {
-	ctrl.SetLogger(logr.Discard()) // what goes wrong comes back as an error
+	ctrl.SetLogger(logr.Discard()) // errors are returned
 	klog.SetLogger(logr.Discard())
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)

@@ -18,13 +18,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// observer sees, by watches of its own, when the last Pod of each Node is ready and when its taint is gone; and it is the
-// bare client that frees the Nodes of the floor.
+// observer detects, with its own watches, when the last Pod of each Node is ready and when its taint is removed. It is also the bare client
+// that removes the taints of the Nodes of the floor.
 type observer struct {
 	clock   clock.PassiveClock
 	pods    int
 	clients kubernetes.Interface
-	// complete has the Nodes of the floor whose Pods are all ready.
+	// complete receives the Nodes of the floor whose Pods are all ready.
 	complete chan string
 
 	mu    sync.Mutex
@@ -106,7 +106,7 @@ func (o *observer) sawNode(node *corev1.Node) {
 	}
 }
 
-// freeFloor removes all taints with one blind write: nothing can be faster.
+// freeFloor removes all taints with one blind write, which is the fastest possible way.
 func (o *observer) freeFloor(ctx context.Context) {
 	for {
 		select {
@@ -129,7 +129,7 @@ func (o *observer) freed() int {
 	return len(o.gone)
 }
 
-// latencies are the times from the last ready Pod to the taint being gone, and early how many taints went before.
+// latencies returns the times from the last ready Pod to the removal of the taint; early is how many taints were removed before.
 func (o *observer) latencies(prefix string) (sorted []time.Duration, early int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -141,7 +141,7 @@ func (o *observer) latencies(prefix string) (sorted []time.Duration, early int) 
 			early++
 			continue
 		}
-		sorted = append(sorted, gone.Sub(o.last[name])) // below 0 if the one watch is ahead of the other
+		sorted = append(sorted, gone.Sub(o.last[name])) // negative if one watch is ahead of the other
 	}
 	slices.Sort(sorted)
 	return sorted, early

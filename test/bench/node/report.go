@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// target is what the median must not exceed.
+// target is the maximum of the median.
 const target = time.Second
 
 func (b *bench) report(requests map[string]int, memory string) error {
@@ -55,7 +55,7 @@ func spread(sorted []time.Duration) string {
 
 func show(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }
 
-// percentile is the smallest value that at least so many percent of the sorted values do not exceed; of nothing it is 0.
+// percentile returns the smallest value that at least that percentage of the sorted values does not exceed; 0 without values.
 func percentile(sorted []time.Duration, percent int) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -19,10 +19,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/roles"
 )
 
-// workers is how many Projects the controller works on at once by default, and the bare client too.
+// workers is how many Projects the controller reconciles concurrently by default, and the bare client too.
 const workers = 5
 
-// scope is what a bare client writes.
+// scope defines what a bare client writes.
 type scope bool
 
 const (
@@ -30,7 +30,7 @@ const (
 	withProjects scope = true  // the finalizer and the phases of Projects too
 )
 
-// floor is what a bare client needs on a fresh control plane.
+// floor is the result of a bare client on a new control plane.
 type floor struct {
 	took  time.Duration
 	spent spent

@@ -22,7 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// bench is what all parts of a run share.
+// bench contains what all parts of a run share.
 type bench struct {
 	options options
 	dir     string
@@ -53,8 +53,8 @@ type controller struct {
 	probes, metrics int
 }
 
-// start runs the controller in a garden, with its defaults or, given the period of stale checks, so that each of them asks
-// whether the Project is used: none is too young to be stale, and none is deleted.
+// start runs the controller in a garden, with its defaults. With a period of stale checks, it is configured so that each check determines
+// whether the Project is used: no Project is too young to be stale, and none is deleted.
 func (b *bench) start(g *garden, period string) (*controller, error) {
 	ports, err := gauge.FreePorts(2)
 	if err != nil {
@@ -90,19 +90,19 @@ espalier: {project: %s}
 
 func (c *controller) stop() error { return c.child.Stop(10 * time.Second) }
 
-// moments are when something was first found to be so.
+// moments are the times at which a state was first seen.
 type moments struct {
-	// looked: the main loop has looked at all Projects.
+	// looked: the main loop has processed all Projects.
 	looked time.Time
-	// settled: both loops have, and nothing is left in any queue.
+	// settled: both loops have, and all queues are empty.
 	settled time.Time
 }
 
-// between two looks at the metrics: whoever serves them counts all Projects each time, and compresses the page if asked to,
-// which would slow down what is measured.
+// between is the pause between two reads of the metrics: each read makes the process count all Projects, and compress the page on request,
+// which would slow down the measured work.
 const between = 500 * time.Millisecond
 
-// settle waits for the moments.
+// settle waits for these states.
 func (c *controller) settle(ctx context.Context, projects int) (moments, error) {
 	var m moments
 	err := gauge.Await(ctx, patience, "the controller to be in sync", func() (bool, error) {
@@ -127,10 +127,10 @@ func (c *controller) settle(ctx context.Context, projects int) (moments, error) 
 	return m, err
 }
 
-// sums are what the metrics say.
+// sums are values from the metrics.
 type sums struct {
-	done map[string]float64 // reconciles that did not fail, by controller
-	busy float64            // what is queued or under way
+	done map[string]float64 // successful reconciles, by controller
+	busy float64            // queued or in progress
 }
 
 func parse(page []byte) (sums, error) {
@@ -179,7 +179,7 @@ func get(ctx context.Context, client *http.Client, address string) ([]byte, erro
 	return io.ReadAll(response.Body)
 }
 
-// effort is what the process has used so far, and how many stale checks it has made.
+// effort is the processor time of the process so far, and the number of its stale checks.
 type effort struct {
 	processor time.Duration
 	checks    float64
@@ -199,12 +199,12 @@ func (c *controller) effort(ctx context.Context) (effort, error) {
 	return effort{processor: spent, checks: found.done["project-stale"]}, err
 }
 
-// since returns what was used since an earlier moment.
+// since returns the difference to an earlier effort.
 func (e effort) since(before effort) effort {
 	return effort{processor: e.processor - before.processor, checks: e.checks - before.checks}
 }
 
-// each is the processor time for one check, in microseconds.
+// each returns the processor time for one check, in microseconds.
 func (e effort) each() float64 { return float64(e.processor.Microseconds()) / e.checks }
 
 func decode(manifest []byte) (*unstructured.Unstructured, error) {

@@ -26,13 +26,13 @@ import (
 const (
 	binaryName = "project-controller"
 	ownSpace   = "espalier-system"
-	// patience is how long anything may take.
+	// patience is how long a step may take.
 	patience = 10 * time.Minute
-	// filling is how many objects are created at once before anything is measured.
+	// filling is how many objects are created concurrently before the measurement.
 	filling = 32
 )
 
-// policy makes the audit log hold what the controller or the bare client does, and nothing else.
+// policy makes the audit log contain only the requests of the controller or the bare client.
 const policy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -42,11 +42,11 @@ rules:
 - {level: None}
 `
 
-// garden is a control plane of its own, with the Projects.
+// garden is a separate control plane with the Projects.
 type garden struct {
 	plane *local.ControlPlane
 	admin client.Client
-	// kubeconfig is of the controller's ServiceAccount.
+	// kubeconfig is that of the controller's ServiceAccount.
 	kubeconfig []byte
 	projects   []*corev1beta1.Project
 }
@@ -64,10 +64,10 @@ func (b *bench) newGarden(ctx context.Context, name string) (*garden, error) {
 	return g, nil
 }
 
-// spent is the processor time that was used up by each part of the control plane, and by who writes.
+// spent is the processor time of each part of the control plane, and of the writer.
 type spent struct{ apiServer, etcd, writer time.Duration }
 
-// spent reads it. The writer is a process.
+// spent reads it. The writer is given by its process id.
 func (g *garden) spent(writer int) (s spent, err error) {
 	parts := g.plane.PIDs()
 	for id, into := range map[int]*time.Duration{parts["kube-apiserver"]: &s.apiServer, parts["etcd"]: &s.etcd, writer: &s.writer} {
@@ -78,7 +78,7 @@ func (g *garden) spent(writer int) (s spent, err error) {
 	return s, nil
 }
 
-// since returns what was used since an earlier moment.
+// since returns the difference to an earlier time.
 func (s spent) since(before spent) spent {
 	return spent{apiServer: s.apiServer - before.apiServer, etcd: s.etcd - before.etcd, writer: s.writer - before.writer}
 }

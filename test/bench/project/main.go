@@ -2,27 +2,26 @@
 //
 //	go run ./test/bench/project [-smoke] [-enforce] [-alone] [-generated] [-secrets number] [-profile folder]
 //
-// Every Project has an owner and four members, of which three are people or groups. First convergence: the Projects exist
-// before the process starts, as at an installation; its time is that from the first write of the process to the last one,
-// by the audit log of the API server. A bare client, before and after, creates the same namespaces, roles and bindings on API
-// servers of its own, which hold the same Projects: as many Projects at once as the controller has workers, and within each
-// first the namespace and then everything else at once. It does not write to Projects, which the controller does three
-// times for each: finalizer, first phase, last phase. What a bare client needs that does that as well is printed beside it.
-// Where API server and writer share a few processors, each request costs time, wherever it is sent from: a write to a Project,
-// which the API server validates by the rules of its CRD, takes about three times as much of it as the creation of a role or
-// binding. The processor time of API server, etcd and writer is printed for all of them, which other work on the machine
-// disturbs less than it does the time that passes.
+// Every Project has an owner and four members, of which three are people or groups.
 //
-// Then the process is stopped, every other namespace gets Shoots and their SecretBinding, and the others Secrets and Quotas,
-// which those Shoots use, but for one in five, which nobody uses. Each Shoot has Secrets of its own. The process starts again
-// with a short period of stale checks, no Project too young to be stale, and no deletion: how long until it has looked at all
-// Projects, how long until nothing is left to write either, and with how many requests; then, while nothing happens, how many
-// it sends, and what a check costs. It fails unless exactly those Projects are marked that nobody uses. All of that is younger
-// than an hour, so that each namespace's activity is recorded once at that start, which is most of its time; in a garden that
-// is older, that does not happen.
+// First convergence: the Projects exist before the process starts, as at an installation. Its time is that from the first write of the
+// process to the last one, by the audit log of the API server. A bare client, before and after, creates the same namespaces, roles and
+// bindings on separate API servers with the same Projects: as many Projects concurrently as the controller has workers, and for each first
+// the namespace and then everything else at once. It does not write to Projects, which the controller does three times for each: finalizer,
+// first phase, last phase. The time of a bare client that also does that is printed too. If API server and writer share a few processors,
+// each request costs processor time: a write to a Project, which the API server validates by the rules of its CRD, takes about three times
+// as much as the creation of a role or binding. The processor time of API server, etcd and writer is printed for all of them, because other
+// load on the machine affects it less than the elapsed time.
 //
-// Controller and bare client each have a ServiceAccount with the roles of the binary, JSON or protobuf as their library
-// chooses, and no client-side limit. No webhook is called.
+// Then the process is stopped. Every other namespace gets Shoots and their SecretBinding. The other namespaces get Secrets and Quotas,
+// which those Shoots use, except for one in five, which is unused. Each Shoot has its own Secrets. The process starts again with a short
+// period of stale checks, no Project too young to be stale, and no deletion. The figures are the time until it has checked all Projects,
+// the time until there is nothing left to write, and the number of requests; then, while nothing happens, the number of requests, and the
+// cost of a check. The run fails unless exactly the unused Projects are marked. All objects are younger than an hour, so that each
+// namespace's activity is recorded once at that start, which takes most of its time; this does not happen in an older garden.
+//
+// Controller and bare client each have a ServiceAccount with the roles of the binary, JSON or protobuf as their library chooses, and no
+// client-side limit. No webhook is called.
 package main
 
 import (
@@ -42,26 +41,26 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
-// options of a run.
+// options are those of a run.
 type options struct {
 	projects, shoots int
 	// secrets is how many each Shoot has.
 	secrets int
-	// period is that of the stale checks after the first convergence, rest how long nothing happens.
+	// period is that of the stale checks after the first convergence, rest is the duration of the idle measurement.
 	period, rest time.Duration
-	// generated leaves it to the controller to name the namespaces.
+	// generated lets the controller choose the names of the namespaces.
 	generated bool
-	// alone leaves the bare clients out.
+	// alone omits the bare clients.
 	alone bool
 	// profiles is the folder for profiles; empty for none.
 	profiles string
 }
 
-// report is how figures are printed.
-var report = gauge.Report{Decimals: 2} //nolint:gochecknoglobals // a constant, if Go had such
+// report is the format of the figures.
+var report = gauge.Report{Decimals: 2} //nolint:gochecknoglobals // Go has no constants of this type
 
 func main() {
-	ctrl.SetLogger(logr.Discard()) // what goes wrong comes back as an error
+	ctrl.SetLogger(logr.Discard()) // errors are returned
 	klog.SetLogger(logr.Discard())
 	o := options{period: 20 * time.Second, rest: time.Minute}
 	flag.IntVar(&o.projects, "projects", 5000, "`number` of Projects")
@@ -82,7 +81,7 @@ func main() {
 	os.Exit(gauge.Status(met, *enforce, err))
 }
 
-// run measures everything, and tells whether all targets are met.
+// run measures everything, and reports whether all targets are met.
 func run(ctx context.Context, o options) (met bool, err error) {
 	dir, err := os.MkdirTemp("", "espalier-bench-project-")
 	if err != nil {
@@ -117,10 +116,10 @@ func run(ctx context.Context, o options) (met bool, err error) {
 	return b.report(&floors{before, after, everything}, own), nil
 }
 
-// floors are what bare clients need.
+// floors are the results of the bare clients.
 type floors struct{ before, after, everything floor }
 
-// report prints everything. Without floors nothing is compared with them, and no target counts as met.
+// report prints everything. Without floors there is no comparison, and no target counts as met.
 func (b *bench) report(than *floors, own result) bool {
 	count := float64(b.options.projects)
 	fmt.Printf("\n%d Projects, %d Shoots with %d Secrets each, %d workers\n", b.options.projects, b.options.shoots, b.options.secrets, workers)

@@ -16,24 +16,24 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
-// result is what the controller needed.
+// result is the result of the controller.
 type result struct {
 	convergence, restart phase
 	rest                 requests
-	checking             effort  // during the rest
+	checking             effort  // while nothing happens
 	memory, peak         float64 // in MiB
 }
 
-// phase is a part of what the controller does.
+// phase is a part of the controller's work.
 type phase struct {
 	took       time.Duration // from its first write to its last
-	looked     time.Duration // from the start of the process until the main loop has looked at all Projects
+	looked     time.Duration // from the start of the process until the main loop has processed all Projects
 	sinceStart time.Duration // from the start of the process until it is in sync
-	spent      spent         // by all until then
+	spent      spent         // by all processes until then
 	sent       requests
 }
 
-// own measures the controller in a garden of its own.
+// own measures the controller in its own garden.
 func (b *bench) own(ctx context.Context) (r result, err error) {
 	g, err := b.newGarden(ctx, "own")
 	if err != nil {
@@ -70,7 +70,7 @@ func (b *bench) own(ctx context.Context) (r result, err error) {
 	return r, b.profile(ctx, c, "heap.pprof", memoryInUse)
 }
 
-// converge lets the controller do everything for all Projects, and makes sure that it has.
+// converge waits until the controller has processed all Projects, and checks the result.
 func (b *bench) converge(ctx context.Context, g *garden, log *auditLog) (p phase, err error) {
 	c, err := b.start(g, "")
 	if err != nil {
@@ -84,7 +84,7 @@ func (b *bench) converge(ctx context.Context, g *garden, log *auditLog) (p phase
 	return p, errors.Join(g.complete(ctx), <-written, <-written)
 }
 
-// follow waits until the controller is in sync, and sums up what it has sent since it was started.
+// follow waits until the controller is in sync, and counts its requests since the start.
 func (c *controller) follow(ctx context.Context, g *garden, log *auditLog) (phase, error) {
 	before, err := g.spent(c.child.ID)
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *controller) follow(ctx context.Context, g *garden, log *auditLog) (phas
 	return p, err
 }
 
-// complete fails unless all Projects are Ready and all that belongs to them is there.
+// complete fails unless all Projects are Ready and all their objects exist.
 func (g *garden) complete(ctx context.Context) error {
 	projects := &corev1beta1.ProjectList{}
 	if err := g.admin.List(ctx, projects); err != nil {
@@ -141,9 +141,9 @@ func (g *garden) complete(ctx context.Context) error {
 	return nil
 }
 
-// rest counts the requests of the controller while nothing happens, and what the checks cost that it makes meanwhile.
+// rest counts the requests of the controller while nothing happens, and measures the cost of its checks.
 func (b *bench) rest(ctx context.Context, c *controller, log *auditLog) (requests, effort, error) {
-	if err := gauge.Pause(ctx, 3*time.Second); err != nil { // the last Events arrive
+	if err := gauge.Pause(ctx, 3*time.Second); err != nil { // wait for the last Events
 		return nil, effort{}, err
 	}
 	if _, err := log.Next(); err != nil {
@@ -210,14 +210,14 @@ type entry struct {
 	} `json:"objectRef"`
 }
 
-// counts tells whether it is about an object and no watch, which is renewed every some minutes.
+// counts reports whether it is about an object and not a watch, which is renewed every few minutes.
 func (e entry) counts() bool { return e.Verb != "watch" && e.Object.Resource != "" }
 
-// writes tells whether it changes anything but an Event, which is sent when there is time.
+// writes reports whether it changes an object other than an Event; Events are sent asynchronously.
 func (e entry) writes() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete"}, e.Verb) && e.Object.Resource != "events" &&
 		e.Object.Resource != "selfsubjectaccessreviews"
 }
 
-// auditLog is read as it grows.
+// auditLog is read while it grows.
 type auditLog = gauge.AuditLog[entry]

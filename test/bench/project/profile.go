@@ -16,7 +16,7 @@ const (
 	memoryInUse   = "/debug/pprof/heap"
 )
 
-// profile writes a profile of the controller into the folder for them, if there is one.
+// profile writes a profile of the controller into the folder for profiles, if there is one.
 func (b *bench) profile(ctx context.Context, c *controller, name, path string) error {
 	if b.options.profiles == "" {
 		return nil
@@ -28,7 +28,7 @@ func (b *bench) profile(ctx context.Context, c *controller, name, path string) e
 	return b.write(name, content)
 }
 
-// profileServer writes a profile of the API server into the folder for them, if there is one.
+// profileServer writes a profile of the API server into the folder for profiles, if there is one.
 func (b *bench) profileServer(ctx context.Context, g *garden, name string) error {
 	if b.options.profiles == "" {
 		return nil
@@ -50,7 +50,7 @@ func (b *bench) write(name string, content []byte) error {
 	return os.WriteFile(filepath.Join(b.options.profiles, name), content, 0o600)
 }
 
-// watchConvergence writes profiles of controller and API server, and tells when it has.
+// watchConvergence writes profiles of controller and API server, and reports the end on the channel.
 func (b *bench) watchConvergence(ctx context.Context, c *controller, g *garden) <-chan error {
 	written := make(chan error, 2)
 	if b.options.profiles == "" {

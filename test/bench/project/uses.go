@@ -16,16 +16,16 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// use is what the namespace of a Project is good for. The namespaces are in the order of the Projects' names.
+// use is the way in which the namespace of a Project is used. The namespaces are in the order of the Projects' names.
 type use string
 
 const (
-	// withShoots holds Shoots, and the SecretBinding which these use: every other namespace.
+	// withShoots has Shoots, and the SecretBinding that these use: every other namespace.
 	withShoots use = "Shoot"
-	// bySecret and byQuota hold a Secret or a Quota that Shoots of the namespace before use.
+	// bySecret and byQuota have a Secret or a Quota that Shoots of the preceding namespace use.
 	bySecret use = "Secret"
 	byQuota  use = "Quota"
-	// unused holds a Secret and a Quota as well, which nobody uses: one in ten.
+	// unused has a Secret and a Quota as well, which are not used: one in ten.
 	unused use = "nothing"
 )
 
@@ -42,15 +42,14 @@ func useOf(i int) use {
 	}
 }
 
-// The names within each namespace; the Shoots name the binding.
+// The names within each namespace; the Shoots reference the binding.
 const (
 	bindingName = "account"
 	secretName  = "credentials"
 	quotaName   = "limits"
 )
 
-// addUses fills the namespaces that the Projects have by now, so that all sorts of use are looked for, and most Secrets are
-// those of Shoots.
+// addUses fills the namespaces of the Projects, so that the checks search for all kinds of use, and most Secrets belong to Shoots.
 func (g *garden) addUses(ctx context.Context, o options) error {
 	list := &corev1beta1.ProjectList{}
 	if err := g.admin.List(ctx, list); err != nil {
@@ -104,7 +103,7 @@ func (g *garden) addCredentials(ctx context.Context, namespaces []string, i int)
 	return g.admin.Create(ctx, binding)
 }
 
-// addShoot creates a Shoot with Secrets of its own.
+// addShoot creates a Shoot with its own Secrets.
 func (g *garden) addShoot(ctx context.Context, shoot *unstructured.Unstructured, secrets int) error {
 	if err := g.admin.Create(ctx, shoot); err != nil {
 		return err
@@ -125,7 +124,7 @@ func (g *garden) addShoot(ctx context.Context, shoot *unstructured.Unstructured,
 	return nil
 }
 
-// fullShoot returns a Shoot of the size that real ones have.
+// fullShoot returns a Shoot with a realistic size.
 func fullShoot() (*unstructured.Unstructured, error) {
 	root, err := local.RepositoryRoot()
 	if err != nil {
@@ -138,8 +137,8 @@ func fullShoot() (*unstructured.Unstructured, error) {
 	return decode(manifest)
 }
 
-// judged waits until every Project that nobody uses is marked as stale, and fails if another one is: else the checks did not
-// look for what they are measured at.
+// judged waits until every unused Project is marked as stale, and fails if another one is: otherwise the checks did not do the measured
+// work.
 func (g *garden) judged(ctx context.Context) error {
 	return gauge.Await(ctx, patience, "the Projects that nobody uses to be marked", func() (bool, error) {
 		list := &corev1beta1.ProjectList{}

@@ -16,12 +16,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// workers is how many Secrets the controller works on at once by default, and the bare clients that are as parallel.
+// workers is how many Secrets the controller reconciles concurrently by default, and the parallel bare clients too.
 const workers = 32
 
 const inFlight = "32 in flight"
 
-// floors are what bare clients need.
+// floors are the times of the bare clients.
 type floors struct{ sequential, parallel, everything time.Duration }
 
 func (b *bench) floors(ctx context.Context, name string, n int) (floors, error) {
@@ -94,7 +94,7 @@ func requestToken(ctx context.Context, c kubernetes.Interface, namespace string,
 	return answer.Status.Token, nil
 }
 
-// issueOne does what the controller does for one Secret.
+// issueOne does for one Secret what the controller does.
 func issueOne(ctx context.Context, c kubernetes.Interface, namespace string, i int) error {
 	if err := createAccount(ctx, c, namespace, i); err != nil {
 		return err
@@ -109,8 +109,7 @@ func issueOne(ctx context.Context, c kubernetes.Interface, namespace string, i i
 	return err
 }
 
-// createWanting creates Secrets that want a token. Those for a bare client lack the label, so that the controller does
-// not see them.
+// createWanting creates Secrets that want a token. Those for a bare client have no label, so that the controller ignores them.
 func (b *bench) createWanting(ctx context.Context, namespace string, n int) error {
 	if err := b.namespace(ctx, namespace); err != nil {
 		return err
@@ -127,7 +126,7 @@ func (b *bench) createWanting(ctx context.Context, namespace string, n int) erro
 	})
 }
 
-// createForeign creates Secrets of 2 KiB that are none of the controller's business.
+// createForeign creates Secrets of 2 KiB that the controller ignores.
 func (b *bench) createForeign(ctx context.Context, n int) error {
 	if err := b.namespace(ctx, "foreign"); err != nil {
 		return err

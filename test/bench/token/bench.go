@@ -28,11 +28,11 @@ const (
 	binaryName = "token-controllers"
 	ownSpace   = "espalier-system"
 	bareSpace  = "bare-system"
-	// patience is how long anything may take.
+	// patience is how long a step may take.
 	patience = 5 * time.Minute
 )
 
-// policy makes the audit log hold what the controller and the bare clients do, and nothing else.
+// policy makes the audit log contain only the requests of the controller and the bare clients.
 const policy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -41,13 +41,13 @@ rules:
 - {level: None}
 `
 
-// bench is a control plane and the process that is measured.
+// bench is a control plane and the measured process.
 type bench struct {
 	dir   string
 	plane *local.ControlPlane
 	admin *kubernetes.Clientset
 	port  int
-	// bareConfig is of another ServiceAccount with the rights of the controller: the API server does the same for both.
+	// bareConfig is for another ServiceAccount with the rights of the controller: the API server does the same work for both.
 	bareConfig *rest.Config
 	process    *child.Process
 }

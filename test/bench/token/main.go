@@ -2,15 +2,14 @@
 //
 //	go run ./test/bench/token [-smoke] [-enforce]
 //
-// Secrets without the label and Secrets that want a token exist before the process starts, as at an installation. The time
-// of first issuing is that from the first request about a token to the last written Secret, by the audit log of the API
-// server; in it the controller creates the ServiceAccounts, requests the tokens and writes the Secrets. Beside it, in the
-// same run, before and after, a bare client requests the same number of tokens for ServiceAccounts that exist already:
-// once one after the other, as a script would, and once with as many requests in flight as the controller has workers. A
-// second bare client does all three requests of each Secret, as many at a time as the controller.
+// Secrets without the label and Secrets that want a token exist before the process starts, as at an installation. The time of first issuing
+// is that from the first request about a token to the last written Secret, by the audit log of the API server; in it the controller creates
+// the ServiceAccounts, requests the tokens and writes the Secrets. In the same run, before and after, a bare client requests the same
+// number of tokens for existing ServiceAccounts: once one after the other, like a script, and once with as many concurrent requests as the
+// controller has workers. A second bare client does all three requests for each Secret, with the same concurrency as the controller.
 //
-// Controller and bare client each have a ServiceAccount with the roles of the binary, JSON or protobuf as their library
-// chooses, and no client-side limit.
+// Controller and bare client each have a ServiceAccount with the roles of the binary, JSON or protobuf as their library chooses, and no
+// client-side limit.
 package main
 
 import (
@@ -30,17 +29,17 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
-// size is how much is measured.
+// size is the amount of the measured work.
 type size struct {
 	secrets, foreign int
 	rest             time.Duration
 }
 
-// report is how figures are printed.
-var report = gauge.Report{Decimals: 2} //nolint:gochecknoglobals // a constant, if Go had such
+// report is the format of the figures.
+var report = gauge.Report{Decimals: 2} //nolint:gochecknoglobals // Go has no constants of this type
 
 func main() {
-	ctrl.SetLogger(logr.Discard()) // what goes wrong comes back as an error
+	ctrl.SetLogger(logr.Discard()) // errors are returned
 	klog.SetLogger(logr.Discard())
 	smoke := flag.Bool("smoke", false, "a workload of seconds, to see that everything still works")
 	enforce := flag.Bool("enforce", false, "exit with 1 if a target is missed")
@@ -55,7 +54,7 @@ func main() {
 	os.Exit(gauge.Status(met, *enforce, err))
 }
 
-// run measures everything, and tells whether all targets are met.
+// run measures everything, and reports whether all targets are met.
 func run(ctx context.Context, s size) (met bool, err error) {
 	b, err := newBench(ctx)
 	if err != nil {

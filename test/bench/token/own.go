@@ -26,13 +26,13 @@ type entry struct {
 	} `json:"responseStatus"`
 }
 
-// counts tells whether it is a request of the controller about a ServiceAccount or its token, or a write of a Secret.
+// counts reports whether it is a request of the controller about a ServiceAccount or its token, or a write of a Secret.
 func (e entry) counts() bool {
 	own := strings.Contains(e.User.Username, ":"+ownSpace+":")
 	return own && (e.Object.Resource == "serviceaccounts" || e.Object.Resource == "secrets" && e.Verb == "patch")
 }
 
-// result is what the controller needed.
+// result is the result of the controller.
 type result struct {
 	took     time.Duration
 	requests int
@@ -71,11 +71,11 @@ func (b *bench) issue(ctx context.Context, n int) (result, error) {
 	return r, err
 }
 
-// rest counts the requests of the controller while nothing happens, and tells its resident memory in MiB after that.
+// rest counts the requests of the controller while nothing happens, and then measures its resident memory in MiB.
 func (b *bench) rest(ctx context.Context, d time.Duration) (requests int, memory float64, err error) {
 	log := &gauge.AuditLog[entry]{File: b.plane.AuditLog()}
 	err = gauge.Pause(ctx, 2*time.Second)
-	if err != nil { // the last events arrive
+	if err != nil { // the last events arrive in this time
 		return 0, 0, err
 	}
 	if _, err = log.Next(); err != nil {
@@ -87,7 +87,7 @@ func (b *bench) rest(ctx context.Context, d time.Duration) (requests int, memory
 	}
 	entries, err := log.Next()
 	for _, each := range entries {
-		if each.Verb != "watch" { // a watch is renewed every some minutes
+		if each.Verb != "watch" { // a watch is renewed every few minutes
 			fmt.Printf("at rest: %s %s\n", each.Verb, each.RequestURI)
 			requests++
 		}

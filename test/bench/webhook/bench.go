@@ -24,11 +24,11 @@ import (
 const (
 	binaryName = "webhook-server"
 	ownSpace   = "espalier-system"
-	// patience is how long anything may take.
+	// patience is how long a step may take.
 	patience = 5 * time.Minute
 )
 
-// sections enable everything.
+// sections enable all webhooks.
 const sections = `controllers: {tokenInvalidator: {enabled: true}}
 webhooks:
   crdDeletionProtection: {enabled: true}
@@ -47,14 +47,14 @@ webhooks:
   tokenInvalidator: {enabled: true}
 `
 
-// bench is a control plane and the servers that are measured.
+// bench is a control plane and the measured servers.
 type bench struct {
 	dir    string
 	plane  *local.ControlPlane
 	admin  *kubernetes.Clientset
 	client client.Client
 	cfg    *config.ResourceManagerConfiguration
-	// authority signed the certificate of all servers here, in PEM.
+	// authority has signed the certificates of all servers here, in PEM.
 	authority []byte
 	ports     struct{ probes, metrics, webhooks, floor, patcher, recorder int }
 	server    *child.Process
@@ -148,7 +148,7 @@ func (b *bench) close() error {
 	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
-// startServer starts the server and tells how long it took until it was ready.
+// startServer starts the server and returns the time until it was ready.
 func (b *bench) startServer(ctx context.Context) (time.Duration, error) {
 	begin := time.Now()
 	var err error
@@ -163,7 +163,7 @@ func (b *bench) startServer(ctx context.Context) (time.Duration, error) {
 	return time.Since(begin), err
 }
 
-// await waits until a URL answers 200.
+// await waits until a URL returns 200.
 func await(ctx context.Context, what string, process *child.Process, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// certify writes a certificate for loopback, which is its own authority, into a folder, and returns it.
+// certify writes a self-signed certificate for loopback into a folder, and returns it.
 func certify(dir string) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

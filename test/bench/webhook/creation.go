@@ -14,9 +14,9 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
-// podCreation creates Pods through the API server, in turn where webhooks are called and where none is, and compares how
-// long that takes. The same with floors in place of the server tells what an API server spends by itself: on calling alone, if
-// everything is allowed, and on changing the Pods too, if the answers are those of the server, known beforehand.
+// podCreation creates Pods through the API server, alternately with and without webhooks, and compares the times. The same with floors
+// instead of the server shows the cost of the API server itself: only for the calls, if everything is allowed, and also for changing the
+// Pods, if the responses are the recorded ones of the server.
 func (b *bench) podCreation(ctx context.Context, s size, recorded map[string][]byte) (met bool, err error) {
 	called := len(pods(b, nil))
 	fmt.Printf("\n%d Pods created through the API server with %d webhooks, %d without\n", s.pods, called, s.pods)
@@ -48,10 +48,10 @@ func (b *bench) podCreation(ctx context.Context, s size, recorded map[string][]b
 	return met, nil
 }
 
-// noticed is how long an API server may take to notice that webhooks are registered. It is not told how to find out.
+// noticed is how long an API server may take to detect that webhooks are registered. There is no way to query that.
 const noticed = 3 * time.Second
 
-// compareCreation returns the medians with all webhooks at a port, and without any.
+// compareCreation returns the medians with all webhooks at a port, and without webhooks.
 func (b *bench) compareCreation(ctx context.Context, s size, port int, name string, ready func(ctx context.Context, name string) error) (on, off time.Duration, err error) {
 	remove, err := b.register(ctx, port)
 	if err != nil {
@@ -78,7 +78,7 @@ func (b *bench) compareCreation(ctx context.Context, s size, port int, name stri
 	return took[onSpace][s.pods/2], took[offSpace][s.pods/2], nil
 }
 
-// effective waits until the API server calls all webhooks. What it creates meanwhile has the name in its own.
+// effective waits until the API server calls all webhooks. The names of the objects that it creates contain name.
 func (b *bench) effective(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
-// onSpace is where webhooks are called, offSpace where none is: its namespace and its Pods are opted out.
+// Webhooks are called in onSpace, and not in offSpace: its namespace and its Pods are opted out.
 const (
 	onSpace  = "with-webhooks"
 	offSpace = "kube-system"
@@ -81,7 +81,7 @@ metadata: {name: $NAME, labels: {app: shop, resources.gardener.cloud/managed-by:
 spec: $SPEC
 `
 
-// podSpec is of 5 containers with 10 variables each.
+// podSpec returns a spec with 5 containers with 10 variables each.
 func podSpec() string {
 	spec := strings.Builder{}
 	spec.WriteString(`{serviceAccountName: app, topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: shop}}}], containers: [`)
@@ -96,7 +96,7 @@ func podSpec() string {
 	return spec.String()
 }
 
-// prepareExamples creates what examples depend on.
+// prepareExamples creates the objects that the examples depend on.
 func (b *bench) prepareExamples(ctx context.Context) error {
 	err := b.namespace(ctx, onSpace, map[string]string{"high-availability-config.resources.gardener.cloud/consider": "true"}, map[string]string{
 		"high-availability-config.resources.gardener.cloud/failure-tolerance-type": "zone",
@@ -125,7 +125,7 @@ func (b *bench) prepareExamples(ctx context.Context) error {
 	}
 }
 
-// createExamples creates one object of each kind that a webhook is about.
+// createExamples creates one object of each kind for which there is a webhook.
 func (b *bench) createExamples(ctx context.Context, name string) error {
 	return b.apply(ctx, onSpace, strings.NewReplacer("$NAME", name, "$SPEC", podSpec()).Replace(others+"---"+pod))
 }

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fill creates what the caches of the server have to hold.
+// fill creates the objects for the caches of the server.
 func (b *bench) fill(ctx context.Context, s size) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(32)

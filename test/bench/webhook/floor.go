@@ -17,21 +17,21 @@ import (
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
-// allowed is what a floor answers to everything, with a patch if it has one for the path.
+// allowed is the response of a floor to every request, with a patch if it has one for the path.
 const (
 	allowed = `{"kind":"AdmissionReview","apiVersion":"%s","response":{"uid":"%s","allowed":true,"status":{"metadata":{},"code":200}%s}}`
 	patched = `,"patchType":"JSONPatch","patch":"%s"`
 )
 
-// first returns the first string of a name in a review as API servers write it.
+// first returns the first string value of a name in a review, in the format of API servers.
 func first(body []byte, name string) []byte {
 	_, behind, _ := bytes.Cut(body, []byte(`"`+name+`":"`))
 	text, _, _ := bytes.Cut(behind, []byte(`"`))
 	return text
 }
 
-// serveFloor reads whatever comes and allows it, until the context ends. The file, if there is one, holds the patches that
-// reviews are answered with whatever they are about, by path.
+// serveFloor reads every request and allows it, until the context ends. The file, if there is one, contains the patches for the responses,
+// by path.
 func serveFloor(ctx context.Context, address, certificates, file string) error {
 	answers := map[string]string{}
 	if file != "" {
@@ -45,7 +45,7 @@ func serveFloor(ctx context.Context, address, certificates, file string) error {
 	}
 	bodies := sync.Pool{New: func() any { return &bytes.Buffer{} }}
 	server := &http.Server{Addr: address, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+		body := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert,errcheck // the pool contains nothing else
 		defer bodies.Put(body)
 		body.Reset()
 		_, _ = body.ReadFrom(r.Body)
@@ -58,12 +58,12 @@ func serveFloor(ctx context.Context, address, certificates, file string) error {
 	}()
 	err := server.ListenAndServeTLS(filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key"))
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // it was asked to end
+		return nil //nolint:nilerr // it was asked to stop
 	}
 	return err
 }
 
-// startFloor starts this program as a floor at a port, with a file of patches or none.
+// startFloor starts this program as a floor at a port, optionally with a file of patches.
 func (b *bench) startFloor(ctx context.Context, port int, answers string) (*child.Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -93,7 +93,7 @@ func (b *bench) startFloor(ctx context.Context, port int, answers string) (*chil
 	}
 }
 
-// keepAnswers lets the server answer the recorded reviews, and writes the patches into a file for a floor.
+// keepAnswers sends the recorded reviews to the server, and writes its patches into a file for a floor.
 func (b *bench) keepAnswers(ctx context.Context, reviews []review) (file string, err error) {
 	c := b.newClient()
 	defer c.CloseIdleConnections()

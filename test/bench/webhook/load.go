@@ -19,21 +19,21 @@ import (
 
 const burst = 10
 
-// figures are those of one load.
+// figures are the results of one load.
 type figures struct {
-	// processor is that of the server for each request, in ms; objects and bytes are its allocations.
+	// processor is the server's processor time per request, in ms; objects and bytes are its allocations.
 	processor, objects, bytes float64
 	median, tail              time.Duration
 }
 
-// loads measures Pods at two rates, mixed over all handlers for Pods, and the floor beside each.
+// loads measures Pods at two rates, mixed over all handlers for Pods, and the floor for each.
 func (b *bench) loads(ctx context.Context, s size, recorded map[string][]byte) (bool, error) {
 	bare, err := b.startFloor(ctx, b.ports.floor, "")
 	if err != nil {
 		return false, err
 	}
 	mixed := pods(b, recorded)
-	if _, err := b.send(ctx, target{b.server.ID, b.ports.webhooks, b.ports.metrics}, mixed, 500, s.single); err != nil { // warm
+	if _, err := b.send(ctx, target{b.server.ID, b.ports.webhooks, b.ports.metrics}, mixed, 500, s.single); err != nil { // warm-up
 		return false, err
 	}
 	met := true
@@ -78,7 +78,7 @@ func (b *bench) handlers(ctx context.Context, s size, recorded map[string][]byte
 	return met, nil
 }
 
-// pods are the reviews about Pods.
+// pods returns the reviews about Pods.
 func pods(b *bench, recorded map[string][]byte) []review {
 	var found []review
 	for _, each := range registrations.Enabled("", b.cfg.Webhooks, registrations.Own{}) {
@@ -89,10 +89,10 @@ func pods(b *bench, recorded map[string][]byte) []review {
 	return found
 }
 
-// target is a process that is measured. Without metrics there are no allocations.
+// target is a measured process. Without metrics, allocations are not measured.
 type target struct{ pid, port, metrics int }
 
-// send keeps a rate for a time, in bursts, by one client with one connection.
+// send sends requests at a rate for a duration, in bursts, from one client with one connection.
 func (b *bench) send(ctx context.Context, to target, reviews []review, rate int, d time.Duration) (figures, error) {
 	c := b.newClient()
 	defer c.CloseIdleConnections()
@@ -151,7 +151,7 @@ func bursts(ctx context.Context, c *http.Client, port int, reviews []review, rat
 	return latencies, errors.Join(errs...)
 }
 
-// post sends one review, and returns the answer and how long it took.
+// post sends one review, and returns the response and the time that it took.
 func post(ctx context.Context, c *http.Client, port int, r review) (took time.Duration, answer []byte, err error) {
 	begin := time.Now()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("https://127.0.0.1:%d%s?timeout=10s", port, r.path), bytes.NewReader(r.body))

@@ -3,13 +3,13 @@
 //	go run ./test/bench/webhook [-smoke] [-enforce] [-profile file]
 //
 // Reviews are those that the API server itself sends about a Pod of 5 containers with 10 variables each, a Deployment, a
-// HorizontalPodAutoscaler, an EndpointSlice, a Secret and a Worker: it is let call a recorder first. They are then sent to
-// the server, a process of its own with all handlers enabled, by one HTTP/2 client over TLS on loopback, in bursts of ten
-// that share one connection. Processor time is the server's, from the kernel, allocations are from its metrics. Beside it,
-// in the same run, a floor is measured: a server of the same library that reads the same bodies and allows everything.
+// HorizontalPodAutoscaler, an EndpointSlice, a Secret and a Worker: it first calls a recorder. They are then sent to the server, a separate
+// process with all handlers enabled, by one HTTP/2 client over TLS on loopback, in bursts of ten that share one connection. Processor time
+// is the server's, from the kernel; allocations are from its metrics. In the same run, a floor is measured: a server of the same library
+// that reads the same bodies and allows everything.
 //
-// The last part creates Pods through the API server, with and without webhooks in turn; then again with floors in place of the
-// server: one that answers with the server's patches, which leaves what the API server spends, and one that allows everything.
+// The last part creates Pods through the API server, alternately with and without webhooks; then again with floors instead of the server:
+// one that returns the server's patches, which shows the cost of the API server, and one that allows everything.
 package main
 
 import (
@@ -29,21 +29,21 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
-// size is how much is measured.
+// size is the amount of the measured work.
 type size struct {
 	autoscalers, namespaces, nodes int
-	// load is how long each rate is kept, single how long each handler is measured alone.
+	// load is the duration of each rate, single is the duration of the measurement of each handler.
 	load, single time.Duration
 	pods         int
-	// profile is where a profile of the processor under the higher rate goes; empty for none.
+	// profile is the file for a CPU profile under the higher rate; empty for none.
 	profile string
 }
 
-// report is how figures are printed.
-var report = gauge.Report{Decimals: 3} //nolint:gochecknoglobals // a constant, if Go had such
+// report is the format of the figures.
+var report = gauge.Report{Decimals: 3} //nolint:gochecknoglobals // Go has no constants of this type
 
 func main() {
-	ctrl.SetLogger(logr.Discard()) // what goes wrong comes back as an error
+	ctrl.SetLogger(logr.Discard()) // errors are returned
 	klog.SetLogger(logr.Discard())
 	smoke := flag.Bool("smoke", false, "a workload of seconds, to see that everything still works")
 	enforce := flag.Bool("enforce", false, "exit with 1 if a target is missed")
@@ -69,7 +69,7 @@ func main() {
 	os.Exit(gauge.Status(met, *enforce, err))
 }
 
-// run measures everything, and tells whether all targets are met.
+// run measures everything, and reports whether all targets are met.
 func run(ctx context.Context, s size) (met bool, err error) {
 	b, err := newBench(ctx, s.profile != "")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// profile writes, during the higher rate, where the server spends its processor time. The channel tells when it is done.
+// profile writes a CPU profile of the server during the higher rate. The channel reports the end.
 func (b *bench) profile(ctx context.Context, s size, rate int) <-chan error {
 	done := make(chan error, 1)
 	if s.profile == "" || rate < 1000 {

@@ -20,13 +20,13 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
-// recorder keeps the first body that was sent to each path, and allows everything.
+// recorder stores the first body for each path, and allows everything.
 type recorder struct {
 	mu     sync.Mutex
 	bodies map[string][]byte
 }
 
-// uid finds the identity of a review.
+// uid matches the UID of a review.
 var uid = regexp.MustCompile(`"request":\{"uid":"([^"]*)"`)
 
 func (r *recorder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
@@ -51,7 +51,7 @@ type review struct {
 	body []byte
 }
 
-// record lets the API server send what it would send to the server, and returns it by path.
+// record makes the API server send its reviews to a recorder, and returns them by path.
 func (b *bench) record(ctx context.Context) (map[string][]byte, error) {
 	r := &recorder{bodies: map[string][]byte{}}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
@@ -71,7 +71,7 @@ func (b *bench) record(ctx context.Context) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted := len(registrations.Enabled(config.FlavorStandalone, b.cfg.Webhooks, registrations.Own{})) - 13 // not the deletions and the eleven other extension kinds
+	wanted := len(registrations.Enabled(config.FlavorStandalone, b.cfg.Webhooks, registrations.Own{})) - 13 // without the deletions and the eleven other extension kinds
 	for i := range 200 {
 		if err := b.createExamples(ctx, fmt.Sprintf("recorded-%d", i)); err != nil {
 			return nil, err
@@ -89,7 +89,7 @@ func (b *bench) record(ctx context.Context) (map[string][]byte, error) {
 	return nil, errors.Join(fmt.Errorf("the API server called %d webhooks instead of %d", len(r.bodies), wanted), remove(ctx))
 }
 
-// register makes the API server call a port of loopback for everything, and returns what ends that.
+// register makes the API server call a port of loopback for all webhooks, and returns a function that removes the registration.
 func (b *bench) register(ctx context.Context, port int) (func(context.Context) error, error) {
 	own := registrations.Own{Name: "bench", Namespace: ownSpace, URL: "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
 	objects := registrations.Configurations(config.FlavorStandalone, b.cfg.Webhooks, own)(b.authority)

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/test/bench/gauge"
 )
 
-// usage is what a process has used up since its start.
+// usage is the resource usage of a process since its start.
 type usage struct {
 	processor      time.Duration
 	objects, bytes float64

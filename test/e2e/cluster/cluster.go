@@ -20,46 +20,46 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// What the runner tells the suites, besides KUBECONFIG. A suite that is started by hand takes the same.
+// The environment variables of the suites, besides KUBECONFIG. The runner sets them; without the runner, the user does.
 const (
 	// VersionVariable is the tag of the images to deploy.
 	VersionVariable = "E2E_VERSION"
-	// RepositoryVariable is what names of images begin with; DefaultRepository if it is empty.
+	// RepositoryVariable is the prefix of image names; DefaultRepository if it is empty.
 	RepositoryVariable = "E2E_REPOSITORY"
 	// ReportsVariable is the folder of JUnit reports; none are written if it is empty.
 	ReportsVariable = "E2E_REPORTS"
-	// WithoutVariable is the binary that must not be deployed in this run, if there is one.
+	// WithoutVariable is a binary that must not be deployed in this run; it may be empty.
 	WithoutVariable = "E2E_WITHOUT"
-	// KubectlVariable is the kubectl to use; the one in PATH, else that of hack/controlplane.sh, if it is empty.
+	// KubectlVariable is the kubectl to use. If it is empty: the one in PATH, else that of hack/controlplane.sh.
 	KubectlVariable = "E2E_KUBECTL"
 )
 
-// DefaultRepository is what names of images begin with that `make images` builds.
+// DefaultRepository is the prefix of the image names of `make images`.
 const DefaultRepository = "espalier.local"
 
-// SystemNamespace is where the binaries run.
+// SystemNamespace is the namespace of the binaries.
 const SystemNamespace = "espalier-system"
 
-// Cluster is the cluster under test, seen by its administrator.
+// Cluster is the cluster under test, with an administrator's access.
 type Cluster struct {
-	// Config and Kubeconfig say how to reach it; requests are not throttled.
+	// Config and Kubeconfig are for access to it; requests are not throttled.
 	Config     *rest.Config
 	Kubeconfig string
-	// Client knows the built-in kinds, CustomResourceDefinitions and ours. It has no cache.
+	// Client knows the built-in kinds, CustomResourceDefinitions and our kinds. It has no cache.
 	Client client.Client
 	// Clients are for subresources such as logs and tokens.
 	Clients kubernetes.Interface
-	// Version is the tag of the images under test, Repository what their names begin with.
+	// Version is the tag of the images under test, Repository the prefix of their names.
 	Version, Repository string
 
 	root, without string
-	// kubectl is looked for once.
+	// kubectl is determined once.
 	find    sync.Once
 	kubectl string
 	findErr error
 }
 
-// Connect connects to the cluster of KUBECONFIG. It asks the cluster nothing yet.
+// Connect connects to the cluster of KUBECONFIG. It sends no request.
 func Connect() (*Cluster, error) {
 	kubeconfig := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	if kubeconfig == "" {
@@ -92,7 +92,7 @@ func (c *Cluster) connect() error {
 	if err != nil {
 		return fmt.Errorf("connect to cluster: read %s: %w; run `make e2e`", c.Kubeconfig, err)
 	}
-	cfg.QPS = -1 // the API server protects itself
+	cfg.QPS = -1 // the API server limits requests
 	c.Config = cfg
 	scheme, err := newScheme()
 	if err != nil {
@@ -116,8 +116,8 @@ func newScheme() (*runtime.Scheme, error) {
 // Image returns the reference of a binary's image in the version under test.
 func (c *Cluster) Image(binary string) string { return c.Repository + "/" + binary + ":" + c.Version }
 
-// Workload returns the reference of the image of test Pods; see test/e2e/workload. Without a version it is that of the
-// images under test.
+// Workload returns the reference of the image of test Pods; see test/e2e/workload. An empty version stands for that of the images under
+// test.
 func (c *Cluster) Workload(version string) string {
 	if version == "" {
 		version = c.Version
@@ -125,5 +125,5 @@ func (c *Cluster) Workload(version string) string {
 	return c.Repository + "/workload:" + version
 }
 
-// Lacks returns whether the binary must not be deployed in this run.
+// Lacks reports whether the binary must not be deployed in this run.
 func (c *Cluster) Lacks(binary string) bool { return c.without == binary }

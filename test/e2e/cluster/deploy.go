@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ErrLeftOut says that a suite asks for a binary that this run leaves out.
+// ErrLeftOut means that a suite needs a binary that this run does not deploy.
 var ErrLeftOut = errors.New("this run leaves it out")
 
-// explicit are the configurations that a user must write, for binaries that do nothing in one cluster as they are shipped.
+// explicit returns the configuration that a user must write for a binary whose shipped configuration does nothing in one cluster.
 func explicit(binary string) string {
 	if binary != "token-controllers" {
 		return ""
@@ -33,14 +33,15 @@ espalier:
 `
 }
 
-// Ensure applies the shipped manifests of the binaries, with images of the version under test and the configuration that is
-// shipped, as a user would: namespace, CRDs, and deploy/<binary>. A binary that is shipped without one gets an explicit one. Then it waits until their Deployments have rolled out.
-// Where all of that is there already, nothing changes. The error wraps ErrLeftOut if the run leaves out one of them.
+// Ensure applies the shipped manifests of the binaries as a user would, with images of the version under test and the shipped
+// configuration: namespace, CRDs, and deploy/<binary>. A binary without a usable shipped configuration gets an explicit one. Ensure then
+// waits until their Deployments have rolled out. If everything exists already, nothing changes. The error wraps ErrLeftOut if the run
+// leaves out one of them.
 func (c *Cluster) Ensure(ctx context.Context, binaries ...string) error {
 	return c.EnsureVersion(ctx, c.Version, binaries...)
 }
 
-// EnsureVersion is Ensure with images of another version.
+// EnsureVersion does the same with images of another version.
 func (c *Cluster) EnsureVersion(ctx context.Context, version string, binaries ...string) error {
 	for _, binary := range binaries {
 		if c.Lacks(binary) {
@@ -63,8 +64,8 @@ func (c *Cluster) EnsureVersion(ctx context.Context, version string, binaries ..
 	return nil
 }
 
-// Configure gives a binary another configuration file and waits until its Pods have it. The binary must be deployed; Ensure
-// gives it the shipped configuration again.
+// Configure gives a binary another configuration file and waits until its Pods use it. The binary must be deployed; Ensure restores the
+// shipped configuration.
 func (c *Cluster) Configure(ctx context.Context, binary, config string) error {
 	if c.Lacks(binary) {
 		return fmt.Errorf("configure %s: %w", binary, ErrLeftOut)
@@ -75,8 +76,8 @@ func (c *Cluster) Configure(ctx context.Context, binary, config string) error {
 	return c.RolledOut(ctx, binary)
 }
 
-// Remove deletes what Ensure has applied but namespace and CRDs, and the webhook configurations that a server has made for
-// itself; then it waits until the Pods are gone. What is not there is not an error.
+// Remove deletes everything that Ensure has applied except namespace and CRDs, and the webhook configurations that a server has created;
+// then it waits until the Pods are gone. Missing objects are not an error.
 func (c *Cluster) Remove(ctx context.Context, binaries ...string) error {
 	for _, binary := range binaries {
 		folder, remove, err := c.overlayFolder(binary, c.Version, "")
@@ -97,7 +98,7 @@ func (c *Cluster) Remove(ctx context.Context, binaries ...string) error {
 	return nil
 }
 
-// withdraw waits for the end of the Pods, which may write until then, and removes the webhook configurations.
+// withdraw waits for the end of the Pods, which may write until then, and deletes the webhook configurations.
 func (c *Cluster) withdraw(ctx context.Context, binary string) error {
 	err := await(ctx, RolloutPatience, "end of its Pods", func(ctx context.Context) error {
 		pods, err := c.Pods(ctx, binary)
@@ -121,7 +122,7 @@ func (c *Cluster) withdraw(ctx context.Context, binary string) error {
 	return nil
 }
 
-// prepare applies what the binaries need to be there before them.
+// prepare applies the objects that the binaries need before their start.
 func (c *Cluster) prepare(ctx context.Context, binaries []string) error {
 	folders := []string{filepath.Join("deploy", "crds")}
 	for _, binary := range binaries {
@@ -145,7 +146,7 @@ func (c *Cluster) prepare(ctx context.Context, binaries []string) error {
 	return nil
 }
 
-// deploy takes over whatever a suite has changed in between, such as the number of replicas.
+// deploy also resets fields that a suite has changed in between, such as the number of replicas.
 func (c *Cluster) deploy(ctx context.Context, binary, version, config string) error {
 	folder, remove, err := c.overlayFolder(binary, version, config)
 	if err != nil {
@@ -158,7 +159,7 @@ func (c *Cluster) deploy(ctx context.Context, binary, version, config string) er
 	return nil
 }
 
-// Pods returns the Pods of a binary, those that are ending included.
+// Pods returns the Pods of a binary, including terminating ones.
 func (c *Cluster) Pods(ctx context.Context, binary string) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	err := c.Client.List(ctx, pods, client.InNamespace(SystemNamespace), client.MatchingLabels{"app.kubernetes.io/name": "espalier-" + binary})

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Notes returns those of the Events with a reason in a namespace.
+// Notes returns the notes of the Events with a reason in a namespace.
 func (c *Cluster) Notes(ctx context.Context, namespace, reason string) ([]string, error) {
 	events, err := c.Clients.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

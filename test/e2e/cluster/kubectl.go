@@ -12,8 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// Kubectl runs kubectl as administrator and returns what it prints to standard output. What it prints to standard error is
-// in the error.
+// Kubectl runs kubectl as administrator and returns its standard output. Its standard error is in the error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	c.find.Do(func() { c.kubectl, c.findErr = findKubectl(ctx) })
 	if c.findErr != nil {
@@ -30,7 +29,7 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// findKubectl prefers what the runner or the user names to what has to be built.
+// findKubectl prefers the kubectl of the runner or the user to one that must be built.
 func findKubectl(ctx context.Context) (string, error) {
 	if named := os.Getenv(KubectlVariable); named != "" {
 		return named, nil

@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// namespacePatience is how long namespaces may take to go; their Pods have some time to end.
+// namespacePatience is how long the deletion of namespaces may take; their Pods have time to terminate.
 const namespacePatience = 3 * time.Minute
 
-// NamespaceLabel marks the namespaces of specs, so that what a run has left behind can be found.
+// NamespaceLabel marks the namespaces of specs, to find those that a run has left.
 const NamespaceLabel = "e2e.espalier.dev/namespace"
 
-// Namespace creates a namespace for a spec and waits until Pods can be created in it. Its name is e2e-<prefix>-<random>.
-// The labels are added to those that all of them have. remove deletes the namespace and does not wait for its end, for
-// which clusters take five seconds at least; NamespacesGone does.
+// Namespace creates a namespace for a spec and waits until Pods can be created in it. Its name is e2e-<prefix>-<random>. The labels are
+// added to the common ones. remove deletes the namespace without waiting for the end of the deletion, which takes at least five seconds;
+// NamespacesGone waits for it.
 func (c *Cluster) Namespace(ctx context.Context, prefix string, labels map[string]string) (name string, remove func(context.Context) error, err error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-" + prefix + "-", Labels: map[string]string{NamespaceLabel: "true"}}}
 	maps.Copy(namespace.Labels, labels)
@@ -45,7 +45,7 @@ func (c *Cluster) removeNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// NamespacesGone waits until the namespaces that specs have removed are gone. The error says what holds them.
+// NamespacesGone waits until all deleted namespaces of specs are gone. The error says what blocks their deletion.
 func (c *Cluster) NamespacesGone(ctx context.Context) error {
 	return await(ctx, namespacePatience, "end of the namespaces of specs", func(ctx context.Context) error {
 		namespaces := &corev1.NamespaceList{}
@@ -62,7 +62,7 @@ func (c *Cluster) NamespacesGone(ctx context.Context) error {
 	})
 }
 
-// lastMessage says what holds a namespace that is being deleted.
+// lastMessage returns what blocks the deletion of a namespace.
 func lastMessage(namespace *corev1.Namespace) string {
 	message := "no reason given"
 	for _, condition := range namespace.Status.Conditions {

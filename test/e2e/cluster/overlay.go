@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// overlay is what a user would put on top of deploy/<binary>: where images come from, and another configuration file.
+// overlay contains a user's changes on top of deploy/<binary>: the repository of the images, and another configuration file.
 type overlay struct {
 	binary, repository, version string
 	// config replaces the configuration file unless it is empty.
@@ -21,7 +21,7 @@ type overlay struct {
 
 func (o overlay) name() string { return "espalier-" + o.binary }
 
-// kustomization renders the overlay. It is the same for the same input: applying it again changes nothing.
+// kustomization renders the overlay. The same input gives the same output: applying it again changes nothing.
 func (o overlay) kustomization() ([]byte, error) {
 	content := map[string]any{
 		"apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -39,7 +39,7 @@ func (o overlay) kustomization() ([]byte, error) {
 	return yaml.Marshal(content)
 }
 
-// configuration changes the file, and the Pods too, which read it at their start only.
+// configuration changes the file, and also the Pods, because they read it only at their start.
 func (o overlay) configuration() ([]any, error) {
 	sum := sha256.Sum256([]byte(o.config))
 	patches := make([]any, 0, 2)
@@ -64,8 +64,8 @@ func (o overlay) configuration() ([]any, error) {
 	return patches, nil
 }
 
-// overlayFolder writes the overlay into a folder of its own inside of the repository, which bases must be below for
-// kustomize, and returns how to remove it.
+// overlayFolder writes the overlay into a new folder inside of the repository, because kustomize requires it for the base. It returns a
+// function that removes the folder.
 func (c *Cluster) overlayFolder(binary, version, config string) (folder string, remove func(), err error) {
 	base := filepath.Join(c.root, "deploy", binary)
 	if _, err = os.Stat(filepath.Join(base, "kustomization.yaml")); err != nil {

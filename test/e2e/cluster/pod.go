@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// podPatience is how long a Pod of a spec may take to start, or to do what it is for.
+// podPatience is how long a Pod of a spec may take to start, or to do its work.
 const podPatience = 2 * time.Minute
 
-// Pod returns a Pod of the workload image that runs one of its subcommands. It satisfies the restricted standard, is not
-// started again when it ends, and mounts no token. Specs change what they need otherwise.
+// Pod returns a Pod of the workload image that runs one of its subcommands. It satisfies the restricted standard, is not restarted when it
+// ends, and mounts no token. Specs change other fields as they need.
 func (c *Cluster) Pod(namespace, name string, args ...string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}},
@@ -23,7 +23,7 @@ func (c *Cluster) Pod(namespace, name string, args ...string) *corev1.Pod {
 	}
 }
 
-// PodSpec is that of Pod, for templates of workloads.
+// PodSpec returns the spec of such a Pod, for templates of workloads.
 func (c *Cluster) PodSpec(restart corev1.RestartPolicy, args ...string) corev1.PodSpec {
 	return corev1.PodSpec{
 		RestartPolicy:                 restart,
@@ -60,7 +60,7 @@ func (c *Cluster) PodReady(ctx context.Context, namespace, name string) (*corev1
 	return pod, err
 }
 
-// PodEnded waits until the container of a Pod has ended for good, and returns its exit code and what it printed.
+// PodEnded waits until the container of a Pod has ended, and returns its exit code and its output.
 func (c *Cluster) PodEnded(ctx context.Context, namespace, name string) (code int32, output string, err error) {
 	pod := &corev1.Pod{}
 	err = await(ctx, podPatience, "end of Pod "+namespace+"/"+name, func(ctx context.Context) error {
@@ -75,7 +75,7 @@ func (c *Cluster) PodEnded(ctx context.Context, namespace, name string) (code in
 	if err != nil {
 		return 0, "", err
 	}
-	// Logs are fetched from the kubelet, whose certificate may not be approved yet; the kubelet itself keeps the end of them.
+	// The termination message is used, because logs are read from the kubelet, whose certificate may not be approved yet.
 	ended := pod.Status.ContainerStatuses[0].State.Terminated
 	return ended.ExitCode, ended.Message, nil
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Leader returns the name of the Pod that holds a lease of a binary, empty if none of its Pods does.
+// Leader returns the name of the Pod with a lease of a binary, empty if none of its Pods has it.
 func (c *Cluster) Leader(ctx context.Context, binary, lease string) (string, error) {
 	pods, err := c.Pods(ctx, binary)
 	if err != nil {
@@ -25,7 +25,7 @@ func (c *Cluster) Leader(ctx context.Context, binary, lease string) (string, err
 	}
 	holder := ptr.Deref(found.Spec.HolderIdentity, "")
 	for _, pod := range pods {
-		// The identity is the host name, which is the Pod's name, and something random.
+		// The identity is the host name, which is the Pod's name, and a random suffix.
 		if strings.HasPrefix(holder, pod.Name+"_") {
 			return pod.Name, nil
 		}
@@ -33,8 +33,8 @@ func (c *Cluster) Leader(ctx context.Context, binary, lease string) (string, err
 	return "", nil
 }
 
-// HandOver deletes the Pod that holds a lease of a binary, as a user would, and waits until another one holds it: what is done
-// thereafter is not the work of the one that was deleted. It waits for a holder first.
+// HandOver waits for a lease holder, deletes its Pod as a user would, and waits until another Pod has the lease: later work is not done by
+// the deleted one.
 func (c *Cluster) HandOver(ctx context.Context, binary, lease string) error {
 	var before string
 	err := await(ctx, RolloutPatience, "leader of "+binary, func(ctx context.Context) (err error) {
@@ -59,7 +59,7 @@ func (c *Cluster) HandOver(ctx context.Context, binary, lease string) error {
 	})
 }
 
-// Metrics returns what a binary serves at the metrics port of its Service, by way of the API server.
+// Metrics returns the metrics of a binary, from the metrics port of its Service through the API server.
 func (c *Cluster) Metrics(ctx context.Context, binary string) (string, error) {
 	answer, err := c.Clients.CoreV1().Services(SystemNamespace).ProxyGet("http", "espalier-"+binary, "metrics", "/metrics", nil).DoRaw(ctx)
 	if err != nil {
@@ -68,8 +68,8 @@ func (c *Cluster) Metrics(ctx context.Context, binary string) (string, error) {
 	return string(answer), nil
 }
 
-// Restricted returns why the Pods of a binary do not prove that they satisfy the restricted Pod security standard: the
-// namespace must enforce it, which is tried with a Pod that does not satisfy it, and they must be there.
+// Restricted returns an error unless the Pods of a binary are proved to satisfy the restricted Pod security standard: the Pods must exist,
+// and the namespace must refuse a Pod that does not satisfy the standard.
 func (c *Cluster) Restricted(ctx context.Context, binary string) error {
 	pods, err := c.Pods(ctx, binary)
 	if err != nil {

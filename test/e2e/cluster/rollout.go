@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// RolloutPatience is how long a Deployment of ours may take to roll out, or its Pods to end.
+// RolloutPatience is how long a rollout of our Deployments, or the termination of their Pods, may take.
 const RolloutPatience = 3 * time.Minute
 
-// RolledOut waits until all Pods of a binary are those of its Deployment as it is now, and available, and those of before
-// have ended: one of them may lead until then, with the settings of before. The error says what its Pods wait for.
+// RolledOut waits until all Pods of a binary are those of its current Deployment, and available, and all earlier ones have terminated: one
+// of them may be the leader until then, with the former settings. The error says what its Pods wait for.
 func (c *Cluster) RolledOut(ctx context.Context, binary string) error {
 	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: SystemNamespace, Name: "espalier-" + binary}
@@ -48,7 +48,7 @@ func (c *Cluster) RolledOut(ctx context.Context, binary string) error {
 	return err
 }
 
-// unfinished returns what a rollout still lacks, or nil.
+// unfinished returns why a rollout is not complete, or nil.
 func unfinished(d *appsv1.Deployment) error {
 	want, have := ptr.Deref(d.Spec.Replicas, 1), d.Status
 	switch {
@@ -60,8 +60,8 @@ func unfinished(d *appsv1.Deployment) error {
 	return nil
 }
 
-// settled returns which Pods still end, or that not enough are ready, or nil. A Deployment's status does not know yet of Pods
-// that were killed a moment ago.
+// settled returns which Pods are terminating, or that not enough are ready, or nil. A Deployment's status does not reflect Pods that were
+// just killed.
 func settled(pods []corev1.Pod, want int) error {
 	ready := 0
 	for _, pod := range pods {
@@ -80,7 +80,7 @@ func settled(pods []corev1.Pod, want int) error {
 	return nil
 }
 
-// describe says in a line what a Pod is about.
+// describe returns the state of a Pod in one line.
 func describe(pod corev1.Pod) string {
 	parts := []string{"Pod " + pod.Name + " is " + string(pod.Status.Phase)}
 	for _, condition := range pod.Status.Conditions {
@@ -99,7 +99,7 @@ func describe(pod corev1.Pod) string {
 	return strings.Join(parts, ", ")
 }
 
-// await probes until it succeeds. The error says what was wrong last.
+// await calls probe until it succeeds. The error contains the last error.
 func await(ctx context.Context, limit time.Duration, what string, probe func(context.Context) error) error {
 	last := errors.New("there was no time to look")
 	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {

@@ -15,16 +15,15 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Patience is how long Eventually waits unless a spec says otherwise. What takes milliseconds on an idle machine is waited
-// for as long as a busy one may need.
+// Patience is how long Eventually waits unless a spec sets another time. It allows for a busy machine, on which events that usually take
+// milliseconds take much longer.
 const Patience = time.Minute
 
-// ProgressPrefix begins the lines of a suite's output that tell, spec by spec, what came of it.
+// ProgressPrefix is the prefix of the output lines with the results of single specs.
 const ProgressPrefix = "e2e: "
 
-// Run runs the specs of a suite, which is called as its folder is. It writes <name>.xml into the folder of reports: specs
-// that the label filter leaves out are not in it, those that were skipped with a reason are. A suite ends when the
-// namespaces of its specs are gone.
+// Run runs the specs of a suite, whose name is that of its folder. It writes <name>.xml into the folder of reports: it contains specs that
+// were skipped with a reason, and not those that the label filter excludes. A suite ends when the namespaces of its specs are gone.
 func Run(t *testing.T, name string) {
 	t.Helper()
 	RegisterFailHandler(Fail)
@@ -37,7 +36,7 @@ func Run(t *testing.T, name string) {
 			fmt.Fprintf(os.Stdout, "\n%s%s\n", ProgressPrefix, line)
 		}
 	})
-	// It is no AfterSuite, of which a suite can have but one.
+	// Not an AfterSuite, because a suite can have only one.
 	ReportAfterSuite("end of namespaces", func(ctx SpecContext, _ Report) {
 		c, err := Connect()
 		Expect(err).NotTo(HaveOccurred())
@@ -59,7 +58,7 @@ func Run(t *testing.T, name string) {
 	RunSpecs(t, name)
 }
 
-// progress is a line about a spec, or nothing if the label filter leaves it out.
+// progress returns a line about a spec, empty if the label filter excludes it.
 func progress(spec SpecReport) string {
 	if leftOut(spec) {
 		return ""
@@ -75,9 +74,8 @@ func progress(spec SpecReport) string {
 	return line
 }
 
-// selected leaves out the specs that the label filter leaves out, since nobody meant to run them, and everything before and
-// after specs that went well. Specs of a suite that is skipped as a whole have no reason of their own; they are left out for
-// what skips them.
+// selected removes from the report the specs that the label filter excludes, and all successful steps before and after specs. If a whole
+// suite is skipped, its specs have no reason of their own; the report then contains the node that skips them.
 func selected(report Report) Report {
 	report.SpecReports = slices.DeleteFunc(slices.Clone(report.SpecReports), func(spec SpecReport) bool {
 		return leftOut(spec) || spec.LeafNodeType != types.NodeTypeIt && !spec.Failed() && !skipsSuite(spec)
@@ -85,7 +83,7 @@ func selected(report Report) Report {
 	return report
 }
 
-// skipsSuite returns whether this is what skips all specs.
+// skipsSuite reports whether this node skips all specs.
 func skipsSuite(spec SpecReport) bool {
 	return spec.LeafNodeType == types.NodeTypeBeforeSuite && spec.State.Is(types.SpecStateSkipped)
 }

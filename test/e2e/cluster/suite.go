@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
-// Deployed connects to the cluster of KUBECONFIG and deploys binaries there, as Ensure does. It is for BeforeSuite.
+// Deployed connects to the cluster of KUBECONFIG and deploys binaries, like Ensure. Use it in BeforeSuite.
 func Deployed(ctx SpecContext, binaries ...string) *Cluster {
 	GinkgoHelper()
 	c, err := Connect()
@@ -28,23 +28,21 @@ func Binaries() []string {
 	return names
 }
 
-// Process is what the suite of a binary knows of its Pods.
+// Process describes the Pods of a binary to its suite.
 type Process struct {
 	// Binary is its name.
 	Binary string
-	// Lease is what its Pods compete for; empty if all of them work.
+	// Lease is the lease of its Pods; empty if all of them are active.
 	Lease string
-	// Metric is how the names of its own metrics begin; empty if they need something done before they are there, which the
-	// suite does itself.
+	// Metric is the prefix of the names of its own metrics; empty if these appear only after some work, for which the suite checks itself.
 	Metric string
 }
 
-// Specs adds the specs that the Pods of every binary must pass to the container that calls it. The cluster is looked up when
-// they run.
+// Specs adds the specs for the Pods of every binary to the container that calls it. The cluster is read when the specs run.
 func (p Process) Specs(c **Cluster) {
 	if p.Lease != "" {
 		It("are two, of which one works", Label("smoke"), func(ctx SpecContext) {
-			// Another spec may have ended one of them just now: that one does not count, and the lease takes its time.
+			// Another spec may just have deleted one of the Pods: it does not count, and the new leader needs some time.
 			Eventually(ctx, func(g Gomega, ctx context.Context) {
 				pods, err := (*c).Pods(ctx, p.Binary)
 				g.Expect(err).NotTo(HaveOccurred())
@@ -61,7 +59,7 @@ func (p Process) Specs(c **Cluster) {
 
 	if p.Metric != "" {
 		It("serve metrics at their Service", Label("smoke"), func(ctx SpecContext) {
-			// Each of the requests reaches one of the replicas; that which works has something to tell.
+			// Each request reaches one of the replicas; only the active one has these metrics.
 			Eventually(ctx, (*c).Metrics).WithArguments(p.Binary).Should(ContainSubstring("\n" + p.Metric))
 		})
 	}

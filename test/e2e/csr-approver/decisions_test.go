@@ -18,7 +18,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// quiet is how long nothing may happen before a spec believes that nothing will. Decisions take milliseconds.
+// quiet is how long nothing may happen before a spec assumes that nothing will. Decisions take milliseconds.
 const quiet = 5 * time.Second
 
 var _ = Describe("decisions", func() {
@@ -51,7 +51,7 @@ var _ = Describe("decisions", func() {
 		Expect(certificate.ExtKeyUsage).To(ConsistOf(x509.ExtKeyUsageServerAuth))
 	})
 
-	// Whoever asks here may do everything but approve: what follows is denied by csr-approver, or by nobody.
+	// The user of these requests has all rights except approval, so that only csr-approver can deny them.
 	DescribeTable("denies what is forged, and nothing is issued", Label("smoke"),
 		func(ctx SpecContext, change func(*request), reason string) {
 			asked := forged(node)
@@ -122,7 +122,7 @@ var _ = Describe("decisions", func() {
 			sent, _ := send(ctx, asked)
 			others = append(others, sent.Name)
 		}
-		// What is sent after them is decided: they were seen, and were not just slow to be.
+		// A later request is decided: the earlier ones were seen, and are not just delayed.
 		own, _ := send(ctx, fromKubelet(node))
 		Eventually(ctx, answered).WithArguments(own.Name).Should(Equal(approval()))
 		Consistently(ctx, func(g Gomega, ctx context.Context) {
@@ -139,7 +139,7 @@ var _ = Describe("decisions", func() {
 func someNode(ctx context.Context) *corev1.Node {
 	GinkgoHelper()
 	var found *corev1.Node
-	// A kubelet that was just started says that it is not ready, for a moment.
+	// A kubelet that has just started reports that it is not ready, for a moment.
 	Eventually(ctx, func(ctx context.Context) error {
 		nodes, err := c.Clients.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {

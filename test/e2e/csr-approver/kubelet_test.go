@@ -22,7 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local/node"
 )
 
-// program is where the workload image has its one file.
+// program is the path of the only file in the workload image.
 const program = "/ko-app/workload"
 
 var _ = Describe("the kubelet", Serial, func() {
@@ -42,7 +42,7 @@ var _ = Describe("the kubelet", Serial, func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(3*time.Minute))
 
-	// speak asks the kubelet for what needs a certificate that the API server accepts.
+	// speak sends requests to the kubelet for which it needs a certificate that the API server accepts.
 	speak := func(ctx context.Context) error {
 		for _, args := range [][]string{{"logs", "-n", namespace, "speaker"}, {"exec", "-n", namespace, "listener", "--", program, "print", "/proc/self/status"}} {
 			said, err := c.Kubectl(ctx, args...)
@@ -57,9 +57,9 @@ var _ = Describe("the kubelet", Serial, func() {
 	}
 
 	It("has a certificate by which kubectl logs and kubectl exec work", Label("smoke"), func(ctx SpecContext) {
-		// A kubelet that has waited in vain for long asks anew, and not at once.
+		// A kubelet that has waited long for a certificate sends a new request only after a pause.
 		Eventually(ctx, speak).WithTimeout(3 * time.Minute).Should(Succeed())
-		// Old requests are deleted by the cluster after some time; those that are there are approved by us.
+		// The cluster deletes old requests after some time; the existing ones were approved by our binary.
 		Eventually(ctx, func(g Gomega, ctx context.Context) {
 			for _, asked := range ofKubelets(ctx) {
 				g.Expect(decision(&asked)).To(Equal(approval()), "CertificateSigningRequest %s of %s", asked.Name, asked.Spec.Username)
@@ -88,14 +88,14 @@ var _ = Describe("the kubelet", Serial, func() {
 		By("waiting for the kubelet to ask anew")
 		var asked certificatesv1.CertificateSigningRequest
 		Eventually(ctx, func(g Gomega, ctx context.Context) {
-			// The cluster deletes old requests meanwhile, so that their number says nothing.
+			// The cluster deletes old requests meanwhile, so their number cannot be compared.
 			now := slices.DeleteFunc(ofKubelets(ctx), func(each certificatesv1.CertificateSigningRequest) bool {
 				return slices.ContainsFunc(before, func(old certificatesv1.CertificateSigningRequest) bool { return old.UID == each.UID })
 			})
 			g.Expect(now).NotTo(BeEmpty())
 			asked = now[len(now)-1]
 		}).Should(Succeed())
-		// It asks before it listens.
+		// The kubelet sends the request before it listens.
 		Eventually(ctx, speak).Should(MatchError(ContainSubstring("tls: ")))
 		Consistently(ctx, func(g Gomega, ctx context.Context) {
 			g.Expect(answered(ctx, asked.Name)).To(Equal(answer{}))
@@ -134,7 +134,7 @@ var _ = Describe("replicas", Serial, func() {
 	}, SpecTimeout(5*time.Minute))
 })
 
-// ofKubelets returns the requests for serving certificates that kubelets themselves have made, oldest first.
+// ofKubelets returns the requests for serving certificates that kubelets themselves have sent, oldest first.
 func ofKubelets(ctx context.Context) []certificatesv1.CertificateSigningRequest {
 	GinkgoHelper()
 	all, err := c.Clients.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName=" + servingSigner})
@@ -151,7 +151,7 @@ func ofKubelets(ctx context.Context) []certificatesv1.CertificateSigningRequest 
 	return found
 }
 
-// scaleTo sets the number of replicas and waits until it is that of Pods.
+// scaleTo sets the number of replicas and waits for that number of Pods.
 func scaleTo(ctx context.Context, replicas int) {
 	GinkgoHelper()
 	_, err := c.Kubectl(ctx, "scale", "-n", "espalier-system", "deployment/espalier-"+binary, fmt.Sprintf("--replicas=%d", replicas))
@@ -162,7 +162,7 @@ func scaleTo(ctx context.Context, replicas int) {
 	}).Should(Equal(replicas))
 }
 
-// upnode calls the program that manages the local node.
+// upnode runs the program that manages the local node.
 func upnode(ctx context.Context, args ...string) {
 	GinkgoHelper()
 	root, err := local.RepositoryRoot()
@@ -173,7 +173,7 @@ func upnode(ctx context.Context, args ...string) {
 	Expect(err).NotTo(HaveOccurred(), string(out))
 }
 
-// forgetCertificate removes a kubelet's serving certificate, not that of its client.
+// forgetCertificate removes a kubelet's serving certificate, but not its client certificate.
 func forgetCertificate(dir string) {
 	GinkgoHelper()
 	files, err := filepath.Glob(filepath.Join(dir, "kubelet-server-*"))

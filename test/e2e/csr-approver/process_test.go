@@ -13,7 +13,7 @@ var _ = Describe("its own Pods", func() {
 	cluster.Process{Binary: binary, Lease: lease}.Specs(&c)
 
 	It("serve metrics at their Service", Label("smoke"), func(ctx SpecContext) {
-		// Each of the requests reaches one of the replicas; that which works has something to tell.
+		// Each request reaches one of the replicas; only the active one has these metrics.
 		sent, _ := send(ctx, fromKubelet(someNode(ctx)))
 		Eventually(ctx, answered).WithArguments(sent.Name).Should(Equal(approval()))
 		Eventually(ctx, c.Metrics).WithArguments(binary).Should(ContainSubstring(

@@ -26,7 +26,7 @@ import (
 
 const servingSigner = "kubernetes.io/kubelet-serving"
 
-// request is what somebody asks the cluster for.
+// request describes a CertificateSigningRequest.
 type request struct {
 	user         string
 	groups       []string
@@ -50,15 +50,15 @@ func fromKubelet(node *corev1.Node) request {
 	}
 }
 
-// forged returns the request of somebody who holds the user name of a Node's kubelet, and every right in the cluster: only
-// who approves is between him and a certificate. Node restriction looks at members of system:nodes only.
+// forged returns a request of an attacker with the user name of a Node's kubelet, and every right in the cluster, so that only the approver
+// can prevent a certificate. Node restriction checks only members of system:nodes.
 func forged(node *corev1.Node) request {
 	r := fromKubelet(node)
 	r.groups = []string{"system:masters", "system:authenticated"}
 	return r
 }
 
-// send asks the cluster, and takes the request back when the spec is over. It returns the private key, too.
+// send creates the request, and deletes it at the end of the spec. It also returns the private key.
 func send(ctx context.Context, r request) (*certificatesv1.CertificateSigningRequest, *ecdsa.PrivateKey) {
 	GinkgoHelper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -84,10 +84,10 @@ func send(ctx context.Context, r request) (*certificatesv1.CertificateSigningReq
 	return created, key
 }
 
-// answer is what was decided about a request.
+// answer is the decision about a request.
 type answer struct{ Decision, Reason, Message string }
 
-// answered reads what was decided until now; nothing, if that is what was.
+// answered returns the current decision; it is empty if there is none.
 func answered(ctx context.Context, name string) (answer, error) {
 	found, err := c.Clients.CertificatesV1().CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -105,17 +105,17 @@ func decision(of *certificatesv1.CertificateSigningRequest) answer {
 	return answer{}
 }
 
-// approval is what every good request is told.
+// approval is the decision about a valid request.
 func approval() answer {
 	return answer{"Approved", "RequestApproved", "Approving kubelet server certificate CSR (all checks passed)"}
 }
 
-// denial is what a bad one is told.
+// denial is the decision about an invalid request.
 func denial(reason string) answer {
 	return answer{"Denied", "RequestDenied", "Denying kubelet server certificate CSR (" + reason + ")"}
 }
 
-// issued reads the certificate that a request has got until now; nil, if it has got none.
+// issued returns the certificate of a request; nil if there is none.
 func issued(ctx context.Context, name string) ([]byte, error) {
 	found, err := c.Clients.CertificatesV1().CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package csrapprover_test checks csr-approver from outside, in a real cluster: what it decides about requests of kubelets, real and forged,
-// and that kubectl reaches a kubelet thereafter.
+// Package csrapprover_test checks csr-approver from outside, in a real cluster: its decisions about requests of kubelets, real and forged,
+// and that kubectl can connect to a kubelet afterwards.
 package csrapprover_test
 
 import (
@@ -18,7 +18,7 @@ const (
 	lease  = "gardener-resource-manager-csr-approver"
 )
 
-// c is the cluster under test, from the beginning of the suite on.
+// c is the cluster under test. The suite sets it before the specs.
 var c *cluster.Cluster
 
 func TestE2E(t *testing.T) { cluster.Run(t, binary) }

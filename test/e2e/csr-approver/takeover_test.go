@@ -17,10 +17,10 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// stolen is a Node that an attacker has taken over, with the credentials of its kubelet. Nothing runs on it.
+// stolen is a Node that an attacker controls, with the credentials of its kubelet. It has no kubelet and no Pods.
 const stolen = "e2e-stolen"
 
-// The attacker has one node. The API server lets a kubelet write any address into the status of its own Node.
+// The attacker controls one node. The API server allows a kubelet to write any address into the status of its own Node.
 var _ = Describe("a node that claims to be the API server", func() {
 	DescribeTable("gets no certificate", Label("smoke"), func(ctx SpecContext, claim func(context.Context) (corev1.NodeAddress, string)) {
 		address, reason := claim(ctx)
@@ -32,7 +32,7 @@ var _ = Describe("a node that claims to be the API server", func() {
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(c.Clients.CoreV1().Nodes().Delete(ctx, stolen, metav1.DeleteOptions{})).To(Succeed())
 		})
-		// The controller manager changes a new Node at the same time, so an update could conflict.
+		// A patch, because the controller manager changes a new Node at the same time, so that an update could conflict.
 		status, err := json.Marshal(map[string]any{"status": map[string]any{"addresses": []corev1.NodeAddress{
 			{Type: corev1.NodeHostName, Address: stolen}, {Type: corev1.NodeInternalIP, Address: "192.0.2.200"}, address,
 		}}})
@@ -78,7 +78,7 @@ func apiServerName(name string) func(context.Context) (corev1.NodeAddress, strin
 	}
 }
 
-// kubeletOf has the rights of a node's kubelet, and no others.
+// kubeletOf returns a client with the rights of a node's kubelet, and no others.
 func kubeletOf(node string) kubernetes.Interface {
 	GinkgoHelper()
 	cfg := rest.CopyConfig(c.Config)

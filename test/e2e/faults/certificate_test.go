@@ -25,7 +25,7 @@ import (
 
 const webhookServer = "webhook-server"
 
-// ending replaces what is served by a certificate that is valid for five more seconds.
+// ending replaces the serving certificate by one that is valid for only five more seconds.
 func ending() fault {
 	return fault{
 		name:     "serving certificate of webhook-server ends in 5 s",
@@ -34,12 +34,12 @@ func ending() fault {
 		during: func(ctx context.Context) {
 			GinkgoHelper()
 			Eventually(ctx, func() time.Duration { return left(ctx) }).Should(BeNumerically(">", time.Hour))
-			pause(ctx, 6*time.Second) // the former one has ended
+			pause(ctx, 6*time.Second) // the former one has expired
 		},
 	}
 }
 
-// ended replaces it while no replica runs, by one that has ended.
+// ended replaces it by an expired one while no replica runs.
 func ended() fault {
 	return fault{
 		name: "serving certificate of webhook-server ended while no replica ran",
@@ -66,7 +66,7 @@ func scale(ctx context.Context, replicas int) {
 	Expect(c.Client.Patch(ctx, deployment, patch)).To(Succeed())
 }
 
-// certificates is the Secret of webhook-server, as it is documented.
+// certificates returns the Secret of webhook-server with the documented name.
 func certificates(ctx context.Context) *corev1.Secret {
 	GinkgoHelper()
 	secret := &corev1.Secret{}
@@ -74,7 +74,7 @@ func certificates(ctx context.Context) *corev1.Secret {
 	return secret
 }
 
-// left is how long the certificate in the Secret is valid from now on.
+// left returns the remaining validity of the certificate in the Secret.
 func left(ctx context.Context) time.Duration {
 	GinkgoHelper()
 	return parse(certificates(ctx).Data["tls.crt"]).NotAfter.Sub(clock.RealClock{}.Now())
@@ -89,7 +89,7 @@ func parse(data []byte) *x509.Certificate {
 	return certificate
 }
 
-// endCertificate signs the key that is served once more, by the same authority.
+// endCertificate issues another certificate for the serving key, by the same authority.
 func endCertificate(ctx context.Context, in time.Duration) {
 	GinkgoHelper()
 	secret := certificates(ctx)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dialInside connects to an address in the network namespace of the local node, where etcd listens.
+// dialInside connects to an address in the network namespace of the local node, in which etcd listens.
 func dialInside(ctx context.Context, network, address string) (net.Conn, error) {
 	type result struct {
 		connection net.Conn

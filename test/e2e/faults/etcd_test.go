@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// room is how much may be stored until etcd is full, filling the size of one object of those that fill it, in bytes.
+	// room is how much can be stored until etcd is full; filling is the size of each of the filling objects; in bytes.
 	room, filling = 24 << 20, 900 << 10
-	// etcdAddress is that of etcd in the network namespace.
+	// etcdAddress is the address of etcd in the network namespace.
 	etcdAddress = "127.0.0.1:26644"
 )
 
-// limitEtcd restarts etcd with a quota that is little more than what it has.
+// limitEtcd restarts etcd with a quota slightly above the current size.
 func limitEtcd(ctx context.Context) {
 	GinkgoHelper()
 	info, err := os.Stat(filepath.Join(m.Dir, "etcd", "member", "snap", "db"))
@@ -39,7 +39,7 @@ func limitEtcd(ctx context.Context) {
 	Expect(m.Start(ctx, fmt.Sprintf("ESPALIER_NODE_ETCD_ARGS=--quota-backend-bytes=%d", info.Size()+room))).To(Succeed())
 }
 
-// unlimitEtcd gives it the former quota, and makes sure that it is of use.
+// unlimitEtcd restores the former quota, and checks that etcd accepts writes.
 func unlimitEtcd(ctx context.Context) {
 	GinkgoHelper()
 	Expect(m.Stop(ctx, "etcd")).To(Succeed())
@@ -48,7 +48,7 @@ func unlimitEtcd(ctx context.Context) {
 	Expect(work.AwaitSync(ctx, patience)).To(Succeed())
 }
 
-// full fills etcd until it refuses every write, for a while; then it makes room as its documentation says: delete, compact,
+// full fills etcd until it refuses every write, for some time; then it frees space as etcd's documentation says: delete, compact,
 // defragment, disarm.
 func full() fault {
 	return fault{name: "etcd full (alarm NOSPACE) for 30 s", inject: func(ctx context.Context) {
@@ -75,7 +75,7 @@ func fill(ctx context.Context) {
 	Fail("etcd takes more than its quota")
 }
 
-// makeRoom may be called when there is room.
+// makeRoom may also be called if there is enough space.
 func makeRoom(ctx context.Context) {
 	GinkgoHelper()
 	Expect(c.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace("default"), client.HasLabels{"e2e.espalier.dev/filling"})).To(Succeed())
@@ -98,7 +98,7 @@ func alarms(ctx context.Context) []alarm {
 	return raised.Alarms
 }
 
-// ask calls etcd's API in its JSON form, as the API server's client.
+// ask calls etcd's API in its JSON form, with the API server's credentials.
 func ask(ctx context.Context, method string, request, answer any) error {
 	transport, err := etcdTransport()
 	if err != nil {

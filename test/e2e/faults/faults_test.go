@@ -15,32 +15,32 @@ import (
 )
 
 const (
-	// outage is how long a part is away, shortOutage one that others hardly depend on.
+	// outage is how long a part is stopped; shortOutage is for parts on which others hardly depend.
 	outage, shortOutage = 30 * time.Second, 10 * time.Second
-	// patience is how long everything may take to be in sync again. What has not arrived by then is lost.
+	// patience is how long it may take until everything is in sync again. Values that have not arrived by then are lost.
 	patience = 4 * time.Minute
-	// limit of a spec; it is longer than all that is waited for in it.
+	// limit is the time limit of a spec; it is longer than all its waits together.
 	limit = 15 * time.Minute
-	// leastAsked is how many Pods are shown to the webhooks even in a fault in which the API server is away.
+	// leastAsked is how many Pods are sent to the webhooks even during a fault that stops the API server.
 	leastAsked = 3
 )
 
-// fault is something that goes wrong while everybody works.
+// fault is a disturbance during the load.
 type fault struct {
 	name string
-	// inject makes it happen and returns when it is over, or cannot be more over: when Pods were killed, when an API server
-	// is back.
+	// inject causes the fault and returns when it is over, or when its active part is over: when Pods were killed, or when an API server is
+	// back.
 	inject func(ctx context.Context)
-	// during returns when nobody has to work on any more; nil: at once.
+	// during returns when the load may stop; nil: at once.
 	during func(ctx context.Context)
-	// answered says why webhooks go on answering; empty if they need not.
+	// answered says why webhooks keep answering; empty if they need not.
 	answered string
-	// excused returns whether an error says nothing about webhooks; nil: each of them does.
+	// excused reports whether an error does not count as an error of webhooks; nil: all errors count.
 	excused func(error) bool
 }
 
-// measure lets the fault happen in the middle of the load, and waits until all is in sync again. Whatever comes of it is in the
-// results, also if it goes no further than some step.
+// measure injects the fault during the load, and waits until everything is in sync again. The results contain the measurement even if a
+// step fails.
 func measure(ctx context.Context, f fault) {
 	GinkgoHelper()
 	found := measurement{fault: f.name, result: load.Result([]string{"it was not in sync before"})}
@@ -52,7 +52,7 @@ func measure(ctx context.Context, f fault) {
 	before, err := work.Remember(ctx, m.AuditLog)
 	Expect(err).NotTo(HaveOccurred())
 	stop := work.Start(ctx, f.excused)
-	defer stop() // a fault that fails must not leave changes half done
+	defer stop() // a fault that fails must not leave incomplete changes
 	pause(ctx, 3*time.Second)
 	found.result = load.Result([]string{"the fault, or the end of it, was not as it is meant"})
 	f.inject(ctx)
@@ -102,7 +102,7 @@ var _ = Describe("faults", Ordered, ContinueOnFailure, Label("faults"), func() {
 	}, SpecTimeout(limit))
 
 	It("survives an etcd that is full", Label("etcd"), func(ctx SpecContext) {
-		DeferCleanup(func(ctx SpecContext) { unlimitEtcd(ctx) }, NodeTimeout(limit)) // first: to limit it means to stop it
+		DeferCleanup(func(ctx SpecContext) { unlimitEtcd(ctx) }, NodeTimeout(limit)) // registered first, because the limit stops etcd
 		limitEtcd(ctx)
 		measure(ctx, full())
 	}, SpecTimeout(limit))

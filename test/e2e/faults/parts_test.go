@@ -24,7 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
 )
 
-// killed ends both replicas at once, with no time to give a lease back: their processes first, then the Pods.
+// killed kills both replicas at once, without time to release a lease: first their processes, then the Pods.
 func killed(binary string) fault {
 	gone := sets.New[types.UID]()
 	return fault{
@@ -47,7 +47,7 @@ func killed(binary string) fault {
 	}
 }
 
-// killContainers kills the processes of a Pod of the local node, which are found by the names of their cgroups.
+// killContainers kills the processes of a Pod on the local node, which it finds by the names of their cgroups.
 func killContainers(pod corev1.Pod) error {
 	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
@@ -59,7 +59,7 @@ func killContainers(pod corev1.Pod) error {
 		for _, file := range files {
 			membership, err := os.ReadFile(file)
 			if err != nil || id == "" || !strings.Contains(string(membership), id) {
-				continue // it has ended, or is somebody else's
+				continue // it has ended, or belongs to another user
 			}
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			if err != nil {
@@ -81,7 +81,7 @@ func killContainers(pod corev1.Pod) error {
 	return nil
 }
 
-// readyPods returns the names of those that are ready, but for some.
+// readyPods returns the names of the ready Pods, except for some.
 func readyPods(ctx context.Context, binary string, but sets.Set[types.UID]) ([]string, error) {
 	pods, err := c.Pods(ctx, binary)
 	if err != nil {
@@ -98,7 +98,7 @@ func readyPods(ctx context.Context, binary string, but sets.Set[types.UID]) ([]s
 	return ready, nil
 }
 
-// stopped takes parts away for a while. Parts that depend on them go on and try to reach them.
+// stopped stops parts for some time. Parts that depend on them keep running and try to reach them.
 func stopped(name string, howLong time.Duration, parts ...string) fault {
 	return fault{name: name, inject: func(ctx context.Context) {
 		GinkgoHelper()
@@ -109,8 +109,8 @@ func stopped(name string, howLong time.Duration, parts ...string) fault {
 	}}
 }
 
-// drained evicts all Pods of ours and of the load from the only node, which takes no new ones, restarts the kubelet meanwhile,
-// and lets the node have Pods again. Of each binary one replica must be left: the other must not be evicted.
+// drained evicts all Pods of ours and of the load from the only node, which is cordoned, restarts the kubelet meanwhile, and uncordons the
+// node. One replica of each binary must remain: its eviction must be refused.
 func drained() fault {
 	return fault{name: "node drained, kubelet stopped for 10 s", answered: "one replica goes on", inject: func(ctx context.Context) {
 		GinkgoHelper()
@@ -141,7 +141,7 @@ func drained() fault {
 	}}
 }
 
-// onlyNode returns the name of the Node that has a kubelet.
+// onlyNode returns the name of the Node with a kubelet.
 func onlyNode(ctx context.Context) string {
 	GinkgoHelper()
 	pods, err := c.Pods(ctx, cluster.Binaries()[0])
@@ -156,7 +156,7 @@ func cordon(ctx context.Context, node string, closed bool) {
 	Expect(c.Client.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, patch)).To(Succeed())
 }
 
-// evict asks for the eviction of Pods, as a drain does, and counts the answers.
+// evict requests the eviction of Pods, like a drain, and counts the answers.
 func evict(ctx context.Context, pods []corev1.Pod) (evicted, refused int) {
 	GinkgoHelper()
 	for _, pod := range pods {

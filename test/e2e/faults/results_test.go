@@ -15,18 +15,18 @@ import (
 	"github.com/espalier-dev/espalier/test/e2e/faults/load"
 )
 
-// measurement is what one fault has cost.
+// measurement is the result of one fault.
 type measurement struct {
 	fault string
-	// recovery is from the end of the fault until everything is in sync again, or until nobody waits for that any more.
+	// recovery is the time from the end of the fault until everything is in sync again, or until the end of the wait.
 	recovery time.Duration
-	// outcome is nil if it was not measured to its end.
+	// outcome is nil if the measurement was not completed.
 	outcome *load.Outcome
 	// result is "passed", or what failed.
 	result string
 }
 
-// results are those of all faults, in the order in which they happened.
+// results are those of all faults, in their order.
 type results struct{ all []measurement }
 
 func (r *results) table() string {
@@ -42,7 +42,7 @@ func (r *results) table() string {
 	return text.String()
 }
 
-// save leaves the table in .local/e2e/faults.md, as far as it goes: a run may be ended at any time.
+// save writes the current table to .local/e2e/faults.md after each fault, because a run may be interrupted at any time.
 func (r *results) save(root string) error {
 	folder := filepath.Join(root, ".local", "e2e")
 	if err := os.MkdirAll(folder, 0o755); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/test/e2e/faults/machine"
 )
 
-// What all specs share. It is set before the first spec, and by nobody after that.
+// Shared by all specs. Set before the first spec, and never changed afterwards.
 var (
 	c      *cluster.Cluster
 	m      *machine.Machine

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The attacker has the built-in role edit in one namespace, where an administrator has made a set.
+// The attacker has the built-in role edit in one namespace, in which an administrator has created a set.
 var _ = Describe("the shipped configuration", func() {
 	const secretOfSet = "set"
 

@@ -18,9 +18,9 @@ import (
 var slow = Label("slow")
 
 const (
-	// minimumAge is that of what the garbage collector deletes; nobody can make an object older than it is.
+	// minimumAge is the minimum age of objects for the garbage collector; a test cannot make an object older than it is.
 	minimumAge = 10 * time.Minute
-	// collecting has the collector look four times a minute.
+	// collecting runs the collector four times a minute.
 	collecting = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 leaderElection: {resourceNamespace: espalier-system}
@@ -29,8 +29,8 @@ controllers:
 `
 )
 
-// garbage is where the objects lie that shall be collected, or shall not, since when the suite began: they grow old while
-// the other specs run.
+// garbage is the scene with the objects for the garbage collector, created at the start of the suite, so that they reach the minimum age
+// while the other specs run.
 var garbage scene
 
 func prepareGarbage(ctx context.Context) {
@@ -56,7 +56,7 @@ func prepareGarbage(ctx context.Context) {
 	Expect(c.Client.Create(ctx, web)).To(Succeed())
 }
 
-// It comes last, since it has to wait.
+// It runs last, because it has to wait.
 var _ = Describe("the garbage collector", slow, SpecPriority(-1), func() {
 	It("deletes immutable ConfigMaps that nobody uses, and those that were used when nobody does any more", func(ctx SpecContext) {
 		DeferCleanup(func(ctx SpecContext) { Expect(c.Ensure(ctx, binary)).To(Succeed()) })
@@ -74,7 +74,7 @@ var _ = Describe("the garbage collector", slow, SpecPriority(-1), func() {
 	})
 })
 
-// names returns those of all ConfigMaps.
+// names returns the names of all ConfigMaps.
 func (s scene) names(ctx context.Context) ([]string, error) {
 	configMaps := &corev1.ConfigMapList{}
 	err := c.Client.List(ctx, configMaps, client.InNamespace(s.namespace))

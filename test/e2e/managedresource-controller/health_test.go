@@ -69,7 +69,7 @@ func (s scene) pod(ctx context.Context, app string) (*corev1.Pod, error) {
 	return &pods.Items[0], nil
 }
 
-// ready tells a Pod whether to be ready.
+// ready makes a Pod ready or not ready.
 func (s scene) ready(ctx context.Context, app, ready string) {
 	GinkgoHelper()
 	pod, err := s.pod(ctx, app)
@@ -79,7 +79,7 @@ func (s scene) ready(ctx context.Context, app, ready string) {
 	Expect(string(answer)).To(Equal("ready: " + ready))
 }
 
-// exitCode is how the container of a Pod ended last.
+// exitCode returns the exit code of the last end of a Pod's container.
 func (s scene) exitCode(ctx context.Context, app string) (int32, error) {
 	pod, err := s.pod(ctx, app)
 	if err != nil {

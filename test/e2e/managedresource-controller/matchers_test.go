@@ -12,10 +12,9 @@ import (
 )
 
 const (
-	// rolloutPatience is how long a rollout may take, or its failure.
+	// rolloutPatience is how long a rollout, or its failure, may take.
 	rolloutPatience = 2 * time.Minute
-	// deadlineSeconds is after how long a Deployment of a spec says that its rollout does not get on. It is longer than Pods
-	// need on a busy machine.
+	// deadlineSeconds is the progress deadline of the Deployments of specs. It is longer than Pods need on a busy machine.
 	deadlineSeconds = int32(30)
 )
 

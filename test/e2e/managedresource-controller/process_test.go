@@ -42,7 +42,7 @@ var _ = Describe("the controller's Pods", Serial, func() {
 		Expect(err).NotTo(HaveOccurred())
 		s.apply(ctx, "meanwhile", s.configMap("meanwhile", "b"))
 
-		// None of those that were killed is among the Pods anymore: this is one of the new ones.
+		// The killed Pods are gone, so this is a new one.
 		Eventually(c.Leader).WithContext(ctx).WithArguments(binary, lease).WithTimeout(2 * cluster.Patience).ShouldNot(BeEmpty())
 		s.reports(ctx, "meanwhile", settled())
 		Eventually(s.value).WithContext(ctx).WithArguments("before").Should(Equal("a"))
@@ -52,7 +52,7 @@ var _ = Describe("the controller's Pods", Serial, func() {
 	})
 })
 
-// uid returns that of a ConfigMap: one that was deleted and made again has another.
+// uid returns the UID of a ConfigMap: it changes if the ConfigMap is deleted and created again.
 func (s scene) uid(ctx SpecContext, name string) types.UID {
 	GinkgoHelper()
 	object := &corev1.ConfigMap{}

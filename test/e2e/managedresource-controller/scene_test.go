@@ -23,7 +23,7 @@ import (
 // scene is a namespace with sets and their objects.
 type scene struct{ namespace string }
 
-// newScene returns a scene whose namespace allows sets, as the shipped configuration asks.
+// newScene returns a scene whose namespace allows sets, as the shipped configuration requires.
 func newScene(ctx context.Context) scene {
 	GinkgoHelper()
 	return newSceneWith(ctx, map[string]string{resourcesv1alpha1.SetsAllowedLabel: resourcesv1alpha1.SetsAllowed})
@@ -37,7 +37,7 @@ func newSceneWith(ctx context.Context, labels map[string]string) scene {
 	return scene{namespace}
 }
 
-// apply creates or changes a set, whose Secret bears its name, and has it deleted at the end of the spec.
+// apply creates or changes a set, whose Secret has the same name, and deletes it at the end of the spec.
 func (s scene) apply(ctx context.Context, name string, objects ...client.Object) {
 	GinkgoHelper()
 	s.write(ctx, name, objects...)
@@ -68,7 +68,7 @@ func (s scene) write(ctx context.Context, name string, objects ...client.Object)
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// manifests renders objects as the documents of one value.
+// manifests renders objects as YAML documents in one value.
 func manifests(objects ...client.Object) string {
 	GinkgoHelper()
 	documents := make([]string, 0, len(objects))
@@ -83,7 +83,7 @@ func manifests(objects ...client.Object) string {
 	return strings.Join(documents, "---\n")
 }
 
-// remove asks for the deletion of a set.
+// remove deletes a set without waiting.
 func (s scene) remove(ctx context.Context, name string) {
 	GinkgoHelper()
 	set := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
@@ -95,7 +95,7 @@ func (s scene) goneSet(ctx context.Context, name string) {
 	s.gone(ctx, &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// gone waits for the end of an object in the namespace of the scene.
+// gone waits until an object in the namespace of the scene is gone.
 func (s scene) gone(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	key := client.ObjectKey{Namespace: s.namespace, Name: object.GetName()}
@@ -110,8 +110,8 @@ func (s scene) get(ctx context.Context, object client.Object, name string) {
 	Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, object)).To(Succeed())
 }
 
-// conditions returns, by type, status and reason of the conditions. They may be those of before a change of the objects, since
-// a set has no generation for these.
+// conditions returns status and reason of the conditions, by type. They may be older than a change of the objects, because such a change
+// does not change the set's generation.
 func (s scene) conditions(ctx context.Context, name string) (map[string]string, error) {
 	set := &resourcesv1alpha1.ManagedResource{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, set); err != nil {
@@ -124,7 +124,7 @@ func (s scene) conditions(ctx context.Context, name string) (map[string]string, 
 	return conditions, nil
 }
 
-// message returns that of one condition.
+// message returns the message of one condition.
 func (s scene) message(ctx context.Context, name, condition string) string {
 	GinkgoHelper()
 	set := &resourcesv1alpha1.ManagedResource{}
@@ -137,8 +137,8 @@ func (s scene) message(ctx context.Context, name, condition string) string {
 	return ""
 }
 
-// reports waits until conditions of a set are as given, each as "status reason". After a change it proves something only where
-// they were not so before; other specs look at the objects themselves.
+// reports waits until conditions of a set have these values, each as "status reason". After a change this is a proof only if they had other
+// values before; other specs check the objects themselves.
 func (s scene) reports(ctx context.Context, name string, want map[string]string) {
 	GinkgoHelper()
 	matchers := make([]any, 0, len(want))
@@ -148,7 +148,7 @@ func (s scene) reports(ctx context.Context, name string, want map[string]string)
 	Eventually(s.conditions).WithContext(ctx).WithArguments(name).WithTimeout(rolloutPatience).Should(haveAll(matchers))
 }
 
-// settled are the conditions of a set that is as it should be.
+// settled returns the conditions of a healthy set.
 func settled() map[string]string {
 	return map[string]string{
 		"ResourcesApplied":     "True ApplySucceeded",
@@ -157,12 +157,12 @@ func settled() map[string]string {
 	}
 }
 
-// configMap is a manifest.
+// configMap returns a manifest.
 func (s scene) configMap(name, value string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: map[string]string{"value": value}}
 }
 
-// deployment is a manifest of one that serves HTTP, is ready when it says so, and gives up a rollout after deadlineSeconds.
+// deployment returns the manifest of a Deployment that serves HTTP, has a switchable readiness, and fails a rollout after deadlineSeconds.
 func (s scene) deployment(name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	pod := c.PodSpec(corev1.RestartPolicyAlways, "serve")

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// hold is a finalizer that nobody but a spec removes.
+// hold is a finalizer that only a spec removes.
 const hold = "e2e.espalier.dev/hold"
 
 var _ = Describe("a set", func() {
@@ -136,7 +136,7 @@ var _ = Describe("a set", func() {
 	})
 })
 
-// data returns that of a ConfigMap.
+// data returns the data of a ConfigMap.
 func (s scene) data(ctx context.Context, name string) (map[string]string, error) {
 	live := &corev1.ConfigMap{}
 	err := c.Client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, live)
@@ -148,7 +148,7 @@ func (s scene) value(ctx context.Context, name string) (string, error) {
 	return data["value"], err
 }
 
-// finalizers sets those of a ConfigMap, which may be gone.
+// finalizers sets the finalizers of a ConfigMap, which may not exist any more.
 func (s scene) finalizers(ctx context.Context, name string, finalizers ...string) {
 	GinkgoHelper()
 	document := `{"metadata": {"finalizers": null}}`

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package managedresourcecontroller_test checks managedresource-controller from outside, in a real cluster: what it makes of
-// sets there, and how its own Pods fare.
+// Package managedresourcecontroller_test checks managedresource-controller from outside, in a real cluster: how it handles sets there, and
+// how its own Pods behave.
 package managedresourcecontroller_test
 
 import (
@@ -14,7 +14,7 @@ import (
 
 const binary = "managedresource-controller"
 
-// c is the cluster under test, from the beginning of the suite on.
+// c is the cluster under test. The suite sets it before the specs.
 var c *cluster.Cluster
 
 func TestE2E(t *testing.T) { cluster.Run(t, binary) }

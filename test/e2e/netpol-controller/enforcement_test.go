@@ -63,7 +63,7 @@ var _ = Describe("a policy engine", func() {
 	}, SpecTimeout(4*time.Minute))
 })
 
-// engineOf returns what enforces policies in the cluster, or "".
+// engineOf returns the name of the policy engine of the cluster, or "".
 func engineOf(ctx context.Context) string {
 	GinkgoHelper()
 	all := &appsv1.DaemonSetList{}

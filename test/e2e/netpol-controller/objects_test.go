@@ -19,13 +19,13 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// prefix is that of all labels and annotations.
+// prefix is the prefix of all labels and annotations.
 const prefix = "networking.resources.gardener.cloud/"
 
-// quiet is how long nothing may happen before a spec believes that nothing will. Policies follow within milliseconds.
+// quiet is how long nothing may happen before a spec assumes that nothing will. Policies are written within milliseconds.
 const quiet = 3 * time.Second
 
-// optIn is the label by which an administrator lets netpol-controller work in a namespace.
+// optIn is the label by which an administrator enables netpol-controller in a namespace.
 const optIn = "espalier.dev/network-policies"
 
 // namespaceOfSpec creates a namespace that has opted in. It is deleted after the spec.
@@ -45,7 +45,7 @@ func plainNamespace(ctx context.Context, labels map[string]string) string {
 	return name
 }
 
-// stall is a Service with one port.
+// stall returns a Service with one port.
 func stall(namespace string, annotations map[string]string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "stall", Annotations: annotations},
@@ -56,7 +56,7 @@ func stall(namespace string, annotations map[string]string) *corev1.Service {
 	}
 }
 
-// policiesOf returns the policies for Service stall of a namespace, in whatever namespace they are, by namespace/name.
+// policiesOf returns the policies for Service stall of a namespace, in all namespaces, by namespace/name.
 func policiesOf(ctx context.Context, namespace string) (map[string]networkingv1.NetworkPolicySpec, error) {
 	list := &networkingv1.NetworkPolicyList{}
 	err := c.Client.List(ctx, list, client.MatchingLabels{prefix + "service-name": "stall", prefix + "service-namespace": namespace})
@@ -93,7 +93,7 @@ func tcp(port int32) []networkingv1.NetworkPolicyPort {
 	return []networkingv1.NetworkPolicyPort{{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt32(port))}}
 }
 
-// letsIn is the policy of the Pods of stall; namespaces is nil if the clients are in theirs.
+// letsIn returns the policy of the Pods of stall; namespaces is nil if the clients are in the same namespace.
 func letsIn(client string, namespaces *metav1.LabelSelector, port int32) networkingv1.NetworkPolicySpec {
 	return networkingv1.NetworkPolicySpec{
 		PodSelector: *labelled("app", "stall"), PolicyTypes: []networkingv1.PolicyType{"Ingress"},
@@ -104,7 +104,7 @@ func letsIn(client string, namespaces *metav1.LabelSelector, port int32) network
 	}
 }
 
-// letsOut is the policy of its clients.
+// letsOut returns the policy of its clients.
 func letsOut(client string, namespaces *metav1.LabelSelector, port int32) networkingv1.NetworkPolicySpec {
 	return networkingv1.NetworkPolicySpec{
 		PodSelector: *labelled(client, "allowed"), PolicyTypes: []networkingv1.PolicyType{"Egress"},

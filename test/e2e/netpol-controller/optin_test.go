@@ -53,7 +53,7 @@ var _ = Describe("the shipped configuration", func() {
 		Consistently(ctx, isolatedIn).WithArguments("kube-system").WithTimeout(quiet).Should(BeEmpty())
 	})
 
-	// The attacker may do in one namespace what the role edit allows.
+	// The attacker has the role edit in one namespace.
 	It("does not let the editor of a namespace have policies created in other namespaces", Label("smoke"), func(ctx SpecContext) {
 		own, other := namespaceOfSpec(ctx, nil), plainNamespace(ctx, nil)
 		const user = "e2e-editor"
@@ -79,7 +79,7 @@ var _ = Describe("the shipped configuration", func() {
 	}, SpecTimeout(2*time.Minute))
 })
 
-// expectToWork returns when the controller has created the policies of a new Service: it is not merely late.
+// expectToWork waits until the controller has created the policies of a new Service, which shows that earlier ones are not just delayed.
 func expectToWork(ctx context.Context) {
 	GinkgoHelper()
 	own := namespaceOfSpec(ctx, nil)
@@ -87,7 +87,7 @@ func expectToWork(ctx context.Context) {
 	Eventually(ctx, namesOf).WithArguments(own).Should(HaveLen(2))
 }
 
-// isolatedIn returns the names of the policies that netpol-controller keeps in a namespace.
+// isolatedIn returns the names of the policies that netpol-controller maintains in a namespace.
 func isolatedIn(ctx context.Context, namespace string) ([]string, error) {
 	list := &networkingv1.NetworkPolicyList{}
 	err := c.Client.List(ctx, list, client.InNamespace(namespace), client.HasLabels{prefix + "service-name", prefix + "service-namespace"})

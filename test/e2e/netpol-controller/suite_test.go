@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package netpolcontroller_test checks netpol-controller from outside, in a real cluster: the policies that it makes for Services, and that
-// they are enforced where something enforces policies.
+// Package netpolcontroller_test checks netpol-controller from outside, in a real cluster: the policies that it creates for Services, and
+// their enforcement if the cluster has a policy engine.
 package netpolcontroller_test
 
 import (
@@ -15,7 +15,7 @@ import (
 
 const binary = "netpol-controller"
 
-// c is the cluster under test, from the beginning of the suite on.
+// c is the cluster under test. The suite sets it before the specs.
 var c *cluster.Cluster
 
 func TestE2E(t *testing.T) { cluster.Run(t, binary) }

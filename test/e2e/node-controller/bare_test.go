@@ -16,8 +16,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// These Nodes are real to everybody but a kubelet: DaemonSet controller and scheduler put Pods there, and the specs say of
-// these what a kubelet would say.
+// These Nodes have no kubelet, but are real otherwise: DaemonSet controller and scheduler create and assign Pods, and the specs write the
+// status that a kubelet would write.
 var _ = Describe("a Node that joins", func() {
 	It("is free at once where nothing is critical, and keeps other taints in their order", Label("smoke"), func(ctx SpecContext) {
 		before, after := corev1.Taint{Key: "e2e.espalier.dev/before", Value: "a", Effect: "NoSchedule"}, corev1.Taint{Key: "e2e.espalier.dev/after", Value: "b", Effect: "PreferNoSchedule"}
@@ -51,7 +51,7 @@ var _ = Describe("a Node that joins", func() {
 	It("waits for a Pod that nobody can schedule there yet", func(ctx SpecContext) {
 		node, namespace := bare(waiting()), namespaceOfSpec(ctx)
 		agents := critical(namespace, node.Name)
-		// The scheduler finds no room; the DaemonSet belongs on the Node all the same.
+		// The scheduler finds no room, but the DaemonSet belongs to the Node.
 		node.Status.Allocatable = corev1.ResourceList{"pods": node.Status.Allocatable["pods"].DeepCopy()}
 		agents.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": node.Status.Capacity["cpu"].DeepCopy()}
 		Expect(c.Client.Create(ctx, agents)).To(Succeed())
@@ -72,7 +72,7 @@ var _ = Describe("a Node that joins", func() {
 		pod.Annotations = map[string]string{"node.gardener.cloud/wait-for-csi-node-disks": "disks.e2e.espalier.dev"}
 		pod.Spec.NodeName = node.Name
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-		// A Pod on a Node that is not there is deleted by the cluster, after some time; this one does not wait for that.
+		// The cluster deletes a Pod on a missing Node after some time; this spec does not wait for that.
 		Expect(c.Client.Create(ctx, pod)).To(Succeed())
 		join(ctx, node)
 
@@ -113,7 +113,7 @@ var _ = Describe("a Node that joins", func() {
 	})
 })
 
-// allReady returns an error unless there are Pods of the spec on a Node, all of them ready.
+// allReady returns an error unless the spec has Pods on a Node, all of them ready.
 func allReady(ctx context.Context, namespace, node string) error {
 	pods := &corev1.PodList{}
 	if err := c.Client.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{own: node}); err != nil {

@@ -25,16 +25,16 @@ import (
 const (
 	taintKey      = "node.gardener.cloud/critical-components-not-ready"
 	criticalLabel = "node.gardener.cloud/critical-component"
-	// own is the label of the Pods of a spec; its value is the name of the Node that they are for.
+	// own is the label of the Pods of a spec; its value is the name of their Node.
 	own = "e2e.espalier.dev/node"
-	// quiet is how long nothing may happen before a spec believes that nothing will: longer than the controller's back-off of
-	// ten seconds, after which it looks at a Node that waits, whatever has happened.
+	// quiet is how long nothing may happen before a spec assumes that nothing will: longer than the controller's back-off of ten seconds,
+	// after which it checks a waiting Node in any case.
 	quiet = 12 * time.Second
 )
 
 func waiting() corev1.Taint { return corev1.Taint{Key: taintKey, Effect: corev1.TaintEffectNoSchedule} }
 
-// bare returns a Node without kubelet, which joins with the taints. Only Pods of its spec go there.
+// bare returns a Node without kubelet, which joins with the taints. Only Pods of its spec are scheduled to it.
 func bare(taints ...corev1.Taint) *corev1.Node {
 	name := "e2e-" + rand.String(6)
 	room := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("4Gi"), "pods": resource.MustParse("20")}
@@ -45,13 +45,13 @@ func bare(taints ...corev1.Taint) *corev1.Node {
 	}
 }
 
-// join creates a Node, and takes it away when the spec is over.
+// join creates a Node, and deletes it at the end of the spec.
 func join(ctx context.Context, node *corev1.Node) {
 	GinkgoHelper()
 	Expect(c.Client.Create(ctx, node)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(client.IgnoreNotFound(c.Client.Delete(ctx, node))).To(Succeed())
-		// No kubelet ends these Pods, and their namespaces would wait a minute for the cluster to give them up.
+		// There is no kubelet to terminate these Pods, and without this the deletion of their namespaces would take a minute.
 		pods := &corev1.PodList{}
 		Expect(c.Client.List(ctx, pods, client.MatchingFields{"spec.nodeName": node.Name})).To(Succeed())
 		for i := range pods.Items {
@@ -60,7 +60,7 @@ func join(ctx context.Context, node *corev1.Node) {
 	})
 }
 
-// critical returns a DaemonSet for the Node of a host, with both labels.
+// critical returns a DaemonSet for one Node, with both labels.
 func critical(namespace, node string) *appsv1.DaemonSet {
 	labels := map[string]string{"app": "agent", criticalLabel: "true", own: node}
 	spec := c.PodSpec(corev1.RestartPolicyAlways, "serve")
@@ -75,7 +75,7 @@ func critical(namespace, node string) *appsv1.DaemonSet {
 	}
 }
 
-// namespaceOfSpec creates a namespace that goes with the spec.
+// namespaceOfSpec creates a namespace that is deleted with the spec.
 func namespaceOfSpec(ctx context.Context) string {
 	GinkgoHelper()
 	name, remove, err := c.Namespace(ctx, "node", nil)
@@ -84,7 +84,7 @@ func namespaceOfSpec(ctx context.Context) string {
 	return name
 }
 
-// podOn waits for the one Pod of the spec's DaemonSet on a Node.
+// podOn waits for the only Pod of the spec's DaemonSet on a Node.
 func podOn(ctx context.Context, namespace, node string) *corev1.Pod {
 	GinkgoHelper()
 	pods := &corev1.PodList{}
@@ -96,7 +96,7 @@ func podOn(ctx context.Context, namespace, node string) *corev1.Pod {
 	return &pods.Items[0]
 }
 
-// sayReady says of a Pod what its kubelet would say, on a Node that has none.
+// sayReady writes the status that a kubelet would write, for a Pod on a Node without a kubelet.
 func sayReady(ctx context.Context, pod *corev1.Pod, status corev1.ConditionStatus) {
 	GinkgoHelper()
 	before := pod.DeepCopy()
@@ -115,7 +115,7 @@ func withoutReady(conditions []corev1.PodCondition) []corev1.PodCondition {
 	return kept
 }
 
-// taintsOf returns the taints of a Node, in their order, but for those that the cluster adds and removes by itself.
+// taintsOf returns the taints of a Node, in their order, except for those that the cluster itself adds and removes.
 func taintsOf(ctx context.Context, node string) ([]corev1.Taint, error) {
 	found := &corev1.Node{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: node}, found); err != nil {
@@ -131,7 +131,7 @@ func taintsOf(ctx context.Context, node string) ([]corev1.Taint, error) {
 	return ours, nil
 }
 
-// waits returns whether the Node still has the taint.
+// waits reports whether the Node still has the taint.
 func waits(ctx context.Context, node string) (bool, error) {
 	taints, err := taintsOf(ctx, node)
 	for _, taint := range taints {
@@ -157,8 +157,8 @@ func told(ctx context.Context, node string) ([]string, error) {
 	return found, nil
 }
 
-// firstFreed watches a Node until it has lost the taint, and then asks the API server at once whether what it waited for
-// was so: a Node must never be free too early, not even for a moment.
+// firstFreed watches a Node until the taint is removed, and then checks its condition with the API server at once: the taint must never be
+// removed too early, not even for a moment.
 func firstFreed(ctx context.Context, node string, then func(context.Context) error) <-chan error {
 	GinkgoHelper()
 	watcher, err := c.Clients.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + node})

@@ -65,11 +65,11 @@ var _ = Describe("a Node with a kubelet", Serial, Label("smoke"), func() {
 	}, SpecTimeout(4*time.Minute))
 })
 
-// someNode returns a Node that is ready and takes Pods.
+// someNode returns a ready Node that accepts Pods.
 func someNode(ctx context.Context) *corev1.Node {
 	GinkgoHelper()
 	var found *corev1.Node
-	// A kubelet that was just started says that it is not ready, for a moment, and the cluster taints its Node for that.
+	// A kubelet that has just started reports that it is not ready, for a moment, and the cluster taints its Node because of that.
 	Eventually(ctx, func(ctx context.Context) error {
 		nodes := &corev1.NodeList{}
 		if err := c.Client.List(ctx, nodes); err != nil {
@@ -89,7 +89,7 @@ func someNode(ctx context.Context) *corev1.Node {
 	return found
 }
 
-// taint gives a Node the taint for the time of the spec.
+// taint adds the taint to a Node for the duration of the spec.
 func taint(ctx context.Context, node string) {
 	GinkgoHelper()
 	DeferCleanup(func(ctx SpecContext) {
@@ -102,7 +102,7 @@ func taint(ctx context.Context, node string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// podFor returns the one Pod of the spec's DaemonSet.
+// podFor returns the only Pod of the spec's DaemonSet.
 func podFor(ctx context.Context, g Gomega, namespace, host string) *corev1.Pod {
 	pods := &corev1.PodList{}
 	g.Expect(c.Client.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{own: host})).To(Succeed())
@@ -110,7 +110,7 @@ func podFor(ctx context.Context, g Gomega, namespace, host string) *corev1.Pod {
 	return &pods.Items[0]
 }
 
-// tell switches the readiness of a workload, by way of the API server.
+// tell changes the readiness of a workload through the API server.
 func tell(ctx context.Context, pod *corev1.Pod, key, value string) {
 	GinkgoHelper()
 	answer, err := c.Clients.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, "8080", "/readyz", map[string]string{key: value}).DoRaw(ctx)

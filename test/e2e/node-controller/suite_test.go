@@ -1,6 +1,7 @@
 //go:build e2e
 
-// Package nodecontroller_test checks node-controller from outside, in a real cluster: when it frees Nodes, with a kubelet and without.
+// Package nodecontroller_test checks node-controller from outside, in a real cluster: when it removes the taint of Nodes, with and without
+// a kubelet.
 package nodecontroller_test
 
 import (
@@ -14,7 +15,7 @@ import (
 
 const binary = "node-controller"
 
-// c is the cluster under test, from the beginning of the suite on.
+// c is the cluster under test. The suite sets it before the specs.
 var c *cluster.Cluster
 
 func TestE2E(t *testing.T) { cluster.Run(t, binary) }

@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// configured gives every project a small quota, and deletes it as soon as nobody uses it.
+// configured gives every project a small quota, and deletes it as soon as it is unused.
 const configured = `apiVersion: controllermanager.config.gardener.cloud/v1alpha1
 kind: ControllerManagerConfiguration
 leaderElection: {resourceNamespace: espalier-system}
@@ -83,7 +83,7 @@ var _ = Describe("with quotas and short lives", Serial, Ordered, func() {
 
 	It("a project that is used stays, within its quota, and goes when it is not used anymore", func(ctx SpecContext) {
 		project := unnamed()
-		// It must not be deleted before it is used: the namespace is there, and exempt, from the beginning.
+		// The project must not be deleted before it is used: the namespace exists, and is exempt, from the start.
 		namespace := &corev1.Namespace{}
 		namespace.Name = "garden-" + project.Name
 		namespace.Labels = map[string]string{"gardener.cloud/role": "project", "project.gardener.cloud/name": project.Name}
@@ -94,7 +94,7 @@ var _ = Describe("with quotas and short lives", Serial, Ordered, func() {
 		create(ctx, c.Client, project)
 
 		By("writing more than the quota allows")
-		// There is one already: kube-root-ca.crt.
+		// One ConfigMap exists already: kube-root-ca.crt.
 		Eventually(ctx, func() error { return as(owner).Create(ctx, note(namespace.Name, "first")) }).Should(Succeed())
 		Eventually(ctx, func() error { return as(owner).Create(ctx, note(namespace.Name, "second"), client.DryRunAll) }).
 			Should(MatchError(ContainSubstring("exceeded quota: gardener")))

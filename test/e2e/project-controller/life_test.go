@@ -26,7 +26,7 @@ var _ = Describe("the end of a project", func() {
 		namespace := namespaceOf(ctx, *project.Spec.Namespace)
 		Expect(c.Client.Create(ctx, note(namespace.Name, "note"))).To(Succeed())
 		Expect(c.Client.Delete(ctx, project)).To(MatchError(ContainSubstring(unconfirmed)))
-		// The cluster's authorizer hears of the owner's roles within a moment.
+		// The API server's authorizer knows the owner's roles after a moment.
 		Eventually(ctx, func(ctx context.Context) error { return as(owner).Delete(ctx, project) }).Should(MatchError(ContainSubstring(unconfirmed)))
 		Expect(c.Client.Delete(ctx, namespace)).To(MatchError(ContainSubstring(`you must delete the corresponding project "` + project.Name + `"`)))
 		Consistently(ctx, isGone).WithArguments(namespace).WithTimeout(2 * time.Second).Should(BeFalse())
@@ -100,7 +100,7 @@ var _ = Describe("the end of a project", func() {
 		remove(ctx, project)
 		remove(ctx, kept)
 
-		// The garbage collector of the cluster would delete what still named a project as its owner.
+		// The garbage collector of the cluster would delete objects with an owner reference to the project.
 		Consistently(ctx, func(g Gomega, ctx context.Context) {
 			for _, name := range []string{adopted.Name, made.Name} {
 				namespace := &corev1.Namespace{}

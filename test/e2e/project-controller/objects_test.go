@@ -21,7 +21,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Users of the specs, none of whom has rights of his own.
+// Users of the specs, which have no rights of their own.
 const (
 	owner    = "e2e-owner"
 	member   = "e2e-member"
@@ -37,7 +37,7 @@ func as(user string) client.Client {
 	return clientOf(config)
 }
 
-// withToken returns a client that has nothing but a token.
+// withToken returns a client with only a token.
 func withToken(token string) client.Client {
 	GinkgoHelper()
 	config := rest.AnonymousClientConfig(c.Config)
@@ -60,7 +60,7 @@ func withRole(subject rbacv1.Subject, role string) corev1beta1.ProjectMember {
 	return corev1beta1.ProjectMember{Subject: subject, Role: role}
 }
 
-// unnamed returns a project with a name of its own.
+// unnamed returns a project with a unique name.
 func unnamed(members ...corev1beta1.ProjectMember) *corev1beta1.Project {
 	subject := user(owner)
 	return &corev1beta1.Project{
@@ -69,10 +69,10 @@ func unnamed(members ...corev1beta1.ProjectMember) *corev1beta1.Project {
 	}
 }
 
-// create creates a project, waits until it is ready, and has it deleted with the spec.
+// create creates a project, waits until it is ready, and deletes it at the end of the spec.
 func create(ctx context.Context, creator client.Client, project *corev1beta1.Project) {
 	GinkgoHelper()
-	// The API server may learn of webhook configurations a moment after they were written.
+	// The API server may need a moment to apply new webhook configurations.
 	Eventually(ctx, func(g Gomega, ctx context.Context) {
 		try := unnamed()
 		try.Spec.Owner = nil
@@ -84,14 +84,14 @@ func create(ctx context.Context, creator client.Client, project *corev1beta1.Pro
 	Eventually(ctx, phaseOf).WithArguments(project).Should(BeEquivalentTo("Ready"))
 }
 
-// remove deletes a project, if it is still there, and waits until it is gone.
+// remove deletes a project, if it still exists, and waits until it is gone.
 func remove(ctx context.Context, project *corev1beta1.Project) {
 	GinkgoHelper()
 	dismiss(ctx, project)
 	Eventually(ctx, isGone).WithArguments(project).Should(BeTrue())
 }
 
-// dismiss deletes a project, if it is still there. The end of its namespace takes the cluster some seconds.
+// dismiss deletes a project, if it still exists, without waiting. The deletion of its namespace takes some seconds.
 func dismiss(ctx context.Context, project *corev1beta1.Project) {
 	GinkgoHelper()
 	if confirm(ctx, project) {
@@ -99,7 +99,7 @@ func dismiss(ctx context.Context, project *corev1beta1.Project) {
 	}
 }
 
-// dismissed returns the projects that were deleted and are still there.
+// dismissed returns the projects that were deleted and still exist.
 func dismissed(ctx context.Context) ([]string, error) {
 	projects := &corev1beta1.ProjectList{}
 	err := c.Client.List(ctx, projects)
@@ -112,7 +112,7 @@ func dismissed(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// confirm annotates a project, unless it is not there.
+// confirm annotates a project, unless it does not exist.
 func confirm(ctx context.Context, project *corev1beta1.Project) bool {
 	GinkgoHelper()
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`))
@@ -124,7 +124,7 @@ func confirm(ctx context.Context, project *corev1beta1.Project) bool {
 	return true
 }
 
-// phaseOf reads a project and returns its phase, once that is about its newest generation.
+// phaseOf reads a project and returns its phase, once the phase is for the newest generation.
 func phaseOf(ctx context.Context, project *corev1beta1.Project) (corev1beta1.ProjectPhase, error) {
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(project), project); err != nil {
 		return "", err
@@ -135,7 +135,7 @@ func phaseOf(ctx context.Context, project *corev1beta1.Project) (corev1beta1.Pro
 	return project.Status.Phase, nil
 }
 
-// isGone returns whether an object is not there anymore.
+// isGone reports whether an object no longer exists.
 func isGone(ctx context.Context, object client.Object) (bool, error) {
 	found, isObject := object.DeepCopyObject().(client.Object)
 	if !isObject {
@@ -145,7 +145,7 @@ func isGone(ctx context.Context, object client.Object) (bool, error) {
 	return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 }
 
-// edit changes a project as somebody.
+// edit changes a project as a user.
 func edit(ctx context.Context, editor client.Client, project *corev1beta1.Project, change func(*corev1beta1.ProjectSpec)) error {
 	now := &corev1beta1.Project{}
 	if err := editor.Get(ctx, client.ObjectKeyFromObject(project), now); err != nil {
@@ -156,7 +156,7 @@ func edit(ctx context.Context, editor client.Client, project *corev1beta1.Projec
 	return editor.Patch(ctx, now, client.MergeFrom(before))
 }
 
-// note is a ConfigMap that members may write.
+// note returns a ConfigMap that members may write.
 func note(namespace, name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"text": "hello"}}
 }
@@ -169,7 +169,7 @@ func namespaceOf(ctx context.Context, name string) *corev1.Namespace {
 	return namespace
 }
 
-// shoot is what keeps a project from being deleted.
+// shoot returns an object that prevents the deletion of a project.
 func shoot(namespace string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
 	object.SetAPIVersion("core.gardener.cloud/v1beta1")

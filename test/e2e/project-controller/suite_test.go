@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package projectcontroller_test checks project-controller from outside, in a real cluster: what projects give their members, and what
-// becomes of them.
+// Package projectcontroller_test checks project-controller from outside, in a real cluster: the rights that projects give their members,
+// and the lifetime of projects.
 package projectcontroller_test
 
 import (
@@ -16,7 +16,7 @@ import (
 
 const binary = "project-controller"
 
-// c is the cluster under test, from the beginning of the suite on.
+// c is the cluster under test. The suite sets it before the specs.
 var c *cluster.Cluster
 
 func TestE2E(t *testing.T) { cluster.Run(t, binary) }

@@ -1,17 +1,17 @@
-// Command run is behind `make e2e`: it prepares a cluster, deploys the binaries with the shipped manifests, runs the
-// end-to-end suites one after the other, and prints what came of them. docs/e2e.md describes it.
+// Command run implements `make e2e`: it prepares a cluster, deploys the binaries with the shipped manifests, runs the end-to-end suites one
+// after the other, and prints their results. docs/e2e.md describes it.
 //
 //	run [-labels FILTER] [-without BINARY | -matrix] [-keep] [SUITE…]
 //
-// Without names it runs the suite of every binary. What it needs to know of the cluster is in the environment:
+// Without names it runs the suite of every binary. The environment describes the cluster:
 //
 //	E2E_CLUSTER     node (the default: a real node on this machine), kind, or nothing with KUBECONFIG set
 //	KUBECONFIG      the cluster to use if E2E_CLUSTER is not set; its images are E2E_REPOSITORY/<binary>:E2E_VERSION
 //	E2E_VERSION     the version of the images; else that of the work tree
-//	E2E_REPOSITORY  what names of images begin with; else espalier.local
+//	E2E_REPOSITORY  the prefix of image names; else espalier.local
 //
-// The exit code is 0 if everything passed, 1 if something failed, 77 if this machine cannot have such a cluster, in which
-// case nothing was tested.
+// The exit code is 0 if everything passed, 1 if something failed, 77 if this machine cannot run such a cluster, in which case nothing was
+// tested.
 package main
 
 import (
@@ -29,13 +29,13 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// codeSkipped is the exit code by which test runners commonly know that nothing was tested.
+// codeSkipped is the common exit code of test runners for "nothing was tested".
 const codeSkipped = 77
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)  // a second signal ends us at once
-	log.SetLogger(logr.Discard()) // what is worth saying is said by the steps
+	context.AfterFunc(ctx, stop)  // a second signal ends the process at once
+	log.SetLogger(logr.Discard()) // the steps print everything important
 	err := run(ctx, os.Args[1:])
 	stop()
 	var impossible *impossibleError

@@ -15,16 +15,16 @@ const (
 	clusterOwn  = "own"
 )
 
-// options are what flags and environment say.
+// options are the values of flags and environment.
 type options struct {
-	// labels is a label filter of Ginkgo's; empty selects everything.
+	// labels is a label filter of Ginkgo; empty selects everything.
 	labels string
 	// without is a binary that is not deployed; matrix leaves out each binary once.
 	without string
 	matrix  bool
-	// keep leaves a cluster running that this run has started.
+	// keep does not stop the cluster that this run has started.
 	keep bool
-	// suites are those named; none stands for those of all binaries.
+	// suites are the named ones; empty stands for those of all binaries.
 	suites []string
 
 	cluster, kubeconfig, version, repository string
@@ -47,7 +47,7 @@ func parseOptions(args []string, getenv func(string) string) (options, error) {
 	return o.resolve()
 }
 
-// resolve decides which cluster is meant, and refuses what contradicts itself.
+// resolve determines the cluster, and refuses contradictory options.
 func (o options) resolve() (options, error) {
 	if o.matrix && o.without != "" {
 		return options{}, errors.New("-matrix and -without exclude each other")
@@ -59,7 +59,7 @@ func (o options) resolve() (options, error) {
 			return options{}, errors.New("KUBECONFIG is set, so its cluster is used: set E2E_VERSION (and E2E_REPOSITORY) to the images that it can pull, or set E2E_CLUSTER=node to start a cluster here")
 		}
 		var err error
-		if o.kubeconfig, err = filepath.Abs(o.kubeconfig); err != nil { // suites run in folders of their own
+		if o.kubeconfig, err = filepath.Abs(o.kubeconfig); err != nil { // suites run in other working folders
 			return options{}, fmt.Errorf("find KUBECONFIG: %w", err)
 		}
 	case o.cluster == "" || o.cluster == clusterNode:
@@ -73,7 +73,7 @@ func (o options) resolve() (options, error) {
 	return o, nil
 }
 
-// round is a number of suites, run with one binary left out or none.
+// round is a list of suites to run with one binary left out, or none.
 type round struct {
 	without string
 	suites  []string
@@ -107,7 +107,7 @@ func roundWithout(binary string, suites []string) round {
 	return round{without: binary, suites: slices.DeleteFunc(slices.Clone(suites), func(suite string) bool { return suite == binary })}
 }
 
-// filter is that of the flags, and leaves out the specs that are declared to need the binary which the round leaves out.
+// filter returns the label filter of the flags, which also excludes the specs that need the binary which the round leaves out.
 func (o options) filter(without string) string {
 	switch {
 	case without == "":

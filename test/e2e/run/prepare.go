@@ -19,13 +19,13 @@ import (
 	"github.com/espalier-dev/espalier/test/local/node"
 )
 
-// kindName is that of the cluster that kind is asked for.
+// kindName is the name of the kind cluster.
 const kindName = "espalier-e2e"
 
 // workload is the program of test Pods.
 const workload = "test/e2e/workload"
 
-// prepare brings up the cluster, with the images in it.
+// prepare starts the cluster, with the images in it.
 func (r *runner) prepare(ctx context.Context) error {
 	if r.cluster == clusterOwn {
 		r.step("Using the cluster of %s, with images %s/<binary>:%s", r.kubeconfig, valueOr(r.repository, cluster.DefaultRepository), r.version)
@@ -51,8 +51,8 @@ func (r *runner) prepare(ctx context.Context) error {
 	return r.node(ctx, archives)
 }
 
-// images builds those of the binaries and of test Pods, unless they have been built in this version. They are in a folder of
-// their own: what `make images` writes may have any version.
+// images builds the images of the binaries and of test Pods, unless they exist in this version. They are in a separate folder, because the
+// images of `make images` may have any version.
 func (r *runner) images(ctx context.Context) ([]string, error) {
 	found, err := findSuites(r.root)
 	if err != nil {
@@ -91,7 +91,7 @@ func exist(files []string) bool {
 	return true
 }
 
-// node starts the local node, or goes on with the one that runs.
+// node starts the local node, or uses the running one.
 func (r *runner) node(ctx context.Context, archives []string) error {
 	r.kubeconfig = r.path(".local", "node", "kubeconfig")
 	if !answers(r.kubeconfig) {
@@ -106,7 +106,7 @@ func (r *runner) node(ctx context.Context, archives []string) error {
 	return r.command(ctx, "go", append([]string{"run", "./hack/upnode", "load"}, archives...)...)
 }
 
-// answers returns whether there is an API server behind a kubeconfig.
+// answers reports whether the API server of a kubeconfig answers.
 func answers(kubeconfig string) bool {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -121,7 +121,7 @@ func answers(kubeconfig string) bool {
 	return err == nil
 }
 
-// possible returns what the machine lacks for the cluster that is asked for.
+// possible returns what the machine lacks for the requested cluster.
 func (r *runner) possible(ctx context.Context) error {
 	if r.cluster == clusterKind {
 		return haveKind(ctx)
@@ -145,7 +145,7 @@ func haveKind(ctx context.Context) error {
 	return nil
 }
 
-// kind creates a cluster of that name, or goes on with the one that is there.
+// kind creates a cluster of that name, or uses the existing one.
 func (r *runner) kind(ctx context.Context, archives []string) error {
 	r.kubeconfig = r.path(".local", "e2e", "kind.kubeconfig")
 	there, err := exec.CommandContext(ctx, "kind", "get", "clusters").Output()

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// progressWriter hands on the lines that begin with a prefix, without it, and drops the others.
+// progressWriter passes the lines with a prefix, without it, and drops the others.
 type progressWriter struct {
 	prefix string
 	to     func(line string)
 	rest   []byte
 }
 
-// Write takes parts of lines, too.
+// Write accepts parts of lines, too.
 func (p *progressWriter) Write(data []byte) (int, error) {
 	p.rest = append(p.rest, data...)
 	for {

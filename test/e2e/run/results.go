@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// result is what came of a suite.
+// result is the result of a suite.
 type result struct {
 	suite                   string
 	passed, failed, skipped int
@@ -63,7 +63,7 @@ func printTable(out io.Writer, results []result) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t\n", each.suite, each.passed, each.failed, each.skipped, strconv.FormatFloat(each.time.Seconds(), 'f', 1, 64))
 		sum.passed, sum.failed, sum.skipped = sum.passed+each.passed, sum.failed+each.failed, sum.skipped+each.skipped
 	}
-	_ = w.Flush() // what cannot be printed cannot be said otherwise
+	_ = w.Flush() // an error cannot be printed either
 	for _, each := range results {
 		if each.problem != "" {
 			fmt.Fprintf(out, "%s: %s\n", each.suite, each.problem)
@@ -72,7 +72,7 @@ func printTable(out io.Writer, results []result) {
 	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", sum.passed, sum.failed, sum.skipped)
 }
 
-// verdict is an error unless something passed and nothing failed; if all was skipped, one of what this cluster lacks.
+// verdict returns an error unless at least one spec passed and none failed; if all were skipped, it says what this cluster lacks.
 func verdict(results []result) error {
 	passed, failed, skipped := 0, 0, 0
 	for _, each := range results {

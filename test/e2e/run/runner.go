@@ -19,10 +19,10 @@ import (
 
 // Limits of a suite.
 const (
-	// suiteLimit is how long the suite of a binary may take, otherLimit any other. After that it cleans up.
+	// suiteLimit is the time limit for the suite of a binary, otherLimit that for other suites. After that the suite cleans up.
 	suiteLimit = 40 * time.Minute
 	otherLimit = 2 * time.Hour
-	// cleanUpLimit is how long that may take, also when somebody interrupts.
+	// cleanUpLimit is the time limit for the clean-up, also after an interrupt.
 	cleanUpLimit = 15 * time.Minute
 )
 
@@ -33,9 +33,9 @@ type runner struct {
 	root  string
 	out   io.Writer
 	begin time.Time
-	// env is what programs that talk to the cluster are told, in addition to our own environment.
+	// env are additional environment variables for programs that use the cluster.
 	env []string
-	// stop removes the cluster if this run has started it, else it is nil.
+	// stop removes the cluster if this run has started it; otherwise it is nil.
 	stop func(context.Context) error
 }
 
@@ -53,7 +53,7 @@ func (r *runner) path(parts ...string) string {
 
 func (r *runner) reports() string { return r.path(".local", "e2e", "reports") }
 
-// takeDown removes what was started. What was not, stays.
+// takeDown removes what this run has started, and nothing else.
 func (r *runner) takeDown(ctx context.Context) {
 	if r.stop == nil {
 		return
@@ -99,7 +99,7 @@ func (r *runner) run(ctx context.Context, rounds []round) error {
 	return verdict(results)
 }
 
-// connect gives suites and this process the same view of the cluster.
+// connect gives suites and this process the same access to the cluster.
 func (r *runner) connect(ctx context.Context) (*cluster.Cluster, error) {
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {
@@ -119,7 +119,7 @@ func (r *runner) connect(ctx context.Context) (*cluster.Cluster, error) {
 	return cluster.Connect()
 }
 
-// deploy brings the cluster into the state that a round begins with: all binaries as shipped, but one.
+// deploy creates the initial state of a round: all binaries as shipped, except one.
 func (r *runner) deploy(ctx context.Context, c *cluster.Cluster, without string) error {
 	found, err := findSuites(r.root)
 	if err != nil {
@@ -136,7 +136,7 @@ func (r *runner) deploy(ctx context.Context, c *cluster.Cluster, without string)
 	return c.Ensure(ctx, wanted...)
 }
 
-// suite runs one suite and returns what came of it. Its whole output is in a file beside its report.
+// suite runs one suite and returns its result. Its complete output is in a file beside its report.
 func (r *runner) suite(ctx context.Context, name, without string) result {
 	title, folder := name, r.reports()
 	if without != "" {
@@ -160,7 +160,7 @@ func (r *runner) suite(ctx context.Context, name, without string) result {
 	return outcome
 }
 
-// build builds the program of a suite; its time is not that of the specs.
+// build builds the program of a suite; its time is not part of the specs' time.
 func (r *runner) build(ctx context.Context, name string) (program string, err error) {
 	program = r.path(".local", "e2e", name+".test")
 	return program, r.command(ctx, "go", "test", "-tags", "e2e", "-c", "-o", program, "./test/e2e/"+name)
@@ -174,7 +174,7 @@ func (r *runner) test(ctx context.Context, program, name, without, folder string
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }() // it is for reading only when something failed
+	defer func() { _ = log.Close() }() // errors do not matter: the log is read only after failures
 	limit := otherLimit
 	if found, err := findSuites(r.root); err == nil && slices.Contains(found.binaries, name) {
 		limit = suiteLimit
@@ -186,7 +186,7 @@ func (r *runner) test(ctx context.Context, program, name, without, folder string
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = r.path("test", "e2e", name)
 	cmd.Env = append(os.Environ(), cluster.ReportsVariable+"="+folder, cluster.WithoutVariable+"="+without)
-	// Specs clean up when they are interrupted, but not when that happens twice: a terminal must not do it, too.
+	// Specs clean up after one interrupt, but not after two: the process group prevents a second one from the terminal.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = cleanUpLimit
@@ -196,7 +196,7 @@ func (r *runner) test(ctx context.Context, program, name, without, folder string
 	return cmd.Run()
 }
 
-// command runs a program of the repository, and shows what it says.
+// command runs a program of the repository, and prints its output.
 func (r *runner) command(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = r.root

@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// suites are what there is to run, by the names of folders in test/e2e.
+// suites are the available suites, by the names of folders in test/e2e.
 type suites struct {
-	// deployed are all binaries; binaries are those of them that have a suite.
+	// deployed are all binaries; binaries are those that have a suite.
 	deployed, binaries []string
 	// others check more than one binary, or disturb the cluster; they run only if they are named.
 	others []string
 }
 
-// findSuites finds binaries in cmd/ and suites in test/e2e: folders with a test that is built for end-to-end tests only.
+// findSuites finds binaries in cmd/ and suites in test/e2e: folders with a test that has the build tag for end-to-end tests.
 func findSuites(root string) (suites, error) {
 	mains, err := filepath.Glob(filepath.Join(root, "cmd", "*", "main.go"))
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// built is what images are made of.
+// built are the files and folders from which images are built.
 var built = []string{"go.mod", "go.sum", "api", "cmd", "internal", "hack/images", "test/e2e/workload"}
 
-// workTreeVersion is that of `git describe`, and tells two states of a changed work tree apart: Pods of one version are not
-// started again for another image of it. Outside of a repository it is the state of the files alone.
+// workTreeVersion is that of `git describe`, with a suffix that distinguishes states of a changed work tree: a new image with the same
+// version would not restart Pods. Outside of a repository it depends only on the files.
 func workTreeVersion(ctx context.Context, root string) (string, error) {
 	sum, err := digest(root)
 	if err != nil {
@@ -30,7 +30,7 @@ func workTreeVersion(ctx context.Context, root string) (string, error) {
 	return version + "-" + sum, nil
 }
 
-// digest is one over names and contents of all files that images are made of.
+// digest returns the digest of names and contents of all files from which images are built.
 func digest(root string) (string, error) {
 	sum := sha256.New()
 	for _, each := range built {

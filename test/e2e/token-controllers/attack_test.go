@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The attacker has the role edit in one namespace, the scene's, and nothing else.
+// The attacker has only the role edit in one namespace, the scene's.
 var _ = Describe("a user who may edit one namespace", func() {
 	const mallory = "e2e-mallory"
 	var (
@@ -60,7 +60,7 @@ var _ = Describe("a user who may edit one namespace", func() {
 			Expect(after.Labels).To(Equal(before.Labels))
 			Expect(after.AutomountServiceAccountToken).To(Equal(before.AutomountServiceAccountToken))
 		},
-		// This is of the binary under test, which is there in every run, and may request every token.
+		// This is the ServiceAccount of the binary under test, which exists in every run, and may request every token.
 		Entry("of Espalier, with the rights of its binaries", "espalier-system", "espalier-token-controllers"),
 		Entry("of kube-system", "kube-system", "default"),
 		Entry("of another namespace", "default", "default"),

@@ -18,15 +18,15 @@ import (
 
 const (
 	webhookServer = "webhook-server"
-	// registrationPatience is longer than a new server waits before its first registration, so that each of its replicas has
-	// the certificate then.
+	// registrationPatience is longer than the time before the first registration of a new server, so that each of its replicas has the
+	// certificate by then.
 	registrationPatience = 3 * time.Minute
-	// remembered is longer than API servers accept a token for no other reason than that they have accepted it before.
+	// remembered is longer than API servers cache the successful authentication of a token.
 	remembered = 15 * time.Second
 )
 
-// The switches of both halves are in both files, as the documentation wants it: a mark without the webhook changes nothing,
-// and the webhook alone takes invalid tokens away, so that valid ones come again.
+// Both halves are enabled in both files, as the documentation requires: without the webhook a mark changes nothing. The webhook alone
+// removes invalid tokens, so that valid ones are issued again.
 const (
 	marking = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
@@ -53,10 +53,10 @@ espalier:
 `
 )
 
-// invalid stands in the place of a token that nobody shall use.
+// invalid replaces a token that must not be used.
 const invalid = "\x00\x00\x00"
 
-// The one thing that two binaries do together: it is left out where webhook-server is.
+// This needs two binaries, so it is left out without webhook-server.
 var _ = Describe("a static token", Label("needs-webhook-server"), Ordered, func() {
 	var s scene
 
@@ -105,7 +105,7 @@ var _ = Describe("a static token", Label("needs-webhook-server"), Ordered, func(
 	})
 })
 
-// registered returns the names of the webhooks that API servers know of webhook-server.
+// registered returns the names of webhook-server's webhooks in its configuration.
 func registered(ctx context.Context) ([]string, error) {
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	err := c.Client.Get(ctx, client.ObjectKey{Name: "espalier-webhook-server"}, configuration)
@@ -130,7 +130,7 @@ func (s scene) static(ctx context.Context, name string) string {
 	return bearer
 }
 
-// userOf returns whom the API server takes the bearer of the token for that is in a Secret.
+// userOf returns the user as which the API server authenticates the token in a Secret.
 func (s scene) userOf(ctx context.Context, name string) (string, error) {
 	token, err := s.token(ctx, name)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s scene) userOf(ctx context.Context, name string) (string, error) {
 	return s.user(ctx, token)
 }
 
-// optOut says that Pods do not mount the token of a ServiceAccount.
+// optOut disables automounting for a ServiceAccount.
 func (s scene) optOut(ctx context.Context, name string) {
 	GinkgoHelper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}

@@ -28,10 +28,10 @@ var _ = Describe("the Pods of token-controllers", func() {
 			Expect(client.IgnoreNotFound(c.Client.Delete(ctx, &pod, client.GracePeriodSeconds(0)))).To(Succeed())
 		}
 		s.request(ctx, "meanwhile", "meanwhile")
-		// None of those that were killed is among the Pods anymore: this is one of the new ones.
+		// The killed Pods are gone, so this is a new one.
 		Eventually(c.Leader).WithContext(ctx).WithArguments(binary, lease).WithTimeout(2 * cluster.Patience).ShouldNot(BeEmpty())
 		Eventually(s.token).WithContext(ctx).WithArguments("meanwhile").ShouldNot(BeEmpty())
-		// It looks at this one after those that it has found.
+		// It processes this Secret after those that it has found at its start.
 		s.request(ctx, "after", "after")
 		Eventually(s.token).WithContext(ctx).WithArguments("after").ShouldNot(BeEmpty())
 		Expect(c.RolledOut(ctx, binary)).To(Succeed())

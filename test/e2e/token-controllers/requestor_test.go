@@ -31,7 +31,7 @@ var _ = Describe("a token", func() {
 
 		s.grant(ctx, "robot")
 		s.fetch(ctx, "allowed", "access", "200", s.configMaps(), byToken()...)
-		// Whoever had no valid token would be answered 401.
+		// Without a valid token, the status would be 401.
 		s.fetch(ctx, "denied", "access", "403", s.secrets(), byToken()...)
 	})
 
@@ -49,7 +49,7 @@ var _ = Describe("a token", func() {
 		Expect(renewed.Annotations).To(HaveKey(renewal))
 		Expect(renewed.Annotations).NotTo(HaveKey("espalier.dev/renew-token"))
 		Expect(s.user(ctx, string(renewed.Data["token"]))).To(Equal(s.account("robot")))
-		// Nobody has used it before, so that the API server cannot just remember that it was valid.
+		// The token was not used before, so that the API server has no cached authentication.
 		Expect(s.user(ctx, old)).To(Equal(s.account("robot")))
 
 		s.grant(ctx, "robot")
@@ -104,7 +104,7 @@ var _ = Describe("a token", func() {
 	})
 })
 
-// renewed waits for another token than the old one. A failure prints neither.
+// renewed waits for a token other than the old one. A failure message contains neither.
 func (s scene) renewed(ctx context.Context, name, old string) {
 	GinkgoHelper()
 	Eventually(func(ctx context.Context) (bool, error) {
@@ -113,13 +113,13 @@ func (s scene) renewed(ctx context.Context, name, old string) {
 	}).WithContext(ctx).Should(BeTrue())
 }
 
-// keys returns those of a Secret, which may not be there yet.
+// keys returns the keys of a Secret, which may not exist yet.
 func (s scene) keys(ctx context.Context, name string) ([]string, error) {
 	secret, err := s.secret(ctx, name)
 	return slices.Collect(maps.Keys(secret.Data)), client.IgnoreNotFound(err)
 }
 
-// kubeconfig gives a Secret one without a token, for the API server as Pods reach it.
+// kubeconfig adds a kubeconfig without a token to a Secret, with the address of the API server for Pods.
 func (s scene) kubeconfig(ctx context.Context) func(*corev1.Secret) {
 	GinkgoHelper()
 	service := &corev1.Service{}

@@ -57,14 +57,14 @@ func (s scene) token(ctx context.Context, name string) (string, error) {
 	return string(secret.Data["token"]), err
 }
 
-// has returns whether a Secret holds a token: a comparison by Gomega would print it.
+// has reports whether a Secret contains a token: a comparison by Gomega would print it.
 func (s scene) has(ctx context.Context, name, token string) (bool, error) {
 	found, err := s.token(ctx, name)
 	return found == token, err
 }
 
-// user returns whom the API server takes the bearer of a token for, empty if it says that the token is good for nobody. API
-// servers remember for ten seconds that they have accepted a token.
+// user returns the user as which the API server authenticates a token, empty if it refuses the token. API servers cache successful
+// authentications for ten seconds.
 func (s scene) user(ctx context.Context, bearer string) (string, error) {
 	config := rest.AnonymousClientConfig(c.Config)
 	config.BearerToken = bearer
@@ -82,12 +82,12 @@ func (s scene) user(ctx context.Context, bearer string) (string, error) {
 	return review.Status.UserInfo.Username, nil
 }
 
-// account is the user name of a ServiceAccount of the namespace.
+// account returns the user name of a ServiceAccount of the namespace.
 func (s scene) account(name string) string {
 	return "system:serviceaccount:" + s.namespace + ":" + name
 }
 
-// grant lets a ServiceAccount read ConfigMaps of the namespace.
+// grant allows a ServiceAccount to read ConfigMaps of the namespace.
 func (s scene) grant(ctx context.Context, account string) {
 	GinkgoHelper()
 	_, err := c.Kubectl(ctx, "-n", s.namespace, "create", "role", account, "--verb=list", "--resource=configmaps")
@@ -96,8 +96,8 @@ func (s scene) grant(ctx context.Context, account string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// fetch has a Pod, which mounts a Secret at /credentials and the certificate authority of the cluster at /authority, fetch
-// something from the API server, and requires the status.
+// fetch runs a Pod that fetches a path from the API server, and requires the status. The Pod mounts a Secret at /credentials and the
+// certificate authority of the cluster at /authority.
 func (s scene) fetch(ctx context.Context, pod, secret, want, path string, flags ...string) {
 	GinkgoHelper()
 	args := append([]string{"fetch", "-want", want, "-for", "20s"}, flags...)
@@ -114,7 +114,7 @@ func (s scene) fetch(ctx context.Context, pod, secret, want, path string, flags 
 	Expect(code).To(BeZero(), "fetch %s: %s", path, output)
 }
 
-// byToken are the flags with which a Pod uses a token that is in a file.
+// byToken returns the flags with which a Pod uses a token in a file.
 func byToken() []string {
 	return []string{"-token", "/credentials/token", "-ca", "/authority/ca.crt"}
 }

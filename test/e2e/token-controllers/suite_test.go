@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package tokencontrollers_test checks token-controllers from outside, in a real cluster: tokens are mounted by a kubelet and
-// used from inside of Pods.
+// Package tokencontrollers_test checks token-controllers from outside, in a real cluster: a kubelet mounts the tokens, and programs in Pods
+// use them.
 package tokencontrollers_test
 
 import (
@@ -14,7 +14,7 @@ import (
 
 const binary = "token-controllers"
 
-// c is the cluster under test, from the beginning of the suite on.
+// c is the cluster under test. The suite sets it before the specs.
 var c *cluster.Cluster
 
 func TestE2E(t *testing.T) { cluster.Run(t, binary) }

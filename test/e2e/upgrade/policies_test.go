@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
 )
 
-// unasked returns whether it is a NetworkPolicy that a Service of ours has no annotation for. A state whose manifests do not
-// have an annotation takes it away, and with it goes what it has asked for: that is no wrong deletion.
+// unasked reports whether it is a NetworkPolicy for which our Services have no annotation. Manifests of a state without the annotation
+// remove it, and the controller then deletes the policy, which is not a wrong deletion.
 func unasked(services []corev1.Service, name string) bool {
 	policy, ours := strings.CutPrefix(name, "networkpolicies/"+cluster.SystemNamespace+"/")
 	if !ours {

@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	// fromVariable is the environment variable that names the commit to upgrade from; formerState if it is empty.
+	// fromVariable is the environment variable for the commit to upgrade from; formerState if it is empty.
 	fromVariable = "E2E_FROM"
 	formerState  = "532aa28"
 )
 
-// state is one of the project: manifests, and images that the node has.
+// state is a state of the project: manifests, and images that the node has.
 type state struct {
 	name string
-	// deploy is the folder of manifests; overlay is where ours goes that names the images.
+	// deploy is the folder of the manifests; overlay is the folder for our overlay with the image names.
 	deploy, overlay string
 	repository, tag string
 }
 
-// errNoHistory says that there is nothing to upgrade from.
+// errNoHistory means that the commit to upgrade from is missing.
 var errNoHistory = errors.New("the commit to upgrade from is not there: this is a shallow clone, or no clone at all; fetch all of the history, or name another commit in " + fromVariable)
 
-// former builds the images of a former commit, from its own sources, and imports them. What was built before is used again.
+// former builds the images of an earlier commit, from its own sources, and imports them. It uses images of an earlier run.
 func former(ctx context.Context) (state, error) {
 	commit := os.Getenv(fromVariable)
 	if commit == "" {
@@ -57,7 +57,7 @@ func former(ctx context.Context) (state, error) {
 	return s, m.Load(ctx, archives...)
 }
 
-// archivesOf returns the archives of images, which it builds unless the folder says that this was done.
+// archivesOf returns the archives of images. It builds them unless the folder has the mark of a complete build.
 func archivesOf(ctx context.Context, commit, folder, tag string) ([]string, error) {
 	images, done := filepath.Join(folder, "images"), filepath.Join(folder, "built")
 	if _, err := os.Stat(done); err != nil {
@@ -71,7 +71,7 @@ func archivesOf(ctx context.Context, commit, folder, tag string) ([]string, erro
 	return filepath.Glob(filepath.Join(images, "*.tar"))
 }
 
-// build takes the sources of a commit out of the history and makes its images, with the builder of today.
+// build exports the sources of a commit and builds its images, with the current builder.
 func build(ctx context.Context, commit, source, images, tag string) error {
 	if err := errors.Join(os.RemoveAll(source), os.MkdirAll(source, 0o755)); err != nil {
 		return fmt.Errorf("take sources of %s: %w", commit, err)
@@ -90,7 +90,7 @@ func build(ctx context.Context, commit, source, images, tag string) error {
 	return nil
 }
 
-// present is the state under test.
+// present returns the state under test.
 func present() state {
 	return state{
 		name: "version " + c.Version, deploy: filepath.Join(m.Root, "deploy"), overlay: filepath.Join(m.Root, ".local", "e2e", "upgrade", "present"),
@@ -98,7 +98,7 @@ func present() state {
 	}
 }
 
-// apply does what users do, with an overlay that says which images, and waits for all rollouts.
+// apply applies the manifests as users do, with an overlay for the images, and waits for all rollouts.
 func (s state) apply(ctx context.Context) {
 	base, err := filepath.Rel(s.overlay, s.deploy)
 	Expect(err).NotTo(HaveOccurred())
@@ -115,7 +115,7 @@ func (s state) apply(ctx context.Context) {
 	_, err = c.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", s.overlay)
 	Expect(err).NotTo(HaveOccurred())
 	if s.tag == c.Version {
-		// It is no longer among what is applied by default; a user who needs it goes on with a configuration.
+		// It is no longer part of the default manifests; users who need it add a configuration.
 		Expect(c.Ensure(ctx, "token-controllers")).To(Succeed())
 	}
 	for _, binary := range cluster.Binaries() {

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/test/e2e/faults/machine"
 )
 
-// What all specs share. It is set before the first spec, and by nobody after that.
+// Shared by all specs. Set before the first spec, and never changed afterwards.
 var (
 	c *cluster.Cluster
 	m *machine.Machine
@@ -20,6 +20,5 @@ var (
 
 func TestSuite(t *testing.T) { cluster.Run(t, "upgrade") }
 
-// No suite but this one begins without Ensure: its spec begins with nothing deployed, then deploys the former state, and leaves
-// the present one.
+// Only this suite starts without Ensure: its spec starts with nothing deployed, then deploys the former state, and leaves the present one.
 var _ = BeforeSuite(func(ctx SpecContext) { c, m = machine.Required(ctx, "no upgrade is tried") }, NodeTimeout(5*time.Minute))

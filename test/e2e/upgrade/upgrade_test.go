@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// patience is how long everything may take to be in sync after a rollout. What has not arrived by then is lost.
+	// patience is how long it may take until everything is in sync after a rollout. Values that have not arrived by then are lost.
 	patience = 4 * time.Minute
 	limit    = 30 * time.Minute
-	// leastAsked is how many Pods are shown to the webhooks during the shortest rollout of all binaries.
+	// leastAsked is how many Pods are sent to the webhooks during the shortest rollout of all binaries.
 	leastAsked = 20
 )
 
@@ -62,9 +62,8 @@ var _ = Describe("upgrade and rollback", Label("upgrade"), func() {
 	}, SpecTimeout(limit))
 })
 
-// begin leaves nothing of the state that was there before: what is applied over it would keep its objects, also those that
-// binaries have made for themselves, such as certificates, leases and generated NetworkPolicies. CustomResourceDefinitions
-// stay.
+// begin removes everything of the existing state: applying another state over it would keep its objects, including those that binaries have
+// created, such as certificates, leases and generated NetworkPolicies. It keeps CustomResourceDefinitions.
 func begin(ctx context.Context) {
 	GinkgoHelper()
 	Expect(c.Remove(ctx, cluster.Binaries()...)).To(Succeed())
@@ -72,7 +71,7 @@ func begin(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// roll applies a state in the middle of the load, and adds a line to the table, also if it goes no further than some step.
+// roll applies a state during the load, and adds a row to the table, even if a step fails.
 func roll(ctx context.Context, work *load.Load, name string, to state, rows *[]string) {
 	GinkgoHelper()
 	figures, result := "– | – | – | – | – | – | –", load.Result([]string{"it was not in sync before"})
@@ -81,7 +80,7 @@ func roll(ctx context.Context, work *load.Load, name string, to state, rows *[]s
 	before, err := work.Remember(ctx, m.AuditLog)
 	Expect(err).NotTo(HaveOccurred())
 	stop := work.Start(ctx, nil)
-	defer stop() // a rollout that fails must not leave changes half done
+	defer stop() // a rollout that fails must not leave incomplete changes
 	result = load.Result([]string{"it was not rolled out, or not looked at thereafter"})
 	start := clock.RealClock{}.Now()
 	to.apply(ctx)

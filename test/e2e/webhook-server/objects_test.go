@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// system is where the server runs.
+	// system is the namespace of the server.
 	system = "espalier-system"
-	// name is that of its webhook configurations and of its Secret.
+	// name is the name of its webhook configurations and of its Secret.
 	name = "espalier-webhook-server"
 	// availability is the prefix of labels and annotations about high availability.
 	availability = "high-availability-config.resources.gardener.cloud/"
 	zoneLabel    = "topology.kubernetes.io/zone"
 )
 
-// namespaceOfSpec creates a namespace that goes with the spec.
+// namespaceOfSpec creates a namespace that is deleted with the spec.
 func namespaceOfSpec(ctx context.Context, labels, annotations map[string]string) string {
 	GinkgoHelper()
 	created, remove, err := c.Namespace(ctx, "webhook", labels)
@@ -40,7 +40,7 @@ func namespaceOfSpec(ctx context.Context, labels, annotations map[string]string)
 	return created
 }
 
-// deployment runs the workload.
+// deployment returns a Deployment of the workload.
 func deployment(namespace string, replicas int32, labels map[string]string) *appsv1.Deployment {
 	selector := map[string]string{"app": "press"}
 	return &appsv1.Deployment{
@@ -52,21 +52,21 @@ func deployment(namespace string, replicas int32, labels map[string]string) *app
 	}
 }
 
-// podsOf returns the Pods of deployment.
+// podsOf returns the Pods of the Deployment from deployment.
 func podsOf(ctx context.Context, namespace string) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	err := c.Client.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"app": "press"})
 	return pods.Items, err
 }
 
-// lax returns a Pod that says nothing of what webhooks would fill in.
+// lax returns a Pod without the fields that webhooks set.
 func lax(namespace, name string, args ...string) *corev1.Pod {
 	pod := c.Pod(namespace, name, args...)
 	pod.Spec.SecurityContext.SeccompProfile = nil
 	return pod
 }
 
-// inZone makes sure that one Node which takes Pods is in a zone, and returns the zone.
+// inZone makes sure that a Node that accepts Pods is in a zone, and returns the zone.
 func inZone(ctx context.Context) string {
 	GinkgoHelper()
 	nodes := &corev1.NodeList{}
@@ -91,8 +91,7 @@ func inZone(ctx context.Context) string {
 	return "e2e-here"
 }
 
-// asked returns once the API server asks the webhooks about what is created in a namespace: it may learn of webhook
-// configurations a moment after they were written.
+// asked waits until the API server calls the webhooks for objects in a namespace: it may need a moment to apply new webhook configurations.
 func asked(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega, ctx context.Context) {
@@ -102,7 +101,7 @@ func asked(ctx context.Context, namespace string) {
 	}).Should(Succeed())
 }
 
-// resource is an object of a kind that is defined by a spec.
+// resource returns an object of a kind that a spec has defined.
 func resource(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion(apiVersion)

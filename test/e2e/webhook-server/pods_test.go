@@ -20,7 +20,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// tokenFolder is where a Pod's token is, wherever it comes from.
+// tokenFolder is the folder of a Pod's token, from any source.
 const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount/"
 
 var _ = Describe("Pods", Label("smoke"), func() {
@@ -52,7 +52,7 @@ var _ = Describe("Pods", Label("smoke"), func() {
 			Expect(code).To(BeZero(), each.pod.Name)
 			filters[each.pod.Name] = seccompFilters(status)
 		}
-		// The machine may have filters of its own.
+		// The machine itself may add filters.
 		Expect(filters["lax"]).To(Equal(filters["unconfined"] + 1))
 		Expect(filters["skipped"]).To(Equal(filters["unconfined"]))
 	}, SpecTimeout(4*time.Minute))
@@ -133,7 +133,7 @@ var _ = Describe("Pods", Label("smoke"), func() {
 	It("of kube-system and of the server's own namespace are left as they are", func(ctx SpecContext) {
 		for _, each := range []string{"kube-system", system} {
 			pod := lax(each, fmt.Sprintf("e2e-%d", GinkgoRandomSeed()), "sleep")
-			// The server's own namespace takes no Pods without any; this one is not the webhook's.
+			// The server's own namespace refuses Pods without a profile; this profile is not from the webhook.
 			pod.Spec.Containers[0].SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 			Expect(c.Client.Create(ctx, pod, client.DryRunAll)).To(Succeed())
 			Expect(pod.Spec.SecurityContext.SeccompProfile).To(BeNil(), each)
@@ -141,7 +141,7 @@ var _ = Describe("Pods", Label("smoke"), func() {
 	})
 })
 
-// seccompFilters returns how many filters Linux says that a process has.
+// seccompFilters returns the number of filters of a process, as Linux reports it.
 func seccompFilters(status string) int {
 	GinkgoHelper()
 	_, rest, found := strings.Cut(status, "\nSeccomp_filters:\t")
@@ -169,14 +169,14 @@ func robot(ctx SpecContext, namespace string) {
 	}
 }
 
-// withRobot lets a Pod run as robot, and leaves the token to the webhook.
+// withRobot makes a Pod use ServiceAccount robot, and leaves the token to the webhook.
 func withRobot(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.ServiceAccountName = "robot"
 	pod.Spec.AutomountServiceAccountToken = nil
 	return pod
 }
 
-// tokenVolume is what is mounted.
+// tokenVolume returns the volume that the webhook adds.
 func tokenVolume(seconds int64) corev1.Volume {
 	return corev1.Volume{Name: "kube-api-access-gardener", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: ptr.To[int32](420),

@@ -55,7 +55,7 @@ var _ = Describe("a server that manages itself", Serial, func() {
 			g.Expect(configuration(ctx, g).Webhooks[0].ClientConfig.CABundle).NotTo(Equal(before))
 			g.Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: system, Name: name}, &corev1.Secret{})).To(Succeed())
 		}).Should(Succeed())
-		pause(ctx, 5*time.Second) // some more, under the new authority
+		pause(ctx, 5*time.Second) // more requests, with the new authority
 
 		told := end()
 		Expect(told.Failures).To(BeEmpty())
@@ -107,7 +107,7 @@ var _ = Describe("replicas", Serial, func() {
 	}, SpecTimeout(5*time.Minute))
 })
 
-// protecting switches on deletion protection, besides a handler that asked needs.
+// protecting enables deletion protection, and a handler that asked needs.
 const protecting = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 leaderElection: {leaderElect: false}
@@ -137,7 +137,7 @@ var _ = Describe("deletion protection and validation of extensions, once they ar
 		Expect(c.Client.Create(ctx, crd)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { confirmed(ctx, crd) })
 
-		// The API server learns of new webhooks within a moment; until then it would delete.
+		// The API server may need a moment to apply new webhooks; until then it would allow the deletion.
 		Eventually(ctx, func(ctx context.Context) error { return c.Client.Delete(ctx, crd, client.DryRunAll) }).
 			Should(MatchError(ContainSubstring(`must have a "confirmation.gardener.cloud/deletion" annotation to delete`)))
 		Expect(c.Client.Delete(ctx, crd)).To(MatchError(ContainSubstring(`must have a "confirmation.gardener.cloud/deletion" annotation to delete`)))
@@ -164,8 +164,8 @@ var _ = Describe("deletion protection and validation of extensions, once they ar
 	}, SpecTimeout(3*time.Minute))
 })
 
-// registered waits until the server is registered for what the shipped configuration enables, and for nothing else, and
-// returns how: a moment after another configuration it may still be registered for that.
+// registered waits until the server is registered for exactly the handlers of the shipped configuration, and returns the webhook
+// configuration. After another configuration, the former registration may still exist for a moment.
 func registered(ctx context.Context) *admissionregistrationv1.MutatingWebhookConfiguration {
 	GinkgoHelper()
 	var found *admissionregistrationv1.MutatingWebhookConfiguration
@@ -186,7 +186,7 @@ func registered(ctx context.Context) *admissionregistrationv1.MutatingWebhookCon
 	return found
 }
 
-// configuration reads how the server is registered.
+// configuration returns the webhook configuration of the server.
 func configuration(ctx context.Context, g Gomega) *admissionregistrationv1.MutatingWebhookConfiguration {
 	found := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	g.Expect(c.Client.Get(ctx, client.ObjectKey{Name: name}, found)).To(Succeed())
@@ -194,13 +194,13 @@ func configuration(ctx context.Context, g Gomega) *admissionregistrationv1.Mutat
 	return found
 }
 
-// tally counts what was asked, and what was answered otherwise than by a Pod with a profile.
+// tally counts the requests, and all results other than a Pod with a profile.
 type tally struct {
 	Asked    int
 	Failures []string
 }
 
-// keepAsking asks for Pods all the time, without any being made, until its result is called.
+// keepAsking sends dry-run requests for Pods continuously, until its result is called.
 func keepAsking(ctx context.Context, namespace string) (end func() tally) {
 	ctx, cancel := context.WithCancel(ctx)
 	var told tally
@@ -230,7 +230,7 @@ func keepAsking(ctx context.Context, namespace string) (end func() tally) {
 	}
 }
 
-// pause waits for so long, or until ctx ends.
+// pause waits for a duration, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -238,7 +238,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// definition is a CustomResourceDefinition that takes anything.
+// definition returns a CustomResourceDefinition without a schema.
 func definition(plural, group string) *apiextensionsv1.CustomResourceDefinition {
 	keep := true
 	return &apiextensionsv1.CustomResourceDefinition{
@@ -254,7 +254,7 @@ func definition(plural, group string) *apiextensionsv1.CustomResourceDefinition 
 	}
 }
 
-// confirmed deletes what is protected, if it is still there.
+// confirmed deletes a protected object, if it still exists.
 func confirmed(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, "confirmation.gardener.cloud/deletion")

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package webhookserver_test checks webhook-server from outside, in a real cluster: what it makes of Pods, workloads and
-// EndpointSlices that then really run, and how the cluster fares while its replicas come and go.
+// Package webhookserver_test checks webhook-server from outside, in a real cluster: how it changes Pods, workloads and EndpointSlices that
+// then really run, and how the cluster works while its replicas stop and start.
 package webhookserver_test
 
 import (
@@ -15,7 +15,7 @@ import (
 
 const binary = "webhook-server"
 
-// c is the cluster under test, from the beginning of the suite on.
+// c is the cluster under test. The suite sets it before the specs.
 var c *cluster.Cluster
 
 func TestE2E(t *testing.T) { cluster.Run(t, binary) }

@@ -29,7 +29,7 @@ func ofType(kind string) map[string]string { return map[string]string{availabili
 var _ = Describe("workloads of a namespace that must survive the loss of a zone", Label("smoke"), func() {
 	It("have two replicas, of which the second waits for another zone", func(ctx SpecContext) {
 		zone := inZone(ctx)
-		// Zones are kept in their order; nowhere has no Nodes.
+		// Zones are kept in their order; there are no Nodes in zone zzz-nowhere.
 		namespace := namespaceOfSpec(ctx, considered(), map[string]string{
 			availability + "failure-tolerance-type": "zone", availability + "zones": zone + ",zzz-nowhere",
 		})
@@ -164,7 +164,8 @@ var _ = Describe("EndpointSlices", Label("smoke"), func() {
 		Expect(sliceOf(ctx, Default, namespace, "plain").Endpoints[0].Hints).To(BeNil())
 
 		By("seeing that the two do not write it in turns")
-		// The controller writes once more, a second later: it takes off when the change was, and tries to take off the hints.
+		// The controller writes once more, a second later: it removes its annotation with the time of the change, and tries to remove the
+		// hints.
 		Eventually(ctx, func(g Gomega, ctx context.Context) {
 			before := sliceOf(ctx, g, namespace, "hinted")
 			g.Expect(before.Endpoints[0].Hints).To(Equal(hint))
@@ -174,8 +175,8 @@ var _ = Describe("EndpointSlices", Label("smoke"), func() {
 	}, SpecTimeout(3*time.Minute))
 })
 
-// heard returns once the webhooks make of a workload what the annotations of its namespace demand, of which they hear a moment
-// after these were written. The workload itself is not made.
+// heard waits until the webhooks change a workload according to the annotations of its namespace, which they know after a moment. The
+// workload itself is not created.
 func heard(ctx context.Context, workload *appsv1.Deployment, sign func(made *appsv1.Deployment) bool) {
 	GinkgoHelper()
 	asked(ctx, workload.Namespace)
@@ -186,7 +187,7 @@ func heard(ctx context.Context, workload *appsv1.Deployment, sign func(made *app
 	}).Should(BeTrue())
 }
 
-// outcome says of each Pod of deployment whether it is ready or why it cannot be placed.
+// outcome returns for each Pod of the Deployment whether it is ready or why it cannot be scheduled.
 func outcome(ctx context.Context, namespace string) ([]string, error) {
 	pods, err := podsOf(ctx, namespace)
 	found := make([]string, 0, len(pods))
@@ -205,7 +206,7 @@ func outcome(ctx context.Context, namespace string) ([]string, error) {
 	return found, err
 }
 
-// sliceOf returns the EndpointSlice of a Service with its one endpoint.
+// sliceOf returns the EndpointSlice of a Service with its only endpoint.
 func sliceOf(ctx context.Context, g Gomega, namespace, service string) discoveryv1.EndpointSlice {
 	slices := &discoveryv1.EndpointSliceList{}
 	g.Expect(c.Client.List(ctx, slices, client.InNamespace(namespace), client.MatchingLabels{"kubernetes.io/service-name": service})).To(Succeed())

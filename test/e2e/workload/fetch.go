@@ -18,21 +18,21 @@ import (
 const (
 	// requestTimeout is how long one request, or one connection, may take.
 	requestTimeout = 5 * time.Second
-	// pause is the time between two tries.
+	// pause is the time between two attempts.
 	pause = 500 * time.Millisecond
-	// excerpt is how much of an answer is printed, in bytes.
+	// excerpt is how much of a response is printed, in bytes.
 	excerpt = 1024
 )
 
-// request is what to fetch, how, and what to expect.
+// request defines what to fetch, how, and what to expect.
 type request struct {
 	url, tokenFile, caFile, kubeconfig string
 	want                               int
 	patience                           time.Duration
 }
 
-// fetch prints the status and the beginning of the answer. A URL that begins with / is one of the API server: that of the
-// kubeconfig, or that of the Pod's environment. Files are read anew for each try: they may be about to change.
+// fetch prints the status and the beginning of the response. A URL that starts with / is a path of the API server of the kubeconfig or of
+// the Pod's environment. Files are read again for each attempt, because they may change.
 func fetch(ctx context.Context, args []string, out io.Writer) error {
 	wanted, err := parse(args)
 	if err != nil {
@@ -62,7 +62,7 @@ func parse(args []string) (request, error) {
 	return r, nil
 }
 
-// patienceOf parses the flags of a command that has no others, and its one argument.
+// patienceOf parses the command line of a command whose only flag is the patience, and which has one argument.
 func patienceOf(command string, args []string) (patience time.Duration, rest string, err error) {
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.DurationVar(&patience, "for", 0, "how long to try")
@@ -105,7 +105,7 @@ func (r request) send(ctx context.Context) (status int, body string, err error) 
 	return answer.StatusCode, string(text), err
 }
 
-// credentials are those of the kubeconfig, or of the files and the Pod's environment.
+// credentials returns those of the kubeconfig, or of the files and the Pod's environment.
 func (r request) credentials() (server string, authority []byte, token string, err error) {
 	if r.kubeconfig != "" {
 		return fromKubeconfig(r.kubeconfig)

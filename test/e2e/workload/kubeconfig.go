@@ -7,8 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kubeconfig is the part of the format that tokens need; all of Kubernetes' client for it would make the image three times
-// as large.
+// kubeconfig contains the fields of the format for tokens; the Kubernetes client library for it would make the image three times as large.
 type kubeconfig struct {
 	CurrentContext string `json:"current-context"`
 	Contexts       []struct {
@@ -33,7 +32,7 @@ type kubeconfig struct {
 	} `json:"users"`
 }
 
-// fromKubeconfig returns what the current context of a kubeconfig leads to.
+// fromKubeconfig returns server and credentials of the current context of a kubeconfig.
 func fromKubeconfig(file string) (server string, authority []byte, token string, err error) {
 	content, err := os.ReadFile(file)
 	if err != nil {

@@ -1,14 +1,14 @@
-// Command workload is what test Pods run: one static program, whose arguments say what it is this time.
+// Command workload is the program of test Pods: one static program, whose arguments select what it does.
 //
 //	workload serve                 answer HTTP on :8080 until the end; see serve.go
-//	workload fetch [FLAGS] URL     request a URL, print its status, and say by the exit code whether it was the one wanted
-//	workload dial [FLAGS] ADDRESS  open a TCP connection, and say by the exit code whether that worked
+//	workload fetch [FLAGS] URL     request a URL, print its status, and set the exit code by whether it is the expected one
+//	workload dial [FLAGS] ADDRESS  open a TCP connection, and set the exit code by whether that works
 //	workload print FILE            print a file
 //	workload sleep                 do nothing until the end
 //	workload fail                  end at once with exit code 7
 //
-// What fetch, dial and print have to say goes to standard output and into the Pod's status, as the container's termination
-// message: whoever asks needs no logs. Exit code 1 says that it is not as wanted, 2 that the arguments are wrong.
+// fetch, dial and print write their output to standard output and into the Pod's status, as the container's termination message, so that
+// specs need no logs. Exit code 1 means an unexpected result, 2 wrong arguments.
 package main
 
 import (
@@ -23,17 +23,17 @@ import (
 	"time"
 )
 
-// terminationLog is the file that the kubelet reads a container's last words from, 4096 bytes at most.
+// terminationLog is the file from which the kubelet reads a container's termination message, at most 4096 bytes.
 const terminationLog = "/dev/termination-log"
 
 const (
 	codeUnwanted = 1
 	codeUsage    = 2
-	// codeFail is that of `workload fail`, to be told from all others.
+	// codeFail is the exit code of `workload fail`; no other command uses it.
 	codeFail = 7
 )
 
-// errUsage makes the exit code codeUsage.
+// errUsage results in the exit code codeUsage.
 var errUsage = errors.New("usage: workload serve | fetch [FLAGS] URL | dial [FLAGS] ADDRESS | print FILE | sleep | fail")
 
 func main() {
@@ -43,7 +43,7 @@ func main() {
 	os.Exit(code)
 }
 
-// lastWords writes to standard output, and to the termination message where there is one.
+// lastWords writes to standard output, and to the termination message if there is one.
 func lastWords() io.Writer {
 	message, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -67,7 +67,7 @@ func report(err error) int {
 	return codeUnwanted
 }
 
-// failed is an exit code that has been explained already.
+// failed is an exit code whose reason was already printed.
 type failed int
 
 func (f failed) Error() string { return fmt.Sprintf("exit code %d", int(f)) }
@@ -125,7 +125,7 @@ func dial(ctx context.Context, args []string, out io.Writer) error {
 	})
 }
 
-// until tries for so long until it is as wanted, and prints what came of it last.
+// until repeats try for the given time until the result is the expected one, and prints the last result.
 func until(ctx context.Context, patience time.Duration, out io.Writer, try func(context.Context) (outcome string, wanted bool)) error {
 	deadline := time.Now().Add(patience)
 	for {

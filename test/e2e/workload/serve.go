@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// serve answers on :8080 until ctx ends: 200 "ok" to everything, but at
+// serve answers on :8080 until ctx ends: 200 "ok" for all paths, except
 //
-//	/readyz                503 while it is not ready; at the start it is
+//	/readyz                503 while it is not ready; it is ready at the start
 //	/readyz?ready=false    makes it not ready; true makes it ready again
 func serve(ctx context.Context) error {
 	server := &http.Server{Addr: ":8080", Handler: handler(), ReadHeaderTimeout: 5 * time.Second}

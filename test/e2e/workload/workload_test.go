@@ -13,7 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// apiServer answers 200 to the bearer of "good", 403 to that of any other token, 401 to everybody else.
+// apiServer answers 200 for the token "good", 403 for any other token, and 401 without a token.
 func apiServer(t *testing.T) *httptest.Server {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

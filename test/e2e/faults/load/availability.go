@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
 )
 
-// unavailable tells which Deployments of ours lack replicas, and which real Nodes are not ready.
+// unavailable returns which of our Deployments have too few replicas, and which real Nodes are not ready.
 func (l *Load) unavailable(ctx context.Context) ([]string, error) {
 	deployments, found := &appsv1.DeploymentList{}, &corev1.NodeList{}
 	if err := l.cluster.Client.List(ctx, deployments, client.InNamespace(cluster.SystemNamespace)); err != nil {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// watched are the kinds of which no object may vanish.
+// watched are the kinds whose objects must not be deleted.
 func watched() map[string]schema.GroupVersionKind {
 	return map[string]schema.GroupVersionKind{
 		"namespaces":                      {Version: "v1", Kind: "Namespace"},
@@ -43,14 +43,14 @@ func watched() map[string]schema.GroupVersionKind {
 	}
 }
 
-// Baseline is what there is at a time: all objects, and the end of the audit log.
+// Baseline is the state at a time: all objects, and the end of the audit log.
 type Baseline struct {
 	objects  map[string]types.UID
 	auditLog string
 	offset   int64
 }
 
-// Remember returns what there is now.
+// Remember returns the current state.
 func (l *Load) Remember(ctx context.Context, auditLog string) (Baseline, error) {
 	objects, err := l.snapshot(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func (l *Load) Remember(ctx context.Context, auditLog string) (Baseline, error) 
 	return Baseline{objects: objects, auditLog: auditLog, offset: info.Size()}, nil
 }
 
-// snapshot maps <resource>/<namespace>/<name> to UIDs. What is being deleted is not in it.
+// snapshot maps <resource>/<namespace>/<name> to UIDs, without objects that are being deleted.
 func (l *Load) snapshot(ctx context.Context) (map[string]types.UID, error) {
 	objects := map[string]types.UID{}
 	for resource, kind := range watched() {
@@ -81,9 +81,8 @@ func (l *Load) snapshot(ctx context.Context) (map[string]types.UID, error) {
 	return objects, nil
 }
 
-// WrongDeletions returns what was deleted since then although nobody wanted that: what has vanished or is another object
-// now, and what binaries of ours have deleted by the audit log, even if it had not been there at that time. An object that is
-// obsolete may go, but not before it was.
+// WrongDeletions returns the wrong deletions since then: objects that are missing or replaced, and objects that our binaries have deleted
+// according to the audit log, even if they were created later. An obsolete object may be deleted, but not before it was obsolete.
 func (l *Load) WrongDeletions(ctx context.Context, since Baseline) ([]string, error) {
 	now, err := l.snapshot(ctx)
 	if err != nil {
@@ -96,7 +95,7 @@ func (l *Load) WrongDeletions(ctx context.Context, since Baseline) ([]string, er
 	return l.wrong(since.objects, now, deletions), nil
 }
 
-// wrong compares two snapshots, and looks at what is known of deletions between them.
+// wrong compares two snapshots, and the deletions between them.
 func (l *Load) wrong(before, now map[string]types.UID, deletions []deletion) []string {
 	wrong := sets.New[string]()
 	first := map[string]time.Time{}
@@ -120,15 +119,15 @@ func (l *Load) wrong(before, now map[string]types.UID, deletions []deletion) []s
 	return sets.List(wrong)
 }
 
-// wasDeleted returns whether the load itself has deleted an object.
+// wasDeleted reports whether the load itself has deleted an object.
 func (l *Load) wasDeleted(uid types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.deleted.Has(uid)
 }
 
-// obsolete returns whether it is an object whose set was to have an object of another name instead by that time. The audit log
-// tells times to the microsecond.
+// obsolete reports whether at that time the object's set already defined an object of another name instead. Times in the audit log have a
+// resolution of a microsecond.
 func (l *Load) obsolete(name string, at time.Time) bool {
 	rest, ours := strings.CutPrefix(name, "configmaps/"+l.Namespace+"/")
 	owner, number, found := strings.Cut(rest, "-"+renamed+"-")
@@ -139,18 +138,18 @@ func (l *Load) obsolete(name string, at time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	wanted := l.wanted["ManagedResource "+owner+"."+renamed]
-	return revision < len(wanted) && !at.Before(wanted[revision].Truncate(time.Microsecond)) // from which on the next one was wanted
+	return revision < len(wanted) && !at.Before(wanted[revision].Truncate(time.Microsecond)) // since then the next one was wanted
 }
 
-// deletion is one that was carried out, of an object named as in snapshots, or of a collection, whose name ends with "/".
+// deletion is a deletion that was executed, of an object named as in snapshots, or of a collection, whose name ends with "/".
 type deletion struct {
 	name string
 	at   time.Time
-	// ours is one by a ServiceAccount of ours.
+	// ours is true for a deletion by one of our ServiceAccounts.
 	ours bool
 }
 
-// auditEvent is what is read of a line of the audit log.
+// auditEvent contains the fields of an audit event that are read.
 type auditEvent struct {
 	Verb string `json:"verb"`
 	User struct {
@@ -167,7 +166,7 @@ type auditEvent struct {
 	Received time.Time `json:"requestReceivedTimestamp"`
 }
 
-// deletionsSince reads the audit log from the baseline on. The last line may not be complete yet.
+// deletionsSince reads the audit log from the baseline on. The last line may be incomplete.
 func deletionsSince(since Baseline) ([]deletion, error) {
 	file, err := os.Open(since.auditLog)
 	if err != nil {
@@ -188,7 +187,7 @@ func deletionsSince(since Baseline) ([]deletion, error) {
 		}
 		event := auditEvent{}
 		if json.Unmarshal(line, &event) != nil {
-			continue // what an API server was writing when it was killed
+			continue // an incomplete line of an API server that was killed
 		}
 		if strings.HasPrefix(event.Verb, "delete") && event.ResponseStatus.Code < 300 {
 			deletions = append(deletions, deletion{

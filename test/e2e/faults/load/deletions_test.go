@@ -38,7 +38,7 @@ func TestDeletionsSince(t *testing.T) {
 	}))
 }
 
-// noon is when revision 1 was wanted of what the tests are about; each of the next ones came a minute later.
+// noon is the time since which revision 1 of the tested values was wanted; each further one was wanted a minute later.
 func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
 
 func every(minutes int) []time.Time {

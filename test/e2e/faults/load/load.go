@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// retryPause is between two attempts at a change, and between two looks at the cluster.
+	// retryPause is the pause between two attempts of a change, and between two reads of the cluster.
 	retryPause = 250 * time.Millisecond
 	// attempt is how long one request may take.
 	attempt = 5 * time.Second
-	// acceptance is how long a change may be refused after the end of a fault.
+	// acceptance is how long changes may be refused after the end of a fault.
 	acceptance = 2 * time.Minute
 )
 
@@ -30,25 +30,25 @@ const (
 type family interface {
 	// title is the first word of its lanes.
 	title() string
-	// pause is how long it rests after a change.
+	// pause is the pause after each change.
 	pause() time.Duration
-	// create makes what is worked on. It may be called again after an error.
+	// create creates the objects to work on. It may be called again after an error.
 	create(ctx context.Context) error
-	// lanes are its values, each of which has a revision.
+	// lanes returns the names of its values, each of which has a revision.
 	lanes() []string
-	// change makes the revision of a lane the wanted one. It is called again until it succeeds.
+	// change changes the wanted revision of a lane. It is called again until it succeeds.
 	change(ctx context.Context, lane string, revision int) error
-	// arrived returns the revisions that are in effect; -1 is none that was ever wanted.
+	// arrived returns the current revisions in the results; -1 stands for a value that was never wanted.
 	arrived(ctx context.Context) (map[string]int, error)
-	// unsettled tells what is not in order although all revisions have arrived.
+	// unsettled returns what is not in the expected state although all revisions have arrived.
 	unsettled(ctx context.Context) ([]string, error)
-	// remove ends all of it that is not in the namespace of the load.
+	// remove deletes its objects outside of the namespace of the load.
 	remove(ctx context.Context) error
 }
 
-// Load is steady work for all binaries, in a namespace of its own.
+// Load is steady work for all binaries, in its own namespace.
 type Load struct {
-	// Namespace holds everything but Projects, Nodes and CertificateSigningRequests.
+	// Namespace contains all objects except Projects, Nodes and CertificateSigningRequests.
 	Namespace string
 
 	cluster  *cluster.Cluster
@@ -57,24 +57,24 @@ type Load struct {
 	remove   func(context.Context) error
 	clock    clock.PassiveClock
 
-	mu sync.Mutex // guards what follows
-	// wanted are the times from which on each revision of a value was wanted, beginning with revision 1; the last one still is.
+	mu sync.Mutex // guards the following fields
+	// wanted has, for each revision of a value, the time since which it was wanted, starting with revision 1; the last one is current.
 	wanted  map[string][]time.Time
 	deleted sets.Set[types.UID]
 }
 
-// Figures say what one period of work has been.
+// Figures are the counts for one period of work.
 type Figures struct {
-	// Changes were accepted by the API server, all that were wanted; Refusals were answered by errors before.
+	// Changes is the number of wanted changes, which the API server has accepted; Refusals is the number of errors before.
 	Changes, Refusals int
-	// Unaccepted are the changes that never were, by the name of the value, with the last answer.
+	// Unaccepted are the changes that were never accepted, by the name of the value, with the last error.
 	Unaccepted map[string]string
-	// Asked is how often a Pod was shown to the webhooks; Unanswered how often it was not accepted, whatever the reason;
-	// Unchanged how often it was accepted without them, which must never happen.
+	// Asked is how many Pods were sent to the webhooks; Unanswered is how many were not accepted, for any reason; Unchanged is how many
+	// were accepted without changes by the webhooks, which must never happen.
 	Asked, Unanswered, Unchanged int
 }
 
-// New creates what is worked on and waits until all of it is in order.
+// New creates the objects to work on and waits until all are in the expected state.
 func New(ctx context.Context, c *cluster.Cluster) (*Load, error) {
 	namespace, remove, err := c.Namespace(ctx, "load", map[string]string{
 		"espalier.dev/network-policies": "enabled", resourcesv1alpha1.SetsAllowedLabel: resourcesv1alpha1.SetsAllowed,
@@ -100,13 +100,13 @@ func New(ctx context.Context, c *cluster.Cluster) (*Load, error) {
 	return l, err
 }
 
-// base is what all families have.
+// base contains the common fields of all families.
 type base struct {
 	cluster           *cluster.Cluster
 	namespace, suffix string
 }
 
-// insist calls until it succeeds. The error is the last one.
+// insist calls do until it succeeds. It returns the last error.
 func insist(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	last := errors.New("it was not tried")
 	err := wait.PollUntilContextTimeout(ctx, retryPause, limit, true, func(ctx context.Context) (bool, error) {
@@ -121,7 +121,7 @@ func insist(ctx context.Context, limit time.Duration, do func(context.Context) e
 	return nil
 }
 
-// advance makes one change and insists on it.
+// advance makes one change and retries it.
 func (l *Load) advance(ctx context.Context, f family, lane string, figures *Figures) error {
 	revision := l.want(f, lane)
 	tries := 0
@@ -140,7 +140,7 @@ func (l *Load) advance(ctx context.Context, f family, lane string, figures *Figu
 	return nil
 }
 
-// want remembers the next revision before it is sent: it may be carried out although the answer is lost.
+// want records the next revision before it is sent: it may be executed although the response is lost.
 func (l *Load) want(f family, lane string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,16 +149,16 @@ func (l *Load) want(f family, lane string) int {
 	return len(l.wanted[name])
 }
 
-// deletes remembers that the load itself deletes an object, as drift.
+// deletes records that the load itself deletes an object, as drift.
 func (l *Load) deletes(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.deleted.Insert(uid)
 }
 
-// Start begins to change values, one after the other in each family, and to show Pods to the webhooks. Of the errors that these
-// get, those do not count that are excused; nil excuses none. stop ends all that; it returns when the API server has accepted
-// every change that was begun, or two minutes later, and may be called again.
+// Start starts to change values, one after the other in each family, and to send Pods to the webhooks. Errors of the webhook requests for
+// which excused returns true do not count; nil excuses none. stop ends all that; it returns when the API server has accepted every change
+// that was started, or after two minutes, and may be called again.
 func (l *Load) Start(ctx context.Context, excused func(error) bool) (stop func() Figures) {
 	ctx, cancel := context.WithCancel(ctx)
 	ending := make(chan struct{})
@@ -180,7 +180,7 @@ func (l *Load) Start(ctx context.Context, excused func(error) bool) (stop func()
 	})
 }
 
-// work goes on until it shall end, or until a change was never accepted, which the figures tell.
+// work runs until ending is closed, or until a change is never accepted, which the figures contain.
 func (l *Load) work(ctx context.Context, ending <-chan struct{}, f family, figures *Figures) {
 	lanes := f.lanes()
 	for i := 0; ; i++ {
@@ -195,7 +195,7 @@ func (l *Load) work(ctx context.Context, ending <-chan struct{}, f family, figur
 	}
 }
 
-// lagging returns the values that have not arrived, by their names, and how that shows.
+// lagging returns the values that have not arrived, by their names, with a description.
 func (l *Load) lagging(ctx context.Context) (map[string]string, error) {
 	lagging := map[string]string{}
 	for _, f := range l.families {
@@ -216,8 +216,8 @@ func (l *Load) lagging(ctx context.Context) (map[string]string, error) {
 	return lagging, nil
 }
 
-// InSync returns nil if every value has arrived, every condition says that all is well, every Deployment of ours has all its
-// replicas, and webhooks answer; else what is missing.
+// InSync returns nil if every value has arrived, every condition is healthy, all our Deployments have all replicas, and webhooks answer;
+// otherwise what is missing.
 func (l *Load) InSync(ctx context.Context) error {
 	lagging, err := l.lagging(ctx)
 	if err != nil {
@@ -242,7 +242,7 @@ func (l *Load) InSync(ctx context.Context) error {
 	return l.pods.show(ctx)
 }
 
-// AwaitSync waits for InSync. Nothing must be changed meanwhile.
+// AwaitSync waits for InSync. There must be no changes meanwhile.
 func (l *Load) AwaitSync(ctx context.Context, limit time.Duration) error {
 	return insist(ctx, limit, l.InSync)
 }

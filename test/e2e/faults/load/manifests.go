@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// marker is on everything of the load that has to be found again.
+	// marker is on all objects of the load that must be found again.
 	marker = "e2e.espalier.dev/load"
-	// setCount sets hold fixed ConfigMaps each, one that gets another name with each revision, and the first a Deployment.
+	// Each of setCount sets has fixed ConfigMaps and one that gets another name with each revision. The first set also has a Deployment.
 	setCount, fixed = 6, 5
-	// driftEvery is how many changes come before somebody changes or deletes an object by hand, each at most once a minute:
-	// the controller pauses where it has to repair the same object three times in that time.
+	// driftEvery is the number of changes between two manual changes or deletions of an object. Each object is affected at most once a
+	// minute: the controller pauses if it has to repeat the repair of an object three times in that time.
 	driftEvery = 20
 	renamed    = "renamed"
 	revision   = "revision"
@@ -75,7 +75,7 @@ func (m *manifests) create(ctx context.Context) error {
 	return nil
 }
 
-// deployment runs the image of sandboxes, which every node has that this load is made for.
+// deployment runs the sandbox image, which every node of this load has.
 const deployment = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: managed, namespace: %s}
@@ -112,7 +112,7 @@ func (m *manifests) change(ctx context.Context, lane string, to int) error {
 	return nil
 }
 
-// drift changes an object by hand, or deletes it, one after the other.
+// drift changes or deletes an object manually, one after the other.
 func (m *manifests) drift(ctx context.Context, number int) error {
 	object := &corev1.ConfigMap{}
 	name := set(number/fixed%setCount) + "-fixed-" + strconv.Itoa(number%fixed)
@@ -138,7 +138,7 @@ func (m *manifests) arrived(ctx context.Context) (map[string]int, error) {
 		lane := object.Labels[marker]
 		value, err := strconv.Atoi(object.Data[revision])
 		if _, twice := arrived[lane]; twice || err != nil {
-			value = -1 // the former name is still there, or somebody's change
+			value = -1 // the former name still exists, or the manual change
 		}
 		arrived[lane] = value
 	}
@@ -166,7 +166,7 @@ func (m *manifests) unsettled(ctx context.Context) ([]string, error) {
 	return unsettled, nil
 }
 
-// remove lets the controller delete the objects before the namespace goes.
+// remove lets the controller delete the objects before the namespace is deleted.
 func (m *manifests) remove(ctx context.Context) error {
 	if err := m.cluster.Client.DeleteAllOf(ctx, &resourcesv1alpha1.ManagedResource{}, client.InNamespace(m.namespace)); err != nil {
 		return err

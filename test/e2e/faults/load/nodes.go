@@ -16,7 +16,8 @@ import (
 
 const criticalTaint = "node.gardener.cloud/critical-components-not-ready"
 
-// nodes are Nodes without a kubelet, for no Pod, that get the taint again with each revision. Nothing is missing on them.
+// nodes are Nodes without a kubelet and without Pods that get the taint again with each revision. All critical components count as ready on
+// them.
 type nodes struct{ base }
 
 func (n *nodes) title() string        { return "Node" }
@@ -33,7 +34,7 @@ func (n *nodes) create(ctx context.Context) error {
 	return nil
 }
 
-// change writes over what it has read: taints are a list that others write, too.
+// change updates the version that it has read, because other clients also write the list of taints.
 func (n *nodes) change(ctx context.Context, lane string, to int) error {
 	node := &corev1.Node{}
 	if err := n.cluster.Client.Get(ctx, client.ObjectKey{Name: lane}, node); err != nil {

@@ -9,28 +9,28 @@ import (
 	"strings"
 )
 
-// resultLimit is how long a result may be, in bytes: it is a cell of a table.
+// resultLimit is the maximum length of a result, in bytes, because it is a cell of a table.
 const resultLimit = 300
 
-// Promise is what must be true of a period of work, besides that nothing is lost, nothing is deleted that should be there, no
-// Pod is accepted without the webhooks, and all is in order in the end.
+// Promise defines what must be true of a period of work, in addition to the general rules: nothing is lost, no needed object is deleted, no
+// Pod is accepted without the webhooks, and everything is in the expected state at the end.
 type Promise struct {
-	// Asked is how many Pods must have been shown to the webhooks at least: without any, nothing is said about their answers.
+	// Asked is the minimum number of Pods that must have been sent to the webhooks: without any, their availability is unknown.
 	Asked int
 	// Answered says why webhooks answer all the time; empty if they need not.
 	Answered string
 }
 
-// Outcome is what came of one period of work.
+// Outcome is the result of one period of work.
 type Outcome struct {
 	Figures Figures
-	// Lost are values that have not arrived, and changes that were not accepted. Deleted are objects that should be there.
+	// Lost are values that have not arrived, and changes that were not accepted. Deleted are needed objects that were deleted.
 	Lost, Deleted []string
-	// Unsynced is what is not in order in the end, Unknown what could not be looked at, so that Lost or Deleted are not complete.
+	// Unsynced is what is not in the expected state at the end. Unknown is what could not be read, so that Lost or Deleted are incomplete.
 	Unsynced, Unknown error
 }
 
-// Outcome looks at what was lost and deleted since then. Nothing must be changed any more; unsynced is what AwaitSync has said.
+// Outcome determines what was lost and deleted since then. There must be no more changes; unsynced is the result of AwaitSync.
 func (l *Load) Outcome(ctx context.Context, since Baseline, figures Figures, unsynced error) Outcome {
 	o := Outcome{Figures: figures, Unsynced: unsynced}
 	var lagging map[string]string
@@ -44,7 +44,7 @@ func (l *Load) Outcome(ctx context.Context, since Baseline, figures Figures, uns
 	return o
 }
 
-// lost names each value once.
+// lost returns each value once.
 func lost(unaccepted, lagging map[string]string) []string {
 	all := maps.Clone(lagging)
 	if all == nil {
@@ -63,7 +63,7 @@ func sentences(states map[string]string) []string {
 	return lines
 }
 
-// Broken returns what is not as it was promised, nothing if all is.
+// Broken returns what does not meet the promise; empty if everything does.
 func (o Outcome) Broken(p Promise) []string {
 	var broken []string
 	if len(o.Lost) > 0 {
@@ -90,7 +90,7 @@ func (o Outcome) Broken(p Promise) []string {
 	return broken
 }
 
-// Result is what a table says: "passed", or what is broken, in one line.
+// Result returns the text for a table: "passed", or what is broken, in one line.
 func Result(broken []string) string {
 	if len(broken) == 0 {
 		return "passed"

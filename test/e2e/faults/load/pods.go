@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	// askPause is between two Pods that are shown to the webhooks.
+	// askPause is the pause between two Pods that are sent to the webhooks.
 	askPause = 200 * time.Millisecond
-	// answerLimit is how long the answer may take. It is longer than the API server waits for one webhook after the other, 10 s
-	// each, so that it is the API server that says which one did not answer.
+	// answerLimit is how long the response may take. It is longer than the API server waits for the webhooks, 10 s for each, so that the
+	// API server's error names the webhook that did not answer.
 	answerLimit = 35 * time.Second
 )
 
-// pods are shown to webhooks, but never stored.
+// pods are sent to webhooks, but never stored.
 type pods struct {
 	cluster   *cluster.Cluster
 	namespace string
 }
 
-// errUnchanged is a Pod that was accepted although webhooks had no say.
+// errUnchanged means that a Pod was accepted without changes by the webhooks.
 var errUnchanged = errors.New("a Pod without seccomp profile was accepted as it is")
 
-// show lets the API server ask the webhooks about a Pod.
+// show makes the API server call the webhooks for a Pod.
 func (p *pods) show(ctx context.Context) error {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, GenerateName: "shown-"},
@@ -47,7 +47,7 @@ func (p *pods) show(ctx context.Context) error {
 	return nil
 }
 
-// ask goes on until it shall end. Errors that are excused say nothing about webhooks; nil excuses none.
+// ask runs until ending is closed. Errors for which excused returns true do not count; nil excuses none.
 func (p *pods) ask(ctx context.Context, ending <-chan struct{}, excused func(error) bool) Figures {
 	figures := Figures{}
 	for {
@@ -62,13 +62,13 @@ func (p *pods) ask(ctx context.Context, ending <-chan struct{}, excused func(err
 		err := p.show(request)
 		cancel()
 		if ctx.Err() != nil {
-			return figures // nobody waits for this answer any more
+			return figures // the load has stopped, and this response is not needed
 		}
 		figures.count(err, excused)
 	}
 }
 
-// count adds what came of one Pod.
+// count adds the result for one Pod.
 func (f *Figures) count(err error, excused func(error) bool) {
 	switch {
 	case err == nil:
@@ -82,15 +82,15 @@ func (f *Figures) count(err error, excused func(error) bool) {
 	}
 }
 
-// APIServerAway returns whether it is an error of an API server that is not there, or ends, or begins, or has no etcd; it excuses
-// Pods of a time in which it was taken away. What names a webhook is none, nor is an answer that never came.
+// APIServerAway reports whether an error is from an API server that is stopped, stopping or starting, or has no etcd. It excuses Pods while
+// the API server is stopped. Errors that name a webhook, and missing responses, do not count.
 func APIServerAway(err error) bool {
 	text := err.Error()
 	if strings.Contains(text, "failed calling webhook") || strings.Contains(text, "admission webhook") || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
-		return true // the connection was refused, or has ended
+		return true // the connection was refused or closed
 	}
 	return apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsForbidden(err) && strings.Contains(text, "not yet ready to handle request")

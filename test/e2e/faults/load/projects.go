@@ -26,7 +26,7 @@ type projects struct{ base }
 func (p *projects) title() string        { return "Project" }
 func (p *projects) pause() time.Duration { return time.Second }
 
-// lanes are the names, which may have ten characters.
+// lanes are the names, which may have at most ten characters.
 func (p *projects) lanes() []string {
 	lanes := make([]string, 0, projectCount)
 	for i := range projectCount {

@@ -34,7 +34,7 @@ func (r *requests) title() string        { return "CertificateSigningRequest" }
 func (r *requests) pause() time.Duration { return 1500 * time.Millisecond }
 func (r *requests) lanes() []string      { return []string{"kubelet"} }
 
-// create finds the real Node, in whose name requests are sent.
+// create finds the real Node, as whose kubelet requests are sent.
 func (r *requests) create(ctx context.Context) error {
 	found := &corev1.NodeList{}
 	if err := r.cluster.Client.List(ctx, found); err != nil {
@@ -70,7 +70,7 @@ func (r *requests) change(ctx context.Context, _ string, to int) error {
 	return client.IgnoreAlreadyExists(err)
 }
 
-// request is what a kubelet would send.
+// request returns the request of a kubelet.
 func (r *requests) request() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 
 const (
 	serviceCount = 6
-	// firstPort is that of revision 0.
+	// firstPort is the port of revision 0.
 	firstPort = 10_000
 )
 
-// services are Services that let everybody in to a port, which is the revision.
+// services are Services that allow ingress from everywhere to a port, which is the revision.
 type services struct{ base }
 
 func (s *services) title() string        { return "Service" }
@@ -64,7 +64,7 @@ func (s *services) arrived(ctx context.Context) (map[string]int, error) {
 	return arrived, nil
 }
 
-// unsettled wants the two policies that every Service with a port has, and the one for everybody.
+// unsettled expects the two policies that every Service with a port has, and the one for ingress from everywhere.
 func (s *services) unsettled(ctx context.Context) ([]string, error) {
 	found := &networkingv1.NetworkPolicyList{}
 	if err := s.cluster.Client.List(ctx, found, client.InNamespace(s.namespace)); err != nil {
@@ -76,5 +76,5 @@ func (s *services) unsettled(ctx context.Context) ([]string, error) {
 	return nil, nil
 }
 
-// remove leaves everything to the namespace.
+// remove does nothing: the objects are deleted with the namespace.
 func (s *services) remove(context.Context) error { return nil }

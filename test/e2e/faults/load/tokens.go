@@ -19,8 +19,7 @@ const (
 	tokenPrefix = "serviceaccount.resources.gardener.cloud/"
 )
 
-// tokens are Secrets that ask for tokens. With each revision the label of their ServiceAccount changes, and the token is
-// renewed.
+// tokens are Secrets that request tokens. With each revision the label of their ServiceAccount changes, and the token is renewed.
 type tokens struct{ base }
 
 func (t *tokens) title() string        { return "token" }
@@ -92,5 +91,5 @@ func (t *tokens) unsettled(ctx context.Context) ([]string, error) {
 	return unsettled, nil
 }
 
-// remove leaves everything to the namespace.
+// remove does nothing: the objects are deleted with the namespace.
 func (t *tokens) remove(context.Context) error { return nil }

@@ -1,5 +1,4 @@
-// Package machine takes away parts of the local node and brings them back, for suites that cannot do with less. Any other
-// cluster is left alone.
+// Package machine stops and restarts parts of the local node, for suites that require it. It never affects another cluster.
 package machine
 
 import (
@@ -14,12 +13,12 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// ErrElsewhere says that the cluster under test is not the local node.
+// ErrElsewhere means that the cluster under test is not the local node.
 var ErrElsewhere = errors.New("the cluster under test is not the local node of `make up-node`, and nobody else's kubelet, etcd or API server is stopped")
 
-// Machine is the one that the local node runs on.
+// Machine is the machine of the local node.
 type Machine struct {
-	// Root is the folder of the repository, Dir that of the node's state, AuditLog a file in it.
+	// Root is the folder of the repository, Dir is that of the node's state, AuditLog is a file in it.
 	Root, Dir, AuditLog string
 
 	command string
@@ -52,8 +51,7 @@ func (m *Machine) Stop(ctx context.Context, parts ...string) error {
 	return m.run(ctx, nil, m.command, append([]string{"stop"}, parts...)...)
 }
 
-// Start starts all parts that do not run, and waits until the Node is ready. Those parts of the control plane that it starts
-// see the variables.
+// Start starts all parts that do not run, and waits until the Node is ready. Parts of the control plane that it starts get the variables.
 func (m *Machine) Start(ctx context.Context, variables ...string) error {
 	return m.run(ctx, variables, m.command, "start")
 }

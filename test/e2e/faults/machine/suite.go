@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/test/e2e/cluster"
 )
 
-// Required connects to the cluster of KUBECONFIG and finds its machine. It is for BeforeSuite of suites that need all binaries and
-// the local node, which it skips where they lack either, loudly, saying what is not done for that.
+// Required connects to the cluster of KUBECONFIG and finds its machine. Use it in BeforeSuite of suites that need all binaries and the
+// local node. Without them it skips the suite, with a message that contains notDone.
 func Required(ctx SpecContext, notDone string) (*cluster.Cluster, *Machine) {
 	GinkgoHelper()
 	c, err := cluster.Connect()

@@ -1,4 +1,4 @@
-# Everything a developer does, one line each: make help. Recipes are short; what is longer lives in hack/.
+# All tasks of a developer; `make help` lists them with one line each. Recipes are short; longer scripts are in hack/.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -16,7 +16,7 @@ TOOL     := go tool -modfile=hack/tools/go.mod
 ##@ See it work
 
 .PHONY: up
-up: ## Start a control plane and every binary, apply examples, show each at work
+up: ## Start a control plane and every binary, apply examples, show what each does
 	go run ./hack/up
 
 .PHONY: up-node
@@ -46,7 +46,7 @@ controlplane: ## Build etcd, API server, controller manager, scheduler, kubectl 
 	@hack/controlplane.sh
 
 .PHONY: clean
-clean: down ## Stop what runs and remove what builds left in the work tree (caches of tools stay)
+clean: down ## Stop what is running and remove build output from the work tree (caches of tools stay)
 	rm -rf bin .local
 
 ##@ Test
@@ -56,19 +56,19 @@ test: ## Run all tests, unit and integration, with the race detector, on real AP
 	go run ./test/local/testservers run -- go test -race -timeout 30m $(PACKAGES)
 
 .PHONY: e2e
-e2e: ## Deploy what is shipped into a cluster with a real node, and test it there (E2E_CLUSTER=node or kind; docs/e2e.md)
+e2e: ## Deploy the shipped manifests into a cluster with a real node, and test them there (E2E_CLUSTER=node or kind; docs/e2e.md)
 	@hack/e2e.sh -labels '!faults && !upgrade'
 
 .PHONY: e2e-smoke
-e2e-smoke: ## The fast ones of these tests
+e2e-smoke: ## Run the fast ones of these tests
 	@hack/e2e.sh -labels smoke
 
 .PHONY: e2e-matrix
-e2e-matrix: ## For each binary: leave it out, and run the fast tests of all others
+e2e-matrix: ## Run the fast tests once without each binary
 	@hack/e2e.sh -matrix -labels smoke
 
 .PHONY: e2e-faults
-e2e-faults: ## Take parts of the cluster away, and upgrade and go back, under load; prints a table of what it cost
+e2e-faults: ## Stop parts of the cluster, upgrade and go back, all under load; print a table of the effects
 	@hack/e2e.sh -labels 'faults || upgrade' faults upgrade
 
 .PHONY: test-unit
@@ -80,12 +80,12 @@ fuzz: ## Run each fuzz target for FUZZTIME (20000x: that many inputs, or a time)
 	@hack/fuzz.sh
 
 .PHONY: crash
-crash: ## Cut the controller off at every request of every scenario, and let it meet every fault (CRASH_SAMPLE=100 tries some)
+crash: ## Disconnect the controller at every request of every scenario, and inject every fault (CRASH_SAMPLE=100 runs a sample)
 	CRASH_SAMPLE=$${CRASH_SAMPLE:-0} CRASH_RANDOM=$${CRASH_RANDOM:-100} CRASH_FAULTS=$${CRASH_FAULTS:-all} go run ./test/local/testservers run -- \
 	  bash -c 'go test -count=1 -v -timeout 120m ./test/crash/points && go test -count=1 -v -timeout 120m ./test/crash/faults && go test -count=1 -v -timeout 120m -run ^TestCrashPoints ./internal/project/lifecycle'
 
 .PHONY: kill
-kill: ## Kill the controller 50 times (KILLS=50) at random moments and check what the next one makes of it
+kill: ## Kill the controller 50 times (KILLS=50) at random moments and check the result of the next one
 	CRASH_KILLS=$(KILLS) go run ./test/local/testservers run -- go test -count=1 -v -timeout 60m ./test/crash/kill
 
 .PHONY: bench
@@ -93,7 +93,7 @@ bench: ## Measure against a bare client and print the table with its targets
 	go run ./test/bench
 
 .PHONY: bench-smoke
-bench-smoke: ## Run every benchmark on a small workload, to see that it works
+bench-smoke: ## Run every benchmark on a small workload, to check that it works
 	go run ./test/bench -smoke
 	for each in $(BENCH); do go run ./test/bench/$$each -smoke; done
 
@@ -102,7 +102,7 @@ bench-binaries: ## Measure the other binaries, each against a bare client (BENCH
 	for each in $(BENCH); do go run ./test/bench/$$each; done
 
 .PHONY: bench-latency
-bench-latency: ## Measure how long conditions take to follow a Deployment's status
+bench-latency: ## Measure the delay between a Deployment's status and the conditions
 	go run ./test/bench -latency
 
 .PHONY: bench-scale
@@ -125,7 +125,7 @@ lint: ## Run the linters of .golangci.yml, and check that the scripts parse
 	$(TOOL) golangci-lint run
 
 .PHONY: format
-format: ## Format the code as lint wants it
+format: ## Format the code as the linters require
 	$(TOOL) golangci-lint fmt
 
 .PHONY: generate
@@ -147,7 +147,7 @@ deploy-check: ## Compare kustomizations and Helm chart object by object, and ins
 	go run ./test/local/testservers run -- go test -C test/deploy -count=1 .
 
 .PHONY: images-check
-images-check: ## Check that images are the same however often they are built, and hold nothing but a binary
+images-check: ## Check that repeated builds give the same images, and that images contain only a binary
 	go test -C hack/images -count=1 .
 
 .PHONY: alerts-check
@@ -159,11 +159,11 @@ alerts-update: ## Write the PrometheusRule from the rule file of the alerts
 	go test -C hack/prometheus -tags remove_all_sd -run TestPrometheusRule -update .
 
 .PHONY: dashboard-check
-dashboard-check: ## Check that every query of the dashboard has data from `make up` (started and stopped if it does not run)
+dashboard-check: ## Check that every query of the dashboard has data from `make up` (which is started and stopped if it is not running)
 	@hack/dashboard-check.sh
 
 .PHONY: vulncheck
-vulncheck: ## Look for known vulnerabilities in what the binaries link
+vulncheck: ## Check the modules that the binaries link for known vulnerabilities
 	@hack/vulncheck.sh
 
 .PHONY: ci

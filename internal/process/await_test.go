@@ -60,7 +60,7 @@ func forward(t *testing.T, address string, server local.Server) {
 			if err != nil {
 				return
 			}
-			to, err := net.Dial("tcp", strings.TrimPrefix(server.Config.Host, "https://")) //nolint:noctx // it ends with the listener of the test
+			to, err := net.Dial("tcp", strings.TrimPrefix(server.Config.Host, "https://")) //nolint:noctx // ends with the listener
 			if err != nil {
 				_ = from.Close()
 				continue

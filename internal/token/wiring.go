@@ -87,7 +87,7 @@ func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfigu
 		Secrets: clusters.Source.GetCache(), Source: clusters.Source.GetClient(), Target: clusters.Target.GetClient(),
 		TargetAccounts: clusters.Target.GetAPIReader(),
 		CA:             requestor.CAOf(clusters.TargetConfig.CAData, clusters.TargetConfig.CAFile, os.ReadFile),
-		Clock:          clusters.Clock, Spread: requestor.NewSpread(rand.Float64()), Memory: memory, //nolint:gosec // no secret is derived from it
+		Clock:          clusters.Clock, Spread: requestor.NewSpread(rand.Float64()), Memory: memory, //nolint:gosec // it is not a secret
 		Events:  &requestor.Events{Recorder: clusters.Source.GetEventRecorder("token-controllers")},
 		Metrics: requestor.NewMetrics(registry, clusters.Clock, memory),
 		Class:   own.Class, TargetNamespace: ptr.Deref(own.TargetNamespace, ""), TargetNamespaces: targetNamespaces(cfg),

@@ -191,7 +191,7 @@ func (b *bench) startController(ctx context.Context) error {
 }
 
 // settle waits until the control plane has finished the work of the phase before: its controllers continue for some time after creations
-// and deletions. The CPU usage must be low for two intervals. On a machine that is never idle, it gives up waiting after sixty intervals.
+// and deletions. The CPU usage must be low for two intervals. On a machine that is never idle, it continues after sixty intervals.
 func (b *bench) settle(ctx context.Context) error {
 	const quiet = 0.25
 	limit := 60 * b.calm

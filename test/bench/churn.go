@@ -200,7 +200,7 @@ func (c *churn) setSecret(ctx context.Context, set int, items []item) error {
 	return c.patchSecret(ctx, sourceNamespace, set, data)
 }
 
-// spoil edits or deletes an object of a steady set.
+// spoil changes or deletes an object of a steady set.
 func (c *churn) spoil(ctx context.Context, n int) error {
 	i := itemOf(oursRun, c.churned+n%c.steady, n/c.steady%objectsPerTemplate, dataBefore)
 	objects := c.target.objects.Resource(i.resource).Namespace(i.object.GetNamespace())

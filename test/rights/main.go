@@ -1,16 +1,17 @@
-// Command rights compares what each binary may do with what it does, and writes docs/reference/rights.md:
+// Command rights compares the rights of each binary with the rights that it uses, and writes docs/reference/rights.md:
 //
 //	go run ./test/rights                                        # write the table from what is kept in the repository
 //	go run ./test/rights -check                                 # change nothing; fail if a right has neither a use nor a reason
 //	go run ./test/rights -audit e2e=.local/node/logs/audit.log  # first add what an API server's audit log shows
 //	go run ./test/rights -record internal/csr -- COMMAND        # first run a command whose API servers keep audit logs, and add those
 //
-// Clients take what they watch as a stream, and list only where an API server has none to offer, so suites are recorded with
-// -apiserver --feature-gates=WatchList=false.
+// Suites are recorded with -apiserver --feature-gates=WatchList=false, because clients receive watched objects as a stream, and list them
+// only if the API server does not support streams.
 //
-// The roles are those of deploy/. What suites have used is kept in testdata/used.yaml, which these runs add to; -forget
-// begins with nothing of the suite instead. Why a right is granted that no suite uses is in reasons.yaml, a line for each,
-// which people write; -tidy removes those that are not needed any more. The log must have the requests of ServiceAccounts at level Metadata or above, one event a line.
+// The roles are those of deploy/. testdata/used.yaml contains the rights that suites have used, and these runs add to it; with -forget the
+// earlier evidence of the suite is removed first. reasons.yaml contains, one per line, why a right is granted that no suite uses; it is
+// written by hand, and -tidy removes reasons that are no longer needed. The log must contain the requests of ServiceAccounts at level
+// Metadata or above, one event per line.
 package main
 
 import (

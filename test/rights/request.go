@@ -132,7 +132,7 @@ func (e event) implied(q request) []request {
 		return nil
 	}
 	var all []request
-	if q.verb != "create" && e.ResponseStatus.Code == 201 { // the request changed nothing
+	if q.verb != "create" && e.ResponseStatus.Code == 201 { // the object did not exist, so the API server created it
 		made := q
 		made.verb = "create"
 		all = append(all, made)

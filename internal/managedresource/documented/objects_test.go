@@ -125,7 +125,8 @@ func finalizeDeletionAfter() example {
 			s.Expect(s.LiveConfigMap("lingering").DeletionTimestamp).NotTo(BeNil())
 		},
 		"When the time is over: the finalizers are removed, the ConfigMap and the set are gone.": func(s *scene) {
-			s.Edit("lingering", `{"metadata":{"annotations":{"resources.gardener.cloud/finalize-deletion-after":"1s"}}}`) // no test waits for an hour
+			// So that the test does not wait for an hour.
+			s.Edit("lingering", `{"metadata":{"annotations":{"resources.gardener.cloud/finalize-deletion-after":"1s"}}}`)
 			s.AwaitGone(s.set)
 			s.Expect(s.LiveConfigMap("lingering")).To(BeNil())
 		},

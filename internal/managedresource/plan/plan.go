@@ -101,7 +101,7 @@ type Object struct {
 	// Note contains further information, in particular why an action would fail.
 	Note string `json:"note,omitempty"`
 
-	// attempted is the action of a refused object if the refusal does not hold.
+	// attempted is the action of a refused object if the refusal is not final.
 	attempted Action
 	// plainNote is the note without quotes from a response of the API server; empty if there are none.
 	plainNote string

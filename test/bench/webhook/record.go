@@ -71,7 +71,8 @@ func (b *bench) record(ctx context.Context) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted := len(registrations.Enabled(config.FlavorStandalone, b.cfg.Webhooks, registrations.Own{})) - 13 // without the deletions and the eleven other extension kinds
+	// All but the deletions and the eleven other extension kinds.
+	wanted := len(registrations.Enabled(config.FlavorStandalone, b.cfg.Webhooks, registrations.Own{})) - 13
 	for i := range 200 {
 		if err := b.createExamples(ctx, fmt.Sprintf("recorded-%d", i)); err != nil {
 			return nil, err

@@ -146,7 +146,8 @@ func (w *World) normalized(live *unstructured.Unstructured) string {
 
 func normalizeConditions(mr *unstructured.Unstructured) {
 	conditions, _, _ := unstructured.NestedSlice(mr.Object, "status", "conditions")
-	slices.SortFunc(conditions, func(a, b any) int { return strings.Compare(conditionType(a), conditionType(b)) }) // they are in the order in which they were added
+	// Conditions are in the order in which they were added, which differs between runs.
+	slices.SortFunc(conditions, func(a, b any) int { return strings.Compare(conditionType(a), conditionType(b)) })
 	for _, each := range conditions {
 		if condition, ok := each.(map[string]any); ok {
 			delete(condition, "lastTransitionTime")

@@ -57,7 +57,8 @@ func claims() harness.Scenario {
 
 const hold = "finalizers: [example.com/hold]"
 
-// letGo replaces the controller that has set a finalizer on an object: it removes it after the deletion of the object was requested.
+// letGo replaces the controller that has set a finalizer on an object: it removes it after the set has
+// reported that the deletion is pending.
 func letGo(name string) func(*harness.World) {
 	return func(w *harness.World) {
 		if !w.Says("set", "ResourcesApplied", "Progressing/DeletionPending", "ConfigMap/$NS/"+name+`" is still pending`) {

@@ -39,7 +39,7 @@ func limitEtcd(ctx context.Context) {
 	Expect(m.Start(ctx, fmt.Sprintf("ESPALIER_NODE_ETCD_ARGS=--quota-backend-bytes=%d", info.Size()+room))).To(Succeed())
 }
 
-// unlimitEtcd restores the former quota, and checks that etcd accepts writes.
+// unlimitEtcd restores the former quota, frees space, and waits until everything is in sync.
 func unlimitEtcd(ctx context.Context) {
 	GinkgoHelper()
 	Expect(m.Stop(ctx, "etcd")).To(Succeed())

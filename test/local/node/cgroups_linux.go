@@ -120,7 +120,8 @@ func empty(top string) error {
 	for _, folder := range folders {
 		members, _ := os.ReadFile(filepath.Join(folder, "cgroup.procs")) // a removed cgroup has no members
 		for member := range strings.FieldsSeq(string(members)) {
-			if pid, err := strconv.Atoi(member); err == nil && pid > 0 { // 0 is outside of this namespace, and kill(2) would signal our group
+			// 0 is outside of this namespace, and kill(2) would signal our group.
+			if pid, err := strconv.Atoi(member); err == nil && pid > 0 {
 				_ = unix.Kill(pid, unix.SIGKILL) // it may already have ended
 			}
 		}

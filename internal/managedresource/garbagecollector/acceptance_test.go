@@ -1,6 +1,7 @@
 package garbagecollector_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -231,7 +232,7 @@ func TestSetsInNamespacesThatAreNotServedProtect(t *testing.T) {
 	s.Expect(s.Source.Create(s.Ctx, mr)).To(Succeed())
 	s.collector.Namespaces = []string{s.Namespace, elsewhere.Name}
 	s.collector.Sets = client.NewNamespacedClient(s.Source, s.Namespace)
-	s.collector.SetsBeyond = unreadable{s.Source}
+	s.collector.SetsBeyond = unreadable{Reader: s.Source, failure: errors.New("synthetic")}
 	s.Expect(s.run()).To(MatchError("list managedresources.resources.gardener.cloud: synthetic"))
 	live, err := client.New(s.own, client.Options{Scheme: s.Source.Scheme()})
 	s.Expect(err).NotTo(HaveOccurred())

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,11 +48,15 @@ func distinct(texts []string) []string {
 	return once
 }
 
-// unreadable is a cache whose lists fail.
-type unreadable struct{ client.Reader }
+// unreadable is a reader whose lists fail.
+type unreadable struct {
+	client.Reader
 
-func (unreadable) List(context.Context, client.ObjectList, ...client.ListOption) error {
-	return errors.New("synthetic")
+	failure error
+}
+
+func (u unreadable) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return u.failure
 }
 
 func TestNothingIsDeletedIfAnythingCannotBeListed(t *testing.T) {
@@ -72,7 +77,7 @@ func TestNothingIsDeletedIfAnythingCannotBeListed(t *testing.T) {
 		g, sets := NewWithT(t), s.collector.Sets
 		defer func() { s.collector.Sets = sets }()
 		s.line.by(nil)
-		s.collector.Sets = unreadable{s.Source}
+		s.collector.Sets = unreadable{Reader: s.Source, failure: errors.New("synthetic")}
 		g.Expect(s.run()).To(MatchError("list ManagedResources of source cluster: synthetic"))
 	})
 	s.Expect(s.left()).To(Equal([]string{"ConfigMap/unused", "Secret/unused"}))
@@ -176,6 +181,44 @@ func TestKindsThatAreNotServed(t *testing.T) {
 			}
 			s.Expect(s.left()).To(Equal(tc.left))
 			s.Expect(tc.mapper.resets).To(BeNumerically(">", 0), "an old answer does not count")
+		})
+	}
+}
+
+// A target that may be the source, and does not serve ManagedResources, has no sets.
+func TestATargetWithoutTheKindManagedResourceHasNoSets(t *testing.T) {
+	sets := schema.GroupKind{Group: "resources.gardener.cloud", Kind: "ManagedResource"}
+	none := []schema.GroupKind{sets, {Group: "monitoring.coreos.com", Kind: "Prometheus"}}
+	notFound := apierrors.NewNotFound(schema.GroupResource{Group: sets.Group, Resource: "managedresources"}, "")
+	for name, tc := range map[string]struct {
+		answer error
+		mapper *mapper
+		want   string
+		left   []string
+	}{
+		"the client knows no such kind": {
+			answer: &meta.NoKindMatchError{GroupKind: sets}, mapper: &mapper{unserved: none}, left: []string{},
+		},
+		"the path does not exist": {answer: notFound, mapper: &mapper{unserved: none}, left: []string{}},
+		"the API server says that it serves it": {
+			answer: notFound, mapper: &mapper{}, left: []string{"Secret/unused"},
+			want: "and it is not certain that the kind is not served: the API server says that it serves ManagedResource.resources.gardener.cloud",
+		},
+		"discovery fails": {
+			answer: notFound, mapper: &mapper{failure: errors.New("boom")}, left: []string{"Secret/unused"},
+			want: "and it is not certain that the kind is not served: discover ManagedResource.resources.gardener.cloud: boom",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, options{})
+			s.collectable("Secret/unused")
+			s.collector.SetsBeyond, s.collector.Mapper = unreadable{Reader: s.Source, failure: tc.answer}, tc.mapper
+			if err := s.run(); tc.want == "" {
+				s.Expect(err).NotTo(HaveOccurred())
+			} else {
+				s.Expect(err).To(MatchError(ContainSubstring(tc.want)))
+			}
+			s.Expect(s.left()).To(Equal(tc.left))
 		})
 	}
 }

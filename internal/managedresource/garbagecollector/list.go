@@ -62,7 +62,8 @@ func (c *Collector) spareNeeded(ctx context.Context, g garbage) error {
 	return nil
 }
 
-// spareSetsBeyond does the same for the sets that other controllers of the cluster read from Secrets.
+// spareSetsBeyond spares what the sets of other controllers of the target need. A target that does not serve ManagedResources has
+// none: it counts as the source only as long as it is not known whether it is.
 func (c *Collector) spareSetsBeyond(ctx context.Context, g garbage, same bool) error {
 	if c.SetsBeyond == nil || !same {
 		return nil
@@ -72,7 +73,11 @@ func (c *Collector) spareSetsBeyond(ctx context.Context, g garbage, same bool) e
 		for {
 			sets := &resourcesv1alpha1.ManagedResourceList{}
 			if err := c.SetsBeyond.List(ctx, sets, page); err != nil {
-				return fmt.Errorf("list managedresources.%s: %w", resourcesv1alpha1.GroupName, withRemedy(err))
+				failure := fmt.Errorf("list managedresources.%s: %w", resourcesv1alpha1.GroupName, withRemedy(err))
+				if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+					return c.unlessUnserved(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"), failure)
+				}
+				return failure
 			}
 			for i := range sets.Items {
 				g.spareSet(&sets.Items[i], true, c.Finalizer)
@@ -93,11 +98,19 @@ func (c *Collector) spareReferenced(ctx context.Context, g garbage, by referrer)
 		if !apierrors.IsNotFound(err) {
 			return err
 		}
-		if mappingErr := c.unserved(version.WithKind(by.kind)); mappingErr != nil {
-			return fmt.Errorf("%w, and it is not certain that the kind is not served: %w", err, mappingErr)
+		if err := c.unlessUnserved(version.WithKind(by.kind), err); err != nil {
+			return err
 		}
 	}
 	return nil // the kind is not served, so no objects of it exist
+}
+
+// unlessUnserved returns the failure of a listing, unless it is certain that the API server does not serve the kind.
+func (c *Collector) unlessUnserved(kind schema.GroupVersionKind, failure error) error {
+	if err := c.unserved(kind); err != nil {
+		return fmt.Errorf("%w, and it is not certain that the kind is not served: %w", failure, err)
+	}
+	return nil
 }
 
 // unserved returns an error unless the API server, asked again, says that it does not know a kind. A 404 alone is not enough: it may come

@@ -366,7 +366,8 @@ func TestWhoAsksForMuchIsAnsweredLater(t *testing.T) {
 
 // Another client changes the decision just before the controller writes its own.
 func TestAConflictEndsWithTheOthersDecision(t *testing.T) {
-	s := newScene(t, options{before: homes("n")})
+	log := &binary.Log{}
+	s := newScene(t, options{before: homes("n"), log: log})
 	done := make(chan struct{}, 1)
 	s.Requests.Hook(func(request *http.Request) error {
 		if strings.HasSuffix(request.URL.Path, "/contested/approval") {
@@ -383,4 +384,5 @@ func TestAConflictEndsWithTheOthersDecision(t *testing.T) {
 	s.approvesAnother()
 	s.Expect(s.conditions("contested")).To(Equal([]string{"Denied True Somebody: has decided"}))
 	s.expectDecided("approved", "all-checks-passed", 1)
+	s.Expect(log.Containing("Reconciler error")).To(BeEmpty(), "a conflict is retried without the back-off of failures")
 }

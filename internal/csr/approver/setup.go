@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/csr/rules"
 )
 
@@ -50,7 +51,7 @@ func (r *Reconciler) SetupWithManager(lifetime context.Context, mgr ctrl.Manager
 				handler.TypedEnqueueRequestsFromMapFunc(r.requestsOfMachine), machineEvents()))
 		}
 	}
-	return builder.Complete(r) //nolint:wrapcheck // the caller names the controller
+	return builder.Complete(conflict.RetryAtOnce(r)) //nolint:wrapcheck // the caller names the controller
 }
 
 // prepareCaches requests all informers before the start, so that decisions find filled caches. Otherwise the first decision would have to

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -49,12 +50,18 @@ type options struct {
 	before func(*scene)
 	// clock is the approver's; nil stands for the real one.
 	clock clock.WithTickerAndDelayedExecution
+	// log receives what the approver logs; nil for nothing.
+	log *binary.Log
 }
 
 func newScene(t *testing.T, o options) *scene {
 	t.Helper()
+	var log logr.Logger
+	if o.log != nil {
+		log = o.log.Logger()
+	}
 	s := &scene{Env: binary.New(t, approverBinary(), binary.Options{
-		TwoClusters: o.twoClusters, Stopped: true, Clock: o.clock,
+		TwoClusters: o.twoClusters, Stopped: true, Clock: o.clock, Log: log,
 		Config: "controllers: {kubeletCSRApprover: {enabled: true, concurrentSyncs: 5}}",
 	})}
 	s.Config.Controllers.KubeletCSRApprover.MachineNamespace = s.Namespace

@@ -23,6 +23,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
@@ -92,7 +93,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 			CacheSyncTimeout:        cacheSyncTimeout,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
 		})
-	return r.watchNamespaces(b).Complete(r) //nolint:wrapcheck // the caller names the controller
+	return r.watchNamespaces(b).Complete(conflict.RetryAtOnce(r)) //nolint:wrapcheck // the caller names the controller
 }
 
 // SecretNames lists the Secrets that a set is read from.

@@ -1,13 +1,19 @@
 package applier_test
 
 import (
+	"errors"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // setWrites lists the writes to a ManagedResource since the requests were reset: "" for the object, "/status" for its status.
@@ -66,4 +72,21 @@ func TestAChangeThatLeavesTheReferencesCostsOneWriteOfTheManagedResource(t *test
 			e.Expect(setWrites(e, "mr")).To(Equal([]string{"/status"}), "the result")
 		})
 	}
+}
+
+func TestConflictAtTheFinalizerOfASetIsRetriedAtOnce(t *testing.T) {
+	t.Parallel()
+	log := &binary.Log{}
+	e := New(t, Options{Log: log})
+	var conflicts atomic.Int32
+	e.Requests.Hook(func(r *http.Request) error {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/managedresources/mr") && conflicts.Add(1) == 1 {
+			return apierrors.NewConflict(schema.GroupResource{Group: "resources.gardener.cloud", Resource: "managedresources"}, "mr", errors.New("changed"))
+		}
+		return nil
+	})
+	e.Set("mr", e.ConfigMap("c", "1"))
+	e.AwaitApplied("mr", succeeded)
+	e.Expect(conflicts.Load()).To(BeNumerically(">=", 2), "the second attempt adds the finalizer")
+	e.Expect(log.Containing("Reconciler error")).To(BeEmpty(), "a conflict is retried without the back-off of failures")
 }

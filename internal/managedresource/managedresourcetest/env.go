@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -53,6 +54,7 @@ type Env struct {
 
 	connection connection
 	clock      clock.WithTickerAndDelayedExecution
+	log        logr.Logger
 }
 
 type connection struct{ source, target []byte }
@@ -67,6 +69,8 @@ type Options struct {
 	Stopped bool
 	// Clock is the clock of the controller; nil stands for the real one.
 	Clock clock.WithTickerAndDelayedExecution
+	// Log receives what the controller logs; nil for nothing.
+	Log *binary.Log
 }
 
 // New prepares namespaces and rights, and starts the controller unless Stopped is set.
@@ -78,6 +82,9 @@ func New(t *testing.T, options Options) *Env {
 	needs, err := managedresource.Needs(&config.ResourceManagerConfiguration{})
 	g.Expect(err).NotTo(HaveOccurred())
 	e := &Env{WithT: g, T: t, Ctx: t.Context(), Requests: &Requests{}, clock: options.Clock}
+	if options.Log != nil {
+		e.log = options.Log.Logger()
+	}
 	e.Source = newClient(g, servers.Source.Config, needs)
 	e.Target = e.Source
 	if options.TwoClusters {
@@ -175,7 +182,7 @@ func (e *Env) runner() *binary.Runner {
 		Setup: func() *process.Setup {
 			return &process.Setup{
 				Program: process.Program{Name: "managedresource-controller", SharesLease: true},
-				Config:  e.Config.Process(), WrapTransport: e.Requests.Wrap, Clock: e.clock,
+				Config:  e.Config.Process(), WrapTransport: e.Requests.Wrap, Clock: e.clock, Log: e.log,
 			}
 		},
 		Add: func(ctx context.Context, clusters *process.Clusters) error {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/token/digest"
 )
 
@@ -49,7 +50,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int, cacheSyncTi
 							WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &corev1.Secret{}, r.changes())).
 							WatchesRawSource(source.Func(r.followCA)).
 							WithOptions(options(workers, cacheSyncTimeout)).
-							Complete(r)
+							Complete(conflict.RetryAtOnce(r))
 }
 
 func options(workers int, cacheSyncTimeout time.Duration) controller.Options {

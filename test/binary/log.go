@@ -1,0 +1,32 @@
+package binary
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+)
+
+// Log keeps what a binary logs. Its Logger is for Options.Log.
+type Log struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// Logger returns a logger that writes to the Log, without messages of higher verbosity than 0.
+func (l *Log) Logger() logr.Logger {
+	return funcr.New(func(_, line string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lines = append(l.lines, line)
+	}, funcr.Options{})
+}
+
+// Containing returns the lines with that text.
+func (l *Log) Containing(text string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.lines), func(line string) bool { return !strings.Contains(line, text) })
+}

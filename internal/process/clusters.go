@@ -36,6 +36,8 @@ type Clusters struct {
 	Same *Sameness
 	// OwnNamespace is the namespace of this process; empty if not known.
 	OwnNamespace string
+	// FieldManager is the name under which managedFields record the writes of the process; see Program.FieldManager.
+	FieldManager string
 	// Clock is the clock of all controllers of the process.
 	Clock clock.WithTickerAndDelayedExecution
 }
@@ -51,7 +53,7 @@ func (s *Setup) Connect(ctx context.Context, needs Needs) (*Clusters, error) {
 		return nil, err
 	}
 	clusters := &Clusters{
-		Source: mgr, Clock: passive,
+		Source: mgr, Clock: passive, FieldManager: s.Program.FieldManager(),
 		OwnNamespace: ownNamespace(os.Getenv, os.ReadFile, s.Config.LeaderElection.ResourceNamespace),
 	}
 	if s.Config.Target == nil {

@@ -200,7 +200,10 @@ func TestAcceptance19EnvironmentOverridesTheFile(t *testing.T) {
 
 func TestNamesThatOthersSee(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(gardener().UserAgent()).To(Equal("espalier/gardener/v0.0.0-dev"))
+	g.Expect(gardener().UserAgent()).To(Equal("espalier-gardener/gardener/v0.0.0-dev"))
+	g.Expect(gardener().FieldManager()).To(Equal("espalier-gardener"))
+	g.Expect(Program{Name: "x", SharesLease: true}.UserAgent()).To(Equal("espalier/x/v0.0.0-dev"))
+	g.Expect(Program{Name: "x", SharesLease: true}.FieldManager()).To(Equal("espalier"))
 	g.Expect(gardener().LeaseName("gardener-resource-manager")).To(Equal("gardener-resource-manager-gardener"))
 	g.Expect(Program{Name: "x", SharesLease: true}.LeaseName("gardener-resource-manager")).To(Equal("gardener-resource-manager"))
 }

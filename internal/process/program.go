@@ -16,9 +16,20 @@ type Program struct {
 	Subcommands []Subcommand
 }
 
-// UserAgent returns the user agent for requests to API servers: espalier/<binary>/<version>.
+// FieldManager returns the name under which managedFields record the writes of the process. The binary that takes the place of
+// Gardener's resource manager is "espalier", as on the objects of ManagedResources, which it recognizes by that name; all others
+// are "espalier-<name>", so that it does not take their writes for its own.
+func (p Program) FieldManager() string {
+	if p.SharesLease {
+		return "espalier"
+	}
+	return "espalier-" + p.Name
+}
+
+// UserAgent returns the user agent for requests to API servers: <field manager>/<binary>/<version>. API servers take what is
+// before the first slash as the field manager of writes that name none.
 func (p Program) UserAgent() string {
-	return "espalier/" + p.Name + "/" + Version
+	return p.FieldManager() + "/" + p.Name + "/" + Version
 }
 
 // LeaseName returns the name of the lease under which replicas of this binary elect their leader.

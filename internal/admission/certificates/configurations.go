@@ -14,9 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fieldManager is who owns what is applied.
-const fieldManager = "espalier"
-
 // distribution is since when every configuration holds a bundle.
 type distribution struct {
 	bundle []byte
@@ -95,7 +92,7 @@ func (k *Keeper) write(ctx context.Context, want configuration, live client.Obje
 		}
 		// An empty one first: applying cannot require that nobody has created it in the meantime.
 		live.SetName(want.name)
-		err = k.called.Create(ctx, live, client.FieldOwner(fieldManager))
+		err = k.called.Create(ctx, live, client.FieldOwner(k.options.FieldManager))
 		if err != nil {
 			return false, err
 		}
@@ -103,7 +100,7 @@ func (k *Keeper) write(ctx context.Context, want configuration, live client.Obje
 		return false, nil
 	}
 	applied := want.applied(live.GetResourceVersion())
-	err = k.called.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(fieldManager), client.ForceOwnership)
+	err = k.called.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(k.options.FieldManager), client.ForceOwnership)
 	if err != nil {
 		return true, err
 	}
@@ -119,7 +116,8 @@ func (k *Keeper) write(ctx context.Context, want configuration, live client.Obje
 }
 
 // removeForeign replaces the list of webhooks if applying has left more in it than is wanted: what belongs to other field
-// managers, for instance those webhooks that somebody had applied from a file and that are disabled now.
+// managers, for instance webhooks that a user had applied from a file and that are disabled now, or that an earlier version of
+// this server had applied under another name.
 func (k *Keeper) removeForeign(ctx context.Context, want configuration, live client.Object) error {
 	have, err := newConfiguration(live)
 	if err != nil || want.sameWebhooks(have) {
@@ -136,7 +134,7 @@ func (k *Keeper) removeForeign(ctx context.Context, want configuration, live cli
 	if err != nil {
 		return fmt.Errorf("encode webhooks: %w", err)
 	}
-	if err := k.called.Patch(ctx, live, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)); err != nil {
+	if err := k.called.Patch(ctx, live, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(k.options.FieldManager)); err != nil {
 		return err
 	}
 	k.options.Log.Info("Removed what others had added to webhooks", "kind", want.kind, "name", want.name)

@@ -47,6 +47,8 @@ type Options struct {
 	Own, Called Connection
 	// Namespace and SecretName are where authority and certificate are stored.
 	Namespace, SecretName string
+	// FieldManager is the name under which managedFields record what is written.
+	FieldManager string
 	// Lease is who may write, one replica at a time.
 	Lease Lease
 	// Hosts are the DNS names and IP addresses that the certificate is for. See ServiceHosts.
@@ -199,6 +201,8 @@ func (o *Options) complete() error {
 		return errors.New("keep webhook certificates: the own namespace is not known; set POD_NAMESPACE")
 	case o.SecretName == "":
 		return errors.New("keep webhook certificates: the Secret must be named")
+	case o.FieldManager == "":
+		return errors.New("keep webhook certificates: the field manager must be named")
 	case len(o.Hosts) == 0:
 		return errors.New("keep webhook certificates: there is no host that the certificate is for")
 	case o.AuthorityValidity <= 0 || o.CertificateValidity <= 0:

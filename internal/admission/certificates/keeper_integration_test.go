@@ -292,6 +292,24 @@ func TestADisabledHandlerLeavesNoWebhookBehind(t *testing.T) {
 		g.Expect(m.Webhooks).To(HaveLen(1))
 		g.Expect(m.Webhooks[0].Name).To(Equal("b.example.com"))
 	})
+	t.Run("one that an earlier version had applied under another field manager", func(t *testing.T) {
+		g, w := NewWithT(t), newWorld(t)
+		w.work(w.keeper(nil, func(o *Options) { o.FieldManager = "espalier" }))
+		before, _ := w.configurations()
+		w.work(w.keeper(nil))
+		same, _ := w.configurations()
+		g.Expect(same.ResourceVersion).To(Equal(before.ResourceVersion), "nothing is written only for the name")
+		w.enabled = []string{"b"}
+		w.work(w.keeper(nil))
+		m, v := w.configurations()
+		g.Expect(m.Webhooks).To(HaveLen(1))
+		g.Expect(m.Webhooks[0].Name).To(Equal("b.example.com"))
+		g.Expect(v.Webhooks).To(HaveLen(1))
+		w.work(w.keeper(nil))
+		w.work(w.keeper(nil, func(o *Options) { o.FieldManager = "espalier" }))
+		settled, _ := w.configurations()
+		g.Expect(settled.ResourceVersion).To(Equal(m.ResourceVersion), "neither version writes what the other one has written")
+	})
 	t.Run("none was ever wanted", func(t *testing.T) {
 		g, w := NewWithT(t), newWorld(t)
 		w.enabled = nil
@@ -464,6 +482,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"no cluster":   {func(o *Options) { o.Called.Config = nil }, "keep webhook certificates: both clusters must be named"},
 		"no namespace": {func(o *Options) { o.Namespace = "" }, "keep webhook certificates: the own namespace is not known; set POD_NAMESPACE"},
 		"no Secret":    {func(o *Options) { o.SecretName = "" }, "keep webhook certificates: the Secret must be named"},
+		"no name":      {func(o *Options) { o.FieldManager = "" }, "keep webhook certificates: the field manager must be named"},
 		"no host":      {func(o *Options) { o.Hosts = nil }, "keep webhook certificates: there is no host that the certificate is for"},
 		"no validity":  {func(o *Options) { o.CertificateValidity = 0 }, "keep webhook certificates: validities must be positive"},
 	} {

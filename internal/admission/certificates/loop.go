@@ -176,11 +176,11 @@ func (k *Keeper) change(ctx context.Context, due change, found facts, before *co
 		return err
 	}
 	if before == nil {
-		err = k.own.Create(ctx, secret, client.FieldOwner(fieldManager))
+		err = k.own.Create(ctx, secret, client.FieldOwner(k.options.FieldManager))
 	} else {
 		updated := before.DeepCopy() // Labels and annotations of others stay.
 		updated.Data = secret.Data
-		err = k.own.Update(ctx, updated, client.FieldOwner(fieldManager))
+		err = k.own.Update(ctx, updated, client.FieldOwner(k.options.FieldManager))
 	}
 	if err != nil {
 		return fmt.Errorf("write Secret %s/%s: %w", k.options.Namespace, k.options.SecretName, err)

@@ -65,7 +65,7 @@ func install(t *testing.T) *installation {
 		_ = admin.Delete(ctx, namespace)
 	})
 	i.options = certificates.Options{
-		Own: connection, Called: connection, Namespace: name, SecretName: name,
+		Own: connection, Called: connection, Namespace: name, SecretName: name, FieldManager: "espalier-hooks",
 		Lease:             certificates.Lease{Duration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 100 * time.Millisecond},
 		Hosts:             []string{"hooks.garden.svc"},
 		AuthorityValidity: 12 * time.Second, CertificateValidity: 6 * time.Second, Settle: 300 * time.Millisecond,

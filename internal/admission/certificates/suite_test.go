@@ -84,7 +84,7 @@ func (w *world) options() Options {
 	r := yearly()
 	return Options{
 		Own: Connection{Config: w.config}, Called: Connection{Config: w.config},
-		Namespace: w.namespace, SecretName: w.name, Hosts: r.hosts,
+		Namespace: w.namespace, SecretName: w.name, FieldManager: "espalier-hooks", Hosts: r.hosts,
 		AuthorityValidity: r.authority, CertificateValidity: r.certificate, Settle: r.settle,
 		Configurations: w.wanted, Clock: w.clock, Log: w.logger(),
 	}

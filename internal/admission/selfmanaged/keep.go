@@ -59,7 +59,7 @@ func Keep(o Options) error {
 	keeper, err := certificates.New(certificates.Options{
 		Own:       certificates.Connection{Config: unlimited, HTTPClient: clusters.Source.GetHTTPClient()},
 		Called:    certificates.Connection{Config: clusters.TargetConfig, HTTPClient: clusters.TargetHTTPClient},
-		Namespace: clusters.OwnNamespace, SecretName: own.SecretName, Hosts: hosts,
+		Namespace: clusters.OwnNamespace, SecretName: own.SecretName, FieldManager: clusters.FieldManager, Hosts: hosts,
 		AuthorityValidity: own.AuthorityValidity.Duration, CertificateValidity: own.CertificateValidity.Duration,
 		Configurations: o.Configurations(serviceNamespace(clusters)),
 		Reachable:      reached.ask, Clock: clusters.Clock, Log: log, Registry: o.Registry,

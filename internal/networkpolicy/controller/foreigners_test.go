@@ -46,6 +46,26 @@ func TestAFightOverAPolicyIsSlowedDown(t *testing.T) {
 	s.awaits(own()) // and this one after the truce
 }
 
+// Earlier versions wrote policies under the name of managedresource-controller.
+func TestPoliciesAreWrittenUnderTheNameOfTheBinary(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, setting{})
+	s.service(nil)
+	s.awaits(own())
+	key := types.NamespacedName{Namespace: s.A, Name: "ingress-to-s-tcp-5678"}
+	policy := &networkingv1.NetworkPolicy{}
+	s.Expect(s.Target.Get(s.Ctx, key, policy)).To(Succeed())
+	want := policy.Spec.DeepCopy()
+	s.Expect(policy.ManagedFields).To(HaveLen(1))
+	s.Expect(policy.ManagedFields[0].Manager).To(Equal("espalier-netpol-controller"))
+
+	policy.Spec.Ingress = nil
+	s.Expect(s.Target.Update(s.Ctx, policy, client.FieldOwner("espalier"))).To(Succeed())
+	s.Eventually(func() networkingv1.NetworkPolicySpec { return s.policy(s.A, key.Name).Spec }).WithTimeout(binary.Patience).Should(BeComparableTo(*want))
+	s.Requests.Reset()
+	s.Expect(s.settled()).To(BeEmpty(), "nothing is written because of names in managedFields")
+}
+
 // Another controller of the same policies uses other descriptions.
 func TestADescriptionInOtherWordsIsLeftAlone(t *testing.T) {
 	t.Parallel()

@@ -20,9 +20,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
 )
 
-// fieldOwner is the controller's name in managedFields.
-const fieldOwner = client.FieldOwner("espalier")
-
 // outcome is the result of several changes.
 type outcome struct {
 	mu        sync.Mutex
@@ -114,7 +111,7 @@ func (r *Reconciler) send(ctx context.Context, service types.NamespacedName, c c
 	case c.action == actionDelete:
 		return r.remove(ctx, c.policy, c.have)
 	}
-	err := r.Writer.Create(ctx, c.want.DeepCopy(), fieldOwner)
+	err := r.Writer.Create(ctx, c.want.DeepCopy())
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return r.live(ctx, service, c)
@@ -168,7 +165,7 @@ func (r *Reconciler) update(ctx context.Context, want *networkingv1.NetworkPolic
 		return result{err: err}
 	}
 	target := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-	err = r.Writer.Patch(ctx, target, client.RawPatch(types.StrategicMergePatchType, patch), fieldOwner)
+	err = r.Writer.Patch(ctx, target, client.RawPatch(types.StrategicMergePatchType, patch))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return result{again: true}
 	}

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -77,10 +79,16 @@ func Add(_ context.Context, clusters *process.Clusters, cfg *config.ResourceMana
 func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
 	own := cfg.Espalier.Token
 	one := oneCluster(clusters, cfg)
-	if same, known := clusters.Same.Answer(); same && known {
+	same, known := clusters.Same.Answer()
+	if same && known {
 		if err := one.RefuseUnrestricted(ptr.Deref(own.TargetNamespace, ""), targetNamespaces(cfg)); err != nil {
 			return err //nolint:wrapcheck // the caller names the controller
 		}
+	}
+	unused := one.Unused(same || !known, ptr.Deref(own.TargetNamespace, ""), targetNamespaces(cfg))
+	for _, account := range slices.Sorted(maps.Keys(unused)) {
+		clusters.Source.GetLogger().Info("ServiceAccount is listed in espalier.token.sameCluster.systemServiceAccounts without effect",
+			"serviceAccount", account, "reason", unused[account])
 	}
 	memory := requestor.NewMemory()
 	r := &requestor.Reconciler{

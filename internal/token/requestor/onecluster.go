@@ -58,6 +58,28 @@ func (o OneCluster) isRestricted(targetNamespace string, targetNamespaces []stri
 	return o.Scope != "" || targetNamespace != "" || len(targetNamespaces) > 0 || len(o.SourceNamespaces) > 0
 }
 
+// Unused returns the SystemServiceAccounts that are listed without effect, and why. Same is false if source and target are known
+// to be two clusters.
+func (o OneCluster) Unused(same bool, targetNamespace string, targetNamespaces []string) map[string]string {
+	unused := map[string]string{}
+	for _, each := range o.SystemServiceAccounts {
+		namespace, _, _ := strings.Cut(each, "/")
+		switch isOutside := func(namespaces []string) bool { return len(namespaces) > 0 && !slices.Contains(namespaces, namespace) }; {
+		case !same:
+			unused[each] = "source and target are two clusters, where no namespace is protected"
+		case !(oneCluster{OneCluster: o}).isSystem(namespace):
+			unused[each] = "only namespaces kube-system and " + o.OwnNamespace + " are protected"
+		case targetNamespace != "" && targetNamespace != namespace:
+			unused[each] = "espalier.token.targetNamespace is " + targetNamespace
+		case isOutside(targetNamespaces):
+			unused[each] = "its namespace is not in targetClientConnection.namespaces"
+		case o.Scope == config.TokenScopeSecretNamespace && isOutside(o.SourceNamespaces):
+			unused[each] = scopeSetting + " is " + o.Scope + ", and its namespace is not in sourceClientConnection.namespaces"
+		}
+	}
+	return unused
+}
+
 // oneCluster is OneCluster and whether it applies.
 type oneCluster struct {
 	OneCluster

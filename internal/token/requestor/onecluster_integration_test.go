@@ -57,6 +57,16 @@ func TestAListedServiceAccountOfOwnNamespaceGetsAToken(t *testing.T) {
 	s.token("a", "")
 }
 
+func TestAListedServiceAccountWithoutEffectIsLoggedAtStart(t *testing.T) {
+	log := &binary.Log{}
+	s := newScene(t, binary.Options{Stopped: true, Log: log.Logger(), Config: requestorEnabled +
+		"espalier: {token: {sameCluster: {scope: AllNamespaces, systemServiceAccounts: [team/robot]}}}\n"})
+	t.Setenv("POD_NAMESPACE", "own")
+	s.Start()
+	s.Expect(log.Containing("ServiceAccount is listed in espalier.token.sameCluster.systemServiceAccounts without effect")).To(ConsistOf(
+		ContainSubstring(`"serviceAccount"="team/robot" "reason"="only namespaces kube-system and own are protected"`)))
+}
+
 func TestOneClusterWithoutRestrictionDoesNotStart(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true, EverySourceNamespace: true})
 	needs, err := s.Needs()

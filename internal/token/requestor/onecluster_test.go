@@ -139,3 +139,37 @@ func TestOneClusterMustBeRestricted(t *testing.T) {
 		})
 	}
 }
+
+func TestListedServiceAccountsWithoutEffectAreReportedWithTheReason(t *testing.T) {
+	const system, own, other = "kube-system/a", "own/b", "team/c"
+	for name, tc := range map[string]struct {
+		one             OneCluster
+		twoClusters     bool
+		targetNamespace string
+		namespaces      []string
+		want            map[string]string
+	}{
+		"an account of another namespace": {want: map[string]string{other: "only namespaces kube-system and own are protected"}},
+		"two clusters": {twoClusters: true, want: map[string]string{
+			system: "source and target are two clusters, where no namespace is protected",
+			own:    "source and target are two clusters, where no namespace is protected",
+			other:  "source and target are two clusters, where no namespace is protected",
+		}},
+		"another target namespace": {targetNamespace: "own", want: map[string]string{
+			system: "espalier.token.targetNamespace is own", other: "only namespaces kube-system and own are protected",
+		}},
+		"namespaces of the target connection": {namespaces: []string{"own", "team"}, want: map[string]string{
+			system: "its namespace is not in targetClientConnection.namespaces", other: "only namespaces kube-system and own are protected",
+		}},
+		"Secrets of other namespaces": {one: OneCluster{Scope: "SecretNamespace", SourceNamespaces: []string{"kube-system"}}, want: map[string]string{
+			own:   "espalier.token.sameCluster.scope is SecretNamespace, and its namespace is not in sourceClientConnection.namespaces",
+			other: "only namespaces kube-system and own are protected",
+		}},
+		"Secrets of all namespaces": {one: OneCluster{Scope: "SecretNamespace"}, want: map[string]string{other: "only namespaces kube-system and own are protected"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.one.OwnNamespace, tc.one.SystemServiceAccounts = "own", []string{system, own, other}
+			NewWithT(t).Expect(tc.one.Unused(!tc.twoClusters, tc.targetNamespace, tc.namespaces)).To(Equal(tc.want))
+		})
+	}
+}

@@ -111,11 +111,9 @@ func overlay(folder string, b deployable.Binary, have, want []client.Object) err
 		default:
 			continue
 		}
-		text, err := yaml.Marshal(fields)
-		if err != nil {
-			return fmt.Errorf("encode patch: %w", err)
+		if err := k.addPatch(fields); err != nil {
+			return err
 		}
-		k.Patches = append(k.Patches, patch{Patch: string(text)})
 	}
 	return k.write(folder)
 }
@@ -145,17 +143,25 @@ func invalidator(folder string) error {
 			default:
 				continue
 			}
-			text, err := yaml.Marshal(fields)
-			if err != nil {
-				return fmt.Errorf("encode patch: %w", err)
+			if err := k.addPatch(fields); err != nil {
+				return err
 			}
-			k.Patches = append(k.Patches, patch{Patch: string(text)})
 		}
 	}
 	return k.write(folder)
 }
 
-func (k kustomization) write(folder string) error {
+// addPatch appends a patch with these fields.
+func (k *kustomization) addPatch(fields map[string]any) error {
+	text, err := yaml.Marshal(fields)
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	k.Patches = append(k.Patches, patch{Patch: string(text)})
+	return nil
+}
+
+func (k *kustomization) write(folder string) error {
 	content, err := yaml.Marshal(k)
 	if err != nil {
 		return fmt.Errorf("encode kustomization: %w", err)

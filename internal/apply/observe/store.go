@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -76,12 +75,6 @@ func Condense(object metav1.Object) Object {
 // same tells whether two observations differ by nothing but status.
 func (o Object) same(other Object) bool {
 	return o.UID == other.UID && o.Fingerprint == other.Fingerprint && o.Deleted.Equal(other.Deleted) && o.Finalizers == other.Finalizers
-}
-
-// newerThan compares resource versions. Where they cannot be compared, what was seen last counts as newer.
-func (o Object) newerThan(resourceVersion string) bool {
-	order, err := resourceversion.CompareResourceVersion(o.ResourceVersion, resourceVersion)
-	return err == nil && order > 0
 }
 
 // sameVerdict tells whether two observations agree about the object's health.
@@ -220,7 +213,7 @@ func (s *store) record(key types.NamespacedName, object Object) {
 	s.mu.Lock()
 	s.seen = object.ResourceVersion
 	known, found := s.objects[key]
-	if found && known.newerThan(object.ResourceVersion) {
+	if found && Older(object.ResourceVersion, known.ResourceVersion) {
 		s.mu.Unlock()
 		return
 	}
@@ -239,7 +232,7 @@ func (s *store) record(key types.NamespacedName, object Object) {
 func (s *store) note(key types.NamespacedName, object Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !object.newerThan(s.seen) {
+	if !Older(s.seen, object.ResourceVersion) {
 		return
 	}
 	s.objects[key] = object
@@ -274,7 +267,7 @@ func (s *store) Delete(item any) error {
 	s.mu.Lock()
 	s.seen = object.GetResourceVersion()
 	known, found := s.objects[key]
-	if found && known.newerThan(object.GetResourceVersion()) {
+	if found && Older(object.GetResourceVersion(), known.ResourceVersion) {
 		found = false // the deletion of an earlier object of that name
 	}
 	if found {
@@ -342,7 +335,7 @@ func (s *store) swap(next map[types.NamespacedName]Object, listed string) news {
 	for key, known := range s.objects {
 		object, present := next[key]
 		switch {
-		case !restored && known.newerThan(listed):
+		case !restored && Older(listed, known.ResourceVersion):
 			next[key] = known
 			continue
 		case !present:

@@ -1,14 +1,20 @@
 package deployable_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
+	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -32,10 +38,12 @@ func TestTheDocumentationForgetsNoBinary(t *testing.T) {
 }
 
 // TestDocumentedCommandsMakeAMatchingCertificate runs the commands of the documentation for servers that are not self-managed:
-// the certificate is valid for the Service, the Deployment mounts it, and every registered webhook trusts its authority.
+// the certificate is valid for the Service, the Deployment mounts it, and every registered webhook trusts its authority. Without
+// openssl, which this repository does not ask for, the test makes the keys itself, and the table of CI says so.
 func TestDocumentedCommandsMakeAMatchingCertificate(t *testing.T) {
-	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("needs openssl")
+	_, missing := exec.LookPath("openssl")
+	if missing != nil {
+		noteForCI(t, "SKIPPED in part: openssl is not installed, so the documented openssl commands were not run")
 	}
 	for _, binary := range []string{"webhook-server", "project-controller"} {
 		t.Run(binary, func(t *testing.T) {
@@ -44,8 +52,13 @@ func TestDocumentedCommandsMakeAMatchingCertificate(t *testing.T) {
 			g.Expect(os.Symlink(filepath.Join(root(t), "deploy"), filepath.Join(folder, "deploy"))).To(Succeed())
 			// Other tests create Pods, which these webhooks would refuse. The context of the test ends before functions of Cleanup run.
 			defer kubectl(t, "delete", "--ignore-not-found", "mutatingwebhookconfiguration,validatingwebhookconfiguration", name)
+			before := ""
+			if missing != nil {
+				writeKeys(t, keys, name+".espalier-system.svc")
+				before = `openssl() { [ "$1" != base64 ] || base64 -w0 "$4"; }` + "\n"
+			}
 			for _, block := range []string{"certificate", "overlay", "registration"} {
-				shell(t, folder, commandsOf(t, binary+".md", block))
+				shell(t, folder, before+commandsOf(t, binary+".md", block))
 			}
 
 			entries, err := filepath.Glob(filepath.Join(folder, "*.key"))
@@ -70,6 +83,47 @@ func TestDocumentedCommandsMakeAMatchingCertificate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// noteForCI logs a note, which also appears in the table of .ci/run.
+func noteForCI(t *testing.T, note string) {
+	t.Helper()
+	t.Log(note)
+	if file := os.Getenv("CI_NOTE"); file != "" {
+		NewWithT(t).Expect(os.WriteFile(file, []byte(note), 0o600)).To(Succeed())
+	}
+}
+
+// writeKeys writes what the documented openssl commands write: an authority, and a certificate of it for a host.
+func writeKeys(t *testing.T, folder, host string) {
+	t.Helper()
+	g := NewWithT(t)
+	now := time.Now()
+	key := func() *ecdsa.PrivateKey {
+		made, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		g.Expect(err).NotTo(HaveOccurred())
+		return made
+	}
+	authorityKey, servingKey := key(), key()
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	serving := &x509.Certificate{
+		SerialNumber: big.NewInt(2), NotBefore: authority.NotBefore, NotAfter: authority.NotAfter, DNSNames: []string{host},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	g.Expect(os.MkdirAll(folder, 0o700)).To(Succeed())
+	write := func(name, kind string, content []byte, err error) {
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(os.WriteFile(filepath.Join(folder, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600)).To(Succeed())
+	}
+	content, err := x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(), authorityKey)
+	write("ca.crt", "CERTIFICATE", content, err)
+	content, err = x509.CreateCertificate(rand.Reader, serving, authority, servingKey.Public(), authorityKey)
+	write("tls.crt", "CERTIFICATE", content, err)
+	content, err = x509.MarshalPKCS8PrivateKey(servingKey)
+	write("tls.key", "PRIVATE KEY", content, err)
 }
 
 // commandsOf returns the named block of shell commands of a page.

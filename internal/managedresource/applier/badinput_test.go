@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/andybalholm/brotli"
 	. "github.com/onsi/gomega"
@@ -213,7 +212,7 @@ func TestNothingIsPrunedWhileAnythingOfTheSetIsUnreadable(t *testing.T) {
 
 	t.Log("a restart in that state changes nothing")
 	e.Restart(nil)
-	time.Sleep(time.Second)
+	e.Reconciled("mr")
 	e.Expect(configMaps(e)).To(Equal(map[string]string{"a": "2", "b": "1", "c": "1"}))
 
 	t.Log("the Secret disappears")

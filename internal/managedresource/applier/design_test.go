@@ -301,13 +301,15 @@ func TestTwoSetsThatWantOneObject(t *testing.T) {
 	e.Requests.Reset()
 	e.Edit("of-first", `{"data":{"key":"x"}}`)
 	e.AwaitData("of-first", "1")
-	time.Sleep(period + time.Second)
+	e.Reconciled("first")
+	e.Reconciled("second")
 	e.Expect(e.LiveConfigMap("shared").ResourceVersion).To(Equal(version))
 
 	t.Log("a restart does not turn the roles round")
 	e.Restart(nil)
 	awaitReconciled(e, 2)
-	time.Sleep(period + time.Second)
+	e.Reconciled("first")
+	e.Reconciled("second")
 	e.Expect(e.LiveConfigMap("shared").ResourceVersion).To(Equal(version))
 
 	t.Log("a change of desired state takes the object")
@@ -348,8 +350,12 @@ func TestAFightWithAForeignManagerPauses(t *testing.T) {
 		e.AwaitData("c", "1")
 	}
 	e.Eventually(func() []string { return e.Events("mr") }).WithTimeout(Patience).Should(ContainElement(SatisfyAll(HavePrefix("DriftRepairPaused: "), ContainSubstring(`"kubectl-edit"`))))
-	e.Edit("c", `{"data":{"key":"x"}}`)
-	e.Consistently(func() string { return e.LiveConfigMap("c").Data["key"] }).WithTimeout(2 * time.Second).Should(Equal("x"))
+	expectPaused := func() {
+		e.Edit("c", `{"data":{"key":"x"}}`)
+		e.Reconciled("mr")
+		e.Expect(e.LiveConfigMap("c").Data).To(HaveKeyWithValue("key", "x"))
+	}
+	expectPaused()
 	e.Edit("d", `{"data":{"key":"x"}}`)
 	e.AwaitData("d", "1")
 	e.Expect(e.LiveConfigMap("c").Data).To(HaveKeyWithValue("key", "x"))
@@ -361,8 +367,7 @@ func TestAFightWithAForeignManagerPauses(t *testing.T) {
 		e.Edit("c", `{"data":{"key":"x"}}`)
 		e.AwaitData("c", "1")
 	}
-	e.Edit("c", `{"data":{"key":"x"}}`)
-	e.Consistently(func() string { return e.LiveConfigMap("c").Data["key"] }).WithTimeout(2 * time.Second).Should(Equal("x"))
+	expectPaused()
 	e.Secret("mr", e.ConfigMap("c", "2"), e.ConfigMap("d", "1"))
 	e.AwaitData("c", "2")
 }
@@ -370,16 +375,27 @@ func TestAFightWithAForeignManagerPauses(t *testing.T) {
 // Architecture 6.16.
 func TestAStuckWaveHoldsBackTheOthersOnlyForAWhile(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{Configure: func(c *config.ResourceManagerConfiguration) {
-		c.Espalier.ManagedResource.DeletionWaveTimeout = &metav1.Duration{Duration: 10 * time.Second}
+	const timeout = 10 * time.Second
+	now := clocktesting.NewFakeClock(time.Now())
+	e := New(t, Options{Clock: now, Configure: func(c *config.ResourceManagerConfiguration) {
+		c.Espalier.ManagedResource.DeletionWaveTimeout = &metav1.Duration{Duration: timeout}
 	}})
 	service := fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: stuck, namespace: %s, finalizers: [example.org/stuck]}\nspec: {clusterIP: None, ports: [{port: 80}]}", e.Namespace)
 	e.Set("mr", service, e.ConfigMap("c", "1"))
 	mr := e.AwaitApplied("mr", succeeded)
 	e.Expect(e.Source.Delete(e.Ctx, mr)).To(Succeed())
-	e.Consistently(func() *corev1.ConfigMap { return e.LiveConfigMap("c") }).WithTimeout(2 * time.Second).ShouldNot(BeNil())
-	e.Eventually(func() *corev1.ConfigMap { return e.LiveConfigMap("c") }).WithTimeout(Patience).Should(BeNil())
 	live := &corev1.Service{}
+	e.Eventually(func() *metav1.Time {
+		e.Expect(e.Target.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: "stuck"}, live)).To(Succeed())
+		return live.DeletionTimestamp
+	}).WithTimeout(Patience).ShouldNot(BeNil())
+
+	const moment = 100 * time.Millisecond // the controller's queue works by the real clock: it sleeps for what is left by the fake one
+	now.Step(timeout - moment)
+	e.AwaitCondition("mr", applied, "Progressing/DeletionPending")
+	e.Expect(e.LiveConfigMap("c")).NotTo(BeNil(), "at the end of the pass that reports what is pending")
+	now.Step(moment)
+	e.Eventually(func() *corev1.ConfigMap { return e.LiveConfigMap("c") }).WithTimeout(Patience).Should(BeNil())
 	e.Expect(e.Target.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: "stuck"}, live)).To(Succeed())
 	controllerutil.RemoveFinalizer(live, "example.org/stuck")
 	e.Expect(e.Target.Update(e.Ctx, live)).To(Succeed())

@@ -120,8 +120,7 @@ func Field(object *unstructured.Unstructured, path ...string) any {
 func (e *Env) Look(name string) []string {
 	e.T.Helper()
 	e.Requests.Reset()
-	e.ask(name)
-	e.ask(name) // sets are processed one pass after the other: when the second starts, the first is complete
+	e.Reconciled(name)
 	seen := e.Requests.Seen()
 	for _, ref := range e.Get(name).Status.Resources {
 		e.Expect(seen).To(ContainElement("GET " + e.path(ref)))
@@ -134,6 +133,14 @@ func (e *Env) Look(name string) []string {
 		}
 	}
 	return writes
+}
+
+// Reconciled returns after the controller has reconciled a set once more, and has read all objects of the set that it may write.
+// The controller processes a set in one pass after the other: when the second pass begins, the first is over.
+func (e *Env) Reconciled(name string) {
+	e.T.Helper()
+	e.ask(name)
+	e.ask(name)
 }
 
 // ask requests a reconciliation and waits until the controller has removed the annotation.

@@ -52,8 +52,8 @@ clean: down ## Stop what is running and remove build output from the work tree (
 ##@ Test
 
 .PHONY: test
-test: ## Run all tests, unit and integration, with the race detector, on real API servers (PACKAGES=./...)
-	go run ./test/local/testservers run -- go test -race -timeout 30m $(PACKAGES)
+test: ## Run all tests, unit and integration, with the race detector, on real API servers, and list the slowest packages (PACKAGES=./...)
+	go run ./test/local/testservers run -- go test -race -timeout 30m $(PACKAGES) | awk -f hack/slowest.awk
 
 .PHONY: e2e
 e2e: ## Deploy the shipped manifests into a cluster with a real node, and test them there (E2E_CLUSTER=node or kind; docs/e2e.md)

@@ -4,7 +4,7 @@
 //	e := binary.New(t, binary.Binary{Name: "node-controller", Needs: node.Needs, Add: node.Add}, binary.Options{Config: "controllers: {node: {enabled: true}}"})
 //
 // Each Env has a namespace of its own, so that tests share the API servers of a run. Packages whose binary acts on a whole
-// cluster take servers of their own with WithOwnServers in TestMain, and do not run their tests in parallel.
+// cluster take servers of their own with WithOwnServers or WithOwnServer in TestMain, and do not run their tests in parallel.
 //
 // Crash points: EveryCut runs a scenario again and again, each time with a process that is cut off at another of its
 // requests, on either side of the moment when the API server carries it out. A scenario looks like this:

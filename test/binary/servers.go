@@ -11,9 +11,22 @@ import (
 
 // WithOwnServers is for the TestMain of packages whose binary serves a whole cluster, so that it would disturb the tests
 // of others: it starts two API servers for this package alone, which New then uses, runs the tests and stops the servers.
-// It returns the exit code.
-func WithOwnServers(m *testing.M) int {
-	code, err := withOwnServers(m)
+// It returns the exit code. Use WithOwnServer where one server is enough: each costs seconds.
+func WithOwnServers(m *testing.M) int { return withServers(m, local.StartTestServers) }
+
+// WithOwnServer is like WithOwnServers for packages with one cluster: it starts only the API server with a controller manager,
+// which is both source and target.
+func WithOwnServer(m *testing.M) int {
+	return withServers(m, func(ctx context.Context, dir, assets string) ([]*local.ControlPlane, error) {
+		plane, err := local.StartSource(ctx, dir, assets)
+		return []*local.ControlPlane{plane}, err
+	})
+}
+
+type startServers func(ctx context.Context, dir, assets string) ([]*local.ControlPlane, error)
+
+func withServers(m *testing.M, start startServers) int {
+	code, err := runWithServers(m, start)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
 		return 1
@@ -21,7 +34,7 @@ func WithOwnServers(m *testing.M) int {
 	return code
 }
 
-func withOwnServers(m *testing.M) (code int, err error) {
+func runWithServers(m *testing.M, start startServers) (code int, err error) {
 	if os.Getenv(local.TestServersVariable) == "" { // the tests say themselves what they miss
 		return m.Run(), nil
 	}
@@ -35,7 +48,7 @@ func withOwnServers(m *testing.M) (code int, err error) {
 		return 0, err //nolint:wrapcheck // it names the folder
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	planes, err := local.StartTestServers(ctx, dir, assets)
+	planes, err := start(ctx, dir, assets)
 	if err != nil {
 		return 0, fmt.Errorf("start API servers for this package: %w", err)
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
+func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
 const namespace = "espalier-system"
 

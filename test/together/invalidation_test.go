@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
+func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
 const invalidation = "tokenInvalidator: {enabled: true}"
 

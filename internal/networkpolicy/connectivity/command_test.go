@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asBinary) != "" {
 		os.Exit(process.Main(nil, connectivity.Command(process.Program{Name: "netpol-controller"})))
 	}
-	os.Exit(binary.WithOwnServers(m))
+	os.Exit(binary.WithOwnServer(m))
 }
 
 // result is the output for the user of the command.

@@ -38,7 +38,7 @@ const (
 // calm is how long the controller must send no request before a test considers it settled.
 const calm = 700 * time.Millisecond
 
-func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
+func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
 func controllerBinary() binary.Binary {
 	return binary.Binary{Name: "netpol-controller", Needs: networkpolicy.Needs, Add: networkpolicy.Add}

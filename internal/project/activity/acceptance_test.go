@@ -22,7 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
+func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
 // scene is a controller with a fake clock, and a Project whose namespace has no labels.
 type scene struct {

@@ -22,7 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
+func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
 // env is an API server that serves the CRDs.
 type env struct {

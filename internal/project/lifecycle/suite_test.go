@@ -28,7 +28,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
+func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
 // scene is an Env with helpers for tests of the main loop.
 type scene struct {

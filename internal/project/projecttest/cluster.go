@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -75,34 +76,48 @@ func (e *Env) releaseNamespaces() {
 	e.T.Cleanup(cancel)
 	go func() {
 		for ctx.Err() == nil {
-			e.releaseOnce(ctx)
-			select {
-			case <-ctx.Done():
-			case <-time.After(50 * time.Millisecond):
+			namespaces, err := e.Admin.Watch(ctx, &corev1.NamespaceList{})
+			if err != nil {
+				select {
+				case <-ctx.Done():
+				case <-time.After(50 * time.Millisecond):
+				}
+				continue
+			}
+			for event := range namespaces.ResultChan() {
+				if namespace, ok := event.Object.(*corev1.Namespace); ok && event.Type != watch.Deleted && namespace.DeletionTimestamp != nil {
+					e.release(ctx, namespace)
+				}
 			}
 		}
 	}()
 }
 
-func (e *Env) releaseOnce(ctx context.Context) {
-	list := &corev1.NamespaceList{}
-	if err := e.Admin.List(ctx, list); err != nil {
-		return
-	}
-	for i := range list.Items {
-		namespace := &list.Items[i]
-		if namespace.DeletionTimestamp == nil {
-			continue
+// release removes the finalizers of a namespace, in its latest version.
+func (e *Env) release(ctx context.Context, namespace *corev1.Namespace) {
+	for ctx.Err() == nil {
+		err := e.removeFinalizers(ctx, namespace)
+		if err == nil || client.IgnoreNotFound(err) == nil {
+			return
 		}
-		if slices.Contains(namespace.Finalizers, metav1.FinalizerDeleteDependents) {
-			namespace.Finalizers = slices.DeleteFunc(namespace.Finalizers, func(f string) bool { return f == metav1.FinalizerDeleteDependents })
-			if e.Admin.Update(ctx, namespace) != nil {
-				continue // write conflict; the next round follows soon
-			}
+		if e.Admin.Get(ctx, client.ObjectKeyFromObject(namespace), namespace) != nil {
+			return
 		}
-		namespace.Spec.Finalizers = nil
-		_ = e.Admin.SubResource("finalize").Update(ctx, namespace)
 	}
+}
+
+func (e *Env) removeFinalizers(ctx context.Context, namespace *corev1.Namespace) error {
+	if slices.Contains(namespace.Finalizers, metav1.FinalizerDeleteDependents) {
+		namespace.Finalizers = slices.DeleteFunc(namespace.Finalizers, func(f string) bool { return f == metav1.FinalizerDeleteDependents })
+		if err := e.Admin.Update(ctx, namespace); err != nil {
+			return err //nolint:wrapcheck // the caller only retries
+		}
+	}
+	if len(namespace.Spec.Finalizers) == 0 {
+		return nil
+	}
+	namespace.Spec.Finalizers = nil
+	return e.Admin.SubResource("finalize").Update(ctx, namespace) //nolint:wrapcheck // the caller only retries
 }
 
 // As returns the client of a user who has only the rights that RBAC grants to that name and those groups.

@@ -1,7 +1,7 @@
 // Package projecttest runs project-controller for tests. It uses a real API server that no other test package uses, the rights of the
 // binary, and the shipped CRDs.
 //
-//	func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
+//	func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 //
 //	e := projecttest.New(t, projecttest.Options{Project: "{minimumLifetimeDays: 0}"})
 //	p := e.Project("alpha")

@@ -111,15 +111,27 @@ func (s *scene) aggregate(e *extension) {
 	s.available("True")
 }
 
-// awaitDiscovery waits until discovery of an API server lists the kinds of the group.
+// awaitDiscovery waits until discovery of an API server lists the kinds of the group. The API server asks for them once a minute,
+// and whenever the APIService changes.
 func (s *scene) awaitDiscovery(server *rest.Config) {
 	s.T.Helper()
-	client, err := discovery.NewDiscoveryClientForConfig(server)
+	discovered, err := discovery.NewDiscoveryClientForConfig(server)
+	s.Expect(err).NotTo(HaveOccurred())
+	admin, err := client.New(server, client.Options{Scheme: s.Admin.Scheme()})
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Eventually(func() ([]*metav1.APIResourceList, error) {
-		_, lists, err := client.ServerGroupsAndResources()
+		if err := touch(admin, groupService()); err != nil {
+			return nil, err
+		}
+		_, lists, err := discovered.ServerGroupsAndResources()
 		return lists, err
-	}, recovery).Should(ContainElement(HaveField("GroupVersion", corev1beta1.SchemeGroupVersion.String())))
+	}, recovery, 200*time.Millisecond).Should(ContainElement(HaveField("GroupVersion", corev1beta1.SchemeGroupVersion.String())))
+}
+
+// touch changes an annotation of an APIService, which makes the API server check what it serves.
+func touch(admin client.Client, service *unstructured.Unstructured) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":"%d"}}}`, time.Now().UnixNano())
+	return admin.Patch(context.Background(), service, client.RawPatch(types.MergePatchType, patch))
 }
 
 // available waits until the API server considers the extension available or unavailable. Each read triggers a new check.
@@ -127,8 +139,7 @@ func (s *scene) available(status string) {
 	s.T.Helper()
 	s.Eventually(func() string {
 		found := groupService()
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"looked":"%d"}}}`, time.Now().UnixNano())
-		s.Expect(s.Admin.Patch(s.Ctx, found, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+		s.Expect(touch(s.Admin, found)).To(Succeed())
 		conditions, _, _ := unstructured.NestedSlice(found.Object, "status", "conditions")
 		for _, each := range conditions {
 			if condition, ok := each.(map[string]any); ok && condition["type"] == "Available" {

@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
+func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
 // start runs the controller with its webhooks. The group editors may do with Projects what RBAC knows of, and delete
 // namespaces, but none of the verbs that only the webhooks ask for.

@@ -8,4 +8,4 @@ import (
 )
 
 // TestMain brings API servers of their own: the tests make Hvpas be served, which tests of others must not see.
-func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
+func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }

@@ -29,7 +29,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
+func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
 // world is a cluster in which all examples can happen. They only try: nothing that they send is stored.
 type world struct {

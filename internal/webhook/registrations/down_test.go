@@ -24,7 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.WithOwnServers(m)) }
+func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
 // attempt is what somebody does while the server is down.
 type attempt struct {

@@ -3,6 +3,7 @@
 package projectcontroller_test
 
 import (
+	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
 // configured gives every project a small quota, and deletes it as soon as it is unused.
@@ -46,17 +49,8 @@ var _ = Describe("with quotas and short lives", Serial, Ordered, func() {
 
 	It("a project whose Secret is used through a CredentialsBinding of another namespace stays", func(ctx SpecContext) {
 		user := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "e2e-" + rand.String(5)}}
-		Expect(c.Client.Create(ctx, user)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, user))).To(Succeed()) })
-		project := unnamed()
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-			Name: "garden-" + project.Name, Labels: map[string]string{"gardener.cloud/role": "project", "project.gardener.cloud/name": project.Name},
-			Annotations: map[string]string{"project.gardener.cloud/skip-stale-check": "true"},
-		}}
-		Expect(c.Client.Create(ctx, namespace)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, namespace))).To(Succeed()) })
-		project.Spec.Namespace = &namespace.Name
-		create(ctx, c.Client, project)
+		temporary(ctx, user)
+		project, namespace := exempt(ctx)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "credentials"}}
 		Expect(c.Client.Create(ctx, secret)).To(Succeed())
 		binding := &unstructured.Unstructured{Object: map[string]any{
@@ -69,29 +63,12 @@ var _ = Describe("with quotas and short lives", Serial, Ordered, func() {
 		Expect(c.Client.Create(ctx, binding)).To(Succeed())
 		apple := shoot(user.Name)
 		apple.Object["spec"] = map[string]any{"credentialsBindingName": "account"}
-		Expect(c.Client.Create(ctx, apple)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, apple))).To(Succeed()) })
-
-		_, err := c.Kubectl(ctx, "annotate", "namespace", namespace.Name, "project.gardener.cloud/skip-stale-check-")
-		Expect(err).NotTo(HaveOccurred())
-		Consistently(ctx, phaseOf).WithArguments(project).WithTimeout(6 * time.Second).Should(BeEquivalentTo("Ready"))
-
-		By("deleting the Shoot")
-		Expect(c.Client.Delete(ctx, apple)).To(Succeed())
-		Eventually(ctx, isGone).WithArguments(project).Should(BeTrue())
+		temporary(ctx, apple)
+		staysAsLongAsUsed(ctx, project, namespace, apple)
 	}, SpecTimeout(3*time.Minute))
 
 	It("a project that is used stays, within its quota, and goes when it is not used anymore", func(ctx SpecContext) {
-		project := unnamed()
-		// The project must not be deleted before it is used: the namespace exists, and is exempt, from the start.
-		namespace := &corev1.Namespace{}
-		namespace.Name = "garden-" + project.Name
-		namespace.Labels = map[string]string{"gardener.cloud/role": "project", "project.gardener.cloud/name": project.Name}
-		namespace.Annotations = map[string]string{"project.gardener.cloud/skip-stale-check": "true"}
-		Expect(c.Client.Create(ctx, namespace)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, namespace))).To(Succeed()) })
-		project.Spec.Namespace = &namespace.Name
-		create(ctx, c.Client, project)
+		project, namespace := exempt(ctx)
 
 		By("writing more than the quota allows")
 		// One ConfigMap exists already: kube-root-ca.crt.
@@ -101,14 +78,42 @@ var _ = Describe("with quotas and short lives", Serial, Ordered, func() {
 
 		By("using it by a Shoot, and no exemption")
 		apple := shoot(namespace.Name)
-		Expect(c.Client.Create(ctx, apple)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, apple))).To(Succeed()) })
-		_, err := c.Kubectl(ctx, "annotate", "namespace", namespace.Name, "project.gardener.cloud/skip-stale-check-")
-		Expect(err).NotTo(HaveOccurred())
-		Consistently(ctx, phaseOf).WithArguments(project).WithTimeout(6 * time.Second).Should(BeEquivalentTo("Ready"))
-
-		By("deleting the Shoot")
-		Expect(c.Client.Delete(ctx, apple)).To(Succeed())
-		Eventually(ctx, isGone).WithArguments(project).Should(BeTrue())
+		temporary(ctx, apple)
+		staysAsLongAsUsed(ctx, project, namespace, apple)
 	}, SpecTimeout(3*time.Minute))
 })
+
+// exempt creates a Project with a namespace that is exempt from the stale check from the beginning, so that the Project is not
+// deleted before it is used.
+func exempt(ctx context.Context) (*corev1beta1.Project, *corev1.Namespace) {
+	GinkgoHelper()
+	project := unnamed()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: "garden-" + project.Name, Labels: map[string]string{"gardener.cloud/role": "project", "project.gardener.cloud/name": project.Name},
+		Annotations: map[string]string{"project.gardener.cloud/skip-stale-check": "true"},
+	}}
+	temporary(ctx, namespace)
+	project.Spec.Namespace = &namespace.Name
+	create(ctx, c.Client, project)
+	return project, namespace
+}
+
+// temporary creates an object that is deleted at the end of the spec.
+func temporary(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	Expect(c.Client.Create(ctx, object)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.Client.Delete(ctx, object))).To(Succeed()) })
+}
+
+// staysAsLongAsUsed ends the exemption of a Project that is used by a Shoot, and expects the Project to be deleted when the Shoot
+// is, and not before.
+func staysAsLongAsUsed(ctx context.Context, project *corev1beta1.Project, namespace *corev1.Namespace, user client.Object) {
+	GinkgoHelper()
+	_, err := c.Kubectl(ctx, "annotate", "namespace", namespace.Name, "project.gardener.cloud/skip-stale-check-")
+	Expect(err).NotTo(HaveOccurred())
+	Consistently(ctx, phaseOf).WithArguments(project).WithTimeout(6 * time.Second).Should(BeEquivalentTo("Ready"))
+
+	By("deleting the Shoot")
+	Expect(c.Client.Delete(ctx, user)).To(Succeed())
+	Eventually(ctx, isGone).WithArguments(project).Should(BeTrue())
+}

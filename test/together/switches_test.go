@@ -19,6 +19,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/csr"
+	"github.com/espalier-dev/espalier/internal/managedresource"
 	"github.com/espalier-dev/espalier/internal/networkpolicy"
 	"github.com/espalier-dev/espalier/internal/node"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -52,6 +53,21 @@ func TestEverySwitchHasTheRightsThatAreShipped(t *testing.T) {
 		{"webhook-server", "controllers: {tokenInvalidator: {enabled: true}}\nwebhooks: {tokenInvalidator: {enabled: true}}", webhook.Needs},
 		{"webhook-server", "webhooks: {highAvailabilityConfig: {enabled: true}, projectedTokenMount: {enabled: true}, crdDeletionProtection: {enabled: true}}", webhook.Needs},
 		{"csr-approver", "controllers: {kubeletCSRApprover: {enabled: true}}", csr.Needs},
+		{"managedresource-controller", "controllers: {garbageCollector: {enabled: true}}", managedresource.Needs},
+		{
+			"managedresource-controller",
+			"espalier: {managedResource: {namespaces: {setSelector: {matchLabels: {espalier.dev/managedresources: allowed}}}}}", managedresource.Needs,
+		},
+		{"node-controller", "controllers: {node: {enabled: true}}", node.Needs},
+		{"netpol-controller", "controllers: {networkPolicy: {enabled: true}}\nespalier: {networkPolicy: {observeOnly: true}}", networkpolicy.Needs},
+		{
+			"token-controllers", "controllers: {tokenRequestor: {enabled: true}, tokenInvalidator: {enabled: true}}\n" +
+				"webhooks: {tokenInvalidator: {enabled: true}}\nespalier: {token: {sameCluster: {scope: AllNamespaces}}}", token.Needs,
+		},
+		{
+			"webhook-server", "webhooks: {podTopologySpreadConstraints: {enabled: true}, podSchedulerName: {enabled: true}, " +
+				"kubernetesServiceHost: {enabled: true, host: api.example.com}}", webhook.Needs,
+		},
 		{"webhook-server", "webhooks: {systemComponentsConfig: {enabled: true}, endpointSliceHints: {enabled: true}, seccompProfile: {enabled: true}}", webhook.Needs},
 	} {
 		t.Run(tc.binary+" "+strings.ReplaceAll(tc.sections, "\n", " "), func(t *testing.T) {

@@ -26,8 +26,7 @@ type Server struct {
 
 // Servers are the API servers of a test run: Source has a controller manager (so that garbage is collected and ServiceAccounts are
 // created), Target has none. Suites for one cluster use Source. All tests of the run share them, so each uses its own namespaces, and its
-// own names for cluster-scoped objects. A package
-// with only one server of its own has the zero value as Target.
+// own names for cluster-scoped objects. A package with only one server of its own has the zero value as Target.
 type Servers struct{ Source, Target Server }
 
 // ForTests connects to the servers of this test run.

@@ -43,7 +43,7 @@ type HealthController struct {
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
 }
 
-// SecretController keeps finalizers on the Secrets that ManagedResources use. It always runs.
+// SecretController removes the finalizer that earlier releases of Gardener's resource manager put on Secrets. It always runs.
 type SecretController struct {
 	// ConcurrentSyncs is the number of workers; at least 1, default 5.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`

@@ -4,7 +4,7 @@ import "fmt"
 
 // Warning is a problem in a file that does not prevent the start of a process.
 type Warning struct {
-	// Path is the field as the file spells it; empty if the warning is about the file as a whole.
+	// Path is the field in the spelling of the file; empty if the warning is about the file as a whole.
 	Path string
 	// Line is the line of the field, counted from 1; 0 if not known.
 	Line int

@@ -27,7 +27,7 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "kubelet-csr-approver"
 
-// timeout bounds the decision about one request.
+// timeout limits the time for the decision about one request.
 const timeout = 3 * time.Minute
 
 // userIndex finds requests that may have to be judged by their user.

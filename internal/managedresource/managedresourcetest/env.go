@@ -283,7 +283,7 @@ func (e *Env) AwaitApplied(name, want string) *resourcesv1alpha1.ManagedResource
 	return mr
 }
 
-// AwaitCondition waits until a condition is as given.
+// AwaitCondition waits until a condition has this value, as "status/reason".
 func (e *Env) AwaitCondition(name, kind, want string) {
 	e.T.Helper()
 	e.Eventually(func() string { return Condition(e.Get(name), kind) }).WithTimeout(Patience).WithPolling(5 * time.Millisecond).Should(Equal(want))

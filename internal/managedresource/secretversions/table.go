@@ -10,7 +10,7 @@ import (
 type Version struct {
 	// UID is empty if the Secret is absent.
 	UID types.UID
-	// ResourceVersion of an absent Secret is that of its deletion, or of the listing that does not contain it.
+	// ResourceVersion of an absent Secret is that of its deletion, or of the list that does not contain it.
 	ResourceVersion string
 }
 

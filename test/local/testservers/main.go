@@ -6,7 +6,7 @@
 //
 //	go run ./test/local/testservers serve
 //
-// It ends with the exit code of the command, and leaves no process behind, however it ends.
+// It ends with the exit code of the command, and leaves no process behind, even if it is killed (on Linux).
 package main
 
 import (

@@ -41,6 +41,7 @@ func project() layout {
 		},
 		families: []string{
 			"csr",
+			"garden",
 			"managedresource",
 			"networkpolicy",
 			"node",

@@ -1,0 +1,96 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Options are what a run takes from its caller.
+type Options struct {
+	// Clock gives the times of the status. Required.
+	Clock clock.PassiveClock
+	// Report takes the status of the run: first as it is after the first tasks have started, then the newest one whenever it
+	// has changed. Calls come from one goroutine, one after the other, with the context of the run, which may have ended.
+	// Report does not delay the tasks. Nil: no reports.
+	Report func(ctx context.Context, status Status)
+	// ReportInterval is the shortest time between the end of one report and the start of the next. A report that is pending
+	// when the flow ends does not wait for it. 0: a report comes as soon as the one before has ended.
+	ReportInterval time.Duration
+	// ReportDelay is how long the first report waits. A flow that ends earlier reports nothing, so that one which changes
+	// nothing causes no write. 0: the first report comes at once.
+	ReportDelay time.Duration
+}
+
+// GardenReportInterval is the Options.ReportInterval of the flows of a Garden: each report is a write of its status.
+const GardenReportInterval = 5 * time.Second
+
+// errExited is the result of a function that ended its goroutine without one, by runtime.Goexit.
+var errExited = errors.New("goroutine ended without a result")
+
+// Run runs the flow and returns its last status. A task starts as soon as all that it depends on succeeded. After a failure,
+// only the tasks that depend on the failed one do not start. After the end of the context no task starts. In each case Run
+// returns when all tasks and reports that it started have returned.
+//
+// The error is nil if all tasks succeeded or were skipped, and a TaskErrors if tasks failed. If the end of the context kept
+// a task from starting, the error wraps the cause of that end, and the TaskErrors too if there are any. A panic of
+// Options.Report stops the reports alone, and is part of the error.
+func (f *Flow) Run(ctx context.Context, o Options) (Status, error) {
+	x := newExecution(f, o.Clock.Now())
+	over := make(chan struct{})
+	changes := make(chan func())
+	change := func(what func()) {
+		select {
+		case changes <- what:
+		case <-over:
+		}
+	}
+	reports := startReports(ctx, o)
+
+	running := 0
+	for {
+		started := x.startReady(ctx, o.Clock.Now())
+		for _, task := range started {
+			go f.work(ctx, task, func(sentence string) {
+				change(func() { x.waitsFor(task, sentence) })
+			}, func(err error) {
+				change(func() { x.finish(task, err, o.Clock.Now()); running-- })
+			})
+		}
+		running += len(started)
+		reports.publish(x.status())
+		if running == 0 {
+			break
+		}
+		(<-changes)()
+	}
+	close(over)
+
+	err := x.err(context.Cause(ctx))
+	if reportErr := reports.end(); reportErr != nil {
+		err = errors.Join(err, reportErr)
+	}
+	return x.status(), err
+}
+
+// startReady marks the tasks that may start as running and returns them. After the end of the context it returns none.
+func (x *execution) startReady(ctx context.Context, now time.Time) []int {
+	ready := x.ready()
+	if len(ready) > 0 && ctx.Err() != nil {
+		x.cancelled = true
+		return nil
+	}
+	for _, task := range ready {
+		x.start(task, now)
+	}
+	return ready
+}
+
+// work runs one task and passes its result on, whatever ends it.
+func (f *Flow) work(ctx context.Context, task int, waitingFor WaitingFor, finish func(error)) {
+	err := errExited
+	defer func() { finish(err) }()
+	err = guard(func() error { return f.tasks[task].Run(ctx, waitingFor) })
+}

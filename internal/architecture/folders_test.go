@@ -38,6 +38,8 @@ func project() layout {
 			"excerpt",
 			"health",
 			"process",
+			"secrets",
+			"secrets/config",
 		},
 		families: []string{
 			"csr",
@@ -64,6 +66,8 @@ func project() layout {
 			"apply/manifest",
 			"apply/merge",
 			"managedresource/plan",
+			"secrets",
+			"secrets/config",
 		},
 	}
 }

@@ -1,0 +1,196 @@
+package config
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+)
+
+// Data keys of Secrets with certificates.
+const (
+	DataKeyCACertificate = "ca.crt"
+	DataKeyCAPrivateKey  = "ca.key"
+	DataKeyCertificate   = "tls.crt"
+	DataKeyPrivateKey    = "tls.key"
+)
+
+// certificateKeyBits is the length of the private keys of all certificates.
+const certificateKeyBits = 3072
+
+// clockSkew is how long before its generation a certificate becomes valid, for clients whose clocks are late.
+const clockSkew = time.Minute
+
+// defaultValidityYears is the validity of certificates that do not name one, in calendar years.
+const defaultValidityYears = 10
+
+// CertificateType is what a certificate may be used for.
+type CertificateType string
+
+// The types of certificates.
+const (
+	CA              CertificateType = "ca"
+	Server          CertificateType = "server"
+	Client          CertificateType = "client"
+	ServerAndClient CertificateType = "both"
+)
+
+// PKCS is the encoding of the private key of a certificate. The PEM block has the type RSA PRIVATE KEY in both cases.
+type PKCS int
+
+// The encodings of private keys.
+const (
+	PKCS1 PKCS = 0
+	PKCS8 PKCS = 1
+)
+
+// Certificate describes a certificate with its RSA key of 3072 bits. Without SigningCA it signs itself, and the data has the keys ca.crt
+// and ca.key. With SigningCA the keys are tls.crt and tls.key, and ca.crt unless it is left out.
+type Certificate struct {
+	Name         string
+	CommonName   string
+	Organization []string
+	DNSNames     []string
+	IPAddresses  []net.IP
+	Type         CertificateType
+	// SigningCA issues the certificate. The hash only depends on whether it is set: the name of a Secret also depends on the checksum of
+	// the data of the signing CA.
+	SigningCA *Authority
+	PKCS      PKCS
+	// Validity defaults to 10 calendar years.
+	Validity *time.Duration
+	// SkipPublishingCACertificate leaves ca.crt out of the data of a signed certificate.
+	SkipPublishingCACertificate bool
+	// IncludeCACertificateInServerChain appends the certificate of the CA to tls.crt of a server certificate.
+	IncludeCACertificateInServerChain bool
+}
+
+// LogicalName implements Config.
+func (c Certificate) LogicalName() string { return c.Name }
+
+// Hash implements Config.
+func (c Certificate) Hash() uint64 {
+	return hashStruct("CertificateSecretConfig",
+		text("Name", c.Name),
+		text("CommonName", c.CommonName),
+		list("Organization", c.Organization, hashText),
+		list("DNSNames", c.DNSNames, hashText),
+		list("IPAddresses", c.IPAddresses, hashByteList[net.IP]),
+		text("CertType", c.Type),
+		nested("SigningCA", c.SigningCA != nil, func() uint64 { return hashStruct("Certificate") }),
+		number("PKCS", int(c.PKCS)),
+		duration("Validity", c.Validity),
+		flag("SkipPublishingCACertificate", c.SkipPublishingCACertificate),
+		flag("IncludeCACertificateInServerChain", c.IncludeCACertificateInServerChain),
+	)
+}
+
+// IsSelfSignedCA reports whether the certificate is a certificate authority that signs itself.
+func (c Certificate) IsSelfSignedCA() bool { return c.Type == CA && c.SigningCA == nil }
+
+// Generate implements Config.
+func (c Certificate) Generate(source Source) (map[string][]byte, error) {
+	pair, err := c.issue(source)
+	if err != nil {
+		return nil, err
+	}
+	if c.SigningCA == nil {
+		return map[string][]byte{DataKeyCACertificate: pair.certificate, DataKeyCAPrivateKey: pair.key}, nil
+	}
+	data := map[string][]byte{DataKeyCertificate: pair.certificate, DataKeyPrivateKey: pair.key}
+	if !c.SkipPublishingCACertificate {
+		data[DataKeyCACertificate] = c.SigningCA.certificatePEM
+	}
+	return data, nil
+}
+
+// pair is a certificate (with its chain) and its private key, in PEM.
+type pair struct{ certificate, key []byte }
+
+func (c Certificate) issue(source Source) (pair, error) {
+	template, err := c.template(source)
+	if err != nil {
+		return pair{}, fmt.Errorf("describe certificate %q: %w", c.Name, err)
+	}
+	key, keyPEM, err := source.rsaKey(certificateKeyBits)
+	if err != nil {
+		return pair{}, fmt.Errorf("generate key of certificate %q: %w", c.Name, err)
+	}
+	if c.PKCS == PKCS8 {
+		encoded, marshalErr := x509.MarshalPKCS8PrivateKey(key)
+		if marshalErr != nil {
+			return pair{}, fmt.Errorf("encode key of certificate %q: %w", c.Name, marshalErr)
+		}
+		keyPEM = pem.EncodeToMemory(&pem.Block{Type: keyutil.RSAPrivateKeyBlockType, Bytes: encoded})
+	}
+	issuer := &Authority{certificate: template, key: key}
+	if c.SigningCA != nil {
+		issuer = c.SigningCA
+	}
+	raw, err := x509.CreateCertificate(source.Random, template, issuer.certificate, key.Public(), issuer.key)
+	if err != nil {
+		return pair{}, fmt.Errorf("sign certificate %q: %w", c.Name, err)
+	}
+	certificatePEM := pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: raw})
+	if c.SigningCA != nil && c.IncludeCACertificateInServerChain && c.Type == Server {
+		certificatePEM = slices.Concat(certificatePEM, c.SigningCA.certificatePEM)
+	}
+	return pair{certificate: certificatePEM, key: keyPEM}, nil
+}
+
+func (c Certificate) template(source Source) (*x509.Certificate, error) {
+	serial, err := source.bytes(16)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber:          new(big.Int).SetBytes(serial),
+		Subject:               pkix.Name{CommonName: c.CommonName, Organization: c.Organization},
+		DNSNames:              c.DNSNames,
+		IPAddresses:           c.IPAddresses,
+		NotBefore:             source.Now.Add(-clockSkew).UTC(),
+		NotAfter:              source.Now.AddDate(defaultValidityYears, 0, 0).UTC(),
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+		BasicConstraintsValid: true,
+	}
+	if c.Validity != nil {
+		template.NotAfter = source.Now.Add(*c.Validity).UTC()
+	}
+	switch c.Type {
+	case CA:
+		template.IsCA = true
+		template.KeyUsage |= x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	case Server:
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	case Client:
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	case ServerAndClient:
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	default:
+		return nil, fmt.Errorf("unknown certificate type %q", c.Type)
+	}
+	return template, nil
+}
+
+// errNoCertificate means that a data key holds no certificate.
+var errNoCertificate = errors.New("no certificate")
+
+// ParseCertificate returns the first certificate of a chain in PEM.
+func ParseCertificate(chain []byte) (*x509.Certificate, error) {
+	certificates, err := cert.ParseCertsPEM(chain)
+	if err != nil {
+		return nil, err
+	}
+	if len(certificates) == 0 {
+		return nil, errNoCertificate
+	}
+	return certificates[0], nil
+}

@@ -1,0 +1,116 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+)
+
+// DataKeyEncryptionConfiguration is the data key of a Secret with an EncryptionConfiguration.
+const DataKeyEncryptionConfiguration = "encryption-configuration.yaml"
+
+// UsableEncryptionKey is an encryption key in the form in which an EncryptionConfiguration takes it.
+type UsableEncryptionKey struct {
+	// Provider is never empty.
+	Provider EncryptionProvider
+	// Name is the name of the key. The API server writes it in front of each encrypted value in etcd.
+	Name string
+	// Secret is what the API server decodes from base64.
+	Secret string
+}
+
+// ParseEncryptionKey reads the data of a Secret of an EncryptionKey. Secrets without the data key `encoding` were created by Gardener
+// before 1.113: their text is handed to the API server as it is. Encoding it would make all encrypted data unreadable.
+func ParseEncryptionKey(data map[string][]byte) (UsableEncryptionKey, error) {
+	key := UsableEncryptionKey{
+		Provider: EncryptionProvider(data[DataKeyEncryptionProvider]),
+		Name:     string(data[DataKeyEncryptionKeyName]),
+		Secret:   string(data[DataKeyEncryptionSecret]),
+	}
+	if key.Name == "" || key.Secret == "" {
+		return UsableEncryptionKey{}, fmt.Errorf("data keys %q and %q must not be empty", DataKeyEncryptionKeyName, DataKeyEncryptionSecret)
+	}
+	if key.Provider == "" {
+		key.Provider = AESCBC
+	}
+	if string(data[DataKeyEncryptionEncoding]) == encodingNone {
+		key.Secret = base64.StdEncoding.EncodeToString(data[DataKeyEncryptionSecret])
+	}
+	return key, nil
+}
+
+// Encryption describes the EncryptionConfiguration of an API server.
+type Encryption struct {
+	// Resources are encrypted with the first of the keys, in this order.
+	Resources []string
+	// Decrypted are resources that are no longer to be encrypted. They are written as plain text and can still be read.
+	Decrypted []string
+	// Keys are tried in this order for reading. At least one is needed.
+	Keys []UsableEncryptionKey
+}
+
+type (
+	encryptionFile struct {
+		APIVersion string            `json:"apiVersion"`
+		Kind       string            `json:"kind"`
+		Resources  []encryptionEntry `json:"resources"`
+	}
+	encryptionEntry struct {
+		Resources []string                     `json:"resources"`
+		Providers []map[string]encryptionParty `json:"providers"`
+	}
+	encryptionParty struct {
+		Keys []encryptionFileKey `json:"keys,omitempty"`
+	}
+	encryptionFileKey struct {
+		Name   string `json:"name"`
+		Secret string `json:"secret"`
+	}
+)
+
+// YAML returns the EncryptionConfiguration. Neighboring keys of one provider share an entry. It fails for an unknown provider, and without
+// keys or resources.
+func (e Encryption) YAML() ([]byte, error) {
+	if len(e.Keys) == 0 || len(e.Resources) == 0 {
+		return nil, errors.New("an encryption configuration needs a key and a resource")
+	}
+	var encrypting []map[string]encryptionParty
+	for i, key := range e.Keys {
+		switch key.Provider {
+		case AESCBC, AESGCM, SecretBox:
+		default:
+			return nil, fmt.Errorf("unknown encryption provider %q", key.Provider)
+		}
+		provider, fileKey := string(key.Provider), encryptionFileKey{Name: key.Name, Secret: key.Secret}
+		if i > 0 && e.Keys[i-1].Provider == key.Provider {
+			last := encrypting[len(encrypting)-1]
+			last[provider] = encryptionParty{Keys: append(last[provider].Keys, fileKey)}
+			continue
+		}
+		encrypting = append(encrypting, map[string]encryptionParty{provider: {Keys: []encryptionFileKey{fileKey}}})
+	}
+	plain := []map[string]encryptionParty{{"identity": {}}}
+
+	file := encryptionFile{
+		APIVersion: "apiserver.config.k8s.io/v1",
+		Kind:       "EncryptionConfiguration",
+		Resources:  []encryptionEntry{{Resources: e.Resources, Providers: slices.Concat(encrypting, plain)}},
+	}
+	if len(e.Decrypted) > 0 {
+		decrypted := slices.Sorted(slices.Values(e.Decrypted))
+		file.Resources = append(file.Resources, encryptionEntry{Resources: decrypted, Providers: slices.Concat(plain, encrypting)})
+	}
+	return yaml.Marshal(file)
+}
+
+// UniqueName returns the name of a Secret whose only data value is content: the prefix, and a suffix that depends on the content.
+func UniqueName(prefix string, content []byte) string {
+	inner := sha256.Sum256(content)
+	outer := sha256.Sum256([]byte(hex.EncodeToString(inner[:])))
+	return prefix + "-" + hex.EncodeToString(outer[:])[:8]
+}

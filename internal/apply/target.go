@@ -35,10 +35,13 @@ import (
 const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
 	"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
-// Mapper finds how a kind is served. Reset forgets what it knows about kinds that were not there.
+// Mapper finds how a kind is served.
 type Mapper interface {
 	meta.RESTMapper
+	// Reset makes the next look-up of an unknown kind ask the API server. Known kinds are answered as before.
 	Reset()
+	// Refresh asks the API server and waits for the answer, which replaces everything that is known.
+	Refresh() error
 }
 
 // Resource is a kind as the target serves it.
@@ -138,17 +141,27 @@ func IsUnserved(err error) bool {
 // ServedInstead is Served after an answer that satisfies IsUnserved: what was known of the kind does not hold any more.
 func (t *Target) ServedInstead(stale Resource) (Resource, error) {
 	if known, err := t.Resource(stale.Kind); err == nil && known == stale {
-		t.ForgetUnserved()
+		if err := t.Refresh(); err != nil {
+			return Resource{}, err
+		}
 	}
 	return t.Served(stale.Kind)
 }
 
-// ForgetUnserved makes the next look-up of an unknown kind ask the API server again.
-func (t *Target) ForgetUnserved() {
-	t.mapper.Reset()
+// ForgetUnserved makes the next look-up of an unknown kind ask the API server again. Known kinds stay known: to look them up
+// never waits for that.
+func (t *Target) ForgetUnserved() { t.mapper.Reset() }
+
+// Refresh asks the API server which kinds it serves, and waits for the answer. It is for callers that know that an answer does
+// not hold any more.
+func (t *Target) Refresh() error {
+	if err := t.mapper.Refresh(); err != nil {
+		return err //nolint:wrapcheck // it says what failed
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	clear(t.resources)
+	clear(t.resources) // the mapper answers again without a request
+	return nil
 }
 
 // CanExist tells whether an object of that name can exist.

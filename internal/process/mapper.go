@@ -27,9 +27,10 @@ const failedGroupAge = 5 * time.Second
 const discoveryTimeout = 30 * time.Second
 
 // Mapper maps kinds to resources by what an API server serves. It asks the server when it is first used, and again when
-// something is not found and the last answer is older than a given age, or after Reset; otherwise it sends no request.
-// "No match" therefore may be outdated by that age. A group whose own server does not answer is never "no match", but
-// an error, so that nobody takes its objects for gone. Safe for concurrent use; callers share one discovery.
+// something is not found and the last answer is older than a given age or from before a Reset; otherwise it sends no request.
+// So "no match" may be outdated by that age, and a known kind may not be served any more: see Refresh. A group whose own
+// server does not answer is never "no match", but an error, so that its objects do not count as gone. Safe for concurrent use;
+// callers share one discovery.
 type Mapper struct {
 	client discovery.DiscoveryInterfaceWithContext
 	clock  clock.PassiveClock
@@ -41,7 +42,7 @@ type Mapper struct {
 	// mu is never held while a request is sent: what is known is answered although a discovery is in flight.
 	mu     sync.Mutex
 	known  *discovered // Guarded by mu; what it points to never changes. Nil: ask the server.
-	resets int         // Guarded by mu; an answer to a question from before a Reset is not kept.
+	resets int         // Guarded by mu; how often Reset was called.
 }
 
 var _ meta.RESTMapper = &Mapper{}
@@ -50,6 +51,8 @@ var _ meta.RESTMapper = &Mapper{}
 type discovered struct {
 	mapper meta.RESTMapper
 	at     time.Time
+	// resets is the number of Resets before the question: after another Reset the answer is outdated.
+	resets int
 	// failed are the groups whose server did not answer, with the error.
 	failed map[string]error
 }
@@ -64,13 +67,21 @@ func NewMapper(cfg *rest.Config, httpClient *http.Client, passive clock.PassiveC
 	return &Mapper{client: client, clock: passive, maxAge: maxAge}, nil
 }
 
-// Reset forgets everything: the next lookup asks the server. Call it after a change that you know of, such as a new
-// CustomResourceDefinition.
+// Reset marks what is known as outdated: a kind that is not known is looked for again at the server, whatever the age of the
+// last answer. Known kinds are answered as before, without a request. Call it after a change that may have brought a new kind.
 func (m *Mapper) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.known = nil
 	m.resets++
+}
+
+// Refresh waits for a discovery that begins after the call. Call it when the server does not serve a kind as the mapper said.
+// If it fails, the mapper answers as before.
+func (m *Mapper) Refresh() error {
+	m.Reset()
+	known, _ := m.current()
+	_, err := m.discover(known, "")
+	return err
 }
 
 // KindFor implements meta.RESTMapper.
@@ -130,24 +141,24 @@ func find[T any](m *Mapper, group string, look func(meta.RESTMapper) (T, error))
 	return result, err
 }
 
-// discover returns what is known, if it is another answer than the one that was not enough, or too young to be asked
-// for again. Else it asks the server; others who need the answer too wait for it.
+// discover returns what is known, unless the caller names it as not enough and it may be asked for again. Else it asks the
+// server; others who need the answer too wait for it.
 func (m *Mapper) discover(notEnough *discovered, group string) (*discovered, error) {
 	known, resets := m.current()
-	if known != nil && (known != notEnough || !m.outdated(known, group)) {
+	if known != nil && (notEnough == nil || known.resets == resets && (known != notEnough || !m.tooOld(known, group))) {
 		return known, nil
 	}
 	fresh, err, _ := m.flights.Do(strconv.Itoa(resets), func() (any, error) {
-		if now, _ := m.current(); now != nil && now != known {
+		if now, _ := m.current(); now != nil && now != known && now.resets >= resets {
 			return now, nil // it came between the question above and this one
 		}
-		fresh, err := m.ask()
+		fresh, err := m.ask(resets)
 		if err != nil {
 			return nil, err
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.resets == resets {
+		if m.known == nil || m.known.resets <= resets {
 			m.known = fresh
 		}
 		return fresh, nil
@@ -164,7 +175,7 @@ func (m *Mapper) current() (known *discovered, resets int) {
 	return m.known, m.resets
 }
 
-func (m *Mapper) outdated(known *discovered, group string) bool {
+func (m *Mapper) tooOld(known *discovered, group string) bool {
 	maxAge := m.maxAge
 	if known.failed[group] != nil {
 		maxAge = min(maxAge, failedGroupAge)
@@ -174,8 +185,8 @@ func (m *Mapper) outdated(known *discovered, group string) bool {
 
 // ask reads everything that the server serves; with aggregated discovery these are two requests. It does not use the
 // client's method of the same name, which repeats everything because one group is silent. The interface of mappers has
-// no context, and a server that never answers must not hold up everybody who waits for the lock.
-func (m *Mapper) ask() (*discovered, error) {
+// no context, so a server that never answers needs a limit here.
+func (m *Mapper) ask(resets int) (*discovered, error) {
 	at := m.clock.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), discoveryTimeout)
 	defer cancel()
@@ -190,7 +201,7 @@ func (m *Mapper) ask() (*discovered, error) {
 			failed[gv.Group] = fmt.Errorf("discover the kinds of %s: %w", gv, failure)
 		}
 	}
-	return &discovered{mapper: restmapper.NewDiscoveryRESTMapper(combine(groups, lists)), at: at, failed: failed}, nil
+	return &discovered{mapper: restmapper.NewDiscoveryRESTMapper(combine(groups, lists)), at: at, resets: resets, failed: failed}, nil
 }
 
 // combine puts resources into their groups and versions.

@@ -133,7 +133,7 @@ func TestMapperRemembersNoMatchForAWhile(t *testing.T) {
 	g.Expect(served.discoveries).To(Equal(2))
 }
 
-func TestMapperResetDoesNotWait(t *testing.T) {
+func TestMapperLooksForAnUnknownKindAtOnceAfterReset(t *testing.T) {
 	g := NewWithT(t)
 	served, mapper, _ := newTestMapper(t)
 	_, err := mapper.RESTMapping(pear(), "v1")
@@ -148,6 +148,95 @@ func TestMapperResetDoesNotWait(t *testing.T) {
 	_, err = mapper.RESTMapping(apple(), "v1")
 	g.Expect(meta.IsNoMatchError(err)).To(BeTrue(), "what is gone is forgotten too")
 	g.Expect(served.discoveries).To(Equal(2))
+}
+
+func TestKnownKindsNeedNoDiscoveryAfterReset(t *testing.T) {
+	g := NewWithT(t)
+	served, mapper, _ := newTestMapper(t)
+	_, err := mapper.RESTMapping(apple(), "v1")
+	g.Expect(err).NotTo(HaveOccurred())
+	served.change(func() { served.down = true })
+	mapper.Reset()
+	_, err = mapper.RESTMapping(apple(), "v1")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(served.discoveries).To(Equal(1))
+}
+
+func TestRefreshReplacesWhatIsKnown(t *testing.T) {
+	g := NewWithT(t)
+	served, mapper, _ := newTestMapper(t)
+	_, err := mapper.RESTMapping(apple(), "v1")
+	g.Expect(err).NotTo(HaveOccurred())
+
+	served.change(func() { served.down = true })
+	g.Expect(mapper.Refresh()).To(MatchError(HavePrefix("discover the kinds of the API server: ")))
+	_, err = mapper.RESTMapping(apple(), "v1")
+	g.Expect(err).NotTo(HaveOccurred(), "a failure changes nothing")
+
+	served.change(func() { served.down, served.kinds = false, map[string]string{"p.example.com/v1": "Pear"} })
+	g.Expect(mapper.Refresh()).To(Succeed())
+	_, err = mapper.RESTMapping(apple(), "v1")
+	g.Expect(meta.IsNoMatchError(err)).To(BeTrue())
+	_, err = mapper.RESTMapping(pear(), "v1")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(served.discoveries).To(Equal(2))
+}
+
+// While a discovery from before the Reset hangs, known kinds are answered. Its answer does not count as one to a question that
+// is asked after the Reset.
+func TestResetDoesNotDelayKnownKindsWhileADiscoveryHangs(t *testing.T) {
+	g := NewWithT(t)
+	served, mapper, passive := newTestMapper(t)
+	_, err := mapper.RESTMapping(apple(), "v1")
+	g.Expect(err).NotTo(HaveOccurred())
+	passive.Step(time.Minute)
+
+	before := served.asked.Load()
+	served.mu.Lock() // the server does not answer
+	answer := sync.OnceFunc(served.mu.Unlock)
+	defer answer()
+	unknown := make(chan error, 1)
+	lookUp := func() {
+		_, err := mapper.RESTMapping(pear(), "v1")
+		unknown <- err
+	}
+	go lookUp()
+	g.Eventually(served.asked.Load).WithTimeout(20*time.Second).Should(BeNumerically(">", before), "the discovery is in flight")
+
+	mapper.Reset()
+	known := make(chan error, 1)
+	go func() {
+		_, err := mapper.RESTMapping(apple(), "v1")
+		known <- err
+	}()
+	g.Eventually(known).WithTimeout(20 * time.Second).Should(Receive(Not(HaveOccurred())))
+
+	before = served.asked.Load()
+	go lookUp()
+	g.Eventually(served.asked.Load).WithTimeout(20*time.Second).Should(BeNumerically(">", before), "the question after the Reset is a new one")
+	g.Expect(unknown).NotTo(Receive())
+	answer()
+	for range 2 {
+		g.Expect(meta.IsNoMatchError(<-unknown)).To(BeTrue())
+	}
+}
+
+func TestAnAnswerFromBeforeAResetIsOutdated(t *testing.T) {
+	g := NewWithT(t)
+	served, mapper, _ := newTestMapper(t)
+	served.mu.Lock() // the server does not answer
+	first := make(chan error, 1)
+	go func() {
+		_, err := mapper.RESTMapping(apple(), "v1")
+		first <- err
+	}()
+	g.Eventually(served.asked.Load).WithTimeout(20 * time.Second).Should(BeNumerically(">", 0))
+	mapper.Reset()
+	served.mu.Unlock()
+	g.Expect(<-first).NotTo(HaveOccurred())
+	served.change(func() { served.kinds["p.example.com/v1"] = "Pear" })
+	_, err := mapper.RESTMapping(pear(), "v1")
+	g.Expect(err).NotTo(HaveOccurred(), "the answer is from before the Reset")
 }
 
 func TestMapperDoesNotTakeASilentGroupForGone(t *testing.T) {

@@ -5,26 +5,63 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 const (
-	definitionPoll = 50 * time.Millisecond
+	// definitionWait bounds the wait for all CustomResourceDefinitions of a wave.
 	definitionWait = 10 * time.Second
+	// The pause between two discoveries doubles from the one to the other.
+	definitionPoll    = 50 * time.Millisecond
+	definitionPollMax = time.Second
 )
 
-// awaitDefinitions waits, when a wave has written CustomResourceDefinitions whose kinds later waves need, until they
-// are served, so that a set with both applies in one go. It waits for new ones in any case: other sets may need them,
-// and would not be told for as long as the answer "not served" counts.
+// awaitDefinitions waits until the API server serves the kinds of the CustomResourceDefinitions that a wave has written, so that
+// a set with definitions and their objects applies in one pass. It waits for created definitions, because other sets may need
+// them and would not learn of them while the answer "not served" counts, and for updated ones whose kinds later waves need. A
+// kind is discovered only after its definition is established, so the definitions themselves are not read.
 func (r *Reconciler) awaitDefinitions(ctx context.Context, p *pass, wave []task, rest [][]task, result *outcome) {
+	var kinds []schema.GroupVersionKind
+	created := false
 	for _, each := range wave {
 		if each.item.kind.Kind != "CustomResourceDefinition" || each.action == leave || r.failed(result, each.item) {
 			continue
 		}
 		if manifest, err := r.object(ctx, p, each.item); err == nil && (each.action == create || defines(manifest, rest)) {
-			r.awaitEstablished(ctx, each.item)
+			kinds = append(kinds, definedKinds(manifest)...)
+			created = created || each.action == create
+		}
+	}
+	if len(kinds) > 0 {
+		r.awaitKinds(ctx, kinds, created)
+	}
+}
+
+// awaitKinds polls until all kinds are served, with one discovery in each round and one deadline for all of them. Anew does not
+// accept that a kind was known before: its definition may have been deleted and created again.
+func (r *Reconciler) awaitKinds(ctx context.Context, kinds []schema.GroupVersionKind, anew bool) {
+	deadline := r.Clock.Now().Add(definitionWait)
+	for pause := definitionPoll; ; pause = min(2*pause, definitionPollMax) {
+		var failure error
+		if anew {
+			failure = r.Target.Refresh()
+		} else {
+			r.Target.ForgetUnserved() // the first unknown kind asks the API server, the others share the answer
+		}
+		if failure == nil {
+			kinds = slices.DeleteFunc(kinds, func(kind schema.GroupVersionKind) bool {
+				_, unserved := r.Target.Resource(kind)
+				return unserved == nil
+			})
+		}
+		if len(kinds) == 0 || !r.Clock.Now().Before(deadline) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.Clock.After(pause):
 		}
 	}
 }
@@ -43,65 +80,18 @@ func defines(definition *unstructured.Unstructured, rest [][]task) bool {
 	})
 }
 
-func (r *Reconciler) awaitEstablished(ctx context.Context, i *item) {
-	resource, err := r.Target.Resource(i.kind)
-	if err != nil {
-		return
-	}
-	deadline := r.Clock.Now().Add(definitionWait)
-	for r.Clock.Now().Before(deadline) {
-		live, err := r.Target.Get(ctx, resource, "", i.key.Name)
-		if err != nil || established(live) {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.Clock.After(definitionPoll):
-		}
-	}
-	r.awaitServed(ctx, i, deadline)
-}
-
-// awaitServed waits until discovery knows what an established definition defines: it may lag behind.
-func (r *Reconciler) awaitServed(ctx context.Context, i *item, deadline time.Time) {
-	resource, err := r.Target.Resource(i.kind)
-	if err != nil {
-		return
-	}
-	live, err := r.Target.Get(ctx, resource, "", i.key.Name)
-	for err == nil {
-		r.Target.ForgetUnserved()
-		if _, unserved := r.Target.Resource(definedKind(live)); unserved == nil || !r.Clock.Now().Before(deadline) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.Clock.After(definitionPoll):
-		}
-	}
-}
-
-// definedKind is the first served version of a definition.
-func definedKind(definition *unstructured.Unstructured) schema.GroupVersionKind {
+// definedKinds returns the kind of a definition in each served version.
+func definedKinds(definition *unstructured.Unstructured) []schema.GroupVersionKind {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	var kinds []schema.GroupVersionKind
 	for _, each := range versions {
 		version, _ := each.(map[string]any)
 		if served, _ := version["served"].(bool); served {
 			name, _ := version["name"].(string)
-			return schema.GroupVersionKind{Group: group, Version: name, Kind: kind}
+			kinds = append(kinds, schema.GroupVersionKind{Group: group, Version: name, Kind: kind})
 		}
 	}
-	return schema.GroupVersionKind{Group: group, Kind: kind}
-}
-
-func established(definition *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
-	return slices.ContainsFunc(conditions, func(condition any) bool {
-		fields, _ := condition.(map[string]any)
-		return fields["type"] == "Established" && fields["status"] == "True"
-	})
+	return kinds
 }

@@ -64,8 +64,10 @@ type removing struct {
 	again time.Time
 	// asked counts the deletions that were requested.
 	asked int
-	// rediscover makes the API server be asked once in a pass which kinds it serves, before objects are given up.
+	// rediscover makes the API server be asked once in a pass which kinds it serves, before objects are given up; discovery is
+	// the error of that.
 	rediscover sync.Once
+	discovery  error
 }
 
 // remove deletes objects in reverse waves and returns those that are not gone yet. A wave holds the next ones back
@@ -186,7 +188,11 @@ func (w *removing) one(ctx context.Context, ref resourcesv1alpha1.ObjectReferenc
 	} else if !meta.IsNoMatchError(err) {
 		return false, err //nolint:wrapcheck // the condition names the object
 	}
-	w.rediscover.Do(w.Target.ForgetUnserved) // what is known may be old, and an object that is given up stays for ever
+	// What is known may be old, and an object that is given up stays for ever.
+	w.rediscover.Do(func() { w.discovery = w.Target.Refresh() })
+	if w.discovery != nil {
+		return false, w.discovery
+	}
 	resource, err = w.Target.Served(refKind(ref))
 	if meta.IsNoMatchError(err) {
 		return true, nil

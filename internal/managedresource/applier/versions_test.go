@@ -58,3 +58,21 @@ func TestAnObjectIsDeletedAfterItsVersionIsNotServedAnyMore(t *testing.T) {
 		})
 	}
 }
+
+// With a growing pause, at most fifteen discoveries fit into the time that the controller waits for the definitions of a wave.
+func TestASetOfDefinitionsAndTheirObjectsNeedsFewDiscoveries(t *testing.T) {
+	t.Parallel()
+	a := &scene{New(t, Options{TwoClusters: true, Configure: steady})}
+	var documents []string
+	for _, kind := range []string{"Apple", "Banana", "Cherry", "Date", "Elder"} {
+		small := strings.ToLower(kind)
+		a.Grant(a.gadgets(), small+"s")
+		definition := strings.NewReplacer("Gadget", kind, "gadget", small).Replace(a.definition())
+		documents = append(documents, definition, strings.Replace(a.gadget(a.Namespace, small), "Gadget", kind, 1))
+	}
+	a.Set("mr", documents...)
+	a.AwaitApplied("mr", succeeded)
+	discoveries := countOf(a.Requests.Seen(), "GET /apis")
+	a.Expect(discoveries).To(BeNumerically("<=", 15+2), "one at the start, and one more if the kinds are served late")
+	a.Expect(a.Events("mr")).NotTo(ContainElement(HavePrefix("ApplyFailed")), "the objects are applied in the same pass")
+}

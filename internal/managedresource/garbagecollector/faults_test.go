@@ -129,9 +129,9 @@ func TestAllPagesCount(t *testing.T) {
 
 // mapper reports the given kinds as not served.
 type mapper struct {
-	unserved []schema.GroupKind
-	failure  error
-	resets   int
+	unserved  []schema.GroupKind
+	failure   error
+	refreshes int
 }
 
 func (m *mapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
@@ -144,7 +144,10 @@ func (m *mapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.R
 	return &meta.RESTMapping{}, nil
 }
 
-func (m *mapper) Reset() { m.resets++ }
+func (m *mapper) Refresh() error {
+	m.refreshes++
+	return nil
+}
 
 // A 404 may have many reasons; only a kind that is not served has no objects.
 func TestKindsThatAreNotServed(t *testing.T) {
@@ -180,7 +183,7 @@ func TestKindsThatAreNotServed(t *testing.T) {
 				s.Expect(err).To(MatchError(tc.want))
 			}
 			s.Expect(s.left()).To(Equal(tc.left))
-			s.Expect(tc.mapper.resets).To(BeNumerically(">", 0), "an old answer does not count")
+			s.Expect(tc.mapper.refreshes).To(BeNumerically(">", 0), "an old answer does not count")
 		})
 	}
 }

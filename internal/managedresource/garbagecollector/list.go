@@ -116,8 +116,10 @@ func (c *Collector) unlessUnserved(kind schema.GroupVersionKind, failure error) 
 // unserved returns an error unless the API server, asked again, says that it does not know a kind. A 404 alone is not enough: it may come
 // from a proxy, or from a server that is starting.
 func (c *Collector) unserved(kind schema.GroupVersionKind) error {
-	c.Mapper.Reset()
-	_, err := c.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	err := c.Mapper.Refresh()
+	if err == nil {
+		_, err = c.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	}
 	switch {
 	case meta.IsNoMatchError(err):
 		return nil

@@ -41,10 +41,10 @@ const DefaultMinimumAge = 10 * time.Minute
 // deadlineCap limits the time of one run.
 const deadlineCap = 3 * time.Minute
 
-// Mapper reports whether a kind is served. Reset makes it ask the API server again.
+// Mapper reports whether a kind is served. Refresh makes it ask the API server again, and waits for the answer.
 type Mapper interface {
 	RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error)
-	Reset()
+	Refresh() error
 }
 
 // Collector deletes unused objects, in one run after another. Its fields are set once, before start.

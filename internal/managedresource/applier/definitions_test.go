@@ -1,0 +1,191 @@
+package applier
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+)
+
+// definingServer answers discoveries: after so many of them, it serves a kind. Known kinds need no discovery.
+type definingServer struct {
+	meta.RESTMapper
+	mu                    sync.Mutex
+	servedAfter           map[string]int // discoveries, by kind
+	known                 []string
+	discoveries, failures int
+	outdated              bool
+}
+
+var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
+func (s *definingServer) discover() {
+	s.discoveries++
+	s.outdated, s.known = false, []string{definitionKind.Kind}
+	for kind, after := range s.servedAfter {
+		if s.discoveries >= after {
+			s.known = append(s.known, kind)
+		}
+	}
+}
+
+func (s *definingServer) Reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outdated = true
+}
+
+func (s *definingServer) Refresh() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.discover()
+	if s.discoveries <= s.failures {
+		return errors.New("discovery failed")
+	}
+	return nil
+}
+
+func (s *definingServer) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.outdated && !slices.Contains(s.known, kind.Kind) {
+		s.discover()
+	}
+	if !slices.Contains(s.known, kind.Kind) {
+		return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+	}
+	resource := kind.WithVersion(versions[0]).GroupVersion().WithResource(strings.ToLower(kind.Kind) + "s")
+	return &meta.RESTMapping{Resource: resource, Scope: meta.RESTScopeRoot}, nil
+}
+
+// waitFor runs awaitDefinitions for definitions of the given kinds, and returns how long it takes by the clock of the controller,
+// and the requests for objects.
+func (s *definingServer) waitFor(t *testing.T, act action, kinds ...string) (took time.Duration, requests []string) {
+	t.Helper()
+	g := NewWithT(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests = append(requests, r.URL.Path)
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	defer server.Close()
+	now := clocktesting.NewFakeClock(time.Unix(0, 0))
+	target, err := apply.NewTarget(&rest.Config{Host: server.URL, QPS: -1}, server.Client(), s, 1, now)
+	g.Expect(err).NotTo(HaveOccurred())
+	r := &Reconciler{Target: target, Clock: now}
+	p := &pass{objects: map[*item]*unstructured.Unstructured{}}
+	var wave, objects []task
+	for _, kind := range kinds {
+		name := strings.ToLower(kind) + "s.example.com"
+		i := &item{kind: definitionKind, key: inventory.KeyOf(definitionKind.Group, definitionKind.Kind, "", name)}
+		p.objects[i] = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+			"group": "example.com", "names": map[string]any{"kind": kind},
+			"versions": []any{map[string]any{"name": "v1", "served": true}, map[string]any{"name": "v1alpha1", "served": false}},
+		}}}
+		wave = append(wave, task{item: i, action: act})
+		object := &item{kind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: kind}}
+		objects = append(objects, task{item: object, action: create})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.awaitDefinitions(t.Context(), p, wave, [][]task{objects}, &outcome{})
+	}()
+	for waits := true; waits; {
+		select {
+		case <-done:
+			waits = false
+		default:
+			if now.HasWaiters() {
+				now.Step(10 * time.Millisecond)
+			}
+		}
+	}
+	return now.Since(time.Unix(0, 0)), requests
+}
+
+func fiveKinds() []string { return []string{"Apple", "Banana", "Cherry", "Date", "Elder"} }
+
+func TestDefinitionsOfAWaveShareEachDiscovery(t *testing.T) {
+	for name, tc := range map[string]struct {
+		servedAfter, failures int
+		action                action
+		discoveries           int
+		took                  time.Duration
+	}{
+		"served at once": {servedAfter: 1, action: create, discoveries: 1},
+		"served after some time": {
+			servedAfter: 5, action: create, discoveries: 5, took: (50 + 100 + 200 + 400) * time.Millisecond,
+		},
+		"updated, and served after some time": {
+			servedAfter: 5, action: write, discoveries: 5, took: (50 + 100 + 200 + 400) * time.Millisecond,
+		},
+		"served before, but discovery fails": {
+			servedAfter: 1, failures: 2, action: create, discoveries: 3, took: (50 + 100) * time.Millisecond,
+		},
+		"never served: one deadline for all": {
+			servedAfter: 1000, action: create, discoveries: 15, took: (50 + 100 + 200 + 400 + 800 + 9*1000) * time.Millisecond,
+		},
+		"left as they are: nothing to wait for": {servedAfter: 1000, action: leave},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := &definingServer{known: []string{definitionKind.Kind}, servedAfter: map[string]int{}, failures: tc.failures}
+			for _, kind := range fiveKinds() {
+				s.servedAfter[kind] = tc.servedAfter
+			}
+			took, requests := s.waitFor(t, tc.action, fiveKinds()...)
+			g.Expect(s.discoveries).To(Equal(tc.discoveries))
+			g.Expect(took).To(Equal(tc.took))
+			g.Expect(requests).To(BeEmpty(), "the definitions themselves are not read")
+		})
+	}
+}
+
+// Each kind is served one discovery later than the one before.
+func TestDefinitionsThatAreServedOneAfterTheOtherAreAwaitedTogether(t *testing.T) {
+	g := NewWithT(t)
+	s := &definingServer{known: []string{definitionKind.Kind}, servedAfter: map[string]int{}}
+	for number, kind := range fiveKinds() {
+		s.servedAfter[kind] = number + 1
+	}
+	_, requests := s.waitFor(t, create, fiveKinds()...)
+	g.Expect(s.discoveries).To(Equal(5))
+	g.Expect(requests).To(BeEmpty())
+}
+
+func TestAnUpdatedDefinitionOfAKnownKindNeedsNoDiscovery(t *testing.T) {
+	g := NewWithT(t)
+	s := &definingServer{known: []string{definitionKind.Kind, "Apple"}}
+	took, _ := s.waitFor(t, write, "Apple")
+	g.Expect(s.discoveries).To(BeZero())
+	g.Expect(took).To(BeZero())
+}
+
+func TestKindsOfADefinition(t *testing.T) {
+	version := func(name string, served bool) any { return map[string]any{"name": name, "served": served} }
+	definition := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"group": "example.com", "names": map[string]any{"kind": "Apple"},
+		"versions": []any{version("v2", true), version("v1", true), version("v1alpha1", false)},
+	}}}
+	var texts []string
+	for _, kind := range definedKinds(definition) {
+		texts = append(texts, fmt.Sprint(kind))
+	}
+	NewWithT(t).Expect(texts).To(Equal([]string{"example.com/v2, Kind=Apple", "example.com/v1, Kind=Apple"}))
+	NewWithT(t).Expect(definedKinds(&unstructured.Unstructured{Object: map[string]any{}})).To(BeEmpty())
+}

@@ -148,6 +148,33 @@ func (t *Target) ServedInstead(stale Resource) (Resource, error) {
 	return t.Served(stale.Kind)
 }
 
+// InServedVersion calls request with the resource of a kind. If the API server answers that it does not serve that version, it
+// finds out which version is served instead, and calls request once more with that one. Its error satisfies IsGone if the object
+// cannot exist, and IsUnserved if the API server goes on to refuse a version that it says it serves, which proves nothing.
+func (t *Target) InServedVersion(kind schema.GroupVersionKind, request func(Resource) error) error {
+	resource, err := t.Served(kind)
+	if err != nil {
+		return err
+	}
+	if err = request(resource); !IsUnserved(err) {
+		return err
+	}
+	other, failure := t.ServedInstead(resource)
+	if failure != nil {
+		return failure
+	}
+	if other == resource {
+		return err
+	}
+	return request(other)
+}
+
+// IsGone reports whether an error proves that an object does not exist: it was not found in a version that is served, or no
+// version of its kind is served.
+func IsGone(err error) bool {
+	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) && !IsUnserved(err)
+}
+
 // ForgetUnserved makes the next look-up of an unknown kind ask the API server again. Known kinds stay known: to look them up
 // never waits for that.
 func (t *Target) ForgetUnserved() { t.mapper.Reset() }

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
@@ -48,15 +49,17 @@ const (
 	unserved    = "it is gone: its kind is not served any more"
 )
 
+func whyGone(err error) string {
+	if meta.IsNoMatchError(err) {
+		return unserved
+	}
+	return goneAlready
+}
+
 // obstacles finds out what stands against the deletion of an object.
 func (v *preview) obstacles(ctx context.Context, ref resourcesv1alpha1.ObjectReference, l *plan.Leaving) {
-	resource, err := v.Target.Served(refKind(ref))
-	if meta.IsNoMatchError(err) {
+	if _, err := v.Target.Served(refKind(ref)); meta.IsNoMatchError(err) {
 		l.Gone = unserved
-		return
-	}
-	if err != nil {
-		l.Doubt = err.Error()
 		return
 	}
 	key := inventory.RefKey(ref)
@@ -67,9 +70,9 @@ func (v *preview) obstacles(ctx context.Context, ref resourcesv1alpha1.ObjectRef
 	if l.Stays = v.protected(v.pass, key); l.Stays != "" {
 		return
 	}
-	live, err := v.Target.GetMetadata(ctx, resource, ref.Namespace, ref.Name)
-	if apierrors.IsNotFound(err) {
-		l.Gone = goneAlready
+	live, resource, err := v.find(ctx, refKind(ref), ref.Namespace, ref.Name)
+	if apply.IsGone(err) {
+		l.Gone = whyGone(err)
 		return
 	}
 	if err != nil {
@@ -87,6 +90,18 @@ func (v *preview) obstacles(ctx context.Context, ref resourcesv1alpha1.ObjectRef
 			l.Doubt = fmt.Sprintf("count its PersistentVolumeClaims: %v", err)
 		}
 	}
+}
+
+// find reads the metadata of an object in a version that is served, and returns that version.
+func (v *preview) find(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (
+	live *metav1.PartialObjectMetadata, served apply.Resource, err error,
+) {
+	err = v.Target.InServedVersion(kind, func(resource apply.Resource) error {
+		served = resource
+		live, err = v.Target.GetMetadata(ctx, resource, namespace, name)
+		return err //nolint:wrapcheck // the plan names the object
+	})
+	return live, served, err
 }
 
 func (v *preview) countClaims(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (int, error) {
@@ -116,19 +131,14 @@ func (v *preview) released(ctx context.Context) []plan.Object {
 }
 
 func (v *preview) letGo(ctx context.Context, each released, l *plan.Leaving) {
-	resource, err := v.Target.Served(each.kind)
-	if meta.IsNoMatchError(err) || !apply.CanExist(each.key.Namespace, each.key.Name) {
+	if !apply.CanExist(each.key.Namespace, each.key.Name) {
 		l.Gone = unserved
 		return
 	}
-	if err != nil {
-		l.Doubt = err.Error()
-		return
-	}
-	live, err := v.Target.GetMetadata(ctx, resource, each.key.Namespace, each.key.Name)
+	live, _, err := v.find(ctx, each.kind, each.key.Namespace, each.key.Name)
 	switch {
-	case apierrors.IsNotFound(err):
-		l.Gone = goneAlready
+	case apply.IsGone(err):
+		l.Gone = whyGone(err)
 	case err != nil:
 		l.Doubt = err.Error()
 	case live.Annotations[resourcesv1alpha1.OriginAnnotation] != v.pass.origin:

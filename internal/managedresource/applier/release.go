@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
 )
 
-// release lets go of objects whose manifests say mode "Ignore" and which the set managed before: those that still
-// bear its origin lose origin and description, all others are left alone.
+// release gives up objects whose manifests say mode "Ignore" and which the set managed before: it removes origin and description
+// from those that still bear its origin, and leaves all others as they are.
 func (r *Reconciler) release(ctx context.Context, p *pass) error {
 	var texts []string
 	if len(p.set.released) == 0 {
@@ -36,29 +34,30 @@ func (r *Reconciler) release(ctx context.Context, p *pass) error {
 }
 
 func (r *Reconciler) releaseOne(ctx context.Context, p *pass, each released) error {
-	resource, err := r.Target.Served(each.kind)
-	if meta.IsNoMatchError(err) || !apply.CanExist(each.key.Namespace, each.key.Name) {
+	if !apply.CanExist(each.key.Namespace, each.key.Name) {
 		return nil
 	}
-	if err != nil {
-		return err //nolint:wrapcheck // the caller names the object
-	}
-	live, err := r.Target.GetMetadata(ctx, resource, each.key.Namespace, each.key.Name)
-	if apierrors.IsNotFound(err) {
+	err := r.Target.InServedVersion(each.kind, func(resource apply.Resource) error {
+		return r.removeOrigin(ctx, p, each.key, resource)
+	})
+	if apply.IsGone(err) {
 		return nil
 	}
+	return err //nolint:wrapcheck // the caller names the object
+}
+
+// removeOrigin removes origin and description from an object that bears the origin of the set.
+func (r *Reconciler) removeOrigin(ctx context.Context, p *pass, key inventory.Key, resource apply.Resource) error {
+	live, err := r.Target.GetMetadata(ctx, resource, key.Namespace, key.Name)
 	if err != nil {
-		return err //nolint:wrapcheck // the caller names the object
+		return err //nolint:wrapcheck // as in releaseOne
 	}
 	if live.Annotations[resourcesv1alpha1.OriginAnnotation] != p.origin {
 		return nil
 	}
-	patch := map[string]any{"metadata": map[string]any{
+	_, err = r.Target.MergePatch(ctx, resource, live.Namespace, live.Name, map[string]any{"metadata": map[string]any{
 		"resourceVersion": live.ResourceVersion,
 		"annotations":     map[string]any{resourcesv1alpha1.OriginAnnotation: nil, resourcesv1alpha1.DescriptionAnnotation: nil},
-	}}
-	if _, err := r.Target.MergePatch(ctx, resource, live.Namespace, live.Name, patch); err != nil && !apierrors.IsNotFound(err) {
-		return err //nolint:wrapcheck // the caller names the object
-	}
-	return nil
+	}})
+	return err //nolint:wrapcheck // as in releaseOne
 }

@@ -102,7 +102,11 @@ func (w *writing) notice(ctx context.Context) {
 	if !w.same {
 		return
 	}
-	if _, err := w.Target.GetMetadata(ctx, w.resource, w.manifest.GetNamespace(), w.item.key.Name); apierrors.IsNotFound(err) {
+	err := w.Target.InServedVersion(w.item.kind, func(resource apply.Resource) error {
+		_, err := w.Target.GetMetadata(ctx, resource, w.manifest.GetNamespace(), w.item.key.Name)
+		return err //nolint:wrapcheck // only its kind counts
+	})
+	if apply.IsGone(err) {
 		w.result.miss(w.item)
 	}
 }

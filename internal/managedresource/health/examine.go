@@ -126,25 +126,20 @@ func (e *examination) judged(kind schema.GroupVersionKind) bool {
 // read reads the object live, in another version if its own is not served any more. An object that a watch reports as missing may only have
 // lost its label.
 func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, ref resourcesv1alpha1.ObjectReference) error {
-	resource, err := e.Target.Served(kind)
-	if meta.IsNoMatchError(err) {
+	var served apply.Resource
+	var live *unstructured.Unstructured
+	err := e.Target.InServedVersion(kind, func(resource apply.Resource) (err error) {
+		served = resource
+		live, err = e.get(ctx, kind, resource, ref)
+		return err
+	})
+	switch {
+	case meta.IsNoMatchError(err):
 		e.found.faults = append(e.found.faults, fault(ref, rules.Missing, unserved(kind)))
 		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("find out how %s is served: %w", kind.Kind, err)
-	}
-	live, err := e.get(ctx, kind, resource, ref)
-	if apply.IsUnserved(err) {
-		if other, otherErr := e.Target.ServedInstead(resource); otherErr == nil && other != resource {
-			resource = other
-			live, err = e.get(ctx, kind, resource, ref)
-		}
-	}
-	switch {
-	case apierrors.IsNotFound(err):
+	case apply.IsGone(err):
 		detail := ""
-		if apply.IsUnserved(err) || resource.Kind != kind { // the version of the status is not served
+		if served.Kind != kind { // the version of the status is not served
 			detail = unserved(kind)
 		}
 		e.found.faults = append(e.found.faults, fault(ref, rules.Missing, detail))

@@ -1,0 +1,188 @@
+package applier
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/managedresource/plan"
+)
+
+// withdrawal is an API server that does not serve version v1alpha1 of a kind any more, which the mapper does not know yet.
+type withdrawal struct {
+	meta.RESTMapper
+	// other is the version that a discovery names now: "" for none, "v1alpha1" if discovery is behind.
+	other string
+	// exists says that the object is there, in version v1.
+	exists    bool
+	refreshed bool
+	patches   []string
+}
+
+func gadgetKind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "example.com", Version: "v1alpha1", Kind: "Gadget"}
+}
+
+func (w *withdrawal) Reset() {}
+
+func (w *withdrawal) Refresh() error {
+	w.refreshed = true
+	return nil
+}
+
+func (w *withdrawal) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	served := "v1alpha1"
+	if w.refreshed {
+		served = w.other
+	}
+	if served == "" || len(versions) > 0 && versions[0] != served {
+		return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+	}
+	gv := schema.GroupVersion{Group: kind.Group, Version: served}
+	return &meta.RESTMapping{
+		Resource: gv.WithResource("gadgets"), GroupVersionKind: gv.WithKind(kind.Kind), Scope: meta.RESTScopeNamespace,
+	}, nil
+}
+
+func (w *withdrawal) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
+	const path = "/namespaces/ns/gadgets/g"
+	switch {
+	case request.URL.Path == "/apis/example.com/v1alpha1"+path:
+		http.NotFound(answer, request) // as for each path that an API server does not know
+		return
+	case request.URL.Path != "/apis/example.com/v1"+path:
+		answer.WriteHeader(http.StatusTeapot)
+		return
+	}
+	answer.Header().Set("Content-Type", "application/json")
+	if !w.exists {
+		answer.WriteHeader(http.StatusNotFound)
+		status := apierrors.NewNotFound(schema.GroupResource{Group: "example.com", Resource: "gadgets"}, "g").Status()
+		status.APIVersion, status.Kind = "v1", "Status"
+		_ = json.NewEncoder(answer).Encode(status)
+		return
+	}
+	if request.Method == http.MethodPatch {
+		body, _ := io.ReadAll(request.Body)
+		w.patches = append(w.patches, string(body))
+	}
+	_ = json.NewEncoder(answer).Encode(metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "g", UID: "1", ResourceVersion: "7", Annotations: map[string]string{"resources.gardener.cloud/origin": "ns/mr"},
+		},
+	})
+}
+
+// start returns a controller for that API server, and a pass over the set "ns/mr".
+func (w *withdrawal) start(t *testing.T) (*Reconciler, *pass) {
+	t.Helper()
+	server := httptest.NewServer(w)
+	t.Cleanup(server.Close)
+	now := clocktesting.NewFakeClock(time.Unix(0, 0))
+	target, err := apply.NewTarget(&rest.Config{Host: server.URL, QPS: -1}, server.Client(), w, 1, now)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	p := &pass{
+		mr:   &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mr"}},
+		name: types.NamespacedName{Namespace: "ns", Name: "mr"}, origin: "ns/mr", set: &set{},
+	}
+	return &Reconciler{Target: target, Clock: now, Limits: Limits{ClusterScoped: true}, memory: newMemory()}, p
+}
+
+func gadgetKey() inventory.Key { return inventory.KeyOf("example.com", "Gadget", "ns", "g") }
+
+// withdrawals are what may be true of an object whose version is not served any more.
+func withdrawals() map[string]struct {
+	server     withdrawal
+	gone, sure bool
+} {
+	return map[string]struct {
+		server     withdrawal
+		gone, sure bool
+	}{
+		"the object exists in another version": {server: withdrawal{other: "v1", exists: true}, sure: true},
+		"the object does not exist":            {server: withdrawal{other: "v1"}, gone: true, sure: true},
+		"no version is served":                 {server: withdrawal{exists: true}, gone: true, sure: true},
+		"discovery is behind":                  {server: withdrawal{other: "v1alpha1", exists: true}},
+	}
+}
+
+func TestAReleasedObjectIsNotForgottenWithItsVersion(t *testing.T) {
+	for name, tc := range withdrawals() {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			r, p := tc.server.start(t)
+			err := r.releaseOne(t.Context(), p, releasedGadget())
+			if !tc.sure {
+				g.Expect(err).To(HaveOccurred())
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			if tc.gone {
+				g.Expect(tc.server.patches).To(BeEmpty())
+			} else {
+				g.Expect(tc.server.patches).To(ConsistOf(ContainSubstring(`"resources.gardener.cloud/origin":null`)))
+			}
+		})
+	}
+}
+
+func TestAnObjectIsNotReportedAsMissingWithItsVersion(t *testing.T) {
+	for name, tc := range withdrawals() {
+		t.Run(name, func(t *testing.T) {
+			r, p := tc.server.start(t)
+			resource, err := r.Target.Resource(gadgetKind())
+			g := NewWithT(t)
+			g.Expect(err).NotTo(HaveOccurred())
+			i := &item{key: gadgetKey(), kind: gadgetKind(), namespace: "ns"}
+			manifest := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "ns", "name": "g"}}}
+			w := &writing{Reconciler: r, pass: p, item: i, resource: resource, manifest: manifest, result: &outcome{}, same: true}
+			w.notice(t.Context())
+			if tc.gone {
+				g.Expect(w.result.missing).To(Equal([]*item{i}))
+			} else {
+				g.Expect(w.result.missing).To(BeEmpty())
+			}
+		})
+	}
+}
+
+func TestAPlanDoesNotGiveUpAnObjectWithItsVersion(t *testing.T) {
+	for name, tc := range withdrawals() {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			r, p := tc.server.start(t)
+			v := &preview{Reconciler: r, pass: p, plan: &plan.Plan{}}
+			var leaving, released plan.Leaving
+			v.obstacles(t.Context(), resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{
+				APIVersion: "example.com/v1alpha1", Kind: "Gadget", Namespace: "ns", Name: "g",
+			}}, &leaving)
+			tc.server.refreshed = false
+			v.letGo(t.Context(), releasedGadget(), &released)
+			for _, l := range []plan.Leaving{leaving, released} {
+				g.Expect(l.Gone != "").To(Equal(tc.gone), l.Gone)
+				g.Expect(l.Doubt != "").To(Equal(!tc.sure), l.Doubt)
+				g.Expect(l.Stays).To(BeEmpty())
+			}
+		})
+	}
+}
+
+func releasedGadget() released { return released{key: gadgetKey(), kind: gadgetKind()} }

@@ -74,6 +74,12 @@ func checksPending() []verdict {
 		verdict{kind: resourcesv1alpha1.ResourcesProgressing, status: corev1beta1.ConditionUnknown, reason: reason, message: resourcesv1alpha1.MessageProgressingChecksPending})
 }
 
+// judgedAsIgnored reports whether the condition of health only says that the set was ignored.
+func judgedAsIgnored(conditions []corev1beta1.Condition) bool {
+	known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesHealthy)
+	return known != nil && known.Reason == resourcesv1alpha1.ConditionManagedResourceIgnored
+}
+
 // ignoring is what an ignored set reports.
 func ignoring() []verdict {
 	reason, message := resourcesv1alpha1.ConditionManagedResourceIgnored, resourcesv1alpha1.MessageManagedResourceIgnored

@@ -75,7 +75,8 @@ type set struct {
 	references []resourcesv1alpha1.ObjectReference
 	// reported is the digest of status.resources as last written.
 	reported uint64
-	// announced is the content whose references stand in the status since before its first write.
+	// announced is the content whose references are in the status since before its first write. When the status is written next,
+	// it does not describe the health of former content any more.
 	announced string
 	// outdated reports that the status describes the health of other content than that which is being applied.
 	outdated bool

@@ -136,7 +136,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case stepIgnore:
 		r.Watcher.Release(request.NamespacedName)
 		p := r.newPass(ctx, mr)
-		p.set.loaded, p.set.settled, p.set.watched = false, false, false
+		p.set.loaded, p.set.settled, p.set.watched, p.set.announced = false, false, false, ""
 		r.memory.resume(p.name)
 		r.unpublish(ctx, mr)
 		return ctrl.Result{}, r.report(ctx, p, ignoring()...)

@@ -45,6 +45,9 @@ func (r *Reconciler) report(ctx context.Context, p *pass, verdicts ...verdict) e
 // announce writes, before the first object of a changed set is touched, that the set is in work and every object that
 // may exist from now on: a process that takes over finds there what to clean up.
 //
+// What the conditions of health and progress say of former content, or of an ignored set, does not outlast the result: see
+// set.outdated.
+//
 // A set that was applied before and whose references stay is not announced, since its status lists every object already. A
 // process that takes over in the middle sees that the apply was not completed: the checksum or the generation in the status
 // differ from those of the set. If the Secrets have the former content again, it sees that objects were written later than
@@ -54,14 +57,16 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	if s.references == nil {
 		return nil
 	}
+	content := fmt.Sprintf("%d %s %x", s.generation, s.checksum, referencesDigest(s.references))
 	if status.SecretsDataChecksum != nil && inventory.SameReferences(s.references, status.Resources) {
 		if !p.recorded() {
 			r.memory.resume(p.name) // until the result is written, so that the status is not written in between
-			s.outdated = s.outdated || completed(status.Conditions)
+		}
+		if (!p.recorded() || judgedAsIgnored(status.Conditions)) && s.announced != content {
+			s.outdated, s.announced = true, content
 		}
 		return nil
 	}
-	content := fmt.Sprintf("%d %s %x", s.generation, s.checksum, referencesDigest(s.references))
 	union := inUse(status.Resources, s.references)
 	if s.announced == content && inventory.SameReferences(union, status.Resources) {
 		return nil

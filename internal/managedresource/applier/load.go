@@ -53,13 +53,26 @@ func (r *Reconciler) load(ctx context.Context, p *pass) error {
 // secretsCurrent tells whether the set's Secrets are still as they were read, as far as the watch has told.
 func (r *Reconciler) secretsCurrent(p *pass) bool {
 	return len(p.set.versions) == len(p.mr.Spec.SecretRefs) && !slices.ContainsFunc(p.set.versions, func(read secretVersion) bool {
-		told, knowledge := r.SecretVersions.Lookup(types.NamespacedName{Namespace: p.mr.Namespace, Name: read.name})
-		return !read.current(told, knowledge)
+		secret := types.NamespacedName{Namespace: p.mr.Namespace, Name: read.name}
+		told, knowledge := r.SecretVersions.Lookup(secret)
+		return !read.current(told, knowledge, r.restores(secret))
 	})
 }
 
-// current tells whether nothing newer was told of a Secret than what was read of it. The watch may be behind.
-func (v secretVersion) current(told secretversions.Version, knowledge secretversions.Knowledge) bool {
+// restores counts how often the source was restored from a backup. Without a controller that runs, as in diff, it is not known.
+func (r *Reconciler) restores(secret types.NamespacedName) int {
+	if r.SecretVersions == nil {
+		return 0
+	}
+	return r.SecretVersions.Restores(secret)
+}
+
+// current reports whether nothing newer was told of a Secret than what was read of it. The watch may be behind, so an older
+// version does not count, unless the source was restored from a backup since the Secret was read.
+func (v secretVersion) current(told secretversions.Version, knowledge secretversions.Knowledge, restores int) bool {
+	if v.restores != restores {
+		return false
+	}
 	switch knowledge {
 	case secretversions.Absent: // unless that was an earlier Secret of the name
 		return observe.Older(told.ResourceVersion, v.resourceVersion)
@@ -75,12 +88,13 @@ func (r *Reconciler) readSecrets(ctx context.Context, mr *resourcesv1alpha1.Mana
 	payload := make(map[string]map[string][]byte, len(mr.Spec.SecretRefs))
 	versions := make([]secretVersion, 0, len(mr.Spec.SecretRefs))
 	for _, ref := range mr.Spec.SecretRefs {
-		secret := &corev1.Secret{}
-		if err := r.SourceLive.Get(ctx, types.NamespacedName{Namespace: mr.Namespace, Name: ref.Name}, secret); err != nil {
+		secret, name := &corev1.Secret{}, types.NamespacedName{Namespace: mr.Namespace, Name: ref.Name}
+		restores := r.restores(name) // before it is read
+		if err := r.SourceLive.Get(ctx, name, secret); err != nil {
 			return nil, nil, fmt.Errorf("could not read secret '%s/%s': %w", mr.Namespace, ref.Name, err)
 		}
 		payload[ref.Name] = secret.Data
-		versions = append(versions, secretVersion{ref.Name, secret.UID, secret.ResourceVersion})
+		versions = append(versions, secretVersion{ref.Name, secret.UID, secret.ResourceVersion, restores})
 	}
 	return payload, versions, nil
 }

@@ -118,6 +118,8 @@ type secretVersion struct {
 	name            string
 	uid             types.UID
 	resourceVersion string
+	// restores is how often the source had been restored from a backup before the Secret was read.
+	restores int
 }
 
 // memory holds what is known of all sets, and which sets want to hear of an object. A restart loses it, which costs

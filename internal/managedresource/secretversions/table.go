@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/internal/apply/observe"
 )
 
 // Version identifies a version of a Secret.
@@ -33,6 +35,10 @@ type table struct {
 	entries map[types.NamespacedName]*entry
 	// listing counts the lists that have started. Only the last one can be completed.
 	listing int
+	// newest is the latest version of the source that was seen since the last list started, and before the latest one until then. A
+	// list that is older than before shows that the source was restored from a backup; restores counts that.
+	newest, before string
+	restores       int
 }
 
 type entry struct {
@@ -91,17 +97,26 @@ func (t *table) lookup(key types.NamespacedName) (Version, Knowledge) {
 	return Version{}, Unknown
 }
 
+// restored counts how often the source was restored from a backup, as far as lists showed it.
+func (t *table) restored() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.restores
+}
+
 // begin must be called before a list is requested.
 func (t *table) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.listing++
+	t.before, t.newest = latest(t.before, t.newest), ""
 }
 
 // observe records a Secret that exists, and reports whether that is a change for a user.
 func (t *table) observe(key types.NamespacedName, version Version, carries bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.newest = latest(t.newest, version.ResourceVersion)
 	known := t.entries[key]
 	if known == nil {
 		if !carries {
@@ -116,10 +131,19 @@ func (t *table) observe(key types.NamespacedName, version Version, carries bool)
 	return news
 }
 
+// latest returns the later of two resourceVersions, of which one may be empty.
+func latest(a, b string) string {
+	if a == "" || observe.Older(a, b) {
+		return b
+	}
+	return a
+}
+
 // gone records a deletion, and reports whether that is a change for a user.
 func (t *table) gone(key types.NamespacedName, resourceVersion string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.newest = latest(t.newest, resourceVersion)
 	known := t.entries[key]
 	if known == nil {
 		return false
@@ -137,13 +161,22 @@ func (t *table) drop(key types.NamespacedName, known *entry, resourceVersion str
 }
 
 // complete ends the list, which shows the state at resourceVersion, and returns the Secrets that no longer exist. A Secret that was
-// registered during the list stays unknown: the list may have contained it before.
+// registered during the list stays unknown: the list may have contained it before. If the list
+// shows that the source was restored from a backup, complete returns every Secret that has users: what was read of a Secret may be
+// later than the backup.
 func (t *table) complete(resourceVersion string) []types.NamespacedName {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	restored := observe.Older(resourceVersion, t.before)
+	if t.before, t.newest = "", latest(t.newest, resourceVersion); restored {
+		t.restores++
+	}
 	var news []types.NamespacedName
 	for key, known := range t.entries {
 		if known.seen == t.listing || known.since == t.listing && !known.carries {
+			if restored && known.users > 0 {
+				news = append(news, key)
+			}
 			continue
 		}
 		if t.drop(key, known, resourceVersion) {

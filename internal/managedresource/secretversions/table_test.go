@@ -51,9 +51,11 @@ func deleted(name, version string) event {
 
 func listed(version string) event {
 	return func(s *story) {
+		var names []string
 		for _, each := range s.table.complete(version) {
-			s.told = append(s.told, each.Name)
+			names = append(names, each.Name)
 		}
+		s.told = append(s.told, slices.Sorted(slices.Values(names))...)
 	}
 }
 
@@ -75,7 +77,9 @@ func TestTable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		events []event
 		told   []string
-		want   map[string]string
+		// restores is how often the source was restored.
+		restores int
+		want     map[string]string
 	}{
 		"nothing is kept of Secrets that nobody uses": {
 			events: []event{listing(), seen("a", "1", "5"), seen("b", "2", "6"), listed("9"), seen("b", "2", "10"), deleted("a", "11")},
@@ -109,6 +113,22 @@ func TestTable(t *testing.T) {
 			events: []event{used("a"), seen("a", "1", "5"), listing(), seen("a", "1", "7"), listed("9")},
 			told:   []string{"a", "a"},
 			want:   map[string]string{"a": "present 1/7"},
+		},
+		"a listing of a restored source tells every Secret that has users": {
+			events: []event{
+				used("a"), used("b"), used("c"), listing(), seen("a", "1", "5"), seen("b", "2", "6"), listed("9"),
+				seen("a", "1", "12"), seen("x", "3", "20"), listing(), seen("a", "1", "5"), seen("b", "2", "6"), listed("11"),
+			},
+			told:     []string{"a", "b", "c", "a", "a", "a", "b"},
+			restores: 1,
+			want:     map[string]string{"a": "present 1/5", "b": "present 2/6", "c": "absent /11"},
+		},
+		"a listing that is as new as the last event is no restore": {
+			events: []event{
+				used("a"), listing(), seen("a", "1", "5"), listed("9"), deleted("x", "12"), listing(), seen("a", "1", "5"), listed("12"),
+			},
+			told: []string{"a"},
+			want: map[string]string{"a": "present 1/5"},
 		},
 		"a listing tells what is gone": {
 			events: []event{used("a"), seen("a", "1", "5"), listing(), listed("9")},
@@ -214,6 +234,7 @@ func TestTable(t *testing.T) {
 			g := NewWithT(t)
 			g.Expect(s.told).To(Equal(tc.told))
 			g.Expect(s.state()).To(Equal(tc.want))
+			g.Expect(s.table.restored()).To(Equal(tc.restores))
 		})
 	}
 }

@@ -122,6 +122,13 @@ func (t *Tracker) Lookup(secret types.NamespacedName) (version Version, knowledg
 	return version, knowledge
 }
 
+// Restores counts how often the source was restored from a backup, as far as lists of the namespace of a Secret showed it. What was
+// read of the Secret before the last restore may not exist in the restored cluster.
+func (t *Tracker) Restores(secret types.NamespacedName) (count int) {
+	t.with(secret, func(known *table) { count = known.restored() })
+	return count
+}
+
 // Carries reports whether a Secret carries the finalizer, with or without users.
 func (t *Tracker) Carries(secret types.NamespacedName) (carries bool) {
 	t.with(secret, func(known *table) { carries = known.carries(secret) })

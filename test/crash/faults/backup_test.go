@@ -36,13 +36,19 @@ func TestAClusterRestoredFromABackup(t *testing.T) {
 	later := map[string]string{"one": "2", "same": "1", "new": "2"}
 	for name, tc := range map[string]struct {
 		plane int
-		want  map[string]string
+		// written says that the set is written in the restored cluster, so that its version is later than the controller's last write.
+		written bool
+		want    map[string]string
 		// stays are the objects that remain when the set is deleted.
 		stays map[string]string
 	}{
 		"the source: the set is earlier than its objects": {
 			plane: 0,
 			// The restored set does not list "new", so the controller must not delete it.
+			want: map[string]string{"one": "1", "same": "1", "dropped": "1", "new": "2"}, stays: map[string]string{"new": "2"},
+		},
+		"the source, and the set is written after the restore": {
+			plane: 0, written: true,
 			want: map[string]string{"one": "1", "same": "1", "dropped": "1", "new": "2"}, stays: map[string]string{"new": "2"},
 		},
 		"the target: the objects are earlier than the set": {
@@ -68,6 +74,9 @@ func TestAClusterRestoredFromABackup(t *testing.T) {
 			age(e, []client.Client{e.Source, e.Target}[tc.plane])
 
 			g.Expect(planes[tc.plane].Restore(e.Ctx, backup)).To(Succeed())
+			if tc.written {
+				e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Annotations = map[string]string{"restored": "true"} })
+			}
 			await(e, tc.want)
 			e.AwaitApplied("mr", "True/ApplySucceeded")
 			e.Edit("one", `{"data":{"key":"x","more":"x"}}`)
@@ -91,6 +100,7 @@ func age(e *managedresourcetest.Env, c client.Client) {
 	e.Edit("one", `{"data":{"more":"x"}}`)
 	e.Eventually(func() map[string]string { return e.LiveConfigMap("one").Data }).WithTimeout(backupPatience).ShouldNot(HaveKey("more"))
 	e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Annotations = map[string]string{"aged": "true"} })
+	e.SecretData("age", nil)
 	e.AwaitRest()
 }
 

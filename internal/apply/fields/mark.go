@@ -48,11 +48,14 @@ func LastOwnWrite(entries []metav1.ManagedFieldsEntry) time.Time {
 	return last
 }
 
+// IsOwnName reports whether a field manager bears our name or the peer's.
+func IsOwnName(manager string) bool { return manager == Manager || manager == PeerManager }
+
 // ownNames iterates over the entries that bear our name or the peer's, whatever operation wrote them.
 func ownNames(entries []metav1.ManagedFieldsEntry) func(func(metav1.ManagedFieldsEntry) bool) {
 	return func(yield func(metav1.ManagedFieldsEntry) bool) {
 		for _, entry := range entries {
-			if (entry.Manager == Manager || entry.Manager == PeerManager) && entry.Subresource != statusSubresource && !yield(entry) {
+			if IsOwnName(entry.Manager) && entry.Subresource != statusSubresource && !yield(entry) {
 				return
 			}
 		}

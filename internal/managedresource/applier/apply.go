@@ -48,6 +48,8 @@ type outcome struct {
 	created, updated, repaired int
 	// missing are objects that were there, are gone, and could not be created again.
 	missing []*item
+	// postponed reports that a pause of repairs delays the repair of an object that was changed under our own name or the peer's.
+	postponed bool
 	// lost counts objects that other sets hold, unwatched those that only a read can tell about.
 	lost, unwatched int
 }
@@ -189,6 +191,7 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 		}
 		if f.same() && each.known.fight.pausing(p.now) {
 			result.wake(each.known.fight.until)
+			result.postponed = result.postponed || next != leave && knowledge != observe.Absent && fields.IsOwnName(each.known.fight.manager)
 			continue
 		}
 		if next != leave {

@@ -17,6 +17,11 @@ import (
 // distinguishes such a set from one whose last apply was not completed; the reason, which other programs read, is the same.
 const codeClaimed corev1beta1.ErrorCode = "ESPALIER_OBJECTS_CLAIMED"
 
+// codePostponed marks the condition of a set while a pause of repairs delays the repair of an object that was changed under our own
+// name or the peer's. The managedFields of such an object look as if the controller had written it before the status was written
+// last, so after a restart only the code shows that the object has to be compared.
+const codePostponed corev1beta1.ErrorCode = "ESPALIER_REPAIR_POSTPONED"
+
 // verdict is what a condition says.
 type verdict struct {
 	kind            corev1beta1.ConditionType
@@ -108,10 +113,11 @@ func leaving(conditions []corev1beta1.Condition, keep bool) []verdict {
 	return append(verdicts, applied(corev1beta1.ConditionProgressing, reason, message))
 }
 
-// completed tells whether the last apply that changed anything was carried through.
+// completed reports whether the last apply that changed anything was completed, and no known drift is left that managedFields do
+// not show.
 func completed(conditions []corev1beta1.Condition) bool {
 	known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied)
-	if known == nil {
+	if known == nil || slices.Contains(known.Codes, codePostponed) {
 		return false
 	}
 	switch known.Reason {

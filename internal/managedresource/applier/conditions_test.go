@@ -57,18 +57,20 @@ func TestCompleted(t *testing.T) {
 		conditions []corev1beta1.Condition
 		want       bool
 	}{
-		"nothing is known":                          {},
-		"succeeded":                                 {conditions: condition("True", "ApplySucceeded", ""), want: true},
-		"under way":                                 {conditions: condition("Progressing", "ApplyProgressing", "")},
-		"under way after a failure":                 {conditions: marked(condition("Progressing", "ApplyFailed", "held by another ManagedResource: x"))},
-		"failed":                                    {conditions: condition("False", "ApplyFailed", "error during apply")},
-		"failed, quoting the text of claims":        {conditions: condition("False", "ApplyFailed", "x held by another ManagedResource: x")},
-		"all but what other sets hold":              {conditions: marked(condition("False", "ApplyFailed", "held by another ManagedResource: x")), want: true},
-		"held by other sets, of an earlier version": {conditions: condition("False", "ApplyFailed", "held by another ManagedResource: x")},
-		"all but what could not be decoded":         {conditions: condition("False", "DecodingFailed", "x"), want: true},
-		"ignored, whatever was before":              {conditions: condition("True", "ManagedResourceIgnored", "")},
-		"deletions were pending":                    {conditions: condition("Progressing", "DeletionPending", "")},
-		"a Secret could not be read meanwhile":      {conditions: condition("False", "CannotReadSecret", "")},
+		"nothing is known":                           {},
+		"succeeded":                                  {conditions: condition("True", "ApplySucceeded", ""), want: true},
+		"under way":                                  {conditions: condition("Progressing", "ApplyProgressing", "")},
+		"under way after a failure":                  {conditions: marked(condition("Progressing", "ApplyFailed", "held by another ManagedResource: x"))},
+		"failed":                                     {conditions: condition("False", "ApplyFailed", "error during apply")},
+		"failed, quoting the text of claims":         {conditions: condition("False", "ApplyFailed", "x held by another ManagedResource: x")},
+		"all but what other sets hold":               {conditions: marked(condition("False", "ApplyFailed", "held by another ManagedResource: x")), want: true},
+		"held by other sets, of an earlier version":  {conditions: condition("False", "ApplyFailed", "held by another ManagedResource: x")},
+		"succeeded, but a repair is postponed":       {conditions: coded(condition("True", "ApplySucceeded", ""), "ESPALIER_REPAIR_POSTPONED")},
+		"decoded in part, and a repair is postponed": {conditions: coded(condition("False", "DecodingFailed", "x"), "ESPALIER_REPAIR_POSTPONED")},
+		"all but what could not be decoded":          {conditions: condition("False", "DecodingFailed", "x"), want: true},
+		"ignored, whatever was before":               {conditions: condition("True", "ManagedResourceIgnored", "")},
+		"deletions were pending":                     {conditions: condition("Progressing", "DeletionPending", "")},
+		"a Secret could not be read meanwhile":       {conditions: condition("False", "CannotReadSecret", "")},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(completed(tc.conditions)).To(Equal(tc.want)) })
 	}
@@ -76,7 +78,11 @@ func TestCompleted(t *testing.T) {
 
 // marked adds the code of a set of which other sets hold objects.
 func marked(conditions []corev1beta1.Condition) []corev1beta1.Condition {
-	conditions[0].Codes = []corev1beta1.ErrorCode{"ESPALIER_OBJECTS_CLAIMED"}
+	return coded(conditions, "ESPALIER_OBJECTS_CLAIMED")
+}
+
+func coded(conditions []corev1beta1.Condition, code corev1beta1.ErrorCode) []corev1beta1.Condition {
+	conditions[0].Codes = []corev1beta1.ErrorCode{code}
 	return conditions
 }
 

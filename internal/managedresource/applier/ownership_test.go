@@ -1,14 +1,18 @@
 package applier_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/config"
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
@@ -70,22 +74,84 @@ func TestChangesUnderOurOwnNameWhileTheProcessIsDownAreRepaired(t *testing.T) {
 	}
 }
 
+// While repairs pause, the status may be written later than the object: then managedFields do not show the drift any more.
+func TestADriftUnderOurOwnNameThatAPauseOfRepairsDelaysIsNotAccepted(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(e *Env, now *clocktesting.FakeClock){
+		"the pause ends":       func(_ *Env, now *clocktesting.FakeClock) { now.Step(10 * time.Second) },
+		"the process restarts": func(e *Env, _ *clocktesting.FakeClock) { e.Restart(func() {}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := clocktesting.NewFakeClock(time.Now())
+			e := New(t, Options{TwoClusters: true, Clock: now, Configure: func(c *config.ResourceManagerConfiguration) {
+				c.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Hour}
+			}})
+			change := func() {
+				awaitLaterSecond(e)
+				object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "one"}}
+				patch := client.RawPatch("application/merge-patch+json", []byte(`{"data":{"key":"x"}}`))
+				e.Expect(e.Target.Patch(e.Ctx, object, patch, client.FieldOwner("espalier"))).To(Succeed())
+			}
+			e.Set("mr", e.ConfigMap("one", "1"), webService(e, "", "type: LoadBalancer, ports: [{port: 80}], "))
+			e.AwaitApplied("mr", succeeded)
+			for range 3 {
+				change()
+				awaitUnchanged(e)
+			}
+			e.Eventually(func() []string { return e.Events("mr") }).WithTimeout(Patience).Should(ContainElement(HavePrefix("DriftRepairPaused: ")))
+			change()
+			e.Eventually(func() []corev1beta1.ErrorCode { return codesOfApplied(e) }).WithTimeout(Patience).
+				Should(ConsistOf(BeEquivalentTo("ESPALIER_REPAIR_POSTPONED")))
+			e.Expect(e.LiveConfigMap("one").Data).To(Equal(map[string]string{"key": "x"}))
+
+			awaitLaterSecond(e)
+			now.Step(2 * time.Second) // the health controller writes once in a second
+			e.PatchStatus(serviceKind, "web", `{"status":{"loadBalancer":{"ingress":[{"ip":"10.1.1.1"}]}}}`)
+			e.AwaitCondition("mr", "ResourcesHealthy", "True/ResourcesHealthy")
+			end(e, now)
+			awaitUnchanged(e)
+			e.Eventually(func() []corev1beta1.ErrorCode { return codesOfApplied(e) }).WithTimeout(Patience).Should(BeEmpty())
+			e.AwaitApplied("mr", succeeded)
+		})
+	}
+}
+
+func codesOfApplied(e *Env) []corev1beta1.ErrorCode {
+	e.T.Helper()
+	return corev1beta1.GetCondition(e.Get("mr").Status.Conditions, "ResourcesApplied").Codes
+}
+
+// awaitLaterSecond waits until a write bears a later time than the last write of the ConfigMap.
+func awaitLaterSecond(e *Env) {
+	e.T.Helper()
+	awaitSecondAfter(e, e.LiveConfigMap("one").ManagedFields)
+}
+
 // awaitUnchanged waits until the ConfigMap is as the set wants it.
 func awaitUnchanged(e *Env) {
 	e.T.Helper()
 	e.Eventually(func() map[string]string { return e.LiveConfigMap("one").Data }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Equal(map[string]string{"key": "1"}))
 }
 
-// awaitSecondAfterStatus waits until a write bears a later time than the last write of the status: times in managedFields have
-// a resolution of one second.
+// awaitSecondAfterStatus waits until a write bears a later time than the last write of the status.
 func awaitSecondAfterStatus(e *Env, name string) {
 	e.T.Helper()
+	awaitSecondAfter(e, slices.DeleteFunc(e.Get(name).ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Subresource != "status"
+	}))
+}
+
+// awaitSecondAfter waits until a write bears a later time than all these entries: they have a resolution of one second.
+func awaitSecondAfter(e *Env, entries []metav1.ManagedFieldsEntry) {
+	e.T.Helper()
 	var last time.Time
-	for _, entry := range e.Get(name).ManagedFields {
-		if entry.Subresource == "status" && entry.Time.After(last) {
+	for _, entry := range entries {
+		if entry.Time.After(last) {
 			last = entry.Time.Time
 		}
 	}
 	e.Expect(last).NotTo(BeZero())
-	e.Eventually(func() time.Time { return time.Now().Truncate(time.Second) }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(BeTemporally(">", last))
+	e.Eventually(func() time.Time { return time.Now().Truncate(time.Second) }).
+		WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(BeTemporally(">", last))
 }

@@ -149,6 +149,9 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	s.watched = result.unwatched == 0
 	judgement, failure := r.judge(p, result)
 	whole := failure == nil
+	if whole && result.postponed {
+		judgement.code = codePostponed
+	}
 	r.Metrics.concluded(p.name, counts{applied: len(s.items) - len(result.failures), failed: len(result.failures) - result.lost, claimed: result.lost, unwatched: result.unwatched})
 	if s.settled && whole && p.recorded() && says(p.mr.Status.Conditions, judgement) {
 		if err := r.recordOnlyID(ctx, p); err != nil {

@@ -81,6 +81,12 @@ func foreignID(mr *resourcesv1alpha1.ManagedResource, origin resourcesv1alpha1.O
 	return unknown
 }
 
+// isOwnOrigin reports whether an origin names the set of a pass, under the present cluster ID or a former one.
+func (r *Reconciler) isOwnOrigin(p *pass, value string) bool {
+	origin, err := resourcesv1alpha1.ParseOrigin(value)
+	return value == p.origin || err == nil && origin.ClusterID != r.ClusterID && foreignID(p.mr, origin) == former
+}
+
 // clusterIDs returns the cluster IDs under which objects of a set may have been written, and whether that is recorded. Most
 // controllers have no cluster ID, so the absence of a record stands for none.
 func clusterIDs(mr *resourcesv1alpha1.ManagedResource) ([]string, bool) {

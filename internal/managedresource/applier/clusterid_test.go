@@ -1,6 +1,7 @@
 package applier_test
 
 import (
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -54,6 +55,32 @@ func TestObjectsAreDeletedAfterAChangeOfTheClusterID(t *testing.T) {
 		e.AwaitApplied("mr", succeeded)
 		e.Eventually(func() string { return e.Get("mr").Annotations[clusterIDs] }).WithTimeout(Patience).Should(Equal("new"))
 		e.Expect(e.LiveConfigMap("c").Annotations).To(HaveKeyWithValue("resources.gardener.cloud/origin", "new:"+e.Namespace+"/mr"))
+	})
+}
+
+func TestAnObjectIsReleasedAfterAChangeOfTheClusterID(t *testing.T) {
+	t.Parallel()
+	for name, ids := range map[string][2]string{"from none": {"", "new"}, "to another": {"old", "new"}, "to none": {"old", ""}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := under(t, ids[0])
+			restartAs(e, ids[1], func() { e.Secret("mr", e.ConfigMap("c", "1"), e.ConfigMap("d", "1", ignoreMode)) })
+			e.Eventually(func() map[string]string { return e.LiveConfigMap("d").Annotations }).WithTimeout(Patience).
+				ShouldNot(Or(HaveKey("resources.gardener.cloud/origin"), HaveKey("resources.gardener.cloud/description")))
+			e.AwaitApplied("mr", succeeded)
+			e.Expect(e.LiveConfigMap("d").Data).To(Equal(map[string]string{"key": "1"}))
+		})
+	}
+	t.Run("a set of the same name in another cluster", func(t *testing.T) {
+		t.Parallel()
+		e := under(t, "own")
+		e.Restart(func() {
+			e.Edit("d", fmt.Sprintf(`{"metadata":{"annotations":{"resources.gardener.cloud/origin":"other:%s/mr"}}}`, e.Namespace))
+			e.Secret("mr", e.ConfigMap("c", "1"), e.ConfigMap("d", "1", ignoreMode))
+		})
+		e.Eventually(func() int { return len(e.Get("mr").Status.Resources) }).WithTimeout(Patience).Should(Equal(1))
+		e.AwaitApplied("mr", succeeded)
+		e.Expect(e.LiveConfigMap("d").Annotations).To(HaveKeyWithValue("resources.gardener.cloud/origin", "other:"+e.Namespace+"/mr"))
 	})
 }
 

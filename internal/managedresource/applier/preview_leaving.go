@@ -141,7 +141,7 @@ func (v *preview) letGo(ctx context.Context, each released, l *plan.Leaving) {
 		l.Gone = whyGone(err)
 	case err != nil:
 		l.Doubt = err.Error()
-	case live.Annotations[resourcesv1alpha1.OriginAnnotation] != v.pass.origin:
+	case !v.isOwnOrigin(v.pass, live.Annotations[resourcesv1alpha1.OriginAnnotation]):
 		l.Stays = `mode "Ignore": it does not bear the origin of the set, and is left as it is`
 	}
 }

@@ -52,7 +52,7 @@ func (r *Reconciler) removeOrigin(ctx context.Context, p *pass, key inventory.Ke
 	if err != nil {
 		return err //nolint:wrapcheck // as in releaseOne
 	}
-	if live.Annotations[resourcesv1alpha1.OriginAnnotation] != p.origin {
+	if !r.isOwnOrigin(p, live.Annotations[resourcesv1alpha1.OriginAnnotation]) {
 		return nil
 	}
 	_, err = r.Target.MergePatch(ctx, resource, live.Namespace, live.Name, map[string]any{"metadata": map[string]any{

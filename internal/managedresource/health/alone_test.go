@@ -326,6 +326,13 @@ func TestACacheBehindOurOwnWriteIsNotActedUpon(t *testing.T) {
 	a.ledger.written = mr.ResourceVersion + "0"
 	a.Expect(a.judge("mr")).To(Equal(ctrl.Result{RequeueAfter: 20 * time.Millisecond}))
 	a.Expect(Condition(a.Get("mr"), "ResourcesHealthy")).To(BeEmpty())
+
+	a.clock.Step(6 * time.Second) // the source was restored from a backup: no cache will show that version
+	a.Expect(a.judge("mr")).To(Equal(ctrl.Result{RequeueAfter: time.Minute}))
+	a.Expect(Condition(a.Get("mr"), "ResourcesHealthy")).To(BeEmpty())
+	a.ledger.written = "" // the ManagedResource controller has found that out
+	a.Expect(a.judge("mr")).To(Equal(ctrl.Result{RequeueAfter: time.Minute}))
+	a.Expect(Condition(a.Get("mr"), "ResourcesHealthy")).To(Equal("True/ResourcesHealthy"))
 }
 
 // watch starts a watch on the Deployments of the namespace.

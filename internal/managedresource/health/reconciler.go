@@ -103,8 +103,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	if observe.Older(mr.ResourceVersion, written) {
-		return ctrl.Result{RequeueAfter: catchUp}, nil
+		return ctrl.Result{RequeueAfter: r.Verdicts.cacheBehind(request.NamespacedName, r.Clock.Now(), r.SyncPeriod)}, nil
 	}
+	r.Verdicts.cacheCurrent(request.NamespacedName)
 	if wait := r.Verdicts.pause(request.NamespacedName, r.Clock.Now()); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}

@@ -33,6 +33,8 @@ type Verdicts struct {
 	mu sync.Mutex
 	// since is the time of the oldest event that is not reported yet; waiting is when the wait for a watch began.
 	since, waiting map[types.NamespacedName]time.Time
+	// behind is the time since which the cache is known not to have our last write to a set.
+	behind map[types.NamespacedName]time.Time
 	// written is when the conditions of a set were last written.
 	written map[types.NamespacedName]time.Time
 }
@@ -41,7 +43,8 @@ type Verdicts struct {
 func NewVerdicts(passive clock.PassiveClock, users func(kind schema.GroupKind, namespace, name string) []types.NamespacedName) *Verdicts {
 	return &Verdicts{
 		clock: passive, users: users,
-		since: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]time.Time{}, written: map[types.NamespacedName]time.Time{},
+		since: map[types.NamespacedName]time.Time{}, waiting: map[types.NamespacedName]time.Time{},
+		behind: map[types.NamespacedName]time.Time{}, written: map[types.NamespacedName]time.Time{},
 	}
 }
 
@@ -103,6 +106,28 @@ func (v *Verdicts) sawAll(set types.NamespacedName) {
 	delete(v.waiting, set)
 }
 
+// cacheBehind records that the cache does not have the last write to a set yet, and returns the time until the next check: a moment,
+// and after patience a whole period. Then the source was probably restored from a backup, so the written version will not come
+// back. The ManagedResource controller detects that.
+func (v *Verdicts) cacheBehind(set types.NamespacedName, now time.Time, period time.Duration) time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.behind[set].IsZero() {
+		v.behind[set] = now
+	}
+	if now.Sub(v.behind[set]) > patience {
+		return period
+	}
+	return catchUp
+}
+
+// cacheCurrent records that the cache has the last write to a set.
+func (v *Verdicts) cacheCurrent(set types.NamespacedName) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.behind, set)
+}
+
 // wrote records that the conditions of a set were written now.
 func (v *Verdicts) wrote(set types.NamespacedName, now time.Time) {
 	v.mu.Lock()
@@ -127,5 +152,6 @@ func (v *Verdicts) forget(set types.NamespacedName) {
 	defer v.mu.Unlock()
 	delete(v.since, set)
 	delete(v.waiting, set)
+	delete(v.behind, set)
 	delete(v.written, set)
 }

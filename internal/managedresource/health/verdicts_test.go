@@ -57,6 +57,20 @@ func TestVerdictsRememberTheOldestEvent(t *testing.T) {
 	g.Expect(waited).To(BeFalse(), "it is of no interest any more")
 }
 
+// After a restore of the source, the version that was written never comes back.
+func TestVerdictsWaitForACacheThatIsBehindOnceInAPeriodAfterAWhile(t *testing.T) {
+	g := NewWithT(t)
+	v := verdictsFor(testingclock.NewFakePassiveClock(noon))
+	g.Expect(v.cacheBehind(set, noon, time.Minute)).To(Equal(20 * time.Millisecond))
+	g.Expect(v.cacheBehind(set, noon.Add(5*time.Second), time.Minute)).To(Equal(20 * time.Millisecond))
+	g.Expect(v.cacheBehind(set, noon.Add(6*time.Second), time.Minute)).To(Equal(time.Minute))
+	g.Expect(v.cacheBehind(set, noon.Add(time.Hour), time.Minute)).To(Equal(time.Minute))
+	v.cacheCurrent(set)
+	g.Expect(v.cacheBehind(set, noon.Add(time.Hour), time.Minute)).To(Equal(20*time.Millisecond), "it is behind another write")
+	v.forget(set)
+	g.Expect(v.behind).To(BeEmpty())
+}
+
 func TestVerdictsWaitForAWatchButNotForEver(t *testing.T) {
 	g := NewWithT(t)
 	v := verdictsFor(testingclock.NewFakePassiveClock(noon))

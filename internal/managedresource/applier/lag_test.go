@@ -31,6 +31,16 @@ func TestASetThatACacheStillShows(t *testing.T) {
 	g.Expect(m.ended(shown("one"))).To(BeFalse(), "the cache has shown its end")
 }
 
+func TestASetIsNotAtRestWhileAnAuditIsOwed(t *testing.T) {
+	name := types.NamespacedName{Namespace: "ns", Name: "set"}
+	g, m := NewWithT(t), newMemory()
+	m.of(name).rested = "7"
+	m.conclude(name)
+	g.Expect(m.resting(name)).NotTo(BeNil())
+	m.of(name).auditOwed = true
+	g.Expect(m.resting(name)).To(BeNil())
+}
+
 func TestADeletionThatAWatchHasNotShownYet(t *testing.T) {
 	ref := resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "a"}}
 	for name, tc := range map[string]struct {

@@ -56,7 +56,7 @@ func (m *memory) resting(name types.NamespacedName) *set {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.sets[name]
-	if _, concluded := m.concluded[name]; known == nil || known.rested == "" || !concluded || len(m.dirty[name]) > 0 {
+	if _, concluded := m.concluded[name]; known == nil || known.rested == "" || known.auditOwed || !concluded || len(m.dirty[name]) > 0 {
 		return nil
 	}
 	return known

@@ -25,6 +25,7 @@ echo "generating deepcopy functions and CRDs"
 controller_gen object paths=./api/...
 controller_gen "crd:headerFile=$header" paths=./api/resources/... output:crd:dir=deploy/crds
 controller_gen "crd:headerFile=$header" paths=./api/core/... paths=./api/security/... output:crd:dir=deploy/project-controller/crds
+controller_gen "crd:headerFile=$header" paths=./api/operator/... output:crd:dir=deploy/garden-operator/crds
 
 roles managedresource-controller internal/managedresource
 roles node-controller internal/node

@@ -1,0 +1,77 @@
+package v1alpha1
+
+import corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+
+// Finalizers of a Garden. Both must be absent when a Garden is created.
+const (
+	// FinalizerOperator is on every Garden that the operator has begun to reconcile. The operator removes it when all that belongs
+	// to the Garden is deleted.
+	FinalizerOperator = "gardener.cloud/operator"
+	// FinalizerReferenceProtection is on a Garden that refers to Secrets or ConfigMaps, and on those Secrets and ConfigMaps. The
+	// operator sets it, and removes it when the reference is gone or the Garden is being deleted.
+	FinalizerReferenceProtection = "gardener.cloud/reference-protection"
+)
+
+// Annotations of a Garden. The annotation for operations is resources/v1alpha1.GardenerOperation.
+const (
+	// AnnotationConfirmDeletion allows the deletion of a Garden if its value is one that strconv.ParseBool reads as true. Users
+	// set it. The webhook denies a deletion without it.
+	AnnotationConfirmDeletion = "confirmation.gardener.cloud/deletion"
+	// AnnotationGenericTokenKubeconfig is the name of the current Secret with the generic kubeconfig in the namespace garden. The
+	// operator sets it.
+	AnnotationGenericTokenKubeconfig = "generic-token-kubeconfig.secret.gardener.cloud/name"
+	// AnnotationPausedUntil stops the reconciliation of the Garden until a time in RFC 3339, or without an end for the value
+	// "true". Users set it. Health checks continue.
+	AnnotationPausedUntil = "espalier.dev/paused-until"
+)
+
+// Operation is a value of the annotation gardener.cloud/operation on a Garden. The annotation may have several of them, separated
+// by OperationSeparator. The operator removes those that it has handled.
+type Operation string
+
+// OperationSeparator separates operations in the annotation. Spaces around it have no meaning.
+const OperationSeparator = ";"
+
+// Operations that users can ask for.
+const (
+	// OperationReconcile reconciles the Garden at once.
+	OperationReconcile Operation = "reconcile"
+	// OperationRotateCAStart starts the rotation of the certificate authorities.
+	OperationRotateCAStart Operation = "rotate-ca-start"
+	// OperationRotateCAComplete completes the rotation of the certificate authorities.
+	OperationRotateCAComplete Operation = "rotate-ca-complete"
+	// OperationRotateServiceAccountKeyStart starts the rotation of the key that signs tokens of ServiceAccounts.
+	OperationRotateServiceAccountKeyStart Operation = "rotate-serviceaccount-key-start"
+	// OperationRotateServiceAccountKeyComplete completes the rotation of the key that signs tokens of ServiceAccounts.
+	OperationRotateServiceAccountKeyComplete Operation = "rotate-serviceaccount-key-complete"
+	// OperationRotateETCDEncryptionKey rotates the key that encrypts data in etcd, from start to completion.
+	OperationRotateETCDEncryptionKey Operation = "rotate-etcd-encryption-key"
+	// OperationRotateETCDEncryptionKeyStart starts the rotation of the key that encrypts data in etcd. Allowed for virtual clusters
+	// below Kubernetes 1.34.
+	OperationRotateETCDEncryptionKeyStart Operation = "rotate-etcd-encryption-key-start"
+	// OperationRotateETCDEncryptionKeyComplete completes the rotation of the key that encrypts data in etcd. Allowed for virtual
+	// clusters below Kubernetes 1.34.
+	OperationRotateETCDEncryptionKeyComplete Operation = "rotate-etcd-encryption-key-complete"
+	// OperationRotateWorkloadIdentityKeyStart starts the rotation of the key that signs tokens of workload identities.
+	OperationRotateWorkloadIdentityKeyStart Operation = "rotate-workload-identity-key-start"
+	// OperationRotateWorkloadIdentityKeyComplete completes the rotation of the key that signs tokens of workload identities.
+	OperationRotateWorkloadIdentityKeyComplete Operation = "rotate-workload-identity-key-complete"
+	// OperationRotateObservabilityCredentials replaces the passwords of observability components.
+	OperationRotateObservabilityCredentials Operation = "rotate-observability-credentials"
+	// OperationRotateCredentialsStart starts the rotation of all credentials.
+	OperationRotateCredentialsStart Operation = "rotate-credentials-start"
+	// OperationRotateCredentialsComplete completes the rotation of all credentials that have a second step.
+	OperationRotateCredentialsComplete Operation = "rotate-credentials-complete"
+)
+
+// Types of the conditions of a Garden, in the order in which the status lists them. The care reconciler sets them.
+const (
+	// VirtualGardenAPIServerAvailable reports whether the API server of the virtual cluster answers.
+	VirtualGardenAPIServerAvailable corev1beta1.ConditionType = "VirtualGardenAPIServerAvailable"
+	// RuntimeComponentsHealthy reports whether the components for the runtime cluster are healthy.
+	RuntimeComponentsHealthy corev1beta1.ConditionType = "RuntimeComponentsHealthy"
+	// VirtualComponentsHealthy reports whether the control plane of the virtual cluster and Gardener's are healthy.
+	VirtualComponentsHealthy corev1beta1.ConditionType = "VirtualComponentsHealthy"
+	// ObservabilityComponentsHealthy reports whether the components for logs and metrics are healthy.
+	ObservabilityComponentsHealthy corev1beta1.ConditionType = "ObservabilityComponentsHealthy"
+)

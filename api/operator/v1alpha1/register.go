@@ -1,0 +1,30 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupName is the API group of the kinds in this package.
+const GroupName = "operator.gardener.cloud"
+
+// SchemeGroupVersion is the group and version of the kinds in this package.
+var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
+
+// Resource returns the group resource for a plural name of this group.
+func Resource(resource string) schema.GroupResource {
+	return SchemeGroupVersion.WithResource(resource).GroupResource()
+}
+
+// AddToScheme adds the kinds of this package to scheme. It can be put into a runtime.SchemeBuilder.
+func AddToScheme(scheme *runtime.Scheme) error {
+	builder := runtime.NewSchemeBuilder(addKnownTypes)
+	return builder.AddToScheme(scheme)
+}
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(SchemeGroupVersion, &Garden{}, &GardenList{})
+	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
+	return nil
+}

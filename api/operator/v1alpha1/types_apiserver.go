@@ -1,0 +1,271 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// AdmissionPlugin configures an admission plugin of kube-apiserver or gardener-apiserver.
+type AdmissionPlugin struct {
+	// Name is the name of the plugin.
+	Name string `json:"name"`
+	// Config is the configuration of the plugin, as an object of the kind that the plugin reads.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Config *runtime.RawExtension `json:"config,omitempty"`
+	// Disabled switches the plugin off.
+	// +optional
+	Disabled *bool `json:"disabled,omitempty"`
+	// KubeconfigSecretName names a Secret in the namespace garden whose key kubeconfig the plugin uses to reach webhooks.
+	// +optional
+	KubeconfigSecretName *string `json:"kubeconfigSecretName,omitempty"`
+}
+
+// AuditConfig configures what an API server writes into its audit log.
+type AuditConfig struct {
+	// AuditPolicy says which requests are audited.
+	// +optional
+	AuditPolicy *AuditPolicy `json:"auditPolicy,omitempty"`
+}
+
+// AuditPolicy says which requests are audited.
+type AuditPolicy struct {
+	// ConfigMapRef names a ConfigMap in the namespace garden whose key policy holds the policy.
+	// +optional
+	ConfigMapRef *corev1.ObjectReference `json:"configMapRef,omitempty"`
+}
+
+// AuditWebhook sends audit events to a webhook.
+type AuditWebhook struct {
+	// BatchMaxSize is the largest number of events in a request.
+	// +kubebuilder:default=30
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	BatchMaxSize *int32 `json:"batchMaxSize,omitempty"`
+	// KubeconfigSecretName names a Secret in the namespace garden whose key kubeconfig says where the webhook is.
+	// +kubebuilder:validation:MinLength=1
+	KubeconfigSecretName string `json:"kubeconfigSecretName"`
+	// Version is the version of the events.
+	// +kubebuilder:default=audit.k8s.io/v1
+	// +kubebuilder:validation:Enum=audit.k8s.io/v1
+	// +optional
+	Version *string `json:"version,omitempty"`
+}
+
+// APIServerLogging configures what an API server logs.
+type APIServerLogging struct {
+	// Verbosity is the log level, 0 or more.
+	// +optional
+	Verbosity *int32 `json:"verbosity,omitempty"`
+	// HTTPAccessVerbosity is the log level for requests, 0 or more.
+	// +optional
+	HTTPAccessVerbosity *int32 `json:"httpAccessVerbosity,omitempty"`
+}
+
+// APIServerRequests limits the requests that an API server handles at a time.
+type APIServerRequests struct {
+	// MaxNonMutatingInflight is the limit for reads.
+	// +optional
+	MaxNonMutatingInflight *int32 `json:"maxNonMutatingInflight,omitempty"`
+	// MaxMutatingInflight is the limit for writes.
+	// +optional
+	MaxMutatingInflight *int32 `json:"maxMutatingInflight,omitempty"`
+}
+
+// WatchCacheSizes are the sizes of watch caches of an API server.
+type WatchCacheSizes struct {
+	// Default is the number of objects in the watch cache of a resource that is not in resources. 0 turns the caches off.
+	// +optional
+	Default *int32 `json:"default,omitempty"`
+	// Resources are the sizes for single resources.
+	// +optional
+	Resources []ResourceWatchCacheSize `json:"resources,omitempty"`
+}
+
+// ResourceWatchCacheSize is the size of the watch cache of a resource.
+type ResourceWatchCacheSize struct {
+	// APIGroup is the API group of the resource; nil and empty are the core group.
+	// +optional
+	APIGroup *string `json:"apiGroup,omitempty"`
+	// Resource is the plural name of the resource.
+	Resource string `json:"resource"`
+	// CacheSize is the number of objects in the watch cache. 0 turns it off.
+	CacheSize int32 `json:"size"`
+}
+
+// EncryptionConfig says what an API server encrypts in etcd. Secrets and some resources of Gardener are always encrypted.
+type EncryptionConfig struct {
+	// Resources are further resources that are encrypted, as <resource> or <resource>.<group>.
+	// +optional
+	Resources []string `json:"resources,omitempty"`
+	// Provider is how data is encrypted. Without it, the type is aescbc.
+	// +optional
+	Provider *EncryptionProvider `json:"provider,omitempty"`
+}
+
+// EncryptionProvider is how data is encrypted.
+type EncryptionProvider struct {
+	// Type is aescbc, aesgcm or secretbox. Nil and empty mean aescbc.
+	// +optional
+	Type *EncryptionProviderType `json:"type,omitempty"`
+}
+
+// EncryptionProviderType names an encryption provider of kube-apiserver.
+type EncryptionProviderType string
+
+// Encryption providers.
+const (
+	// EncryptionProviderAESCBC is AES in CBC mode, the default.
+	EncryptionProviderAESCBC EncryptionProviderType = "aescbc"
+	// EncryptionProviderAESGCM is AES in GCM mode.
+	EncryptionProviderAESGCM EncryptionProviderType = "aesgcm"
+	// EncryptionProviderSecretbox is XSalsa20 and Poly1305.
+	EncryptionProviderSecretbox EncryptionProviderType = "secretbox"
+)
+
+// KubeAPIServerConfig are the settings for kube-apiserver that Gardener has in the API of Shoots too.
+type KubeAPIServerConfig struct {
+	// AdmissionPlugins configures admission plugins.
+	// +optional
+	AdmissionPlugins []AdmissionPlugin `json:"admissionPlugins,omitempty"`
+	// APIAudiences are the audiences that tokens of ServiceAccounts are accepted for.
+	// +optional
+	APIAudiences []string `json:"apiAudiences,omitempty"`
+	// AuditConfig configures the audit log.
+	// +optional
+	AuditConfig *AuditConfig `json:"auditConfig,omitempty"`
+	// Autoscaling bounds the resources that the vertical pod autoscaler gives to kube-apiserver: at least 20m and 200M.
+	// +optional
+	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
+	// DefaultNotReadyTolerationSeconds is for how long Pods tolerate a node that is not ready, in seconds.
+	// +optional
+	DefaultNotReadyTolerationSeconds *int64 `json:"defaultNotReadyTolerationSeconds,omitempty"`
+	// DefaultUnreachableTolerationSeconds is for how long Pods tolerate a node that cannot be reached, in seconds.
+	// +optional
+	DefaultUnreachableTolerationSeconds *int64 `json:"defaultUnreachableTolerationSeconds,omitempty"`
+	// EnableAnonymousAuthentication accepts requests without credentials. Not allowed from Kubernetes 1.35 on.
+	// +optional
+	EnableAnonymousAuthentication *bool `json:"enableAnonymousAuthentication,omitempty"`
+	// EncryptionConfig says what is encrypted in etcd besides Secrets.
+	// +optional
+	EncryptionConfig *EncryptionConfig `json:"encryptionConfig,omitempty"`
+	// EventTTL is for how long events are kept, at most 24h.
+	// +optional
+	EventTTL *metav1.Duration `json:"eventTTL,omitempty"`
+	// FeatureGates are feature gates of Kubernetes.
+	// +optional
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+	// Logging configures logs.
+	// +optional
+	Logging *APIServerLogging `json:"logging,omitempty"`
+	// OIDCConfig is the OpenID Connect provider for users.
+	//
+	// Deprecated: use structuredAuthentication. Both together are not allowed.
+	// +optional
+	OIDCConfig *OIDCConfig `json:"oidcConfig,omitempty"`
+	// Requests limits the requests that are handled at a time.
+	// +optional
+	Requests *APIServerRequests `json:"requests,omitempty"`
+	// RuntimeConfig switches API versions on and off.
+	// +optional
+	RuntimeConfig map[string]bool `json:"runtimeConfig,omitempty"`
+	// ServiceAccountConfig configures tokens of ServiceAccounts.
+	// +optional
+	ServiceAccountConfig *ServiceAccountConfig `json:"serviceAccountConfig,omitempty"`
+	// StructuredAuthentication configures who is accepted, by an AuthenticationConfiguration.
+	// +optional
+	StructuredAuthentication *StructuredAuthentication `json:"structuredAuthentication,omitempty"`
+	// StructuredAuthorization adds webhooks that authorize requests, by an AuthorizationConfiguration.
+	// +optional
+	StructuredAuthorization *StructuredAuthorization `json:"structuredAuthorization,omitempty"`
+	// TLSMinVersion is the least version of TLS for clients: VersionTLS12 or VersionTLS13.
+	// +optional
+	TLSMinVersion *string `json:"tlsMinVersion,omitempty"`
+	// WatchCacheSizes are the sizes of watch caches.
+	// +optional
+	WatchCacheSizes *WatchCacheSizes `json:"watchCacheSizes,omitempty"`
+}
+
+// OIDCConfig is an OpenID Connect provider.
+type OIDCConfig struct {
+	// CABundle are PEM certificates of the authorities of the provider.
+	// +optional
+	CABundle *string `json:"caBundle,omitempty"`
+	// ClientAuthentication is for clients of the provider. It does not change kube-apiserver.
+	// +optional
+	ClientAuthentication *OpenIDConnectClientAuthentication `json:"clientAuthentication,omitempty"`
+	// ClientID is the client that tokens must be issued for.
+	// +optional
+	ClientID *string `json:"clientID,omitempty"`
+	// GroupsClaim is the claim with the groups of the user.
+	// +optional
+	GroupsClaim *string `json:"groupsClaim,omitempty"`
+	// GroupsPrefix is put before the names of groups.
+	// +optional
+	GroupsPrefix *string `json:"groupsPrefix,omitempty"`
+	// IssuerURL is the https URL of the provider.
+	// +optional
+	IssuerURL *string `json:"issuerURL,omitempty"`
+	// RequiredClaims are claims that a token must have, with their values.
+	// +optional
+	RequiredClaims map[string]string `json:"requiredClaims,omitempty"`
+	// SigningAlgs are the accepted signing algorithms.
+	// +optional
+	SigningAlgs []string `json:"signingAlgs,omitempty"`
+	// UsernameClaim is the claim with the name of the user.
+	// +optional
+	UsernameClaim *string `json:"usernameClaim,omitempty"`
+	// UsernamePrefix is put before the name of the user.
+	// +optional
+	UsernamePrefix *string `json:"usernamePrefix,omitempty"`
+}
+
+// OpenIDConnectClientAuthentication is for clients of an OpenID Connect provider.
+type OpenIDConnectClientAuthentication struct {
+	// ExtraConfig are further settings.
+	// +optional
+	ExtraConfig map[string]string `json:"extraConfig,omitempty"`
+	// Secret is the secret of the client.
+	// +optional
+	Secret *string `json:"secret,omitempty"`
+}
+
+// ServiceAccountConfig configures tokens of ServiceAccounts.
+type ServiceAccountConfig struct {
+	// Issuer is the issuer of new tokens. Default: the URL of the API server.
+	// +optional
+	Issuer *string `json:"issuer,omitempty"`
+	// AcceptedIssuers are further issuers whose tokens are accepted.
+	// +optional
+	AcceptedIssuers []string `json:"acceptedIssuers,omitempty"`
+	// ExtendTokenExpiration extends the lifetime of tokens that Pods get.
+	// +optional
+	ExtendTokenExpiration *bool `json:"extendTokenExpiration,omitempty"`
+	// MaxTokenExpiration is the longest lifetime of a token: 0, or 720h to 2160h.
+	// +optional
+	MaxTokenExpiration *metav1.Duration `json:"maxTokenExpiration,omitempty"`
+}
+
+// StructuredAuthentication configures who is accepted.
+type StructuredAuthentication struct {
+	// ConfigMapName names a ConfigMap in the namespace garden whose key config.yaml holds an AuthenticationConfiguration.
+	ConfigMapName string `json:"configMapName"`
+}
+
+// StructuredAuthorization adds webhooks that authorize requests.
+type StructuredAuthorization struct {
+	// ConfigMapName names a ConfigMap in the namespace garden whose key config.yaml holds an AuthorizationConfiguration. Only its
+	// webhooks are used.
+	ConfigMapName string `json:"configMapName"`
+	// Kubeconfigs say where the webhooks are.
+	Kubeconfigs []AuthorizerKubeconfig `json:"kubeconfigs"`
+}
+
+// AuthorizerKubeconfig says where a webhook that authorizes requests is.
+type AuthorizerKubeconfig struct {
+	// AuthorizerName is the name of the webhook in the AuthorizationConfiguration.
+	AuthorizerName string `json:"authorizerName"`
+	// SecretName names a Secret in the namespace garden with the key kubeconfig.
+	SecretName string `json:"secretName"`
+}

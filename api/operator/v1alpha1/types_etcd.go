@@ -1,0 +1,75 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// ETCD are settings for the two etcds of the virtual cluster.
+type ETCD struct {
+	// Main is the etcd for everything but events.
+	// +optional
+	Main *ETCDMain `json:"main,omitempty"`
+	// Events is the etcd for events.
+	// +optional
+	Events *ETCDEvents `json:"events,omitempty"`
+}
+
+// ETCDMain are settings for the etcd main.
+type ETCDMain struct {
+	// Autoscaling bounds the resources that the vertical pod autoscaler gives to etcd. The least memory for main is 300M.
+	// +optional
+	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
+	// Backup is where backups go. There are no backups without it. It cannot be removed once set; the webhook checks that.
+	// +optional
+	Backup *Backup `json:"backup,omitempty"`
+	// Storage is the volume of each replica. Without it, the capacity is 25Gi.
+	// +optional
+	Storage *Storage `json:"storage,omitempty"`
+}
+
+// ETCDEvents are settings for the etcd for events.
+type ETCDEvents struct {
+	// Autoscaling bounds the resources that the vertical pod autoscaler gives to etcd. The least memory for events is 60M.
+	// +optional
+	Autoscaling *Autoscaling `json:"autoscaling,omitempty"`
+	// Storage is the volume of each replica. Without it, the capacity is 10Gi.
+	// +optional
+	Storage *Storage `json:"storage,omitempty"`
+}
+
+// Autoscaling bounds the resources that the vertical pod autoscaler gives to a component.
+type Autoscaling struct {
+	// MinAllowed are the least requests, by cpu and memory. The component starts with at least these.
+	MinAllowed corev1.ResourceList `json:"minAllowed"`
+}
+
+// Backup is where backups of the etcd main go.
+type Backup struct {
+	// Provider is the kind of object store, for example S3 or local.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Provider is immutable"
+	Provider string `json:"provider"`
+	// BucketName is the name of an existing bucket, or <bucket>/<prefix>. If it is not set, the operator asks for a bucket by an
+	// extension.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="BucketName is immutable"
+	// +optional
+	BucketName *string `json:"bucketName,omitempty"`
+	// Region is the region of the bucket. Default: runtimeCluster.provider.region.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Region is immutable"
+	// +optional
+	Region *string `json:"region,omitempty"`
+	// SecretRef names a Secret in the namespace garden with the credentials for the object store.
+	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != ''",message="must provide a name",fieldPath=".name"
+	SecretRef corev1.LocalObjectReference `json:"secretRef"`
+}
+
+// Storage is the volume of each replica of an etcd.
+type Storage struct {
+	// Capacity is the size of the volume.
+	// +kubebuilder:default="10Gi"
+	// +optional
+	Capacity *resource.Quantity `json:"capacity,omitempty"`
+	// ClassName names a StorageClass. Nil takes the default one.
+	// +optional
+	ClassName *string `json:"className,omitempty"`
+}

@@ -1,0 +1,105 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// KubeAPIServer are settings for kube-apiserver of the virtual cluster.
+type KubeAPIServer struct {
+	// KubeAPIServerConfig are the settings that Gardener has in the API of Shoots too.
+	KubeAPIServerConfig `json:",inline"`
+
+	// AuditWebhook sends audit events to a webhook.
+	// +optional
+	AuditWebhook *AuditWebhook `json:"auditWebhook,omitempty"`
+	// Authentication configures who is accepted.
+	// +optional
+	Authentication *Authentication `json:"authentication,omitempty"`
+	// ResourcesToStoreInETCDEvents are resources that are stored in the etcd for events, besides events.
+	// +optional
+	ResourcesToStoreInETCDEvents []GroupResource `json:"resourcesToStoreInETCDEvents,omitempty"`
+	// SNI is the certificate that clients see for certain domains.
+	// +optional
+	SNI *SNI `json:"sni,omitempty"`
+}
+
+// Authentication configures who is accepted by kube-apiserver.
+type Authentication struct {
+	// Webhook asks a webhook about tokens.
+	// +optional
+	Webhook *AuthenticationWebhook `json:"webhook,omitempty"`
+}
+
+// AuthenticationWebhook asks a webhook about tokens.
+type AuthenticationWebhook struct {
+	// CacheTTL is for how long answers are kept.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +optional
+	CacheTTL *metav1.Duration `json:"cacheTTL,omitempty"`
+	// KubeconfigSecretName names a Secret in the namespace garden whose key kubeconfig says where the webhook is.
+	// +kubebuilder:validation:MinLength=1
+	KubeconfigSecretName string `json:"kubeconfigSecretName"`
+	// Version is the version of TokenReview that the webhook understands.
+	// +kubebuilder:default=v1beta1
+	// +kubebuilder:validation:Enum=v1alpha1;v1beta1;v1
+	// +optional
+	Version *string `json:"version,omitempty"`
+}
+
+// GroupResource is a resource of an API group.
+type GroupResource struct {
+	// Group is the API group. The core group cannot be named.
+	// +kubebuilder:validation:MinLength=1
+	Group string `json:"group"`
+	// Resource is the plural name of the resource.
+	// +kubebuilder:validation:MinLength=1
+	Resource string `json:"resource"`
+}
+
+// SNI is the certificate that clients of kube-apiserver see for certain domains.
+type SNI struct {
+	// SecretName names a Secret of type kubernetes.io/tls in the namespace garden. Default: the one with the label
+	// gardener.cloud/role=garden-cert.
+	// +kubebuilder:validation:MinLength=1
+	// +optional
+	SecretName *string `json:"secretName,omitempty"`
+	// DomainPatterns are the domains. A leading *. stands for one label. Without them, the domains of the certificate are taken.
+	// +optional
+	DomainPatterns []string `json:"domainPatterns,omitempty"`
+}
+
+// KubeControllerManager are settings for kube-controller-manager of the virtual cluster.
+type KubeControllerManager struct {
+	// KubeControllerManagerConfig are the settings that Gardener has in the API of Shoots too.
+	KubeControllerManagerConfig `json:",inline"`
+
+	// CertificateSigningDuration is the longest validity of certificates that kube-controller-manager signs.
+	// +kubebuilder:default=`48h`
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +optional
+	CertificateSigningDuration *metav1.Duration `json:"certificateSigningDuration,omitempty"`
+}
+
+// KubeControllerManagerConfig are the settings for kube-controller-manager that Gardener has in the API of Shoots too. Those but
+// featureGates are for clusters with nodes; the webhook refuses them by name.
+type KubeControllerManagerConfig struct {
+	// FeatureGates are feature gates of Kubernetes.
+	// +optional
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+	// HorizontalPodAutoscaler is not allowed in a Garden.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	HorizontalPodAutoscaler *runtime.RawExtension `json:"horizontalPodAutoscaler,omitempty"`
+	// NodeCIDRMaskSize is not allowed in a Garden.
+	// +optional
+	NodeCIDRMaskSize *int32 `json:"nodeCIDRMaskSize,omitempty"`
+	// NodeMonitorGracePeriod is not allowed in a Garden.
+	// +optional
+	NodeMonitorGracePeriod *metav1.Duration `json:"nodeMonitorGracePeriod,omitempty"`
+	// PodEvictionTimeout is not allowed in a Garden.
+	// +optional
+	PodEvictionTimeout *metav1.Duration `json:"podEvictionTimeout,omitempty"`
+}

@@ -1,0 +1,246 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+)
+
+// GardenStatus is what the operator has done and found.
+type GardenStatus struct {
+	// Gardener is the operator that acted last.
+	// +optional
+	Gardener *OperatorIdentity `json:"gardener,omitempty"`
+	// Conditions are the results of health checks. At most one is of a type.
+	// +optional
+	Conditions []corev1beta1.Condition `json:"conditions,omitempty"`
+	// LastOperation is the current or last reconciliation or deletion.
+	// +optional
+	LastOperation *LastOperation `json:"lastOperation,omitempty"`
+	// Tasks are the steps of the last operation in their order.
+	// +kubebuilder:validation:MaxItems=100
+	// +optional
+	Tasks []Task `json:"tasks,omitempty"`
+	// ObservedGeneration is the generation that the last operation works on. It is set when the operation begins.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Credentials are the states of credentials.
+	// +optional
+	Credentials *Credentials `json:"credentials,omitempty"`
+	// AdvertisedAddresses are the addresses of the virtual cluster.
+	// +optional
+	AdvertisedAddresses []AdvertisedAddress `json:"advertisedAddresses,omitempty"`
+	// EncryptedResources is the form of Gardener 1.86 to 1.138 for credentials.encryptionAtRest.resources. It is read as long as
+	// that is not set.
+	//
+	// Deprecated: use credentials.encryptionAtRest.
+	// +optional
+	EncryptedResources []string `json:"encryptedResources,omitempty"`
+}
+
+// EncryptionAtRest returns what is encrypted in etcd besides the resources that always are, from either form of the status. The
+// type of the provider is aescbc if the status does not have one.
+func (s GardenStatus) EncryptionAtRest() EncryptionAtRest {
+	current := EncryptionAtRest{Resources: s.EncryptedResources}
+	if s.Credentials != nil && s.Credentials.EncryptionAtRest != nil {
+		current = *s.Credentials.EncryptionAtRest
+	}
+	if current.Provider == nil || current.Provider.Type == "" {
+		current.Provider = &EncryptionProviderStatus{Type: EncryptionProviderAESCBC}
+	}
+	return current
+}
+
+// OperatorIdentity identifies a process of the operator.
+type OperatorIdentity struct {
+	// ID is the identifier of its container, or random characters.
+	ID string `json:"id"`
+	// Name is the name of its host.
+	Name string `json:"name"`
+	// Version is the version of the operator.
+	Version string `json:"version"`
+}
+
+// LastOperation is the current or last reconciliation or deletion of a Garden.
+type LastOperation struct {
+	// Type is Reconcile or Delete.
+	Type LastOperationType `json:"type"`
+	// State is Processing, Succeeded or Error.
+	State LastOperationState `json:"state"`
+	// Progress is the share of tasks that have succeeded, in percent.
+	Progress int32 `json:"progress"`
+	// Description says in words what the operator does, or why it failed.
+	Description string `json:"description"`
+	// LastUpdateTime is when any of the fields changed last.
+	LastUpdateTime metav1.Time `json:"lastUpdateTime"`
+}
+
+// LastOperationType is the kind of an operation.
+type LastOperationType string
+
+// Types of operations.
+const (
+	// LastOperationReconcile creates or updates everything that belongs to the Garden.
+	LastOperationReconcile LastOperationType = "Reconcile"
+	// LastOperationDelete deletes everything that belongs to the Garden.
+	LastOperationDelete LastOperationType = "Delete"
+)
+
+// LastOperationState is how far an operation is.
+type LastOperationState string
+
+// States of operations.
+const (
+	// LastOperationProcessing means that the operation is going on.
+	LastOperationProcessing LastOperationState = "Processing"
+	// LastOperationSucceeded means that the operation has ended as desired.
+	LastOperationSucceeded LastOperationState = "Succeeded"
+	// LastOperationError means that the operation failed. The operator retries it.
+	LastOperationError LastOperationState = "Error"
+)
+
+// Task is a step of an operation.
+type Task struct {
+	// Name is the name of the task, unique within the list.
+	Name string `json:"name"`
+	// State is Pending, Running, Succeeded, Failed or Skipped.
+	// +kubebuilder:validation:Enum=Pending;Running;Succeeded;Failed;Skipped
+	State TaskState `json:"state"`
+	// Since is when the task entered its state.
+	Since metav1.Time `json:"since"`
+	// WaitingFor says in one sentence what a task that is not finished waits for, or why it failed.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	WaitingFor string `json:"waitingFor,omitempty"`
+}
+
+// Bounds of status.tasks, which the schema enforces and writers must keep.
+const (
+	// MaxTasks is the largest number of tasks in a status.
+	MaxTasks = 100
+	// MaxWaitingFor is the largest number of characters in the field waitingFor of a task.
+	MaxWaitingFor = 1024
+)
+
+// TaskState is how far a task is. A printer column of the Garden relies on the order of these names.
+type TaskState string
+
+// States of tasks.
+const (
+	// TaskPending means that the task has not begun.
+	TaskPending TaskState = "Pending"
+	// TaskRunning means that the task has begun.
+	TaskRunning TaskState = "Running"
+	// TaskFailed means that the task failed. The next operation repeats it.
+	TaskFailed TaskState = "Failed"
+	// TaskSucceeded means that the task has ended as desired.
+	TaskSucceeded TaskState = "Succeeded"
+	// TaskSkipped means that there is nothing to do in this operation.
+	TaskSkipped TaskState = "Skipped"
+)
+
+// AdvertisedAddress is an address of the virtual cluster.
+type AdvertisedAddress struct {
+	// Name says what is there, for example virtual-garden.
+	Name string `json:"name"`
+	// URL is the address.
+	URL string `json:"url"`
+}
+
+// Credentials are the states of credentials.
+type Credentials struct {
+	// Rotation are the states of rotations.
+	// +optional
+	Rotation *CredentialsRotation `json:"rotation,omitempty"`
+	// EncryptionAtRest is what is encrypted in etcd.
+	// +optional
+	EncryptionAtRest *EncryptionAtRest `json:"encryptionAtRest,omitempty"`
+}
+
+// EncryptionAtRest is what is encrypted in etcd.
+type EncryptionAtRest struct {
+	// Resources are the resources of both API servers, without those that are always encrypted.
+	// +optional
+	Resources []string `json:"resources,omitempty"`
+	// Provider is how data is encrypted. Nil means aescbc.
+	// +optional
+	Provider *EncryptionProviderStatus `json:"provider,omitempty"`
+}
+
+// EncryptionProviderStatus is how data is encrypted.
+type EncryptionProviderStatus struct {
+	// Type is the encryption provider. Empty means aescbc.
+	Type EncryptionProviderType `json:"type"`
+}
+
+// CredentialsRotation are the states of rotations. A part is nil as long as it was never rotated.
+type CredentialsRotation struct {
+	// CertificateAuthorities is the rotation of the certificate authorities.
+	// +optional
+	CertificateAuthorities *Rotation `json:"certificateAuthorities,omitempty"`
+	// ServiceAccountKey is the rotation of the key that signs tokens of ServiceAccounts.
+	// +optional
+	ServiceAccountKey *Rotation `json:"serviceAccountKey,omitempty"`
+	// ETCDEncryptionKey is the rotation of the key that encrypts data in etcd.
+	// +optional
+	ETCDEncryptionKey *ETCDEncryptionKeyRotation `json:"etcdEncryptionKey,omitempty"`
+	// Observability is the rotation of passwords of observability components.
+	// +optional
+	Observability *ObservabilityRotation `json:"observability,omitempty"`
+	// WorkloadIdentityKey is the rotation of the key that signs tokens of workload identities.
+	// +optional
+	WorkloadIdentityKey *Rotation `json:"workloadIdentityKey,omitempty"`
+}
+
+// RotationPhase is how far a rotation in two steps is. Empty means that there was none.
+type RotationPhase string
+
+// Phases of a rotation, in their order.
+const (
+	// RotationPreparing means that new credentials are being created and distributed beside the old ones.
+	RotationPreparing RotationPhase = "Preparing"
+	// RotationPrepared means that old and new credentials are valid. The user updates clients and completes the rotation.
+	RotationPrepared RotationPhase = "Prepared"
+	// RotationCompleting means that the old credentials are being removed.
+	RotationCompleting RotationPhase = "Completing"
+	// RotationCompleted means that only the new credentials are valid.
+	RotationCompleted RotationPhase = "Completed"
+)
+
+// Rotation is the state of a rotation in two steps.
+type Rotation struct {
+	// Phase is Preparing, Prepared, Completing or Completed.
+	Phase RotationPhase `json:"phase"`
+	// LastInitiationTime is when the last rotation was started.
+	// +optional
+	LastInitiationTime *metav1.Time `json:"lastInitiationTime,omitempty"`
+	// LastInitiationFinishedTime is when the first step of the current rotation ended.
+	// +optional
+	LastInitiationFinishedTime *metav1.Time `json:"lastInitiationFinishedTime,omitempty"`
+	// LastCompletionTriggeredTime is when the second step of the current rotation was started.
+	// +optional
+	LastCompletionTriggeredTime *metav1.Time `json:"lastCompletionTriggeredTime,omitempty"`
+	// LastCompletionTime is when the last rotation was completed.
+	// +optional
+	LastCompletionTime *metav1.Time `json:"lastCompletionTime,omitempty"`
+}
+
+// ETCDEncryptionKeyRotation is the state of the rotation of the key that encrypts data in etcd.
+type ETCDEncryptionKeyRotation struct {
+	// Rotation is the state of the rotation.
+	Rotation `json:",inline"`
+
+	// AutoCompleteAfterPrepared is true if the operator completes the rotation by itself.
+	// +optional
+	AutoCompleteAfterPrepared *bool `json:"autoCompleteAfterPrepared,omitempty"`
+}
+
+// ObservabilityRotation is the state of a rotation in one step.
+type ObservabilityRotation struct {
+	// LastInitiationTime is when the last rotation was started.
+	// +optional
+	LastInitiationTime *metav1.Time `json:"lastInitiationTime,omitempty"`
+	// LastCompletionTime is when the last rotation was completed.
+	// +optional
+	LastCompletionTime *metav1.Time `json:"lastCompletionTime,omitempty"`
+}

@@ -68,6 +68,7 @@ func project() layout {
 			"managedresource/plan",
 			"secrets",
 			"secrets/config",
+			"webhook/handlers",
 		},
 	}
 }

@@ -17,12 +17,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/serving"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/internal/webhook/handlers"
 	"github.com/espalier-dev/espalier/internal/webhook/lookup"
 )
 
 // Check returns an error if there is nothing to serve.
 func Check(cfg *config.ResourceManagerConfiguration) error {
-	if !anyEnabled(cfg.Webhooks) {
+	if len(handlers.Enabled(cfg.Webhooks)) == 0 {
 		return errors.New("nothing to do: set webhooks.<handler>.enabled: true, or do not run webhook-server")
 	}
 	return nil

@@ -20,13 +20,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-const (
-	// Name is the handler's in metrics and logs.
-	Name = "crd-deletion-protection"
-	// Path is where it is served, for both webhooks that lead to it.
-	Path = "/webhooks/validate-crd-deletion"
-)
-
 // label marks the definitions that are protected.
 const label = "gardener.cloud/deletion-protected"
 

@@ -17,12 +17,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// Name is the handler's in metrics and logs.
-const Name = "high-availability-config"
-
-// Path is where the handler is served.
-const Path = "/webhooks/high-availability-config"
-
 // Namespaces reads namespaces.
 type Namespaces interface {
 	// Annotations returns those annotations of a namespace that begin with AnnotationPrefix, and maybe others. They must

@@ -120,7 +120,8 @@ func (l *Lookups) Annotations(ctx context.Context, name string) (map[string]stri
 
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch,roleName=espalier-webhook-server-target
 
-// Automount implements tokenmount.ServiceAccounts.
+// Automount returns automountServiceAccountToken of a ServiceAccount; nil if it is not set. The error is NotFound if there is no
+// such ServiceAccount.
 func (l *Lookups) Automount(ctx context.Context, namespace, name string) (*bool, error) {
 	account := &corev1.ServiceAccount{}
 	if err := l.get(ctx, l.serviceAccounts, client.ObjectKey{Namespace: namespace, Name: name}, account); err != nil {

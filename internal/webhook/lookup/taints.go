@@ -62,7 +62,7 @@ func (t *taints) remember(selector map[string]string, answer []corev1.Taint, at 
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch,roleName=espalier-webhook-server-target
 
-// Taints implements systemcomponents.Nodes: sorted, each once, without the time when it was added.
+// Taints returns the taints of all Nodes that have the labels: sorted, each once, without the time when it was added.
 func (l *Lookups) Taints(ctx context.Context, selector map[string]string) ([]corev1.Taint, error) {
 	synced := l.nodes != nil && l.nodes.HasSynced()
 	answer, at, known := l.taints.recall(selector)

@@ -1,8 +1,7 @@
-// Package policies declares those handlers that CEL can express as admission policies, which the API server evaluates
-// itself: no server has to run, and none can be down. Rules, selectors and failure policies are those of the handlers'
-// webhooks in the standalone flavour, so that there is one declaration for both. hack/render writes them to
-// deploy/policies; docs/admission-policies.md says what differs. Settings are constants in the variables of policies, to be
-// changed by a patch of what is rendered.
+// Package policies builds admission policies of the handlers that have one in CEL. The API server evaluates them itself, so
+// that no server has to run. Rules, selectors and failure policies are those of the handlers' webhooks in the flavour
+// standalone. hack/render writes the policies to deploy/policies; docs/admission-policies.md says what differs. Settings are
+// constants in the variables of policies, to be changed by a patch of the rendered files.
 package policies
 
 import (
@@ -17,12 +16,10 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/webhook/flavor"
+	"github.com/espalier-dev/espalier/internal/webhook/handlers"
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
 )
-
-// TokenExpirationSeconds is the lifetime of mounted tokens, unless the annotation of a Pod or a change of the policy's
-// variable expirationSeconds says otherwise.
-const TokenExpirationSeconds = 43200
 
 // Policy is a handler as policies and their bindings, of the same name.
 type Policy struct {
@@ -36,12 +33,15 @@ type Policy struct {
 // All returns every policy, in the order of the handlers' webhooks.
 func All() ([]Policy, error) {
 	var all []Policy
-	for _, mutation := range mutations() {
-		webhook, err := declared(mutation.handler)
+	for _, each := range handlers.All() {
+		if each.Policy == nil {
+			continue
+		}
+		webhook, err := declared(each.Name)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, mutation.policy(webhook))
+		all = append(all, mutation(each.Name, each.Policy, webhook))
 	}
 	for _, handler := range []string{"crd-deletion-protection", "cr-deletion-protection"} {
 		webhook, err := declared(handler)
@@ -66,8 +66,8 @@ func declared(handler string) (registration.Webhook, error) {
 // matched is what the webhook would be asked about.
 func matched(w registration.Webhook) *admissionregistrationv1.MatchResources {
 	resources := &admissionregistrationv1.MatchResources{
-		NamespaceSelector: w.Namespaces.Selector(registrations.StandardNamespaces(config.FlavorStandalone, "")),
-		ObjectSelector:    w.Objects.Selector(registrations.StandardObjects(config.FlavorStandalone)),
+		NamespaceSelector: w.Namespaces.Selector(flavor.StandardNamespaces(config.FlavorStandalone, "")),
+		ObjectSelector:    w.Objects.Selector(flavor.StandardObjects(config.FlavorStandalone)),
 		MatchPolicy:       ptr.To(cmp.Or(w.MatchPolicy, admissionregistrationv1.Exact)),
 	}
 	for _, rule := range w.Rules {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/internal/webhook/policies"
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
@@ -80,7 +81,7 @@ func configurations(e *webhooktest.Env, handler string) []client.Object {
 	}
 	e.Expect(declared).To(HaveLen(1), handler)
 	built := registration.Configuration{
-		Name: own.Name, Namespaces: registrations.StandardNamespaces(config.FlavorStandalone, own.Namespace),
+		Name: own.Name, Namespaces: flavor.StandardNamespaces(config.FlavorStandalone, own.Namespace),
 		Client: registration.URL(e.URL, e.CA),
 	}
 	return built.Both(declared...)

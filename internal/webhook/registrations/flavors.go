@@ -1,23 +1,24 @@
-// Package registrations declares the webhooks of all handlers, for three kinds of clusters (flavours of the configuration):
-//
-//   - standalone, any cluster: kube-system and the server's own namespace are left alone, by the label that every API
-//     server sets on namespaces; nothing else is expected of the cluster.
-//   - gardener-runtime, a seed or garden runtime cluster, and
-//   - gardener-shoot, a shoot or virtual garden: as Gardener registers its resource manager there.
-//
-// Only enabled handlers are declared: a webhook whose path is not served refuses whatever it is asked about.
+// Package registrations builds the webhook configurations of the enabled handlers, in each flavour. The table in package
+// handlers says which webhooks call a handler. A handler that is off is not registered: a webhook whose path is not served
+// refuses every request.
 package registrations
 
 import (
-	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/webhook/flavor"
+	"github.com/espalier-dev/espalier/internal/webhook/handlers"
+)
+
+const (
+	// appLabel names the program that a Pod belongs to.
+	appLabel = "app"
+	// excludeRemediation, a label of webhook configurations, makes Gardener leave them as they are.
+	excludeRemediation = "remediation.webhook.shoot.gardener.cloud/exclude"
 )
 
 // resourceManager is how Gardener calls its resource manager, after a prefix of the garden.
@@ -45,15 +46,15 @@ type Own struct {
 // in PEM that API servers shall trust; nil leaves that open. Where the flavour has validating webhooks, there are always
 // both configurations, if need be without webhooks, so that applying them also takes back what has been disabled.
 // An unknown flavour counts as standalone.
-func Configurations(flavor string, cfg config.Webhooks, own Own) func(caBundle []byte) []client.Object {
-	declared := Enabled(flavor, cfg, own)
+func Configurations(in string, cfg config.Webhooks, own Own) func(caBundle []byte) []client.Object {
+	declared := Enabled(in, cfg, own)
 	return func(caBundle []byte) []client.Object {
 		built := registration.Configuration{
-			Name: own.Name, Labels: labels(flavor, own),
-			Namespaces: StandardNamespaces(flavor, append([]string{own.Namespace}, own.Excluded...)...), Objects: StandardObjects(flavor),
+			Name: own.Name, Labels: labels(in, own),
+			Namespaces: flavor.StandardNamespaces(in, append([]string{own.Namespace}, own.Excluded...)...), Objects: flavor.StandardObjects(in),
 			Client: own.clientConfig(caBundle),
 		}
-		if flavor == config.FlavorGardenerShoot {
+		if in == config.FlavorGardenerShoot {
 			return []client.Object{built.Mutating(declared...)}
 		}
 		return built.Both(declared...)
@@ -61,47 +62,18 @@ func Configurations(flavor string, cfg config.Webhooks, own Own) func(caBundle [
 }
 
 // Enabled declares the webhooks of the enabled handlers, in their order: first those that change objects.
-func Enabled(flavor string, cfg config.Webhooks, own Own) []registration.Webhook {
-	d := declarer{flavor: flavor, apps: own.apps()}
-	return append(d.mutating(cfg), d.validating(cfg)...)
-}
-
-// StandardNamespaces is the selector of namespaces that most webhooks of a flavour share. The flavour standalone leaves out,
-// besides kube-system, those that are named, such as where the server runs; empty names do not count.
-func StandardNamespaces(flavor string, leftOut ...string) *metav1.LabelSelector {
-	var required metav1.LabelSelectorRequirement
-	switch flavor {
-	case config.FlavorGardenerRuntime:
-		required = notIn(namespacePurpose, purposeKubeSystem, purposeDashboard)
-	case config.FlavorGardenerShoot:
-		required = in(namespacePurpose, purposeKubeSystem, purposeDashboard)
-	default:
-		excluded := []string{namespaceKubeSystem}
-		for _, each := range leftOut {
-			if each != "" && !slices.Contains(excluded, each) {
-				excluded = append(excluded, each)
-			}
-		}
-		required = notIn(namespaceName, excluded...)
+func Enabled(in string, cfg config.Webhooks, own Own) []registration.Webhook {
+	enabled := handlers.Enabled(cfg)
+	all := make([]registration.Webhook, 0, len(enabled)+1) // one handler has two
+	for _, each := range enabled {
+		all = append(all, each.Declared(flavor.Cluster{Flavor: in, Apps: own.apps()})...)
 	}
-	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{required}}
+	return all
 }
 
-// StandardObjects is the selector of objects that some webhooks of a flavour share; nil for none.
-func StandardObjects(flavor string) *metav1.LabelSelector {
-	if flavor == config.FlavorGardenerShoot {
-		return &metav1.LabelSelector{MatchLabels: managedByGardener()}
-	}
-	return nil
-}
-
-func managedByGardener() map[string]string {
-	return map[string]string{resourcesv1alpha1.ManagedBy: resourcesv1alpha1.GardenerManagedBy}
-}
-
-func labels(flavor string, own Own) map[string]string {
+func labels(in string, own Own) map[string]string {
 	set := map[string]string{appLabel: own.app()}
-	if flavor == config.FlavorGardenerRuntime {
+	if in == config.FlavorGardenerRuntime {
 		set[excludeRemediation] = "true"
 	}
 	return set
@@ -127,32 +99,4 @@ func (o Own) clientConfig(caBundle []byte) registration.ClientConfig {
 		return registration.URL(o.URL, caBundle)
 	}
 	return registration.Service(o.Namespace, o.ServiceName, caBundle)
-}
-
-// declarer knows what declarations differ by.
-type declarer struct {
-	flavor string
-	apps   []string
-}
-
-// plain is true for clusters of which nothing is known.
-func (d declarer) plain() bool {
-	return d.flavor != config.FlavorGardenerRuntime && d.flavor != config.FlavorGardenerShoot
-}
-
-func (d declarer) notOwn() metav1.LabelSelectorRequirement {
-	return notIn(appLabel, slices.Clone(d.apps)...)
-}
-
-// pods are the requirements of a webhook for Pods. Gardener's registrations send the server's own Pods to webhooks that let
-// pass what they cannot ask about, and do not know static Pods, whose mirrors no change could reach.
-func (d declarer) pods(required ...metav1.LabelSelectorRequirement) metav1.LabelSelector {
-	if !d.plain() {
-		return expressions(required...)
-	}
-	own := d.notOwn()
-	if !slices.ContainsFunc(required, func(r metav1.LabelSelectorRequirement) bool { return r.Key == own.Key }) {
-		required = append(required, own)
-	}
-	return expressions(append(required, notIn(staticPod, "true"))...)
 }

@@ -8,33 +8,23 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/webhook/deletionprotection"
-	"github.com/espalier-dev/espalier/internal/webhook/endpointslicehints"
-	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
-	"github.com/espalier-dev/espalier/internal/webhook/schedulername"
-	"github.com/espalier-dev/espalier/internal/webhook/seccompprofile"
-	"github.com/espalier-dev/espalier/internal/webhook/servicehost"
-	"github.com/espalier-dev/espalier/internal/webhook/systemcomponents"
-	"github.com/espalier-dev/espalier/internal/webhook/tokeninvalidator"
-	"github.com/espalier-dev/espalier/internal/webhook/tokenmount"
-	"github.com/espalier-dev/espalier/internal/webhook/topologyspread"
 )
 
-// TestWebhooksAreNamedAndServedAsTheHandlersSay compares with the constants of the handlers, which metrics and logs show.
-func TestWebhooksAreNamedAndServedAsTheHandlersSay(t *testing.T) {
+// TestWebhooksHaveTheNamesAndPathsOfGardener has the names that metrics and logs show, too.
+func TestWebhooksHaveTheNamesAndPathsOfGardener(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		tokeninvalidator.Name + " " + tokeninvalidator.Path,
-		tokenmount.Name + " " + tokenmount.Path,
-		highavailability.Name + " " + highavailability.Path,
-		schedulername.Name + " " + schedulername.Path,
-		seccompprofile.Name + " " + seccompprofile.Path,
-		servicehost.Name + " " + servicehost.Path,
-		endpointslicehints.Name + " " + endpointslicehints.Path,
-		topologyspread.Name + " " + topologyspread.Path,
-		deletionprotection.Name + " " + deletionprotection.Path,
-		"cr-deletion-protection " + deletionprotection.Path, // the same handler
+		"token-invalidator /webhooks/invalidate-service-account-token-secret",
+		"projected-token-mount /webhooks/mount-projected-service-account-token",
+		"high-availability-config /webhooks/high-availability-config",
+		"pod-scheduler-name /webhooks/default-pod-scheduler-name",
+		"seccomp-profile /webhooks/seccomp-profile",
+		"kubernetes-service-host /webhooks/kubernetes-service-host",
+		"endpoint-slice-hints /webhooks/endpoint-slice-hints",
+		"pod-topology-spread-constraints /webhooks/pod-topology-spread-constraints",
+		"crd-deletion-protection /webhooks/validate-crd-deletion",
+		"cr-deletion-protection /webhooks/validate-crd-deletion", // the same handler
 	}
 	var declared []string
 	for _, webhook := range registrations.Enabled("standalone", registrations.Everything(), registrations.Own{}) {
@@ -45,5 +35,5 @@ func TestWebhooksAreNamedAndServedAsTheHandlersSay(t *testing.T) {
 
 	onlyShoots := config.Webhooks{SystemComponentsConfig: config.SystemComponentsConfigWebhook{Enabled: true}}
 	shoot := registrations.Enabled(config.FlavorGardenerShoot, onlyShoots, registrations.Own{})[0]
-	NewWithT(t).Expect([]string{shoot.Name, shoot.Path}).To(Equal([]string{systemcomponents.Name + ".resources.gardener.cloud", systemcomponents.Path}))
+	NewWithT(t).Expect([]string{shoot.Name, shoot.Path}).To(Equal([]string{"system-components-config.resources.gardener.cloud", "/webhooks/system-components-config"}))
 }

@@ -4,6 +4,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/webhook/handlers"
 )
 
 // Names in the configurations that deploy/ ships.
@@ -15,25 +16,24 @@ const (
 	shootURL = "https://gardener-resource-manager.shoot--project--name:443"
 )
 
-// Default enables the handlers that stand on any cluster without settings. Missing are those that need a value (the
-// scheduler's name, the API server's host, where system components run) or kinds that only Gardener has.
+// Default enables the handlers that need no settings, and no kinds that only Gardener has.
 func Default() config.Webhooks {
-	on := config.Switch{Enabled: true}
-	return config.Webhooks{
-		CRDDeletionProtection: on, EndpointSliceHints: on, PodTopologySpread: on, SeccompProfile: on, TokenInvalidator: on,
-		HighAvailabilityConfig: config.HighAvailabilityConfigWebhook{Enabled: true},
-		ProjectedTokenMount:    config.ProjectedTokenMountWebhook{Enabled: true},
-	}
+	return enable(func(h handlers.Handler) bool { return h.OnByDefault })
 }
 
 // Everything enables all handlers.
 func Everything() config.Webhooks {
-	all := Default()
-	all.ExtensionValidation.Enabled = true
-	all.KubernetesServiceHost.Enabled = true
-	all.PodSchedulerName.Enabled = true
-	all.SystemComponentsConfig.Enabled = true
-	return all
+	return enable(func(handlers.Handler) bool { return true })
+}
+
+func enable(which func(handlers.Handler) bool) config.Webhooks {
+	enabled := config.Webhooks{}
+	for _, each := range handlers.All() {
+		if which(each) {
+			*each.Switch(&enabled) = true
+		}
+	}
+	return enabled
 }
 
 // Shipped returns the configurations of a flavour as deploy/ has them, without a certificate authority.

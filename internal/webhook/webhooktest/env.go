@@ -23,6 +23,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/webhook"
+	"github.com/espalier-dev/espalier/internal/webhook/flavor"
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
 	"github.com/espalier-dev/espalier/test/binary"
 )
@@ -104,12 +105,12 @@ func section(key, content string) string {
 // them. New does so itself.
 func (e *Env) Register(o Options) {
 	e.T.Helper()
-	flavor := o.Flavor
-	if flavor == "" {
-		flavor = config.FlavorGardenerRuntime
+	in := o.Flavor
+	if in == "" {
+		in = config.FlavorGardenerRuntime
 	}
 	own := registrations.Own{Name: "gardener-resource-manager", URL: e.URL}
-	declared := registrations.Enabled(flavor, e.Config.Webhooks, own)
+	declared := registrations.Enabled(in, e.Config.Webhooks, own)
 	if o.Register != nil {
 		declared = o.Register(declared)
 	}
@@ -119,7 +120,7 @@ func (e *Env) Register(o Options) {
 	for i := range declared {
 		declared[i].Namespaces.Standard = true // nothing of other tests
 	}
-	built := registration.Configuration{Name: e.Namespace, Namespaces: here, Objects: registrations.StandardObjects(flavor), Client: registration.URL(e.URL, e.CA)}
+	built := registration.Configuration{Name: e.Namespace, Namespaces: here, Objects: flavor.StandardObjects(in), Client: registration.URL(e.URL, e.CA)}
 	e.T.Cleanup(e.unregister)
 	for _, each := range []registration.Type{registration.Mutating, registration.Validating} {
 		all := slices.Concat(declared, []registration.Webhook{admissiontest.Probe(each)})

@@ -1,0 +1,118 @@
+// Package handlers is the table of what webhook-server serves. A handler is one row: its name and path, its switch in the
+// configuration, the webhooks by which API servers call it, and how it answers. The server, the webhook configurations, the
+// admission policies and the tests of the documentation read the table.
+//
+// To add a handler, write a file with its row and its plan, and a file with its tests, and add the row to All. The handlers
+// that change objects are here; larger ones have a package of their own, of which the row is here.
+//
+// Files in this package only compute: they do not import context. A handler that needs to know more than the object under
+// review gets it by an object.Lookup of the Settings.
+package handlers
+
+import (
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/admission/registration"
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/webhook/flavor"
+	"github.com/espalier-dev/espalier/internal/webhook/highavailability"
+	"github.com/espalier-dev/espalier/internal/webhook/object"
+)
+
+// suffix ends the names of all webhooks.
+const suffix = ".resources.gardener.cloud"
+
+// Handler is one row of the table.
+type Handler struct {
+	// Name is the handler's name in metrics and logs. With the suffix .resources.gardener.cloud it is the name of the webhook.
+	Name string
+	// Path is the path at which the server serves the handler.
+	Path string
+	// Mutating reports whether the handler changes objects. Other handlers only allow or deny.
+	Mutating bool
+	// Section is the section of the configuration below webhooks, and Switch returns its field enabled.
+	Section string
+	Switch  func(*config.Webhooks) *bool
+	// OnByDefault reports whether deploy/ enables the handler. Handlers that need a setting, or kinds that only Gardener
+	// has, are off.
+	OnByDefault bool
+	// Webhooks declares the webhooks that call the handler in a cluster; none if it is not registered there. Declared fills
+	// in their type and path, and their name unless the row has set one.
+	Webhooks func(flavor.Cluster) []registration.Webhook
+	// Policy is the same in CEL; nil if an admission policy cannot do it.
+	Policy *Policy
+	// Review returns what answers reviews.
+	Review func(Settings) review.Handler
+}
+
+// Settings are what handlers depend on.
+type Settings struct {
+	Webhooks config.Webhooks
+	// LegacyReplicaCriteria is described at config.EspalierWebhooks.
+	LegacyReplicaCriteria bool
+
+	// Automount returns automountServiceAccountToken of a ServiceAccount in the target cluster; nil if it is not set.
+	Automount object.Lookup[types.NamespacedName, *bool]
+	// Taints returns the taints of all Nodes in the target cluster that have the labels, in any order, with duplicates. No
+	// labels select every Node.
+	Taints object.Lookup[map[string]string, []corev1.Taint]
+	// Namespaces and Scaling read the target cluster.
+	Namespaces highavailability.Namespaces
+	Scaling    highavailability.Scaling
+	// Source reads the source cluster, and not from a cache.
+	Source client.Reader
+}
+
+// All returns the table, in the order in which API servers call the webhooks: handlers that change objects come first.
+func All() []Handler {
+	return append([]Handler{
+		tokenInvalidator(),
+		projectedTokenMount(),
+		highAvailability(),
+		podSchedulerName(),
+		seccompProfile(),
+		kubernetesServiceHost(),
+		systemComponents(),
+		endpointSliceHints(),
+		podTopologySpread(),
+		deletionProtection(),
+	}, extensionValidation()...)
+}
+
+// Enabled returns the handlers that a configuration enables.
+func Enabled(cfg config.Webhooks) []Handler {
+	return slices.DeleteFunc(All(), func(h Handler) bool { return !*h.Switch(&cfg) })
+}
+
+// Declared returns the webhooks that call the handler in a cluster.
+func (h Handler) Declared(in flavor.Cluster) []registration.Webhook {
+	declared := h.Webhooks(in)
+	for i := range declared {
+		if declared[i].Name == "" {
+			declared[i].Name = h.Name
+		}
+		declared[i].Name += suffix
+		declared[i].Path = h.Path
+		declared[i].Type = registration.Validating
+		if h.Mutating {
+			declared[i].Type = registration.Mutating
+		}
+	}
+	return declared
+}
+
+// always declares one webhook in every cluster.
+func always(declare func(flavor.Cluster) registration.Webhook) func(flavor.Cluster) []registration.Webhook {
+	return func(in flavor.Cluster) []registration.Webhook { return []registration.Webhook{declare(in)} }
+}
+
+// createdPods is the rule of webhooks for Pods: what they change cannot be changed later.
+func createdPods() []admissionregistrationv1.RuleWithOperations {
+	return registration.Rules(registration.Rule(registration.OnCreate(), "", registration.Versions("v1"), "pods"))
+}

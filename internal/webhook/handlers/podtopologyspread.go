@@ -1,0 +1,139 @@
+package handlers
+
+import (
+	"fmt"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/internal/admission/patch"
+	"github.com/espalier-dev/espalier/internal/admission/registration"
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/webhook/flavor"
+	"github.com/espalier-dev/espalier/internal/webhook/object"
+)
+
+const skipSpread = "topology-spread-constraints.resources.gardener.cloud/skip"
+
+// podTopologySpread spreads the Pods of each revision of a Deployment separately: it adds pod-template-hash to the selectors
+// of a Pod's constraints. Newer API servers do the same for matchLabelKeys.
+func podTopologySpread() Handler {
+	return Handler{
+		Name: "pod-topology-spread-constraints", Path: "/webhooks/pod-topology-spread-constraints", Mutating: true,
+		Section: "podTopologySpreadConstraints", Switch: func(w *config.Webhooks) *bool { return &w.PodTopologySpread.Enabled }, OnByDefault: true,
+		Webhooks: always(func(in flavor.Cluster) registration.Webhook {
+			required := []metav1.LabelSelectorRequirement{in.NotOwn(), registration.Absent(skipSpread)}
+			if in.Plain() { // the handler changes only Pods that have the label
+				required = append(required, registration.Exists(hashLabel))
+			}
+			return registration.Webhook{
+				Rules:      createdPods(),
+				Namespaces: registration.Selection{Standard: true},
+				Objects:    registration.Selection{Standard: true, Labels: in.Pods(required...)},
+			}
+		}),
+		Policy: topologySpreadPolicy(),
+		Review: func(Settings) review.Handler {
+			return object.Change(corev1.SchemeGroupVersion.WithKind("Pod"), planTopologySpread)
+		},
+	}
+}
+
+func topologySpreadPolicy() *Policy {
+	const (
+		key      = hashLabel
+		label    = "{'" + key + "': object.metadata.labels['" + key + "']}"
+		selector = "Object.spec.topologySpreadConstraints.labelSelector{matchLabels: " + label + "}"
+		// API servers refuse the key in both; they do the same by it alone.
+		keyed = "has(c.matchLabelKeys) && '" + key + "' in c.matchLabelKeys"
+		named = "has(c.labelSelector) && (has(c.labelSelector.matchLabels) && '" + key + "' in c.labelSelector.matchLabels || " +
+			"has(c.labelSelector.matchExpressions) && c.labelSelector.matchExpressions.exists(e, e.key == '" + key + "' && e.operator == 'In'))"
+	)
+	return &Policy{
+		Conditions: []admissionregistrationv1.MatchCondition{
+			condition("is-of-deployment", "has(object.metadata.labels) && '"+key+"' in object.metadata.labels"),
+			condition("has-constraints", "has(object.spec.topologySpreadConstraints)"),
+		},
+		Patch: eachOf("spec.topologySpreadConstraints", "c", "!("+keyed+") && !("+named+")", func(at string) string {
+			return fmt.Sprintf(`!has(c.labelSelector)
+    ? JSONPatch{op: 'add', path: %[1]s/labelSelector', value: %[2]s}
+    : !has(c.labelSelector.matchLabels)
+      ? JSONPatch{op: 'add', path: %[1]s/labelSelector/matchLabels', value: %[3]s}
+      : JSONPatch{op: 'add', path: %[1]s/labelSelector/matchLabels/%[4]s', value: object.metadata.labels['%[4]s']}`, at, selector, label, key)
+		}),
+	}
+}
+
+// hashLabel tells Pods of one revision of a Deployment from those of others.
+const hashLabel = "pod-template-hash"
+
+// spreadPod is what the handler reads of a Pod. Constraints that are null stay so.
+type spreadPod struct {
+	Metadata struct {
+		Labels revisionLabels `json:"labels"`
+	} `json:"metadata"`
+	Spec struct {
+		Constraints []*spreadConstraint `json:"topologySpreadConstraints"`
+	} `json:"spec"`
+}
+
+// revisionLabels is what is read of labels.
+type revisionLabels struct {
+	Value *string `json:"pod-template-hash"`
+}
+
+type spreadConstraint struct {
+	Selector       *spreadSelector `json:"labelSelector"`
+	MatchLabelKeys []string        `json:"matchLabelKeys"`
+}
+
+type spreadSelector struct {
+	MatchLabels      *revisionLabels     `json:"matchLabels"`
+	MatchExpressions []spreadRequirement `json:"matchExpressions"`
+}
+
+type spreadRequirement struct {
+	Key      string                       `json:"key"`
+	Operator metav1.LabelSelectorOperator `json:"operator"`
+}
+
+// planTopologySpread narrows each constraint that does not choose among revisions yet to the revision of the Pod itself.
+func planTopologySpread(found spreadPod) patch.Patch {
+	changes := patch.Patch{}
+	own := found.Metadata.Labels.Value
+	if own == nil {
+		return changes
+	}
+	labels := map[string]string{hashLabel: *own}
+	for i, each := range found.Spec.Constraints {
+		if len(changes) > patch.MaxOperations { // which is refused
+			break
+		}
+		switch at := patch.Pointer("spec", "topologySpreadConstraints", i, "labelSelector"); {
+		case each == nil || each.matchesOwn() || choosesRevision(each.Selector):
+		case each.Selector == nil:
+			changes.Add(at, metav1.LabelSelector{MatchLabels: labels})
+		case each.Selector.MatchLabels == nil:
+			changes.Add(at+"/matchLabels", labels)
+		default:
+			changes.Add(at+patch.Pointer("matchLabels", hashLabel), *own)
+		}
+	}
+	return changes
+}
+
+// matchesOwn is true for constraints that have the API server do the same. It refuses a key that the selector has too. This
+// goes beyond Gardener, which knows no such field.
+func (c *spreadConstraint) matchesOwn() bool { return slices.Contains(c.MatchLabelKeys, hashLabel) }
+
+// choosesRevision is true for selectors that name revisions of any Deployment; those that only exclude some do not count.
+func choosesRevision(s *spreadSelector) bool {
+	if s == nil {
+		return false
+	}
+	return s.MatchLabels != nil && s.MatchLabels.Value != nil ||
+		slices.Contains(s.MatchExpressions, spreadRequirement{Key: hashLabel, Operator: metav1.LabelSelectorOpIn})
+}

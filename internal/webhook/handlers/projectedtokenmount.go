@@ -1,0 +1,228 @@
+package handlers
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/internal/admission/patch"
+	"github.com/espalier-dev/espalier/internal/admission/registration"
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/excerpt"
+	"github.com/espalier-dev/espalier/internal/webhook/flavor"
+	"github.com/espalier-dev/espalier/internal/webhook/object"
+)
+
+const skipTokenMount = "projected-token-mount.resources.gardener.cloud/skip"
+
+// policyTokenSeconds is the lifetime of tokens that the policy mounts, unless the annotation of a Pod or a changed variable
+// expirationSeconds sets another.
+const policyTokenSeconds = 43200
+
+// projectedTokenMount mounts tokens that expire into Pods whose ServiceAccount forbids the API server to mount any. Nothing
+// else of the Pod changes, and ephemeral containers get no mount.
+func projectedTokenMount() Handler {
+	return Handler{
+		Name: "projected-token-mount", Path: "/webhooks/mount-projected-service-account-token", Mutating: true,
+		Section: "projectedTokenMount", Switch: func(w *config.Webhooks) *bool { return &w.ProjectedTokenMount.Enabled }, OnByDefault: true,
+		Webhooks: always(func(in flavor.Cluster) registration.Webhook {
+			return registration.Webhook{
+				Rules:      createdPods(),
+				Namespaces: registration.Selection{Standard: true},
+				Objects:    registration.Selection{Labels: in.Pods(registration.Absent(skipTokenMount), in.NotOwn())},
+			}
+		}),
+		Policy: tokenMountPolicy(),
+		Review: func(s Settings) review.Handler {
+			expirationSeconds := ptr.Deref(s.Webhooks.ProjectedTokenMount.ExpirationSeconds, 0)
+			return object.ChangeAfter(corev1.SchemeGroupVersion.WithKind("Pod"), askForAccount, s.Automount, func(found tokenPod, automount *bool) review.Response {
+				changes, err := planTokenMount(found, automount, expirationSeconds)
+				if err != nil {
+					return review.Denied(err.Error())
+				}
+				return review.Patched(changes)
+			})
+		},
+	}
+}
+
+func askForAccount(request *review.Request, found tokenPod) (account types.NamespacedName, needed bool) {
+	name := accountOf(found)
+	return types.NamespacedName{Namespace: request.Namespace, Name: name}, name != ""
+}
+
+// policyTokenVolume holds what a Pod finds at the standard path if its ServiceAccount lets it mount a token.
+const policyTokenVolume = `Object.spec.volumes{
+  name: 'kube-api-access-gardener',
+  projected: Object.spec.volumes.projected{
+    defaultMode: 420,
+    sources: [
+      Object.spec.volumes.projected.sources{serviceAccountToken: Object.spec.volumes.projected.sources.serviceAccountToken{
+        path: 'token', expirationSeconds: variables.podExpirationSeconds}},
+      Object.spec.volumes.projected.sources{configMap: Object.spec.volumes.projected.sources.configMap{
+        name: 'kube-root-ca.crt',
+        items: [Object.spec.volumes.projected.sources.configMap.items{key: 'ca.crt', path: 'ca.crt'}]}},
+      Object.spec.volumes.projected.sources{downwardAPI: Object.spec.volumes.projected.sources.downwardAPI{
+        items: [Object.spec.volumes.projected.sources.downwardAPI.items{
+          path: 'namespace',
+          fieldRef: Object.spec.volumes.projected.sources.downwardAPI.items.fieldRef{apiVersion: 'v1', fieldPath: 'metadata.namespace'}}]}}
+    ]
+  }
+}`
+
+func tokenMountPolicy() *Policy {
+	const (
+		key        = "'projected-token-mount.resources.gardener.cloud/expiration-seconds'"
+		annotation = "object.metadata.annotations[" + key + "]"
+		annotated  = "has(object.metadata.annotations) && " + key + " in object.metadata.annotations"
+		named      = "has(object.spec.serviceAccountName) && !(object.spec.serviceAccountName in ['', 'default']) && " +
+			"object.spec.serviceAccountName == params.metadata.name"
+	)
+	mounts := func(containers string) string {
+		const mount = "{'name': dyn('kube-api-access-gardener'), 'mountPath': dyn('/var/run/secrets/kubernetes.io/serviceaccount'), 'readOnly': dyn(true)}"
+		return eachOf("spec."+containers, "c", "true", appended("c", "volumeMounts", mount))
+	}
+	return &Policy{
+		Parameters: serviceAccounts(),
+		Conditions: []admissionregistrationv1.MatchCondition{
+			condition("named-service-account", named),
+			condition("mounts-no-token", "has(params.automountServiceAccountToken) && !params.automountServiceAccountToken"),
+			condition("wants-token", "!has(object.spec.automountServiceAccountToken) || object.spec.automountServiceAccountToken"),
+			condition("has-no-token", "!has(object.spec.volumes) || !object.spec.volumes.exists(v, v.name.startsWith('kube-api-access-'))"),
+		},
+		Required: Requirement{ // longer numbers are more seconds than API servers grant
+			Expression: "!(" + annotated + ") || " + annotation + ".matches('^[+-]?0*[0-9]{1,18}$')",
+			Message:    `'strconv.ParseInt: parsing "' + ` + annotation + ` + '": invalid syntax'`,
+		},
+		Variables: []admissionregistrationv1.Variable{
+			{Name: "expirationSeconds", Expression: strconv.Itoa(policyTokenSeconds)},
+			{Name: "podExpirationSeconds", Expression: annotated + "\n  ? int(" + annotation + ")\n  : variables.expirationSeconds"},
+		},
+		Patch: `(has(object.spec.volumes) ? [] : [JSONPatch{op: 'add', path: '/spec/volumes', value: []}])
++ [JSONPatch{op: 'add', path: '/spec/volumes/-', value: ` + policyTokenVolume + "}]\n+ " + mounts("initContainers") + "\n+ " + mounts("containers"),
+	}
+}
+
+// serviceAccounts are those of the object's namespace; the API server evaluates the policy for each of them. API servers
+// have ServiceAccounts in memory. Other kinds, such as ConfigMaps, they stop watching when the last policy that reads them is
+// removed, and (seen in 1.36.3) never watch again: a policy that is installed again would read what was there at that time.
+func serviceAccounts() *Parameters {
+	return &Parameters{
+		Kind: admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ServiceAccount"},
+		Ref: admissionregistrationv1.ParamRef{
+			Selector: &metav1.LabelSelector{}, ParameterNotFoundAction: ptr.To(admissionregistrationv1.AllowAction),
+		},
+	}
+}
+
+const (
+	// tokenVolumePrefix begins the names of volumes that hold a token already: the API server's own, and ours.
+	tokenVolumePrefix = "kube-api-access-"
+	tokenVolumeName   = tokenVolumePrefix + "gardener"
+	tokenMountPath    = "/var/run/secrets/kubernetes.io/serviceaccount"
+	// tokenFileMode is that of the files in the volume, the default of the API.
+	tokenFileMode = 0o644
+)
+
+// tokenPod is what the handler reads of a Pod. Containers that are null stay so.
+type tokenPod struct {
+	Metadata struct {
+		Annotations struct {
+			ExpirationSeconds *string `json:"projected-token-mount.resources.gardener.cloud/expiration-seconds"`
+		} `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		ServiceAccountName string `json:"serviceAccountName"`
+		Automount          *bool  `json:"automountServiceAccountToken"`
+		Volumes            []struct {
+			Name string `json:"name"`
+		} `json:"volumes"`
+		InitContainers []*tokenContainer `json:"initContainers"`
+		Containers     []*tokenContainer `json:"containers"`
+	} `json:"spec"`
+}
+
+type tokenContainer struct {
+	// VolumeMounts are only counted.
+	VolumeMounts []struct{} `json:"volumeMounts"`
+}
+
+// accountOf returns the name of the ServiceAccount on which the verdict depends, or "" if the Pod stays as it is in any case.
+func accountOf(found tokenPod) string {
+	if found.Spec.ServiceAccountName == "default" {
+		return ""
+	}
+	return found.Spec.ServiceAccountName
+}
+
+// planTokenMount mounts a token whose lifetime in seconds is given, unless the Pod's annotation says another one, into a Pod whose
+// ServiceAccount forbids that the API server does; automount is what that one says. The error is about the annotation.
+func planTokenMount(found tokenPod, automount *bool, expirationSeconds int64) (patch.Patch, error) {
+	if ptr.Deref(automount, true) || !ptr.Deref(found.Spec.Automount, true) {
+		return nil, nil
+	}
+	for _, volume := range found.Spec.Volumes {
+		if strings.HasPrefix(volume.Name, tokenVolumePrefix) {
+			return nil, nil
+		}
+	}
+	if given := found.Metadata.Annotations.ExpirationSeconds; given != nil {
+		var err error
+		if expirationSeconds, err = parseSeconds(*given); err != nil {
+			return nil, err
+		}
+	}
+	changes := patch.Patch{}
+	patch.Append(&changes, "/spec/volumes", len(found.Spec.Volumes), tokenVolume(expirationSeconds))
+	mountAll(&changes, "initContainers", found.Spec.InitContainers)
+	mountAll(&changes, "containers", found.Spec.Containers)
+	return changes, nil
+}
+
+// parseSeconds takes numbers literally: it is the API server that judges negative and small ones.
+func parseSeconds(text string) (int64, error) {
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if wrong, ok := errors.AsType[*strconv.NumError](err); ok {
+		wrong.Num = excerpt.Quoted(wrong.Num)
+	}
+	return seconds, err //nolint:wrapcheck // it is the text of the answer
+}
+
+func mountAll(changes *patch.Patch, list string, containers []*tokenContainer) {
+	for i, each := range containers {
+		if len(*changes) > patch.MaxOperations { // which is refused
+			return
+		}
+		if each != nil {
+			patch.Append(changes, patch.Pointer("spec", list, i, "volumeMounts"), len(each.VolumeMounts),
+				corev1.VolumeMount{Name: tokenVolumeName, MountPath: tokenMountPath, ReadOnly: true})
+		}
+	}
+}
+
+// tokenVolume holds what the API server's own volume for tokens holds.
+func tokenVolume(expirationSeconds int64) corev1.Volume {
+	authority := corev1.ConfigMapProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+		Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+	}
+	namespace := corev1.DownwardAPIVolumeFile{
+		Path:     "namespace",
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
+	}
+	return corev1.Volume{Name: tokenVolumeName, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: ptr.To[int32](tokenFileMode),
+		Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &expirationSeconds}},
+			{ConfigMap: &authority},
+			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{namespace}}},
+		},
+	}}}
+}

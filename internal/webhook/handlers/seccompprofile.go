@@ -1,0 +1,77 @@
+package handlers
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/espalier-dev/espalier/internal/admission/patch"
+	"github.com/espalier-dev/espalier/internal/admission/registration"
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/webhook/flavor"
+	"github.com/espalier-dev/espalier/internal/webhook/object"
+)
+
+const skipSeccomp = "seccompprofile.resources.gardener.cloud/skip"
+
+// seccompProfile gives Pods the seccomp profile RuntimeDefault unless they set one. Profiles of containers are neither read
+// nor changed.
+func seccompProfile() Handler {
+	return Handler{
+		Name: "seccomp-profile", Path: "/webhooks/seccomp-profile", Mutating: true,
+		Section: "seccompProfile", Switch: func(w *config.Webhooks) *bool { return &w.SeccompProfile.Enabled }, OnByDefault: true,
+		Webhooks: always(func(in flavor.Cluster) registration.Webhook {
+			return registration.Webhook{
+				Rules:      createdPods(),
+				Namespaces: registration.Selection{Standard: true},
+				Objects:    registration.Selection{Labels: in.Pods(registration.Absent(skipSeccomp), in.NotOwn())},
+			}
+		}),
+		Policy: seccompProfilePolicy(),
+		Review: func(Settings) review.Handler {
+			return object.Change(corev1.SchemeGroupVersion.WithKind("Pod"), planSeccompProfile)
+		},
+	}
+}
+
+func seccompProfilePolicy() *Policy {
+	const profile = "Object.spec.securityContext.seccompProfile{type: 'RuntimeDefault'}"
+	return &Policy{
+		Conditions: []admissionregistrationv1.MatchCondition{condition("has-no-profile",
+			"!has(object.spec.securityContext) || !has(object.spec.securityContext.seccompProfile) || "+
+				"!has(object.spec.securityContext.seccompProfile.type) || object.spec.securityContext.seccompProfile.type == ''")},
+		Patch: `has(object.spec.securityContext)
+  ? [JSONPatch{op: 'add', path: '/spec/securityContext/seccompProfile', value: ` + profile + `}]
+  : [JSONPatch{op: 'add', path: '/spec/securityContext', value: Object.spec.securityContext{seccompProfile: ` + profile + `}}]`,
+	}
+}
+
+// seccompPod is what the handler reads of a Pod.
+type seccompPod struct {
+	Spec *seccompPodSpec `json:"spec"`
+}
+
+type seccompPodSpec struct {
+	SecurityContext *podSecurityContext `json:"securityContext"`
+}
+
+type podSecurityContext struct {
+	SeccompProfile struct {
+		Type string `json:"type"`
+	} `json:"seccompProfile"`
+}
+
+// planSeccompProfile gives the container runtime's own profile to a Pod that has none.
+func planSeccompProfile(found seccompPod) patch.Patch {
+	changes := patch.Patch{}
+	profile := &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	switch {
+	case found.Spec == nil:
+		changes.Add("/spec", map[string]any{"securityContext": corev1.PodSecurityContext{SeccompProfile: profile}})
+	case found.Spec.SecurityContext == nil:
+		changes.Add("/spec/securityContext", corev1.PodSecurityContext{SeccompProfile: profile})
+	case found.Spec.SecurityContext.SeccompProfile.Type == "":
+		changes.Add("/spec/securityContext/seccompProfile", profile)
+	}
+	return changes
+}

@@ -1,0 +1,121 @@
+package handlers
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/espalier-dev/espalier/internal/admission/patch"
+	"github.com/espalier-dev/espalier/internal/admission/registration"
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/excerpt"
+	"github.com/espalier-dev/espalier/internal/webhook/flavor"
+	"github.com/espalier-dev/espalier/internal/webhook/object"
+)
+
+const skipSystem = "system-components-config.resources.gardener.cloud/skip"
+
+// systemComponents lets Pods of system components run on the Nodes for them: it adds a node selector, and tolerations for the
+// taints of these Nodes. Pods of DaemonSets stay as they are.
+func systemComponents() Handler {
+	return Handler{
+		Name: "system-components-config", Path: "/webhooks/system-components-config", Mutating: true,
+		Section: "systemComponentsConfig", Switch: func(w *config.Webhooks) *bool { return &w.SystemComponentsConfig.Enabled },
+		Webhooks: func(in flavor.Cluster) []registration.Webhook {
+			// Only shoots have Nodes for system components. Elsewhere every object of a ManagedResource has the label managed-by,
+			// and its Pods would stay Pending with a node selector that no Node matches.
+			if !in.Shoot() {
+				return nil
+			}
+			return []registration.Webhook{{
+				Rules:      createdPods(),
+				Namespaces: registration.Selection{Standard: true},
+				Objects:    registration.Selection{Standard: true, Labels: in.Pods(registration.Absent(skipSystem))},
+			}}
+		},
+		Review: func(s Settings) review.Handler {
+			section := s.Webhooks.SystemComponentsConfig
+			ask := func(_ *review.Request, found systemPod) (nodes map[string]string, needed bool) {
+				return section.NodeSelector, !ofDaemonSet(found)
+			}
+			return object.ChangeAfter(corev1.SchemeGroupVersion.WithKind("Pod"), ask, s.Taints, func(found systemPod, taints []corev1.Taint) review.Response {
+				response := review.Patched(planSystemComponents(found, section, taints))
+				response.Warnings = overruled(found, section.PodNodeSelector)
+				return response
+			})
+		},
+	}
+}
+
+// systemPod is what the handler reads of a Pod.
+type systemPod struct {
+	Metadata struct {
+		OwnerReferences []owner `json:"ownerReferences"`
+	} `json:"metadata"`
+	Spec *systemPodSpec `json:"spec"`
+}
+
+type owner struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Controller bool   `json:"controller"`
+}
+
+type systemPodSpec struct {
+	NodeSelector map[string]string         `json:"nodeSelector"`
+	Tolerations  []object.Kept[toleration] `json:"tolerations"`
+}
+
+// ofDaemonSet is true for Pods whose DaemonSet says on which nodes they run.
+func ofDaemonSet(found systemPod) bool {
+	return slices.Contains(found.Metadata.OwnerReferences, owner{APIVersion: "apps/v1", Kind: "DaemonSet", Controller: true})
+}
+
+// planSystemComponents lets a Pod run on the nodes for system components, which have the taints.
+func planSystemComponents(found systemPod, section config.SystemComponentsConfigWebhook, taints []corev1.Taint) patch.Patch {
+	changes, spec := patch.Patch{}, systemPodSpec{}
+	if found.Spec == nil {
+		changes.Add("/spec", struct{}{})
+	} else {
+		spec = *found.Spec
+	}
+	beginning := len(changes)
+	selectNodes(&changes, spec.NodeSelector, section.PodNodeSelector)
+	tolerate(&changes, spec.Tolerations, append(slices.Clip(section.PodTolerations), tolerationsOf(taints)...))
+	if len(changes) == beginning {
+		return nil
+	}
+	return changes
+}
+
+// overruled says, for whoever creates a Pod, which labels of its node selector give way.
+func overruled(found systemPod, want map[string]string) []string {
+	if found.Spec == nil {
+		return nil
+	}
+	var warnings []string
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if value, asked := found.Spec.NodeSelector[key]; asked && value != want[key] {
+			warnings = append(warnings, fmt.Sprintf("spec.nodeSelector: %q is set to %q instead of %q", key, want[key], excerpt.Quoted(value)))
+		}
+	}
+	return warnings
+}
+
+// selectNodes adds the wanted labels to a node selector, in which they win.
+func selectNodes(changes *patch.Patch, have, want map[string]string) {
+	if have == nil {
+		if len(want) > 0 {
+			changes.Add("/spec/nodeSelector", want)
+		}
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if value, found := have[key]; !found || value != want[key] {
+			changes.Add(patch.Pointer("spec", "nodeSelector", key), want[key])
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package handlers
+
+import (
+	"github.com/espalier-dev/espalier/internal/admission/registration"
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/webhook/deletionprotection"
+	"github.com/espalier-dev/espalier/internal/webhook/extensionvalidation"
+	"github.com/espalier-dev/espalier/internal/webhook/flavor"
+)
+
+// The groups whose objects are validated and protected. API servers serve each in one version.
+const (
+	groupExtensions = "extensions.gardener.cloud"
+	groupDruid      = "druid.gardener.cloud"
+	versionV1alpha1 = "v1alpha1"
+)
+
+const deletionProtected = "gardener.cloud/deletion-protected"
+
+// deletionProtection is the row of the package deletionprotection. Two webhooks call it.
+func deletionProtection() Handler {
+	return Handler{
+		Name: "crd-deletion-protection", Path: "/webhooks/validate-crd-deletion",
+		Section: "crdDeletionProtection", Switch: func(w *config.Webhooks) *bool { return &w.CRDDeletionProtection.Enabled }, OnByDefault: true,
+		Webhooks: elsewhereThanShoots(func(in flavor.Cluster) []registration.Webhook {
+			return []registration.Webhook{definitionDeletion(in), resourceDeletion(in)}
+		}),
+		Review: func(s Settings) review.Handler { return &deletionprotection.Handler{Source: s.Source} },
+	}
+}
+
+// extensionValidation are the rows of the package extensionvalidation, one for each kind.
+func extensionValidation() []Handler {
+	kinds := extensionvalidation.Kinds()
+	all := make([]Handler, 0, len(kinds))
+	for _, kind := range kinds {
+		all = append(all, Handler{
+			Name: kind.Name, Path: kind.Path,
+			Section: "extensionValidation", Switch: func(w *config.Webhooks) *bool { return &w.ExtensionValidation.Enabled },
+			Webhooks: elsewhereThanShoots(always(func(in flavor.Cluster) registration.Webhook {
+				return registration.Webhook{
+					Rules:      registration.Rules(registration.Rule(registration.OnWrite(), kind.Group, registration.Versions(versionV1alpha1), kind.Plural)),
+					Namespaces: registration.Selection{Standard: in.Plain()},
+				}
+			})),
+			Review: func(Settings) review.Handler { return kind.Handler() },
+		})
+	}
+	return all
+}
+
+// elsewhereThanShoots declares nothing in shoots, where the kinds do not exist.
+func elsewhereThanShoots(declare func(flavor.Cluster) []registration.Webhook) func(flavor.Cluster) []registration.Webhook {
+	return func(in flavor.Cluster) []registration.Webhook {
+		if in.Shoot() {
+			return nil
+		}
+		return declare(in)
+	}
+}
+
+func definitionDeletion(in flavor.Cluster) registration.Webhook {
+	return registration.Webhook{
+		Rules: registration.Rules(
+			registration.Rule(registration.OnDelete(), "apiextensions.k8s.io", registration.Versions("v1beta1", "v1"), "customresourcedefinitions"),
+		),
+		Namespaces: registration.Selection{Standard: in.Plain()},
+		Objects:    registration.Selection{Labels: registration.Labelled(deletionProtected, "true")},
+	}
+}
+
+func resourceDeletion(in flavor.Cluster) registration.Webhook {
+	var extensions []string
+	for _, kind := range extensionvalidation.Kinds() {
+		// Bastions exist for minutes: the handler allows their deletion without a confirmation. Gardener registers them too.
+		exempt := kind.Kind == "Bastion" && in.Plain()
+		if kind.Group == groupExtensions && !exempt {
+			extensions = append(extensions, kind.Plural)
+		}
+	}
+	return registration.Webhook{
+		Name: "cr-deletion-protection",
+		Rules: registration.Rules(
+			registration.Rule(registration.OnDelete(), groupDruid, registration.Versions(versionV1alpha1), "etcds"),
+			registration.Rule(registration.OnDelete(), groupExtensions, registration.Versions(versionV1alpha1), extensions...),
+		),
+		Namespaces: registration.Selection{Standard: in.Plain()},
+	}
+}

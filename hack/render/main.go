@@ -17,7 +17,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
-	projectregistrations "github.com/espalier-dev/espalier/internal/project/registrations"
+	projectwebhook "github.com/espalier-dev/espalier/internal/project/webhook"
 	"github.com/espalier-dev/espalier/internal/webhook/policies"
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
 )
@@ -42,7 +42,7 @@ func run(root string) error {
 		configurations(filepath.Join(server, "webhooks"), registrations.Shipped(config.FlavorStandalone)),
 		configurations(filepath.Join(server, "gardener", "runtime"), registrations.Shipped(config.FlavorGardenerRuntime)),
 		configurations(filepath.Join(server, "gardener", "shoot"), registrations.Shipped(config.FlavorGardenerShoot)),
-		configurations(filepath.Join(root, "project-controller", "webhooks"), projectregistrations.Shipped()),
+		configurations(filepath.Join(root, "project-controller", "webhooks"), projectwebhook.Shipped()),
 		admissionPolicies(filepath.Join(root, "policies")),
 	)
 }

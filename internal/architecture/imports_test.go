@@ -157,6 +157,7 @@ func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 				"internal/fruit/apple/conditions.go": source("context"),
 				"internal/fruit/apple/desired.go":    source("context"),
 				"internal/fruit/apple/plan.go":       source("context"),
+				"internal/fruit/apple/peel_plan.go":  source("context"),
 				"internal/apply/merge/merge.go":      source("context"),
 			},
 			want: []string{
@@ -164,6 +165,7 @@ func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 				"internal/fruit/apple/checks.go is a pure file and imports context",
 				"internal/fruit/apple/conditions.go is a pure file and imports context",
 				"internal/fruit/apple/desired.go is a pure file and imports context",
+				"internal/fruit/apple/peel_plan.go is a pure file and imports context",
 				"internal/fruit/apple/plan.go is a pure file and imports context",
 			},
 		},

@@ -151,7 +151,9 @@ func pureFilesDoNoIO(l layout, t tree) []string {
 	var broken []string
 	for _, file := range t.goFiles {
 		_, rest, _ := below("internal", file.folder())
-		pure := slices.Contains(names, path.Base(file.path)) || insideAny(l.pure, rest)
+		pure := insideAny(l.pure, rest) || slices.ContainsFunc(names, func(name string) bool {
+			return path.Base(file.path) == name || strings.HasSuffix(file.path, "_"+name)
+		})
 		if pure && !file.test && slices.Contains(file.imports, "context") {
 			broken = append(broken, file.path+" is a pure file and imports context")
 		}

@@ -9,15 +9,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/selfmanaged"
 	"github.com/espalier-dev/espalier/internal/admission/serving"
-	"github.com/espalier-dev/espalier/internal/project/registrations"
-	"github.com/espalier-dev/espalier/internal/project/webhook/confirmation"
-	"github.com/espalier-dev/espalier/internal/project/webhook/creatorlimit"
-	"github.com/espalier-dev/espalier/internal/project/webhook/namespacedeletion"
-	"github.com/espalier-dev/espalier/internal/project/webhook/namespaceuse"
-	"github.com/espalier-dev/espalier/internal/project/webhook/normalization"
-	"github.com/espalier-dev/espalier/internal/project/webhook/ownership"
-	"github.com/espalier-dev/espalier/internal/project/webhook/permission"
-	"github.com/espalier-dev/espalier/internal/project/webhook/validation"
+	"github.com/espalier-dev/espalier/internal/project/webhook"
 )
 
 // A process that manages its certificates itself needs, in its own namespace, its Secret and the lease of the replica that writes it, and
@@ -31,17 +23,16 @@ import (
 
 // endpoints returns all handlers. The webhook configurations decide which of them the API server calls.
 func endpoints(p *parts) []serving.Webhook {
-	live := p.clusters.Source.GetAPIReader()
-	return []serving.Webhook{
-		{Name: normalization.Name, Path: normalization.Path, Mutating: true, Handler: normalization.Handler{}},
-		{Name: ownership.Name, Path: ownership.Path, Mutating: true, Handler: ownership.Handler{}},
-		{Name: validation.Name, Path: validation.Path, Handler: validation.Handler{}},
-		{Name: namespaceuse.Name, Path: namespaceuse.Path, Handler: &namespaceuse.Handler{Projects: live}},
-		{Name: permission.Name, Path: permission.Path, Handler: &permission.Handler{Authorizer: permission.APIServer{Client: p.clusters.Source.GetClient()}}},
-		{Name: creatorlimit.Name, Path: creatorlimit.Path, Handler: &creatorlimit.Handler{Projects: live, Limit: ptr.Deref(p.cfg.Espalier.Project.MaxProjectsPerCreator, 0)}},
-		{Name: confirmation.Name, Path: confirmation.Path, Handler: confirmation.Handler{}},
-		{Name: namespacedeletion.Name, Path: namespacedeletion.Path, Handler: &namespacedeletion.Handler{Live: live, Shoots: p.served}},
+	settings := webhook.Settings{
+		Live: p.clusters.Source.GetAPIReader(), Authorizer: webhook.APIServer{Client: p.clusters.Source.GetClient()}, Shoots: p.served,
+		MaxProjectsPerCreator: ptr.Deref(p.cfg.Espalier.Project.MaxProjectsPerCreator, 0),
 	}
+	handlers := webhook.Handlers()
+	all := make([]serving.Webhook, 0, len(handlers))
+	for _, each := range handlers {
+		all = append(all, serving.Webhook{Name: each.Name, Path: each.Path, Mutating: each.Mutating(), Handler: each.Review(settings)})
+	}
+	return all
 }
 
 // addWebhooks adds the webhooks, if they are served.
@@ -73,7 +64,7 @@ func keepWebhooks(p *parts, server *serving.Server) error {
 		Clusters: p.clusters, Server: server, BindAddress: own.BindAddress,
 		Settings: own.SelfManaged, SettingsPath: "espalier.project.webhooks.selfManaged", Registry: p.registry,
 		Configurations: func(serviceNamespace string) func([]byte) []client.Object {
-			return registrations.Configurations(registrations.Own{
+			return webhook.Configurations(webhook.Own{
 				Name: own.SelfManaged.ConfigurationName, Namespace: serviceNamespace, ServiceName: own.SelfManaged.ServiceName, URL: own.SelfManaged.URL,
 			})
 		},

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/admissiontest"
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/internal/project/registrations"
+	"github.com/espalier-dev/espalier/internal/project/webhook"
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
@@ -39,7 +39,7 @@ func (e *Env) registerWebhooks() {
 	}
 	e.T.Helper()
 	admissiontest.AwaitServer(e.Ctx, e.T, e.hooks.address, binary.Patience)
-	declared := registrations.Declared()
+	declared := webhook.Declared()
 	if e.options.Register != nil {
 		declared = e.options.Register(declared)
 	}

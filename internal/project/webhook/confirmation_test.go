@@ -1,4 +1,4 @@
-package confirmation_test
+package webhook_test
 
 import (
 	"cmp"
@@ -9,10 +9,10 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
-	"github.com/espalier-dev/espalier/internal/project/webhook/confirmation"
+	"github.com/espalier-dev/espalier/internal/project/webhook"
 )
 
-func TestHandle(t *testing.T) {
+func TestConfirmation(t *testing.T) {
 	allowed := review.Response{Allowed: true, Code: 200}
 	refused := review.Response{Code: 403, Reason: "Forbidden", Message: `must have a "confirmation.gardener.cloud/deletion" annotation to delete`}
 	annotated := func(value string) []byte {
@@ -38,7 +38,7 @@ func TestHandle(t *testing.T) {
 		"a Shoot is judged likewise":       {review.Request{Operation: review.Delete, Name: "s", Namespace: "ns", OldObject: []byte(`{"kind":"Shoot"}`)}, refused},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response, _ := reviewtest.Handle(t, confirmation.Handler{}, &tc.request)
+			response, _ := reviewtest.Handle(t, webhook.Confirmation{}, &tc.request)
 			NewWithT(t).Expect(response).To(BeComparableTo(tc.want))
 		})
 	}
@@ -82,7 +82,7 @@ func TestProjectsAreDeletedInTheBackground(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			request := &review.Request{Operation: review.Delete, Kind: tc.kind, Options: []byte(tc.options)}
 			request.OldObject = []byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"},"finalizers":` + cmp.Or(tc.finalizers, "null") + `}}`)
-			response, _ := reviewtest.Handle(t, confirmation.Handler{}, request)
+			response, _ := reviewtest.Handle(t, webhook.Confirmation{}, request)
 			NewWithT(t).Expect(response.Message).To(Equal(tc.want))
 			NewWithT(t).Expect(response.Allowed).To(Equal(tc.want == ""))
 		})

@@ -1,4 +1,4 @@
-package permission_test
+package webhook_test
 
 import (
 	"context"
@@ -14,28 +14,28 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
-	"github.com/espalier-dev/espalier/internal/project/webhook/permission"
+	"github.com/espalier-dev/espalier/internal/project/webhook"
 )
 
-// authorizer allows what it holds, and notes what it was asked.
-type authorizer struct {
+// permissionAuthorizer allows what it holds, and notes what it was asked.
+type permissionAuthorizer struct {
 	allows map[string]bool
 	err    error
 	asked  []string
 }
 
-func (a *authorizer) Allowed(_ context.Context, user review.User, action permission.Action, project string) (bool, error) {
+func (a *permissionAuthorizer) Allowed(_ context.Context, user review.User, action webhook.Action, project string) (bool, error) {
 	what := strings.TrimSuffix(action.Verb+" "+action.SubResource, " ")
 	a.asked = append(a.asked, user.Name+" "+what+" "+project)
 	return a.allows[what], a.err
 }
 
 const (
-	owned = `{"metadata":{"name":"p"},"spec":{"owner":{"kind":"User","name":"o"}}}`
-	taken = `{"metadata":{"name":"p"},"spec":{"owner":{"kind":"User","name":"eve"},"members":[{"kind":"User","name":"eve"}],"tolerations":{"whitelist":[{"key":"a"}]}}}`
+	permissionOwned = `{"metadata":{"name":"p"},"spec":{"owner":{"kind":"User","name":"o"}}}`
+	permissionTaken = `{"metadata":{"name":"p"},"spec":{"owner":{"kind":"User","name":"eve"},"members":[{"kind":"User","name":"eve"}],"tolerations":{"whitelist":[{"key":"a"}]}}}`
 )
 
-func TestHandle(t *testing.T) {
+func TestPermission(t *testing.T) {
 	const (
 		whitelist = `user "eve" is not allowed to modify .spec.tolerations.whitelist for "projects"`
 		owner     = `user "eve" is not allowed to manage owner in .spec.owner for "projects"`
@@ -47,57 +47,57 @@ func TestHandle(t *testing.T) {
 	allowed := review.Response{Allowed: true, Code: 200}
 	for name, tc := range map[string]struct {
 		request    review.Request
-		authorizer authorizer
+		authorizer permissionAuthorizer
 		want       review.Response
 		asked      []string
 	}{
 		"all verbs are asked for, each once": {
-			request: review.Request{Operation: review.Update, Object: []byte(taken), OldObject: []byte(owned)},
+			request: review.Request{Operation: review.Update, Object: []byte(permissionTaken), OldObject: []byte(permissionOwned)},
 			want:    forbidden(whitelist + ", " + owner + ", " + members),
 			asked:   []string{"eve modify-spec-tolerations-whitelist p", "eve manage-members p"},
 		},
 		"one verb is not enough for two": {
-			request:    review.Request{Operation: review.Update, Object: []byte(taken), OldObject: []byte(owned)},
-			authorizer: authorizer{allows: map[string]bool{"modify-spec-tolerations-whitelist": true}},
+			request:    review.Request{Operation: review.Update, Object: []byte(permissionTaken), OldObject: []byte(permissionOwned)},
+			authorizer: permissionAuthorizer{allows: map[string]bool{"modify-spec-tolerations-whitelist": true}},
 			want:       forbidden(owner + ", " + members),
 			asked:      []string{"eve modify-spec-tolerations-whitelist p", "eve manage-members p"},
 		},
 		"who has both may": {
-			request:    review.Request{Operation: review.Update, Object: []byte(taken), OldObject: []byte(owned)},
-			authorizer: authorizer{allows: map[string]bool{"modify-spec-tolerations-whitelist": true, "manage-members": true}},
+			request:    review.Request{Operation: review.Update, Object: []byte(permissionTaken), OldObject: []byte(permissionOwned)},
+			authorizer: permissionAuthorizer{allows: map[string]bool{"modify-spec-tolerations-whitelist": true, "manage-members": true}},
 			want:       allowed,
 			asked:      []string{"eve modify-spec-tolerations-whitelist p", "eve manage-members p"},
 		},
 		"whose finalizer is removed": {
-			request:    review.Request{Operation: review.Update, Object: []byte(owned), OldObject: []byte(`{"metadata":{"finalizers":["gardener"]},"spec":{"owner":{"kind":"User","name":"eve"}}}`)},
-			authorizer: authorizer{allows: map[string]bool{"manage-members": true}},
+			request:    review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(`{"metadata":{"finalizers":["gardener"]},"spec":{"owner":{"kind":"User","name":"eve"}}}`)},
+			authorizer: permissionAuthorizer{allows: map[string]bool{"manage-members": true}},
 			want:       forbidden(`user "eve" is not allowed to remove finalizer "gardener" for "projects"`),
 			asked:      []string{"eve update finalizers p"},
 		},
 		"who may write finalizers removes it": {
-			request:    review.Request{Operation: review.Update, Object: []byte(owned), OldObject: []byte(`{"metadata":{"finalizers":["gardener"]},"spec":{"owner":{"kind":"User","name":"o"}}}`)},
-			authorizer: authorizer{allows: map[string]bool{"update finalizers": true}},
+			request:    review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(`{"metadata":{"finalizers":["gardener"]},"spec":{"owner":{"kind":"User","name":"o"}}}`)},
+			authorizer: permissionAuthorizer{allows: map[string]bool{"update finalizers": true}},
 			want:       allowed,
 			asked:      []string{"eve update finalizers p"},
 		},
-		"nobody is asked about what needs no verb": {request: review.Request{Operation: review.Update, Object: []byte(owned), OldObject: []byte(owned)}, want: allowed},
-		"what was there without spec has no owner": {request: review.Request{Operation: review.Update, Object: []byte(owned), OldObject: []byte(`{}`)}, want: allowed},
-		"nor about the status":                     {request: review.Request{Operation: review.Update, SubResource: "status", Object: []byte(taken), OldObject: []byte(owned)}, want: allowed},
-		"nor about a deletion":                     {request: review.Request{Operation: review.Delete, OldObject: []byte(taken)}, want: allowed},
+		"nobody is asked about what needs no verb": {request: review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(permissionOwned)}, want: allowed},
+		"what was there without spec has no owner": {request: review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(`{}`)}, want: allowed},
+		"nor about the status":                     {request: review.Request{Operation: review.Update, SubResource: "status", Object: []byte(permissionTaken), OldObject: []byte(permissionOwned)}, want: allowed},
+		"nor about a deletion":                     {request: review.Request{Operation: review.Delete, OldObject: []byte(permissionTaken)}, want: allowed},
 		"an authorizer that fails allows nothing": {
-			request:    review.Request{Operation: review.Create, Object: []byte(taken)},
-			authorizer: authorizer{allows: map[string]bool{"modify-spec-tolerations-whitelist": true}, err: errors.New("down")},
+			request:    review.Request{Operation: review.Create, Object: []byte(permissionTaken)},
+			authorizer: permissionAuthorizer{allows: map[string]bool{"modify-spec-tolerations-whitelist": true}, err: errors.New("down")},
 			want:       review.Response{Code: 500, Message: `ask whether user "eve" may modify .spec.tolerations.whitelist: down`},
 			asked:      []string{"eve modify-spec-tolerations-whitelist p"},
 		},
 		"an object that cannot be read":     {request: review.Request{Operation: review.Create, Object: []byte(`[]`)}, want: review.Response{Code: 400, Message: "object: must not be a list"}},
-		"an old object that cannot be read": {request: review.Request{Operation: review.Update, Object: []byte(owned), OldObject: []byte(`{"spec":1}`)}, want: review.Response{Code: 400, Message: "spec: must not be a number"}},
-		"an update that has no old object":  {request: review.Request{Operation: review.Update, Object: []byte(owned)}, want: review.Response{Code: 400, Message: "there is no content to decode"}},
+		"an old object that cannot be read": {request: review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(`{"spec":1}`)}, want: review.Response{Code: 400, Message: "spec: must not be a number"}},
+		"an update that has no old object":  {request: review.Request{Operation: review.Update, Object: []byte(permissionOwned)}, want: review.Response{Code: 400, Message: "there is no content to decode"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			tc.request.User = review.User{Name: "eve"}
-			response, _ := reviewtest.Handle(t, &permission.Handler{Authorizer: &tc.authorizer}, &tc.request)
+			response, _ := reviewtest.Handle(t, &webhook.Permission{Authorizer: &tc.authorizer}, &tc.request)
 			g.Expect(response).To(BeComparableTo(tc.want))
 			g.Expect(tc.authorizer.asked).To(Equal(tc.asked))
 		})
@@ -126,7 +126,7 @@ func TestTheAPIServerIsAskedInTheNameOfTheUser(t *testing.T) {
 				},
 			})
 			user := review.User{Name: "eve", UID: "7", Groups: []string{"team"}, Extra: map[string][]string{"k": {"v"}}}
-			allowed, err := permission.APIServer{Client: c}.Allowed(t.Context(), user, permission.Action{Verb: "update", SubResource: "finalizers"}, "p")
+			allowed, err := webhook.APIServer{Client: c}.Allowed(t.Context(), user, webhook.Action{Verb: "update", SubResource: "finalizers"}, "p")
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(allowed).To(Equal(tc.want))
 			g.Expect(asked).To(Equal(authorizationv1.SubjectAccessReviewSpec{
@@ -144,7 +144,7 @@ func TestAnAPIServerThatDoesNotAnswerAllowsNothing(t *testing.T) {
 			return errors.New("down")
 		},
 	})
-	allowed, err := permission.APIServer{Client: c}.Allowed(t.Context(), review.User{}, permission.Action{Verb: "manage-members"}, "p")
+	allowed, err := webhook.APIServer{Client: c}.Allowed(t.Context(), review.User{}, webhook.Action{Verb: "manage-members"}, "p")
 	g.Expect(err).To(MatchError("create SubjectAccessReview: down"))
 	g.Expect(allowed).To(BeFalse())
 }

@@ -1,7 +1,4 @@
-// Package ownership records in a Project who has created it, gives it an owner, and keeps the owner among its members. It
-// reads and writes nothing but the object under review, of which it changes single fields; an object that is being deleted
-// it leaves as it is. It is called after normalization.
-package ownership
+package webhook
 
 import (
 	"context"
@@ -10,18 +7,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-const (
-	// Name is the handler's in metrics and logs.
-	Name = "ownership"
-	// Path is where it is served.
-	Path = "/webhooks/default-project-owner"
-)
-
-// Handler changes Projects that are created or updated.
-type Handler struct{}
+// Ownership records in a Project which user has created it, sets an owner, and keeps the owner among the members. It changes
+// single fields, and reads nothing but the object under review. Objects that are being deleted stay as they are. API servers
+// call it after Normalization.
+type Ownership struct{}
 
 // Handle implements review.Handler.
-func (Handler) Handle(_ context.Context, request *review.Request) review.Response {
+func (Ownership) Handle(_ context.Context, request *review.Request) review.Response {
 	if request.SubResource != "" || request.Operation != review.Create && request.Operation != review.Update {
 		return review.Allowed("")
 	}

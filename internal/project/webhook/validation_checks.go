@@ -1,4 +1,4 @@
-package validation
+package webhook
 
 import (
 	"fmt"
@@ -30,8 +30,8 @@ func validate(now, before *normalform.Spec) field.ErrorList {
 	}
 	normal, old := normalform.Of(now), normalform.Of(before)
 	at := field.NewPath("spec")
-	found := checkMembers(at.Child("members"), normal.Members, subjects(old))
-	is, was := tolerations(normal), tolerations(old)
+	found := checkMembers(at.Child("members"), normal.Members, countSubjects(old))
+	is, was := tolerationsOf(normal), tolerationsOf(old)
 	if !slices.EqualFunc(is.Defaults, was.Defaults, normalform.Toleration.Equal) {
 		found = append(found, checkTolerations(at.Child("tolerations", "defaults"), is.Defaults)...)
 	}
@@ -41,8 +41,8 @@ func validate(now, before *normalform.Spec) field.ErrorList {
 	return found
 }
 
-// subjects counts the members, with the owner, who is there once at least.
-func subjects(spec *normalform.Spec) map[normalform.Subject]int {
+// countSubjects counts the members, with the owner, who is there once at least.
+func countSubjects(spec *normalform.Spec) map[normalform.Subject]int {
 	found := make(map[normalform.Subject]int, len(spec.Members)+1)
 	for _, member := range spec.Members {
 		if member != nil {
@@ -55,7 +55,7 @@ func subjects(spec *normalform.Spec) map[normalform.Subject]int {
 	return found
 }
 
-func tolerations(spec *normalform.Spec) normalform.Tolerations {
+func tolerationsOf(spec *normalform.Spec) normalform.Tolerations {
 	if spec.Tolerations == nil {
 		return normalform.Tolerations{}
 	}
@@ -79,7 +79,7 @@ func checkMembers(at *field.Path, members []*normalform.Member, old map[normalfo
 		if !isNew {
 			old[member.Subject]--
 		}
-		subject, ok := identity(member.Subject)
+		subject, ok := identityOf(member.Subject)
 		if isNew {
 			found = append(found, checkSubject(at.Index(i), member.Subject, ok)...)
 		}
@@ -88,7 +88,7 @@ func checkMembers(at *field.Path, members []*normalform.Member, old map[normalfo
 		}
 		seenNew, twice := seen[subject]
 		if twice && (isNew || seenNew) {
-			found = append(found, field.Duplicate(at.Index(i), excerpt.Quoted(describe(member.Subject))))
+			found = append(found, field.Duplicate(at.Index(i), excerpt.Quoted(describeSubject(member.Subject))))
 		}
 		seen[subject] = isNew || seenNew
 	}
@@ -122,16 +122,16 @@ func checkAccount(at *field.Path, s normalform.Subject) field.ErrorList {
 	return found
 }
 
-func describe(s normalform.Subject) string {
+func describeSubject(s normalform.Subject) string {
 	if s.Namespace == "" {
 		return s.Kind + " " + s.Name
 	}
 	return s.Kind + " " + s.Namespace + "/" + s.Name
 }
 
-// identity returns the ServiceAccount for a user that is one, and every other subject as it is. It is not ok if the name of
+// identityOf returns the ServiceAccount for a user that is one, and every other subject as it is. It is not ok if the name of
 // the user begins like that of a ServiceAccount, but has too few parts.
-func identity(s normalform.Subject) (normalform.Subject, bool) {
+func identityOf(s normalform.Subject) (normalform.Subject, bool) {
 	if s.Kind != normalform.User || !strings.HasPrefix(s.Name, normalform.ServiceAccountPrefix) {
 		return s, true
 	}

@@ -1,4 +1,4 @@
-package confirmation
+package webhook
 
 import (
 	"fmt"
@@ -7,17 +7,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// options is what is read of how something is to be deleted.
-type options struct {
+// deleteOptions is what is read of how something is to be deleted.
+type deleteOptions struct {
 	PropagationPolicy *string `json:"propagationPolicy"`
 	// OrphanDependents is the older way to say it.
 	OrphanDependents *bool `json:"orphanDependents"`
 }
 
-// premature returns why a deletion must not be, or "": it would have the garbage collector delete, or set free, what belongs
+// prematureDeletion returns why a deletion must not be, or "": it would have the garbage collector delete, or set free, what belongs
 // to an object before the object is gone. What the request says counts more than the finalizers of the object, which the API
 // server then removes.
-func premature(how options, finalizers []string) string {
+func prematureDeletion(how deleteOptions, finalizers []string) string {
 	switch {
 	case how.OrphanDependents != nil:
 		if *how.OrphanDependents {

@@ -1,4 +1,4 @@
-package normalization
+package webhook
 
 import (
 	"slices"
@@ -7,8 +7,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-// plan changes a spec to its normal form. Fields that have it already, and those that normalform does not know, stay.
-func plan(spec *normalform.Spec) patch.Patch {
+// planNormalization changes a spec to its normal form. Fields that have it already, and those that normalform does not know, stay.
+func planNormalization(spec *normalform.Spec) patch.Patch {
 	changes := patch.Patch{}
 	if spec == nil {
 		return changes

@@ -1,4 +1,4 @@
-package normalization_test
+package webhook_test
 
 import (
 	"encoding/json"
@@ -11,14 +11,14 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
+	"github.com/espalier-dev/espalier/internal/project/webhook"
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
-	"github.com/espalier-dev/espalier/internal/project/webhook/normalization"
 )
 
-var projects = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"} //nolint:gochecknoglobals // a constant, if Go had such
+var normalizationProjects = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"} //nolint:gochecknoglobals // a constant, if Go had such
 
-func TestHandleChangesSingleFields(t *testing.T) {
-	response, after := reviewtest.Handle(t, normalization.Handler{}, reviewtest.Request(t, review.Update, projects, `
+func TestNormalizationChangesSingleFields(t *testing.T) {
+	response, after := reviewtest.Handle(t, webhook.Normalization{}, reviewtest.Request(t, review.Update, normalizationProjects, `
 apiVersion: core.gardener.cloud/v1beta1
 kind: Project
 metadata: {name: p, unknown: kept}
@@ -60,7 +60,7 @@ status: {phase: Ready}
 `)
 }
 
-func TestHandleLeavesAlone(t *testing.T) {
+func TestNormalizationLeavesAlone(t *testing.T) {
 	for name, request := range map[string]review.Request{
 		"a deletion":                   {Operation: review.Delete, OldObject: []byte(`{"spec":{"members":[{"kind":"User"}]}}`)},
 		"the status":                   {Operation: review.Update, SubResource: "status", Object: []byte(`{"spec":{"members":[{"kind":"User"}]}}`)},
@@ -70,13 +70,13 @@ func TestHandleLeavesAlone(t *testing.T) {
 		"members that are none":        {Operation: review.Create, Object: []byte(`{"spec":{"members":null,"tolerations":{}}}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response, _ := reviewtest.Handle(t, normalization.Handler{}, &request)
+			response, _ := reviewtest.Handle(t, webhook.Normalization{}, &request)
 			NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 		})
 	}
 }
 
-func TestHandleRefusesWhatItCannotRead(t *testing.T) {
+func TestNormalizationRefusesWhatItCannotRead(t *testing.T) {
 	for name, tc := range map[string]struct{ object, want string }{
 		"members that are an object":  {`{"spec":{"members":{}}}`, "spec.members: must not be an object"},
 		"a role that is a number":     {`{"spec":{"members":[{"role":7}]}}`, "spec.members[0].role: must not be a number"},
@@ -85,21 +85,21 @@ func TestHandleRefusesWhatItCannotRead(t *testing.T) {
 		"a toleration that is a word": {`{"spec":{"tolerations":{"whitelist":["a"]}}}`, "spec.tolerations.whitelist[0]: must not be a string"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response, _ := reviewtest.Handle(t, normalization.Handler{}, &review.Request{Operation: review.Create, Object: []byte(tc.object)})
+			response, _ := reviewtest.Handle(t, webhook.Normalization{}, &review.Request{Operation: review.Create, Object: []byte(tc.object)})
 			NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Code: 400, Message: tc.want}))
 		})
 	}
 }
 
-// TestTooManyChangesAreRefused sends more members than the schema takes, all of which lack something.
-func TestTooManyChangesAreRefused(t *testing.T) {
+// TestTooManyChangesOfAProjectAreRefused sends more members than the schema takes, all of which lack something.
+func TestTooManyChangesOfAProjectAreRefused(t *testing.T) {
 	members := strings.Repeat(`{"kind":"User","name":"a","roles":["admin","uam"]},`, 10_000)
-	response, _ := reviewtest.Handle(t, normalization.Handler{}, &review.Request{Operation: review.Create, Object: []byte(`{"spec":{"members":[` + strings.TrimSuffix(members, ",") + `]}}`)})
+	response, _ := reviewtest.Handle(t, webhook.Normalization{}, &review.Request{Operation: review.Create, Object: []byte(`{"spec":{"members":[` + strings.TrimSuffix(members, ",") + `]}}`)})
 	NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Code: 413, Message: "the object needs too many changes: 30000, at most 10000 are made"}))
 }
 
-// project makes, of bytes, a Project as somebody may send it, and the same without what the handler may change.
-func project(choices []byte) (sent map[string]any) {
+// normalizationProject makes, of bytes, a Project as somebody may send it, and the same without what the handler may change.
+func normalizationProject(choices []byte) (sent map[string]any) {
 	next := func() int {
 		if len(choices) == 0 {
 			return 0
@@ -108,7 +108,7 @@ func project(choices []byte) (sent map[string]any) {
 		choices = choices[1:]
 		return first
 	}
-	pick := func(values ...any) any { return values[next()%len(values)] }
+	pick := func(normalizationValues ...any) any { return normalizationValues[next()%len(normalizationValues)] }
 	subject := func() map[string]any {
 		made := map[string]any{"kind": pick("User", "Group", "ServiceAccount", "Robot", ""), "name": pick("a", "b", "c", ""), "unknown": "kept"}
 		if group := pick(nil, "", "rbac.authorization.k8s.io", "x", true); group != any(true) {
@@ -148,29 +148,29 @@ func project(choices []byte) (sent map[string]any) {
 	return map[string]any{"metadata": map[string]any{"name": "p"}, "spec": pick(spec, spec, spec, nil), "unknown": map[string]any{"kept": true}}
 }
 
-// FuzzHandle holds that handling never panics, has a result that the handler leaves alone, comes to the normal form, and
+// FuzzNormalization holds that handling never panics, has a result that the handler leaves alone, comes to the normal form, and
 // touches nothing that it does not know.
-func FuzzHandle(f *testing.F) {
+func FuzzNormalization(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 1, 0, 0, 0, 0, 5, 1, 2, 3, 4, 5, 6, 7, 8, 9})
 	f.Add([]byte("a project with an owner, members and tolerations, more or less"))
 	f.Fuzz(func(t *testing.T, choices []byte) {
 		g := NewWithT(t)
-		sent := project(choices)
+		sent := normalizationProject(choices)
 		object, err := json.Marshal(sent)
 		g.Expect(err).NotTo(HaveOccurred())
-		response, after := reviewtest.Handle(t, normalization.Handler{}, &review.Request{Operation: review.Create, Object: object})
+		response, after := reviewtest.Handle(t, webhook.Normalization{}, &review.Request{Operation: review.Create, Object: object})
 		g.Expect(response.Allowed).To(BeTrue(), response.Message)
 		read, was := normalform.Project{}, normalform.Project{}
 		g.Expect(review.Decode(after, &read)).To(Succeed())
 		g.Expect(review.Decode(object, &was)).To(Succeed())
-		g.Expect(fmt.Sprintf("%+v", values(read.Spec))).To(Equal(fmt.Sprintf("%+v", values(normalform.Of(was.Spec)))))
-		g.Expect(unrelated(t, after)).To(Equal(unrelated(t, object)))
+		g.Expect(fmt.Sprintf("%+v", normalizationValues(read.Spec))).To(Equal(fmt.Sprintf("%+v", normalizationValues(normalform.Of(was.Spec)))))
+		g.Expect(normalizationUnrelated(t, after)).To(Equal(normalizationUnrelated(t, object)))
 	})
 }
 
-// values shows what pointers lead to, and no difference between what is empty and what is absent.
-func values(spec *normalform.Spec) string {
+// normalizationValues shows what pointers lead to, and no difference between what is empty and what is absent.
+func normalizationValues(spec *normalform.Spec) string {
 	encoded, err := json.Marshal(spec)
 	if err != nil {
 		return err.Error()
@@ -178,8 +178,8 @@ func values(spec *normalform.Spec) string {
 	return strings.ReplaceAll(string(encoded), `"members":[]`, `"members":null`)
 }
 
-// unrelated returns an object without what the handler is about.
-func unrelated(t *testing.T, object []byte) map[string]any {
+// normalizationUnrelated returns an object without what the handler is about.
+func normalizationUnrelated(t *testing.T, object []byte) map[string]any {
 	t.Helper()
 	read := map[string]any{}
 	NewWithT(t).Expect(json.Unmarshal(object, &read)).To(Succeed())

@@ -1,9 +1,4 @@
-// Package creatorlimit refuses to create more Projects than one user may have created. It counts those that exist, also the
-// ones that are being deleted, by who created them, not by owner. It asks the API server each time and writes nothing.
-//
-// Nobody may exceed the limit: who needs more Projects has others create them, or the limit raised. Requests in the same
-// moment can exceed it by as many as they are.
-package creatorlimit
+package webhook
 
 import (
 	"context"
@@ -20,24 +15,21 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-const (
-	// Name is the handler's in metrics and logs.
-	Name = "creator-limit"
-	// Path is where it is served.
-	Path = "/webhooks/validate-project-creator"
-)
-
 // All Projects are counted.
 // +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects,verbs=list
 
 // pageSize is how many Projects are read at once.
 const pageSize = 500
 
-// named is how many Projects a refusal names.
-const named = 5
+// namedInRefusal is how many Projects a refusal names.
+const namedInRefusal = 5
 
-// Handler judges the creation of Projects.
-type Handler struct {
+// CreatorLimit limits the number of Projects that a user may create. It counts the existing Projects, also those that are
+// being deleted, by the user that created them and not by owner. It asks the API server each time and writes nothing.
+//
+// There are no exceptions: a user that needs more Projects asks another user to create them, or an administrator to raise the
+// limit. Requests in the same moment can exceed the limit, each by one.
+type CreatorLimit struct {
 	// Projects lists Projects. It must not read from a cache.
 	Projects client.Reader
 	// Limit is how many Projects a user may have created; 0 for any number, for which nothing is read.
@@ -45,7 +37,7 @@ type Handler struct {
 }
 
 // Handle implements review.Handler.
-func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Response {
+func (h *CreatorLimit) Handle(ctx context.Context, request *review.Request) review.Response {
 	if h.Limit == 0 || request.SubResource != "" || request.Operation != review.Create {
 		return review.Allowed("")
 	}
@@ -56,13 +48,13 @@ func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Re
 	if len(created) < h.Limit {
 		return review.Allowed("")
 	}
-	return review.Denied(refusal(request.User.Name, created, h.Limit))
+	return review.Denied(creatorRefusal(request.User.Name, created, h.Limit))
 }
 
-func refusal(user string, created []string, limit int) string {
+func creatorRefusal(user string, created []string, limit int) string {
 	slices.Sort(created)
-	list := strings.Join(created[:min(named, len(created))], ", ")
-	if len(created) > named {
+	list := strings.Join(created[:min(namedInRefusal, len(created))], ", ")
+	if len(created) > namedInRefusal {
 		list += ", …"
 	}
 	return fmt.Sprintf("user %q has created %d projects (%s), and may have created at most %d: delete one that nobody needs, or ask an administrator to raise espalier.project.maxProjectsPerCreator",
@@ -70,7 +62,7 @@ func refusal(user string, created []string, limit int) string {
 }
 
 // createdBy returns the names of the Projects that a user has created.
-func (h *Handler) createdBy(ctx context.Context, user string) ([]string, error) {
+func (h *CreatorLimit) createdBy(ctx context.Context, user string) ([]string, error) {
 	var names []string
 	next := ""
 	for {

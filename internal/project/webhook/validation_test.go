@@ -1,4 +1,4 @@
-package validation_test
+package webhook_test
 
 import (
 	"fmt"
@@ -10,12 +10,12 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission/review"
 	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
-	"github.com/espalier-dev/espalier/internal/project/webhook/validation"
+	"github.com/espalier-dev/espalier/internal/project/webhook"
 )
 
-var projects = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"} //nolint:gochecknoglobals // a constant, if Go had such
+var validationProjects = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"} //nolint:gochecknoglobals // a constant, if Go had such
 
-func TestHandle(t *testing.T) {
+func TestValidation(t *testing.T) {
 	for name, tc := range map[string]struct{ spec, want string }{
 		"nothing":                      {`{}`, ``},
 		"members that differ":          {`{members: [{kind: User, name: a}, {kind: Group, name: a}, {kind: ServiceAccount, namespace: ns, name: a}, {kind: ServiceAccount, namespace: ms, name: a}, null]}`, ``},
@@ -36,19 +36,19 @@ func TestHandle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			object := `{metadata: {name: p}, spec: ` + tc.spec + `}`
-			request := reviewtest.Request(t, review.Create, projects, object)
-			response, _ := reviewtest.Handle(t, validation.Handler{}, request)
+			request := reviewtest.Request(t, review.Create, validationProjects, object)
+			response, _ := reviewtest.Handle(t, webhook.Validation{}, request)
 			if tc.want == "" {
 				g.Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 				return
 			}
 			g.Expect(response.Message).To(Equal(`Project.core.gardener.cloud "p" is invalid: ` + tc.want))
 			g.Expect(response.Code).To(Equal(int32(422)))
-			request = reviewtest.Request(t, review.Update, projects, object)
-			response, _ = reviewtest.Handle(t, validation.Handler{}, request)
+			request = reviewtest.Request(t, review.Update, validationProjects, object)
+			response, _ = reviewtest.Handle(t, webhook.Validation{}, request)
 			g.Expect(response.Allowed).To(BeTrue(), "what is stored must not stand in the way of other changes")
 			request.OldObject = []byte(`{}`)
-			response, _ = reviewtest.Handle(t, validation.Handler{}, request)
+			response, _ = reviewtest.Handle(t, webhook.Validation{}, request)
 			g.Expect(response.Message).To(Equal(`Project.core.gardener.cloud "p" is invalid: ` + tc.want))
 		})
 	}
@@ -83,9 +83,9 @@ func TestWhatIsStoredStandsInTheWayOfNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			request := reviewtest.Request(t, review.Update, projects, `{metadata: {name: p, `+tc.metadata+`}, spec: `+tc.now+`}`)
-			request.OldObject = reviewtest.Request(t, review.Delete, projects, `{spec: `+tc.before+`}`).OldObject
-			response, _ := reviewtest.Handle(t, validation.Handler{}, request)
+			request := reviewtest.Request(t, review.Update, validationProjects, `{metadata: {name: p, `+tc.metadata+`}, spec: `+tc.now+`}`)
+			request.OldObject = reviewtest.Request(t, review.Delete, validationProjects, `{spec: `+tc.before+`}`).OldObject
+			response, _ := reviewtest.Handle(t, webhook.Validation{}, request)
 			if tc.want == "" {
 				g.Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 				return
@@ -98,26 +98,26 @@ func TestWhatIsStoredStandsInTheWayOfNothing(t *testing.T) {
 func TestOnlySoManyMistakesAreTold(t *testing.T) {
 	g := NewWithT(t)
 	members := strings.Repeat(`{"kind":"User","name":"`+strings.Repeat("a", 100_000)+`"},`, 50)
-	response, _ := reviewtest.Handle(t, validation.Handler{}, &review.Request{Operation: review.Create, Object: []byte(`{"spec":{"members":[` + strings.TrimSuffix(members, ",") + `]}}`)})
+	response, _ := reviewtest.Handle(t, webhook.Validation{}, &review.Request{Operation: review.Create, Object: []byte(`{"spec":{"members":[` + strings.TrimSuffix(members, ",") + `]}}`)})
 	g.Expect(response.Code).To(Equal(int32(422)))
 	g.Expect(strings.Count(response.Message, "Duplicate value")).To(Equal(20))
 	g.Expect(len(response.Message)).To(BeNumerically("<", 20_000))
 }
 
-func TestHandleLeavesAlone(t *testing.T) {
+func TestValidationLeavesAlone(t *testing.T) {
 	const twice = `{"spec":{"members":[{"kind":"User","name":"a"},{"kind":"User","name":"a"}]}}`
 	for name, request := range map[string]review.Request{
 		"a deletion": {Operation: review.Delete, OldObject: []byte(twice)},
 		"the status": {Operation: review.Update, SubResource: "status", Object: []byte(twice), OldObject: []byte(`{}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response, _ := reviewtest.Handle(t, validation.Handler{}, &request)
+			response, _ := reviewtest.Handle(t, webhook.Validation{}, &request)
 			NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 		})
 	}
 }
 
-func TestHandleRefusesWhatItCannotRead(t *testing.T) {
+func TestValidationRefusesWhatItCannotRead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		request review.Request
 		want    string
@@ -126,19 +126,19 @@ func TestHandleRefusesWhatItCannotRead(t *testing.T) {
 		"the old object": {review.Request{Operation: review.Update, Object: []byte(`{}`), OldObject: []byte(`{"spec":{"members":1}}`)}, "spec.members: must not be a number"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response, _ := reviewtest.Handle(t, validation.Handler{}, &tc.request)
+			response, _ := reviewtest.Handle(t, webhook.Validation{}, &tc.request)
 			NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Code: 400, Message: tc.want}))
 		})
 	}
 }
 
-func BenchmarkHandleTenThousandMembers(b *testing.B) {
+func BenchmarkValidationTenThousandMembers(b *testing.B) {
 	members := strings.Builder{}
 	for i := range 10_000 {
 		fmt.Fprintf(&members, `{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"u%d","role":"viewer"},`, i)
 	}
 	request := &review.Request{Operation: review.Create, Object: []byte(`{"spec":{"members":[` + strings.TrimSuffix(members.String(), ",") + `]}}`)}
 	for b.Loop() {
-		validation.Handler{}.Handle(b.Context(), request)
+		webhook.Validation{}.Handle(b.Context(), request)
 	}
 }

@@ -1,4 +1,4 @@
-package permission
+package webhook
 
 import (
 	"fmt"
@@ -25,11 +25,11 @@ type need struct {
 	change string
 }
 
-// plan returns what a change of a Project needs, in a fixed order. Before is nil at creation.
+// planNeeds returns what a change of a Project needs, in a fixed order. Before is nil at creation.
 //
 // Both are compared in their normal form: what an older object lacks of it, and the request gets it filled in, is no change
 // of the user's.
-func plan(now, before *normalform.Project, user review.User) []need {
+func planNeeds(now, before *normalform.Project, user review.User) []need {
 	creation := before == nil
 	if creation {
 		before = &normalform.Project{}
@@ -119,39 +119,39 @@ type grant struct {
 func grants(members []*normalform.Member, owner normalform.Subject) map[grant]struct{} {
 	found := make(map[grant]struct{}, len(members))
 	for _, member := range members {
-		if member == nil || key(member.Subject) == key(owner) {
+		if member == nil || memberKey(member.Subject) == memberKey(owner) {
 			continue
 		}
 		roles := member.AllRoles()
-		if !human(member.Subject) {
-			roles = slices.DeleteFunc(roles, harmless)
+		if !isHuman(member.Subject) {
+			roles = slices.DeleteFunc(roles, isHarmless)
 			if len(roles) == 0 {
 				continue
 			}
 		}
 		slices.Sort(roles)
-		found[grant{key(member.Subject), strings.Join(slices.Compact(roles), "\n")}] = struct{}{}
+		found[grant{memberKey(member.Subject), strings.Join(slices.Compact(roles), "\n")}] = struct{}{}
 	}
 	return found
 }
 
-// harmless tells whether a role gives nothing that an admin does not have. What an extension's role gives nobody here knows.
-func harmless(role string) bool {
+// isHarmless tells whether a role gives nothing that an admin does not have. What an extension's role gives nobody here knows.
+func isHarmless(role string) bool {
 	return role != corev1beta1.ProjectMemberUserAccessManager && role != corev1beta1.ProjectMemberServiceAccountManager &&
 		!strings.HasPrefix(role, corev1beta1.ProjectMemberExtensionPrefix)
 }
 
-// key is what a member is recognized by: users and groups have no namespace.
-func key(s normalform.Subject) normalform.Subject {
+// memberKey is what a member is recognized by: users and groups have no namespace.
+func memberKey(s normalform.Subject) normalform.Subject {
 	if s.Kind == normalform.ServiceAccount {
 		return normalform.Subject{Kind: s.Kind, Namespace: s.Namespace, Name: s.Name}
 	}
 	return normalform.Subject{Kind: s.Kind, Name: s.Name}
 }
 
-// human tells users and groups from ServiceAccounts, also from those that are named as the user which they authenticate as.
+// isHuman tells users and groups from ServiceAccounts, also from those that are named as the user which they authenticate as.
 // Groups of ServiceAccounts are groups.
-func human(s normalform.Subject) bool {
+func isHuman(s normalform.Subject) bool {
 	return s.Kind == normalform.Group || s.Kind == normalform.User && !strings.HasPrefix(s.Name, normalform.ServiceAccountPrefix)
 }
 

@@ -1,4 +1,4 @@
-package permission
+package webhook
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-func TestPlan(t *testing.T) {
+func TestPermissionPlan(t *testing.T) {
 	members := need{Action{Verb: "manage-members"}, "manage human users or groups in .spec.members"}
 	owner := need{Action{Verb: "manage-members"}, "manage owner in .spec.owner"}
 	whitelist := need{Action{Verb: "modify-spec-tolerations-whitelist"}, "modify .spec.tolerations.whitelist"}
@@ -76,29 +76,29 @@ func TestPlan(t *testing.T) {
 			if tc.user != "" {
 				user = review.User{Name: tc.user}
 			}
-			g.Expect(plan(read(t, "spec: "+tc.now), before(t, "spec: ", tc.before), user)).To(Equal(tc.want))
+			g.Expect(planNeeds(permissionRead(t, "spec: "+tc.now), permissionBefore(t, "spec: ", tc.before), user)).To(Equal(tc.want))
 		})
 	}
 }
 
-// read reads a Project written as YAML.
-func read(t *testing.T, text string) *normalform.Project {
+// permissionRead reads a Project written as YAML.
+func permissionRead(t *testing.T, text string) *normalform.Project {
 	t.Helper()
 	project := &normalform.Project{}
 	NewWithT(t).Expect(yaml.Unmarshal([]byte(text), project)).To(Succeed())
 	return project
 }
 
-// before reads what there was before; nil of nothing.
-func before(t *testing.T, under, text string) *normalform.Project {
+// permissionBefore reads what there was before; nil of nothing.
+func permissionBefore(t *testing.T, under, text string) *normalform.Project {
 	t.Helper()
 	if text == "" {
 		return nil
 	}
-	return read(t, under+text)
+	return permissionRead(t, under+text)
 }
 
-func TestPlanOfMetadata(t *testing.T) {
+func TestPermissionPlanOfMetadata(t *testing.T) {
 	remove := need{Action{Verb: "update", SubResource: "finalizers"}, `remove finalizer "gardener"`}
 	add := func(name string) need {
 		return need{Action{Verb: "update", SubResource: "finalizers"}, `add finalizer "` + name + `"`}
@@ -133,26 +133,26 @@ func TestPlanOfMetadata(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			user := review.User{Name: cmp.Or(tc.user, "eve")}
 			const under = "spec: {owner: {kind: User, name: o}}\nmetadata: "
-			NewWithT(t).Expect(plan(read(t, under+tc.now), before(t, under, tc.before), user)).To(Equal(tc.want))
+			NewWithT(t).Expect(planNeeds(permissionRead(t, under+tc.now), permissionBefore(t, under, tc.before), user)).To(Equal(tc.want))
 		})
 	}
 }
 
-func TestPlanSurvivesWhatTheSchemaRefuses(t *testing.T) {
+func TestPermissionPlanSurvivesWhatTheSchemaRefuses(t *testing.T) {
 	g := NewWithT(t)
 	owned := &normalform.Project{Spec: &normalform.Spec{Owner: &normalform.Subject{Kind: "Robot", Name: "o"}, Members: []*normalform.Member{nil, {}}}}
-	g.Expect(plan(&normalform.Project{}, owned, review.User{})).To(Equal([]need{{Action{Verb: "manage-members"}, "manage owner in .spec.owner"}}))
-	g.Expect(plan(&normalform.Project{}, &normalform.Project{}, review.User{})).To(BeNil())
-	g.Expect(plan(&normalform.Project{}, nil, review.User{})).To(BeNil())
+	g.Expect(planNeeds(&normalform.Project{}, owned, review.User{})).To(Equal([]need{{Action{Verb: "manage-members"}, "manage owner in .spec.owner"}}))
+	g.Expect(planNeeds(&normalform.Project{}, &normalform.Project{}, review.User{})).To(BeNil())
+	g.Expect(planNeeds(&normalform.Project{}, nil, review.User{})).To(BeNil())
 }
 
-func BenchmarkPlanOfTenThousandMembers(b *testing.B) {
+func BenchmarkPermissionPlanOfTenThousandMembers(b *testing.B) {
 	before, now := &normalform.Spec{Owner: &normalform.Subject{Kind: normalform.User, Name: "o"}}, &normalform.Spec{Owner: &normalform.Subject{Kind: normalform.User, Name: "o"}}
 	for i := range 10_000 {
 		before.Members = append(before.Members, &normalform.Member{Subject: normalform.Subject{Kind: normalform.User, Name: fmt.Sprintf("u%d", i)}, Role: "viewer"})
 		now.Members = append(now.Members, &normalform.Member{Subject: normalform.Subject{Kind: normalform.User, Name: fmt.Sprintf("u%d", 9_999-i)}, Role: "viewer"})
 	}
 	for b.Loop() {
-		plan(&normalform.Project{Spec: now}, &normalform.Project{Spec: before}, review.User{})
+		planNeeds(&normalform.Project{Spec: now}, &normalform.Project{Spec: before}, review.User{})
 	}
 }

@@ -1,6 +1,4 @@
-// Package validation refuses Projects for what the schema of their CRD cannot: members and tolerations that are there twice
-// in different words, and ServiceAccounts that cannot exist. It reads nothing but the objects under review.
-package validation
+package webhook
 
 import (
 	"context"
@@ -13,18 +11,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-const (
-	// Name is the handler's in metrics and logs.
-	Name = "validation"
-	// Path is where it is served.
-	Path = "/webhooks/validate-project"
-)
-
-// Handler judges Projects that are created or updated.
-type Handler struct{}
+// Validation refuses Projects for what the schema of their CRD cannot: members and tolerations that are there twice
+// in different words, and ServiceAccounts that cannot exist. It reads nothing but the objects under review.
+type Validation struct{}
 
 // Handle implements review.Handler.
-func (Handler) Handle(_ context.Context, request *review.Request) review.Response {
+func (Validation) Handle(_ context.Context, request *review.Request) review.Response {
 	if request.SubResource != "" || request.Operation != review.Create && request.Operation != review.Update {
 		return review.Allowed("")
 	}

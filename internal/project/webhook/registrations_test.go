@@ -1,4 +1,4 @@
-package registrations_test
+package webhook_test
 
 import (
 	"fmt"
@@ -7,18 +7,21 @@ import (
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/espalier-dev/espalier/internal/project/registrations"
+	"github.com/espalier-dev/espalier/internal/project/webhook"
 )
 
-// describe returns in one line for which requests a webhook is called, and how.
-func describe(name string, client admissionregistrationv1.WebhookClientConfig, rules []admissionregistrationv1.RuleWithOperations, policy *admissionregistrationv1.FailurePolicyType, match *admissionregistrationv1.MatchPolicyType, effects *admissionregistrationv1.SideEffectClass) string {
+// describeRegistration returns in one line for which requests a webhook is called, and how.
+func describeRegistration(
+	name string, client admissionregistrationv1.WebhookClientConfig, rules []admissionregistrationv1.RuleWithOperations,
+	policy *admissionregistrationv1.FailurePolicyType, match *admissionregistrationv1.MatchPolicyType, effects *admissionregistrationv1.SideEffectClass,
+) string {
 	return fmt.Sprintf("%s: %v of %v in %v %v at %s/%s%s, %s, %s, %s", name, rules[0].Operations, rules[0].Resources, rules[0].APIGroups, rules[0].APIVersions,
 		client.Service.Namespace, client.Service.Name, *client.Service.Path, *policy, *match, *effects)
 }
 
-func TestShipped(t *testing.T) {
+func TestShippedConfigurations(t *testing.T) {
 	g := NewWithT(t)
-	shipped := registrations.Shipped()
+	shipped := webhook.Shipped()
 	g.Expect(shipped).To(HaveLen(2))
 	mutating, ok := shipped[0].(*admissionregistrationv1.MutatingWebhookConfiguration)
 	g.Expect(ok).To(BeTrue())
@@ -26,10 +29,10 @@ func TestShipped(t *testing.T) {
 	g.Expect(ok).To(BeTrue())
 	var all []string
 	for _, w := range mutating.Webhooks {
-		all = append(all, describe(w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects))
+		all = append(all, describeRegistration(w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects))
 	}
 	for _, w := range validating.Webhooks {
-		all = append(all, describe(w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects))
+		all = append(all, describeRegistration(w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects))
 	}
 	const (
 		written = ".project-controller.espalier.dev: [CREATE UPDATE] of [projects] in [core.gardener.cloud] [v1beta1] at espalier-system/espalier-project-controller"
@@ -52,7 +55,7 @@ func TestShipped(t *testing.T) {
 
 func TestAURLIsUsedInsteadOfTheService(t *testing.T) {
 	g := NewWithT(t)
-	built := registrations.Configurations(registrations.Own{Name: "own", Namespace: "ns", ServiceName: "service", URL: "https://10.0.0.1:9443"})([]byte("authority"))
+	built := webhook.Configurations(webhook.Own{Name: "own", Namespace: "ns", ServiceName: "service", URL: "https://10.0.0.1:9443"})([]byte("authority"))
 	mutating, ok := built[0].(*admissionregistrationv1.MutatingWebhookConfiguration)
 	g.Expect(ok).To(BeTrue())
 	g.Expect(mutating.Name).To(Equal("own"))

@@ -1,9 +1,4 @@
-// Package namespaceuse refuses Projects for a namespace that another Project has already. It asks the API server, not a
-// cache, each time a Project gets its namespace: at creation, or later by an update. It writes nothing.
-//
-// Two requests in the same moment can both pass. The namespace then belongs to the Project whose name is in its labels; the
-// other fails, says so in its status, and never touches the namespace.
-package namespaceuse
+package webhook
 
 import (
 	"context"
@@ -19,24 +14,21 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-const (
-	// Name is the handler's in metrics and logs.
-	Name = "namespace-use"
-	// Path is where it is served.
-	Path = "/webhooks/validate-project-namespace"
-)
-
 // The Projects of a namespace are listed.
 // +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects,verbs=list
 
-// Handler judges Projects that are created or updated.
-type Handler struct {
+// NamespaceUse refuses Projects for a namespace that another Project has already. It asks the API server, not a
+// cache, each time a Project gets its namespace: at creation, or later by an update. It writes nothing.
+//
+// Two requests in the same moment can both pass. The namespace then belongs to the Project whose name is in its labels; the
+// other fails, says so in its status, and never touches the namespace.
+type NamespaceUse struct {
 	// Projects lists Projects. It must not read from a cache.
 	Projects client.Reader
 }
 
 // Handle implements review.Handler.
-func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Response {
+func (h *NamespaceUse) Handle(ctx context.Context, request *review.Request) review.Response {
 	if request.SubResource != "" || request.Operation != review.Create && request.Operation != review.Update {
 		return review.Allowed("")
 	}
@@ -71,7 +63,7 @@ func namespaceOf(project normalform.Project) string {
 }
 
 // usedByAnother needs no more than two to know, as one may be the Project itself.
-func (h *Handler) usedByAnother(ctx context.Context, namespace, name string) (bool, error) {
+func (h *NamespaceUse) usedByAnother(ctx context.Context, namespace, name string) (bool, error) {
 	const enough = 2
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1beta1.SchemeGroupVersion.WithKind("ProjectList"))

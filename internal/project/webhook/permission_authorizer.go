@@ -1,4 +1,4 @@
-package permission
+package webhook
 
 import (
 	"context"
@@ -20,7 +20,7 @@ type APIServer struct{ Client client.Writer }
 // Allowed implements Authorizer.
 func (a APIServer) Allowed(ctx context.Context, user review.User, action Action, project string) (bool, error) {
 	asked := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: user.Name, UID: user.UID, Groups: user.Groups, Extra: extra(user),
+		User: user.Name, UID: user.UID, Groups: user.Groups, Extra: extraOf(user),
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Group: corev1beta1.GroupName, Version: corev1beta1.SchemeGroupVersion.Version, Resource: "projects", Subresource: action.SubResource, Verb: action.Verb, Name: project,
 		},
@@ -31,13 +31,13 @@ func (a APIServer) Allowed(ctx context.Context, user review.User, action Action,
 	return asked.Status.Allowed && !asked.Status.Denied, nil
 }
 
-func extra(user review.User) map[string]authorizationv1.ExtraValue {
+func extraOf(user review.User) map[string]authorizationv1.ExtraValue {
 	if user.Extra == nil {
 		return nil
 	}
 	converted := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
-	for key, values := range user.Extra {
-		converted[key] = values
+	for memberKey, values := range user.Extra {
+		converted[memberKey] = values
 	}
 	return converted
 }

@@ -1,17 +1,4 @@
-// Package permission refuses changes of Projects that their user needs a verb of its own for:
-//
-//   - manage-members to change the owner, human members or their roles, when memberships end, or to give a ServiceAccount
-//     a role that leads to more rights than its giver has: uam, serviceaccountmanager, or that of an extension,
-//   - modify-spec-tolerations-whitelist to change the whitelist of tolerations,
-//   - update of the subresource finalizers to remove the finalizer that has a Project wait until its namespace is released,
-//     or to add one that has the garbage collector act before that.
-//
-// The owner of a Project may change its members, their times and the owner without. On updates that is who was the owner
-// before: nobody becomes the owner, or changes members as one, in the same request.
-//
-// It asks the authorizers of the API server, in the name of the user, and only if a request needs a verb. It writes nothing
-// else, and reads nothing but the objects under review.
-package permission
+package webhook
 
 import (
 	"context"
@@ -24,14 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-const (
-	// Name is the handler's in metrics and logs.
-	Name = "permission"
-	// Path is where it is served.
-	Path = "/webhooks/validate-project-permission"
-)
-
-// Action is something that one may be allowed to do with a Project.
+// Action is an action on a Project that RBAC can allow.
 type Action struct {
 	Verb string
 	// SubResource is empty for the Project itself.
@@ -40,15 +20,27 @@ type Action struct {
 
 // Authorizer knows what users may do.
 type Authorizer interface {
-	// Allowed tells whether a user may do something with a Project. The name is empty for one that gets a generated name.
+	// Allowed reports whether a user may do something with a Project. The name is empty if the API server generates it.
 	Allowed(ctx context.Context, user review.User, action Action, project string) (bool, error)
 }
 
-// Handler judges Projects that are created or updated.
-type Handler struct{ Authorizer Authorizer }
+// Permission refuses changes of Projects for which the user needs a right of its own:
+//
+//   - manage-members to change the owner, human members or their roles, when memberships end, or to give a ServiceAccount
+//     a role that leads to more rights than its giver has: uam, serviceaccountmanager, or that of an extension,
+//   - modify-spec-tolerations-whitelist to change the whitelist of tolerations,
+//   - update of the subresource finalizers to remove the finalizer with which a Project waits until its namespace is released,
+//     or to add one with which the garbage collector acts before that.
+//
+// The owner of a Project may change its members, their times and the owner without these rights. On updates the owner before
+// the update counts: no user can become the owner and change members in the same request.
+//
+// It asks the authorizers of the API server, in the name of the user, and only if a request needs a right. It writes nothing
+// else, and reads nothing but the objects under review.
+type Permission struct{ Authorizer Authorizer }
 
 // Handle implements review.Handler.
-func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Response {
+func (h *Permission) Handle(ctx context.Context, request *review.Request) review.Response {
 	if request.SubResource != "" || request.Operation != review.Create && request.Operation != review.Update {
 		return review.Allowed("")
 	}
@@ -63,7 +55,7 @@ func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Re
 			return review.Undecodable(err)
 		}
 	}
-	refusals, err := h.refusals(ctx, request.User, now.Metadata.Name, plan(now, before, request.User))
+	refusals, err := h.refusals(ctx, request.User, now.Metadata.Name, planNeeds(now, before, request.User))
 	if err != nil {
 		return review.Errored(http.StatusInternalServerError, err)
 	}
@@ -74,7 +66,7 @@ func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Re
 }
 
 // refusals asks about each action once.
-func (h *Handler) refusals(ctx context.Context, user review.User, project string, needs []need) ([]string, error) {
+func (h *Permission) refusals(ctx context.Context, user review.User, project string, needs []need) ([]string, error) {
 	var refusals []string
 	known := map[Action]bool{}
 	for _, each := range needs {

@@ -1,7 +1,4 @@
-// Package namespacedeletion refuses to delete the namespaces of Projects by hand: who deletes the Project gets rid of the
-// namespace too, in the right order. It reads the Project and whether there are Shoots from the API server, not from a
-// cache, and writes nothing. That the namespace is labelled as one of a project is up to the selector of the webhook.
-package namespacedeletion
+package webhook
 
 import (
 	"context"
@@ -17,32 +14,27 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-const (
-	// Name is the handler's in metrics and logs.
-	Name = "namespace-deletion"
-	// Path is where it is served.
-	Path = "/webhooks/validate-namespace-deletion"
-)
-
 // The namespace is read if a request does not bring it along; the Project always is.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects,verbs=get
 
 // Shoots knows the Shoots of a namespace.
 type Shoots interface {
-	// AnyShoot asks the API server whether there is a Shoot in a namespace; an error if nobody can tell.
+	// AnyShoot asks the API server whether there is a Shoot in a namespace. It returns an error if that is unknown.
 	AnyShoot(ctx context.Context, namespace string) (bool, error)
 }
 
-// Handler judges deletions of namespaces.
-type Handler struct {
+// NamespaceDeletion refuses to delete the namespaces of Projects: the controller deletes them with the Project, in the right
+// order. It reads the Project, and whether there are Shoots, from the API server and not from a cache, and writes nothing.
+// The selector of the webhook has only namespaces with the label of a project.
+type NamespaceDeletion struct {
 	// Live reads metadata of namespaces and Projects. It must not read from a cache.
 	Live   client.Reader
 	Shoots Shoots
 }
 
 // Handle implements review.Handler.
-func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Response {
+func (h *NamespaceDeletion) Handle(ctx context.Context, request *review.Request) review.Response {
 	if request.SubResource != "" || request.Operation != review.Delete {
 		return review.Allowed("")
 	}
@@ -57,7 +49,7 @@ func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Re
 }
 
 // judge returns why a namespace must not be deleted, or "".
-func (h *Handler) judge(ctx context.Context, request *review.Request) (string, error) {
+func (h *NamespaceDeletion) judge(ctx context.Context, request *review.Request) (string, error) {
 	namespace, found, err := h.namespace(ctx, request)
 	if err != nil || !found {
 		return "", err
@@ -85,8 +77,8 @@ func (h *Handler) judge(ctx context.Context, request *review.Request) (string, e
 	return "", nil
 }
 
-// namespaced is what is read of a namespace.
-type namespaced struct {
+// projectNamespace is what is read of a namespace.
+type projectNamespace struct {
 	Metadata struct {
 		Name              string            `json:"name"`
 		Labels            map[string]string `json:"labels"`
@@ -95,8 +87,8 @@ type namespaced struct {
 }
 
 // namespace returns what is to be deleted; not found if it is gone already.
-func (h *Handler) namespace(ctx context.Context, request *review.Request) (namespaced, bool, error) {
-	read := namespaced{}
+func (h *NamespaceDeletion) namespace(ctx context.Context, request *review.Request) (projectNamespace, bool, error) {
+	read := projectNamespace{}
 	if len(request.OldObject) > 0 {
 		if err := review.Decode(request.OldObject, &read); err != nil {
 			return read, false, fmt.Errorf("decode namespace: %w", err)
@@ -112,7 +104,7 @@ func (h *Handler) namespace(ctx context.Context, request *review.Request) (names
 	return read, found, err
 }
 
-func (h *Handler) get(ctx context.Context, kind schema.GroupVersionKind, name string, into *metav1.PartialObjectMetadata) (bool, error) {
+func (h *NamespaceDeletion) get(ctx context.Context, kind schema.GroupVersionKind, name string, into *metav1.PartialObjectMetadata) (bool, error) {
 	into.SetGroupVersionKind(kind)
 	err := h.Live.Get(ctx, client.ObjectKey{Name: name}, into)
 	if apierrors.IsNotFound(err) {

@@ -1,0 +1,59 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/admission/confirmation"
+	"github.com/espalier-dev/espalier/internal/admission/review"
+)
+
+// deletedObject is what is read of what is to be deleted.
+type deletedObject struct {
+	Metadata struct {
+		Annotations map[string]string `json:"annotations"`
+		Finalizers  []string          `json:"finalizers"`
+	} `json:"metadata"`
+}
+
+// Confirmation refuses to delete Projects without the annotation confirmation.gardener.cloud/deletion=true. It judges by the
+// object that the API server sends, so that an annotation counts as soon as it is stored; it reads and writes nothing. For a
+// collection API servers send one review per object: when one is refused, others may already be deleted.
+//
+// Only annotations count, so that an administrator can add other kinds, such as Shoots, to the rules of the webhook. Of
+// Projects it also refuses deletions in the foreground, and those that orphan dependents. With these the garbage collector
+// deletes the namespace, or removes its owner, before the controller knows whether there are Shoots in it and whether it is
+// kept.
+type Confirmation struct{}
+
+// Handle implements review.Handler.
+func (Confirmation) Handle(_ context.Context, request *review.Request) review.Response {
+	if request.SubResource != "" || request.Operation != review.Delete {
+		return review.Allowed("")
+	}
+	if len(request.OldObject) == 0 {
+		return review.Errored(http.StatusInternalServerError, errors.New("no object found in admission request"))
+	}
+	found := deletedObject{}
+	if err := review.Decode(request.OldObject, &found); err != nil {
+		return review.Undecodable(err)
+	}
+	if err := confirmation.Check(found.Metadata.Annotations); err != nil {
+		return review.Denied(err.Error())
+	}
+	if request.Kind.Group != corev1beta1.GroupName || request.Kind.Kind != "Project" {
+		return review.Allowed("")
+	}
+	how := deleteOptions{}
+	if len(request.Options) > 0 {
+		if err := review.Decode(request.Options, &how); err != nil {
+			return review.Undecodable(err)
+		}
+	}
+	if refusal := prematureDeletion(how, found.Metadata.Finalizers); refusal != "" {
+		return review.Denied(refusal)
+	}
+	return review.Allowed("")
+}

@@ -53,7 +53,9 @@ clean: down ## Stop what is running and remove build output from the work tree (
 
 .PHONY: test
 test: ## Run all tests, unit and integration, with the race detector, on real API servers, and list the slowest packages (PACKAGES=./...)
-	go run ./test/local/testservers run -- go test -race -timeout 30m $(PACKAGES) | awk -f hack/slowest.awk
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; set -x; \
+	go run ./test/local/testservers run -- go test -race -timeout 30m $(PACKAGES) | tee "$$log" || status=$$?; \
+	{ set +x; } 2>/dev/null; awk -f hack/slowest.awk "$$log"; exit $$status
 
 .PHONY: e2e
 e2e: ## Deploy the shipped manifests into a cluster with a real node, and test them there (E2E_CLUSTER=node or kind; docs/e2e.md)

@@ -1,5 +1,4 @@
-# Prints the output of `go test` as it comes, and at its end the ten packages that took longest. Called by `make test`.
-{ print; fflush() }
+# Prints the ten packages that took longest, from the output of `go test`. Called by `make test`.
 ($1 == "ok" || $1 == "FAIL") && $3 ~ /^[0-9.]+s$/ { seconds[$2] = $3 + 0; packages++ }
 END {
   if (packages < 2) exit

@@ -2,7 +2,6 @@ package applier
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -184,7 +183,7 @@ func TestKindsOfADefinition(t *testing.T) {
 	}}}
 	var texts []string
 	for _, kind := range definedKinds(definition) {
-		texts = append(texts, fmt.Sprint(kind))
+		texts = append(texts, kind.String())
 	}
 	NewWithT(t).Expect(texts).To(Equal([]string{"example.com/v2, Kind=Apple", "example.com/v1, Kind=Apple"}))
 	NewWithT(t).Expect(definedKinds(&unstructured.Unstructured{Object: map[string]any{}})).To(BeEmpty())

@@ -170,16 +170,22 @@ func TestAPlanDoesNotGiveUpAnObjectWithItsVersion(t *testing.T) {
 			g := NewWithT(t)
 			r, p := tc.server.start(t)
 			v := &preview{Reconciler: r, pass: p, plan: &plan.Plan{}}
-			var leaving, released plan.Leaving
+			leaving, released := plan.Leaving{}, plan.Leaving{Released: true}
 			v.obstacles(t.Context(), resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{
 				APIVersion: "example.com/v1alpha1", Kind: "Gadget", Namespace: "ns", Name: "g",
 			}}, &leaving)
 			tc.server.refreshed = false
 			v.letGo(t.Context(), releasedGadget(), &released)
 			for _, l := range []plan.Leaving{leaving, released} {
-				g.Expect(l.Gone != "").To(Equal(tc.gone), l.Gone)
-				g.Expect(l.Doubt != "").To(Equal(!tc.sure), l.Doubt)
-				g.Expect(l.Stays).To(BeEmpty())
+				object := plan.Dismiss(l)
+				switch {
+				case !tc.sure:
+					g.Expect(object.Action).To(Equal(plan.Unknown), object.Note)
+				case tc.gone:
+					g.Expect(object.Action).To(Equal(plan.Unchanged), object.Note)
+				default:
+					g.Expect(object.Action).To(BeElementOf(plan.Delete, plan.Release), object.Note)
+				}
 			}
 		})
 	}

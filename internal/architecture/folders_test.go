@@ -40,6 +40,7 @@ func project() layout {
 			"process",
 			"secrets",
 			"secrets/config",
+			"secrets/manager",
 		},
 		families: []string{
 			"csr",
@@ -66,7 +67,6 @@ func project() layout {
 			"apply/manifest",
 			"apply/merge",
 			"managedresource/plan",
-			"secrets",
 			"secrets/config",
 			"webhook/handlers",
 		},

@@ -274,3 +274,12 @@ func TestFailedKeyGenerationIsReported(t *testing.T) {
 	_, err := config.RSAKey{Name: "k", Bits: 4096}.Generate(s)
 	NewWithT(t).Expect(err).To(MatchError("generate RSA key of 4096 bits: no entropy"))
 }
+
+func TestCharactersOfPasswordsAreEquallyProbable(t *testing.T) {
+	s := source()
+	s.Random = bytes.NewReader([]byte{255, 248, 1}) // 256 is no multiple of 62: bytes from 248 on would make the first characters more frequent
+	data, err := config.BasicAuth{Name: "n", Username: "u", PasswordLength: 1}.Generate(s)
+	g := NewWithT(t)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(data["password"])).To(Equal("1"))
+}

@@ -1,0 +1,339 @@
+package manager_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/espalier-dev/espalier/internal/secrets"
+	"github.com/espalier-dev/espalier/internal/secrets/config"
+	"github.com/espalier-dev/espalier/internal/secrets/manager"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+func TestMain(m *testing.M) {
+	ctrllog.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+var start = time.Date(2026, time.February, 28, 12, 0, 0, 0, time.UTC)
+
+// keyPool holds keys that are generated once, because keys take long.
+var keyPool = sync.OnceValues(func() ([]*rsa.PrivateKey, error) {
+	pool := make([]*rsa.PrivateKey, 8)
+	for i := range pool {
+		key, err := rsa.GenerateKey(rand.Reader, 1024)
+		if err != nil {
+			return nil, err
+		}
+		pool[i] = key
+	}
+	return pool, nil
+})
+
+// scene is a namespace on a real API server.
+type scene struct {
+	*WithT
+	t       *testing.T
+	client  client.WithWatch
+	options secrets.Options
+	clock   *clocktesting.FakePassiveClock
+	keys    atomic.Int64
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs an API server")
+	}
+	s := &scene{WithT: NewWithT(t), t: t, clock: clocktesting.NewFakePassiveClock(start)}
+	servers, err := local.ForTests()
+	s.Expect(err).NotTo(HaveOccurred())
+	s.client, err = client.NewWithWatch(servers.Source.Config, client.Options{})
+	s.Expect(err).NotTo(HaveOccurred())
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "secrets-"}}
+	s.Expect(s.client.Create(t.Context(), namespace)).To(Succeed())
+	t.Cleanup(func() { _ = s.client.Delete(context.WithoutCancel(t.Context()), namespace) })
+	s.options = secrets.Options{Namespace: namespace.Name, Identity: "gardener-operator", RotationTimes: map[string]time.Time{}}
+	return s
+}
+
+func (s *scene) manager(c client.Client) (*manager.Manager, error) {
+	source := config.Source{Random: rand.Reader, RSAKey: func(int) (*rsa.PrivateKey, error) {
+		pool, err := keyPool()
+		if err != nil {
+			return nil, err
+		}
+		return pool[int(s.keys.Add(1))%len(pool)], nil
+	}}
+	return manager.New(s.t.Context(), c, s.clock, source, s.options)
+}
+
+func requests() []secrets.Request {
+	return []secrets.Request{
+		{Config: config.Certificate{Name: "ca", CommonName: "kubernetes", Type: config.CA}, KeepOld: true},
+		{Config: config.Certificate{Name: "server", CommonName: "server", Type: config.Server}, SignedBy: "ca"},
+		{Config: config.Certificate{Name: "client", CommonName: "client", Type: config.Client}, SignedBy: "ca"},
+		{Config: config.RSAKey{Name: "service-account-key", Bits: 4096}, KeepOld: true, Persist: true},
+	}
+}
+
+// reconcile generates all secrets with this client, and cleans up.
+func (s *scene) reconcile(c client.Client) (*manager.Manager, error) {
+	m, err := s.manager(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, request := range requests() {
+		if _, failure := m.Generate(s.t.Context(), request); failure != nil {
+			return nil, failure
+		}
+	}
+	err = m.Cleanup(s.t.Context())
+	return m, err
+}
+
+func (s *scene) mustReconcile() *manager.Manager {
+	s.t.Helper()
+	m, err := s.reconcile(s.client)
+	s.Expect(err).NotTo(HaveOccurred())
+	return m
+}
+
+// rotate starts a rotation of the CA and the key.
+func (s *scene) rotate() {
+	s.clock.SetTime(s.clock.Now().Add(time.Hour))
+	s.options.RotationTimes["ca"], s.options.RotationTimes["service-account-key"] = s.clock.Now(), s.clock.Now()
+}
+
+func (s *scene) list(logicalName string) []corev1.Secret {
+	s.t.Helper()
+	listed := &corev1.SecretList{}
+	selected := client.MatchingLabels{"name": logicalName}
+	s.Expect(s.client.List(s.t.Context(), listed, client.InNamespace(s.options.Namespace), selected)).To(Succeed())
+	return listed.Items
+}
+
+func (s *scene) only(logicalName string) *corev1.Secret {
+	s.t.Helper()
+	listed := s.list(logicalName)
+	s.Expect(listed).To(HaveLen(1))
+	return &listed[0]
+}
+
+var errDied = errors.New("process died")
+
+// wire is a client of a process that dies at its request number cut, before the API server gets it or after it has answered. A negative cut
+// never comes.
+type wire struct {
+	mu         sync.Mutex
+	cut        int
+	afterwards bool
+	requests   []string
+}
+
+func (w *wire) request(verb string, send func() error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cut >= 0 && len(w.requests) > w.cut {
+		return errDied
+	}
+	w.requests = append(w.requests, verb)
+	dies := len(w.requests) == w.cut+1
+	if dies && !w.afterwards {
+		return errDied
+	}
+	if err := send(); err != nil || !dies {
+		return err
+	}
+	return errDied
+}
+
+func (w *wire) writes() []string {
+	return slices.DeleteFunc(slices.Clone(w.requests), func(verb string) bool { return verb == "list" || verb == "get" })
+}
+
+func (w *wire) wrap(c client.WithWatch) client.Client {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			return w.request("get", func() error { return c.Get(ctx, key, o, opts...) })
+		},
+		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+			return w.request("list", func() error { return c.List(ctx, l, opts...) })
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return w.request("create", func() error { return c.Create(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return w.request("patch", func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return w.request("delete", func() error { return c.Delete(ctx, o, opts...) })
+		},
+	})
+}
+
+func TestUnchangedSecretsCostThreeListsAndNoWrite(t *testing.T) {
+	s := newScene(t)
+	s.mustReconcile()
+	w := &wire{cut: -1}
+	_, err := s.reconcile(w.wrap(s.client))
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(w.requests).To(Equal([]string{"list", "list", "list"}))
+}
+
+func TestAManagerThatDiesAtAnyRequestOfARotationLosesNothing(t *testing.T) {
+	s := newScene(t)
+	s.mustReconcile()
+	s.rotate()
+	whole := &wire{cut: -1}
+	_, err := s.reconcile(whole.wrap(s.client))
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(whole.writes()).To(HaveLen(8), "CA, key and client certificate, two bundles, three deletions")
+
+	for cut, verb := range whole.requests {
+		for _, afterwards := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d %s answered %t", cut, verb, afterwards), func(t *testing.T) {
+				s := newScene(t)
+				s.mustReconcile()
+				ca, key := s.only("ca"), s.only("service-account-key")
+				s.rotate()
+				w := &wire{cut: cut, afterwards: afterwards}
+				_, err := s.reconcile(w.wrap(s.client))
+				s.Expect(err).To(MatchError(errDied))
+
+				s.clock.SetTime(s.clock.Now().Add(time.Minute))
+				m := s.mustReconcile()
+				s.Expect(s.list("ca")).To(HaveLen(2))
+				s.Expect(s.list("service-account-key")).To(HaveLen(2))
+				oldCA, _ := m.Get("ca", secrets.Old)
+				oldKey, _ := m.Get("service-account-key", secrets.Old)
+				s.Expect([]string{oldCA.Name, oldKey.Name}).To(Equal([]string{ca.Name, key.Name}))
+				currentCA, _ := m.Get("ca", secrets.Current)
+				currentKey, _ := m.Get("service-account-key", secrets.Current)
+				s.Expect(s.only("ca-bundle").Data["bundle.crt"]).To(Equal(slices.Concat(currentCA.Data["ca.crt"], ca.Data["ca.crt"])))
+				s.Expect(s.only("service-account-key-bundle").Data["bundle.key"]).To(Equal(
+					slices.Concat(currentKey.Data["id_rsa"], key.Data["id_rsa"])))
+				s.only("server")
+				s.only("client")
+			})
+		}
+	}
+}
+
+func TestAManagerThatDiesAtAnyRequestOfTheFirstRunLeavesOneAuthority(t *testing.T) {
+	whole := &wire{cut: -1}
+	s := newScene(t)
+	_, err := s.reconcile(whole.wrap(s.client))
+	s.Expect(err).NotTo(HaveOccurred())
+	for cut, verb := range whole.requests {
+		t.Run(fmt.Sprintf("%d %s", cut, verb), func(t *testing.T) {
+			s := newScene(t)
+			w := &wire{cut: cut, afterwards: true}
+			_, err := s.reconcile(w.wrap(s.client))
+			s.Expect(err).To(MatchError(errDied))
+			existing := s.list("ca")
+			s.mustReconcile()
+			ca := s.only("ca")
+			for _, before := range existing {
+				s.Expect(ca.UID).To(Equal(before.UID))
+			}
+			s.Expect(s.only("ca-bundle").Data["bundle.crt"]).To(Equal(ca.Data["ca.crt"]))
+		})
+	}
+}
+
+func TestTwoManagersThatCreateTheSameSecretUseTheSameData(t *testing.T) {
+	s := newScene(t)
+	first, err := s.manager(s.client)
+	s.Expect(err).NotTo(HaveOccurred())
+	second, err := s.manager(s.client)
+	s.Expect(err).NotTo(HaveOccurred())
+	created, err := first.Generate(t.Context(), requests()[0])
+	s.Expect(err).NotTo(HaveOccurred())
+	found, err := second.Generate(t.Context(), requests()[0])
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(found.UID).To(Equal(created.UID))
+	s.Expect(found.Data).To(Equal(created.Data))
+	s.only("ca-bundle")
+}
+
+func TestConcurrentCallsOfGenerateCreateOneSecret(t *testing.T) {
+	s := newScene(t)
+	m, err := s.manager(s.client)
+	s.Expect(err).NotTo(HaveOccurred())
+	failures := make([]error, 5)
+	var calls sync.WaitGroup
+	for i := range failures {
+		calls.Go(func() { _, failures[i] = m.Generate(t.Context(), requests()[0]) })
+	}
+	calls.Wait()
+	s.Expect(errors.Join(failures...)).NotTo(HaveOccurred())
+	s.only("ca")
+	s.Expect(s.keys.Load()).To(BeEquivalentTo(1))
+}
+
+func TestRemovedAndForeignLabelsAreCorrected(t *testing.T) {
+	s := newScene(t)
+	s.mustReconcile()
+	want := s.only("ca")
+	changed := want.DeepCopy()
+	changed.Labels = map[string]string{"foreign": "label"}
+	s.Expect(s.client.Update(t.Context(), changed)).To(Succeed())
+
+	s.mustReconcile()
+	got := s.only("ca")
+	s.Expect(got.UID).To(Equal(want.UID))
+	s.Expect(got.Labels).To(Equal(want.Labels))
+	s.Expect(got.Data).To(Equal(want.Data))
+}
+
+func TestCleanupOfANewManagerDeletesAllSecretsOfItsIdentity(t *testing.T) {
+	s := newScene(t)
+	s.mustReconcile()
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.options.Namespace, Name: "webhook", Labels: map[string]string{
+		"name": "ca", "managed-by": "secrets-manager", "manager-identity": "gardener-operator-webhook",
+	}}}
+	s.Expect(s.client.Create(t.Context(), foreign)).To(Succeed())
+	m, err := s.manager(s.client)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(m.Cleanup(t.Context())).To(Succeed())
+
+	left := &corev1.SecretList{}
+	s.Expect(s.client.List(t.Context(), left, client.InNamespace(s.options.Namespace))).To(Succeed())
+	s.Expect(left.Items).To(HaveLen(1))
+	s.Expect(left.Items[0].UID).To(Equal(foreign.UID))
+}
+
+func TestDonorIsReadWhenTheManagerStarts(t *testing.T) {
+	s := newScene(t)
+	donor := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.options.Namespace, Name: "mine", Labels: map[string]string{"secrets-manager-use-data-for-name": "key"},
+		},
+		Data: map[string][]byte{"key": []byte("key1"), "secret": []byte("0123456789abcdefghijklmnopqrstuv")},
+	}
+	s.Expect(s.client.Create(t.Context(), donor)).To(Succeed())
+	m, err := s.manager(s.client)
+	s.Expect(err).NotTo(HaveOccurred())
+	secret, err := m.Generate(t.Context(), secrets.Request{Config: config.EncryptionKey{Name: "key", SecretLength: 32}})
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(secret.Data).To(Equal(donor.Data))
+}

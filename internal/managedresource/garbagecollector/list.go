@@ -98,8 +98,8 @@ func (c *Collector) spareReferenced(ctx context.Context, g garbage, by referrer)
 		if !apierrors.IsNotFound(err) {
 			return err
 		}
-		if err := c.unlessUnserved(version.WithKind(by.kind), err); err != nil {
-			return err
+		if failure := c.unlessUnserved(version.WithKind(by.kind), err); failure != nil {
+			return failure
 		}
 	}
 	return nil // the kind is not served, so no objects of it exist

@@ -26,7 +26,7 @@ type namedPort struct {
 	name     string
 }
 
-// groups groups Pods, and sorts the groups by name. It ignores finished Pods, and Pods in the host network, to which policies do not apply.
+// groups returns Pods in groups, sorted by name. It ignores finished Pods, and Pods in the host network, to which policies do not apply.
 // It counts the latter.
 func groups(pods []corev1.Pod, policies []networkingv1.NetworkPolicy) (found []*group, onHostNetwork int) {
 	keys := usedLabels(policies)

@@ -1,6 +1,7 @@
 package applier_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -483,7 +484,7 @@ func TestAcceptanceB65DefaultsAreNotTakenForDrift(t *testing.T) {
 			for name := range defaulted {
 				t.Run(name+" after a restart", func(t *testing.T) {
 					sub := e.Within(t)
-					sub.Expect(sub.Look(setName(name))).To(BeEmpty())
+					sub.Expect(requestsOfPass(sub, setName(name))).To(BeEmpty())
 				})
 			}
 		})
@@ -492,12 +493,20 @@ func TestAcceptanceB65DefaultsAreNotTakenForDrift(t *testing.T) {
 
 func setName(kind string) string { return strings.ToLower(strings.ReplaceAll(kind, " ", "-")) }
 
+// requestsOfPass returns the requests of a pass over a set. It leaves out status writes of other sets, whose objects may become ready at any time.
+func requestsOfPass(e *managedresourcetest.Env, set string) []string {
+	e.T.Helper()
+	return slices.DeleteFunc(e.Look(set), func(request string) bool {
+		return strings.HasSuffix(request, "/status") && !strings.HasSuffix(request, "/managedresources/"+set+"/status")
+	})
+}
+
 func takesNothingForDrift(e *managedresourcetest.Env, set string, tc defaultedKind) {
 	kind, name := e.Fill(tc.kind), e.Fill(tc.name)
 	e.Set(set, e.Fill(tc.manifest))
 	e.AwaitApplied(set, "True/ApplySucceeded")
 	before := e.Live(kind, name)
-	e.Expect(e.Look(set)).To(BeEmpty())
+	e.Expect(requestsOfPass(e, set)).To(BeEmpty())
 	after := e.Live(kind, name)
 	e.Expect(after.GetUID()).To(Equal(before.GetUID()))
 	if e.Source != e.Target { // else controllers of Kubernetes may write at any time

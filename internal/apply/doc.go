@@ -1,4 +1,6 @@
-// Package apply talks to the cluster that receives the objects: it maps kinds, reads and writes single objects with
-// the smallest answers that tell enough, and bounds how many requests are in flight. What to write is decided by its
-// pure neighbours manifest, inventory, merge and fields; what is there is known from observe.
+// Package apply sends requests to the target cluster. It maps kinds to resources, reads and writes single objects, asks for
+// metadata only where that is enough, and bounds the number of requests in flight.
+//
+// The pure packages manifest, inventory, merge and fields decide what to write. Package observe knows the state of the objects
+// in the cluster.
 package apply

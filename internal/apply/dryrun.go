@@ -14,18 +14,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/fields"
 )
 
-// TryCreate lets the API server do everything that Create would, admission included, but store the object. It returns
-// what would be stored.
-func (t *Target) TryCreate(ctx context.Context, r Resource, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return t.try(ctx, t.client.Post().AbsPath(r.path(object.GetNamespace())...), object)
+// DryRunCreate makes the API server do everything that Create would, admission included, except store the object. It returns
+// the object that Create would store.
+func (t *Target) DryRunCreate(ctx context.Context, r Resource, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return t.dryRun(ctx, t.client.Post().AbsPath(r.path(object.GetNamespace())...), object)
 }
 
-// TryUpdate is to Update what TryCreate is to Create.
-func (t *Target) TryUpdate(ctx context.Context, r Resource, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return t.try(ctx, t.client.Put().AbsPath(r.path(object.GetNamespace(), object.GetName())...), object)
+// DryRunUpdate is the dry run of Update, as DryRunCreate is of Create.
+func (t *Target) DryRunUpdate(ctx context.Context, r Resource, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return t.dryRun(ctx, t.client.Put().AbsPath(r.path(object.GetNamespace(), object.GetName())...), object)
 }
 
-func (t *Target) try(ctx context.Context, request *rest.Request, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (t *Target) dryRun(ctx context.Context, request *rest.Request, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if err := t.acquire(ctx); err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (t *Target) try(ctx context.Context, request *rest.Request, object *unstruc
 		return nil, fmt.Errorf("encode object: %w", err)
 	}
 	request = request.SetHeader("Content-Type", runtime.ContentTypeJSON).SetHeader("Accept", runtime.ContentTypeJSON)
-	raw, err := body(request.Param("fieldManager", fields.Manager).Param("dryRun", metav1.DryRunAll).Body(content).Do(ctx))
+	raw, err := rawBody(request.Param("fieldManager", fields.Manager).Param("dryRun", metav1.DryRunAll).Body(content).Do(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -30,21 +30,21 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// metadataOnly asks for an object's metadata as the answer to any request. Servers that cannot do that answer with
-// the whole object, which contains it.
+// metadataOnly asks for an object's metadata as the answer to any request. Servers that do not support that answer with the
+// whole object, which contains its metadata.
 const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
 	"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
-// Mapper finds how a kind is served.
+// Mapper finds the resource that serves a kind.
 type Mapper interface {
 	meta.RESTMapper
-	// Reset makes the next look-up of an unknown kind ask the API server. Known kinds are answered as before.
+	// Reset makes the next look-up of an unknown kind ask the API server. Look-ups of known kinds are still answered from memory.
 	Reset()
-	// Refresh asks the API server and waits for the answer, which replaces everything that is known.
+	// Refresh asks the API server and waits for the answer, which replaces all known kinds.
 	Refresh() error
 }
 
-// Resource is a kind as the target serves it.
+// Resource is the resource under which the target serves a kind.
 type Resource struct {
 	Kind       schema.GroupVersionKind
 	Resource   schema.GroupVersionResource
@@ -55,24 +55,23 @@ type Resource struct {
 type Target struct {
 	client *rest.RESTClient
 	mapper Mapper
-	// slots holds a token per request that may be in flight.
+	// slots contains a token per request in flight. Its capacity is the limit.
 	slots chan struct{}
 	clock clock.PassiveClock
 
-	// resources remembers how kinds are served: looking that up takes long compared with everything else that is done
-	// for an object at rest.
+	// resources caches the answers of mapper: its look-up takes long compared with the rest of the work for an unchanged object.
 	mu        sync.RWMutex
-	resources map[schema.GroupVersionKind]served
+	resources map[schema.GroupVersionKind]cachedResource
 }
 
-// served is how a kind was served at a time.
-type served struct {
+// cachedResource is a Resource and the time of its look-up.
+type cachedResource struct {
 	Resource
 	at time.Time
 }
 
-// servedFor is how long a kind is believed to be served as it was.
-const servedFor = time.Minute
+// resourceTTL is how long a cached Resource is valid.
+const resourceTTL = time.Minute
 
 // NewTarget returns a Target that keeps at most inFlight requests open.
 func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight int, passive clock.PassiveClock) (*Target, error) {
@@ -85,13 +84,13 @@ func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight
 	}
 	return &Target{
 		client: restClient, mapper: mapper, slots: make(chan struct{}, inFlight), clock: passive,
-		resources: map[schema.GroupVersionKind]served{},
+		resources: map[schema.GroupVersionKind]cachedResource{},
 	}, nil
 }
 
-// Resource finds how a kind is served; its error satisfies meta.IsNoMatchError if it is not.
+// Resource returns the resource that serves a kind. Its error satisfies meta.IsNoMatchError if the kind is not served.
 func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
-	// Mappers would guess a missing version, know lists, which no API server serves, and take "secret" for "Secret".
+	// A mapper would guess a missing version, accept list kinds, which no API server serves, and treat "secret" as "Secret".
 	if kind.Version == "" || !isKind(kind.GroupKind()) {
 		return Resource{}, &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
 	}
@@ -99,16 +98,16 @@ func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
 	t.mu.RLock()
 	known, found := t.resources[kind]
 	t.mu.RUnlock()
-	if found && now.Sub(known.at) < servedFor {
+	if found && now.Sub(known.at) < resourceTTL {
 		return known.Resource, nil
 	}
 	mapping, err := t.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
-		return Resource{}, err //nolint:wrapcheck // callers tell "not served" from other faults, and name the object
+		return Resource{}, err // callers distinguish "not served" from other errors, and add the name of the object
 	}
 	resource := Resource{Kind: kind, Resource: mapping.Resource, Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}
 	t.mu.Lock()
-	t.resources[kind] = served{resource, now}
+	t.resources[kind] = cachedResource{resource, now}
 	t.mu.Unlock()
 	return resource, nil
 }
@@ -118,8 +117,8 @@ func isKind(kind schema.GroupKind) bool {
 	return unicode.IsUpper(first) && (kind.Group != "" || kind.Kind != "List")
 }
 
-// Served finds how a kind is served: in the given version if that is served, else in the version that the API server
-// prefers. Its error satisfies meta.IsNoMatchError if no version is served.
+// Served returns the resource that serves a kind: in the given version if that is served, else in the version that the API
+// server prefers. Its error satisfies meta.IsNoMatchError if no version is served.
 func (t *Target) Served(kind schema.GroupVersionKind) (Resource, error) {
 	resource, err := t.Resource(kind)
 	if !meta.IsNoMatchError(err) || !isKind(kind.GroupKind()) {
@@ -127,19 +126,20 @@ func (t *Target) Served(kind schema.GroupVersionKind) (Resource, error) {
 	}
 	mapping, err := t.mapper.RESTMapping(kind.GroupKind())
 	if err != nil {
-		return Resource{}, err //nolint:wrapcheck // as in Resource
+		return Resource{}, err
 	}
 	return Resource{Kind: mapping.GroupVersionKind, Resource: mapping.Resource, Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
 }
 
-// IsUnserved reports whether an answer comes from an API server that does not serve the version of the kind: an object may
-// exist all the same. Such an answer satisfies apierrors.IsNotFound too.
+// IsUnserved reports whether an answer comes from an API server that does not serve the version of the kind. The object may
+// exist nevertheless. Such an answer satisfies apierrors.IsNotFound too.
 func IsUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err)
 }
 
-// ServedInstead is Served after an answer that satisfies IsUnserved: what was known of the kind does not hold any more.
-func (t *Target) ServedInstead(stale Resource) (Resource, error) {
+// servedAfterRefresh is Served after an answer that satisfies IsUnserved. It asks the API server first if the stale resource is still
+// the known one.
+func (t *Target) servedAfterRefresh(stale Resource) (Resource, error) {
 	if known, err := t.Resource(stale.Kind); err == nil && known == stale {
 		if err := t.Refresh(); err != nil {
 			return Resource{}, err
@@ -148,9 +148,10 @@ func (t *Target) ServedInstead(stale Resource) (Resource, error) {
 	return t.Served(stale.Kind)
 }
 
-// InServedVersion calls request with the resource of a kind. If the API server answers that it does not serve that version, it
-// finds out which version is served instead, and calls request once more with that one. Its error satisfies IsGone if the object
-// cannot exist, and IsUnserved if the API server goes on to refuse a version that it says it serves, which proves nothing.
+// InServedVersion calls request with the resource of a kind. If the API server answers that it does not serve that version,
+// InServedVersion looks up a served version and calls request once more with that one. Its error satisfies IsGone if the object
+// cannot exist. It satisfies IsUnserved if the API server again refuses a version that it claims to serve; then the object may
+// exist.
 func (t *Target) InServedVersion(kind schema.GroupVersionKind, request func(Resource) error) error {
 	resource, err := t.Served(kind)
 	if err != nil {
@@ -159,7 +160,7 @@ func (t *Target) InServedVersion(kind schema.GroupVersionKind, request func(Reso
 	if err = request(resource); !IsUnserved(err) {
 		return err
 	}
-	other, failure := t.ServedInstead(resource)
+	other, failure := t.servedAfterRefresh(resource)
 	if failure != nil {
 		return failure
 	}
@@ -175,28 +176,28 @@ func IsGone(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) && !IsUnserved(err)
 }
 
-// ForgetUnserved makes the next look-up of an unknown kind ask the API server again. Known kinds stay known: to look them up
-// never waits for that.
+// ForgetUnserved makes the next look-up of an unknown kind ask the API server again. Known kinds stay known: their look-ups do
+// not wait for that request.
 func (t *Target) ForgetUnserved() { t.mapper.Reset() }
 
-// Refresh asks the API server which kinds it serves, and waits for the answer. It is for callers that know that an answer does
-// not hold any more.
+// Refresh asks the API server which kinds it serves, and waits for the answer. It is for callers that know that a cached
+// answer is outdated.
 func (t *Target) Refresh() error {
 	if err := t.mapper.Refresh(); err != nil {
-		return err //nolint:wrapcheck // it says what failed
+		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	clear(t.resources) // the mapper answers again without a request
+	clear(t.resources) // the mapper now answers without a request
 	return nil
 }
 
-// CanExist tells whether an object of that name can exist.
-func CanExist(namespace, name string) bool { return Addressable(namespace, name) == nil }
+// CanExist reports whether an object of that name can exist.
+func CanExist(namespace, name string) bool { return CheckName(namespace, name) == nil }
 
-// Addressable tells whether an object of that name can exist. Anything else must not get into a path: an empty name
-// addresses the whole collection, and "../" another one.
-func Addressable(namespace, name string) error {
+// CheckName returns an error if no object of that name can exist. Such a name must not become part of a path: an empty name
+// addresses the whole collection, and "../" another collection.
+func CheckName(namespace, name string) error {
 	if name == "" {
 		return errors.New("metadata.name is required")
 	}
@@ -220,7 +221,7 @@ func (r Resource) path(namespace string, name ...string) []string {
 	return append(append(segments, r.Resource.Resource), name...)
 }
 
-// acquire waits for a free slot; release must be called if it returns no error.
+// acquire waits for a free slot. The caller must call release if acquire returns no error.
 func (t *Target) acquire(ctx context.Context) error {
 	select {
 	case t.slots <- struct{}{}:
@@ -234,16 +235,16 @@ func (t *Target) release() { <-t.slots }
 
 // Get reads a whole object.
 func (t *Target) Get(ctx context.Context, r Resource, namespace, name string) (*unstructured.Unstructured, error) {
-	return t.whole(ctx, t.client.Get().AbsPath(r.path(namespace, name)...))
+	return t.sendForObject(ctx, t.client.Get().AbsPath(r.path(namespace, name)...))
 }
 
-// whole sends a request and reads the object in the answer.
-func (t *Target) whole(ctx context.Context, request *rest.Request) (*unstructured.Unstructured, error) {
+// sendForObject sends a request and returns the whole object in the answer.
+func (t *Target) sendForObject(ctx context.Context, request *rest.Request) (*unstructured.Unstructured, error) {
 	if err := t.acquire(ctx); err != nil {
 		return nil, err
 	}
 	defer t.release()
-	raw, err := body(request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx))
+	raw, err := rawBody(request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -254,17 +255,18 @@ func (t *Target) whole(ctx context.Context, request *rest.Request) (*unstructure
 	return object, nil
 }
 
-// body returns the answer as it is. Only Error decodes what the API server says about a failure.
-func body(result rest.Result) ([]byte, error) {
+// rawBody returns the bytes of the answer. It calls Error first, because only Error decodes the API server's description of a
+// failure.
+func rawBody(result rest.Result) ([]byte, error) {
 	if err := result.Error(); err != nil {
-		return nil, err //nolint:wrapcheck // API status errors pass as they are, callers name the object
+		return nil, err // API status errors stay unwrapped; callers add the name of the object
 	}
-	return result.Raw() //nolint:wrapcheck // there is no error left
+	return result.Raw()
 }
 
 // GetMetadata reads an object's metadata.
 func (t *Target) GetMetadata(ctx context.Context, r Resource, namespace, name string) (*metav1.PartialObjectMetadata, error) {
-	return t.do(ctx, t.client.Get().AbsPath(r.path(namespace, name)...))
+	return t.sendForMetadata(ctx, t.client.Get().AbsPath(r.path(namespace, name)...))
 }
 
 // Create writes a new object and returns it as stored: the whole object if its kind has a health rule, else its metadata.
@@ -283,44 +285,45 @@ func (t *Target) write(ctx context.Context, r Resource, request *rest.Request, o
 		return nil, fmt.Errorf("encode object: %w", err)
 	}
 	request = request.SetHeader("Content-Type", runtime.ContentTypeJSON).Param("fieldManager", fields.Manager).Body(body)
-	if health.HasRule(r.Kind.GroupKind()) { // so that it can be judged without waiting for a watch
-		whole, failure := t.whole(ctx, request)
+	if health.HasRule(r.Kind.GroupKind()) { // so that the caller can check its health without waiting for a watch
+		whole, failure := t.sendForObject(ctx, request)
 		if failure != nil {
 			return nil, failure
 		}
 		return whole, nil
 	}
-	stored, err := t.do(ctx, request)
+	stored, err := t.sendForMetadata(ctx, request)
 	if err != nil {
 		return nil, err
 	}
 	return stored, nil
 }
 
-// MergePatch patches an object and returns its metadata. Subresource may be empty.
+// MergePatch patches an object and returns its metadata.
 func (t *Target) MergePatch(ctx context.Context, r Resource, namespace, name string, patch map[string]any) (*metav1.PartialObjectMetadata, error) {
 	body, err := json.Marshal(patch)
 	if err != nil {
 		return nil, fmt.Errorf("encode patch: %w", err)
 	}
-	return t.do(ctx, t.client.Patch(types.MergePatchType).AbsPath(r.path(namespace, name)...).Param("fieldManager", fields.Manager).Body(body))
+	request := t.client.Patch(types.MergePatchType).AbsPath(r.path(namespace, name)...).Param("fieldManager", fields.Manager)
+	return t.sendForMetadata(ctx, request.Body(body))
 }
 
-// Finalize empties the finalizers of a namespace through its own subresource.
+// Finalize writes the finalizers of a namespace's spec through the finalize subresource.
 func (t *Target) Finalize(ctx context.Context, r Resource, namespace *unstructured.Unstructured) error {
 	_, err := t.write(ctx, r, t.client.Put().AbsPath(r.path("", namespace.GetName(), "finalize")...), namespace)
 	return err
 }
 
-// Delete requests the deletion of an object and tells whether it is gone already: the answer then does not say since
-// when it is being deleted.
+// Delete requests the deletion of an object and reports whether the object no longer exists: then the answer has no
+// deletionTimestamp.
 func (t *Target) Delete(ctx context.Context, r Resource, namespace, name string, options metav1.DeleteOptions) (bool, error) {
-	answer, err := t.remove(ctx, t.client.Delete().AbsPath(r.path(namespace, name)...), options)
+	answer, err := t.sendDelete(ctx, t.client.Delete().AbsPath(r.path(namespace, name)...), options)
 	return err == nil && answer.DeletionTimestamp == nil, err
 }
 
-// DeleteCollection requests the deletion of all objects of a kind in a namespace that a label selector matches. The
-// answer, a list of them, is not looked at: API servers refuse to reduce it to metadata.
+// DeleteCollection requests the deletion of all objects of a kind in a namespace that a label selector matches. It ignores the
+// answer, which lists them: API servers refuse to reduce that list to metadata.
 func (t *Target) DeleteCollection(ctx context.Context, r Resource, namespace, selector string, options metav1.DeleteOptions) error {
 	request, err := withOptions(t.client.Delete().AbsPath(r.path(namespace)...).Param("labelSelector", selector), options)
 	if err != nil {
@@ -330,15 +333,17 @@ func (t *Target) DeleteCollection(ctx context.Context, r Resource, namespace, se
 		return err
 	}
 	defer t.release()
-	return request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Error() //nolint:wrapcheck // as in Get
+	return request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Error()
 }
 
-func (t *Target) remove(ctx context.Context, request *rest.Request, options metav1.DeleteOptions) (*metav1.PartialObjectMetadata, error) {
+func (t *Target) sendDelete(
+	ctx context.Context, request *rest.Request, options metav1.DeleteOptions,
+) (*metav1.PartialObjectMetadata, error) {
 	request, err := withOptions(request, options)
 	if err != nil {
 		return nil, err
 	}
-	return t.do(ctx, request)
+	return t.sendForMetadata(ctx, request)
 }
 
 func withOptions(request *rest.Request, options metav1.DeleteOptions) (*rest.Request, error) {
@@ -350,13 +355,14 @@ func withOptions(request *rest.Request, options metav1.DeleteOptions) (*rest.Req
 	return request.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body), nil
 }
 
-// Count tells how many objects of a kind in a namespace a label selector matches.
+// Count returns the number of objects of a kind in a namespace that a label selector matches.
 func (t *Target) Count(ctx context.Context, r Resource, namespace, selector string) (int, error) {
 	if err := t.acquire(ctx); err != nil {
 		return 0, err
 	}
 	defer t.release()
-	raw, err := body(t.client.Get().AbsPath(r.path(namespace)...).Param("labelSelector", selector).SetHeader("Accept", "application/json").Do(ctx))
+	request := t.client.Get().AbsPath(r.path(namespace)...).Param("labelSelector", selector)
+	raw, err := rawBody(request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx))
 	if err != nil {
 		return 0, err
 	}
@@ -369,29 +375,29 @@ func (t *Target) Count(ctx context.Context, r Resource, namespace, selector stri
 	return len(list.Items), nil
 }
 
-// do sends a request and reads the metadata of the object in the answer, if it holds one.
-func (t *Target) do(ctx context.Context, request *rest.Request) (*metav1.PartialObjectMetadata, error) {
+// sendForMetadata sends a request and returns the metadata of the object in the answer, empty if the answer has none.
+func (t *Target) sendForMetadata(ctx context.Context, request *rest.Request) (*metav1.PartialObjectMetadata, error) {
 	if err := t.acquire(ctx); err != nil {
 		return nil, err
 	}
 	defer t.release()
 	result := request.SetHeader("Accept", metadataOnly).Do(ctx)
 	if err := result.Error(); err != nil {
-		return nil, err //nolint:wrapcheck // as in Get
+		return nil, err
 	}
 	answer, err := result.Get()
 	if err == nil {
 		if object, ok := answer.(*metav1.PartialObjectMetadata); ok {
 			return object, nil
 		}
-		return &metav1.PartialObjectMetadata{}, nil // a Status: the object is gone
+		return &metav1.PartialObjectMetadata{}, nil // a Status: the object no longer exists
 	}
 	if !runtime.IsNotRegisteredError(err) {
 		return nil, fmt.Errorf("decode answer: %w", err)
 	}
 	raw, err := result.Raw()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // as in Get
+		return nil, err
 	}
 	object := &metav1.PartialObjectMetadata{}
 	if err := json.NewDecoder(bytes.NewReader(raw)).Decode(object); err != nil {

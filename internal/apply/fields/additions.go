@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Additions lists the fields of live that merged lacks and that a manager other than Espalier or its peer wrote: what
-// a PUT of merged would take away from somebody. Fields that nobody or we ourselves hold are defaults of the server.
-// Metadata and status are left out, as are whole list items (comparing values finds those). The result is sorted.
+// Additions lists the fields of live that merged lacks and that a manager other than Espalier or its peer wrote. A PUT of merged
+// would remove these fields of other managers. Fields that no manager or Espalier owns are defaults of the server. Additions
+// leaves out metadata, status and whole list items; a comparison of values finds the latter. The result is sorted.
 func Additions(entries []metav1.ManagedFieldsEntry, live, merged map[string]any) []fieldpath.Path {
 	var found []fieldpath.Path
 	for _, entry := range entries {
@@ -29,7 +29,7 @@ func Additions(entries []metav1.ManagedFieldsEntry, live, merged map[string]any)
 
 func additionsBelow(path fieldpath.Path, element fieldpath.PathElement, owned *fieldpath.Set, live, merged any) []fieldpath.Path {
 	liveChild, ok := Child(live, element)
-	if !ok || empty(liveChild) {
+	if !ok || isEmpty(liveChild) {
 		return nil
 	}
 	mergedChild, ok := Child(merged, element)

@@ -7,13 +7,13 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Attribute names the field manager that most likely caused a drift: among the managers that are not ours and wrote
-// more than status, the one that holds the most specific part of any of the changed paths, the latest one of several.
-// Nobody holds a field that was removed, so without a holder the latest foreign writer since our own last write is
-// named. It returns "" when there is none.
+// Attribute returns the field manager that most likely caused a drift. Among the managers other than Espalier that wrote more
+// than status, it is the one that owns the most specific part of any of the changed paths, the latest one of several. No manager
+// owns a removed field. So if no manager owns a part of these paths, Attribute returns the latest other writer since Espalier's
+// last write, or "" if there is none.
 //
-// Live is the object that the paths lead into. An item of a list may have another key in a path than in managedFields (a port
-// has a name, and managedFields know it by number and protocol); live shows which items are the same.
+// The paths are those of live. An item of a list may have another key in a path than in managedFields (a port has a name, but
+// its key in managedFields is number and protocol). Live shows which items are the same.
 func Attribute(entries []metav1.ManagedFieldsEntry, live map[string]any, changed []fieldpath.Path) string {
 	var last time.Time
 	for _, entry := range entries {
@@ -37,7 +37,7 @@ func Attribute(entries []metav1.ManagedFieldsEntry, live map[string]any, changed
 		if next.depth == 0 && next.at.Before(last) {
 			continue
 		}
-		if next.better(best) {
+		if next.isBetterThan(best) {
 			best = next
 		}
 	}
@@ -50,34 +50,34 @@ type candidate struct {
 	at      time.Time
 }
 
-func (c candidate) better(other candidate) bool {
+func (c candidate) isBetterThan(other candidate) bool {
 	if c.depth != other.depth {
 		return c.depth > other.depth
 	}
 	return other.manager == "" || c.at.After(other.at)
 }
 
-// depth counts how many elements of path an entry holds.
+// depth returns how many elements of path an entry owns.
 func depth(owned *fieldpath.Set, path fieldpath.Path, live any) int {
-	held := 0
+	matched := 0
 	for _, element := range path {
-		below, found := holderOf(owned, element, live)
+		below, found := descendByItem(owned, element, live)
 		if !found {
 			break
 		}
-		held++
+		matched++
 		if below == nil {
 			return len(path)
 		}
 		owned = below
 		live, _ = Child(live, element)
 	}
-	return held
+	return matched
 }
 
-// holderOf is descend for a path element that may select an item of a list by other means than managedFields do. Live is
-// what the element selects from.
-func holderOf(owned *fieldpath.Set, element fieldpath.PathElement, live any) (below *fieldpath.Set, found bool) {
+// descendByItem is descend for a path element that may select an item of a list by another key than managedFields do. The
+// element selects from live.
+func descendByItem(owned *fieldpath.Set, element fieldpath.PathElement, live any) (below *fieldpath.Set, found bool) {
 	if element.FieldName != nil {
 		return descend(owned, element)
 	}
@@ -90,7 +90,7 @@ func holderOf(owned *fieldpath.Set, element fieldpath.PathElement, live any) (be
 	return nil, false
 }
 
-// sameKey reports whether two elements that select items by key may select the same one: they have a field in common, and no
+// sameKey reports whether two elements that select items by key may select the same item: they have a field in common, and no
 // such field differs.
 func sameKey(a, b fieldpath.PathElement) bool {
 	if a.Key == nil || b.Key == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/fields"
 )
 
-// BenchmarkFingerprint condenses 1,000 objects, as the store does with the events of a watch.
+// BenchmarkFingerprint computes the fingerprints of 1,000 objects, as the store does for the events of a watch.
 func BenchmarkFingerprint(b *testing.B) {
 	ours := `{"f:metadata":{"f:annotations":{".":{},"f:resources.gardener.cloud/description":{},"f:resources.gardener.cloud/origin":{}},"f:labels":{".":{},"f:app":{},"f:resources.gardener.cloud/managed-by":{}}},` +
 		`"f:spec":{"f:progressDeadlineSeconds":{},"f:replicas":{},"f:revisionHistoryLimit":{},"f:selector":{},"f:strategy":{"f:rollingUpdate":{".":{},"f:maxSurge":{},"f:maxUnavailable":{}},"f:type":{}},` +

@@ -1,6 +1,6 @@
-// Package fields reads what an object's managedFields tell: whether anybody wrote more than status since we looked
-// (Fingerprint), whether a whole desired object is still as we wrote it (Covers, OnlyTolerated), what others added to
-// it (Additions) and who changed it (Attribute).
+// Package fields reads the managedFields of an object. They show whether a client wrote more than status since the last read
+// (Fingerprint), whether a desired object is still as Espalier wrote it (Covers, OnlyTolerated), which fields other managers
+// added (Additions), and which manager changed the object (Attribute).
 //
-// All of it is pure. It does not compare values (package merge does) and it talks to no API server.
+// The package is pure. It does not compare values, as package merge does, and sends no requests.
 package fields

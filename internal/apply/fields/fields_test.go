@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// entry is a managedFields entry written by an update at noon; modifiers change that.
+// entry returns a managedFields entry written by an update at noon; modifiers change it.
 func entry(manager, owned string, modifiers ...func(*metav1.ManagedFieldsEntry)) metav1.ManagedFieldsEntry {
 	at := metav1.NewTime(noon)
 	e := metav1.ManagedFieldsEntry{
@@ -41,7 +41,7 @@ func paths(each ...fieldpath.Path) []fieldpath.Path { return each }
 // named selects an item of a list by its name.
 func named(name string) fieldpath.PathElement { return fieldpath.KeyElementByFields("name", name) }
 
-func TestFingerprintChangesExactlyWhenMoreThanStatusWasWritten(t *testing.T) {
+func TestFingerprintChangesIfAndOnlyIfMoreThanStatusWasWritten(t *testing.T) {
 	base := func() *metav1.ObjectMeta {
 		return &metav1.ObjectMeta{
 			Generation: 1, ResourceVersion: "10", Labels: map[string]string{"a": "1"}, Annotations: map[string]string{"b": "2"},
@@ -59,7 +59,7 @@ func TestFingerprintChangesExactlyWhenMoreThanStatusWasWritten(t *testing.T) {
 			o.Annotations["revision"] = "1"
 			o.ManagedFields[1] = entry("kube-controller-manager", `{"f:metadata":{"f:annotations":{".":{},"f:revision":{}}},"f:status":{}}`, status)
 		}, same: true},
-		"an annotation that a status writer took from us": {change: func(o *metav1.ObjectMeta) {
+		"an annotation of ours that a status writer took over": {change: func(o *metav1.ObjectMeta) {
 			o.Annotations["b"] = "3"
 			o.ManagedFields[1] = entry("kube-controller-manager", `{"f:metadata":{"f:annotations":{"f:b":{}}}}`, status)
 		}},
@@ -90,7 +90,7 @@ func TestFingerprintChangesExactlyWhenMoreThanStatusWasWritten(t *testing.T) {
 	}
 }
 
-func TestFingerprintOfUntrackedObjectsFollowsTheResourceVersion(t *testing.T) {
+func TestFingerprintOfObjectsWithoutManagedFieldsChangesWithTheResourceVersion(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(fields.Fingerprint(&metav1.ObjectMeta{ResourceVersion: "1"})).NotTo(Equal(fields.Fingerprint(&metav1.ObjectMeta{ResourceVersion: "2"})))
 }
@@ -110,22 +110,22 @@ func TestCovers(t *testing.T) {
 		entries []metav1.ManagedFieldsEntry
 		want    bool
 	}{
-		"every leaf is ours":                          {entries: []metav1.ManagedFieldsEntry{entry("espalier", full)}, want: true},
-		"another manager holds everything":            {entries: []metav1.ManagedFieldsEntry{entry("kubectl", full)}},
-		"our name by another operation":               {entries: []metav1.ManagedFieldsEntry{entry("espalier", full, applied)}},
-		"our name on a subresource":                   {entries: []metav1.ManagedFieldsEntry{entry("espalier", full, scale)}},
-		"no entries":                                  {},
-		"the only label was taken over":               {entries: []metav1.ManagedFieldsEntry{entry("espalier", strings.Replace(full, `{".":{},"f:app":{}}`, `{}`, 1))}},
-		"a label was taken over":                      {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{".":{}}},"f:spec":{}}`)}},
-		"metadata is not held at all":                 {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:spec":{}}`)}},
-		"a field of a list item was taken over":       {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{"f:port":{}}},"f:finalizers":{}}}`)}},
-		"a list item with another key":                {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{"k:{\"port\":81}":{}},"f:finalizers":{}}}`)}},
-		"a member of a set was taken over":            {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{},"f:finalizers":{"v:\"b\"":{}}}}`)}},
-		"an atomic list counts as a whole":            {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{},"f:finalizers":{}}}`)}, want: true},
-		"a top-level field was taken over":            {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}}}`)}},
-		"unreadable fields own nothing":               {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:spec":`)}},
-		"fields of the wrong shape own nothing":       {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:spec":[1]}`)}},
-		"an item key that is no JSON matches nothing": {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{"k:{":{}},"f:finalizers":{}}}`)}},
+		"every leaf is ours":                           {entries: []metav1.ManagedFieldsEntry{entry("espalier", full)}, want: true},
+		"another manager owns everything":              {entries: []metav1.ManagedFieldsEntry{entry("kubectl", full)}},
+		"our name by another operation":                {entries: []metav1.ManagedFieldsEntry{entry("espalier", full, applied)}},
+		"our name on a subresource":                    {entries: []metav1.ManagedFieldsEntry{entry("espalier", full, scale)}},
+		"no entries":                                   {},
+		"the only label was taken over":                {entries: []metav1.ManagedFieldsEntry{entry("espalier", strings.Replace(full, `{".":{},"f:app":{}}`, `{}`, 1))}},
+		"a label was taken over":                       {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{".":{}}},"f:spec":{}}`)}},
+		"no manager owns metadata":                     {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:spec":{}}`)}},
+		"a field of a list item was taken over":        {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{"f:port":{}}},"f:finalizers":{}}}`)}},
+		"a list item with another key":                 {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{"k:{\"port\":81}":{}},"f:finalizers":{}}}`)}},
+		"a member of a set was taken over":             {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{},"f:finalizers":{"v:\"b\"":{}}}}`)}},
+		"an atomic list counts as a whole":             {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{},"f:finalizers":{}}}`)}, want: true},
+		"a top-level field was taken over":             {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}}}`)}},
+		"unreadable fields own nothing":                {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:spec":`)}},
+		"fields of the wrong shape own nothing":        {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:spec":[1]}`)}},
+		"an item key that is not JSON matches nothing": {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:metadata":{"f:labels":{"f:app":{}}},"f:spec":{"f:selector":{},"f:ports":{"k:{":{}},"f:finalizers":{}}}`)}},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(fields.Covers(tc.entries, desired)).To(Equal(tc.want)) })
 	}
@@ -138,21 +138,21 @@ func TestOnlyTolerated(t *testing.T) {
 		tolerance fields.Tolerance
 		want      bool
 	}{
-		"our own spec":                          {entry: entry("espalier", `{"f:spec":{}}`), want: true},
-		"a foreign status":                      {entry: entry("x", `{"f:status":{},"f:metadata":{"f:annotations":{"f:a":{}}}}`, status), want: true},
-		"foreign finalizers and owners":         {entry: entry("x", `{"f:metadata":{"f:finalizers":{"v:\"a\"":{}},"f:ownerReferences":{}}}`), want: true},
-		"a foreign label":                       {entry: entry("x", `{"f:metadata":{"f:labels":{".":{},"f:mine":{}}}}`), want: true},
-		"a foreign label under force":           {entry: entry("x", `{"f:metadata":{"f:labels":{".":{},"f:mine":{}}}}`), tolerance: fields.Tolerance{ForceLabels: true}},
-		"a shared label under force":            {entry: entry("x", `{"f:metadata":{"f:labels":{".":{},"f:app":{}}}}`), tolerance: fields.Tolerance{ForceLabels: true}, want: true},
-		"a foreign annotation":                  {entry: entry("x", `{"f:metadata":{"f:annotations":{"f:mine":{}}}}`), want: true},
-		"a foreign annotation under force":      {entry: entry("x", `{"f:metadata":{"f:annotations":{"f:mine":{}}}}`), tolerance: fields.Tolerance{ForceAnnotations: true}},
-		"a stale reference annotation":          {entry: entry("x", `{"f:metadata":{"f:annotations":{"f:reference.resources.gardener.cloud/secret-2":{}}}}`)},
-		"a desired reference annotation":        {entry: entry("x", `{"f:metadata":{"f:annotations":{"f:reference.resources.gardener.cloud/secret-1":{}}}}`), want: true},
-		"a foreign part of spec":                {entry: entry("x", `{"f:spec":{"f:replicas":{}}}`)},
-		"replicas through the scale resource":   {entry: entry("x", `{"f:spec":{"f:replicas":{}}}`, scale)},
-		"other metadata":                        {entry: entry("x", `{"f:metadata":{"f:generateName":{}}}`)},
-		"fields that cannot be read":            {entry: entry("x", `{"f:metadata":`)},
-		"the peer's own objects are not proven": {entry: entry("gardener-resource-manager", `{"f:data":{}}`)},
+		"our own spec":                        {entry: entry("espalier", `{"f:spec":{}}`), want: true},
+		"a foreign status":                    {entry: entry("x", `{"f:status":{},"f:metadata":{"f:annotations":{"f:a":{}}}}`, status), want: true},
+		"foreign finalizers and owners":       {entry: entry("x", `{"f:metadata":{"f:finalizers":{"v:\"a\"":{}},"f:ownerReferences":{}}}`), want: true},
+		"a foreign label":                     {entry: entry("x", `{"f:metadata":{"f:labels":{".":{},"f:mine":{}}}}`), want: true},
+		"a foreign label under force":         {entry: entry("x", `{"f:metadata":{"f:labels":{".":{},"f:mine":{}}}}`), tolerance: fields.Tolerance{ForceLabels: true}},
+		"a shared label under force":          {entry: entry("x", `{"f:metadata":{"f:labels":{".":{},"f:app":{}}}}`), tolerance: fields.Tolerance{ForceLabels: true}, want: true},
+		"a foreign annotation":                {entry: entry("x", `{"f:metadata":{"f:annotations":{"f:mine":{}}}}`), want: true},
+		"a foreign annotation under force":    {entry: entry("x", `{"f:metadata":{"f:annotations":{"f:mine":{}}}}`), tolerance: fields.Tolerance{ForceAnnotations: true}},
+		"a stale reference annotation":        {entry: entry("x", `{"f:metadata":{"f:annotations":{"f:reference.resources.gardener.cloud/secret-2":{}}}}`)},
+		"a desired reference annotation":      {entry: entry("x", `{"f:metadata":{"f:annotations":{"f:reference.resources.gardener.cloud/secret-1":{}}}}`), want: true},
+		"a foreign part of spec":              {entry: entry("x", `{"f:spec":{"f:replicas":{}}}`)},
+		"replicas through the scale resource": {entry: entry("x", `{"f:spec":{"f:replicas":{}}}`, scale)},
+		"other metadata":                      {entry: entry("x", `{"f:metadata":{"f:generateName":{}}}`)},
+		"fields that cannot be read":          {entry: entry("x", `{"f:metadata":`)},
+		"the peer's fields are not tolerated": {entry: entry("gardener-resource-manager", `{"f:data":{}}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.tolerance.Desired = desired
@@ -210,7 +210,7 @@ func TestAttribute(t *testing.T) {
 		"a field of a list item": {
 			entries: []metav1.ManagedFieldsEntry{entry("kubectl-patch", `{"f:spec":{"f:containers":{"k:{\"name\":\"app\"}":{"f:image":{}}}}}`), side}, changed: paths(container), want: "kubectl-patch",
 		},
-		"a field of a list item that managedFields know by another key": {
+		"a field of a list item that has another key in managedFields": {
 			entries: []metav1.ManagedFieldsEntry{entry("kubectl-patch", `{"f:spec":{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{"f:targetPort":{}}}}}`), side}, changed: paths(port), want: "kubectl-patch",
 		},
 		"an item of a set, by its position": {
@@ -219,16 +219,16 @@ func TestAttribute(t *testing.T) {
 		"a field with dots in its name": {
 			entries: []metav1.ManagedFieldsEntry{entry("kubectl-patch", `{"f:data":{"f:nginx.conf":{}}}`), entry("late", `{"f:data":{"f:nginx":{}}}`, at(time.Hour))}, changed: paths(path("data", "nginx.conf")), want: "kubectl-patch",
 		},
-		"who holds the changed field":                   {entries: []metav1.ManagedFieldsEntry{ours, entry("kubectl-edit", `{"f:data":{"f:x":{}}}`), entry("other", `{"f:data":{"f:y":{}}}`, at(time.Hour))}, want: "kubectl-edit"},
-		"the latest of two holders":                     {entries: []metav1.ManagedFieldsEntry{entry("early", `{"f:data":{"f:x":{}}}`), entry("late", `{"f:data":{"f:x":{}}}`, at(time.Hour))}, want: "late"},
-		"a removed field: who wrote last after us":      {entries: []metav1.ManagedFieldsEntry{ours, entry("old", `{"f:spec":{}}`), entry("new", `{"f:spec":{}}`, at(time.Hour))}, want: "new"},
-		"a removed field and nobody wrote after us":     {entries: []metav1.ManagedFieldsEntry{ours, entry("old", `{"f:spec":{}}`)}},
-		"status writers are not guilty":                 {entries: []metav1.ManagedFieldsEntry{ours, entry("kubelet", `{"f:data":{"f:x":{}}}`, status, at(time.Hour))}},
-		"our name by another operation is somebody":     {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:data":{"f:x":{}}}`, applied)}, want: "espalier"},
-		"a list item is found by its name":              {entries: []metav1.ManagedFieldsEntry{entry("kubectl-patch", `{"f:data":{"k:{\"name\":\"x\"}":{"f:image":{}}}}`)}, changed: paths(path("data", named("x"))), want: "kubectl-patch"},
-		"nobody but us":                                 {entries: []metav1.ManagedFieldsEntry{ours}},
-		"a holder of the whole parent":                  {entries: []metav1.ManagedFieldsEntry{entry("kubectl-replace", `{"f:data":{}}`)}, want: "kubectl-replace"},
-		"a holder before our last write is still named": {entries: []metav1.ManagedFieldsEntry{ours, entry("kubectl-edit", `{"f:data":{"f:x":{}}}`)}, want: "kubectl-edit"},
+		"the owner of the changed field":                  {entries: []metav1.ManagedFieldsEntry{ours, entry("kubectl-edit", `{"f:data":{"f:x":{}}}`), entry("other", `{"f:data":{"f:y":{}}}`, at(time.Hour))}, want: "kubectl-edit"},
+		"the latest of two owners":                        {entries: []metav1.ManagedFieldsEntry{entry("early", `{"f:data":{"f:x":{}}}`), entry("late", `{"f:data":{"f:x":{}}}`, at(time.Hour))}, want: "late"},
+		"a removed field: the last writer after us":       {entries: []metav1.ManagedFieldsEntry{ours, entry("old", `{"f:spec":{}}`), entry("new", `{"f:spec":{}}`, at(time.Hour))}, want: "new"},
+		"a removed field and no writer after us":          {entries: []metav1.ManagedFieldsEntry{ours, entry("old", `{"f:spec":{}}`)}},
+		"status writers are left out":                     {entries: []metav1.ManagedFieldsEntry{ours, entry("kubelet", `{"f:data":{"f:x":{}}}`, status, at(time.Hour))}},
+		"our name by another operation is another writer": {entries: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:data":{"f:x":{}}}`, applied)}, want: "espalier"},
+		"a list item is found by its name":                {entries: []metav1.ManagedFieldsEntry{entry("kubectl-patch", `{"f:data":{"k:{\"name\":\"x\"}":{"f:image":{}}}}`)}, changed: paths(path("data", named("x"))), want: "kubectl-patch"},
+		"no other writer":                                 {entries: []metav1.ManagedFieldsEntry{ours}},
+		"an owner of the whole parent":                    {entries: []metav1.ManagedFieldsEntry{entry("kubectl-replace", `{"f:data":{}}`)}, want: "kubectl-replace"},
+		"an owner from before our last write":             {entries: []metav1.ManagedFieldsEntry{ours, entry("kubectl-edit", `{"f:data":{"f:x":{}}}`)}, want: "kubectl-edit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			changed := tc.changed
@@ -240,14 +240,14 @@ func TestAttribute(t *testing.T) {
 	}
 }
 
-func TestMarkMovesWhenAWriteUnderOurNameLiesBetween(t *testing.T) {
+func TestOwnWritesChangeWithAWriteUnderOurNameOrThePeers(t *testing.T) {
 	const one, two = `{"f:data":{"f:a":{}}}`, `{"f:data":{"f:a":{},"f:b":{}}}`
 	before := []metav1.ManagedFieldsEntry{entry("espalier", one), entry("kubectl", one)}
 	for name, tc := range map[string]struct {
 		after []metav1.ManagedFieldsEntry
 		want  bool
 	}{
-		"nothing happened":               {after: before},
+		"no write":                       {after: before},
 		"another manager wrote":          {after: []metav1.ManagedFieldsEntry{entry("espalier", one), entry("kubectl", two, at(time.Hour))}},
 		"another manager took a field":   {after: []metav1.ManagedFieldsEntry{entry("espalier", `{"f:data":{}}`), entry("kubectl", two, at(time.Hour))}},
 		"a write of status":              {after: append(before[:2:2], entry("espalier", `{"f:status":{}}`, status))},
@@ -258,7 +258,7 @@ func TestMarkMovesWhenAWriteUnderOurNameLiesBetween(t *testing.T) {
 		"the list was reset":             {want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(fields.MarkOf(tc.after).Moved(fields.MarkOf(before))).To(Equal(tc.want))
+			NewWithT(t).Expect(fields.OwnWritesOf(tc.after).ChangedSince(fields.OwnWritesOf(before))).To(Equal(tc.want))
 		})
 	}
 }
@@ -271,7 +271,7 @@ func TestLastOwnWrite(t *testing.T) {
 	g.Expect(fields.LastOwnWrite(nil)).To(BeZero())
 }
 
-func TestFingerprintSeesASecondWriteWithinASecond(t *testing.T) {
+func TestFingerprintChangesWithASecondWriteWithinASecond(t *testing.T) {
 	g := NewWithT(t)
 	object := func(version string, generation int64, entries ...metav1.ManagedFieldsEntry) uint64 {
 		return fields.Fingerprint(&metav1.ObjectMeta{ResourceVersion: version, Generation: generation, ManagedFields: append(entries, entry("espalier", `{}`))})
@@ -288,12 +288,12 @@ func TestWrittenByUs(t *testing.T) {
 	g.Expect(fields.WrittenByUs([]metav1.ManagedFieldsEntry{entry("kubectl", `{}`)})).To(BeFalse())
 }
 
-func TestSoleListsWhatOnlyWeHold(t *testing.T) {
+func TestKeysOwnedOnlyByUsExcludesSharedKeys(t *testing.T) {
 	entries := []metav1.ManagedFieldsEntry{
 		entry("espalier", `{"f:metadata":{"f:labels":{".":{},"f:mine":{},"f:shared":{}},"f:annotations":{"f:note":{}}}}`),
 		entry("kubectl", `{"f:metadata":{"f:labels":{"f:shared":{},"f:theirs":{}}}}`),
 	}
 	g := NewWithT(t)
-	g.Expect(fields.Sole(entries, "labels")).To(Equal([]string{"mine"}))
-	g.Expect(fields.Sole(entries, "annotations")).To(Equal([]string{"note"}))
+	g.Expect(fields.KeysOwnedOnlyByUs(entries, "labels")).To(Equal([]string{"mine"}))
+	g.Expect(fields.KeysOwnedOnlyByUs(entries, "annotations")).To(Equal([]string{"note"}))
 }

@@ -14,16 +14,16 @@ import (
 // statusSubresource is the subresource whose writers never count as drift.
 const statusSubresource = "status"
 
-// Fingerprint condenses what a metadata-only watch shows of an object into one number that changes exactly when
-// somebody wrote more than status: generation, labels, annotations, and every managedFields entry that is not of the
-// status subresource, with its manager, operation and time. Annotations that a status writer holds do not count (a
-// Deployment's revision, say); should it take one from us, our own entry changes.
+// Fingerprint computes a number from the metadata of an object. It changes if and only if a client wrote more than status. It
+// covers generation, labels, annotations, and every managedFields entry that is not of the status subresource, with its manager,
+// operation and time. It leaves out annotations that a status writer owns, such as a Deployment's revision. If a status writer
+// takes over an annotation of Espalier, Espalier's own entry changes.
 //
-// Objects without a generation and without a status writer (ConfigMaps, Secrets, roles) count by their resourceVersion as well:
-// a second write of a manager within one second changes nothing else that a metadata-only watch shows.
+// For objects without a generation and without a status writer (ConfigMaps, Secrets, roles) it also covers the resourceVersion:
+// a second write of a manager within one second changes no other part of the metadata.
 //
-// An object without such an entry (its list was reset, or its API server does not track fields) cannot be judged that
-// way. Its resourceVersion counts instead, so that every write to it is looked at.
+// If an object has no such entry (its list was reset, or its API server does not track fields), the fingerprint covers the
+// resourceVersion instead, so that it changes with every write.
 func Fingerprint(object metav1.Object) uint64 {
 	digest := digester{xxhash.New()}
 	digest.number(object.GetGeneration())
@@ -53,7 +53,7 @@ func Fingerprint(object metav1.Object) uint64 {
 	return digest.hash.Sum64()
 }
 
-// withoutStatusAnnotations leaves out the annotations that only writers of status hold.
+// withoutStatusAnnotations returns the annotations except those that a writer of status owns.
 func withoutStatusAnnotations(object metav1.Object) map[string]string {
 	annotations := object.GetAnnotations()
 	if len(annotations) == 0 {
@@ -67,31 +67,31 @@ func withoutStatusAnnotations(object metav1.Object) map[string]string {
 		if !cloned {
 			annotations, cloned = maps.Clone(annotations), true
 		}
-		for _, name := range held.names(entry) {
+		for _, name := range annotationNames.of(entry) {
 			delete(annotations, name)
 		}
 	}
 	return annotations
 }
 
-// maxHeld bounds how many entries heldAnnotations remembers.
-const maxHeld = 256
+// maxCachedEntries bounds the number of entries in an annotationNameCache.
+const maxCachedEntries = 256
 
-// held serves every Fingerprint: objects of a kind have the same few entries of status writers, and to parse such an entry
-// with every event of a watch costs ten times as much as everything else here.
-var held = heldAnnotations{known: map[string][]string{}} //nolint:gochecknoglobals // a cache of a pure function
+// annotationNames is the cache of all calls of Fingerprint. Objects of a kind have the same few entries of status writers, and
+// parsing such an entry with every event of a watch costs ten times as much as the rest of Fingerprint.
+var annotationNames = annotationNameCache{known: map[string][]string{}} // a cache of a pure function
 
-// heldAnnotations remembers which annotations entries hold, by the text of their fields. Its lock is inside.
-type heldAnnotations struct {
+// annotationNameCache contains the names of the annotations that entries own, by the text of their fields. It has its own lock.
+type annotationNameCache struct {
 	mu    sync.Mutex
 	known map[string][]string
 }
 
-func (h *heldAnnotations) names(entry metav1.ManagedFieldsEntry) []string {
+func (c *annotationNameCache) of(entry metav1.ManagedFieldsEntry) []string {
 	raw := entry.FieldsV1.GetRawBytes()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if names, found := h.known[string(raw)]; found {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if names, found := c.known[string(raw)]; found {
 		return names
 	}
 	names := []string{}
@@ -100,14 +100,14 @@ func (h *heldAnnotations) names(entry metav1.ManagedFieldsEntry) []string {
 			names = append(names, *element.FieldName)
 		}
 	}
-	if len(h.known) >= maxHeld {
-		clear(h.known)
+	if len(c.known) >= maxCachedEntries {
+		clear(c.known)
 	}
-	h.known[string(raw)] = names
+	c.known[string(raw)] = names
 	return names
 }
 
-// digester feeds values with their lengths, so that neighbouring values cannot run into each other.
+// digester writes values with their lengths to a hash, so that different sequences of values give different input.
 type digester struct{ hash *xxhash.Digest }
 
 func (d digester) number(n int64) {

@@ -7,16 +7,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Mark identifies the last writes under the names of Espalier and its peer, as far as managedFields show them.
-type Mark struct {
-	// writes condenses which entries there are, and their times.
+// OwnWrites identifies the last writes under the names of Espalier and its peer, as managedFields show them.
+type OwnWrites struct {
+	// writes is a hash of the entries without their fields, and of their times.
 	writes uint64
-	// size is the length of all their fields.
+	// size is the total length of their fields.
 	size int
 }
 
-// MarkOf returns the mark of an object.
-func MarkOf(entries []metav1.ManagedFieldsEntry) Mark {
+// OwnWritesOf returns the OwnWrites of an object.
+func OwnWritesOf(entries []metav1.ManagedFieldsEntry) OwnWrites {
 	digest, size := digester{xxhash.New()}, 0
 	for entry := range ownNames(entries) {
 		digest.text(entry.Manager)
@@ -30,12 +30,14 @@ func MarkOf(entries []metav1.ManagedFieldsEntry) Mark {
 			size += len(entry.FieldsV1.GetRawBytes())
 		}
 	}
-	return Mark{writes: digest.hash.Sum64(), size: size}
+	return OwnWrites{writes: digest.hash.Sum64(), size: size}
 }
 
-// Moved reports whether a write under one of these names lies between two marks: a time changed, or fields were added within
-// the same second. An entry out of which other managers took fields becomes smaller, which does not count.
-func (m Mark) Moved(since Mark) bool { return m.writes != since.writes || m.size > since.size }
+// ChangedSince reports whether there was a write under one of these names since the earlier OwnWrites: a time changed, or fields
+// were added within the same second. An entry becomes smaller if other managers take over fields of it. That does not count.
+func (m OwnWrites) ChangedSince(since OwnWrites) bool {
+	return m.writes != since.writes || m.size > since.size
+}
 
 // LastOwnWrite returns the time of the last write under the names of Espalier and its peer; zero if there is none.
 func LastOwnWrite(entries []metav1.ManagedFieldsEntry) time.Time {
@@ -48,10 +50,10 @@ func LastOwnWrite(entries []metav1.ManagedFieldsEntry) time.Time {
 	return last
 }
 
-// IsOwnName reports whether a field manager bears our name or the peer's.
+// IsOwnName reports whether a field manager has our name or the peer's.
 func IsOwnName(manager string) bool { return manager == Manager || manager == PeerManager }
 
-// ownNames iterates over the entries that bear our name or the peer's, whatever operation wrote them.
+// ownNames iterates over the entries that have our name or the peer's, regardless of the operation.
 func ownNames(entries []metav1.ManagedFieldsEntry) func(func(metav1.ManagedFieldsEntry) bool) {
 	return func(yield func(metav1.ManagedFieldsEntry) bool) {
 		for _, entry := range entries {

@@ -12,18 +12,18 @@ import (
 // Manager is the field manager under which Espalier writes managed objects.
 const Manager = "espalier"
 
-// PeerManager is the field manager of Gardener's own resource manager. It writes whole objects as we
-// do, so what it holds and a manifest lacks is a default and nobody's addition. It is no proof that an object is in
-// sync, though: after a take-over every object is read once.
+// PeerManager is the field manager of Gardener's own resource manager. It writes whole objects as Espalier does. So a field that
+// it owns and that a manifest lacks is a default, not an addition of another client. Its entries do not prove that an object is
+// in sync: after a migration from that resource manager, Espalier reads every object once.
 const PeerManager = "gardener-resource-manager"
 
-// ours tells whether an entry was written by a PUT or POST of ours: writes under our name by another operation or to
-// a subresource are somebody else's.
+// ours reports whether a PUT or POST of Espalier wrote an entry. Writes under its name by another operation or to a subresource
+// are those of other clients.
 func ours(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager == Manager && entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == ""
 }
 
-// WrittenByUs tells whether Espalier or its peer has left a trace in an object's managedFields.
+// WrittenByUs reports whether an object's managedFields have an entry of Espalier or its peer.
 func WrittenByUs(entries []metav1.ManagedFieldsEntry) bool {
 	for _, entry := range entries {
 		if entry.Manager == Manager || entry.Manager == PeerManager {
@@ -33,8 +33,8 @@ func WrittenByUs(entries []metav1.ManagedFieldsEntry) bool {
 	return false
 }
 
-// Covers reports whether our own entries hold every leaf of the desired object: no other manager changed, took over or
-// removed one of them since we wrote it. Of desired's metadata only labels and annotations count; status does not.
+// Covers reports whether Espalier's entries own every leaf of the desired object: no other manager changed, took over or removed
+// a leaf since Espalier wrote it. Covers reads only labels and annotations of desired's metadata, and ignores its status.
 func Covers(entries []metav1.ManagedFieldsEntry, desired map[string]any) bool {
 	for _, entry := range entries {
 		if ours(entry) && coversObject(parsed(entry), desired) {
@@ -59,16 +59,16 @@ func coversObject(owned *fieldpath.Set, desired map[string]any) bool {
 			}
 			continue
 		}
-		if below, found := descend(owned, fieldpath.FieldNameElement(key)); !empty(value) && !found || found && !covers(below, value) {
+		if below, found := descend(owned, fieldpath.FieldNameElement(key)); !isEmpty(value) && !found || found && !covers(below, value) {
 			return false
 		}
 	}
 	return true
 }
 
-// covers takes nil for a value that is owned as a whole.
+// covers treats a nil set as ownership of the whole value.
 func covers(owned *fieldpath.Set, value any) bool {
-	if owned == nil || empty(value) {
+	if owned == nil || isEmpty(value) {
 		return true
 	}
 	switch typed := value.(type) {
@@ -86,14 +86,14 @@ func covers(owned *fieldpath.Set, value any) bool {
 
 func coversFields(owned *fieldpath.Set, fields map[string]any) bool {
 	for key, value := range fields {
-		if below, found := descend(owned, fieldpath.FieldNameElement(key)); !empty(value) && !found || found && !covers(below, value) {
+		if below, found := descend(owned, fieldpath.FieldNameElement(key)); !isEmpty(value) && !found || found && !covers(below, value) {
 			return false
 		}
 	}
 	return true
 }
 
-// coversItem finds an element of an owned list that selects item and covers it.
+// coversItem reports whether an element of an owned list selects item and covers it.
 func coversItem(owned *fieldpath.Set, item any) bool {
 	for element, below := range elements(owned) {
 		if selects(element, item) && covers(below, item) {
@@ -103,8 +103,8 @@ func coversItem(owned *fieldpath.Set, item any) bool {
 	return false
 }
 
-// empty is true for what an API server does not store: null, and maps and lists without content.
-func empty(value any) bool {
+// isEmpty reports whether an API server does not store a value: null, and maps and lists without content.
+func isEmpty(value any) bool {
 	switch typed := value.(type) {
 	case nil:
 		return true
@@ -116,16 +116,16 @@ func empty(value any) bool {
 	return false
 }
 
-// Tolerance says which foreign labels and annotations a merge would leave alone.
+// Tolerance describes which labels and annotations of other managers a merge keeps.
 type Tolerance struct {
-	// ForceLabels and ForceAnnotations are the set's fields: foreign keys are removed.
+	// ForceLabels and ForceAnnotations are the fields of the set: a merge removes keys of other managers.
 	ForceLabels, ForceAnnotations bool
-	// Desired is the object as it should be; foreign holders of its own keys are fine as long as Covers holds.
+	// Desired is the desired object. Other managers may own its keys too, as long as Covers returns true.
 	Desired map[string]any
 }
 
-// OnlyTolerated tells whether entries that are neither ours nor of the status subresource hold nothing but what
-// a merge keeps: finalizers, owner references, and labels and annotations of others.
+// OnlyTolerated reports whether entries that are neither Espalier's nor of the status subresource own only fields that a merge
+// keeps: finalizers, owner references, and labels and annotations of other managers.
 func OnlyTolerated(entries []metav1.ManagedFieldsEntry, t Tolerance) bool {
 	for _, entry := range entries {
 		if ours(entry) || entry.Subresource == statusSubresource {
@@ -136,7 +136,7 @@ func OnlyTolerated(entries []metav1.ManagedFieldsEntry, t Tolerance) bool {
 			return false
 		}
 		for element, below := range elements(owned) {
-			if element.FieldName == nil || *element.FieldName != "metadata" || !t.metadata(below) {
+			if element.FieldName == nil || *element.FieldName != "metadata" || !t.allowsMetadata(below) {
 				return false
 			}
 		}
@@ -144,7 +144,7 @@ func OnlyTolerated(entries []metav1.ManagedFieldsEntry, t Tolerance) bool {
 	return true
 }
 
-func (t Tolerance) metadata(owned *fieldpath.Set) bool {
+func (t Tolerance) allowsMetadata(owned *fieldpath.Set) bool {
 	desired, _ := t.Desired["metadata"].(map[string]any)
 	for element, below := range elements(owned) {
 		if element.FieldName == nil {
@@ -153,11 +153,11 @@ func (t Tolerance) metadata(owned *fieldpath.Set) bool {
 		switch *element.FieldName {
 		case "finalizers", "ownerReferences":
 		case "labels":
-			if t.ForceLabels && !within(below, desired["labels"]) {
+			if t.ForceLabels && !ownsOnly(below, desired["labels"]) {
 				return false
 			}
 		case "annotations":
-			if t.ForceAnnotations && !within(below, desired["annotations"]) || holdsReference(below, desired["annotations"]) {
+			if t.ForceAnnotations && !ownsOnly(below, desired["annotations"]) || ownsUndesiredReference(below, desired["annotations"]) {
 				return false
 			}
 		default:
@@ -167,7 +167,7 @@ func (t Tolerance) metadata(owned *fieldpath.Set) bool {
 	return true
 }
 
-func within(owned *fieldpath.Set, desired any) bool {
+func ownsOnly(owned *fieldpath.Set, desired any) bool {
 	keys, _ := desired.(map[string]any)
 	for element := range elements(owned) {
 		if element.FieldName == nil {
@@ -180,8 +180,9 @@ func within(owned *fieldpath.Set, desired any) bool {
 	return true
 }
 
-// holdsReference finds reference annotations that are not desired: a merge drops them, no matter which manager wrote them.
-func holdsReference(owned *fieldpath.Set, desired any) bool {
+// ownsUndesiredReference reports whether an entry owns a reference annotation that is not desired: a merge drops it, whichever
+// manager wrote it.
+func ownsUndesiredReference(owned *fieldpath.Set, desired any) bool {
 	keys, _ := desired.(map[string]any)
 	for element := range elements(owned) {
 		if element.FieldName == nil {

@@ -21,14 +21,14 @@ func parse(entry metav1.ManagedFieldsEntry) (owned *fieldpath.Set, ok bool) {
 	return owned, true
 }
 
-// parsed is parse for callers to which unreadable fields own nothing.
+// parsed is parse for callers that treat unreadable fields as an entry without fields.
 func parsed(entry metav1.ManagedFieldsEntry) *fieldpath.Set {
 	owned, _ := parse(entry)
 	return owned
 }
 
-// descend returns what is owned below an element. The set is nil if the element is owned and nothing below it is: it is a
-// leaf, an atomic value, or an empty map or list. owned may be nil.
+// descend returns the set of fields that are owned below an element. The set is nil if the element is owned and nothing below
+// it: it is a leaf, an atomic value, or an empty map or list. owned may be nil.
 func descend(owned *fieldpath.Set, element fieldpath.PathElement) (below *fieldpath.Set, found bool) {
 	if owned == nil {
 		return nil, false
@@ -39,7 +39,7 @@ func descend(owned *fieldpath.Set, element fieldpath.PathElement) (below *fieldp
 	return nil, owned.Members.Has(element)
 }
 
-// at returns what is owned at the end of a path of field names, nil if nothing is owned below it.
+// at returns the set of owned fields below a path of field names, nil if nothing is owned there.
 func at(owned *fieldpath.Set, names ...string) *fieldpath.Set {
 	for _, name := range names {
 		owned, _ = descend(owned, fieldpath.FieldNameElement(name))
@@ -47,7 +47,7 @@ func at(owned *fieldpath.Set, names ...string) *fieldpath.Set {
 	return owned
 }
 
-// elements iterates over everything that is owned directly below, and what is owned below that (see descend).
+// elements iterates over the owned elements of a set and the sets below them (see descend).
 func elements(owned *fieldpath.Set) iter.Seq2[fieldpath.PathElement, *fieldpath.Set] {
 	return func(yield func(fieldpath.PathElement, *fieldpath.Set) bool) {
 		if owned == nil {
@@ -69,7 +69,7 @@ func elements(owned *fieldpath.Set) iter.Seq2[fieldpath.PathElement, *fieldpath.
 	}
 }
 
-// Child returns what a path element selects in value: the field of a map or the item of a list.
+// Child returns the value that a path element selects: the field of a map or the item of a list.
 func Child(value any, element fieldpath.PathElement) (child any, found bool) {
 	switch typed := value.(type) {
 	case map[string]any:
@@ -92,8 +92,8 @@ func Child(value any, element fieldpath.PathElement) (child any, found bool) {
 	return child, found
 }
 
-// selects reports whether a path element of a list, by key or by value, selects item. A key field that item leaves out was
-// defaulted by the server and is no difference.
+// selects reports whether a path element of a list, by key or by value, selects item. The server has set
+// a key field that item lacks to its default, which is no difference.
 func selects(element fieldpath.PathElement, item any) bool {
 	switch {
 	case element.Key != nil:

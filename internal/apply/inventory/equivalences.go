@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// builtInEquivalences are the kinds that moved from one group to another, each with the groups it was served in.
+// builtInEquivalences returns the kinds that moved from one API group to another, each with all its groups.
 func builtInEquivalences() [][]metav1.GroupKind {
 	return [][]metav1.GroupKind{
 		{{Group: "extensions", Kind: "Deployment"}, {Group: "apps", Kind: "Deployment"}},
@@ -20,13 +20,13 @@ func builtInEquivalences() [][]metav1.GroupKind {
 	}
 }
 
-// Equivalences knows which kinds stand for the same objects (spec 2.7). The zero value knows none.
+// Equivalences contains sets of kinds that name the same objects. The zero value contains none.
 type Equivalences struct {
-	// others holds the other members of the set of each kind, sorted.
+	// others contains the other members of the set of each kind, sorted.
 	others map[metav1.GroupKind][]metav1.GroupKind
 }
 
-// NewEquivalences adds sets to those that every cluster has. Sets that share a member become one.
+// NewEquivalences returns the built-in sets and the additional ones. Sets that share a member become one set.
 func NewEquivalences(additional [][]metav1.GroupKind) Equivalences {
 	members := map[metav1.GroupKind]*[]metav1.GroupKind{}
 	for _, set := range append(builtInEquivalences(), additional...) {
@@ -55,7 +55,7 @@ func NewEquivalences(additional [][]metav1.GroupKind) Equivalences {
 }
 
 // Of returns the other kinds of the set that gk belongs to, sorted by group and kind; nil if it belongs to none. The
-// result must not be changed.
+// caller must not change the result.
 func (e Equivalences) Of(gk metav1.GroupKind) []metav1.GroupKind {
 	return e.others[gk]
 }

@@ -8,15 +8,15 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Index finds the references that a status holds already and tells which of them are not wanted any more. It is not safe
-// for concurrent use.
+// Index finds the references in a status and returns those that no object of the set needs any more. It is not safe for
+// concurrent use.
 type Index struct {
 	references   map[Key]resourcesv1alpha1.ObjectReference
 	kept         map[Key]bool
 	equivalences Equivalences
 }
 
-// NewIndex indexes the references of a status. Of several with the same key the last one counts.
+// NewIndex indexes the references of a status. If several have the same key, it uses the last one.
 func NewIndex(refs []resourcesv1alpha1.ObjectReference, e Equivalences) *Index {
 	index := &Index{references: make(map[Key]resourcesv1alpha1.ObjectReference, len(refs)), kept: make(map[Key]bool, len(refs)), equivalences: e}
 	for _, ref := range refs {
@@ -28,10 +28,10 @@ func NewIndex(refs []resourcesv1alpha1.ObjectReference, e Equivalences) *Index {
 // Lookup returns the reference that the status has for an object: that of the same key, otherwise the first one of an
 // equivalent kind with the same namespace and name.
 //
-// It marks what it finds as kept, and the references of all equivalent kinds with it. They stand for the same live
-// object: a status that was written in the middle of a move from one group to the other names both, and taking the
-// old one for obsolete would delete the object that the new one wants. For the same reason the result has the labels and
-// annotations of all of them: only the old one may tell that a label which is to go was ours.
+// It marks the reference that it finds as kept, and with it the references of all equivalent kinds. They name the same live
+// object: a status that was written while the object moved from one group to another lists both. If the old reference counted
+// as obsolete, the controller would delete the object of the new one. For the same reason the result has the labels and
+// annotations of all these references: the old one alone may show that Espalier wrote a label that is now to be removed.
 func (i *Index) Lookup(k Key) (prev resourcesv1alpha1.ObjectReference, found bool) {
 	prev, found = i.references[k]
 	i.kept[k] = true
@@ -46,13 +46,13 @@ func (i *Index) Lookup(k Key) (prev resourcesv1alpha1.ObjectReference, found boo
 			prev, found = reference, true
 			continue
 		}
-		prev.Labels, prev.Annotations = joined(prev.Labels, reference.Labels), joined(prev.Annotations, reference.Annotations)
+		prev.Labels, prev.Annotations = addMissing(prev.Labels, reference.Labels), addMissing(prev.Annotations, reference.Annotations)
 	}
 	return prev, found
 }
 
-// joined adds to one map what only the other one has.
-func joined(one, other map[string]string) map[string]string {
+// addMissing returns a map with the entries of both maps. Entries of one win.
+func addMissing(one, other map[string]string) map[string]string {
 	if len(other) == 0 {
 		return one
 	}

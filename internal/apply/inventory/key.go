@@ -1,8 +1,8 @@
-// Package inventory says what a set of objects consists of: how objects are identified and counted as the same, what
-// is written about them into the status, what became obsolete, and in which order they are applied and deleted.
+// Package inventory describes the objects of a set: how an object is identified, which objects count as the same, what the
+// status contains about them, which references are obsolete, and in which order the objects are applied and deleted.
 //
-// An object that occurs twice in a set stays twice in its references: it is applied twice, in the order of the
-// input, so the last manifest wins, and the last reference is the one that Index.Lookup gives back.
+// An object that occurs twice in a set has two references. It is applied twice, in the order of the input, so the last manifest
+// wins, and Index.Lookup returns the last reference.
 package inventory
 
 import (
@@ -17,17 +17,17 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// namespaceKind is the kind whose objects get no default namespace, even where its scope is not known.
+// namespaceKind is the kind whose objects get no default namespace, even if its scope is not known.
 const namespaceKind = "Namespace"
 
-// Key identifies an object across API versions (spec 2.7).
+// Key identifies an object across API versions.
 type Key struct {
 	// Group is the API group; empty for the core group.
 	Group string
 	// Kind is the kind.
 	Kind string
-	// Namespace is never empty but for the kind Namespace: objects without one, those of cluster-scoped kinds
-	// among them, count as in the namespace "default".
+	// Namespace is empty only for the kind Namespace. Other objects without a namespace, including those of cluster-scoped
+	// kinds, count as objects of the namespace "default".
 	Namespace string
 	// Name is the name.
 	Name string
@@ -46,14 +46,14 @@ func (k Key) String() string {
 	return k.Group + "/" + k.Kind + "/" + k.Namespace + "/" + k.Name
 }
 
-// RefKey returns the key of a referenced object. The group of an apiVersion that is malformed counts as empty.
+// RefKey returns the key of a referenced object. The group of a malformed apiVersion counts as empty.
 func RefKey(r resourcesv1alpha1.ObjectReference) Key {
 	return KeyOf(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind).Group, r.Kind, r.Namespace, r.Name)
 }
 
-// Reference returns what the status says about an object (spec 1.3): the labels of the manifest overlaid by those that
-// are injected, the managed-by label among them, and the annotations of the manifest, nil if there are none. Only
-// apiVersion, kind, name and namespace identify it. Labels and annotations of the result are its own.
+// Reference returns the entry of the status for an object: its apiVersion, kind, name and namespace, the labels of the manifest
+// overlaid by the injected labels, which include the managed-by label, and the annotations of the manifest, nil if it has none.
+// The result shares no labels or annotations with the input.
 func Reference(obj *unstructured.Unstructured, injectLabels map[string]string) resourcesv1alpha1.ObjectReference {
 	var reference resourcesv1alpha1.ObjectReference
 	reference.APIVersion = obj.GetAPIVersion()
@@ -85,7 +85,7 @@ func SortReferences(refs []resourcesv1alpha1.ObjectReference) {
 	}
 }
 
-// Union returns all new references and those old ones whose key no new one has, sorted. The inputs stay as they are.
+// Union returns all new references, and the old ones whose key no new one has, sorted. It does not change its inputs.
 func Union(oldRefs, newRefs []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
 	taken := make(map[Key]bool, len(newRefs))
 	union := make([]resourcesv1alpha1.ObjectReference, 0, len(oldRefs)+len(newRefs))
@@ -102,8 +102,8 @@ func Union(oldRefs, newRefs []resourcesv1alpha1.ObjectReference) []resourcesv1al
 	return union
 }
 
-// SameReferences tells whether two lists hold the same references in the same order. Nil equals empty, for the lists as
-// well as for labels and annotations.
+// SameReferences reports whether two lists contain the same references in the same order. Nil equals empty, for the lists and
+// for labels and annotations.
 func SameReferences(a, b []resourcesv1alpha1.ObjectReference) bool {
 	return slices.EqualFunc(a, b, func(x, y resourcesv1alpha1.ObjectReference) bool {
 		return x.ObjectReference == y.ObjectReference && maps.Equal(x.Labels, y.Labels) && maps.Equal(x.Annotations, y.Annotations)

@@ -24,13 +24,13 @@ func TestRefKey(t *testing.T) {
 		reference resourcesv1alpha1.ObjectReference
 		want      string
 	}{
-		"a core object has no group":                             {reference: ref("v1", "ConfigMap", "bar", "foo"), want: "/ConfigMap/bar/foo"},
-		"the version is not part of the key":                     {reference: ref("apps/v1beta2", "Deployment", "web", "nginx"), want: "apps/Deployment/web/nginx"},
-		"edge 8: an empty namespace counts as default":           {reference: ref("v1", "ConfigMap", "", "foo"), want: "/ConfigMap/default/foo"},
-		"edge 7: so it does for cluster-scoped kinds":            {reference: ref("rbac.authorization.k8s.io/v1", "ClusterRole", "", "foo"), want: "rbac.authorization.k8s.io/ClusterRole/default/foo"},
-		"but not for Namespaces":                                 {reference: ref("v1", "Namespace", "", "foo"), want: "/Namespace//foo"},
-		"edge 5: a malformed apiVersion counts as no group":      {reference: ref("a/b/c", "Thing", "bar", "foo"), want: "/Thing/bar/foo"},
-		"acceptance 7: a reference without type has a key still": {reference: ref("", "", "", "foo"), want: "//default/foo"},
+		"a core object has no group":                                    {reference: ref("v1", "ConfigMap", "bar", "foo"), want: "/ConfigMap/bar/foo"},
+		"the version is not part of the key":                            {reference: ref("apps/v1beta2", "Deployment", "web", "nginx"), want: "apps/Deployment/web/nginx"},
+		"an empty namespace counts as default":                          {reference: ref("v1", "ConfigMap", "", "foo"), want: "/ConfigMap/default/foo"},
+		"an empty namespace of a cluster-scoped kind counts as default": {reference: ref("rbac.authorization.k8s.io/v1", "ClusterRole", "", "foo"), want: "rbac.authorization.k8s.io/ClusterRole/default/foo"},
+		"an empty namespace of a Namespace stays empty":                 {reference: ref("v1", "Namespace", "", "foo"), want: "/Namespace//foo"},
+		"a malformed apiVersion counts as no group":                     {reference: ref("a/b/c", "Thing", "bar", "foo"), want: "/Thing/bar/foo"},
+		"a reference without type has a key":                            {reference: ref("", "", "", "foo"), want: "//default/foo"},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(RefKey(tc.reference).String()).To(Equal(tc.want)) })
 	}
@@ -54,7 +54,7 @@ func TestReference(t *testing.T) {
 				Annotations:     map[string]string{"c": "d"},
 			},
 		},
-		"without annotations there are none, not an empty map": {
+		"a manifest with empty annotations gets nil annotations": {
 			object:       map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "shop", "annotations": map[string]any{}}},
 			injectLabels: map[string]string{"resources.gardener.cloud/managed-by": "gardener"},
 			want: resourcesv1alpha1.ObjectReference{
@@ -62,7 +62,7 @@ func TestReference(t *testing.T) {
 				Labels:          map[string]string{"resources.gardener.cloud/managed-by": "gardener"},
 			},
 		},
-		"a manifest without anything": {
+		"a manifest without name, labels and annotations": {
 			object:       map[string]any{},
 			injectLabels: map[string]string{"resources.gardener.cloud/managed-by": "gardener"},
 			want:         resourcesv1alpha1.ObjectReference{Labels: map[string]string{"resources.gardener.cloud/managed-by": "gardener"}},
@@ -78,7 +78,7 @@ func TestReference(t *testing.T) {
 }
 
 func TestSortReferences(t *testing.T) {
-	t.Run("acceptance 22: by group, kind, namespace and name, whatever the input order; equal keys keep theirs", func(t *testing.T) {
+	t.Run("sorts by group, kind, namespace and name; equal keys keep the input order", func(t *testing.T) {
 		refs := []resourcesv1alpha1.ObjectReference{
 			ref("apps/v1", "Deployment", "web", "nginx"), labelled(ref("v1", "ConfigMap", "bar", "foo"), "second"), ref("v1", "ConfigMap", "", "zoo"),
 			ref("v1", "Namespace", "", "bar"), labelled(ref("v1", "ConfigMap", "bar", "foo"), "first"), ref("v1", "ConfigMap", "bar", "fo"), ref("apps/v1", "DaemonSet", "web", "nginx"),
@@ -96,7 +96,7 @@ func TestUnion(t *testing.T) {
 		oldRefs, newRefs, want []resourcesv1alpha1.ObjectReference
 	}{
 		"nothing": {want: []resourcesv1alpha1.ObjectReference{}},
-		"the new one wins, the rest of both stays": {
+		"the new reference wins, other references of both lists stay": {
 			oldRefs: []resourcesv1alpha1.ObjectReference{labelled(ref("v1", "ConfigMap", "ns", "b"), "old"), ref("v1", "ConfigMap", "ns", "c")},
 			newRefs: []resourcesv1alpha1.ObjectReference{labelled(ref("v1", "ConfigMap", "ns", "b"), "new"), ref("v1", "ConfigMap", "ns", "a")},
 			want:    []resourcesv1alpha1.ObjectReference{ref("v1", "ConfigMap", "ns", "a"), labelled(ref("v1", "ConfigMap", "ns", "b"), "new"), ref("v1", "ConfigMap", "ns", "c")},
@@ -122,14 +122,14 @@ func TestSameReferences(t *testing.T) {
 		a, b []resourcesv1alpha1.ObjectReference
 		want bool
 	}{
-		"nil and empty":             {a: nil, b: []resourcesv1alpha1.ObjectReference{}, want: true},
-		"the same":                  {a: []resourcesv1alpha1.ObjectReference{base}, b: []resourcesv1alpha1.ObjectReference{labelled(ref("v1", "ConfigMap", "ns", "a"), "x")}, want: true},
-		"nil and empty maps":        {a: []resourcesv1alpha1.ObjectReference{{Labels: map[string]string{}, Annotations: nil}}, b: []resourcesv1alpha1.ObjectReference{{Labels: nil, Annotations: map[string]string{}}}, want: true},
-		"another label":             {a: []resourcesv1alpha1.ObjectReference{base}, b: []resourcesv1alpha1.ObjectReference{labelled(base, "y")}},
-		"another annotation":        {a: []resourcesv1alpha1.ObjectReference{base}, b: []resourcesv1alpha1.ObjectReference{{ObjectReference: base.ObjectReference, Labels: base.Labels, Annotations: map[string]string{"a": "b"}}}},
-		"another version":           {a: []resourcesv1alpha1.ObjectReference{ref("apps/v1", "Deployment", "ns", "a")}, b: []resourcesv1alpha1.ObjectReference{ref("apps/v1beta1", "Deployment", "ns", "a")}},
-		"one more":                  {a: []resourcesv1alpha1.ObjectReference{base}, b: []resourcesv1alpha1.ObjectReference{base, base}},
-		"edge 42: the order counts": {a: []resourcesv1alpha1.ObjectReference{base, ref("v1", "ConfigMap", "ns", "b")}, b: []resourcesv1alpha1.ObjectReference{ref("v1", "ConfigMap", "ns", "b"), base}},
+		"nil and empty":      {a: nil, b: []resourcesv1alpha1.ObjectReference{}, want: true},
+		"the same":           {a: []resourcesv1alpha1.ObjectReference{base}, b: []resourcesv1alpha1.ObjectReference{labelled(ref("v1", "ConfigMap", "ns", "a"), "x")}, want: true},
+		"nil and empty maps": {a: []resourcesv1alpha1.ObjectReference{{Labels: map[string]string{}, Annotations: nil}}, b: []resourcesv1alpha1.ObjectReference{{Labels: nil, Annotations: map[string]string{}}}, want: true},
+		"another label":      {a: []resourcesv1alpha1.ObjectReference{base}, b: []resourcesv1alpha1.ObjectReference{labelled(base, "y")}},
+		"another annotation": {a: []resourcesv1alpha1.ObjectReference{base}, b: []resourcesv1alpha1.ObjectReference{{ObjectReference: base.ObjectReference, Labels: base.Labels, Annotations: map[string]string{"a": "b"}}}},
+		"another version":    {a: []resourcesv1alpha1.ObjectReference{ref("apps/v1", "Deployment", "ns", "a")}, b: []resourcesv1alpha1.ObjectReference{ref("apps/v1beta1", "Deployment", "ns", "a")}},
+		"one more":           {a: []resourcesv1alpha1.ObjectReference{base}, b: []resourcesv1alpha1.ObjectReference{base, base}},
+		"the order counts":   {a: []resourcesv1alpha1.ObjectReference{base, ref("v1", "ConfigMap", "ns", "b")}, b: []resourcesv1alpha1.ObjectReference{ref("v1", "ConfigMap", "ns", "b"), base}},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(SameReferences(tc.a, tc.b)).To(Equal(tc.want)) })
 	}

@@ -5,21 +5,22 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Scope says whether objects of a kind live in namespaces.
+// Scope is whether objects of a kind are in namespaces.
 type Scope int
 
 const (
 	// Unknown is the scope of a kind that the cluster does not serve yet, such as that of a custom resource whose
 	// definition is in the same set.
 	Unknown Scope = iota
-	// Namespaced kinds live in namespaces.
+	// Namespaced is the scope of kinds whose objects are in namespaces.
 	Namespaced
-	// ClusterScoped kinds do not.
+	// ClusterScoped is the scope of kinds whose objects are not.
 	ClusterScoped
 )
 
-// DefaultNamespace makes the namespace of a manifest fit the scope of its kind (spec 2.6): "default" where one is missing,
-// none where there can be none. Where the scope is not known an object gets "default" too, unless it is a Namespace.
+// DefaultNamespace changes the namespace of a manifest to fit the scope of its kind: it sets "default" if a namespaced object
+// has none, and removes the namespace of a cluster-scoped object. If the scope is not known, an object without namespace gets
+// "default" too, unless it is a Namespace.
 func DefaultNamespace(obj *unstructured.Unstructured, scope Scope) {
 	switch {
 	case scope == ClusterScoped:

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// waveKinds is the order in which kinds are applied (spec 2.11), whatever their group.
+// waveKinds returns the order in which kinds are applied, regardless of their group.
 func waveKinds() []string {
 	return []string{
 		"PriorityClass", "Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange", "PodSecurityPolicy", "PodDisruptionBudget",
@@ -16,8 +16,8 @@ func waveKinds() []string {
 	}
 }
 
-// Wave returns the position of a kind in the order of applying. All kinds that the order does not name share the position
-// after its last one.
+// Wave returns the position of a kind in the order in which kinds are applied. All kinds that are not in that order share the
+// position after its last one.
 func Wave(kind string) int {
 	kinds := waveKinds()
 	if position := slices.Index(kinds, kind); position >= 0 {
@@ -27,16 +27,16 @@ func Wave(kind string) int {
 }
 
 // ApplyWaves groups items by kind in the order in which they are applied: first the kinds that Wave knows, then the others
-// by kind name. Inside a group they are sorted by name, then namespace, then input order. The items of one group may be
-// applied at the same time, except that of several with the same name and namespace the last one has to win.
+// by kind name. Inside a group they are sorted by name, then namespace, then input order. The caller may apply the items
+// of one group at the same time, except that the last one of several items with the same name and namespace must win.
 func ApplyWaves[T any](items []T, kindOf func(T) string, nameOf func(T) (namespace, name string)) [][]T {
-	type placed struct {
+	type positionedItem struct {
 		wave                  int
 		kind, namespace, name string
 		item                  T
 	}
 	positions := make(map[string]int)
-	sorted := make([]placed, 0, len(items))
+	sorted := make([]positionedItem, 0, len(items))
 	for _, item := range items {
 		kind := kindOf(item)
 		wave, known := positions[kind]
@@ -45,9 +45,9 @@ func ApplyWaves[T any](items []T, kindOf func(T) string, nameOf func(T) (namespa
 			positions[kind] = wave
 		}
 		namespace, name := nameOf(item)
-		sorted = append(sorted, placed{wave: wave, kind: kind, namespace: namespace, name: name, item: item})
+		sorted = append(sorted, positionedItem{wave: wave, kind: kind, namespace: namespace, name: name, item: item})
 	}
-	slices.SortStableFunc(sorted, func(a, b placed) int {
+	slices.SortStableFunc(sorted, func(a, b positionedItem) int {
 		return cmp.Or(cmp.Compare(a.wave, b.wave), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name), cmp.Compare(a.namespace, b.namespace))
 	})
 	var waves [][]T

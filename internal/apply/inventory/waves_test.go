@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// cmpEmpty lets nil equal empty.
+// cmpEmpty makes nil equal empty.
 var cmpEmpty = cmpopts.EquateEmpty()
 
 func TestWave(t *testing.T) {
@@ -37,20 +37,20 @@ func TestWaves(t *testing.T) {
 		items []item
 		want  [][]item
 	}{
-		"nothing": {},
-		"acceptance 21: Namespace, ConfigMap, Deployment, custom kinds by name": {
+		"no items": {},
+		"Namespace, ConfigMap, Deployment, then custom kinds by name": {
 			items: []item{{kind: "Widget"}, {kind: "Deployment"}, {kind: "Gadget"}, {kind: "Namespace"}, {kind: "ConfigMap"}},
 			want:  [][]item{{{kind: "Namespace"}}, {{kind: "ConfigMap"}}, {{kind: "Deployment"}}, {{kind: "Gadget"}}, {{kind: "Widget"}}},
 		},
-		"acceptance 20: a definition comes before its custom resource": {
+		"a definition comes before its custom resource": {
 			items: []item{{kind: "Widget"}, {kind: "CustomResourceDefinition"}},
 			want:  [][]item{{{kind: "CustomResourceDefinition"}}, {{kind: "Widget"}}},
 		},
-		"edge 5: an empty kind is the first of the unknown ones": {
+		"an empty kind is the first of the unknown kinds": {
 			items: []item{{kind: "Gadget"}, {kind: ""}, {kind: "APIService"}},
 			want:  [][]item{{{kind: "APIService"}}, {{kind: ""}}, {{kind: "Gadget"}}},
 		},
-		"inside by name, then namespace, then input order": {
+		"inside a group by name, then namespace, then input order": {
 			items: []item{{kind: "Secret", namespace: "a", name: "z"}, {kind: "Secret", namespace: "b", name: "y"}, {kind: "Secret", namespace: "a", name: "y", content: "2"}, {kind: "Secret", namespace: "a", name: "y", content: "1"}},
 			want:  [][]item{{{kind: "Secret", namespace: "a", name: "y", content: "2"}, {kind: "Secret", namespace: "a", name: "y", content: "1"}, {kind: "Secret", namespace: "b", name: "y"}, {kind: "Secret", namespace: "a", name: "z"}}},
 		},
@@ -73,14 +73,14 @@ func TestDefaultNamespace(t *testing.T) {
 		scope           Scope
 		want            map[string]any
 	}{
-		"acceptance 18: namespaced without namespace":       {kind: "ConfigMap", scope: Namespaced, want: map[string]any{"name": "a", "namespace": "default"}},
-		"namespaced with namespace":                         {kind: "ConfigMap", namespace: "shop", scope: Namespaced, want: map[string]any{"name": "a", "namespace": "shop"}},
-		"acceptance 19: cluster-scoped with namespace":      {kind: "ClusterRole", namespace: "shop", scope: ClusterScoped, want: map[string]any{"name": "a"}},
-		"cluster-scoped without namespace":                  {kind: "ClusterRole", scope: ClusterScoped, want: map[string]any{"name": "a"}},
-		"unknown scope without namespace":                   {kind: "Widget", scope: Unknown, want: map[string]any{"name": "a", "namespace": "default"}},
-		"unknown scope with namespace":                      {kind: "Widget", namespace: "shop", scope: Unknown, want: map[string]any{"name": "a", "namespace": "shop"}},
-		"a Namespace of unknown scope":                      {kind: "Namespace", scope: Unknown, want: map[string]any{"name": "a"}},
-		"a kind called Namespace that does have namespaces": {kind: "Namespace", scope: Namespaced, want: map[string]any{"name": "a", "namespace": "default"}},
+		"namespaced without namespace":       {kind: "ConfigMap", scope: Namespaced, want: map[string]any{"name": "a", "namespace": "default"}},
+		"namespaced with namespace":          {kind: "ConfigMap", namespace: "shop", scope: Namespaced, want: map[string]any{"name": "a", "namespace": "shop"}},
+		"cluster-scoped with namespace":      {kind: "ClusterRole", namespace: "shop", scope: ClusterScoped, want: map[string]any{"name": "a"}},
+		"cluster-scoped without namespace":   {kind: "ClusterRole", scope: ClusterScoped, want: map[string]any{"name": "a"}},
+		"unknown scope without namespace":    {kind: "Widget", scope: Unknown, want: map[string]any{"name": "a", "namespace": "default"}},
+		"unknown scope with namespace":       {kind: "Widget", namespace: "shop", scope: Unknown, want: map[string]any{"name": "a", "namespace": "shop"}},
+		"a Namespace of unknown scope":       {kind: "Namespace", scope: Unknown, want: map[string]any{"name": "a"}},
+		"a namespaced kind called Namespace": {kind: "Namespace", scope: Namespaced, want: map[string]any{"name": "a", "namespace": "default"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			metadata := map[string]any{"name": "a"}
@@ -91,7 +91,7 @@ func TestDefaultNamespace(t *testing.T) {
 			NewWithT(t).Expect(metadata).To(Equal(tc.want))
 		})
 	}
-	t.Run("malformed metadata stays", func(t *testing.T) {
+	t.Run("malformed metadata stays unchanged", func(t *testing.T) {
 		obj := &unstructured.Unstructured{Object: map[string]any{"kind": "Widget", "metadata": "x"}}
 		DefaultNamespace(obj, Namespaced)
 		DefaultNamespace(obj, ClusterScoped)

@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// errNotObject is the fault of documents that hold something, but no object.
+// errNotObject is the error of documents with a value that is not an object.
 var errNotObject = fault("document is not an object")
 
-// mergeKey matches the key under which a YAML map takes over the entries of another one.
+// mergeKey matches the key that merges the entries of another YAML map into this one.
 var mergeKey = regexp.MustCompile(`<<['"]?\s*:`)
 
 // decodeJSON parses one JSON value.
@@ -32,16 +32,15 @@ func decodeJSON(raw []byte) (map[string]any, error) {
 	return object(value)
 }
 
-// decodeYAML parses one YAML document with the library that sigs.k8s.io/yaml uses. That one goes from YAML values
-// to JSON text and back to values; here the values are converted at once, which saves a quarter of the time and of
-// the memory.
+// decodeYAML parses one YAML document with the library that sigs.k8s.io/yaml uses. sigs.k8s.io/yaml converts YAML values to
+// JSON text and parses that text. decodeYAML converts the values directly, which saves a quarter of the time and of the memory.
 func decodeYAML(raw []byte) (_ map[string]any, err error) {
 	if trimmed := bytes.TrimLeftFunc(bytes.TrimPrefix(raw, separator), unicode.IsSpace); bytes.HasPrefix(trimmed, []byte("{")) && utf8.Valid(raw) {
 		if result, jsonErr := decodeJSON(trimmed); jsonErr == nil {
 			return result, nil
 		}
 	}
-	// The library reports faults by panics of its own type, but lets others through.
+	// The library recovers only from panics of its own type.
 	defer func() {
 		if recover() != nil {
 			err = fault("invalid YAML")
@@ -76,8 +75,8 @@ func object(value any) (map[string]any, error) {
 	return result, nil
 }
 
-// convert gives a value the form that a trip through JSON text would give it. Lists and maps with text keys are
-// changed in place.
+// convert converts a value as encoding it to JSON and decoding it again would. It changes lists and maps with text keys in
+// place.
 func convert(value any, depth int) (any, error) {
 	if depth == 0 {
 		return nil, fault("document is nested too deeply")
@@ -136,7 +135,7 @@ func convertMap(value map[any]any, depth int) (any, error) {
 	return result, nil
 }
 
-// keyText is how sigs.k8s.io/yaml writes keys that are no text.
+// keyText converts keys that are not text as sigs.k8s.io/yaml does.
 func keyText(key any) (string, error) {
 	switch typed := key.(type) {
 	case string:
@@ -174,7 +173,7 @@ func validText(text string) string {
 // exactFloats is the size up to which every whole number has a float64 of its own.
 const exactFloats = 1 << 53
 
-// number makes whole numbers int64, by way of their shortest decimal text where a float64 is not exact any more.
+// number converts whole numbers to int64. Where a float64 is not exact any more, it uses the shortest decimal text.
 func number(value float64) (any, error) {
 	switch {
 	case math.IsNaN(value) || math.IsInf(value, 0):

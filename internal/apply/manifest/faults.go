@@ -10,37 +10,37 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// faultError is an error whose text is ours, hence free of what was read.
+// faultError is an error with a text of this package, which quotes nothing of the input.
 type faultError string
 
 // Error implements error.
 func (f faultError) Error() string { return string(f) }
 
-// fault makes an error of a text of ours.
+// fault returns an error with a text of this package.
 func fault(text string) error { return faultError(text) }
 
 // DecodingError is the element of a condition's message for one document that could not be read:
 // `Could not decode resource at index <i> in '<data key>' in secret '<ns>/<name>': <err>.` Errors of this package
-// appear as they are; of any other error only the position and the kind of fault remain, because parsers quote
-// their input, and that is the content of a Secret.
+// appear unchanged. Other errors are reduced to the position and the kind of fault, because parsers quote their input, which
+// is the content of a Secret.
 func DecodingError(index int, dataKey, secretNamespace, secretName string, err error) string {
 	if ours, isOurs := errors.AsType[faultError](err); isOurs {
 		err = ours
 	} else {
-		err = reduce(err)
+		err = toFault(err)
 	}
 	return fmt.Sprintf("Could not decode resource at index %d in '%s' in secret '%s/%s': %s.", index, dataKey, secretNamespace, secretName, err.Error())
 }
 
-// reduce finds out which parser an error comes from.
-func reduce(err error) error {
+// toFault reduces an error of a parser to a fault.
+func toFault(err error) error {
 	if isSyntax, _ := json.SyntaxErrorOffset(err); isSyntax {
 		return jsonFault(err)
 	}
 	return yamlFault(err)
 }
 
-// jsonFault keeps the offset of a JSON error.
+// jsonFault returns a fault with the offset of a JSON error.
 func jsonFault(err error) error {
 	if isSyntax, offset := json.SyntaxErrorOffset(err); isSyntax {
 		return fault(fmt.Sprintf("invalid JSON at byte %d", offset))
@@ -48,18 +48,18 @@ func jsonFault(err error) error {
 	return fault("invalid JSON")
 }
 
-// yamlMessage matches an error of the YAML library: a line, if it is known, and what is wrong. The kind of fault is
-// taken up to the first character that could belong to a quotation.
+// yamlMessage matches an error of the YAML library: a line, if it is known, and the kind of fault. The kind ends before the
+// first character that could belong to a quotation.
 var yamlMessage = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (?:line (\d+): )?([a-zA-Z][a-zA-Z -]*)`)
 
-// yamlKinds are the beginnings of all messages that the YAML library makes up without foreign text.
+// yamlKinds are the beginnings of all messages of the YAML library that quote no input.
 var yamlKinds = []string{
 	"attempted to go past the end of stream", "block", "cannot decode", "control characters", "could not find", "did not find",
 	"document contains excessive aliasing", "exceeded max depth", "expected", "found", "incomplete", "input", "invalid", "map merge requires",
 	"mapping", "unexpected", "unknown anchor", "unknown problem", "while",
 }
 
-// yamlFault keeps line and kind of a YAML error.
+// yamlFault returns a fault with line and kind of a YAML error.
 func yamlFault(err error) error {
 	if typeError, isTypeError := errors.AsType[*yaml.TypeError](err); isTypeError {
 		return duplicateFault(typeError)

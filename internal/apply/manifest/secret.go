@@ -6,8 +6,8 @@ import (
 )
 
 // FoldStringData moves the stringData of a core/v1 Secret into its data, in place, as the API server does on every
-// write: encoded in base64, winning over an entry of data with the same key. Other objects stay as they are, and so
-// do Secrets whose data or stringData is malformed: the API server refuses them and says why.
+// write: encoded in base64, replacing an entry of data with the same key. It does not change other objects, and
+// Secrets whose data or stringData is malformed: the API server refuses them with an error.
 func FoldStringData(object map[string]any) {
 	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
 		return
@@ -26,7 +26,7 @@ func FoldStringData(object map[string]any) {
 	}
 }
 
-// foldedData overlays data with the encoded texts.
+// foldedData returns data overlaid with the encoded texts.
 func foldedData(data, texts any) (map[string]any, bool) {
 	oldData, ok := optionalMap(data)
 	if !ok {
@@ -48,7 +48,7 @@ func foldedData(data, texts any) (map[string]any, bool) {
 	return folded, true
 }
 
-// optionalMap reads null as no map.
+// optionalMap returns a map. It treats null as a missing map.
 func optionalMap(value any) (map[string]any, bool) {
 	if value == nil {
 		return nil, true

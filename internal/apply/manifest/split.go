@@ -1,9 +1,8 @@
-// Package manifest turns the bytes of one value of a Secret into objects: it decompresses the value, cuts it
-// into documents and parses a document when somebody asks for it.
+// Package manifest converts the bytes of one value of a Secret into objects: it decompresses the value, splits it into
+// documents, and parses a document when the caller requests it.
 //
-// Nothing here does I/O. Everything that is read comes from people, so every function is bounded in time and
-// memory by the size of its input and the limits below, and no error ever quotes what it read: the values are
-// those of Secrets.
+// The package does no I/O. Users write the input, so the size of the input and the limits below bound the time and memory of
+// every function. No error quotes its input, because the values are those of Secrets.
 package manifest
 
 import (
@@ -20,40 +19,39 @@ import (
 )
 
 const (
-	// DefaultMaxDecompressedBytes is the limit of a decompressed value when Limits names none. A Secret holds at
-	// most 1 MiB, which a hostile value blows up to gigabytes.
+	// DefaultMaxDecompressedBytes is the limit of a decompressed value when Limits has none. A Secret contains at
+	// most 1 MiB, but an attacker can make a value that decompresses to gigabytes.
 	DefaultMaxDecompressedBytes int64 = 64 << 20
 
 	// compressedSuffix marks the data keys whose values are compressed with Brotli.
 	compressedSuffix = ".br"
 
-	// maxDocuments bounds what a value of many empty documents costs. The largest honest values hold a few
+	// maxDocuments bounds the cost of a value with many empty documents. The largest values in use contain a few
 	// thousand objects.
 	maxDocuments = 100_000
 )
 
-// separator starts a line that parts two YAML documents.
+// separator starts a line that separates two YAML documents.
 var separator = []byte("---")
 
-// Limits bounds what one data value may cost.
+// Limits bounds the cost of one data value.
 type Limits struct {
 	// MaxDecompressedBytes is the size that a compressed value may have after decompression, in bytes. Zero
 	// means DefaultMaxDecompressedBytes.
 	MaxDecompressedBytes int64
 }
 
-// Split decompresses the value of a data key (keys that end in ".br" hold Brotli) and cuts it into documents. It
-// does not parse YAML, so it is cheap for values of which little has changed.
+// Split decompresses the value of a data key (keys that end in ".br" contain Brotli) and splits it into documents. It does not
+// parse YAML, so it is cheap for values with few changes.
 //
-// A value whose first character that is not space is '{' is a stream of JSON values; as soon as a line "---"
-// follows one of them, the rest is read as YAML. Everything else is YAML, whose documents are parted by lines
-// that begin with "---", also inside block scalars, exactly as k8s.io/apimachinery parts them: an empty line or a
-// comment is a document and counts for the index, and so does a separator line that opens a document before the
-// next one follows.
+// If the first character that is not space is '{', the value is a stream of JSON values. If a line "---" follows one of them,
+// Split reads the rest as YAML. All other values are YAML. Lines that begin with "---", also inside block scalars, separate
+// YAML documents, exactly as in k8s.io/apimachinery. An empty line or a comment is a document and counts for the index. So does
+// a separator line that opens a document and is followed by another separator line.
 //
-// The documents may share memory with value, which must not be changed afterwards. When the value breaks (not
-// Brotli, larger than the limits, malformed JSON) the documents before that point come with the error that says
-// so; nothing after it is read, since nobody can tell where the next document starts.
+// The documents may share memory with value, so the caller must not change value afterwards. If a part of the value is invalid
+// (not Brotli, larger than the limits, malformed JSON), Split returns the documents before that part together with the error. It
+// reads nothing after that part, because it cannot find the start of the next document.
 func Split(key string, value []byte, l Limits) ([]Document, *DocumentError) {
 	if strings.HasSuffix(key, compressedSuffix) {
 		decompressed, err := decompress(value, l)
@@ -68,7 +66,7 @@ func Split(key string, value []byte, l Limits) ([]Document, *DocumentError) {
 	return splitYAML(nil, value)
 }
 
-// decompress reads Brotli up to the limit and not a byte further.
+// decompress reads Brotli, at most one byte more than the limit.
 func decompress(value []byte, l Limits) ([]byte, error) {
 	limit := l.MaxDecompressedBytes
 	if limit <= 0 {
@@ -84,7 +82,7 @@ func decompress(value []byte, l Limits) ([]byte, error) {
 	return decompressed, nil
 }
 
-// splitJSON cuts a stream of JSON values.
+// splitJSON splits a stream of JSON values.
 func splitJSON(value []byte) ([]Document, *DocumentError) {
 	var documents []Document
 	decoder := json.NewDecoder(bytes.NewReader(value))
@@ -108,9 +106,8 @@ func splitJSON(value []byte) ([]Document, *DocumentError) {
 	}
 }
 
-// splitYAML appends the YAML documents of the value to those that were found before. A separator line that
-// carries content ("--- a: b", "----") belongs to the document before it and makes that one undecodable, as in
-// apimachinery's reader.
+// splitYAML appends the YAML documents of the value to the given ones. A separator line with content ("--- a: b", "----") belongs
+// to the document before it, which then cannot be decoded, as in apimachinery's reader.
 func splitYAML(documents []Document, value []byte) ([]Document, *DocumentError) {
 	value = normalize(value)
 	start := 0
@@ -136,7 +133,7 @@ func splitYAML(documents []Document, value []byte) ([]Document, *DocumentError) 
 	return documents, nil
 }
 
-// normalize makes every line end in a line feed, which is what apimachinery's reader hands on.
+// normalize ends every line with a line feed, as apimachinery's reader does.
 func normalize(value []byte) []byte {
 	if bytes.Contains(value, []byte("\r\n")) {
 		value = bytes.ReplaceAll(value, []byte("\r\n"), []byte("\n"))
@@ -147,7 +144,7 @@ func normalize(value []byte) []byte {
 	return value
 }
 
-// brokenSeparator tells whether a line begins with a separator and holds more than space and a comment after it.
+// brokenSeparator reports whether a line begins with a separator that is followed by more than space and a comment.
 func brokenSeparator(line []byte) bool {
 	rest, found := bytes.CutPrefix(line, separator)
 	rest = bytes.TrimSpace(rest)

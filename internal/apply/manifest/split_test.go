@@ -19,20 +19,20 @@ func TestSplit(t *testing.T) {
 		value string
 		want  []string
 	}{
-		"an empty value holds nothing":                                   {value: ""},
-		"one document without a line end gets one":                       {value: "a: b", want: []string{"a: b\n"}},
-		"two documents":                                                  {value: "a: b\n---\nc: d\n", want: []string{"a: b\n", "c: d\n"}},
-		"a separator at the start opens the first document":              {value: "---\na: b\n---\n", want: []string{"---\na: b\n"}},
-		"the second of two separators opens the next document":           {value: "a: b\n---\n---\nc: d\n", want: []string{"a: b\n", "---\nc: d\n"}},
-		"two separators at the start hold an empty document":             {value: "---\n---\nc: d\n", want: []string{"---\n", "c: d\n"}},
-		"acceptance 16: an empty line and a comment count as documents":  {value: "\n---\n# c\n---\na: b\n", want: []string{"\n", "# c\n", "a: b\n"}},
-		"a comment and space may follow a separator":                     {value: "a: b\n---  # c\nc: d\n--- \t\ne: f\n", want: []string{"a: b\n", "c: d\n", "e: f\n"}},
-		"lines may end as on Windows":                                    {value: "a: b\r\n---\r\nc: d\r\n", want: []string{"a: b\n", "c: d\n"}},
-		"an indented separator is text":                                  {value: "a: |\n ---\n", want: []string{"a: |\n ---\n"}},
-		"a separator at the start of a line of a block scalar parts too": {value: "a: |\n---\nc: d\n", want: []string{"a: |\n", "c: d\n"}},
-		"a separator with content stays in the broken document":          {value: "a: b\n--- c: d\ne: f\n", want: []string{"a: b\n--- c: d\n", "e: f\n"}},
-		"four dashes are a broken separator":                             {value: "----\ne: f\n", want: []string{"----\n", "e: f\n"}},
-		"a JSON document after a separator is one of YAML":               {value: "---\n{\"a\": 1}\n", want: []string{"---\n{\"a\": 1}\n"}},
+		"an empty value has no documents":               {value: ""},
+		"a document without a line end gets a line end": {value: "a: b", want: []string{"a: b\n"}},
+		"two documents": {value: "a: b\n---\nc: d\n", want: []string{"a: b\n", "c: d\n"}},
+		"a separator at the start opens the first document":                  {value: "---\na: b\n---\n", want: []string{"---\na: b\n"}},
+		"the second of two separators opens the next document":               {value: "a: b\n---\n---\nc: d\n", want: []string{"a: b\n", "---\nc: d\n"}},
+		"two separators at the start enclose an empty document":              {value: "---\n---\nc: d\n", want: []string{"---\n", "c: d\n"}},
+		"an empty line and a comment count as documents":                     {value: "\n---\n# c\n---\na: b\n", want: []string{"\n", "# c\n", "a: b\n"}},
+		"a comment and space may follow a separator":                         {value: "a: b\n---  # c\nc: d\n--- \t\ne: f\n", want: []string{"a: b\n", "c: d\n", "e: f\n"}},
+		"lines may end as on Windows":                                        {value: "a: b\r\n---\r\nc: d\r\n", want: []string{"a: b\n", "c: d\n"}},
+		"an indented separator is text":                                      {value: "a: |\n ---\n", want: []string{"a: |\n ---\n"}},
+		"a separator at the start of a line of a block scalar separates too": {value: "a: |\n---\nc: d\n", want: []string{"a: |\n", "c: d\n"}},
+		"a separator with content stays in the broken document":              {value: "a: b\n--- c: d\ne: f\n", want: []string{"a: b\n--- c: d\n", "e: f\n"}},
+		"four dashes are a broken separator":                                 {value: "----\ne: f\n", want: []string{"----\n", "e: f\n"}},
+		"a JSON document after a separator is one of YAML":                   {value: "---\n{\"a\": 1}\n", want: []string{"---\n{\"a\": 1}\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -59,7 +59,7 @@ func TestSplitJSON(t *testing.T) {
 			value: "\n {\"a\":1}{\"b\":2}\n\n{\"c\":3}\n",
 			want:  []Document{{Index: 0, Raw: []byte(`{"a":1}`), JSON: true}, {Index: 1, Raw: []byte(`{"b":2}`), JSON: true}, {Index: 2, Raw: []byte(`{"c":3}`), JSON: true}},
 		},
-		"anything after the first object may be a value, which fails when it is decoded": {
+		"values after the first object need not be objects, and fail only when they are decoded": {
 			value: `{"a":1} [2] "three"`,
 			want:  []Document{{Index: 0, Raw: []byte(`{"a":1}`), JSON: true}, {Index: 1, Raw: []byte(`[2]`), JSON: true}, {Index: 2, Raw: []byte(`"three"`), JSON: true}},
 		},
@@ -70,7 +70,7 @@ func TestSplitJSON(t *testing.T) {
 		},
 		"malformed JSON at the start": {value: `{a: b}`, err: "document 0: invalid JSON at byte 2"},
 		"cut-off JSON":                {value: `{"a":`, err: "document 0: invalid JSON"},
-		"a separator after an object goes on as YAML": {
+		"the part after a separator is YAML": {
 			value: "{\"a\":1}\n---\nb: 2\n---\n{\"c\":3}\n",
 			want:  []Document{{Index: 0, Raw: []byte(`{"a":1}`), JSON: true}, {Index: 1, Raw: []byte("---\nb: 2\n")}, {Index: 2, Raw: []byte("{\"c\":3}\n")}},
 		},
@@ -105,13 +105,13 @@ const bombOf65MiB = "cbffff3f002400e2b14072effff8ffff078004401c1680eefd1fffffff0
 	"ffff7f004800c46101e8defff1ffff0f000980382c00ddfb3ffeffff012001108705a07bff57ffff0f4002200e0b40f7fe01"
 
 func TestSplitCompressed(t *testing.T) {
-	t.Run("a key that ends in .br holds Brotli", func(t *testing.T) {
+	t.Run("a key that ends in .br contains Brotli", func(t *testing.T) {
 		g := NewWithT(t)
 		documents, err := Split("data.yaml.br", compressed([]byte("a: b\n---\nc: d\n")), Limits{})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(documents).To(Equal([]Document{{Index: 0, Raw: []byte("a: b\n")}, {Index: 1, Raw: []byte("c: d\n")}}))
 	})
-	t.Run("what is not Brotli is told without quoting it", func(t *testing.T) {
+	t.Run("the error about a value that is not Brotli does not quote the value", func(t *testing.T) {
 		documents, err := Split("data.yaml.br", []byte("password: hunter2"), Limits{})
 		g := NewWithT(t)
 		g.Expect(documents).To(BeEmpty())
@@ -132,7 +132,7 @@ func TestSplitCompressed(t *testing.T) {
 		_, err := Split("x.br", compressed([]byte("a: bc\n")), Limits{MaxDecompressedBytes: 5})
 		NewWithT(t).Expect(err).To(MatchError("document 0: decompress value: larger than 5 bytes"))
 	})
-	t.Run("a bomb is stopped at 64 MiB", func(t *testing.T) {
+	t.Run("a decompression bomb is stopped at 64 MiB", func(t *testing.T) {
 		g := NewWithT(t)
 		bomb, err := hex.DecodeString(bombOf65MiB)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -158,8 +158,8 @@ func TestDocumentErrorUnwraps(t *testing.T) {
 	NewWithT(t).Expect(errors.Is(&DocumentError{Index: 1, Err: cause}, cause)).To(BeTrue())
 }
 
-// readerDocuments parts a value with apimachinery's reader. A document that the reader refuses is "broken".
-func readerDocuments(value []byte) []string {
+// documentsOfReader splits a value with apimachinery's reader. A document that the reader refuses is "broken".
+func documentsOfReader(value []byte) []string {
 	const broken = "broken"
 	var documents []string
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(value)))
@@ -176,7 +176,7 @@ func readerDocuments(value []byte) []string {
 	}
 }
 
-func ourDocuments(documents []Document) []string {
+func documentsOfSplit(documents []Document) []string {
 	var result []string
 	for _, document := range documents {
 		if brokenSeparator(lastLine(document.Raw)) {
@@ -188,8 +188,8 @@ func ourDocuments(documents []Document) []string {
 	return result
 }
 
-// FuzzSplit holds that YAML is parted as apimachinery's reader does it, and that nothing makes Split fail otherwise
-// than by an error.
+// FuzzSplit proves that Split separates YAML documents as apimachinery's reader does, and that every failure of Split is an
+// error.
 func FuzzSplit(f *testing.F) {
 	for _, seed := range []string{"a: b\n---\nc: d\n", "---\r\na: b\r\n--- # c\r\n\r\n---\n", "--- x\na: |\n---\n----\n", "a\r", "a\r\r\n---\r", "{\"a\":1}{", "---", strings.Repeat("a", 4096)} {
 		f.Add([]byte(seed))
@@ -202,9 +202,9 @@ func FuzzSplit(f *testing.F) {
 		}
 		documents, err := splitYAML(nil, value)
 		g.Expect(err).NotTo(HaveOccurred())
-		// The reader loses a last line without a line feed that fills its buffer to the brim.
+		// The reader drops a last line without a line feed that fills its buffer exactly.
 		if last := value[bytes.LastIndexByte(value, '\n')+1:]; len(last) == 0 || len(last)%4096 != 0 {
-			g.Expect(ourDocuments(documents)).To(Equal(readerDocuments(value)))
+			g.Expect(documentsOfSplit(documents)).To(Equal(documentsOfReader(value)))
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 )
 
-func TestMergeKeepsWhatBindsVolumesAndClaims(t *testing.T) {
+func TestMergeKeepsTheBindingOfVolumesAndClaims(t *testing.T) {
 	for name, tc := range map[string]struct{ kind, field string }{
 		"a claim keeps its volume": {kind: "PersistentVolumeClaim", field: "volumeName"},
 		"a volume keeps its claim": {kind: "PersistentVolume", field: "claimRef"},

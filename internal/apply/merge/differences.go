@@ -10,20 +10,20 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
 )
 
-// maxDifferences bounds what Differences returns. Who looks at them wants to know whether there are any, and to show a few.
+// maxDifferences bounds the result of Differences. Callers check whether it is empty and show a few of them.
 const maxDifferences = 64
 
-// Differences returns the places where writing merged would change live, as far as merged has a say: at most 64, in a fixed
-// order, none if the write would change nothing.
+// Differences returns the paths at which a write of merged would change live: at most 64, in a fixed order, none if the write
+// would change nothing.
 //
-// Every value of merged has to be in live. Fields of live that merged lacks are what the API server or somebody else
-// added, and do not count, with two exceptions: labels and annotations of the object are compared exactly, and an item of a
-// list that merged has as well but without that item counts as different.
+// Every value of merged must be in live. Fields of live that merged lacks were added by the API server or another client and are
+// no differences, with two exceptions: Differences compares labels and annotations of the object exactly, and an additional item
+// in a list of live is a difference if merged has that list.
 //
-// A null in merged counts as missing, 1 equals 1.0. For kinds that the Kubernetes libraries know, values that are not equal as they stand
-// are compared once more after a trip through the Go type, which settles quantities ("1" and "1000m"), ports as number or
-// text, base64 with line breaks, empty lists, and zero values that the API server leaves out. Fields that the library does
-// not know are compared as they stand. The stringData of Secrets counts as data.
+// A null in merged counts as missing, and 1 equals 1.0. For kinds that the Kubernetes libraries know, Differences compares unequal
+// values once more after a conversion to the Go type and back. Then quantities ("1" and "1000m"), ports as number or text, base64
+// with line breaks, empty lists, and zero values that the API server leaves out are equal. Fields that the library does not know
+// are compared unconverted. The stringData of Secrets counts as data.
 func Differences(live, merged *unstructured.Unstructured) []fieldpath.Path {
 	liveObject, mergedObject := withData(live), withData(merged)
 	raw := comparison{limit: maxDifferences}
@@ -53,14 +53,14 @@ func withData(obj *unstructured.Unstructured) map[string]any {
 
 // side is a value of one of the objects.
 type side struct {
-	// raw is the value as it came; nil if it is missing.
+	// raw is the value in the input; nil if it is missing.
 	raw any
-	// typed is the same after a trip through the Go type of the kind. It only counts if known is true.
+	// typed is the same value after a conversion to the Go type of the kind and back. It is valid only if known is true.
 	typed any
 	known bool
 }
 
-// field returns what is in a field of a map, and nothing for other values.
+// field returns a field of a map, and a missing value for other values.
 func (s side) field(name string) side {
 	raw, _ := s.raw.(map[string]any)
 	typed, isMap := s.typed.(map[string]any)
@@ -77,8 +77,8 @@ func (s side) item(index int) side {
 	return side{raw: raw[index], typed: typed[index], known: s.known}
 }
 
-// value returns what the API server makes of a value as far as that is known. What the Go type has not kept it does not
-// know, or it is a zero value that it leaves out.
+// value returns the value as the API server would store it, as far as the Go type shows that. If the Go type drops a value, it
+// does not know the field, or it leaves out a zero value.
 func (s side) value() any {
 	switch {
 	case !s.known:
@@ -103,7 +103,7 @@ func (c *comparison) add(path fieldpath.Path) {
 	}
 }
 
-func (c *comparison) full() bool { return len(c.found) >= c.limit }
+func (c *comparison) isFull() bool { return len(c.found) >= c.limit }
 
 // objects compares two objects. The typed ones are nil if the kind is not known.
 func (c *comparison) objects(live, merged, liveTyped, mergedTyped map[string]any) {
@@ -119,7 +119,8 @@ func (c *comparison) objects(live, merged, liveTyped, mergedTyped map[string]any
 	}
 }
 
-// metadata compares labels and annotations exactly, and everything else but managedFields, which nobody can want, as usual.
+// metadata compares labels and annotations exactly, and other metadata as any value. It skips managedFields,
+// which a manifest cannot set.
 func (c *comparison) metadata(live, merged side) {
 	fields, isMap := merged.raw.(map[string]any)
 	if !isMap {
@@ -132,12 +133,12 @@ func (c *comparison) metadata(live, merged side) {
 		}
 	}
 	for _, name := range []string{"annotations", "labels"} {
-		c.exactly(fieldpath.MakePathOrDie("metadata", name), live.field(name), merged.field(name))
+		c.exactMaps(fieldpath.MakePathOrDie("metadata", name), live.field(name), merged.field(name))
 	}
 }
 
-// exactly compares two maps of texts in both directions.
-func (c *comparison) exactly(path fieldpath.Path, live, merged side) {
+// exactMaps compares two maps of texts in both directions.
+func (c *comparison) exactMaps(path fieldpath.Path, live, merged side) {
 	liveFields, liveIsMap := live.raw.(map[string]any)
 	mergedFields, mergedIsMap := merged.raw.(map[string]any)
 	if !liveIsMap && live.raw != nil || !mergedIsMap && merged.raw != nil {
@@ -156,9 +157,9 @@ func (c *comparison) exactly(path fieldpath.Path, live, merged side) {
 	}
 }
 
-// values compares two values of any kind. A field that merged sets to null it has no say in.
+// values compares two values of any kind. A null in merged is no difference.
 func (c *comparison) values(path fieldpath.Path, live, merged side) {
-	if merged.raw == nil || c.full() {
+	if merged.raw == nil || c.isFull() {
 		return
 	}
 	switch typed := merged.raw.(type) {
@@ -180,7 +181,7 @@ func (c *comparison) values(path fieldpath.Path, live, merged side) {
 	}
 }
 
-// lists compares two lists: by a field that tells which items belong together, otherwise by position.
+// lists compares two lists: by a key field if their items have one, otherwise by position.
 func (c *comparison) lists(path fieldpath.Path, live, merged side, liveItems, mergedItems []any) {
 	if key := itemKey(liveItems, mergedItems); key != "" {
 		c.keyedLists(path, key, live, merged, liveItems, mergedItems)
@@ -196,8 +197,7 @@ func (c *comparison) lists(path fieldpath.Path, live, merged side, liveItems, me
 	}
 }
 
-// keyedLists compares lists whose items are told apart by a key. The same items in another order are a difference of the
-// list itself.
+// keyedLists compares lists whose items have a key. The same items in another order are a difference of the list itself.
 func (c *comparison) keyedLists(path fieldpath.Path, key string, live, merged side, liveItems, mergedItems []any) {
 	positions := make(map[string]int, len(liveItems))
 	for i, item := range liveItems {

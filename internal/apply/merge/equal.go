@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// itemKeys are the fields that tell apart the items of lists of the Kubernetes API, the most telling first.
+// itemKeys returns the fields that identify items in lists of the Kubernetes API, in order of preference.
 func itemKeys() []string {
 	return []string{"name", "key", "containerPort", "port", "mountPath", "devicePath", "ip", "topologyKey", "type", "id"}
 }
@@ -13,8 +13,8 @@ func itemKeys() []string {
 // maxKeyLength bounds the values that become part of a path.
 const maxKeyLength = 253
 
-// itemKey returns the first field that is there in every item of both lists, and different in the items of each. It is
-// empty if there is none.
+// itemKey returns the first of these fields that every item of both lists has, with different values in the items of each list.
+// It returns "" if there is none.
 func itemKey(live, merged []any) string {
 	for _, key := range itemKeys() {
 		if isKey(live, key) && isKey(merged, key) {
@@ -57,7 +57,7 @@ func equalLeaves(live, merged side) bool {
 	return equalValues(liveValue, mergedValue)
 }
 
-// equalValues compares two JSON-compatible values. Null equals missing, and numbers are equal whatever their type.
+// equalValues compares two JSON-compatible values. Null equals missing. The type of a number does not matter.
 func equalValues(a, b any) bool {
 	switch typed := a.(type) {
 	case map[string]any:
@@ -84,7 +84,7 @@ func equalMaps(a, b map[string]any) bool {
 	return true
 }
 
-// equalScalars compares null, text, booleans and numbers. Maps and lists equal nothing here.
+// equalScalars compares null, text, booleans and numbers. Maps and lists are never equal.
 func equalScalars(a, b any) bool {
 	switch typed := a.(type) {
 	case nil:
@@ -110,7 +110,7 @@ func isEmptyList(value any) bool {
 	return value == nil || isList && len(list) == 0
 }
 
-// isZero tells whether a value is one that Go types leave out.
+// isZero reports whether Go types leave out a value.
 func isZero(value any) bool {
 	if truth, isBool := value.(bool); isBool {
 		return !truth

@@ -11,8 +11,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// FuzzMerge holds for objects of any shape: nothing panics, inputs stay as they are, what was merged is merged to the same
-// once more, and an object does not differ from itself.
+// FuzzMerge proves for objects of any shape: nothing panics, inputs do not change, a second merge changes nothing, and an object
+// does not differ from itself.
 func FuzzMerge(f *testing.F) {
 	for _, seed := range [][2]string{
 		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"a":"b"}},"data":{"a":"b"}}`, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`},
@@ -58,7 +58,7 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-// readObject reads what it can.
+// readObject reads an object from JSON and ignores errors.
 func readObject(text []byte) *unstructured.Unstructured {
 	object := map[string]any{}
 	if err := json.Unmarshal(text, &object); err != nil || object == nil {

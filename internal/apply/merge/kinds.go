@@ -10,15 +10,15 @@ import (
 // restartedAtAnnotation is set on a pod template by `kubectl rollout restart`. Removing it would roll the pods again.
 const restartedAtAnnotation = "kubectl.kubernetes.io/restartedAt"
 
-// kindRules is what the rules of a kind (spec 2.13) read and change. The functions write into result what is kept of live.
-// Both are ours to change and to share.
+// kindRules contains the input and the result of the rules of a kind. The rules copy fields of live that are kept into result.
+// They may change both objects and share values between them.
 type kindRules struct {
 	live, result                        map[string]any
 	creating                            bool
 	preserveReplicas, preserveResources bool
 }
 
-// apply runs the rules of a kind, whatever its version, unless said otherwise.
+// apply runs the rules of a kind, for all versions unless a rule limits them.
 func (r kindRules) apply(gvk schema.GroupVersionKind) error {
 	switch gvk.GroupKind() {
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"}, schema.GroupKind{Group: "extensions", Kind: "Deployment"}:
@@ -56,7 +56,7 @@ func firstError(rules ...func() error) error {
 	return nil
 }
 
-// keep makes a field of to exactly that of from.
+// keep copies a field, or its absence, from one object to the other.
 func keep(from, to map[string]any, field string) {
 	delete(to, field)
 	if value := from[field]; value != nil {
@@ -64,7 +64,7 @@ func keep(from, to map[string]any, field string) {
 	}
 }
 
-// specs returns spec of both objects. That of the result is made if it is missing.
+// specs returns spec of both objects. It creates the spec of the result if it is missing.
 func (r kindRules) specs() (live, result map[string]any, err error) {
 	live, err = mapAt(r.live, "spec")
 	if err != nil {
@@ -86,9 +86,9 @@ func (r kindRules) keepReplicas() error {
 	return nil
 }
 
-// keepBinding keeps which volume and claim belong together, unless the manifest says so itself: the controller manager
-// binds them. Taking that away is refused for a claim, and tears a volume from its claim. (The reference does not do
-// that; it adds to the specification's table.)
+// keepBinding keeps the field that binds a volume and a claim, unless the manifest sets it: the controller manager binds them.
+// The API server refuses to remove the field of a claim. Removing that of a volume separates it from its claim. Gardener's
+// resource manager has no such rule.
 func (r kindRules) keepBinding(field string) error {
 	live, result, err := r.specs()
 	if err != nil {
@@ -100,7 +100,7 @@ func (r kindRules) keepBinding(field string) error {
 	return nil
 }
 
-// keepVolumeClaimTemplates keeps what the API server does not let anybody change.
+// keepVolumeClaimTemplates keeps the claim templates, which the API server does not allow to change.
 func (r kindRules) keepVolumeClaimTemplates() error {
 	live, result, err := r.specs()
 	if err != nil {
@@ -116,7 +116,7 @@ func (r kindRules) keepVolumeClaimTemplates() error {
 	return nil
 }
 
-// keepSelector keeps the selector that the API server made up for a Job.
+// keepSelector keeps the selector that the API server generated for a Job.
 func (r kindRules) keepSelector() error {
 	live, result, err := r.specs()
 	if err != nil {
@@ -152,7 +152,7 @@ func (r kindRules) keepTemplateLabels() error {
 // keepInTemplate applies the rules for the pod template of most kinds.
 func (r kindRules) keepInTemplate() error { return r.keepInPodTemplate("spec", "template") }
 
-// keepInJobTemplate applies them to that of a CronJob.
+// keepInJobTemplate applies these rules to the pod template of a CronJob.
 func (r kindRules) keepInJobTemplate() error {
 	return r.keepInPodTemplate("spec", "jobTemplate", "spec", "template")
 }
@@ -175,7 +175,7 @@ func (r kindRules) keepInPodTemplate(path ...string) error {
 	return keepContainerResources(live, result)
 }
 
-// keepRestartedAt keeps the time of the last restart by hand.
+// keepRestartedAt keeps the time of the last manual restart.
 func keepRestartedAt(live, result map[string]any) error {
 	annotations, err := mapAt(live, "metadata", "annotations")
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package merge makes the object that is written out of a manifest and the live object (spec 2.11 to 2.13), and tells
-// whether writing it would change anything.
+// Package merge computes the object to write from a manifest and the live object, and reports whether that write would change
+// anything.
 //
-// Objects are merged as they came over the wire, not as Go types, so that no field gets lost that the libraries do not
-// know yet. No function changes its inputs, and results share nothing with them that could be changed. Manifests and live
-// objects of any shape are taken: what has the wrong type where a rule reads it is an error that names the place.
+// It merges untyped objects, not Go types, so that no field is lost that the libraries do not know yet. No function changes its
+// inputs, and results share no mutable value with them. The functions accept manifests and live objects of any shape: a value of
+// the wrong type at a place that a rule reads is an error that names the place.
 package merge
 
 import (
@@ -17,9 +17,9 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Options says how a manifest is merged.
+// Options configures how a manifest is merged.
 type Options struct {
-	// Origin is the value of the annotation that names the set of the object.
+	// Origin is the value of the origin annotation, which names the set of the object.
 	Origin string
 	// InjectLabels are the labels that every object of the set gets; see InjectedLabels.
 	InjectLabels map[string]string
@@ -27,24 +27,24 @@ type Options struct {
 	ForceLabels bool
 	// ForceAnnotations removes the annotations of the live object that the manifest does not want.
 	ForceAnnotations bool
-	// Previous is what the status says about the object: the labels and annotations of the last apply, of which those are
-	// removed that the manifest dropped. Nil on the first apply.
+	// Previous is the entry of the status for the object, with the labels and annotations of the last apply. Merge removes those
+	// that the manifest has dropped. Nil on the first apply.
 	Previous *resourcesv1alpha1.ObjectReference
-	// PreserveReplicas keeps the live number of replicas, because an autoscaler owns it. The annotation of the manifest
-	// that asks for the same is found here.
+	// PreserveReplicas keeps the live number of replicas, because an autoscaler owns it. Merge itself reads the annotation of
+	// the manifest that requests the same.
 	PreserveReplicas bool
 	// PreserveResources keeps the live CPU and memory of containers, for the same reasons.
 	PreserveResources bool
 }
 
-// ForCreate returns the object to create. It is merged as if the manifest were the live object, so finalizers, owners and
-// whatever else is in the metadata of the manifest count here, and only here.
+// ForCreate returns the object to create. It merges as if the manifest were the live object. So only here it uses finalizers,
+// owners and the other metadata of the manifest.
 func ForCreate(manifest *unstructured.Unstructured, o Options) (*unstructured.Unstructured, error) {
 	return merge(manifest.Object, manifest.Object, o, true)
 }
 
-// Merge returns the object that live has to become. Metadata is live's except for labels and annotations, status is live's,
-// everything else is the manifest's except for what the rules of its kind keep from live. Errors name the place in the
+// Merge returns the object with which to replace live. Metadata is live's except for labels and annotations. Status is live's.
+// All other fields are the manifest's, except for those that the rules of its kind keep from live. Errors name the place in the
 // object, but not the object, except those of InjectLabels.
 func Merge(live, manifest *unstructured.Unstructured, o Options) (*unstructured.Unstructured, error) {
 	return merge(live.Object, manifest.Object, o, false)
@@ -89,13 +89,13 @@ func ForCreateIgnored(manifest *unstructured.Unstructured) *unstructured.Unstruc
 	return result
 }
 
-// MergeIgnored returns what a live object has to become whose manifest is ignored, and whether that changes anything: only
-// a description annotation, which would not be true, is removed.
+// MergeIgnored returns the object with which to replace a live object whose manifest is ignored, and reports whether it changed
+// anything. It only removes the description annotation, because that text would be wrong.
 func MergeIgnored(live *unstructured.Unstructured) (result *unstructured.Unstructured, changed bool) { //nolint:revive // Beside Merge and ForCreateIgnored, this is the name that a caller looks for.
 	result = &unstructured.Unstructured{Object: copyMap(live.Object)}
 	annotations, err := mapAt(result.Object, "metadata", "annotations")
 	if err != nil {
-		// The API server says what is wrong with it.
+		// The API server refuses it with an error.
 		return result, false
 	}
 	if _, found := annotations[resourcesv1alpha1.DescriptionAnnotation]; !found {
@@ -105,16 +105,16 @@ func MergeIgnored(live *unstructured.Unstructured) (result *unstructured.Unstruc
 	return result, true
 }
 
-// literalTrue is the only value of some annotations that switches them on.
+// literalTrue is the only value that enables some annotations.
 const literalTrue = "true"
 
-// Truthy tells whether the value of an annotation or label means yes: 1, t, T, TRUE, true or True.
+// Truthy reports whether the value of an annotation or label means true: 1, t, T, TRUE, true or True.
 func Truthy(value string) bool {
 	truth, err := strconv.ParseBool(value)
 	return err == nil && truth
 }
 
-// IsIgnored tells whether a manifest asks to be created once and left alone afterwards.
+// IsIgnored reports whether a manifest requests that its object is created once and not updated afterwards.
 func IsIgnored(manifest *unstructured.Unstructured) bool {
 	return Truthy(manifest.GetAnnotations()[resourcesv1alpha1.Ignore])
 }
@@ -128,7 +128,7 @@ func describe(obj *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s/%s/%s/%s", obj.GetAPIVersion(), obj.GetKind(), namespace, obj.GetName())
 }
 
-// errUnsupportedVersion is the fault of versions whose pod template is not where it is in the others.
+// errUnsupportedVersion returns the error of versions whose pod template is at another path.
 func errUnsupportedVersion(gvk schema.GroupVersionKind) error {
 	return fmt.Errorf("cannot merge objects with gvk: %s", gvk)
 }

@@ -22,7 +22,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return result
 }
 
-// options are those of a set ns/mr.
+// options returns the options of a set ns/mr.
 func options(modify ...func(*Options)) Options {
 	o := Options{Origin: "ns/mr", InjectLabels: map[string]string{"resources.gardener.cloud/managed-by": "gardener"}}
 	for _, m := range modify {
@@ -46,15 +46,15 @@ func injected(labels map[string]string) func(*Options) {
 	return func(o *Options) { o.InjectLabels = InjectedLabels(labels, "gardener") }
 }
 
-// owned is the metadata that every merged object has, for the tables below.
-const owned = `
+// metadataOfSet is the metadata of every merged object in the tables below.
+const metadataOfSet = `
     resources.gardener.cloud/description: |-
       DO NOT EDIT - This resource is managed by gardener-resource-manager.
       Any modifications are discarded and the resource is returned to the original state.
     resources.gardener.cloud/origin: ns/mr
 `
 
-// merged merges and proves that the inputs stay as they are.
+// merged merges and proves that the inputs do not change.
 func merged(t *testing.T, live, manifest *unstructured.Unstructured, o Options) *unstructured.Unstructured {
 	t.Helper()
 	g := NewWithT(t)
@@ -63,7 +63,7 @@ func merged(t *testing.T, live, manifest *unstructured.Unstructured, o Options) 
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(live).To(Equal(liveBefore))
 	g.Expect(manifest).To(Equal(manifestBefore))
-	scribble(result.Object)
+	changeEveryValue(result.Object)
 	g.Expect(live).To(Equal(liveBefore), "the result shares something with live")
 	g.Expect(manifest).To(Equal(manifestBefore), "the result shares something with the manifest")
 	result, err = Merge(live, manifest, o)
@@ -71,17 +71,17 @@ func merged(t *testing.T, live, manifest *unstructured.Unstructured, o Options) 
 	return result
 }
 
-// scribble changes every map and list of a value.
-func scribble(value any) {
+// changeEveryValue changes every map and list in a value.
+func changeEveryValue(value any) {
 	switch typed := value.(type) {
 	case map[string]any:
 		for _, item := range typed {
-			scribble(item)
+			changeEveryValue(item)
 		}
 		typed["scribbled"] = true
 	case []any:
 		for i, item := range typed {
-			scribble(item)
+			changeEveryValue(item)
 			typed[i] = "scribbled"
 		}
 	}
@@ -99,43 +99,43 @@ func TestMergeMetadata(t *testing.T) {
 		liveAnnotations, manifestAnnotations, wantAnnotations texts
 		options                                               Options
 	}{
-		"acceptance 3: an object without anything gets label, origin and description": {want: managed, options: options()},
-		"edge 13, acceptance 52 and 53: what users add is kept": {
+		"an object without anything gets label, origin and description": {want: managed, options: options()},
+		"keys that users add are kept": {
 			live: texts{"user": "1"}, want: overlay(managed, texts{"user": "1"}),
 			liveAnnotations: texts{"user": "1"}, wantAnnotations: texts{"user": "1"}, options: options(),
 		},
-		"edge 13, acceptance 52: what users add is removed with forced labels": {
+		"labels that users add are removed with forced labels": {
 			live: texts{"user": "1"}, manifest: texts{"a": "b"}, want: overlay(managed, texts{"a": "b"}),
 			liveAnnotations: texts{"user": "1"}, wantAnnotations: texts{"user": "1"}, options: options(forceLabels),
 		},
-		"edge 13, acceptance 53: what users add is removed with forced annotations, ours stay": {
+		"annotations that users add are removed with forced annotations, ours stay": {
 			live: texts{"user": "1"}, want: overlay(managed, texts{"user": "1"}),
 			liveAnnotations: texts{"user": "1"}, manifestAnnotations: texts{"a": "b"}, wantAnnotations: texts{"a": "b"}, options: options(forceAnnotations),
 		},
-		"the manifest wins": {
+		"a value of the manifest replaces live's": {
 			live: texts{"a": "live"}, manifest: texts{"a": "manifest"}, want: overlay(managed, texts{"a": "manifest"}),
 			liveAnnotations: texts{"a": "live"}, manifestAnnotations: texts{"a": "manifest"}, wantAnnotations: texts{"a": "manifest"}, options: options(),
 		},
-		"edge 14, acceptance 54: label dropped from manifest is removed if live value unchanged since": {
+		"label dropped from manifest is removed if live value unchanged since": {
 			live: texts{"a": "1"}, want: managed, liveAnnotations: texts{"a": "1"}, options: options(previous(texts{"a": "1"}, texts{"a": "1"})),
 		},
-		"edge 14, acceptance 54: label dropped from manifest is kept if live value changed": {
+		"label dropped from manifest is kept if live value changed": {
 			live: texts{"a": "2"}, want: overlay(managed, texts{"a": "2"}),
 			liveAnnotations: texts{"a": "2"}, wantAnnotations: texts{"a": "2"}, options: options(previous(texts{"a": "1"}, texts{"a": "1"})),
 		},
-		"edge 14: a label that is wanted still stays, whatever it was": {
+		"a label that is still in the manifest stays, whatever its previous value": {
 			live: texts{"a": "1"}, manifest: texts{"a": "1"}, want: overlay(managed, texts{"a": "1"}),
 			liveAnnotations: texts{"a": "1"}, manifestAnnotations: texts{"a": "1"}, wantAnnotations: texts{"a": "1"}, options: options(previous(texts{"a": "1"}, texts{"a": "1"})),
 		},
-		"edge 14: a dropped label that is gone already stays gone": {want: managed, options: options(previous(texts{"a": "1"}, texts{"a": "1"}))},
-		"edge 15: label moved from manifest to injectLabels stays": {
+		"a dropped label that live lacks is not added": {want: managed, options: options(previous(texts{"a": "1"}, texts{"a": "1"}))},
+		"label moved from manifest to injectLabels stays": {
 			live: texts{"a": "1"}, want: overlay(managed, texts{"a": "1"}), options: options(previous(texts{"a": "1"}, nil), injected(texts{"a": "1"})),
 		},
-		"edge 16, acceptance 45: injectLabels cannot set managed-by": {want: managed, options: options(injected(texts{"resources.gardener.cloud/managed-by": "foo"}))},
-		"injected labels win over the manifest": {
+		"injectLabels cannot set managed-by": {want: managed, options: options(injected(texts{"resources.gardener.cloud/managed-by": "foo"}))},
+		"injected labels replace those of the manifest": {
 			manifest: texts{"a": "manifest"}, want: overlay(managed, texts{"a": "injected"}), options: options(injected(texts{"a": "injected"})),
 		},
-		"acceptance 55: stale reference annotations are removed from live, labels of that name are not": {
+		"stale reference annotations are removed from live, labels of that name are not": {
 			live: texts{"reference.resources.gardener.cloud/secret-1": "x"}, want: overlay(managed, texts{"reference.resources.gardener.cloud/secret-1": "x"}),
 			liveAnnotations:     texts{"reference.resources.gardener.cloud/secret-1": "old", "reference.resources.gardener.cloud/secret-2": "same", "reference.resources.gardener.cloud.other": "x"},
 			manifestAnnotations: texts{"reference.resources.gardener.cloud/secret-2": "same", "reference.resources.gardener.cloud/secret-3": "new"},
@@ -165,7 +165,7 @@ func TestMergeMetadata(t *testing.T) {
 
 func TestMergeGeneric(t *testing.T) {
 	for name, tc := range map[string]struct{ live, manifest, want string }{
-		"edge 53: finalizers and owners of the manifest count at creation only, metadata is live's": {
+		"finalizers and owners of the manifest count at creation only, metadata is live's": {
 			live: `
 apiVersion: v1
 kind: ConfigMap
@@ -193,12 +193,12 @@ metadata:
   ownerReferences: [{name: live}]
   managedFields: [{manager: m}]
   labels: {resources.gardener.cloud/managed-by: gardener}
-  annotations:` + owned + `
+  annotations:` + metadataOfSet + `
 data: {manifest: x}
 immutable: true
 `,
 		},
-		"status of live is kept, the manifest's never counts": {
+		"status of live is kept, the manifest's is ignored": {
 			live:     `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, status: {ready: true}, extra: 1}`,
 			manifest: `{apiVersion: example.com/v2, kind: Widget, metadata: {name: a}, status: {ready: false}, spec: {size: 1.5}}`,
 			want: `
@@ -207,7 +207,7 @@ kind: Widget
 metadata:
   name: a
   labels: {resources.gardener.cloud/managed-by: gardener}
-  annotations:` + owned + `
+  annotations:` + metadataOfSet + `
 spec: {size: 1.5}
 status: {ready: true}
 `,
@@ -221,9 +221,9 @@ kind: Widget
 metadata:
   name: a
   labels: {resources.gardener.cloud/managed-by: gardener}
-  annotations:` + owned,
+  annotations:` + metadataOfSet,
 		},
-		"edge 52, acceptance 59: secrets and imagePullSecrets of a ServiceAccount are live's": {
+		"secrets and imagePullSecrets of a ServiceAccount are live's": {
 			live:     `{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, secrets: [{name: live}]}`,
 			manifest: `{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, secrets: [{name: manifest}], imagePullSecrets: [{name: manifest}], automountServiceAccountToken: false}`,
 			want: `
@@ -232,7 +232,7 @@ kind: ServiceAccount
 metadata:
   name: a
   labels: {resources.gardener.cloud/managed-by: gardener}
-  annotations:` + owned + `
+  annotations:` + metadataOfSet + `
 secrets: [{name: live}]
 automountServiceAccountToken: false
 `,
@@ -246,7 +246,7 @@ kind: ServiceAccount
 metadata:
   name: a
   labels: {resources.gardener.cloud/managed-by: gardener}
-  annotations:` + owned + `
+  annotations:` + metadataOfSet + `
 secrets: [{name: manifest}]
 `,
 		},
@@ -262,7 +262,7 @@ func TestForCreate(t *testing.T) {
 		manifest, want string
 		options        Options
 	}{
-		"edge 53: finalizers, owners and status of the manifest count": {
+		"finalizers, owners and status of the manifest count": {
 			manifest: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, finalizers: [f], ownerReferences: [{name: o}]}, status: {a: b}, spec: {c: d}}`,
 			options:  options(previous(map[string]string{"a": "b"}, nil)),
 			want: `
@@ -273,7 +273,7 @@ metadata:
   finalizers: [f]
   ownerReferences: [{name: o}]
   labels: {resources.gardener.cloud/managed-by: gardener}
-  annotations:` + owned + `
+  annotations:` + metadataOfSet + `
 status: {a: b}
 spec: {c: d}
 `,
@@ -288,9 +288,9 @@ metadata:
   name: a
   labels: {a: b, resources.gardener.cloud/managed-by: gardener}
   annotations:
-    reference.resources.gardener.cloud/secret-1: x` + owned,
+    reference.resources.gardener.cloud/secret-1: x` + metadataOfSet,
 		},
-		"edge 52, acceptance 59: a ServiceAccount is created as it is": {
+		"a ServiceAccount is created unchanged": {
 			manifest: `{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, secrets: [{name: s}], imagePullSecrets: [{name: p}]}`,
 			options:  options(),
 			want: `
@@ -299,12 +299,12 @@ kind: ServiceAccount
 metadata:
   name: a
   labels: {resources.gardener.cloud/managed-by: gardener}
-  annotations:` + owned + `
+  annotations:` + metadataOfSet + `
 secrets: [{name: s}]
 imagePullSecrets: [{name: p}]
 `,
 		},
-		"acceptance 44: labels get into the claims of a StatefulSet, even if it was exported from a cluster": {
+		"labels get into the claims of a StatefulSet, even if it was exported from a cluster": {
 			manifest: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, creationTimestamp: "2024-01-02T03:04:05Z"}, spec: {volumeClaimTemplates: [{metadata: {name: c}}], template: {}}}`,
 			options:  options(injected(map[string]string{"foo": "bar"}), preserveReplicas, preserveResources),
 			want: `
@@ -314,7 +314,7 @@ metadata:
   name: a
   creationTimestamp: "2024-01-02T03:04:05Z"
   labels: {foo: bar, resources.gardener.cloud/managed-by: gardener}
-  annotations:` + owned + `
+  annotations:` + metadataOfSet + `
 spec:
   template: {metadata: {labels: {foo: bar, resources.gardener.cloud/managed-by: gardener}}}
   volumeClaimTemplates: [{metadata: {name: c, labels: {foo: bar, resources.gardener.cloud/managed-by: gardener}}}]
@@ -329,7 +329,7 @@ kind: Job
 metadata:
   name: a
   labels: {resources.gardener.cloud/managed-by: gardener}
-  annotations:` + owned + `
+  annotations:` + metadataOfSet + `
 spec: {selector: {a: b}, template: {metadata: {labels: {c: d, resources.gardener.cloud/managed-by: gardener}}}}
 `,
 		},
@@ -342,7 +342,7 @@ kind: Service
 metadata:
   name: a
   labels: {resources.gardener.cloud/managed-by: gardener}
-  annotations:` + owned + `
+  annotations:` + metadataOfSet + `
 spec: {type: NodePort, clusterIP: 10.0.0.1, ports: [{port: 80, nodePort: 30080}]}
 `,
 		},
@@ -354,7 +354,7 @@ spec: {type: NodePort, clusterIP: 10.0.0.1, ports: [{port: 80, nodePort: 30080}]
 			result, err := ForCreate(manifest, tc.options)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(result.Object).To(Equal(object(t, tc.want).Object))
-			scribble(result.Object)
+			changeEveryValue(result.Object)
 			g.Expect(manifest).To(Equal(before))
 		})
 	}
@@ -363,27 +363,27 @@ spec: {type: NodePort, clusterIP: 10.0.0.1, ports: [{port: 80, nodePort: 30080}]
 func TestInjectLabels(t *testing.T) {
 	labels := map[string]string{"foo": "bar", "resources.gardener.cloud/managed-by": "gardener"}
 	for name, tc := range map[string]struct{ object, want, err string }{
-		"acceptance 43: a Deployment and its pod template, not the selector": {
+		"a Deployment and its pod template, not the selector": {
 			object: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, labels: {foo: old, b: c}}, spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}}}}`,
 			want:   `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, labels: {foo: bar, b: c, resources.gardener.cloud/managed-by: gardener}}, spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web, foo: bar, resources.gardener.cloud/managed-by: gardener}}}}}`,
 		},
-		"acceptance 43: any kind that has a template": {
+		"any kind that has a template": {
 			object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {template: {}}}`,
 			want:   `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: gardener}}, spec: {template: {metadata: {labels: {foo: bar, resources.gardener.cloud/managed-by: gardener}}}}}`,
 		},
-		"acceptance 46: a CronJob has no injected labels in its jobTemplate": {
+		"a CronJob has no injected labels in its jobTemplate": {
 			object: `{apiVersion: batch/v1, kind: CronJob, metadata: {name: a}, spec: {jobTemplate: {spec: {template: {}}}}}`,
 			want:   `{apiVersion: batch/v1, kind: CronJob, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: gardener}}, spec: {jobTemplate: {spec: {template: {}}}}}`,
 		},
-		"a spec that is no object has no template": {
+		"a spec that is not an object has no template": {
 			object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: x}`,
 			want:   `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: gardener}}, spec: x}`,
 		},
-		"edge 59: a template that is null":             {object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {template: null}}`, err: `error injecting labels into object "example.com/v1/Widget/default/a": spec.template: is null, but must be an object`},
-		"edge 59: a template that is text":             {object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, namespace: ns}, spec: {template: hunter2}}`, err: `error injecting labels into object "example.com/v1/Widget/ns/a": spec.template: is text, but must be an object`},
-		"edge 59: a claim that is no object":           {object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {volumeClaimTemplates: [{}, 1]}}`, err: `error injecting labels into object "apps/v1/StatefulSet/default/a": spec.volumeClaimTemplates[1]: is a number, but must be an object`},
-		"claims that are no list":                      {object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {volumeClaimTemplates: {}}}`, err: `error injecting labels into object "apps/v1/StatefulSet/default/a": spec.volumeClaimTemplates: is an object, but must be a list`},
-		"labels that are no text":                      {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: true}}}`, err: `error injecting labels into object "v1/ConfigMap/default/a": metadata.labels["a"]: is a boolean, but must be text`},
+		"a template that is null":                      {object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {template: null}}`, err: `error injecting labels into object "example.com/v1/Widget/default/a": spec.template: is null, but must be an object`},
+		"a template that is text":                      {object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, namespace: ns}, spec: {template: hunter2}}`, err: `error injecting labels into object "example.com/v1/Widget/ns/a": spec.template: is text, but must be an object`},
+		"a claim that is not an object":                {object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {volumeClaimTemplates: [{}, 1]}}`, err: `error injecting labels into object "apps/v1/StatefulSet/default/a": spec.volumeClaimTemplates[1]: is a number, but must be an object`},
+		"claims that are not a list":                   {object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {volumeClaimTemplates: {}}}`, err: `error injecting labels into object "apps/v1/StatefulSet/default/a": spec.volumeClaimTemplates: is an object, but must be a list`},
+		"labels that are not texts":                    {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: true}}}`, err: `error injecting labels into object "v1/ConfigMap/default/a": metadata.labels["a"]: is a boolean, but must be text`},
 		"metadata of a template that is not an object": {object: `{apiVersion: v1, kind: ReplicationController, metadata: {name: a}, spec: {template: {metadata: []}}}`, err: `error injecting labels into object "v1/ReplicationController/default/a": spec.template: metadata: is a list, but must be an object`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -396,7 +396,7 @@ func TestInjectLabels(t *testing.T) {
 			g.Expect(obj.Object).To(Equal(object(t, tc.want).Object))
 		})
 	}
-	t.Run("edge 59: labels are injected without injectLabels too", func(t *testing.T) {
+	t.Run("labels are injected without injectLabels too", func(t *testing.T) {
 		manifest := object(t, `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {template: null}}`)
 		_, err := ForCreate(manifest, options())
 		NewWithT(t).Expect(err).To(MatchError(`error injecting labels into object "example.com/v1/Widget/default/a": spec.template: is null, but must be an object`))
@@ -418,9 +418,9 @@ func TestIgnored(t *testing.T) {
 		object, want string
 		changed      bool
 	}{
-		"acceptance 40: nothing is added":              {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {b: c}, annotations: {resources.gardener.cloud/ignore: "true"}}, status: {}}`, want: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {b: c}, annotations: {resources.gardener.cloud/ignore: "true"}}, status: {}}`},
-		"acceptance 40: a description is removed":      {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {a: b, resources.gardener.cloud/description: x}}}`, want: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {a: b}}}`, changed: true},
-		"malformed annotations are for the API server": {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: x}}`, want: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: x}}`},
+		"nothing is added":                     {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {b: c}, annotations: {resources.gardener.cloud/ignore: "true"}}, status: {}}`, want: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {b: c}, annotations: {resources.gardener.cloud/ignore: "true"}}, status: {}}`},
+		"a description is removed":             {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {a: b, resources.gardener.cloud/description: x}}}`, want: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {a: b}}}`, changed: true},
+		"malformed annotations stay unchanged": {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: x}}`, want: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: x}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -453,9 +453,9 @@ func TestMergeErrors(t *testing.T) {
 			live: `{apiVersion: batch/v2alpha1, kind: CronJob, metadata: {name: a}}`, manifest: `{apiVersion: batch/v2alpha1, kind: CronJob, metadata: {name: a}}`,
 			want: `cannot merge objects with gvk: batch/v2alpha1, Kind=CronJob`,
 		},
-		"metadata of live is no object":      {live: `{apiVersion: v1, kind: ConfigMap, metadata: x}`, manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`, want: `live object: metadata: is text, but must be an object`},
-		"labels of live are no texts":        {live: `{apiVersion: v1, kind: ConfigMap, metadata: {labels: {a: 1}}}`, manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`, want: `live object: metadata.labels["a"]: is a number, but must be text`},
-		"annotations of live are no texts":   {live: `{apiVersion: v1, kind: ConfigMap, metadata: {annotations: {a: []}}}`, manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`, want: `live object: metadata.annotations["a"]: is a list, but must be text`},
+		"metadata of live is not an object":  {live: `{apiVersion: v1, kind: ConfigMap, metadata: x}`, manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`, want: `live object: metadata: is text, but must be an object`},
+		"labels of live are not texts":       {live: `{apiVersion: v1, kind: ConfigMap, metadata: {labels: {a: 1}}}`, manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`, want: `live object: metadata.labels["a"]: is a number, but must be text`},
+		"annotations of live are not texts":  {live: `{apiVersion: v1, kind: ConfigMap, metadata: {annotations: {a: []}}}`, manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`, want: `live object: metadata.annotations["a"]: is a list, but must be text`},
 		"annotations of the manifest":        {live: `{apiVersion: v1, kind: ConfigMap}`, manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {a: null}}}`, want: `metadata.annotations["a"]: is null, but must be text`},
 		"spec of a live Deployment":          {live: `{apiVersion: apps/v1, kind: Deployment, spec: []}`, manifest: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}}`, want: `live object: spec: is a list, but must be an object`},
 		"spec of a Deployment":               {live: `{apiVersion: apps/v1, kind: Deployment}`, manifest: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: x}`, want: `spec: is text, but must be an object`},

@@ -10,8 +10,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// InjectedLabels returns the labels that every object of a set gets: those of the spec, overlaid by the label that marks
-// managed objects, which therefore cannot be overridden.
+// InjectedLabels returns the labels that every object of a set gets: those of the spec, overlaid by the managed-by label. So the
+// spec cannot override that label.
 func InjectedLabels(spec map[string]string, managedByValue string) map[string]string {
 	labels := make(map[string]string, len(spec)+1)
 	maps.Copy(labels, spec)
@@ -19,9 +19,9 @@ func InjectedLabels(spec map[string]string, managedByValue string) map[string]st
 	return labels
 }
 
-// InjectLabels sets labels on an object in place (spec 2.12), over those that it has: on itself, on the pod template of any
-// kind that has one at spec.template, and on the templates of volume claims. Selectors and the templates of a CronJob stay
-// as they are. If it fails, some labels may have been set.
+// InjectLabels sets labels on an object in place, over those that it has: on the object itself, on the pod template of any kind
+// that has one at spec.template, and on the templates of volume claims. It does not change selectors and the templates of a
+// CronJob. If it fails, it may have set some labels.
 func InjectLabels(obj *unstructured.Unstructured, labels map[string]string) error {
 	if obj.Object == nil {
 		obj.Object = map[string]any{}
@@ -128,7 +128,7 @@ func mergeTexts(live, result map[string]any, field string, force bool, previous 
 	return threeWay(liveTexts, desiredTexts, previous), nil
 }
 
-// threeWay overlays live by desired and drops what the last apply wrote and nobody has changed or wants any more.
+// threeWay returns live overlaid by desired, without the keys of the last apply that are unchanged and no longer desired.
 func threeWay(live, desired, previous map[string]string) map[string]string {
 	merged := overlay(live, desired)
 	for key, value := range previous {
@@ -140,7 +140,7 @@ func threeWay(live, desired, previous map[string]string) map[string]string {
 	return merged
 }
 
-// overlay returns a new map with the entries of both, of which those of upper win.
+// overlay returns a new map with the entries of both maps. Entries of upper win.
 func overlay(lower, upper map[string]string) map[string]string {
 	merged := make(map[string]string, len(lower)+len(upper)+2)
 	maps.Copy(merged, lower)

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// PathText writes a path as in `spec.template.spec.containers[name=app].image`. Names with other characters than letters,
+// PathText formats a path as in `spec.template.spec.containers[name=app].image`. Names with other characters than letters,
 // digits, dash and underscore stand in brackets: `metadata.labels['app.kubernetes.io/name']`. The form that package fieldpath
 // writes does not show where such a name ends.
 func PathText(path fieldpath.Path) string {
@@ -44,7 +44,7 @@ func itemText(element fieldpath.PathElement) string {
 	return "[" + strings.Join(keys, ",") + "]"
 }
 
-// below returns a path of its own that leads one step further.
+// below returns a new path with one more element.
 func below(path fieldpath.Path, element fieldpath.PathElement) fieldpath.Path {
 	return append(slices.Clip(path), element)
 }

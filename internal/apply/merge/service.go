@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// openstackPrefix starts the annotations that OpenStack's load balancer controller keeps its state in.
+// openstackPrefix is the prefix of the annotations that contain the state of OpenStack's load balancer controller.
 const openstackPrefix = "loadbalancer.openstack.org"
 
 const (
@@ -15,13 +15,13 @@ const (
 	typeLoadBalancer = "LoadBalancer"
 	typeExternalName = "ExternalName"
 
-	// headless as cluster IP means none.
+	// headless is the cluster IP of Services without one.
 	headless = "None"
 	// trafficPolicyLocal is the external traffic policy that has a health check port.
 	trafficPolicyLocal = "Local"
 )
 
-// keepInService keeps what is allocated for a Service.
+// keepInService keeps the addresses and ports that are allocated for a Service.
 func (r kindRules) keepInService() error {
 	if err := r.keepOpenStackAnnotations(); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (r kindRules) keepInService() error {
 	return nil
 }
 
-// keepOpenStackAnnotations keeps the annotations of OpenStack, also when annotations are forced.
+// keepOpenStackAnnotations keeps the annotations of OpenStack, even if annotations are forced.
 func (r kindRules) keepOpenStackAnnotations() error {
 	annotations, err := textsAt(r.live, "metadata", "annotations")
 	if err != nil {
@@ -92,7 +92,7 @@ func keepIfEmpty(live, result map[string]any, field string) {
 	}
 }
 
-// port is what identifies a port of a Service.
+// port identifies a port of a Service.
 type port struct {
 	number float64
 	name   string
@@ -112,8 +112,8 @@ func portOf(value map[string]any) (port, error) {
 	return port{number: number, name: name, node: node}, err
 }
 
-// keepNodePorts gives every port without a node port that of the last live port with the same number or the same name. Two
-// ports without a name have the same name.
+// keepNodePorts sets the node port of every port without one to that of the last live port with the same number or the same
+// name. Two ports without a name have the same name.
 func keepNodePorts(live, result map[string]any) error {
 	livePorts, err := mapsAt(live, "ports")
 	if err != nil {

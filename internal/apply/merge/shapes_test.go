@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// oddValues stand in for every value of an object in turn.
+// oddValues returns the values that replace each value of an object in turn.
 func oddValues() []any {
 	return []any{
 		nil, "x", int64(1),
@@ -48,7 +48,7 @@ func variants(root map[string]any, visit func()) {
 
 const podTemplate = `{metadata: {labels: {a: b}, annotations: {kubectl.kubernetes.io/restartedAt: x}}, spec: {volumes: [{name: v, emptyDir: {}}], containers: [{name: a, image: i, ports: [{containerPort: 80, protocol: TCP}], resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 1000m}}}]}}`
 
-func TestAnyShapeIsTaken(t *testing.T) {
+func TestMergeAcceptsObjectsOfAnyShape(t *testing.T) {
 	const metadata = `metadata: {name: a, namespace: ns, uid: u, creationTimestamp: "2024-01-02T03:04:05Z", labels: {a: b}, annotations: {a: b, resources.gardener.cloud/preserve-replicas: "true", resources.gardener.cloud/preserve-resources: "true", reference.resources.gardener.cloud/x: x}}`
 	for name, text := range map[string]string{
 		"ConfigMap":      `{apiVersion: v1, kind: ConfigMap, ` + metadata + `, data: {a: b}, status: {}}`,
@@ -72,7 +72,7 @@ func TestAnyShapeIsTaken(t *testing.T) {
 	}
 }
 
-// checkShapes holds that nothing panics, and that a merged object that is merged again does not change.
+// checkShapes proves that nothing panics, and that a second merge does not change a merged object.
 func checkShapes(t *testing.T, live, manifest *unstructured.Unstructured, o Options) {
 	t.Helper()
 	g := NewWithT(t)
@@ -86,7 +86,7 @@ func checkShapes(t *testing.T, live, manifest *unstructured.Unstructured, o Opti
 	_ = Differences(live, merged)
 	again, err := Merge(merged, manifest, o)
 	if err != nil {
-		return // The manifest has brought what no rule had read before, and it is read as live now.
+		return // A rule now reads as live a value of the manifest that no rule read before.
 	}
 	if differences := Differences(merged, again); len(differences) > 0 {
 		t.Errorf("merging again changes %v of %v", differences, merged.Object)

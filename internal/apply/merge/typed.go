@@ -8,8 +8,8 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/scheme"
 )
 
-// throughType returns what is left of an object after a trip through the Go type of its kind. It fails for kinds that the
-// Kubernetes libraries do not have and for objects that do not fit.
+// throughType converts an object to the Go type of its kind and back. It returns false for kinds that the Kubernetes libraries do
+// not have and for objects that do not fit.
 func throughType(object map[string]any) (map[string]any, bool) {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)

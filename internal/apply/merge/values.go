@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// The functions of this file read and write JSON-compatible values of which nobody knows the shape. Null counts as
-// missing.
+// The functions of this file read and write JSON-compatible values of unknown shape. Null counts as missing.
 
-// mapAt returns the map at a path, nil if it or something on the way is missing.
+// mapAt returns the map at a path, nil if it or a part of the path is missing.
 func mapAt(object map[string]any, path ...string) (map[string]any, error) {
 	current := object
 	for i, field := range path {
@@ -25,7 +24,7 @@ func mapAt(object map[string]any, path ...string) (map[string]any, error) {
 	return current, nil
 }
 
-// ensureMap returns the map at a path and makes what is missing on the way.
+// ensureMap returns the map at a path and creates the missing maps of the path.
 func ensureMap(object map[string]any, path ...string) (map[string]any, error) {
 	current := object
 	for i, field := range path {
@@ -58,7 +57,7 @@ func listAt(object map[string]any, path ...string) ([]any, error) {
 	return list, nil
 }
 
-// mapsAt returns the items of the list at a path, all of which have to be maps.
+// mapsAt returns the items of the list at a path. All of them must be maps.
 func mapsAt(object map[string]any, path ...string) ([]map[string]any, error) {
 	list, err := listAt(object, path...)
 	if err != nil {
@@ -130,7 +129,7 @@ func asNumber(value any) (float64, bool) {
 	return 0, false
 }
 
-// wrongType says what a value is and what it should be, but not the value: it may be secret.
+// wrongType returns an error with the actual and the expected type, but without the value, which may be secret.
 func wrongType(value any, want string) error {
 	var is string
 	switch value.(type) {
@@ -150,7 +149,7 @@ func wrongType(value any, want string) error {
 	return fmt.Errorf("is %s, but must be %s", is, want)
 }
 
-// isEmpty tells whether a value is missing, null, or a map or list or text without content.
+// isEmpty reports whether a value is missing, null, or an empty map, list or text.
 func isEmpty(value any) bool {
 	switch typed := value.(type) {
 	case nil:
@@ -165,7 +164,7 @@ func isEmpty(value any) bool {
 	return false
 }
 
-// untyped is the form of a map of texts inside an object.
+// untyped converts a map of texts to its form inside an object.
 func untyped(texts map[string]string) map[string]any {
 	values := make(map[string]any, len(texts))
 	for key, text := range texts {
@@ -183,7 +182,7 @@ func copyMap(object map[string]any) map[string]any {
 	return result
 }
 
-// copyValue copies maps and lists; everything else in an object cannot be changed.
+// copyValue copies maps and lists. Other values in an object are immutable.
 func copyValue(value any) any {
 	switch typed := value.(type) {
 	case map[string]any:

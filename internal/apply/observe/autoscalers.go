@@ -23,10 +23,11 @@ var (
 	hvpaKind                 = schema.GroupVersionKind{Group: "autoscaling.k8s.io", Version: "v1alpha1", Kind: "Hvpa"}
 )
 
-// Scaling says what an autoscaler decides about an object in place of its manifest.
+// Scaling is true for the fields of an object that an autoscaler sets instead of the manifest.
 type Scaling struct{ Replicas, Resources bool }
 
-// Autoscalers knows which objects are scaled. Vertical pod autoscalers do not count: they change pods, not templates.
+// Autoscalers watches autoscalers and knows which objects they scale. It ignores vertical pod autoscalers, because they change pods,
+// not templates.
 type Autoscalers struct {
 	options  AutoscalerOptions
 	lifetime context.Context //nolint:containedctx // watches outlive the call that starts them
@@ -57,8 +58,8 @@ func NewAutoscalers(lifetime context.Context, options AutoscalerOptions) *Autosc
 	return &Autoscalers{options: options, lifetime: lifetime, started: map[autoscalerScope]*scalingStore{}}
 }
 
-// Ensure waits until all autoscalers are known. An autoscaler kind that is not served counts as unused; one that may
-// not be read is an error, because its objects would be scaled back.
+// Ensure waits until all autoscalers are listed. An autoscaler kind that is not served counts as unused. If the API server forbids to
+// read autoscalers, Ensure returns an error, because Espalier would otherwise revert their scaling.
 func (a *Autoscalers) Ensure(ctx context.Context) error {
 	resources := []schema.GroupVersionResource{horizontalPodAutoscalers}
 	mapping, err := a.options.Mapper.RESTMapping(hvpaKind.GroupKind(), hvpaKind.Version)
@@ -69,21 +70,21 @@ func (a *Autoscalers) Ensure(ctx context.Context) error {
 		// Discovery has failed, so it is not known whether Hvpas are served.
 		return fmt.Errorf("failed to compute all HPA and HVPA target ref object keys: %w", err)
 	}
-	for _, each := range a.ensure(resources) {
+	for _, each := range a.ensureWatches(resources) {
 		select {
 		case <-each.synced:
-		case <-each.admission.firstDenied:
-		case <-each.impatient:
+		case <-each.access.firstDenied:
+		case <-each.timedOut:
 		case <-ctx.Done():
 		}
-		if err := each.ready(); err != nil {
+		if err := each.unknownReason(); err != nil {
 			return fmt.Errorf("failed to compute all HPA and HVPA target ref object keys: %w", err)
 		}
 	}
 	return nil
 }
 
-// Of tells how an object is scaled; kinds are its own and the equivalent ones.
+// Of returns how an object is scaled. kinds are its own kind and the equivalent ones.
 func (a *Autoscalers) Of(kinds []schema.GroupKind, namespace, name string) Scaling {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,7 +99,7 @@ func (a *Autoscalers) Of(kinds []schema.GroupKind, namespace, name string) Scali
 	return found
 }
 
-func (a *Autoscalers) ensure(resources []schema.GroupVersionResource) []*scalingStore {
+func (a *Autoscalers) ensureWatches(resources []schema.GroupVersionResource) []*scalingStore {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	namespaces := a.options.Namespaces
@@ -111,7 +112,7 @@ func (a *Autoscalers) ensure(resources []schema.GroupVersionResource) []*scaling
 			s := autoscalerScope{resource, namespace}
 			known := a.started[s]
 			if known == nil {
-				known = a.start(s)
+				known = a.startWatch(s)
 			}
 			watches = append(watches, known)
 		}
@@ -119,18 +120,18 @@ func (a *Autoscalers) ensure(resources []schema.GroupVersionResource) []*scaling
 	return watches
 }
 
-func (a *Autoscalers) start(s autoscalerScope) *scalingStore {
+func (a *Autoscalers) startWatch(s autoscalerScope) *scalingStore {
 	started := &scalingStore{
-		options: &a.options, synced: make(chan struct{}), impatient: make(chan struct{}),
-		admission: newAdmission(a.options.Clock), targets: map[types.NamespacedName]scaled{},
+		options: &a.options, synced: make(chan struct{}), timedOut: make(chan struct{}),
+		access: newAccess(a.options.Clock), targets: map[types.NamespacedName]scaledObject{},
 	}
-	a.options.Clock.AfterFunc(patience, func() {
-		started.giveUp()
-		close(started.impatient)
+	a.options.Clock.AfterFunc(firstListingTimeout, func() {
+		started.stopWaiting()
+		close(started.timedOut)
 	})
 	a.started[s] = started
 	client := dynamicCollection{a.options.Client.Resource(s.resource).Namespace(s.namespace)}
-	source := started.admission.source(client, a.options.Client, func(*metav1.ListOptions) {}, started.turned)
+	source := started.access.listerWatcher(client, a.options.Client, func(*metav1.ListOptions) {}, started.onAccessChange)
 	log := a.options.Log.WithValues("resource", s.resource.String(), "namespace", s.namespace)
 	reflector := cache.NewReflectorWithOptions(source, &unstructured.Unstructured{},
 		started, cache.ReflectorOptions{Name: "autoscalers " + s.resource.String(), Logger: &log, TypeDescription: s.resource.String()})
@@ -144,7 +145,7 @@ type scaleTarget struct {
 	namespace, name string
 }
 
-type scaled struct {
+type scaledObject struct {
 	scaleTarget
 	Scaling
 }
@@ -153,22 +154,22 @@ type scaled struct {
 type scalingStore struct {
 	options *AutoscalerOptions
 	synced  chan struct{}
-	// impatient is closed when nobody waits for the first listing any longer.
-	impatient chan struct{}
-	admission *admission
+	// timedOut is closed when callers no longer wait for the first listing.
+	timedOut chan struct{}
+	access   *access
 
 	mu      sync.RWMutex
-	targets map[types.NamespacedName]scaled
-	// listed tells that there was a listing, news that the first one brings news.
-	listed, news bool
-	// fault is the last error of the API server.
-	fault error
+	targets map[types.NamespacedName]scaledObject
+	// listed is true once there was a listing. reportFirstListing is true if the changes of the first one must be reported.
+	listed, reportFirstListing bool
+	// lastError is the last error of the API server.
+	lastError error
 }
 
-// ready says why autoscalers are not known, if they are not. While a watch is refused that may be granted again in a
-// moment, what was seen last counts.
-func (s *scalingStore) ready() error {
-	if reason := s.admission.denial(); reason != nil {
+// unknownReason returns an error if the autoscalers are not known. While the API server refuses a watch that does not count as denied
+// yet, the last listed autoscalers are used.
+func (s *scalingStore) unknownReason() error {
+	if reason := s.access.denial(); reason != nil {
 		if apierrors.IsNotFound(reason) {
 			return nil
 		}
@@ -181,27 +182,27 @@ func (s *scalingStore) ready() error {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if s.fault != nil {
-		return s.fault
+	if s.lastError != nil {
+		return s.lastError
 	}
 	return errors.New("the API server has not listed them yet")
 }
 
-// giveUp notes that somebody went on without the first listing.
-func (s *scalingStore) giveUp() {
+// stopWaiting records that a caller continued without the first listing.
+func (s *scalingStore) stopWaiting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.news = true
+	s.reportFirstListing = true
 }
 
-// turned takes note of what became of a request.
-func (s *scalingStore) turned(change turn, err error) {
-	if change == turnedDown {
-		s.giveUp()
+// onAccessChange records the result of a request.
+func (s *scalingStore) onAccessChange(change accessChange, err error) {
+	if change == accessDenied {
+		s.stopWaiting()
 	}
 	if err != nil {
 		s.mu.Lock()
-		s.fault = err
+		s.lastError = err
 		s.mu.Unlock()
 	}
 }
@@ -219,7 +220,7 @@ func (s *scalingStore) of(target scaleTarget) Scaling {
 	return found
 }
 
-// Transformer keeps of an autoscaler only what names its target.
+// Transformer removes from an autoscaler what is not needed to find its target.
 func (s *scalingStore) Transformer() cache.TransformFunc {
 	return func(item any) (any, error) {
 		if object, ok := item.(*unstructured.Unstructured); ok {
@@ -245,19 +246,19 @@ func (s *scalingStore) Update(item any) error {
 	known := s.targets[key]
 	s.targets[key] = next
 	s.mu.Unlock()
-	s.changed(known, next)
+	s.reportChange(known, next)
 	return nil
 }
 
-func (s *scalingStore) read(item any) (types.NamespacedName, scaled, error) {
+func (s *scalingStore) read(item any) (types.NamespacedName, scaledObject, error) {
 	object, ok := item.(*unstructured.Unstructured)
 	if !ok {
-		return types.NamespacedName{}, scaled{}, errUnexpectedAutoscaler
+		return types.NamespacedName{}, scaledObject{}, errUnexpectedAutoscaler
 	}
 	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 	next, err := scaledBy(object)
 	if err != nil {
-		s.options.Log.Info("Autoscaler is left out of account", "autoscaler", key, "reason", err.Error())
+		s.options.Log.Info("Ignoring autoscaler", "autoscaler", key, "reason", err.Error())
 	}
 	return key, next, nil
 }
@@ -272,13 +273,13 @@ func (s *scalingStore) Delete(item any) error {
 	known := s.targets[key]
 	delete(s.targets, key)
 	s.mu.Unlock()
-	s.changed(known, scaled{})
+	s.reportChange(known, scaledObject{})
 	return nil
 }
 
-// Replace is called by the reflector with a complete listing. The first one tells nobody who waits for it.
+// Replace is called by the reflector with a complete listing. Callers wait for the first one, so its changes are not reported.
 func (s *scalingStore) Replace(items []any, _ string) error {
-	next := make(map[types.NamespacedName]scaled, len(items))
+	next := make(map[types.NamespacedName]scaledObject, len(items))
 	for _, item := range items {
 		key, each, err := s.read(item)
 		if err != nil {
@@ -286,22 +287,24 @@ func (s *scalingStore) Replace(items []any, _ string) error {
 		}
 		next[key] = each
 	}
-	known, awaited := s.swap(next)
-	s.admission.sawListing()
+	known, awaited := s.replaceTargets(next)
+	s.access.recordListing()
 	if awaited {
 		return nil
 	}
 	for key, each := range known {
-		s.changed(each, next[key])
+		s.reportChange(each, next[key])
 	}
 	for key, each := range next {
-		s.changed(known[key], each)
+		s.reportChange(known[key], each)
 	}
 	return nil
 }
 
-// swap puts a listing in place and tells whether somebody waits for it.
-func (s *scalingStore) swap(next map[types.NamespacedName]scaled) (before map[types.NamespacedName]scaled, awaited bool) {
+// replaceTargets replaces all targets by those of a listing and reports whether callers wait for that listing.
+func (s *scalingStore) replaceTargets(
+	next map[types.NamespacedName]scaledObject,
+) (before map[types.NamespacedName]scaledObject, awaited bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, s.targets = s.targets, next
@@ -310,26 +313,26 @@ func (s *scalingStore) swap(next map[types.NamespacedName]scaled) (before map[ty
 	}
 	s.listed = true
 	close(s.synced)
-	return before, !s.news
+	return before, !s.reportFirstListing
 }
 
-// Resync is called by the reflector; there is nothing to repeat.
+// Resync is called by the reflector. It does nothing.
 func (s *scalingStore) Resync() error { return nil }
 
-// changed tells about the objects that an autoscaler used to point at and points at now, if that differs.
-func (s *scalingStore) changed(before, after scaled) {
+// reportChange reports the former and the new target of an autoscaler if they differ.
+func (s *scalingStore) reportChange(before, after scaledObject) {
 	if before == after {
 		return
 	}
-	for _, each := range []scaled{before, after} {
+	for _, each := range []scaledObject{before, after} {
 		if each.name != "" {
 			s.options.OnChange(each.kind, each.namespace, each.name)
 		}
 	}
 }
 
-// scaledBy reads what an autoscaler points at and what it decides.
-func scaledBy(object *unstructured.Unstructured) (scaled, error) {
+// scaledBy returns the target of an autoscaler and the fields that it sets.
+func scaledBy(object *unstructured.Unstructured) (scaledObject, error) {
 	field, scaling := "scaleTargetRef", Scaling{Replicas: true}
 	if object.GroupVersionKind().Group == hvpaKind.Group {
 		field = "targetRef"
@@ -338,14 +341,14 @@ func scaledBy(object *unstructured.Unstructured) (scaled, error) {
 	}
 	ref, _, err := unstructured.NestedMap(object.Object, "spec", field)
 	if err != nil {
-		return scaled{}, fmt.Errorf("read spec.%s: %w", field, err)
+		return scaledObject{}, fmt.Errorf("read spec.%s: %w", field, err)
 	}
 	apiVersion, _ := ref["apiVersion"].(string)
 	kind, _ := ref["kind"].(string)
 	name, _ := ref["name"].(string)
 	version, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
-		return scaled{}, fmt.Errorf("parse spec.%s.apiVersion: %w", field, err)
+		return scaledObject{}, fmt.Errorf("parse spec.%s.apiVersion: %w", field, err)
 	}
-	return scaled{scaleTarget{version.WithKind(kind).GroupKind(), object.GetNamespace(), name}, scaling}, nil
+	return scaledObject{scaleTarget{version.WithKind(kind).GroupKind(), object.GetNamespace(), name}, scaling}, nil
 }

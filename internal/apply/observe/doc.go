@@ -1,7 +1,7 @@
-// Package observe knows the state of managed objects without asking for it: one metadata-only watch per kind,
-// restricted to objects that carry the managed-by label, condensed to a fingerprint per object.
+// Package observe caches the state of managed objects. It runs one metadata-only watch per kind, restricted to objects with the
+// managed-by label, and stores a fingerprint per object.
 //
-// Watches start when a set needs a kind and stop when no set does. Where a cluster-wide watch is not granted the
-// narrowest that is takes its place; what cannot be watched at all is reported as Unwatched, and its user looks live.
-// The package does not decide anything and never writes.
+// A watch starts when a set needs a kind and stops when no set needs it. If the API server forbids a cluster-wide watch, watches
+// of single namespaces replace it. A look-up of an object that no watch covers returns Unwatched, and the caller reads the object
+// live. The package makes no decisions and never writes.
 package observe

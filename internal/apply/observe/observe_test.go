@@ -37,8 +37,8 @@ var (
 	managedByLabels = map[string]string{"resources.gardener.cloud/managed-by": "gardener"}
 )
 
-// bench is a namespace of a real API server, observed by a Watcher.
-type bench struct {
+// fixture is a namespace of a real API server, observed by a Watcher.
+type fixture struct {
 	*WithT
 	ctx       context.Context
 	client    kubernetes.Interface
@@ -46,13 +46,13 @@ type bench struct {
 	watcher   *observe.Watcher
 
 	mu sync.Mutex
-	// events counts, by name, what was told of objects in the namespace.
+	// events counts, by name, the reports of objects in the namespace.
 	events map[string]int
-	// markers counts the objects that told has created.
+	// markers counts the objects that reportsUntilNow has created.
 	markers int
 }
 
-func newBench(t *testing.T, config func(local.Server) *rest.Config) *bench {
+func newFixture(t *testing.T, config func(local.Server) *rest.Config) *fixture {
 	t.Helper()
 	g := NewWithT(t)
 	servers, err := local.ForTests()
@@ -63,7 +63,7 @@ func newBench(t *testing.T, config func(local.Server) *rest.Config) *bench {
 	g.Expect(err).NotTo(HaveOccurred())
 	client, err := metadata.NewForConfig(config(servers.Source))
 	g.Expect(err).NotTo(HaveOccurred())
-	b := &bench{WithT: g, ctx: t.Context(), client: admin, namespace: namespace.Name, events: map[string]int{}}
+	b := &fixture{WithT: g, ctx: t.Context(), client: admin, namespace: namespace.Name, events: map[string]int{}}
 	b.watcher = observe.New(t.Context(), observe.Options{
 		Client: client, Label: "resources.gardener.cloud/managed-by", Value: "gardener", Clock: clock.RealClock{}, Log: logr.Discard(),
 		OnChange: func(_ schema.GroupKind, namespace, name string) {
@@ -79,34 +79,34 @@ func newBench(t *testing.T, config func(local.Server) *rest.Config) *bench {
 
 func admin(s local.Server) *rest.Config { return rest.CopyConfig(s.Config) }
 
-func (b *bench) use(needs ...observe.Need) {
+func (b *fixture) use(needs ...observe.Need) {
 	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
 	defer cancel()
 	b.watcher.Use(ctx, user, needs)
 }
 
-func (b *bench) needConfigMaps() observe.Need {
+func (b *fixture) needConfigMaps() observe.Need {
 	return observe.Need{Resource: configMaps, Kind: configMapKind, Namespaced: true, Namespaces: []string{b.namespace}}
 }
 
-// heard is how often we were told of an object by now.
-func (b *bench) heard(name string) int {
+// countReports returns how often an object was reported by now.
+func (b *fixture) countReports(name string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.events[name]
 }
 
-// told is how often a watch of ConfigMaps tells of one because of everything up to now. It tells in order, a moment after it
-// shows what it tells of: who has heard of a ConfigMap that is created now has heard of all before.
-func (b *bench) told(name string) int {
+// reportsUntilNow returns how often a watch of ConfigMaps has reported one for all events up to now. A watch reports in order. So
+// after the report of a ConfigMap that is created now, there are all reports of earlier events.
+func (b *fixture) reportsUntilNow(name string) int {
 	b.markers++
 	marker := b.configMap(fmt.Sprintf("marker-%d", b.markers)).Name
-	b.Eventually(func() int { return b.heard(marker) }).WithTimeout(30 * time.Second).WithPolling(5 * time.Millisecond).Should(Equal(1))
-	return b.heard(name)
+	b.Eventually(func() int { return b.countReports(marker) }).WithTimeout(30 * time.Second).WithPolling(5 * time.Millisecond).Should(Equal(1))
+	return b.countReports(name)
 }
 
-// configMap creates one as the controller would.
-func (b *bench) configMap(name string) *corev1.ConfigMap {
+// configMap creates a ConfigMap as the controller would.
+func (b *fixture) configMap(name string) *corev1.ConfigMap {
 	created, err := b.client.CoreV1().ConfigMaps(b.namespace).Create(b.ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: managedByLabels}, Data: map[string]string{"a": "1", "b": "1"},
 	}, metav1.CreateOptions{FieldManager: "espalier"})
@@ -114,8 +114,8 @@ func (b *bench) configMap(name string) *corev1.ConfigMap {
 	return created
 }
 
-// patch writes as a foreign field manager and returns what the API server made of it.
-func (b *bench) patch(name, manager string, patch map[string]any) *corev1.ConfigMap {
+// patch writes as a foreign field manager and returns the stored object.
+func (b *fixture) patch(name, manager string, patch map[string]any) *corev1.ConfigMap {
 	body, err := json.Marshal(patch)
 	b.Expect(err).NotTo(HaveOccurred())
 	patched, err := b.client.CoreV1().ConfigMaps(b.namespace).Patch(b.ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
@@ -123,11 +123,11 @@ func (b *bench) patch(name, manager string, patch map[string]any) *corev1.Config
 	return patched
 }
 
-// sees waits until the watch has caught up with an object and returns what it shows.
-func (b *bench) sees(object metav1.Object) observe.Object {
+// waitFor waits until the watch has caught up with an object and returns what it shows.
+func (b *fixture) waitFor(object metav1.Object) observe.Object {
 	var seen observe.Object
 	b.Eventually(func(g Gomega) {
-		var knowledge observe.Knowledge
+		var knowledge observe.Presence
 		seen, knowledge = b.watcher.Lookup(configMapKind, b.namespace, object.GetName())
 		g.Expect(knowledge).To(Equal(observe.Present))
 		g.Expect(seen.ResourceVersion).To(Equal(object.GetResourceVersion()))
@@ -139,31 +139,31 @@ func data(key string, value any) map[string]any {
 	return map[string]any{"data": map[string]any{key: value}}
 }
 
-// The statements of the design about what a metadata-only watch shows of a kind without generation.
+// A kind without generation, in a metadata-only watch.
 func TestFingerprintsOnARealAPIServer(t *testing.T) {
 	for name, tc := range map[string]struct {
-		write   func(b *bench) *corev1.ConfigMap
+		write   func(b *fixture) *corev1.ConfigMap
 		changes bool
 	}{
-		"an owned field changed by a foreign patch": {changes: true, write: func(b *bench) *corev1.ConfigMap {
+		"an owned field changed by a foreign patch": {changes: true, write: func(b *fixture) *corev1.ConfigMap {
 			return b.patch("c", "kubectl-edit", data("a", "2"))
 		}},
-		"a foreign field added": {changes: true, write: func(b *bench) *corev1.ConfigMap {
+		"a foreign field added": {changes: true, write: func(b *fixture) *corev1.ConfigMap {
 			return b.patch("c", "kubectl-edit", data("x", "2"))
 		}},
-		"an owned field removed": {changes: true, write: func(b *bench) *corev1.ConfigMap {
+		"an owned field removed": {changes: true, write: func(b *fixture) *corev1.ConfigMap {
 			return b.patch("c", "kubectl-edit", data("a", nil))
 		}},
-		"the same value written by a foreign manager": {changes: false, write: func(b *bench) *corev1.ConfigMap {
+		"the same value written by a foreign manager": {changes: false, write: func(b *fixture) *corev1.ConfigMap {
 			return b.patch("c", "kubectl-edit", data("a", "1"))
 		}},
-		"an annotation added": {changes: true, write: func(b *bench) *corev1.ConfigMap {
+		"an annotation added": {changes: true, write: func(b *fixture) *corev1.ConfigMap {
 			return b.patch("c", "kubectl-annotate", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"x": "y"}}})
 		}},
-		"managedFields reset": {changes: true, write: func(b *bench) *corev1.ConfigMap {
+		"managedFields reset": {changes: true, write: func(b *fixture) *corev1.ConfigMap {
 			return b.patch("c", "kubectl-edit", map[string]any{"metadata": map[string]any{"managedFields": []any{map[string]any{}}}})
 		}},
-		"a write under our own name by another operation": {changes: true, write: func(b *bench) *corev1.ConfigMap {
+		"a write under our own name by another operation": {changes: true, write: func(b *fixture) *corev1.ConfigMap {
 			body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":%q},"data":{"z":"1"}}`, b.namespace)
 			patched, err := b.client.CoreV1().ConfigMaps(b.namespace).Patch(b.ctx, "c", types.ApplyPatchType, []byte(body), metav1.PatchOptions{FieldManager: "espalier"})
 			b.Expect(err).NotTo(HaveOccurred())
@@ -171,50 +171,50 @@ func TestFingerprintsOnARealAPIServer(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, admin)
+			b := newFixture(t, admin)
 			created := b.configMap("c")
 			b.use(b.needConfigMaps())
-			before := b.sees(created)
-			told := b.told("c") // a listing that takes long is news
+			before := b.waitFor(created)
+			reportsBefore := b.reportsUntilNow("c") // a listing that takes long is news
 			written := tc.write(b)
-			after := b.sees(written)
+			after := b.waitFor(written)
 			if tc.changes {
 				b.Expect(after.Fingerprint).NotTo(Equal(before.Fingerprint))
-				b.Expect(b.told("c")).To(Equal(told + 1))
+				b.Expect(b.reportsUntilNow("c")).To(Equal(reportsBefore + 1))
 			} else {
 				b.Expect(after.Fingerprint).To(Equal(before.Fingerprint))
-				b.Expect(b.told("c")).To(Equal(told))
+				b.Expect(b.reportsUntilNow("c")).To(Equal(reportsBefore))
 			}
 		})
 	}
 }
 
-func TestASecondForeignWriteIsSeenThoughItHoldsTheSameFields(t *testing.T) {
-	b := newBench(t, admin)
+func TestFingerprintChangesWithASecondForeignWriteOfTheSameFields(t *testing.T) {
+	b := newFixture(t, admin)
 	b.use(b.needConfigMaps())
 	b.configMap("c")
-	first := b.sees(b.patch("c", "kubectl-edit", data("a", "2")))
+	first := b.waitFor(b.patch("c", "kubectl-edit", data("a", "2")))
 	time.Sleep(1100 * time.Millisecond) // the times of managedFields have a resolution of one second
-	second := b.sees(b.patch("c", "kubectl-edit", data("a", "3")))
+	second := b.waitFor(b.patch("c", "kubectl-edit", data("a", "3")))
 	b.Expect(second.Fingerprint).NotTo(Equal(first.Fingerprint))
 }
 
-// Within one second the repair makes the difference: it takes the field back, and the next foreign write takes it away.
-func TestAForeignWriteInTheSecondOfARepairIsSeen(t *testing.T) {
-	b := newBench(t, admin)
+// Both foreign writes are in the same second, but the repair between them owned the field.
+func TestFingerprintChangesWithAForeignWriteInTheSecondOfARepair(t *testing.T) {
+	b := newFixture(t, admin)
 	b.use(b.needConfigMaps())
 	created := b.configMap("c")
 	b.patch("c", "kubectl-edit", data("a", "2"))
 	created.ResourceVersion = ""
 	repaired, err := b.client.CoreV1().ConfigMaps(b.namespace).Update(b.ctx, created, metav1.UpdateOptions{FieldManager: "espalier"})
 	b.Expect(err).NotTo(HaveOccurred())
-	after := b.sees(repaired)
-	again := b.sees(b.patch("c", "kubectl-edit", data("a", "2")))
+	after := b.waitFor(repaired)
+	again := b.waitFor(b.patch("c", "kubectl-edit", data("a", "2")))
 	b.Expect(again.Fingerprint).NotTo(Equal(after.Fingerprint))
 }
 
-// deployment creates one of which nothing is rolled out.
-func (b *bench) deployment(name string) *appsv1.Deployment {
+// deployment creates a Deployment that has not rolled out.
+func (b *fixture) deployment(name string) *appsv1.Deployment {
 	replicas := int32(0)
 	pod := map[string]string{"app": name}
 	created, err := b.client.AppsV1().Deployments(b.namespace).Create(b.ctx, &appsv1.Deployment{
@@ -228,18 +228,18 @@ func (b *bench) deployment(name string) *appsv1.Deployment {
 	return created
 }
 
-func TestAStatusWriteDoesNotChangeTheFingerprint(t *testing.T) {
-	b := newBench(t, admin)
+func TestStatusWriteDoesNotChangeTheFingerprint(t *testing.T) {
+	b := newFixture(t, admin)
 	created := b.deployment("web")
 	b.use(observe.Need{Resource: deployments, Kind: deploymentKind, Namespaced: true, Namespaces: []string{b.namespace}})
 	before, knowledge := b.watcher.Lookup(deploymentKind, b.namespace, "web")
 	b.Expect(knowledge).To(Equal(observe.Present))
-	hears := func(marker string) { // and of all before it, as told says
+	waitForMarker := func(marker string) { // and so for all reports before it, see reportsUntilNow
 		b.deployment(marker)
-		b.Eventually(func() int { return b.heard(marker) }).WithTimeout(30 * time.Second).Should(BeNumerically(">=", 1))
+		b.Eventually(func() int { return b.countReports(marker) }).WithTimeout(30 * time.Second).Should(BeNumerically(">=", 1))
 	}
-	hears("before")
-	told := b.heard("web") // a listing that takes long is news
+	waitForMarker("before")
+	reportsBefore := b.countReports("web") // a listing that takes long is news
 	patched, err := b.client.AppsV1().Deployments(b.namespace).Patch(b.ctx, "web", types.MergePatchType, []byte(`{"status":{"collisionCount":7}}`),
 		metav1.PatchOptions{FieldManager: "some-controller"}, "status")
 	b.Expect(err).NotTo(HaveOccurred())
@@ -249,64 +249,64 @@ func TestAStatusWriteDoesNotChangeTheFingerprint(t *testing.T) {
 		g.Expect(after.ResourceVersion).NotTo(Equal(before.ResourceVersion))
 		g.Expect(after.Fingerprint).To(Equal(before.Fingerprint))
 	}).WithTimeout(30 * time.Second).Should(Succeed())
-	hears("after")
-	b.Expect(b.heard("web")).To(Equal(told))
+	waitForMarker("after")
+	b.Expect(b.countReports("web")).To(Equal(reportsBefore))
 }
 
-func TestAStrippedLabelAndADeletionAreSeenAsAbsence(t *testing.T) {
-	b := newBench(t, admin)
+func TestObjectWithoutLabelAndDeletedObjectAreAbsent(t *testing.T) {
+	b := newFixture(t, admin)
 	b.use(b.needConfigMaps())
-	b.sees(b.configMap("stripped"))
-	b.sees(b.configMap("deleted"))
+	b.waitFor(b.configMap("stripped"))
+	b.waitFor(b.configMap("deleted"))
 	b.patch("stripped", "kubectl-label", map[string]any{"metadata": map[string]any{"labels": map[string]any{"resources.gardener.cloud/managed-by": nil}}})
 	b.Expect(b.client.CoreV1().ConfigMaps(b.namespace).Delete(b.ctx, "deleted", metav1.DeleteOptions{})).To(Succeed())
 	for _, name := range []string{"stripped", "deleted"} {
-		b.Eventually(func() observe.Knowledge {
+		b.Eventually(func() observe.Presence {
 			_, knowledge := b.watcher.Lookup(configMapKind, b.namespace, name)
 			return knowledge
 		}).WithTimeout(30 * time.Second).Should(Equal(observe.Absent))
 	}
 }
 
-// held makes what API servers answer wait as long as somebody holds its lock.
-type held struct {
+// lockedTransport delays the answers of API servers while a test has locked it.
+type lockedTransport struct {
 	http.RoundTripper
 	gate *sync.RWMutex
 }
 
-func (h held) RoundTrip(request *http.Request) (*http.Response, error) {
+func (h lockedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := h.RoundTripper.RoundTrip(request)
 	if err == nil {
-		response.Body = heldBody{response.Body, h.gate}
+		response.Body = lockedBody{response.Body, h.gate}
 	}
 	return response, err
 }
 
-type heldBody struct {
+type lockedBody struct {
 	io.ReadCloser
 	gate *sync.RWMutex
 }
 
-func (b heldBody) Read(into []byte) (int, error) {
+func (b lockedBody) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
 	b.gate.RLock()
 	defer b.gate.RUnlock()
 	return n, err
 }
 
-func TestOurOwnWriteTellsNobody(t *testing.T) {
+func TestOwnWriteIsNotReported(t *testing.T) {
 	watch := &sync.RWMutex{}
-	b := newBench(t, func(s local.Server) *rest.Config {
+	b := newFixture(t, func(s local.Server) *rest.Config {
 		config := admin(s)
-		config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return held{inner, watch} })
+		config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return lockedTransport{inner, watch} })
 		return config
 	})
 	b.use(b.needConfigMaps())
 	created := b.configMap("c")
-	b.sees(created)
-	told := b.told("c")
-	b.Expect(told).To(Equal(1))
-	watch.Lock() // the echo might be faster than the answer to the write
+	b.waitFor(created)
+	reportsBefore := b.reportsUntilNow("c")
+	b.Expect(reportsBefore).To(Equal(1))
+	watch.Lock() // the event of the write might arrive before its answer
 	created.Data["a"] = "9"
 	updated, err := b.client.CoreV1().ConfigMaps(b.namespace).Update(b.ctx, created, metav1.UpdateOptions{FieldManager: "espalier"})
 	b.Expect(err).NotTo(HaveOccurred())
@@ -315,19 +315,19 @@ func TestOurOwnWriteTellsNobody(t *testing.T) {
 	b.Expect(knowledge).To(Equal(observe.Present))
 	b.Expect(seen.ResourceVersion).To(Equal(updated.ResourceVersion))
 	watch.Unlock()
-	b.Expect(b.told("c")).To(Equal(told))
+	b.Expect(b.reportsUntilNow("c")).To(Equal(reportsBefore))
 	b.patch("c", "kubectl-edit", data("x", "1"))
-	b.Expect(b.told("c")).To(Equal(told + 1))
+	b.Expect(b.reportsUntilNow("c")).To(Equal(reportsBefore + 1))
 }
 
-// A delayed Record must not bring back an object that the watch has already seen go.
-func TestARecordOfAGoneObjectIsIgnored(t *testing.T) {
-	b := newBench(t, admin)
+// A delayed Record must not restore an object whose deletion the watch has already reported.
+func TestRecordOfADeletedObjectIsIgnored(t *testing.T) {
+	b := newFixture(t, admin)
 	b.use(b.needConfigMaps())
 	created := b.configMap("c")
-	b.sees(created)
+	b.waitFor(created)
 	b.Expect(b.client.CoreV1().ConfigMaps(b.namespace).Delete(b.ctx, "c", metav1.DeleteOptions{})).To(Succeed())
-	b.Eventually(func() observe.Knowledge {
+	b.Eventually(func() observe.Presence {
 		_, knowledge := b.watcher.Lookup(configMapKind, b.namespace, "c")
 		return knowledge
 	}).WithTimeout(30 * time.Second).Should(Equal(observe.Absent))
@@ -336,8 +336,8 @@ func TestARecordOfAGoneObjectIsIgnored(t *testing.T) {
 	b.Expect(knowledge).To(Equal(observe.Absent))
 }
 
-func TestANamedNeedSeesAnUnlabelledObject(t *testing.T) {
-	b := newBench(t, admin)
+func TestNamedNeedWatchesAnUnlabelledObject(t *testing.T) {
+	b := newFixture(t, admin)
 	_, err := b.client.CoreV1().ConfigMaps(b.namespace).Create(b.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "plain"}}, metav1.CreateOptions{})
 	b.Expect(err).NotTo(HaveOccurred())
 	named := b.needConfigMaps()
@@ -349,22 +349,22 @@ func TestANamedNeedSeesAnUnlabelledObject(t *testing.T) {
 	b.Expect(knowledge).To(Equal(observe.Unwatched))
 }
 
-func TestWatchesStopWhenNobodyNeedsThem(t *testing.T) {
-	b := newBench(t, admin)
+func TestWatchesStopWithoutUsers(t *testing.T) {
+	b := newFixture(t, admin)
 	b.use(b.needConfigMaps())
 	b.Expect(b.watcher.Watches()).To(Equal(1))
 	b.use(b.needConfigMaps())
 	b.Expect(b.watcher.Watches()).To(Equal(1))
 }
 
-// A user who may read ConfigMaps of one namespace only gets the watch of that namespace, and nothing for another.
-func TestTheNarrowestGrantedWatchIsUsed(t *testing.T) {
+// A user with permission to read ConfigMaps of one namespace gets the watch of that namespace, and none of another namespace.
+func TestNamespaceIsWatchedIfAllNamespacesAreForbidden(t *testing.T) {
 	restricted := func(s local.Server) *rest.Config {
 		config, err := s.UserConfig("narrow")
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 		return config
 	}
-	b := newBench(t, restricted)
+	b := newFixture(t, restricted)
 	grantConfigMaps(b)
 	b.configMap("c")
 	b.use(b.needConfigMaps())
@@ -376,7 +376,7 @@ func TestTheNarrowestGrantedWatchIsUsed(t *testing.T) {
 	b.Expect(knowledge).To(Equal(observe.Unwatched))
 }
 
-func grantConfigMaps(b *bench) {
+func grantConfigMaps(b *fixture) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}}}
 	_, err := b.client.RbacV1().Roles(b.namespace).Create(b.ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "narrow"}, Rules: rules}, metav1.CreateOptions{})
 	b.Expect(err).NotTo(HaveOccurred())
@@ -385,7 +385,7 @@ func grantConfigMaps(b *bench) {
 		Subjects: []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "narrow"}},
 	}, metav1.CreateOptions{})
 	b.Expect(err).NotTo(HaveOccurred())
-	b.Eventually(func() (bool, error) { // the API server's authorizer follows roles by watches of its own
+	b.Eventually(func() (bool, error) { // the API server's authorizer reads roles from its own watches
 		review, err := b.client.AuthorizationV1().SubjectAccessReviews().Create(b.ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: "narrow", ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: b.namespace, Resource: "configmaps", Verb: "watch"},
 		}}, metav1.CreateOptions{})

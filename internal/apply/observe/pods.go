@@ -29,29 +29,29 @@ type PodOptions struct {
 	Client metadata.Interface
 	// Namespaces restricts the watch; empty means all.
 	Namespaces []string
-	// OnChange is called when the number of a Deployment's pods changed, and, while it is not what the Deployment asks
-	// for, on every change of one of them. It must not block.
+	// OnChange is called when the number of a Deployment's pods changed. While that number differs from the Deployment's replicas,
+	// it is also called for every change of one of the pods. It must not block.
 	OnChange func(namespace, name string)
 	Clock    clock.Clock
 	Log      logr.Logger
 }
 
-// Pods counts, from metadata alone, the pods that the selectors of managed Deployments match. One watch on the metadata
-// of all pods, or one in each namespace, runs as long as Deployments are watched: pods need not carry the managed-by
-// label. Of a pod its labels are kept.
+// Pods counts the pods that the selectors of managed Deployments match. One watch of the metadata of all pods, or one in each
+// namespace, runs as long as Deployments are watched. Pods need not have the managed-by label. Pods stores only the labels of a
+// pod.
 type Pods struct {
 	options PodOptions
 	// lifetime ends the watch.
 	lifetime context.Context //nolint:containedctx // the watch outlives the call that starts it
 
 	mu sync.Mutex
-	// owners are the watches of Deployments; streams the watches of pods by namespace, "" for all.
-	owners  map[*store]struct{}
-	streams map[string]*podStore
-	// pods holds the labels of pods by namespace and name; equal ones are shared, sets counts who shares them.
+	// owners are the stores of the watches of Deployments. stores contains those of the watches of pods by namespace, "" for all.
+	owners map[*store]struct{}
+	stores map[string]*podStore
+	// pods contains the labels of pods by namespace and name. Pods with equal labels share a labelSet of sets.
 	pods        map[string]map[string]*labelSet
 	sets        map[string]*labelSet
-	deployments map[string]map[string]*counted
+	deployments map[string]map[string]*trackedDeployment
 }
 
 type labelSet struct {
@@ -60,17 +60,17 @@ type labelSet struct {
 	users  int
 }
 
-// counted is a Deployment with the number of pods that its selector matches.
-type counted struct {
+// trackedDeployment is a Deployment with the number of pods that its selector matches.
+type trackedDeployment struct {
 	rollout health.Rollout
 	pods    int
-	// owners are the watches that show the Deployment.
+	// owners are the stores of the watches that contain the Deployment.
 	owners map[*store]struct{}
 }
 
-func (c *counted) settled() bool { return c.pods == int(c.rollout.Replicas) }
+func (c *trackedDeployment) hasWantedPods() bool { return c.pods == int(c.rollout.Replicas) }
 
-func (c *counted) matches(pod *labelSet) bool {
+func (c *trackedDeployment) matches(pod *labelSet) bool {
 	for key, value := range c.rollout.Selector {
 		if have, found := pod.labels[key]; !found || have != value {
 			return false
@@ -79,55 +79,55 @@ func (c *counted) matches(pod *labelSet) bool {
 	return true
 }
 
-// NewPods returns Pods that watch nothing yet. What they watch ends with lifetime.
+// NewPods returns Pods without watches. Their watches end with lifetime.
 func NewPods(lifetime context.Context, options PodOptions) *Pods {
 	return &Pods{
-		options: options, lifetime: lifetime, owners: map[*store]struct{}{}, streams: map[string]*podStore{},
-		pods: map[string]map[string]*labelSet{}, sets: map[string]*labelSet{}, deployments: map[string]map[string]*counted{},
+		options: options, lifetime: lifetime, owners: map[*store]struct{}{}, stores: map[string]*podStore{},
+		pods: map[string]map[string]*labelSet{}, sets: map[string]*labelSet{}, deployments: map[string]map[string]*trackedDeployment{},
 	}
 }
 
-// Count is what is known of a Deployment's pods.
+// Count is the result of comparing a Deployment's pods with its replicas.
 type Count int
 
 const (
-	// CountUnknown means that nobody can tell: the rights are missing.
+	// CountUnknown means that the permission to watch pods is missing.
 	CountUnknown Count = iota
-	// CountPending means that the first listing is not there yet.
+	// CountPending means that the first listing has not arrived yet.
 	CountPending
-	// CountMatches means that there are as many pods as the Deployment asks for.
+	// CountMatches means that there are as many pods as the Deployment has replicas.
 	CountMatches
 	// CountDiffers means that there are more or fewer.
 	CountDiffers
 )
 
-// Of compares a Deployment's pods with what it asks for, and returns what that is. A Deployment that is not tracked
+// Of compares the number of a Deployment's pods with its replicas, and returns its rollout. A Deployment that is not tracked
 // matches.
 func (p *Pods) Of(namespace, name string) (health.Rollout, Count) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	deployment := p.deployments[namespace][name]
-	stream := p.streams[namespace]
-	if stream == nil {
-		stream = p.streams[metav1.NamespaceAll]
+	store := p.stores[namespace]
+	if store == nil {
+		store = p.stores[metav1.NamespaceAll]
 	}
 	switch {
 	case deployment == nil:
 		return health.Rollout{}, CountMatches
-	case stream == nil || stream.admission.denial() != nil:
+	case store == nil || store.access.denial() != nil:
 		return deployment.rollout, CountUnknown
-	case !stream.listed:
+	case !store.listed:
 		return deployment.rollout, CountPending
-	case deployment.settled():
+	case deployment.hasWantedPods():
 		return deployment.rollout, CountMatches
 	}
 	return deployment.rollout, CountDiffers
 }
 
-// track counts the pods of a Deployment that a watch shows, from now on.
+// track starts to count the pods of a Deployment in the store of a watch.
 func (p *Pods) track(owner *store, key types.NamespacedName, rollout health.Rollout) {
 	p.mu.Lock()
-	if _, known := p.owners[owner]; !known { // it was stopped meanwhile
+	if _, known := p.owners[owner]; !known { // the watch was stopped meanwhile
 		p.mu.Unlock()
 		return
 	}
@@ -137,7 +137,7 @@ func (p *Pods) track(owner *store, key types.NamespacedName, rollout health.Roll
 		p.mu.Unlock()
 		return
 	}
-	next := &counted{rollout: rollout, owners: map[*store]struct{}{}}
+	next := &trackedDeployment{rollout: rollout, owners: map[*store]struct{}{}}
 	if known != nil {
 		next.owners = known.owners
 	}
@@ -148,28 +148,28 @@ func (p *Pods) track(owner *store, key types.NamespacedName, rollout health.Roll
 		}
 	}
 	if p.deployments[key.Namespace] == nil {
-		p.deployments[key.Namespace] = map[string]*counted{}
+		p.deployments[key.Namespace] = map[string]*trackedDeployment{}
 	}
 	p.deployments[key.Namespace][key.Name] = next
-	changed := known == nil || !known.settled() || !next.settled()
+	changed := known == nil || !known.hasWantedPods() || !next.hasWantedPods()
 	p.mu.Unlock()
 	if changed {
 		p.options.OnChange(key.Namespace, key.Name)
 	}
 }
 
-// forget counts the pods of a Deployment no longer, unless another watch shows it too.
+// forget stops to count the pods of a Deployment, unless another watch contains it too.
 func (p *Pods) forget(owner *store, key types.NamespacedName) {
 	p.mu.Lock()
-	known, forgotten := p.disown(owner, key)
+	known, forgotten := p.forgetLocked(owner, key)
 	p.mu.Unlock()
-	if forgotten && !known.settled() {
+	if forgotten && !known.hasWantedPods() {
 		p.options.OnChange(key.Namespace, key.Name)
 	}
 }
 
-// disown is forget for a caller that holds the lock.
-func (p *Pods) disown(owner *store, key types.NamespacedName) (known *counted, forgotten bool) {
+// forgetLocked is forget for a caller that has locked mu.
+func (p *Pods) forgetLocked(owner *store, key types.NamespacedName) (known *trackedDeployment, forgotten bool) {
 	known = p.deployments[key.Namespace][key.Name]
 	if known == nil {
 		return nil, false
@@ -185,12 +185,12 @@ func (p *Pods) disown(owner *store, key types.NamespacedName) (known *counted, f
 	return known, true
 }
 
-// start begins to watch pods, if a watch of Deployments is the first one.
-func (p *Pods) start(owner *store) {
+// addOwner adds a watch of Deployments and starts to watch pods if it is the first one.
+func (p *Pods) addOwner(owner *store) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.owners[owner] = struct{}{}
-	if len(p.streams) > 0 {
+	if len(p.stores) > 0 {
 		return
 	}
 	namespaces := p.options.Namespaces
@@ -198,76 +198,76 @@ func (p *Pods) start(owner *store) {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	for _, namespace := range namespaces {
-		p.watch(p.open(namespace))
+		p.watch(p.newStore(namespace))
 	}
 }
 
-// release forgets the Deployments that a watch showed, and stops to watch pods if it was the last one.
-func (p *Pods) release(owner *store) {
+// removeOwner removes a watch of Deployments, and stops to watch pods if it was the last one.
+func (p *Pods) removeOwner(owner *store) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.owners, owner)
 	for _, key := range p.keys(metav1.NamespaceAll) {
-		p.disown(owner, key)
+		p.forgetLocked(owner, key)
 	}
 	if len(p.owners) > 0 {
 		return
 	}
-	for _, each := range p.streams {
+	for _, each := range p.stores {
 		each.stop()
 	}
-	clear(p.streams)
+	clear(p.stores)
 	clear(p.pods)
 	clear(p.sets)
 }
 
-// open makes what receives the pods of a namespace. The caller holds the lock.
-func (p *Pods) open(namespace string) *podStore {
-	opened := &podStore{pods: p, namespace: namespace, stop: func() {}, admission: newAdmission(p.options.Clock)}
-	p.streams[namespace] = opened
-	return opened
+// newStore adds the store for the pods of a namespace. The caller has locked mu.
+func (p *Pods) newStore(namespace string) *podStore {
+	created := &podStore{pods: p, namespace: namespace, stop: func() {}, access: newAccess(p.options.Clock)}
+	p.stores[namespace] = created
+	return created
 }
 
 func (p *Pods) watch(s *podStore) {
 	ctx, stop := context.WithCancel(p.lifetime)
 	s.stop = stop
 	client := metadataCollection{p.options.Client.Resource(podResource).Namespace(s.namespace)}
-	listWatch := s.admission.source(client, p.options.Client, func(*metav1.ListOptions) {}, s.turned)
+	listWatch := s.access.listerWatcher(client, p.options.Client, func(*metav1.ListOptions) {}, s.onAccessChange)
 	log := p.options.Log.WithValues("resource", "pods", "namespace", s.namespace)
 	reflector := cache.NewReflectorWithOptions(listWatch, &metav1.PartialObjectMetadata{}, s,
 		cache.ReflectorOptions{Name: "pods of Deployments", Logger: &log})
 	go reflector.RunWithContext(logr.NewContext(ctx, log))
 }
 
-// podStore receives what one reflector sees.
+// podStore receives the pods of one reflector.
 type podStore struct {
 	pods      *Pods
 	namespace string
 	stop      context.CancelFunc
-	admission *admission
-	// listed tells that there was a listing; guarded by the lock of pods.
+	access    *access
+	// listed is true once there was a listing. The lock of pods guards it.
 	listed bool
 }
 
-// turned tells the Deployments of a namespace that their pods are counted no longer, or again: a missing right must not
-// hold up the conditions.
-func (s *podStore) turned(change turn, err error) {
+// onAccessChange reports the Deployments of a namespace when their pods can no longer be counted, or can be counted again. A missing
+// permission must not delay the conditions.
+func (s *podStore) onAccessChange(change accessChange, err error) {
 	switch change {
-	case unchanged:
+	case accessUnchanged:
 		return
-	case turnedDown:
+	case accessDenied:
 		s.pods.options.Log.Info("Cannot watch pods, so a Deployment counts as rolled out while old pods of it still run; grant list and watch of pods in the target",
 			"namespace", s.namespace, "reason", err.Error())
-	case restored:
+	case accessRestored:
 		s.pods.options.Log.Info("Can watch pods again", "namespace", s.namespace)
 	}
 	s.pods.mu.Lock()
 	affected := s.pods.keys(s.namespace)
 	s.pods.mu.Unlock()
-	s.pods.tell(affected)
+	s.pods.reportChanges(affected)
 }
 
-// keys lists the Deployments of a namespace, "" for all. The caller holds the lock.
+// keys lists the Deployments of a namespace, "" for all. The caller has locked mu.
 func (p *Pods) keys(in string) []types.NamespacedName {
 	var keys []types.NamespacedName
 	for namespace, deployments := range p.deployments {
@@ -281,39 +281,38 @@ func (p *Pods) keys(in string) []types.NamespacedName {
 	return keys
 }
 
-func (p *Pods) tell(deployments []types.NamespacedName) {
+func (p *Pods) reportChanges(deployments []types.NamespacedName) {
 	for _, key := range deployments {
 		p.options.OnChange(key.Namespace, key.Name)
 	}
 }
 
-// set records a pod's labels, nil once it is gone, and returns the Deployments that this matters to. The caller holds
-// the lock.
-func (p *Pods) set(key types.NamespacedName, next labels.Set) []types.NamespacedName {
+// setLabels stores a pod's labels, nil if the pod was deleted, and returns the affected Deployments. The caller has locked mu.
+func (p *Pods) setLabels(key types.NamespacedName, next labels.Set) []types.NamespacedName {
 	before := p.pods[key.Namespace][key.Name]
-	after := p.keep(key, before, next)
+	after := p.storeLabels(key, before, next)
 	var affected []types.NamespacedName
 	for name, deployment := range p.deployments[key.Namespace] {
 		was, is := before != nil && deployment.matches(before), after != nil && deployment.matches(after)
 		if !was && !is {
 			continue
 		}
-		settled := deployment.settled()
+		settled := deployment.hasWantedPods()
 		if was {
 			deployment.pods--
 		}
 		if is {
 			deployment.pods++
 		}
-		if !settled || !deployment.settled() {
+		if !settled || !deployment.hasWantedPods() {
 			affected = append(affected, types.NamespacedName{Namespace: key.Namespace, Name: name})
 		}
 	}
 	return affected
 }
 
-// keep stores a pod's labels in place of those that it had. The caller holds the lock.
-func (p *Pods) keep(key types.NamespacedName, before *labelSet, next labels.Set) *labelSet {
+// storeLabels replaces a pod's labels. The caller has locked mu.
+func (p *Pods) storeLabels(key types.NamespacedName, before *labelSet, next labels.Set) *labelSet {
 	var after *labelSet
 	if next != nil {
 		text := next.String()
@@ -341,10 +340,10 @@ func (p *Pods) keep(key types.NamespacedName, before *labelSet, next labels.Set)
 	return after
 }
 
-// current tells whether the stream still counts. The caller holds the lock.
-func (s *podStore) current() bool { return s.pods.streams[s.namespace] == s }
+// isCurrent reports whether the store is still in use. The caller has locked the lock of pods.
+func (s *podStore) isCurrent() bool { return s.pods.stores[s.namespace] == s }
 
-// Transformer keeps a listing small while the reflector still collects it.
+// Transformer reduces the pods of a listing while the reflector collects them.
 func (s *podStore) Transformer() cache.TransformFunc {
 	return func(item any) (any, error) {
 		if object, ok := item.(*metav1.PartialObjectMetadata); ok {
@@ -371,7 +370,7 @@ func (s *podStore) Update(item any) error {
 	if !ok {
 		return fmt.Errorf("observe pod: unexpected type %T", item)
 	}
-	s.change(object, labelsOf(object))
+	s.setLabels(object, labelsOf(object))
 	return nil
 }
 
@@ -384,18 +383,18 @@ func (s *podStore) Delete(item any) error {
 	if !ok {
 		return fmt.Errorf("observe pod: unexpected type %T", item)
 	}
-	s.change(object, nil)
+	s.setLabels(object, nil)
 	return nil
 }
 
-func (s *podStore) change(object metav1.Object, next labels.Set) {
+func (s *podStore) setLabels(object metav1.Object, next labels.Set) {
 	var affected []types.NamespacedName
 	s.pods.mu.Lock()
-	if s.current() {
-		affected = s.pods.set(keyOf(object), next)
+	if s.isCurrent() {
+		affected = s.pods.setLabels(keyOf(object), next)
 	}
 	s.pods.mu.Unlock()
-	s.pods.tell(affected)
+	s.pods.reportChanges(affected)
 }
 
 // Replace is called by the reflector with a complete listing.
@@ -408,17 +407,17 @@ func (s *podStore) Replace(items []any, _ string) error {
 		}
 		next[keyOf(object)] = labelsOf(object)
 	}
-	s.pods.tell(s.replace(next))
-	s.turned(s.admission.sawListing(), nil)
+	s.pods.reportChanges(s.replace(next))
+	s.onAccessChange(s.access.recordListing(), nil)
 	return nil
 }
 
-// replace puts a listing in place and returns the Deployments that it is about.
+// replace replaces all pods by a listing and returns the affected Deployments.
 func (s *podStore) replace(next map[types.NamespacedName]labels.Set) []types.NamespacedName {
 	p := s.pods
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !s.current() {
+	if !s.isCurrent() {
 		return nil
 	}
 	for namespace, pods := range p.pods {
@@ -427,16 +426,16 @@ func (s *podStore) replace(next map[types.NamespacedName]labels.Set) []types.Nam
 		}
 		for _, name := range slices.Collect(maps.Keys(pods)) {
 			if key := (types.NamespacedName{Namespace: namespace, Name: name}); next[key] == nil {
-				p.set(key, nil)
+				p.setLabels(key, nil)
 			}
 		}
 	}
 	for key, found := range next {
-		p.set(key, found)
+		p.setLabels(key, found)
 	}
 	s.listed = true
 	return p.keys(s.namespace)
 }
 
-// Resync is called by the reflector; there is nothing to repeat.
+// Resync is called by the reflector. It does nothing.
 func (s *podStore) Resync() error { return nil }

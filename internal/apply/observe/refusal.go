@@ -15,60 +15,59 @@ import (
 )
 
 const (
-	// retryRefused is when a request that was refused is made again for the first time; each further pause is twice as
-	// long.
-	retryRefused = time.Second
-	// retryDenied is the longest of these pauses: rights and served kinds change rarely.
-	retryDenied = 5 * time.Minute
-	// persistence is how long a watch that ran has to be refused until it counts as denied. API servers that start, and
-	// aggregated ones that are away for a moment, refuse for a short while what they grant again.
-	persistence = 10 * time.Second
+	// minRetryPause is the pause before the first retry of a refused request. Each further pause is twice as long.
+	minRetryPause = time.Second
+	// maxRetryPause is the longest of these pauses. Permissions and served kinds change rarely.
+	maxRetryPause = 5 * time.Minute
+	// deniedAfter is how long the API server must refuse a watch that once ran until it counts as denied. API servers that start,
+	// and aggregated API servers during an interruption, refuse requests for a short time.
+	deniedAfter = 10 * time.Second
 )
 
-// refused tells whether the API server says that there is nothing to be seen: it is forbidden or not served.
-func refused(err error) bool {
+// isRefusal reports whether the API server forbids a request or does not serve the kind.
+func isRefusal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// turn is what an answer of the API server changes.
-type turn int
+// accessChange is the change of access that an answer of the API server causes.
+type accessChange int
 
 const (
-	// unchanged: the watch goes on as before.
-	unchanged turn = iota
-	// turnedDown: from now on the watch counts as denied.
-	turnedDown
-	// restored: what was denied is listed and watched again.
-	restored
+	// accessUnchanged means that the watch continues as before.
+	accessUnchanged accessChange = iota
+	// accessDenied means that the watch now counts as denied.
+	accessDenied
+	// accessRestored means that a denied watch can list and watch again.
+	accessRestored
 )
 
-// admission keeps in mind whether one watch is granted. A watch that never ran is denied by the first refusal, so that
-// nobody waits for it; one that ran only by refusals that persist. Both are tried again for as long as they are needed.
-type admission struct {
+// access records whether the API server allows one watch. The first refusal denies a watch that never ran, so that callers do not
+// wait for it. Only refusals for deniedAfter deny a watch that once ran. Both are retried for as long as they are needed.
+type access struct {
 	clock clock.Clock
 	// firstDenied is closed when the watch is denied for the first time.
 	firstDenied chan struct{}
 
 	mu sync.Mutex
-	// since is when the refusals began that have not ended; zero if there are none.
-	since time.Time
-	// again is when the next request may be made, pause how long that was after the last refusal.
-	again time.Time
-	pause time.Duration
-	// proven tells that the watch ran at some time; streams and listed what was granted since the last denial.
-	proven, streams, listed bool
-	denied                  bool
-	reason                  error
+	// refusedSince is when the current refusals began; zero if there are none.
+	refusedSince time.Time
+	// retryAt is when the next request may be sent. pause is the time between the last refusal and retryAt.
+	retryAt time.Time
+	pause   time.Duration
+	// everRan is true once the watch ran. watchGranted and listGranted are true if that request was allowed since the last denial.
+	everRan, watchGranted, listGranted bool
+	denied                             bool
+	reason                             error
 }
 
-func newAdmission(c clock.Clock) *admission {
-	return &admission{clock: c, firstDenied: make(chan struct{})}
+func newAccess(c clock.Clock) *access {
+	return &access{clock: c, firstDenied: make(chan struct{})}
 }
 
-// pass waits until the next request may be made.
-func (a *admission) pass(ctx context.Context) error {
+// waitForRetry waits until the next request may be sent.
+func (a *access) waitForRetry(ctx context.Context) error {
 	a.mu.Lock()
-	pause := a.again.Sub(a.clock.Now())
+	pause := a.retryAt.Sub(a.clock.Now())
 	a.mu.Unlock()
 	if pause <= 0 {
 		return nil
@@ -81,40 +80,40 @@ func (a *admission) pass(ctx context.Context) error {
 	}
 }
 
-// answered takes note of the answer to a request; streaming tells that it was one to watch. That alone proves that a
-// watch is granted: some may be listed only.
-func (a *admission) answered(streaming bool, err error) turn {
+// recordAnswer records the answer to a request. streaming is true for a watch request. Only the answer to such a request proves that
+// the watch is allowed, because permission to list does not imply permission to watch.
+func (a *access) recordAnswer(streaming bool, err error) accessChange {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case refused(err):
-		return a.refuse(err)
+	case isRefusal(err):
+		return a.recordRefusal(err)
 	case err != nil:
-		if !a.denied { // another fault says nothing about what is granted
-			a.since = time.Time{}
+		if !a.denied { // other errors say nothing about permissions
+			a.refusedSince = time.Time{}
 		}
 	case streaming:
-		a.since, a.again, a.pause = time.Time{}, time.Time{}, 0
-		a.proven, a.streams = true, true
-		return a.restore()
+		a.refusedSince, a.retryAt, a.pause = time.Time{}, time.Time{}, 0
+		a.everRan, a.watchGranted = true, true
+		return a.restoreIfProven()
 	}
-	return unchanged
+	return accessUnchanged
 }
 
-func (a *admission) refuse(err error) turn {
+func (a *access) recordRefusal(err error) accessChange {
 	now := a.clock.Now()
-	if a.since.IsZero() {
-		a.since = now
+	if a.refusedSince.IsZero() {
+		a.refusedSince = now
 	}
-	a.pause = min(max(2*a.pause, retryRefused), retryDenied)
-	a.again = now.Add(a.pause)
+	a.pause = min(max(2*a.pause, minRetryPause), maxRetryPause)
+	a.retryAt = now.Add(a.pause)
 	a.reason = err
-	if a.proven && now.Sub(a.since) < persistence {
-		return unchanged
+	if a.everRan && now.Sub(a.refusedSince) < deniedAfter {
+		return accessUnchanged
 	}
-	a.streams, a.listed = false, false
+	a.watchGranted, a.listGranted = false, false
 	if a.denied {
-		return unchanged
+		return accessUnchanged
 	}
 	a.denied = true
 	select {
@@ -122,27 +121,27 @@ func (a *admission) refuse(err error) turn {
 	default:
 		close(a.firstDenied)
 	}
-	return turnedDown
+	return accessDenied
 }
 
-// sawListing takes note of a complete listing.
-func (a *admission) sawListing() turn {
+// recordListing records a complete listing.
+func (a *access) recordListing() accessChange {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.listed = true
-	return a.restore()
+	a.listGranted = true
+	return a.restoreIfProven()
 }
 
-func (a *admission) restore() turn {
-	if !a.denied || !a.streams || !a.listed {
-		return unchanged
+func (a *access) restoreIfProven() accessChange {
+	if !a.denied || !a.watchGranted || !a.listGranted {
+		return accessUnchanged
 	}
 	a.denied, a.reason = false, nil
-	return restored
+	return accessRestored
 }
 
 // denial returns why the watch is denied, nil if it is not.
-func (a *admission) denial() error {
+func (a *access) denial() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.denied {
@@ -157,33 +156,35 @@ type collection interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// source makes requests for a reflector that never gives up: after a refusal it pauses. Told is called with every turn
-// and every error; narrow completes the options of a request.
-func (a *admission) source(objects collection, client any, narrow func(*metav1.ListOptions), told func(turn, error)) cache.ListerWatcher {
-	tell := func(streaming bool, err error) {
-		if change := a.answered(streaming, err); change != unchanged || err != nil {
-			told(change, err)
+// listerWatcher returns a source for a reflector, which pauses after a refusal before the next request. It calls onChange with every
+// change of access and every error. narrow completes the options of a request.
+func (a *access) listerWatcher(
+	objects collection, client any, narrow func(*metav1.ListOptions), onChange func(accessChange, error),
+) cache.ListerWatcher {
+	record := func(streaming bool, err error) {
+		if change := a.recordAnswer(streaming, err); change != accessUnchanged || err != nil {
+			onChange(change, err)
 		}
 	}
 	check := &RestoreCheck{Clock: a.clock}
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			if err := a.pass(ctx); err != nil {
+			if err := a.waitForRetry(ctx); err != nil {
 				return nil, err
 			}
 			narrow(&options)
 			list, err := objects.List(ctx, options)
-			tell(false, err)
-			return list, err //nolint:wrapcheck // the reflector logs it
+			record(false, err)
+			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			if err := a.pass(ctx); err != nil {
+			if err := a.waitForRetry(ctx); err != nil {
 				return nil, err
 			}
 			narrow(&options)
 			stream, err := check.Watch(ctx, options, objects.List, objects.Watch)
-			tell(true, err)
-			return stream, err //nolint:wrapcheck // the reflector logs it
+			record(true, err)
+			return stream, err
 		},
 	}, client)
 }

@@ -11,7 +11,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// answer plays what an API server says to one watch, at times after the start.
+// answer is an answer of the API server to a request of one watch, at a time after the start.
 type answer struct {
 	after     time.Duration
 	streaming bool
@@ -19,40 +19,40 @@ type answer struct {
 	listing   bool
 }
 
-func TestAWatchIsDeniedOnceRefusalsPersistAndGrantedWhenItRunsAgain(t *testing.T) {
+func TestWatchIsDeniedAfterPersistentRefusalsAndGrantedWhenItRunsAgain(t *testing.T) {
 	listed, streams := answer{listing: true}, answer{streaming: true}
 	refusedAfter := func(after time.Duration) answer { return answer{after: after, streaming: true, err: forbidden} }
 	absent := apierrors.NewNotFound(schema.GroupResource{}, "")
 	for name, tc := range map[string]struct {
 		answers []answer
-		want    []turn
+		want    []accessChange
 	}{
-		"one that never ran is denied at once":          {[]answer{refusedAfter(0)}, []turn{turnedDown}},
-		"one that is not served too":                    {[]answer{{streaming: true, err: absent}}, []turn{turnedDown}},
-		"another fault denies nothing":                  {[]answer{{streaming: true, err: errors.New("broken")}}, []turn{unchanged}},
-		"one that may be listed only never ran":         {[]answer{listed, refusedAfter(0)}, []turn{unchanged, turnedDown}},
-		"one that ran is not denied by a refusal":       {[]answer{listed, streams, refusedAfter(0)}, []turn{unchanged, unchanged, unchanged}},
-		"nor by several in a short time":                {[]answer{streams, refusedAfter(0), refusedAfter(9 * time.Second)}, []turn{unchanged, unchanged, unchanged}},
-		"but by those that persist":                     {[]answer{streams, refusedAfter(0), refusedAfter(10 * time.Second)}, []turn{unchanged, unchanged, turnedDown}},
-		"an answer in between begins anew":              {[]answer{streams, refusedAfter(0), streams, refusedAfter(10 * time.Second)}, []turn{unchanged, unchanged, unchanged, unchanged}},
-		"another fault in between too":                  {[]answer{streams, refusedAfter(0), {err: errors.New("broken")}, refusedAfter(10 * time.Second)}, []turn{unchanged, unchanged, unchanged, unchanged}},
-		"a listing alone restores nothing":              {[]answer{refusedAfter(0), listed}, []turn{turnedDown, unchanged}},
-		"a stream alone does not either":                {[]answer{refusedAfter(0), streams}, []turn{turnedDown, unchanged}},
-		"both restore it":                               {[]answer{refusedAfter(0), listed, streams}, []turn{turnedDown, unchanged, restored}},
-		"in any order":                                  {[]answer{refusedAfter(0), streams, listed}, []turn{turnedDown, unchanged, restored}},
-		"unless it was refused in between":              {[]answer{refusedAfter(0), listed, refusedAfter(0), streams}, []turn{turnedDown, unchanged, unchanged, unchanged}},
-		"what was restored is denied again as the rest": {[]answer{refusedAfter(0), listed, streams, refusedAfter(0), refusedAfter(time.Minute)}, []turn{turnedDown, unchanged, restored, unchanged, turnedDown}},
+		"one that never ran is denied at once":                           {[]answer{refusedAfter(0)}, []accessChange{accessDenied}},
+		"one that never ran and is not served is denied at once":         {[]answer{{streaming: true, err: absent}}, []accessChange{accessDenied}},
+		"another error does not deny it":                                 {[]answer{{streaming: true, err: errors.New("broken")}}, []accessChange{accessUnchanged}},
+		"one that may be listed only never ran":                          {[]answer{listed, refusedAfter(0)}, []accessChange{accessUnchanged, accessDenied}},
+		"one that ran is not denied by a refusal":                        {[]answer{listed, streams, refusedAfter(0)}, []accessChange{accessUnchanged, accessUnchanged, accessUnchanged}},
+		"one that ran is not denied by several refusals in a short time": {[]answer{streams, refusedAfter(0), refusedAfter(9 * time.Second)}, []accessChange{accessUnchanged, accessUnchanged, accessUnchanged}},
+		"one that ran is denied by persistent refusals":                  {[]answer{streams, refusedAfter(0), refusedAfter(10 * time.Second)}, []accessChange{accessUnchanged, accessUnchanged, accessDenied}},
+		"an answer between refusals resets the time of refusals":         {[]answer{streams, refusedAfter(0), streams, refusedAfter(10 * time.Second)}, []accessChange{accessUnchanged, accessUnchanged, accessUnchanged, accessUnchanged}},
+		"another error between refusals resets the time of refusals":     {[]answer{streams, refusedAfter(0), {err: errors.New("broken")}, refusedAfter(10 * time.Second)}, []accessChange{accessUnchanged, accessUnchanged, accessUnchanged, accessUnchanged}},
+		"a listing alone restores nothing":                               {[]answer{refusedAfter(0), listed}, []accessChange{accessDenied, accessUnchanged}},
+		"a stream alone restores nothing":                                {[]answer{refusedAfter(0), streams}, []accessChange{accessDenied, accessUnchanged}},
+		"a listing and a stream restore access":                          {[]answer{refusedAfter(0), listed, streams}, []accessChange{accessDenied, accessUnchanged, accessRestored}},
+		"a stream and a listing restore access":                          {[]answer{refusedAfter(0), streams, listed}, []accessChange{accessDenied, accessUnchanged, accessRestored}},
+		"a refusal between listing and stream prevents the restore":      {[]answer{refusedAfter(0), listed, refusedAfter(0), streams}, []accessChange{accessDenied, accessUnchanged, accessUnchanged, accessUnchanged}},
+		"a restored watch is denied again by persistent refusals":        {[]answer{refusedAfter(0), listed, streams, refusedAfter(0), refusedAfter(time.Minute)}, []accessChange{accessDenied, accessUnchanged, accessRestored, accessUnchanged, accessDenied}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clk := clocktesting.NewFakeClock(time.Unix(0, 0))
-			a := newAdmission(clk)
-			var got []turn
+			a := newAccess(clk)
+			var got []accessChange
 			for _, each := range tc.answers {
 				clk.Step(each.after)
 				if each.listing {
-					got = append(got, a.sawListing())
+					got = append(got, a.recordListing())
 				} else {
-					got = append(got, a.answered(each.streaming, each.err))
+					got = append(got, a.recordAnswer(each.streaming, each.err))
 				}
 			}
 			NewWithT(t).Expect(got).To(Equal(tc.want))
@@ -63,15 +63,15 @@ func TestAWatchIsDeniedOnceRefusalsPersistAndGrantedWhenItRunsAgain(t *testing.T
 func TestPausesAfterRefusalsGrowUpToFiveMinutes(t *testing.T) {
 	g := NewWithT(t)
 	clk := clocktesting.NewFakeClock(time.Unix(0, 0))
-	a := newAdmission(clk)
+	a := newAccess(clk)
 	pass := func() chan error {
-		passed := make(chan error, 1)
-		go func() { passed <- a.pass(t.Context()) }()
-		return passed
+		waited := make(chan error, 1)
+		go func() { waited <- a.waitForRetry(t.Context()) }()
+		return waited
 	}
 	g.Eventually(pass()).WithTimeout(30 * time.Second).Should(Receive(BeNil()))
 	for _, seconds := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
-		a.answered(true, forbidden)
+		a.recordAnswer(true, forbidden)
 		waiting := pass()
 		g.Eventually(clk.HasWaiters).WithTimeout(30 * time.Second).Should(BeTrue())
 		clk.Step(time.Duration(seconds)*time.Second - time.Nanosecond)
@@ -79,6 +79,6 @@ func TestPausesAfterRefusalsGrowUpToFiveMinutes(t *testing.T) {
 		clk.Step(time.Nanosecond)
 		g.Eventually(waiting).WithTimeout(30 * time.Second).Should(Receive(BeNil()))
 	}
-	a.answered(true, nil)
+	a.recordAnswer(true, nil)
 	g.Eventually(pass()).WithTimeout(30 * time.Second).Should(Receive(BeNil()))
 }

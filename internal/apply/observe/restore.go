@@ -21,18 +21,18 @@ import (
 //
 // The reflector of client-go resumes a watch at the last version that it saw. If the resourceVersions of the cluster have gone
 // back, the API server accepts that watch and sends nothing until its versions have passed that one. So the check lists one
-// object before a watch is resumed that ended earlier than agreed, as one does when the API server stops, or that could not be
-// opened. If that listing is older than the reflector, the check refuses to resume, and the reflector lists everything.
+// object before the reflector resumes a watch that ended earlier than expectedEnd, as watches do when the API server stops, or that
+// could not be opened. If that listing is older than the reflector, the check refuses to resume, and the reflector lists everything.
 //
 // The zero value is not usable; a RestoreCheck serves one reflector.
 type RestoreCheck struct {
 	Clock clock.PassiveClock
 
 	mu sync.Mutex
-	// until is when the last watch should have ended; zero if there was none.
-	until time.Time
+	// expectedEnd is when the last watch should have ended; zero if there was none.
+	expectedEnd time.Time
 	// interrupted is set when a watch ended early or could not be opened, until a listing shows that the cluster is not older.
-	// It lasts as long as the API server is away, which may be longer than a watch.
+	// It stays set while the API server is unavailable, which may be longer than a watch.
 	interrupted bool
 }
 
@@ -44,7 +44,7 @@ type (
 // Watch opens a watch, unless the cluster is older than the version to resume at: then it returns an error that says that
 // the version has expired.
 func (c *RestoreCheck) Watch(ctx context.Context, options metav1.ListOptions, list listFunc, open watchFunc) (watch.Interface, error) {
-	if err := c.verify(ctx, options, list); err != nil {
+	if err := c.checkVersion(ctx, options, list); err != nil {
 		return nil, err
 	}
 	stream, err := open(ctx, options)
@@ -52,20 +52,20 @@ func (c *RestoreCheck) Watch(ctx context.Context, options metav1.ListOptions, li
 	defer c.mu.Unlock()
 	c.interrupted = err != nil
 	if err == nil {
-		c.until = c.Clock.Now().Add(time.Duration(ptr.Deref(options.TimeoutSeconds, 0)) * time.Second)
+		c.expectedEnd = c.Clock.Now().Add(time.Duration(ptr.Deref(options.TimeoutSeconds, 0)) * time.Second)
 	}
 	return stream, err
 }
 
-// wasInterrupted reports whether the cluster may have been restored since it was last seen.
+// wasInterrupted reports whether the cluster may have been restored since the last watch.
 func (c *RestoreCheck) wasInterrupted() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.interrupted = c.interrupted || c.Clock.Now().Before(c.until)
+	c.interrupted = c.interrupted || c.Clock.Now().Before(c.expectedEnd)
 	return c.interrupted
 }
 
-func (c *RestoreCheck) verify(ctx context.Context, options metav1.ListOptions, list listFunc) error {
+func (c *RestoreCheck) checkVersion(ctx context.Context, options metav1.ListOptions, list listFunc) error {
 	if ptr.Deref(options.SendInitialEvents, false) || options.ResourceVersion == "" || options.ResourceVersion == "0" || !c.wasInterrupted() {
 		return nil
 	}
@@ -82,48 +82,48 @@ func (c *RestoreCheck) verify(ctx context.Context, options metav1.ListOptions, l
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.until, c.interrupted = time.Time{}, false
+	c.expectedEnd, c.interrupted = time.Time{}, false
 	return apierrors.NewResourceExpired(fmt.Sprintf("resourceVersion %s is newer than the cluster, which was restored at %s",
 		options.ResourceVersion, now.GetResourceVersion()))
 }
 
-// Older reports whether a resourceVersion is older than another one. Versions that cannot be compared are not.
+// Older reports whether a resourceVersion is older than another one. It returns false for versions that cannot be compared.
 func Older(resourceVersion, other string) bool {
 	order, err := resourceversion.CompareResourceVersion(resourceVersion, other)
 	return err == nil && order < 0
 }
 
-// NewInformer makes the informers of a cache that survives the restore of its cluster.
+// NewInformer returns an informer that lists everything again after its cluster was restored from a backup.
 func NewInformer(source cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
-	return cache.NewSharedIndexInformer(&checked{
+	return cache.NewSharedIndexInformer(&restoreCheckedSource{
 		ListerWatcherWithContext: cache.ToListerWatcherWithContext(source), source: source, check: RestoreCheck{Clock: clock.RealClock{}},
 	}, example, resync, indexers)
 }
 
-// checked is a source of a reflector with a RestoreCheck.
-type checked struct {
+// restoreCheckedSource is a source of a reflector with a RestoreCheck.
+type restoreCheckedSource struct {
 	cache.ListerWatcherWithContext
 	source cache.ListerWatcher
 	check  RestoreCheck
 }
 
 // List implements cache.Lister.
-func (c *checked) List(options metav1.ListOptions) (runtime.Object, error) {
-	return c.ListWithContext(context.Background(), options) //nolint:wrapcheck // the reflector logs it
+func (c *restoreCheckedSource) List(options metav1.ListOptions) (runtime.Object, error) {
+	return c.ListWithContext(context.Background(), options)
 }
 
 // Watch implements cache.Watcher.
-func (c *checked) Watch(options metav1.ListOptions) (watch.Interface, error) {
+func (c *restoreCheckedSource) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return c.WatchWithContext(context.Background(), options)
 }
 
 // WatchWithContext implements cache.WatcherWithContext.
-func (c *checked) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+func (c *restoreCheckedSource) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	return c.check.Watch(ctx, options, c.ListWithContext, c.ListerWatcherWithContext.WatchWithContext)
 }
 
-// IsWatchListSemanticsUnSupported passes on what the source says of itself.
-func (c *checked) IsWatchListSemanticsUnSupported() bool {
-	source, says := c.source.(interface{ IsWatchListSemanticsUnSupported() bool })
-	return says && source.IsWatchListSemanticsUnSupported()
+// IsWatchListSemanticsUnSupported returns the answer of the source.
+func (c *restoreCheckedSource) IsWatchListSemanticsUnSupported() bool {
+	source, ok := c.source.(interface{ IsWatchListSemanticsUnSupported() bool })
+	return ok && source.IsWatchListSemanticsUnSupported()
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 )
 
-func TestRestoreDuringAnOutageLongerThanAWatchIsNoticed(t *testing.T) {
+func TestRestoreDuringAnOutageLongerThanAWatchIsDetected(t *testing.T) {
 	g := NewWithT(t)
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	check := &observe.RestoreCheck{Clock: clock}

@@ -18,41 +18,41 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// Object is what is kept of an observed object.
+// Object is the stored state of an observed object.
 type Object struct {
 	UID             types.UID
 	ResourceVersion string
-	// Fingerprint changes exactly when somebody wrote more than status (package fields).
+	// Fingerprint changes if and only if a client wrote more than status (see package fields).
 	Fingerprint uint64
 	// Origin is the value of the origin annotation, "" without one.
 	Origin string
-	// Deleted is when deletion was requested; zero while it was not.
+	// Deleted is the deletion timestamp; zero if there is none.
 	Deleted time.Time
-	// Ours tells whether Espalier or its peer ever wrote the object: then it may be deleted although its origin
-	// annotation is lost.
-	Ours bool
-	// Finalizers tells whether the object has any.
+	// WrittenByUs is true if Espalier or its peer ever wrote the object. Then Espalier may delete the object although its origin
+	// annotation is missing.
+	WrittenByUs bool
+	// Finalizers is true if the object has any finalizer.
 	Finalizers bool
-	// KeepObject, GarbageCollectable and FinalizeAfter are the values of the annotations and the label that guard
-	// a deletion; "" where absent.
+	// KeepObject, GarbageCollectable and FinalizeAfter are the values of the annotations and the label that restrict
+	// a deletion; "" if absent.
 	KeepObject, GarbageCollectable, FinalizeAfter string
-	// Raw is the metadata of an object seen in the first listing after start, until Settle: it shows whether the
-	// object is still as an earlier process left it. Nil otherwise.
-	Raw *metav1.ObjectMeta
-	// Verdict is what is wrong with an object that is watched whole; nil if nothing is.
+	// FirstMetadata is the metadata of an object in the first listing after start. It shows whether the object is unchanged since
+	// an earlier process wrote it. DropFirstMetadata sets it to nil; it is nil for all other objects.
+	FirstMetadata *metav1.ObjectMeta
+	// Verdict describes why an object that is watched whole is not healthy; nil if it is healthy.
 	Verdict *health.Verdict
-	// Unjudged reports that the Verdict is not known: only metadata of the object was seen since it was written last.
-	Unjudged bool
+	// VerdictUnknown is true if only metadata of the object was observed since the last write of Espalier.
+	VerdictUnknown bool
 }
 
-// sighting is a whole object reduced to what the store needs of it.
-type sighting struct {
+// reducedObject contains the fields of a whole object that the store needs.
+type reducedObject struct {
 	metav1.PartialObjectMetadata
 	verdict *health.Verdict
 	rollout *health.Rollout
 }
 
-// Condense reduces an object's metadata to what is kept.
+// Condense returns the stored state of an object from its metadata.
 func Condense(object metav1.Object) Object {
 	annotations := object.GetAnnotations()
 	condensed := Object{
@@ -60,7 +60,7 @@ func Condense(object metav1.Object) Object {
 		ResourceVersion:    object.GetResourceVersion(),
 		Fingerprint:        fields.Fingerprint(object),
 		Origin:             unique.Make(annotations[resourcesv1alpha1.OriginAnnotation]).Value(),
-		Ours:               fields.WrittenByUs(object.GetManagedFields()),
+		WrittenByUs:        fields.WrittenByUs(object.GetManagedFields()),
 		Finalizers:         len(object.GetFinalizers()) > 0,
 		KeepObject:         annotations[resourcesv1alpha1.KeepObject],
 		GarbageCollectable: object.GetLabels()[resourcesv1alpha1.GarbageCollectableReference],
@@ -72,15 +72,15 @@ func Condense(object metav1.Object) Object {
 	return condensed
 }
 
-// same tells whether two observations differ by nothing but status.
-func (o Object) same(other Object) bool {
+// differsOnlyInStatus reports whether two states of an object are equal except for status.
+func (o Object) differsOnlyInStatus(other Object) bool {
 	return o.UID == other.UID && o.Fingerprint == other.Fingerprint && o.Deleted.Equal(other.Deleted) && o.Finalizers == other.Finalizers
 }
 
-// sameVerdict tells whether two observations agree about the object's health.
-func (o Object) sameVerdict(other Object) bool {
-	if o.Unjudged || other.Unjudged {
-		return o.Unjudged == other.Unjudged
+// hasSameVerdict reports whether two states of an object have the same verdict.
+func (o Object) hasSameVerdict(other Object) bool {
+	if o.VerdictUnknown || other.VerdictUnknown {
+		return o.VerdictUnknown == other.VerdictUnknown
 	}
 	if o.Verdict == nil || other.Verdict == nil {
 		return o.Verdict == other.Verdict
@@ -88,26 +88,26 @@ func (o Object) sameVerdict(other Object) bool {
 	return *o.Verdict == *other.Verdict
 }
 
-// store receives what a reflector sees. Locked by mu; the callbacks are called without the lock.
+// store receives the objects of a reflector. mu guards its fields. It calls the callbacks without that lock.
 type store struct {
-	// onChange tells that more than status changed, onVerdict that the object fares differently, came or went.
+	// onChange reports that more than status changed. onVerdict reports a new verdict, a new object or a deleted one.
 	onChange, onVerdict func(namespace, name string)
-	// judge is nil in a store of metadata.
-	judge func(object runtime.Object) *health.Verdict
-	// pods counts the pods of Deployments; nil in stores of other kinds.
+	// verdictOf computes the verdict of a whole object. It is nil in a store of metadata.
+	verdictOf func(object runtime.Object) *health.Verdict
+	// pods counts the pods of Deployments. It is nil in stores of other kinds.
 	pods *Pods
 
 	mu      sync.RWMutex
 	objects map[types.NamespacedName]Object
-	// seen is the version up to which the watch has told us everything.
-	seen   string
-	synced chan struct{}
-	// listed tells that there was a listing.
+	// observedVersion is the resourceVersion of the last event, bookmark or listing.
+	observedVersion string
+	synced          chan struct{}
+	// listed is true once there was a listing.
 	listed bool
-	// news tells that the first listing brings news: the objects are those of a store before this one, or nobody waits for
-	// it any longer.
-	news bool
-	// onListing is called with every listing once it is in place, before anybody is told.
+	// reportFirstListing is true if the changes of the first listing must be reported: the objects come from the store that this
+	// one replaces, or callers no longer wait for the listing.
+	reportFirstListing bool
+	// onListing is called after a listing has replaced the objects, before its changes are reported.
 	onListing func(first bool)
 }
 
@@ -115,25 +115,25 @@ func newStore(onChange, onVerdict func(namespace, name string)) *store {
 	return &store{onChange: onChange, onVerdict: onVerdict, objects: map[types.NamespacedName]Object{}, synced: make(chan struct{}), onListing: func(bool) {}}
 }
 
-// inherit begins with what another store held, so that nothing is missed that changes between that one and this.
-func (s *store) inherit(other *store) {
+// copyFrom copies the objects of the store that this one replaces, so that changes between the two are reported.
+func (s *store) copyFrom(other *store) {
 	other.mu.RLock()
 	defer other.mu.RUnlock()
-	s.objects, s.news = maps.Clone(other.objects), true
+	s.objects, s.reportFirstListing = maps.Clone(other.objects), true
 }
 
-// giveUp notes that somebody went on without the first listing.
-func (s *store) giveUp() {
+// stopWaiting records that a caller continued without the first listing.
+func (s *store) stopWaiting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.news = true
+	s.reportFirstListing = true
 }
 
 func keyOf(object metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: unique.Make(object.GetNamespace()).Value(), Name: object.GetName()}
 }
 
-// Transformer keeps a listing small while the reflector still collects it.
+// Transformer reduces the objects of a listing while the reflector collects them.
 func (s *store) Transformer() cache.TransformFunc {
 	return func(item any) (any, error) {
 		if object, ok := item.(*metav1.PartialObjectMetadata); ok {
@@ -144,20 +144,20 @@ func (s *store) Transformer() cache.TransformFunc {
 	}
 }
 
-// reduce makes of a whole object what the store needs of it.
+// reduce returns the fields of a whole object that the store needs.
 func (s *store) reduce(item any) (metav1.Object, error) {
 	switch object := item.(type) {
-	case *sighting:
+	case *reducedObject:
 		return object, nil
 	case *metav1.PartialObjectMetadata:
 		return object, nil
 	}
 	whole, isObject := item.(metav1.Object)
 	judged, isRuntime := item.(runtime.Object)
-	if !isObject || !isRuntime || s.judge == nil {
+	if !isObject || !isRuntime || s.verdictOf == nil {
 		return nil, fmt.Errorf("observe object: unexpected type %T", item)
 	}
-	seen := &sighting{verdict: s.judge(judged)}
+	seen := &reducedObject{verdict: s.verdictOf(judged)}
 	seen.ObjectMeta = metav1.ObjectMeta{
 		Namespace: whole.GetNamespace(), Name: whole.GetName(), UID: whole.GetUID(), ResourceVersion: whole.GetResourceVersion(),
 		Generation: whole.GetGeneration(), DeletionTimestamp: whole.GetDeletionTimestamp(), Labels: whole.GetLabels(),
@@ -171,11 +171,11 @@ func (s *store) reduce(item any) (metav1.Object, error) {
 	return seen, nil
 }
 
-// condense is Condense, with the verdict on a whole object.
+// condense is Condense with the verdict of a whole object.
 func condense(object metav1.Object) Object {
 	condensed := Condense(object)
-	seen, whole := object.(*sighting)
-	if condensed.Unjudged = !whole; whole {
+	seen, whole := object.(*reducedObject)
+	if condensed.VerdictUnknown = !whole; whole {
 		condensed.Verdict = seen.verdict
 	}
 	return condensed
@@ -191,27 +191,27 @@ func (s *store) Update(item any) error {
 		return err
 	}
 	key := keyOf(object)
-	s.count(key, object)
-	s.record(key, condense(object))
+	s.countPods(key, object)
+	s.recordEvent(key, condense(object))
 	return nil
 }
 
-// count has the pods of a Deployment counted.
-func (s *store) count(key types.NamespacedName, object metav1.Object) {
+// countPods starts or stops the count of the pods of a Deployment.
+func (s *store) countPods(key types.NamespacedName, object metav1.Object) {
 	if s.pods == nil {
 		return
 	}
-	if seen, ok := object.(*sighting); ok && seen.rollout != nil {
+	if seen, ok := object.(*reducedObject); ok && seen.rollout != nil {
 		s.pods.track(s, key, *seen.rollout)
 		return
 	}
 	s.pods.forget(s, key)
 }
 
-// record keeps a newer observation. An older one than we have is an echo from before our own write.
-func (s *store) record(key types.NamespacedName, object Object) {
+// recordEvent stores the state of an object unless it is older than the stored one. Then it is an event from before our own write.
+func (s *store) recordEvent(key types.NamespacedName, object Object) {
 	s.mu.Lock()
-	s.seen = object.ResourceVersion
+	s.observedVersion = object.ResourceVersion
 	known, found := s.objects[key]
 	if found && Older(object.ResourceVersion, known.ResourceVersion) {
 		s.mu.Unlock()
@@ -219,27 +219,28 @@ func (s *store) record(key types.NamespacedName, object Object) {
 	}
 	s.objects[key] = object
 	s.mu.Unlock()
-	if !found || !known.same(object) {
+	if !found || !known.differsOnlyInStatus(object) {
 		s.onChange(key.Namespace, key.Name)
 	}
-	if !found || !known.sameVerdict(object) {
+	if !found || !known.hasSameVerdict(object) {
 		s.onVerdict(key.Namespace, key.Name)
 	}
 }
 
-// note keeps the result of our own write and tells nobody. A watch that is past that write knows better: the object
-// may be gone again.
-func (s *store) note(key types.NamespacedName, object Object) {
+// recordOwnWrite stores the result of our own write and reports no change. It ignores the result if the watch has passed that
+// write: the object may have been deleted since.
+func (s *store) recordOwnWrite(key types.NamespacedName, object Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !Older(s.seen, object.ResourceVersion) {
+	if !Older(s.observedVersion, object.ResourceVersion) {
 		return
 	}
 	s.objects[key] = object
 }
 
-// answered condenses the answer to a write of ours: with a verdict, if it is the whole object and the store judges such.
-func (s *store) answered(object metav1.Object) Object {
+// condenseAnswer condenses the answer to our own write. The result has a verdict if the answer is the whole object and the store
+// computes verdicts.
+func (s *store) condenseAnswer(object metav1.Object) Object {
 	if reduced, err := s.reduce(object); err == nil {
 		object = reduced
 	}
@@ -250,11 +251,11 @@ func (s *store) answered(object metav1.Object) Object {
 func (s *store) Bookmark(resourceVersion string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen = resourceVersion
+	s.observedVersion = resourceVersion
 	return nil
 }
 
-// Delete is called by the reflector, also when an object lost the label that we select by.
+// Delete is called by the reflector, also when an object no longer has the label of the selector.
 func (s *store) Delete(item any) error {
 	if tombstone, ok := item.(cache.DeletedFinalStateUnknown); ok {
 		item = tombstone.Obj
@@ -265,23 +266,23 @@ func (s *store) Delete(item any) error {
 	}
 	key := keyOf(object)
 	s.mu.Lock()
-	s.seen = object.GetResourceVersion()
+	s.observedVersion = object.GetResourceVersion()
 	known, found := s.objects[key]
 	if found && Older(object.GetResourceVersion(), known.ResourceVersion) {
-		found = false // the deletion of an earlier object of that name
+		found = false // the event deletes an earlier object of that name
 	}
 	if found {
 		delete(s.objects, key)
 	}
 	s.mu.Unlock()
 	if found {
-		s.gone(key)
+		s.reportDeletion(key)
 	}
 	return nil
 }
 
-// gone tells that an object is no longer there.
-func (s *store) gone(key types.NamespacedName) {
+// reportDeletion reports that an object no longer exists.
+func (s *store) reportDeletion(key types.NamespacedName) {
 	if s.pods != nil {
 		s.pods.forget(s, key)
 	}
@@ -302,15 +303,17 @@ func (s *store) Replace(items []any, resourceVersion string) error {
 		}
 		condensed, key := condense(object), keyOf(object)
 		if first {
-			condensed.Raw = &metav1.ObjectMeta{Labels: object.GetLabels(), Annotations: object.GetAnnotations(), ManagedFields: object.GetManagedFields()}
+			condensed.FirstMetadata = &metav1.ObjectMeta{
+				Labels: object.GetLabels(), Annotations: object.GetAnnotations(), ManagedFields: object.GetManagedFields(),
+			}
 		}
 		next[key] = condensed
-		s.count(key, object)
+		s.countPods(key, object)
 	}
-	news := s.swap(next, resourceVersion)
+	news := s.replaceObjects(next, resourceVersion)
 	s.onListing(first)
-	for _, key := range news.gone {
-		s.gone(key)
+	for _, key := range news.deleted {
+		s.reportDeletion(key)
 	}
 	for _, key := range news.changed {
 		s.onChange(key.Namespace, key.Name)
@@ -321,17 +324,17 @@ func (s *store) Replace(items []any, resourceVersion string) error {
 	return nil
 }
 
-// news is what a listing shows that was not known before.
-type news struct{ gone, changed, judged []types.NamespacedName }
+// listingChanges contains the differences between a listing and the stored objects.
+type listingChanges struct{ deleted, changed, judged []types.NamespacedName }
 
-// swap puts a listing in place, but keeps what we wrote ourselves after the listing was made. A listing that is older than what
-// the watch has told comes from a cluster that was restored from a backup: it counts as a whole. The first listing brings no
-// news to those who wait for it.
-func (s *store) swap(next map[types.NamespacedName]Object, listed string) news {
+// replaceObjects replaces the stored objects by a listing, but keeps the results of our own writes after the listing. A listing that
+// is older than observedVersion comes from a cluster that was restored from a backup; it replaces all objects. The changes of the
+// first listing are not reported to callers that wait for it.
+func (s *store) replaceObjects(next map[types.NamespacedName]Object, listed string) listingChanges {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found news
-	restored := Older(listed, s.seen)
+	var found listingChanges
+	restored := Older(listed, s.observedVersion)
 	for key, known := range s.objects {
 		object, present := next[key]
 		switch {
@@ -339,12 +342,12 @@ func (s *store) swap(next map[types.NamespacedName]Object, listed string) news {
 			next[key] = known
 			continue
 		case !present:
-			found.gone = append(found.gone, key)
+			found.deleted = append(found.deleted, key)
 			continue
-		case !known.same(object):
+		case !known.differsOnlyInStatus(object):
 			found.changed = append(found.changed, key)
 		}
-		if !known.sameVerdict(object) {
+		if !known.hasSameVerdict(object) {
 			found.judged = append(found.judged, key)
 		}
 	}
@@ -353,19 +356,19 @@ func (s *store) swap(next map[types.NamespacedName]Object, listed string) news {
 			found.changed, found.judged = append(found.changed, key), append(found.judged, key)
 		}
 	}
-	s.objects, s.seen = next, listed
+	s.objects, s.observedVersion = next, listed
 	if s.listed {
 		return found
 	}
 	s.listed = true
 	close(s.synced)
-	if !s.news {
-		return news{}
+	if !s.reportFirstListing {
+		return listingChanges{}
 	}
 	return found
 }
 
-// Resync is called by the reflector; there is nothing to repeat.
+// Resync is called by the reflector. It does nothing.
 func (s *store) Resync() error { return nil }
 
 func (s *store) lookup(key types.NamespacedName) (Object, bool) {
@@ -375,18 +378,18 @@ func (s *store) lookup(key types.NamespacedName) (Object, bool) {
 	return object, found
 }
 
-func (s *store) settle(key types.NamespacedName) {
+func (s *store) dropFirstMetadata(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if object, found := s.objects[key]; found && object.Raw != nil {
-		object.Raw = nil
+	if object, found := s.objects[key]; found && object.FirstMetadata != nil {
+		object.FirstMetadata = nil
 		s.objects[key] = object
 	}
 }
 
-func (s *store) settleAll() {
+func (s *store) dropAllFirstMetadata() {
 	for _, key := range s.keys() {
-		s.settle(key)
+		s.dropFirstMetadata(key)
 	}
 }
 

@@ -14,23 +14,23 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// shelf is a store without an API server: a test plays the reflector.
-type shelf struct {
+// storeFixture is a store without an API server. The test takes the part of the reflector.
+type storeFixture struct {
 	*WithT
-	store *store
-	told  []string
+	store    *store
+	reported []string
 }
 
-// newShelf makes a store of metadata, or one of pods that are sick unless they run.
-func newShelf(t *testing.T, whole bool) *shelf {
+// newStoreFixture returns a store of metadata, or of whole pods that are unhealthy unless they run.
+func newStoreFixture(t *testing.T, whole bool) *storeFixture {
 	t.Helper()
-	s := &shelf{WithT: NewWithT(t)}
+	s := &storeFixture{WithT: NewWithT(t)}
 	s.store = newStore(
-		func(_, name string) { s.told = append(s.told, "changed "+name) },
-		func(_, name string) { s.told = append(s.told, "judged "+name) },
+		func(_, name string) { s.reported = append(s.reported, "changed "+name) },
+		func(_, name string) { s.reported = append(s.reported, "judged "+name) },
 	)
 	if whole {
-		s.store.judge = func(object runtime.Object) *health.Verdict {
+		s.store.verdictOf = func(object runtime.Object) *health.Verdict {
 			if sick, ok := object.(*corev1.Pod); ok && sick.Status.Phase != corev1.PodRunning {
 				return &health.Verdict{Checked: true, Unhealthy: string(sick.Status.Phase)}
 			}
@@ -40,30 +40,30 @@ func newShelf(t *testing.T, whole bool) *shelf {
 	return s
 }
 
-// heard returns what was told since the last call, in any order.
-func (s *shelf) heard() []string {
-	told := s.told
-	s.told = nil
-	slices.Sort(told)
-	return told
+// takeReports returns the reports since the last call, sorted.
+func (s *storeFixture) takeReports() []string {
+	reported := s.reported
+	s.reported = nil
+	slices.Sort(reported)
+	return reported
 }
 
-func (s *shelf) list(version string, objects ...any) {
+func (s *storeFixture) list(version string, objects ...any) {
 	s.Expect(s.store.Replace(objects, version)).To(Succeed())
 }
-func (s *shelf) see(object any)  { s.Expect(s.store.Update(object)).To(Succeed()) }
-func (s *shelf) lose(object any) { s.Expect(s.store.Delete(object)).To(Succeed()) }
+func (s *storeFixture) update(object any) { s.Expect(s.store.Update(object)).To(Succeed()) }
+func (s *storeFixture) delete(object any) { s.Expect(s.store.Delete(object)).To(Succeed()) }
 
-// look returns whether an object is there, whether its verdict is known, and what it is.
-func (s *shelf) look(name string) [3]any {
+// state returns whether an object is stored, whether its verdict is unknown, and its verdict.
+func (s *storeFixture) state(name string) [3]any {
 	object, found := s.store.lookup(types.NamespacedName{Namespace: "shop", Name: name})
 	if object.Verdict == nil {
-		return [3]any{found, !object.Unjudged, ""}
+		return [3]any{found, !object.VerdictUnknown, ""}
 	}
-	return [3]any{found, !object.Unjudged, object.Verdict.Unhealthy}
+	return [3]any{found, !object.VerdictUnknown, object.Verdict.Unhealthy}
 }
 
-func whole(name, version string, phase corev1.PodPhase, generation ...int64) *corev1.Pod {
+func wholePod(name, version string, phase corev1.PodPhase, generation ...int64) *corev1.Pod {
 	object := &corev1.Pod{ObjectMeta: metaOf(name, version, generation...)}
 	object.Status.Phase = phase
 	return object
@@ -80,147 +80,147 @@ func metaOf(name, version string, generation ...int64) metav1.ObjectMeta {
 	return object
 }
 
-func slim(name, version string, generation ...int64) *metav1.PartialObjectMetadata {
+func metadataObject(name, version string, generation ...int64) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metaOf(name, version, generation...)}
 }
 
-// wrote plays our own write.
-func (s *shelf) wrote(object metav1.Object) {
-	s.store.note(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, s.store.answered(object))
+// recordOwnWrite records an own write of the controller.
+func (s *storeFixture) recordOwnWrite(object metav1.Object) {
+	s.store.recordOwnWrite(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, s.store.condenseAnswer(object))
 }
 
 func TestVerdictsOfWholeObjects(t *testing.T) {
-	s := newShelf(t, true)
-	s.list("10", whole("p", "5", "Pending"))
-	s.Expect(s.heard()).To(BeEmpty(), "the first listing is waited for")
-	s.Expect(s.look("p")).To(Equal([3]any{true, true, "Pending"}))
-	s.see(whole("p", "11", "Pending"))
-	s.Expect(s.heard()).To(BeEmpty(), "it says the same")
-	s.see(whole("p", "12", "Failed"))
-	s.Expect(s.heard()).To(Equal([]string{"judged p"}), "it is sick in another way")
-	s.see(whole("p", "13", "Running"))
-	s.Expect(s.heard()).To(Equal([]string{"judged p"}))
-	s.Expect(s.look("p")).To(Equal([3]any{true, true, ""}))
-	s.see(whole("p", "14", "Running", 2))
-	s.Expect(s.heard()).To(Equal([]string{"changed p"}), "somebody wrote to it")
-	s.see(whole("q", "15", "Running"))
-	s.Expect(s.heard()).To(Equal([]string{"changed q", "judged q"}), "a new one")
-	s.lose(whole("q", "16", "Running"))
-	s.Expect(s.heard()).To(Equal([]string{"changed q", "judged q"}))
-	s.Expect(s.look("q")).To(Equal([3]any{false, true, ""}))
-	s.lose(cache.DeletedFinalStateUnknown{Key: "shop/p", Obj: whole("p", "17", "Running")})
-	s.Expect(s.heard()).To(Equal([]string{"changed p", "judged p"}))
+	s := newStoreFixture(t, true)
+	s.list("10", wholePod("p", "5", "Pending"))
+	s.Expect(s.takeReports()).To(BeEmpty(), "the first listing is waited for")
+	s.Expect(s.state("p")).To(Equal([3]any{true, true, "Pending"}))
+	s.update(wholePod("p", "11", "Pending"))
+	s.Expect(s.takeReports()).To(BeEmpty(), "it says the same")
+	s.update(wholePod("p", "12", "Failed"))
+	s.Expect(s.takeReports()).To(Equal([]string{"judged p"}), "it is sick in another way")
+	s.update(wholePod("p", "13", "Running"))
+	s.Expect(s.takeReports()).To(Equal([]string{"judged p"}))
+	s.Expect(s.state("p")).To(Equal([3]any{true, true, ""}))
+	s.update(wholePod("p", "14", "Running", 2))
+	s.Expect(s.takeReports()).To(Equal([]string{"changed p"}), "another client wrote to it")
+	s.update(wholePod("q", "15", "Running"))
+	s.Expect(s.takeReports()).To(Equal([]string{"changed q", "judged q"}), "a new one")
+	s.delete(wholePod("q", "16", "Running"))
+	s.Expect(s.takeReports()).To(Equal([]string{"changed q", "judged q"}))
+	s.Expect(s.state("q")).To(Equal([3]any{false, true, ""}))
+	s.delete(cache.DeletedFinalStateUnknown{Key: "shop/p", Obj: wholePod("p", "17", "Running")})
+	s.Expect(s.takeReports()).To(Equal([]string{"changed p", "judged p"}))
 }
 
-// Between our write and its echo nothing is known of the object's health, whatever arrives from before.
-func TestAVerdictFromBeforeOurWriteDoesNotCount(t *testing.T) {
-	s := newShelf(t, true)
-	s.list("10", whole("p", "5", "Running"))
-	s.wrote(slim("p", "20", 2))
-	s.Expect(s.look("p")).To(Equal([3]any{true, false, ""}))
-	s.see(whole("p", "15", "Failed"))
-	s.Expect(s.heard()).To(BeEmpty())
-	s.Expect(s.look("p")).To(Equal([3]any{true, false, ""}))
-	s.wrote(slim("p", "21", 2))
-	s.see(whole("p", "20", "Failed", 2))
-	s.Expect(s.look("p")).To(Equal([3]any{true, false, ""}), "the echo of the write before")
-	s.see(whole("p", "21", "Running", 2))
-	s.Expect(s.heard()).To(Equal([]string{"judged p"}), "the echo is no change, but it is a verdict")
-	s.Expect(s.look("p")).To(Equal([3]any{true, true, ""}))
-	s.wrote(slim("p", "19", 2))
-	s.Expect(s.look("p")).To(Equal([3]any{true, true, ""}), "a write that the watch is past is no news")
+// Between our write and its event the object's health is unknown, although older events may arrive.
+func TestVerdictFromBeforeOurWriteIsIgnored(t *testing.T) {
+	s := newStoreFixture(t, true)
+	s.list("10", wholePod("p", "5", "Running"))
+	s.recordOwnWrite(metadataObject("p", "20", 2))
+	s.Expect(s.state("p")).To(Equal([3]any{true, false, ""}))
+	s.update(wholePod("p", "15", "Failed"))
+	s.Expect(s.takeReports()).To(BeEmpty())
+	s.Expect(s.state("p")).To(Equal([3]any{true, false, ""}))
+	s.recordOwnWrite(metadataObject("p", "21", 2))
+	s.update(wholePod("p", "20", "Failed", 2))
+	s.Expect(s.state("p")).To(Equal([3]any{true, false, ""}), "the echo of the write before")
+	s.update(wholePod("p", "21", "Running", 2))
+	s.Expect(s.takeReports()).To(Equal([]string{"judged p"}), "the echo is no change, but it is a verdict")
+	s.Expect(s.state("p")).To(Equal([3]any{true, true, ""}))
+	s.recordOwnWrite(metadataObject("p", "19", 2))
+	s.Expect(s.state("p")).To(Equal([3]any{true, true, ""}), "a write that the watch is past is no news")
 }
 
-// The answer to a write may be the whole object. Then its health is known before the echo.
-func TestAWholeAnswerToOurOwnWriteBringsAVerdict(t *testing.T) {
-	s := newShelf(t, true)
+// The answer to a write may be the whole object. Then its health is known before the event.
+func TestWholeObjectInTheAnswerToOurWriteHasAVerdict(t *testing.T) {
+	s := newStoreFixture(t, true)
 	s.list("10")
-	s.wrote(whole("p", "20", "Failed"))
-	s.Expect(s.look("p")).To(Equal([3]any{true, true, "Failed"}))
-	s.see(whole("p", "20", "Failed"))
-	s.Expect(s.heard()).To(BeEmpty(), "the echo brings nothing new")
-	s.see(whole("p", "21", "Running"))
-	s.Expect(s.heard()).To(Equal([]string{"judged p"}))
+	s.recordOwnWrite(wholePod("p", "20", "Failed"))
+	s.Expect(s.state("p")).To(Equal([3]any{true, true, "Failed"}))
+	s.update(wholePod("p", "20", "Failed"))
+	s.Expect(s.takeReports()).To(BeEmpty(), "the echo brings nothing new")
+	s.update(wholePod("p", "21", "Running"))
+	s.Expect(s.takeReports()).To(Equal([]string{"judged p"}))
 }
 
-func TestANewListingTellsOfVerdicts(t *testing.T) {
-	s := newShelf(t, true)
-	s.list("10", whole("same", "1", "Pending"), whole("gone", "1", "Running"), whole("better", "1", "Pending"), whole("written", "1", "Running"))
-	s.wrote(slim("late", "30"))
-	s.wrote(slim("written", "11"))
-	s.list("20", whole("same", "15", "Pending"), whole("better", "15", "Running"), whole("new", "15", "Running"), whole("written", "11", "Running"))
-	s.Expect(s.heard()).To(Equal([]string{"changed gone", "changed new", "judged better", "judged gone", "judged new", "judged written"}))
-	s.Expect(s.look("late")).To(Equal([3]any{true, false, ""}), "written after the listing was made")
-	s.Expect(s.look("written")).To(Equal([3]any{true, true, ""}))
+func TestNewListingReportsVerdicts(t *testing.T) {
+	s := newStoreFixture(t, true)
+	s.list("10", wholePod("same", "1", "Pending"), wholePod("gone", "1", "Running"), wholePod("better", "1", "Pending"), wholePod("written", "1", "Running"))
+	s.recordOwnWrite(metadataObject("late", "30"))
+	s.recordOwnWrite(metadataObject("written", "11"))
+	s.list("20", wholePod("same", "15", "Pending"), wholePod("better", "15", "Running"), wholePod("new", "15", "Running"), wholePod("written", "11", "Running"))
+	s.Expect(s.takeReports()).To(Equal([]string{"changed gone", "changed new", "judged better", "judged gone", "judged new", "judged written"}))
+	s.Expect(s.state("late")).To(Equal([3]any{true, false, ""}), "written after the listing was made")
+	s.Expect(s.state("written")).To(Equal([3]any{true, true, ""}))
 }
 
-// A cluster that was restored from a backup lists older versions than the watch has told.
-func TestAListingOfARestoredClusterCountsAsAWhole(t *testing.T) {
-	s := newShelf(t, false)
-	s.list("10", slim("same", "1"), slim("edited", "5", 1), slim("gone", "9"))
-	s.see(slim("edited", "20", 2))
-	s.see(slim("gone", "21"))
-	s.wrote(slim("written", "30"))
-	s.heard()
-	s.list("15", slim("same", "1"), slim("edited", "5", 1))
-	s.Expect(s.heard()).To(Equal([]string{"changed edited", "changed gone", "changed written", "judged gone", "judged written"}))
-	s.see(slim("edited", "16", 3))
-	s.Expect(s.heard()).To(Equal([]string{"changed edited"}), "its versions are lower than before")
-	s.wrote(slim("written", "17"))
-	s.Expect(s.look("written")).To(Equal([3]any{true, false, ""}))
+// A cluster that was restored from a backup lists older versions than the watch has reported.
+func TestListingOfARestoredClusterReplacesAllObjects(t *testing.T) {
+	s := newStoreFixture(t, false)
+	s.list("10", metadataObject("same", "1"), metadataObject("edited", "5", 1), metadataObject("gone", "9"))
+	s.update(metadataObject("edited", "20", 2))
+	s.update(metadataObject("gone", "21"))
+	s.recordOwnWrite(metadataObject("written", "30"))
+	s.takeReports()
+	s.list("15", metadataObject("same", "1"), metadataObject("edited", "5", 1))
+	s.Expect(s.takeReports()).To(Equal([]string{"changed edited", "changed gone", "changed written", "judged gone", "judged written"}))
+	s.update(metadataObject("edited", "16", 3))
+	s.Expect(s.takeReports()).To(Equal([]string{"changed edited"}), "its versions are lower than before")
+	s.recordOwnWrite(metadataObject("written", "17"))
+	s.Expect(s.state("written")).To(Equal([3]any{true, false, ""}))
 }
 
-func TestMetadataSaysNothingOfHealth(t *testing.T) {
-	s := newShelf(t, false)
-	s.list("10", slim("c", "5"))
-	s.Expect(s.look("c")).To(Equal([3]any{true, false, ""}))
-	s.see(slim("c", "11"))
-	s.wrote(slim("c", "12"))
-	s.see(slim("c", "12"))
-	s.list("20", slim("c", "12"))
-	s.Expect(s.heard()).To(BeEmpty())
-	s.see(slim("c", "21", 2))
-	s.Expect(s.heard()).To(Equal([]string{"changed c"}))
-	s.lose(slim("c", "22"))
-	s.Expect(s.heard()).To(Equal([]string{"changed c", "judged c"}))
-	s.Expect(s.store.Update(whole("p", "23", "Running"))).To(MatchError(ContainSubstring("unexpected type *v1.Pod")))
+func TestVerdictIsUnknownFromMetadataAlone(t *testing.T) {
+	s := newStoreFixture(t, false)
+	s.list("10", metadataObject("c", "5"))
+	s.Expect(s.state("c")).To(Equal([3]any{true, false, ""}))
+	s.update(metadataObject("c", "11"))
+	s.recordOwnWrite(metadataObject("c", "12"))
+	s.update(metadataObject("c", "12"))
+	s.list("20", metadataObject("c", "12"))
+	s.Expect(s.takeReports()).To(BeEmpty())
+	s.update(metadataObject("c", "21", 2))
+	s.Expect(s.takeReports()).To(Equal([]string{"changed c"}))
+	s.delete(metadataObject("c", "22"))
+	s.Expect(s.takeReports()).To(Equal([]string{"changed c", "judged c"}))
+	s.Expect(s.store.Update(wholePod("p", "23", "Running"))).To(MatchError(ContainSubstring("unexpected type *v1.Pod")))
 }
 
-// A watch that takes the place of another misses nothing, and brings the verdicts that the other could not.
-func TestAnHeirTellsOfAllThatChangedMeanwhile(t *testing.T) {
-	before := newShelf(t, false)
-	before.list("10", slim("sick", "1"), slim("well", "1"), slim("gone", "1"), slim("edited", "1"))
-	s := newShelf(t, true)
-	s.store.inherit(before.store)
-	s.list("20", whole("sick", "1", "Pending"), whole("well", "1", "Running"), whole("edited", "15", "Running", 2), whole("new", "15", "Running"))
-	s.Expect(s.heard()).To(Equal([]string{
+// A watch that replaces another reports all changes meanwhile, and the verdicts that the other one lacked.
+func TestReplacementStoreReportsAllChangesMeanwhile(t *testing.T) {
+	before := newStoreFixture(t, false)
+	before.list("10", metadataObject("sick", "1"), metadataObject("well", "1"), metadataObject("gone", "1"), metadataObject("edited", "1"))
+	s := newStoreFixture(t, true)
+	s.store.copyFrom(before.store)
+	s.list("20", wholePod("sick", "1", "Pending"), wholePod("well", "1", "Running"), wholePod("edited", "15", "Running", 2), wholePod("new", "15", "Running"))
+	s.Expect(s.takeReports()).To(Equal([]string{
 		"changed edited", "changed gone", "changed new",
 		"judged edited", "judged gone", "judged new", "judged sick", "judged well",
 	}))
-	s.Expect(s.look("sick")).To(Equal([3]any{true, true, "Pending"}))
-	s.Expect(before.look("gone")).To(Equal([3]any{true, false, ""}), "the other store is left alone")
+	s.Expect(s.state("sick")).To(Equal([3]any{true, true, "Pending"}))
+	s.Expect(before.state("gone")).To(Equal([3]any{true, false, ""}), "the other store is left alone")
 }
 
-// Whoever went on without the first listing knows nothing of what it brings.
-func TestAFirstListingThatNobodyWaitedForIsNews(t *testing.T) {
-	s := newShelf(t, true)
-	s.store.giveUp()
-	s.list("10", whole("p", "5", "Pending"))
-	s.Expect(s.heard()).To(Equal([]string{"changed p", "judged p"}))
+// A caller that continued without the first listing needs its changes reported.
+func TestFirstListingIsReportedIfNoCallerWaitsForIt(t *testing.T) {
+	s := newStoreFixture(t, true)
+	s.store.stopWaiting()
+	s.list("10", wholePod("p", "5", "Pending"))
+	s.Expect(s.takeReports()).To(Equal([]string{"changed p", "judged p"}))
 	s.Expect(s.store.synced).To(BeClosed())
-	s.list("11", whole("p", "5", "Pending"))
-	s.Expect(s.heard()).To(BeEmpty())
+	s.list("11", wholePod("p", "5", "Pending"))
+	s.Expect(s.takeReports()).To(BeEmpty())
 }
 
-// What is kept of a whole object is what is kept of its metadata, and the verdict.
-func TestAWholeObjectIsReducedOnArrival(t *testing.T) {
-	s := newShelf(t, true)
-	object := whole("p", "5", "Pending", 3)
+// The stored state of a whole object is that of its metadata, and the verdict.
+func TestWholeObjectIsReducedOnArrival(t *testing.T) {
+	s := newStoreFixture(t, true)
+	object := wholePod("p", "5", "Pending", 3)
 	object.Spec.NodeName = "large"
 	object.OwnerReferences = []metav1.OwnerReference{{Name: "large"}}
 	reduced, err := s.store.Transformer()(object)
 	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(reduced).To(Equal(&sighting{
+	s.Expect(reduced).To(Equal(&reducedObject{
 		PartialObjectMetadata: metav1.PartialObjectMetadata{ObjectMeta: metaOf("p", "5", 3)},
 		verdict:               &health.Verdict{Checked: true, Unhealthy: "Pending"},
 	}))

@@ -22,62 +22,62 @@ import (
 )
 
 const (
-	// linger is how long a watch outlives its last user, so that a set that is replaced does not cost a new listing.
-	linger = time.Minute
-	// patience is how long after its start a watch is waited for. One that still has not listed its objects then (its
-	// API server fails, say) must not hold up the sets that need it, nor others behind them.
-	patience = 10 * time.Second
-	// rawAge is how long the metadata of the first listing is kept for sets that have not judged it yet.
-	rawAge = 10 * time.Minute
+	// idleTimeout is how long a watch runs without users, so that a set that is created again does not cost a new listing.
+	idleTimeout = time.Minute
+	// firstListingTimeout is how long callers wait for the first listing of a new watch. A watch that takes longer, because its
+	// API server fails for example, must not delay the sets that need it, and the sets after them in the queue.
+	firstListingTimeout = 10 * time.Second
+	// firstMetadataTimeout is how long the metadata of the first listing is kept for sets that have not used it yet.
+	firstMetadataTimeout = 10 * time.Minute
 )
 
-// Knowledge is what a lookup can say.
-type Knowledge int
+// Presence is the result of a look-up.
+type Presence int
 
 const (
-	// Unwatched means that no watch covers the object, or none has synced: only a live read can tell.
-	Unwatched Knowledge = iota
-	// Absent means that the object does not exist, or does not carry the managed-by label.
+	// Unwatched means that no synced watch covers the object: the caller must read it live.
+	Unwatched Presence = iota
+	// Absent means that the object does not exist, or does not have the managed-by label.
 	Absent
-	// Present means that the object is as described.
+	// Present means that the object exists, as described by the Object.
 	Present
 )
 
-// Need is what a set wants to be told about.
+// Need describes objects that a set needs to observe.
 type Need struct {
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupKind
 	// Namespaced kinds can be watched by namespace if a cluster-wide watch is not granted.
 	Namespaced bool
-	// Namespaces holds the namespaces in which the set has objects of this kind, sorted.
+	// Namespaces lists the namespaces in which the set has objects of this kind, sorted.
 	Namespaces []string
-	// Name restricts the watch to one object, labelled or not; Namespaces then holds its namespace.
+	// Name restricts the watch to one object, labelled or not. Namespaces is then its namespace.
 	Name string
-	// Whole asks to judge the objects by their status, although their kind has no rule of its own.
+	// Whole requests verdicts by the status of the objects, although their kind has no health rule of its own.
 	Whole bool
 }
 
 // Options configure a Watcher.
 type Options struct {
 	Client metadata.Interface
-	// Label and Value are what managed objects are labelled with.
+	// Label and Value are the key and value of the label of managed objects.
 	Label, Value string
 	// Namespaces restricts watches of namespaced kinds; empty means all.
 	Namespaces []string
 	// OnChange is called when more than the status of an observed object changed. It must not block.
 	OnChange func(kind schema.GroupKind, namespace, name string)
-	// OnVerdict is called when an observed object came, went, or fares differently, and when the pods of a Deployment
-	// changed in number. It must not block. Nil: nobody asks for verdicts.
+	// OnVerdict is called when an observed object was created or deleted, when its verdict changed, and when the number of pods
+	// of a Deployment changed. It must not block. Nil: no caller needs verdicts.
 	OnVerdict func(kind schema.GroupKind, namespace, name string)
-	// Whole watches the kinds that are judged by their status; nil judges none.
-	Whole *Whole
-	// Pods counts the pods of Deployments; nil counts none.
+	// Whole watches the kinds whose verdict depends on more than metadata. If it is nil, there are no verdicts.
+	Whole *WholeObjects
+	// Pods counts the pods of Deployments. If it is nil, pods are not counted.
 	Pods  *Pods
 	Clock clock.WithDelayedExecution
 	Log   logr.Logger
 }
 
-// Watcher runs watches for whoever needs them. All its methods may be called concurrently.
+// Watcher runs the watches that its users need. All its methods may be called concurrently.
 type Watcher struct {
 	options Options
 	// lifetime ends all watches.
@@ -88,7 +88,7 @@ type Watcher struct {
 	users   map[types.NamespacedName][]usage
 }
 
-// scope is what one watch covers. Kinds of several versions share a watch: metadata is the same in all of them.
+// scope is the set of objects that one watch covers. All versions of a kind share a watch, because they have the same metadata.
 type scope struct {
 	kind            schema.GroupKind
 	namespace, name string
@@ -97,16 +97,16 @@ type scope struct {
 type kindWatch struct {
 	store    *store
 	resource schema.GroupVersionResource
-	// whole tells that whole objects are watched, wholes how many users asked for that.
-	whole  bool
-	wholes int
-	stop   context.CancelFunc
-	// impatient is closed when nobody waits for the first listing any longer.
-	impatient chan struct{}
+	// whole is true if the watch is of whole objects. wholeUsers is how many users requested that.
+	whole      bool
+	wholeUsers int
+	stop       context.CancelFunc
+	// timedOut is closed when callers no longer wait for the first listing.
+	timedOut  chan struct{}
 	users     int
-	idle      time.Time
-	// admission tells whether the API server grants the watch.
-	admission *admission
+	idleSince time.Time
+	// access records whether the API server allows the watch.
+	access *access
 }
 
 // usage is one scope in which a user needs a kind, and whether it asked for whole objects.
@@ -123,43 +123,43 @@ func New(lifetime context.Context, options Options) *Watcher {
 	return &Watcher{options: options, lifetime: lifetime, watches: map[scope]*kindWatch{}, users: map[types.NamespacedName][]usage{}}
 }
 
-// Use replaces what user needs, starts and stops watches accordingly, and waits until the needed ones have listed
-// their objects or were refused. It returns early, without an error, when ctx ends or a watch takes too long: lookups
-// then say Unwatched.
+// Use replaces the needs of a user, starts and stops watches accordingly, and waits until the needed watches have listed their
+// objects or were denied. It returns early, without an error, when ctx ends or a watch takes too long. Look-ups then return
+// Unwatched.
 func (w *Watcher) Use(ctx context.Context, user types.NamespacedName, needs []Need) {
-	for range 2 { // the second time narrower, where the first was refused
-		if !w.await(ctx, w.assign(user, needs)) {
+	for range 2 { // the second time with narrower watches in place of denied ones
+		if !w.waitForListings(ctx, w.replaceNeeds(user, needs)) {
 			return
 		}
 	}
 }
 
-// Release gives up all that user needed.
-func (w *Watcher) Release(user types.NamespacedName) { w.assign(user, nil) }
+// Release removes all needs of a user.
+func (w *Watcher) Release(user types.NamespacedName) { w.replaceNeeds(user, nil) }
 
-// await reports whether one of the watches was refused.
-func (w *Watcher) await(ctx context.Context, watches []*kindWatch) bool {
+// waitForListings waits for the first listing of each watch and reports whether one of the watches was denied.
+func (w *Watcher) waitForListings(ctx context.Context, watches []*kindWatch) bool {
 	refused := false
 	for _, each := range watches {
 		select {
 		case <-each.store.synced:
-		case <-each.admission.firstDenied:
-		case <-each.impatient:
+		case <-each.access.firstDenied:
+		case <-each.timedOut:
 		case <-ctx.Done():
-			for _, late := range watches { // what they bring is news from now on
-				late.store.giveUp()
+			for _, late := range watches { // their first listings must be reported, because no caller waits for them
+				late.store.stopWaiting()
 			}
 			return false
 		case <-w.lifetime.Done():
 			return false
 		}
-		refused = refused || each.refused()
+		refused = refused || each.isDenied()
 	}
 	return refused
 }
 
-// assign makes the watches that user needs and returns those that it has to wait for.
-func (w *Watcher) assign(user types.NamespacedName, needs []Need) []*kindWatch {
+// replaceNeeds replaces the needs of a user, starts the watches for them, and returns the watches that the user must wait for.
+func (w *Watcher) replaceNeeds(user types.NamespacedName, needs []Need) []*kindWatch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.options.Clock.Now()
@@ -170,14 +170,14 @@ func (w *Watcher) assign(user types.NamespacedName, needs []Need) []*kindWatch {
 				continue
 			}
 			next = append(next, usage{each, need.Whole})
-			w.ensure(each, need, now)
+			w.ensureWatch(each, need, now)
 		}
 	}
 	for _, each := range next {
-		w.watches[each.scope].count(each, 1)
+		w.watches[each.scope].addUsers(each, 1)
 	}
 	for _, each := range w.users[user] {
-		w.leave(each, now)
+		w.removeUser(each, now)
 	}
 	w.users[user] = next
 	if len(next) == 0 {
@@ -190,35 +190,36 @@ func (w *Watcher) assign(user types.NamespacedName, needs []Need) []*kindWatch {
 	return pending
 }
 
-// count adds users.
-func (k *kindWatch) count(by usage, number int) {
+// addUsers changes the number of users.
+func (k *kindWatch) addUsers(by usage, number int) {
 	k.users += number
 	if by.whole {
-		k.wholes += number
+		k.wholeUsers += number
 	}
 }
 
-// leave ends the use of a watch. One that nobody needs is stopped after a while, one of whole objects gives way to one of
-// metadata if that is enough for those who stay. The caller holds the lock.
-func (w *Watcher) leave(by usage, now time.Time) {
+// removeUser ends one use of a watch. A watch without users stops after idleTimeout. A watch of whole objects is replaced by one of
+// metadata if its other users need no more. The caller has locked mu.
+func (w *Watcher) removeUser(by usage, now time.Time) {
 	found := w.watches[by.scope]
 	if found == nil {
 		return
 	}
-	found.count(by, -1)
+	found.addUsers(by, -1)
 	switch {
 	case found.users == 0:
-		found.idle = now
-		w.options.Clock.AfterFunc(linger, func() { go w.sweep() }) // whose clock may hold its lock
-	case found.whole && found.wholes == 0 && !health.HasRule(by.kind):
-		w.start(by.scope, found.resource, false, found, now)
+		found.idleSince = now
+		// The clock may call this with its lock held, hence the goroutine.
+		w.options.Clock.AfterFunc(idleTimeout, func() { go w.stopIdleWatches() })
+	case found.whole && found.wholeUsers == 0 && !health.HasRule(by.kind):
+		w.startWatch(by.scope, found.resource, false, found, now)
 	}
 }
 
 // scopes lists the widest watches that may serve a need.
 func (w *Watcher) scopes(need Need) []scope {
 	if need.Name != "" {
-		return []scope{{kind: need.Kind, namespace: first(need.Namespaces), name: need.Name}}
+		return []scope{{kind: need.Kind, namespace: firstOf(need.Namespaces), name: need.Name}}
 	}
 	wide := scope{kind: need.Kind}
 	if !need.Namespaced {
@@ -226,12 +227,13 @@ func (w *Watcher) scopes(need Need) []scope {
 	}
 	restricted := len(w.options.Namespaces) > 0
 	known := w.watches[wide]
-	if !restricted && (known == nil || !apierrors.IsForbidden(known.admission.denial())) { // else nothing is granted in a namespace either
+	// Other errors than Forbidden apply to single namespaces too.
+	if !restricted && (known == nil || !apierrors.IsForbidden(known.access.denial())) {
 		return []scope{wide}
 	}
 	var narrow []scope
 	if !restricted {
-		narrow = append(narrow, wide) // it is tried again as long as it has users
+		narrow = append(narrow, wide) // it is retried as long as it has users
 	}
 	for _, namespace := range need.Namespaces {
 		if !restricted || slices.Contains(w.options.Namespaces, namespace) {
@@ -241,67 +243,69 @@ func (w *Watcher) scopes(need Need) []scope {
 	return narrow
 }
 
-func first(namespaces []string) string {
+func firstOf(namespaces []string) string {
 	if len(namespaces) == 0 {
 		return ""
 	}
 	return namespaces[0]
 }
 
-func (k *kindWatch) refused() bool { return k.admission.denial() != nil }
+func (k *kindWatch) isDenied() bool { return k.access.denial() != nil }
 
-// end stops a watch for good.
-func (k *kindWatch) end() {
+// stopWatch stops a watch for good.
+func (k *kindWatch) stopWatch() {
 	k.stop()
 	if k.store.pods != nil {
-		k.store.pods.release(k.store)
+		k.store.pods.removeOwner(k.store)
 	}
 }
 
-// ensure starts the watch of a scope unless it runs. One of whole objects takes the place of one of metadata as soon as
-// somebody needs it. The caller holds the lock.
-func (w *Watcher) ensure(s scope, need Need, now time.Time) {
+// ensureWatch starts the watch of a scope unless it runs. A watch of whole objects replaces one of metadata as soon as a user needs
+// it. The caller has locked mu.
+func (w *Watcher) ensureWatch(s scope, need Need, now time.Time) {
 	known := w.watches[s]
 	whole := w.options.Whole != nil && (need.Whole || health.HasRule(s.kind))
 	if known == nil || whole && !known.whole {
-		w.start(s, need.Resource, whole, known, now)
+		w.startWatch(s, need.Resource, whole, known, now)
 	}
 }
 
-// start begins to watch, in place of a watch that there may be. The caller holds the lock.
-func (w *Watcher) start(s scope, resource schema.GroupVersionResource, whole bool, known *kindWatch, now time.Time) {
+// startWatch starts a watch. It replaces known, which may be nil. The caller has locked mu.
+func (w *Watcher) startWatch(s scope, resource schema.GroupVersionResource, whole bool, known *kindWatch, now time.Time) {
 	ctx, stop := context.WithCancel(w.lifetime)
-	started := &kindWatch{resource: resource, stop: stop, impatient: make(chan struct{}), whole: whole, idle: now, admission: newAdmission(w.options.Clock)}
+	started := &kindWatch{
+		resource: resource, stop: stop, timedOut: make(chan struct{}), whole: whole, idleSince: now, access: newAccess(w.options.Clock),
+	}
 	started.store = newStore(
 		func(namespace, name string) { w.options.OnChange(s.kind, namespace, name) },
 		func(namespace, name string) { w.options.OnVerdict(s.kind, namespace, name) },
 	)
-	started.store.onListing = func(first bool) { w.listed(s, started, first) }
-	w.options.Clock.AfterFunc(patience, func() {
-		started.store.giveUp()
-		close(started.impatient)
+	started.store.onListing = func(first bool) { w.onListing(s, started, first) }
+	w.options.Clock.AfterFunc(firstListingTimeout, func() {
+		started.store.stopWaiting()
+		close(started.timedOut)
 	})
 	if whole {
-		started.store.judge = judge(health.HasRule(s.kind))
+		started.store.verdictOf = verdictFunc(health.HasRule(s.kind))
 	}
 	if whole && s.kind == deploymentKind && w.options.Pods != nil {
 		started.store.pods = w.options.Pods
-		w.options.Pods.start(started.store)
+		w.options.Pods.addOwner(started.store)
 	}
 	if known != nil {
-		started.users, started.wholes, started.idle = known.users, known.wholes, known.idle
-		started.store.inherit(known.store)
-		known.end()
+		started.users, started.wholeUsers, started.idleSince = known.users, known.wholeUsers, known.idleSince
+		started.store.copyFrom(known.store)
+		known.stopWatch()
 	}
 	w.watches[s] = started
 	log := w.options.Log.WithValues("resource", resource.String(), "namespace", s.namespace, "name", s.name)
-	reflector := cache.NewReflectorWithOptions(w.listWatch(s, resource, started), expected(whole), started.store,
+	reflector := cache.NewReflectorWithOptions(w.listWatch(s, resource, started), expectedType(whole), started.store,
 		cache.ReflectorOptions{Name: "managed " + resource.String(), Logger: &log})
 	go reflector.RunWithContext(logr.NewContext(ctx, log))
 }
 
-// judge returns how objects are judged: by the rules of their kind, or by what their status says in general.
-func judge(hasRule bool) func(runtime.Object) *health.Verdict {
+// verdictFunc returns the function that computes verdicts: by the rule of the kind, or by the general rules for a status.
+func verdictFunc(hasRule bool) func(runtime.Object) *health.Verdict {
 	return func(object runtime.Object) *health.Verdict {
 		var verdict health.Verdict
 		if hasRule {
@@ -316,22 +320,22 @@ func judge(hasRule bool) func(runtime.Object) *health.Verdict {
 	}
 }
 
-// expected is the type that a reflector insists on: whole objects may be of many.
-func expected(whole bool) any {
+// expectedType returns the type that a reflector checks. For whole objects, which have different types, it returns nil.
+func expectedType(whole bool) any {
 	if whole {
 		return nil
 	}
 	return &metav1.PartialObjectMetadata{}
 }
 
-// sweep stops watches that nobody has needed for a while.
-func (w *Watcher) sweep() {
+// stopIdleWatches stops watches that have had no users for idleTimeout.
+func (w *Watcher) stopIdleWatches() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.options.Clock.Now()
 	for s, each := range w.watches {
-		if each.users == 0 && now.Sub(each.idle) >= linger {
-			each.end()
+		if each.users == 0 && now.Sub(each.idleSince) >= idleTimeout {
+			each.stopWatch()
 			delete(w.watches, s)
 		}
 	}
@@ -340,7 +344,7 @@ func (w *Watcher) sweep() {
 func (w *Watcher) listWatch(s scope, resource schema.GroupVersionResource, state *kindWatch) cache.ListerWatcher {
 	var client collection = metadataCollection{w.options.Client.Resource(resource).Namespace(s.namespace)}
 	if state.whole {
-		client = w.options.Whole.of(resource, s.kind, s.namespace)
+		client = w.options.Whole.collectionOf(resource, s.kind, s.namespace)
 	}
 	narrow := func(options *metav1.ListOptions) {
 		if s.name != "" {
@@ -349,42 +353,44 @@ func (w *Watcher) listWatch(s scope, resource schema.GroupVersionResource, state
 		}
 		options.LabelSelector = w.options.Label + "=" + w.options.Value
 	}
-	return state.admission.source(client, w.options.Client, narrow, func(change turn, err error) { w.turned(s, state, change, err) })
+	return state.access.listerWatcher(client, w.options.Client, narrow, func(change accessChange, err error) {
+		w.onAccessChange(s, state, change, err)
+	})
 }
 
 type metadataCollection struct{ resources metadata.ResourceInterface }
 
 // List implements collection.
 func (c metadataCollection) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	return c.resources.List(ctx, options) //nolint:wrapcheck // the reflector logs it
+	return c.resources.List(ctx, options)
 }
 
 // Watch implements collection.
 func (c metadataCollection) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return c.resources.Watch(ctx, options) //nolint:wrapcheck // the reflector logs it
+	return c.resources.Watch(ctx, options)
 }
 
-// listed takes note of a complete listing.
-func (w *Watcher) listed(s scope, state *kindWatch, first bool) {
+// onListing records a complete listing.
+func (w *Watcher) onListing(s scope, state *kindWatch, first bool) {
 	if first {
-		w.options.Clock.AfterFunc(rawAge, state.store.settleAll)
+		w.options.Clock.AfterFunc(firstMetadataTimeout, state.store.dropAllFirstMetadata)
 	}
-	w.turned(s, state, state.admission.sawListing(), nil)
+	w.onAccessChange(s, state, state.access.recordListing(), nil)
 }
 
-// turned tells whoever uses a watch that it is denied, since what it knew about its objects holds no longer, or that it
-// is granted again, since it may show what nobody looked at.
-func (w *Watcher) turned(s scope, state *kindWatch, change turn, err error) {
+// onAccessChange reports all objects of a watch when the API server denies it, because its cached objects are no longer valid, and
+// when the API server allows it again, because it may show changes that no set has processed.
+func (w *Watcher) onAccessChange(s scope, state *kindWatch, change accessChange, err error) {
 	log := w.options.Log.WithValues("kind", s.kind.String(), "namespace", s.namespace)
 	switch change {
-	case unchanged:
+	case accessUnchanged:
 		return
-	case turnedDown:
-		log.Info("Cannot watch, looking live instead", "reason", err.Error())
-		state.store.giveUp()
-	case restored:
+	case accessDenied:
+		log.Info("Cannot watch, reading objects live instead", "reason", err.Error())
+		state.store.stopWaiting()
+	case accessRestored:
 		log.Info("Can watch again")
-		w.widen(s, state)
+		w.stopNarrowWatches(s, state)
 	}
 	for _, key := range state.store.keys() {
 		w.options.OnChange(s.kind, key.Namespace, key.Name)
@@ -392,8 +398,8 @@ func (w *Watcher) turned(s scope, state *kindWatch, change turn, err error) {
 	}
 }
 
-// widen gives up the watches of single namespaces that took the place of one which is granted again.
-func (w *Watcher) widen(s scope, state *kindWatch) {
+// stopNarrowWatches stops the watches of single namespaces that replaced a watch which is allowed again.
+func (w *Watcher) stopNarrowWatches(s scope, state *kindWatch) {
 	if s.namespace != "" || s.name != "" {
 		return
 	}
@@ -410,7 +416,7 @@ func (w *Watcher) widen(s scope, state *kindWatch) {
 		var wide []usage
 		for _, each := range scopes {
 			if each.kind == s.kind && each.namespace != "" && each.name == "" {
-				w.leave(each, now)
+				w.removeUser(each, now)
 				continue
 			}
 			wide = append(wide, each)
@@ -419,18 +425,18 @@ func (w *Watcher) widen(s scope, state *kindWatch) {
 	}
 }
 
-// Lookup says what is known of an object that carries the managed-by label. It costs no request.
-func (w *Watcher) Lookup(kind schema.GroupKind, namespace, name string) (Object, Knowledge) {
-	return w.look(namespace, name, scope{kind, namespace, name}, scope{kind, namespace, ""}, scope{kind, "", ""})
+// Lookup returns the observed state of an object that has the managed-by label. It sends no request.
+func (w *Watcher) Lookup(kind schema.GroupKind, namespace, name string) (Object, Presence) {
+	return w.lookup(namespace, name, scope{kind, namespace, name}, scope{kind, namespace, ""}, scope{kind, "", ""})
 }
 
-// LookupNamed says what is known of an object for which a Need with its Name was stated, whatever its labels.
-func (w *Watcher) LookupNamed(kind schema.GroupKind, namespace, name string) (Object, Knowledge) {
-	return w.look(namespace, name, scope{kind, namespace, name})
+// LookupNamed returns the observed state of an object for which there is a Need with its Name, regardless of its labels.
+func (w *Watcher) LookupNamed(kind schema.GroupKind, namespace, name string) (Object, Presence) {
+	return w.lookup(namespace, name, scope{kind, namespace, name})
 }
 
-func (w *Watcher) look(namespace, name string, scopes ...scope) (Object, Knowledge) {
-	covering := w.synced(scopes)
+func (w *Watcher) lookup(namespace, name string, scopes ...scope) (Object, Presence) {
+	covering := w.syncedWatches(scopes)
 	if len(covering) == 0 {
 		return Object{}, Unwatched
 	}
@@ -440,14 +446,14 @@ func (w *Watcher) look(namespace, name string, scopes ...scope) (Object, Knowled
 	return Object{}, Absent
 }
 
-// synced returns those of the watches that run and have listed their objects, in the given order.
-func (w *Watcher) synced(scopes []scope) []*kindWatch {
+// syncedWatches returns the allowed watches of the scopes that have listed their objects, in the given order.
+func (w *Watcher) syncedWatches(scopes []scope) []*kindWatch {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	var found []*kindWatch
 	for _, s := range scopes {
 		each := w.watches[s]
-		if each == nil || each.refused() {
+		if each == nil || each.isDenied() {
 			continue
 		}
 		select {
@@ -459,33 +465,33 @@ func (w *Watcher) synced(scopes []scope) []*kindWatch {
 	return found
 }
 
-// Record notes the result of our own write, so that its echo in the watch counts as known.
+// Record stores the result of a write of Espalier, so that the event of that write in the watch is not reported as a change.
 func (w *Watcher) Record(kind schema.GroupKind, object metav1.Object) {
 	key := keyOf(object)
 	scopes := []scope{{kind, key.Namespace, key.Name}}
 	if object.GetLabels()[w.options.Label] == w.options.Value {
 		scopes = append(scopes, scope{kind, key.Namespace, ""}, scope{kind, "", ""})
 	}
-	for _, each := range w.synced(scopes) {
-		each.store.note(key, each.store.answered(object))
+	for _, each := range w.syncedWatches(scopes) {
+		each.store.recordOwnWrite(key, each.store.condenseAnswer(object))
 	}
 }
 
-// Settle drops the raw metadata of an object that has been judged.
-func (w *Watcher) Settle(kind schema.GroupKind, namespace, name string) {
+// DropFirstMetadata drops the FirstMetadata of an object that a set has processed.
+func (w *Watcher) DropFirstMetadata(kind schema.GroupKind, namespace, name string) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	for _, each := range w.synced([]scope{{kind, namespace, name}, {kind, namespace, ""}, {kind, "", ""}}) {
-		each.store.settle(key)
+	for _, each := range w.syncedWatches([]scope{{kind, namespace, name}, {kind, namespace, ""}, {kind, "", ""}}) {
+		each.store.dropFirstMetadata(key)
 	}
 }
 
-// Watches tells how many watches run, for metrics and tests.
+// Watches returns the number of running watches, for metrics and tests.
 func (w *Watcher) Watches() int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	running := 0
 	for _, each := range w.watches {
-		if !each.refused() {
+		if !each.isDenied() {
 			running++
 		}
 	}

@@ -16,9 +16,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// A refusal of all namespaces is not for ever: the watches of single namespaces give way, and those without users end by
-// themselves.
-func TestAWatchOfAllNamespacesIsTriedAgainAndTakesOver(t *testing.T) {
+// When the watch of all namespaces is allowed again, the watches of single namespaces stop, as watches without users do.
+func TestWatchOfAllNamespacesIsRetriedAndReplacesNarrowWatches(t *testing.T) {
 	g := NewWithT(t)
 	var granted atomic.Bool
 	scheme := metadatafake.NewTestScheme()
@@ -38,13 +37,13 @@ func TestAWatchOfAllNamespacesIsTriedAgainAndTakesOver(t *testing.T) {
 	w.Use(t.Context(), user, []Need{{
 		Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Kind: kind, Namespaced: true, Namespaces: []string{"a", "b"},
 	}})
-	knowledge := func(namespace string) Knowledge {
+	knowledge := func(namespace string) Presence {
 		_, known := w.Lookup(kind, namespace, "x")
 		return known
 	}
 	g.Expect([]any{w.Watches(), knowledge("a"), knowledge("c")}).To(Equal([]any{2, Absent, Unwatched}))
 	granted.Store(true)
-	g.Eventually(func() Knowledge {
+	g.Eventually(func() Presence {
 		clk.Step(time.Second)
 		return knowledge("c")
 	}).WithTimeout(30 * time.Second).WithPolling(100 * time.Millisecond).Should(Equal(Absent))

@@ -17,16 +17,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Whole lists and watches whole objects, for kinds that are judged by more than their metadata. What the store keeps of
-// them is as little as of the others.
-type Whole struct {
+// WholeObjects lists and watches whole objects, for kinds whose health depends on more than metadata. The store keeps as little of
+// them as of other objects.
+type WholeObjects struct {
 	scheme  *runtime.Scheme
 	typed   rest.Interface
 	dynamic dynamic.Interface
 }
 
-// NewWhole returns a client for the cluster that config and client reach.
-func NewWhole(config *rest.Config, client *http.Client) (*Whole, error) {
+// NewWholeObjects returns a client for the cluster that config and client reach.
+func NewWholeObjects(config *rest.Config, client *http.Client) (*WholeObjects, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -47,23 +47,25 @@ func NewWhole(config *rest.Config, client *http.Client) (*Whole, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create typed client: %w", err)
 	}
-	return &Whole{scheme: scheme, typed: typed, dynamic: dynamicClient}, nil
+	return &WholeObjects{scheme: scheme, typed: typed, dynamic: dynamicClient}, nil
 }
 
-// of returns a kind's objects: typed ones where the type is known, which is cheaper to decode.
-func (w *Whole) of(resource schema.GroupVersionResource, kind schema.GroupKind, namespace string) collection {
+// collectionOf returns the objects of a kind: typed objects if the type is known, because they are cheaper to decode.
+func (w *WholeObjects) collectionOf(resource schema.GroupVersionResource, kind schema.GroupKind, namespace string) collection {
 	if w.scheme.Recognizes(kind.WithVersion(resource.Version)) {
 		return typedCollection{w, resource, namespace}
 	}
 	return dynamicCollection{w.dynamic.Resource(resource).Namespace(namespace)}
 }
 
-// Registered tells whether a kind is one of Kubernetes' own.
-func (w *Whole) Registered(kind schema.GroupVersionKind) bool { return w.scheme.Recognizes(kind) }
+// IsRegistered reports whether a kind is one of Kubernetes' own.
+func (w *WholeObjects) IsRegistered(kind schema.GroupVersionKind) bool {
+	return w.scheme.Recognizes(kind)
+}
 
-// Typed returns an object as its Go type if that is known, else as it is. An object that does not fit its type is an
-// error.
-func (w *Whole) Typed(object *unstructured.Unstructured) (runtime.Object, error) {
+// Typed returns an object as its Go type if that is known, else unchanged. It returns an error if the object does not fit its
+// type.
+func (w *WholeObjects) Typed(object *unstructured.Unstructured) (runtime.Object, error) {
 	kind := object.GroupVersionKind()
 	if !w.scheme.Recognizes(kind) {
 		return object, nil
@@ -82,16 +84,16 @@ type dynamicCollection struct{ resources dynamic.ResourceInterface }
 
 // List implements collection.
 func (c dynamicCollection) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	return c.resources.List(ctx, options) //nolint:wrapcheck // the reflector logs it
+	return c.resources.List(ctx, options)
 }
 
 // Watch implements collection.
 func (c dynamicCollection) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return c.resources.Watch(ctx, options) //nolint:wrapcheck // the reflector logs it
+	return c.resources.Watch(ctx, options)
 }
 
 type typedCollection struct {
-	whole     *Whole
+	whole     *WholeObjects
 	resource  schema.GroupVersionResource
 	namespace string
 }
@@ -109,11 +111,11 @@ func (c typedCollection) request(options metav1.ListOptions) *rest.Request {
 
 // List implements collection.
 func (c typedCollection) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	return c.request(options).Do(ctx).Get() //nolint:wrapcheck // the reflector logs it
+	return c.request(options).Do(ctx).Get()
 }
 
 // Watch implements collection.
 func (c typedCollection) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
-	return c.request(options).Watch(ctx) //nolint:wrapcheck // the reflector logs it
+	return c.request(options).Watch(ctx)
 }

@@ -31,24 +31,24 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// ward is a namespace of a real API server whose objects are judged. No controllers run there: a test plays them.
-type ward struct {
-	*bench
+// wholeFixture is a namespace of a real API server, observed with verdicts. No controllers run there; the test writes their status.
+type wholeFixture struct {
+	*fixture
 	config  *rest.Config
 	pods    *observe.Pods
 	dynamic dynamic.Interface
 
-	mu   sync.Mutex
-	told map[string]int
-	logs []string
+	mu      sync.Mutex
+	reports map[string]int
+	logs    []string
 }
 
-func newWard(t *testing.T, identity func(local.Server) *rest.Config) *ward {
+func newWholeFixture(t *testing.T, identity func(local.Server) *rest.Config) *wholeFixture {
 	t.Helper()
 	g := NewWithT(t)
 	servers, err := local.ForTests()
 	g.Expect(err).NotTo(HaveOccurred())
-	w := &ward{bench: &bench{WithT: g, ctx: t.Context()}, config: identity(servers.Target), told: map[string]int{}}
+	w := &wholeFixture{fixture: &fixture{WithT: g, ctx: t.Context()}, config: identity(servers.Target), reports: map[string]int{}}
 	w.client, err = kubernetes.NewForConfig(servers.Target.Config)
 	g.Expect(err).NotTo(HaveOccurred())
 	w.dynamic, err = dynamic.NewForConfig(servers.Target.Config)
@@ -60,15 +60,15 @@ func newWard(t *testing.T, identity func(local.Server) *rest.Config) *ward {
 	g.Expect(err).NotTo(HaveOccurred())
 	httpClient, err := rest.HTTPClientFor(w.config)
 	g.Expect(err).NotTo(HaveOccurred())
-	whole, err := observe.NewWhole(w.config, httpClient)
+	whole, err := observe.NewWholeObjects(w.config, httpClient)
 	g.Expect(err).NotTo(HaveOccurred())
-	note := func(_ schema.GroupKind, namespace, name string) { w.note(namespace, name) }
+	note := func(_ schema.GroupKind, namespace, name string) { w.countReport(namespace, name) }
 	log := funcr.New(func(_, args string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.logs = append(w.logs, args)
 	}, funcr.Options{})
-	w.pods = observe.NewPods(w.ctx, observe.PodOptions{Client: metadataClient, OnChange: w.note, Clock: clock.RealClock{}, Log: log})
+	w.pods = observe.NewPods(w.ctx, observe.PodOptions{Client: metadataClient, OnChange: w.countReport, Clock: clock.RealClock{}, Log: log})
 	w.watcher = observe.New(w.ctx, observe.Options{
 		Client: metadataClient, Label: "resources.gardener.cloud/managed-by", Value: "gardener", Whole: whole, Pods: w.pods,
 		OnChange: func(schema.GroupKind, string, string) {}, OnVerdict: note, Clock: clock.RealClock{}, Log: logr.Discard(),
@@ -76,39 +76,39 @@ func newWard(t *testing.T, identity func(local.Server) *rest.Config) *ward {
 	return w
 }
 
-func (w *ward) note(namespace, name string) {
+func (w *wholeFixture) countReport(namespace, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if namespace == w.namespace || namespace == "" {
-		w.told[name]++
+		w.reports[name]++
 	}
 }
 
-// heard tells whether verdicts on an object were told since the last call.
-func (w *ward) heard(name string) func() bool {
+// takeReports returns a function that reports whether verdicts on an object were reported since its last call.
+func (w *wholeFixture) takeReports(name string) func() bool {
 	return func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		told := w.told[name] > 0
-		if told {
-			delete(w.told, name)
+		reported := w.reports[name] > 0
+		if reported {
+			delete(w.reports, name)
 		}
-		return told
+		return reported
 	}
 }
 
-func (w *ward) soon(actual any) AsyncAssertion {
+func (w *wholeFixture) eventually(actual any) AsyncAssertion {
 	return w.Eventually(actual).WithTimeout(30 * time.Second).WithPolling(5 * time.Millisecond)
 }
 
-// verdict returns what is known of an object's health.
-func (w *ward) verdict(kind schema.GroupKind, name string) func() string {
+// verdict returns the observed verdict on an object.
+func (w *wholeFixture) verdict(kind schema.GroupKind, name string) func() string {
 	return func() string {
 		seen, knowledge := w.watcher.Lookup(kind, w.namespace, name)
 		switch {
 		case knowledge != observe.Present:
 			return "not there"
-		case seen.Unjudged:
+		case seen.VerdictUnknown:
 			return "unjudged"
 		case seen.Verdict == nil:
 			return "fine"
@@ -117,7 +117,7 @@ func (w *ward) verdict(kind schema.GroupKind, name string) func() string {
 	}
 }
 
-func (w *ward) deployment(name string, replicas int32, labels map[string]string) *appsv1.Deployment {
+func (w *wholeFixture) deployment(name string, replicas int32, labels map[string]string) *appsv1.Deployment {
 	pod := map[string]string{"app": name}
 	created, err := w.client.AppsV1().Deployments(w.namespace).Create(w.ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
@@ -130,44 +130,44 @@ func (w *ward) deployment(name string, replicas int32, labels map[string]string)
 	return created
 }
 
-func (w *ward) needDeployments() observe.Need {
+func (w *wholeFixture) needDeployments() observe.Need {
 	return observe.Need{Resource: deployments, Kind: deploymentKind, Namespaced: true, Namespaces: []string{w.namespace}}
 }
 
-func (w *ward) patchStatus(name, status string) {
+func (w *wholeFixture) patchStatus(name, status string) {
 	_, err := w.client.AppsV1().Deployments(w.namespace).Patch(w.ctx, name, types.MergePatchType, []byte(`{"status":`+status+`}`), metav1.PatchOptions{}, "status")
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-// Deployments come as protobuf and typed, which nothing but a real API server proves.
-func TestAKindWithARuleIsWatchedWhole(t *testing.T) {
-	w := newWard(t, admin)
+// Only a real API server proves that Deployments arrive as protobuf and typed.
+func TestKindWithAHealthRuleIsWatchedWhole(t *testing.T) {
+	w := newWholeFixture(t, admin)
 	w.deployment("web", 0, managedByLabels)
 	w.use(w.needDeployments())
 	w.Expect(w.verdict(deploymentKind, "web")()).To(Equal("observed generation outdated (0/1)"))
 	w.patchStatus("web", `{"observedGeneration":1,"conditions":[{"type":"Available","status":"True"},{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable"}]}`)
-	w.soon(w.verdict(deploymentKind, "web")).Should(Equal("fine"))
-	w.soon(w.heard("web")).Should(BeTrue())
+	w.eventually(w.verdict(deploymentKind, "web")).Should(Equal("fine"))
+	w.eventually(w.takeReports("web")).Should(BeTrue())
 	w.deployment("unlabelled", 0, nil)
 	w.deployment("later", 0, managedByLabels)
-	w.soon(w.heard("later")).Should(BeTrue())
+	w.eventually(w.takeReports("later")).Should(BeTrue())
 	w.Expect(w.verdict(deploymentKind, "unlabelled")()).To(Equal("not there"))
 }
 
-func TestOurOwnWriteMakesAVerdictUnknownUntilItsEcho(t *testing.T) {
-	w := newWard(t, admin)
+func TestVerdictIsUnknownFromOurWriteUntilItsEvent(t *testing.T) {
+	w := newWholeFixture(t, admin)
 	created := w.deployment("web", 0, managedByLabels)
 	w.use(w.needDeployments())
 	future := &metav1.PartialObjectMetadata{ObjectMeta: *created.ObjectMeta.DeepCopy()} // the answer has no more than metadata
-	future.ResourceVersion += "0"                                                       // a write whose echo has not come
+	future.ResourceVersion += "0"                                                       // a write whose event has not arrived
 	w.watcher.Record(deploymentKind, future)
 	w.Expect(w.verdict(deploymentKind, "web")()).To(Equal("unjudged"))
 	w.patchStatus("web", `{"observedGeneration":1}`)
 	w.Consistently(w.verdict(deploymentKind, "web")).WithTimeout(300 * time.Millisecond).Should(Equal("unjudged"))
 }
 
-// gadgets makes a kind of its own, and two objects of it.
-func (w *ward) gadgets() (schema.GroupVersionResource, schema.GroupKind) {
+// createGadgets creates a new kind and two objects of it.
+func (w *wholeFixture) createGadgets() (schema.GroupVersionResource, schema.GroupKind) {
 	group := w.namespace + ".example.com"
 	resource, kind := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "gadgets"}, schema.GroupKind{Group: group, Kind: "Gadget"}
 	definition := &unstructured.Unstructured{Object: map[string]any{
@@ -185,7 +185,7 @@ func (w *ward) gadgets() (schema.GroupVersionResource, schema.GroupKind) {
 	for _, name := range []string{"one", "two"} {
 		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Gadget", "metadata": map[string]any{"name": name}}}
 		object.SetLabels(managedByLabels)
-		w.soon(func() error {
+		w.eventually(func() error {
 			_, err := w.dynamic.Resource(resource).Namespace(w.namespace).Create(w.ctx, object, metav1.CreateOptions{})
 			return err
 		}).Should(Succeed())
@@ -193,16 +193,16 @@ func (w *ward) gadgets() (schema.GroupVersionResource, schema.GroupKind) {
 	return resource, kind
 }
 
-func (w *ward) breakGadget(resource schema.GroupVersionResource, name string) {
+func (w *wholeFixture) breakGadget(resource schema.GroupVersionResource, name string) {
 	patch := `{"status":{"conditions":[{"type":"Stalled","status":"True","reason":"R","message":"m"}]}}`
 	_, err := w.dynamic.Resource(resource).Namespace(w.namespace).Patch(w.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-// A watch of metadata gives way to one of whole objects when the first user asks for it; both use that one then.
+// A watch of whole objects replaces one of metadata when the first user needs it. Both users share it then.
 func TestOneWatchServesUsersWithAndWithoutVerdicts(t *testing.T) {
-	w := newWard(t, admin)
-	resource, kind := w.gadgets()
+	w := newWholeFixture(t, admin)
+	resource, kind := w.createGadgets()
 	need := observe.Need{Resource: resource, Kind: kind, Namespaced: true, Namespaces: []string{w.namespace}}
 	w.use(need)
 	w.Expect(w.verdict(kind, "one")()).To(Equal("unjudged"))
@@ -212,23 +212,23 @@ func TestOneWatchServesUsersWithAndWithoutVerdicts(t *testing.T) {
 	asks.Whole = true
 	w.watcher.Use(w.ctx, other, []observe.Need{asks})
 	w.Expect(w.watcher.Watches()).To(Equal(1))
-	w.soon(w.verdict(kind, "one")).Should(HavePrefix(`condition "Stalled" has invalid status True`))
-	w.soon(w.heard("one")).Should(BeTrue(), "verdicts that were not known are told")
+	w.eventually(w.verdict(kind, "one")).Should(HavePrefix(`condition "Stalled" has invalid status True`))
+	w.eventually(w.takeReports("one")).Should(BeTrue(), "verdicts that were unknown are reported")
 	w.Expect(w.verdict(kind, "two")()).To(Equal("fine"))
 	w.breakGadget(resource, "two")
-	w.soon(w.verdict(kind, "two")).Should(HavePrefix(`condition "Stalled"`))
+	w.eventually(w.verdict(kind, "two")).Should(HavePrefix(`condition "Stalled"`))
 
 	w.use(need)
 	w.Expect(w.watcher.Watches()).To(Equal(1))
 	w.Expect(w.verdict(kind, "one")()).To(HavePrefix(`condition "Stalled"`), "the other still asks")
 	w.watcher.Release(other)
-	w.soon(w.verdict(kind, "one")).Should(Equal("unjudged"), "nobody asks")
+	w.eventually(w.verdict(kind, "one")).Should(Equal("unjudged"), "no user needs verdicts")
 	w.Expect(w.watcher.Watches()).To(Equal(1))
 }
 
-// Pods need not be managed; they are seen by their metadata.
+// Pods need not be managed. The watch of their metadata finds them.
 func TestPodsAreCountedOnARealAPIServer(t *testing.T) {
-	w := newWard(t, admin)
+	w := newWholeFixture(t, admin)
 	_, err := w.client.CoreV1().ServiceAccounts(w.namespace).Create(w.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 	w.deployment("web", 1, managedByLabels)
@@ -237,8 +237,8 @@ func TestPodsAreCountedOnARealAPIServer(t *testing.T) {
 		_, count := w.pods.Of(w.namespace, "web")
 		return count
 	}
-	w.soon(count).Should(Equal(observe.CountDiffers))
-	w.heard("web")()
+	w.eventually(count).Should(Equal(observe.CountDiffers))
+	w.takeReports("web")()
 	create := func(name string, finalizers ...string) {
 		_, err = w.client.CoreV1().Pods(w.namespace).Create(w.ctx, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}, Finalizers: finalizers},
@@ -247,40 +247,40 @@ func TestPodsAreCountedOnARealAPIServer(t *testing.T) {
 		w.Expect(err).NotTo(HaveOccurred())
 	}
 	create("one")
-	w.soon(count).Should(Equal(observe.CountMatches))
-	w.soon(w.heard("web")).Should(BeTrue()) // told after it is counted
+	w.eventually(count).Should(Equal(observe.CountMatches))
+	w.eventually(w.takeReports("web")).Should(BeTrue()) // reported after it is counted
 	create("two", "example.com/stuck")
-	w.soon(count).Should(Equal(observe.CountDiffers))
+	w.eventually(count).Should(Equal(observe.CountDiffers))
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 	w.Expect(w.client.CoreV1().Pods(w.namespace).Delete(w.ctx, "two", now)).To(Succeed())
-	w.heard("web")()
+	w.takeReports("web")()
 	w.Consistently(count).WithTimeout(200*time.Millisecond).Should(Equal(observe.CountDiffers), "it only terminates")
 	_, err = w.client.CoreV1().Pods(w.namespace).Patch(w.ctx, "two", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
-	w.soon(count).Should(Equal(observe.CountMatches))
+	w.eventually(count).Should(Equal(observe.CountMatches))
 	_, err = w.client.AppsV1().Deployments(w.namespace).Patch(w.ctx, "web", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
-	w.soon(count).Should(Equal(observe.CountDiffers))
+	w.eventually(count).Should(Equal(observe.CountDiffers))
 	rollout, _ := w.pods.Of(w.namespace, "web")
 	w.Expect(rollout).To(Equal(health.Rollout{Selector: map[string]string{"app": "web"}, Replicas: 3}))
 }
 
-// Whoever may see Deployments but not pods is told so once, and goes without.
-func TestWithoutTheRightToSeePodsTheyAreNotCounted(t *testing.T) {
-	w := newWard(t, func(s local.Server) *rest.Config {
+// With permission to watch Deployments but not pods, the watcher logs that once and does not count pods.
+func TestPodsAreNotCountedWithoutPermissionToWatchThem(t *testing.T) {
+	w := newWholeFixture(t, func(s local.Server) *rest.Config {
 		config, err := s.UserConfig("podless")
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 		return config
 	})
-	w.mayWatchDeployments("podless")
+	w.grantDeployments("podless")
 	w.deployment("web", 1, managedByLabels)
 	w.use(w.needDeployments())
-	w.soon(func() observe.Count {
+	w.eventually(func() observe.Count {
 		_, count := w.pods.Of(w.namespace, "web")
 		return count
 	}).Should(Equal(observe.CountUnknown))
-	w.soon(w.heard("web")).Should(BeTrue()) // told after it is known
-	w.soon(func() []string {
+	w.eventually(w.takeReports("web")).Should(BeTrue()) // reported after it is known
+	w.eventually(func() []string {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		var lines []string
@@ -293,7 +293,7 @@ func TestWithoutTheRightToSeePodsTheyAreNotCounted(t *testing.T) {
 	}).Should(HaveExactElements(ContainSubstring("grant list and watch of pods in the target")))
 }
 
-func (w *ward) mayWatchDeployments(user string) {
+func (w *wholeFixture) grantDeployments(user string) {
 	name := "observe-" + user // every run of the test makes the same
 	_, err := w.client.RbacV1().ClusterRoles().Create(w.ctx, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"list", "watch"}}},
@@ -304,7 +304,7 @@ func (w *ward) mayWatchDeployments(user string) {
 		Subjects: []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: user}},
 	}, metav1.CreateOptions{})
 	w.Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
-	w.soon(func() (bool, error) {
+	w.eventually(func() (bool, error) {
 		review, err := w.client.AuthorizationV1().SubjectAccessReviews().Create(w.ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "watch"},
 		}}, metav1.CreateOptions{})

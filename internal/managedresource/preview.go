@@ -23,7 +23,7 @@ import (
 func NewPreviewer(lifetime context.Context, connections *process.Connections, secrets client.Reader, cfg *config.ResourceManagerConfiguration) (*applier.Reconciler, error) {
 	clusterID, err := process.ResolveClusterID(lifetime, connections.Source.Client, ptr.Deref(cfg.Controllers.ClusterID, ""))
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the specification defines its text
+		return nil, err // the specification defines the text of this error
 	}
 	own, at := cfg.Espalier.ManagedResource, connections.Target
 	target, err := apply.NewTarget(at.Config, at.HTTPClient, at.Mapper, ptr.Deref(own.MaxConcurrentRequests, 0), clock.RealClock{})

@@ -67,7 +67,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	process.LimitGarbage(garbagePercent, os.LookupEnv)
 	clusterID, err := process.ResolveClusterID(lifetime, clusters.Source.GetAPIReader(), ptr.Deref(cfg.Controllers.ClusterID, ""))
 	if err != nil {
-		return err //nolint:wrapcheck // the specification defines its text
+		return err // the specification defines the text of this error
 	}
 	own := cfg.Espalier.ManagedResource
 	target, err := apply.NewTarget(clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper, ptr.Deref(own.MaxConcurrentRequests, 0), clusters.Clock)
@@ -97,7 +97,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 		SyncPeriod: section.SyncPeriod.Duration, AlwaysUpdate: ptr.Deref(section.AlwaysUpdate, false),
 		AuditPeriod: own.AuditPeriod.Duration, DeletionPoll: deletionPoll, DeletionWaveTimeout: own.DeletionWaveTimeout.Duration,
 		Parallel: ptr.Deref(own.MaxConcurrentRequests, 0), MaxDecompressedBytes: ptr.Deref(own.MaxDecompressedBytes, 0),
-		Kstatus: ptr.Deref(own.Kstatus, false), Registered: sight.whole.Registered, Concluded: verdicts.Set, Judge: judge.Judge,
+		Kstatus: ptr.Deref(own.Kstatus, false), Registered: sight.whole.IsRegistered, Concluded: verdicts.Set, Judge: judge.Judge,
 	}
 	if err := r.SetupWithManager(lifetime, clusters.Source, changes, ptr.Deref(section.ConcurrentSyncs, 0), cfg.Process().CacheSyncTimeout); err != nil {
 		return fmt.Errorf("add controller %s: %w", applier.ControllerName, err)

@@ -21,7 +21,7 @@ type sight struct {
 	watcher     *observe.Watcher
 	autoscalers *observe.Autoscalers
 	pods        *observe.Pods
-	whole       *observe.Whole
+	whole       *observe.WholeObjects
 }
 
 // watches creates everything that watches the state of the target; no watch starts before a set needs it.
@@ -34,7 +34,7 @@ func watches(lifetime context.Context, clusters *process.Clusters, cfg *config.R
 	if err != nil {
 		return nil, fmt.Errorf("create client of target cluster: %w", err)
 	}
-	whole, err := observe.NewWhole(clusters.TargetConfig, clusters.TargetHTTPClient)
+	whole, err := observe.NewWholeObjects(clusters.TargetConfig, clusters.TargetHTTPClient)
 	if err != nil {
 		return nil, fmt.Errorf("create client of target cluster: %w", err)
 	}

@@ -8,13 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/log"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/fields"
@@ -30,28 +28,29 @@ const attempts = 3
 type task struct {
 	item   *item
 	action action
-	// same tells that what is desired has not changed: whatever differs is drift.
+	// same is true if the desired state has not changed: then every difference is drift.
 	same bool
-	// seen is what the decision is based on; the watch may have moved on meanwhile.
+	// seen is the object that the decision is based on. The watch may have received a newer version since then.
 	seen observe.Object
 }
 
-// outcome is what became of the objects of a set.
+// outcome is the result of an apply.
 type outcome struct {
 	mu       sync.Mutex
 	failures []failure
-	// again is when the set has to be looked at again on its own account; zero if never.
-	again time.Time
-	// newKinds tells that kinds became known which were not served when the set was read.
+	// nextCheck is when the set must be reconciled again even without an event; zero if never.
+	nextCheck time.Time
+	// newKinds is true if the target now serves kinds that it did not serve when the set was read.
 	newKinds bool
-	// done counts the writes by what they did.
+	// created, updated and repaired count the writes.
 	created, updated, repaired int
-	// missing are objects that were there, are gone, and could not be created again.
+	// missing are objects that existed before, do not exist now, and could not be created again.
 	missing []*item
-	// postponed reports that a pause of repairs delays the repair of an object that was changed under our own name or the peer's.
+	// postponed is true if a pause of repairs delays the repair of an object that was changed under the field manager of this controller or
+	// of gardener-resource-manager.
 	postponed bool
-	// lost counts objects that other sets hold, unwatched those that only a read can tell about.
-	lost, unwatched int
+	// claimed counts the objects that other sets hold. Unwatched counts those that no watch covers, so that only a read shows them.
+	claimed, unwatched int
 }
 
 // failure is an object that could not be applied.
@@ -66,8 +65,8 @@ func (o *outcome) fail(i *item, err error) {
 	o.failures = append(o.failures, failure{i, err})
 }
 
-// miss notes that an object is gone.
-func (o *outcome) miss(i *item) {
+// addMissing records that an object does not exist.
+func (o *outcome) addMissing(i *item) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.missing = append(o.missing, i)
@@ -80,21 +79,21 @@ func (o *outcome) count(counter *int) {
 	*counter++
 }
 
-// wake asks for another look at the given time.
-func (o *outcome) wake(at time.Time) {
+// requeueAt requests another reconciliation at the given time.
+func (o *outcome) requeueAt(at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.again.IsZero() || at.Before(o.again) {
-		o.again = at
+	if o.nextCheck.IsZero() || at.Before(o.nextCheck) {
+		o.nextCheck = at
 	}
 }
 
-// apply brings all objects of the set to what is desired: in waves, the objects of a wave in parallel, going on after
-// failures.
+// apply brings all objects of the set to their desired state. It applies one wave after the other, and the objects of a wave in
+// parallel. It continues after failures.
 func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 	result := &outcome{}
 	tasks := r.plan(p, result)
-	r.Metrics.saved(len(p.set.items) - len(tasks))
+	r.Metrics.addSaved(len(p.set.items) - len(tasks))
 	if len(tasks) == 0 {
 		return result
 	}
@@ -102,7 +101,7 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 		p.compare(p.before)
 	}
 	defer func() {
-		r.Metrics.took(r.Clock.Now().Sub(p.now))
+		r.Metrics.observeDuration(r.Clock.Now().Sub(p.now))
 		if result.created+result.updated+result.repaired > 0 {
 			log.FromContext(ctx).Info("Wrote objects", "created", result.created, "updated", result.updated, "repaired", result.repaired)
 		}
@@ -118,21 +117,21 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 	waves := inventory.ApplyWaves(tasks, func(t task) string { return t.item.kind.Kind },
 		func(t task) (string, string) { return t.item.key.Namespace, t.item.key.Name })
 	for number, wave := range waves {
-		r.wave(ctx, p, wave, result)
+		r.applyWave(ctx, p, wave, result)
 		r.awaitDefinitions(ctx, p, wave, waves[number+1:], result)
 	}
 	return result
 }
 
-// wave applies objects in parallel. The Target bounds how many requests are in flight over all sets.
-func (r *Reconciler) wave(ctx context.Context, p *pass, wave []task, result *outcome) {
+// applyWave applies objects in parallel. The Target bounds how many requests are in flight over all sets.
+func (r *Reconciler) applyWave(ctx context.Context, p *pass, wave []task, result *outcome) {
 	var workers sync.WaitGroup
 	slots := make(chan struct{}, r.Parallel)
 	for _, each := range wave {
 		slots <- struct{}{}
 		workers.Go(func() {
 			defer func() { <-slots }()
-			if err := contained(ctx, func() error { return r.applyOne(ctx, p, each, result) }); err != nil {
+			if err := recoverPanic(ctx, func() error { return r.applyOne(ctx, p, each, result) }); err != nil {
 				result.fail(each.item, err)
 			}
 		})
@@ -140,9 +139,9 @@ func (r *Reconciler) wave(ctx context.Context, p *pass, wave []task, result *out
 	workers.Wait()
 }
 
-// contained runs work and turns a panic into an error about the object in work: in a goroutine of ours it would take all
-// other sets down with it. The condition shows the error, the log where it happened.
-func contained(ctx context.Context, work func() error) (err error) {
+// recoverPanic runs work and turns a panic into an error about the object in work. In a goroutine of the controller, a panic would end
+// the process and so the work on all other sets. The condition shows the error, and the log shows the stack.
+func recoverPanic(ctx context.Context, work func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v", cause)
@@ -152,7 +151,7 @@ func contained(ctx context.Context, work func() error) (err error) {
 	return work()
 }
 
-// rejected reports whether an error is an answer of the API server which proves that the request has not written anything.
+// rejected reports whether an error is a response of the API server that proves that the request has not written anything.
 func rejected(err error) bool {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonNotFound,
@@ -182,16 +181,17 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 		}
 		f := facts{
 			item: each, seen: seen, knowledge: knowledge, unchanged: unchanged,
-			lookAgain: p.now.Add(-r.SyncPeriod),
-			later:     seen.Raw != nil && fields.LastOwnWrite(seen.Raw.ManagedFields).After(*p.set.inherited),
+			recheckBefore: p.now.Add(-r.SyncPeriod),
+			writtenLater:  seen.FirstMetadata != nil && fields.LastOwnWrite(seen.FirstMetadata.ManagedFields).After(*p.set.initialStatusTime),
 		}
 		next := decide(f)
-		if next == leave && seen.Raw != nil {
-			r.Watcher.Settle(each.kind.GroupKind(), each.namespace, each.key.Name)
+		if next == leave && seen.FirstMetadata != nil {
+			r.Watcher.DropFirstMetadata(each.kind.GroupKind(), each.namespace, each.key.Name)
 		}
-		if f.same() && each.known.fight.pausing(p.now) {
-			result.wake(each.known.fight.until)
-			result.postponed = result.postponed || next != leave && knowledge != observe.Absent && fields.IsOwnName(each.known.fight.manager)
+		if f.same() && each.known.backoff.isPaused(p.now) {
+			result.requeueAt(each.known.backoff.until)
+			result.postponed = result.postponed ||
+				next != leave && knowledge != observe.Absent && fields.IsOwnName(each.known.backoff.manager)
 			continue
 		}
 		if next != leave {
@@ -201,14 +201,14 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 	return tasks
 }
 
-// markDue moves what was asked for from the set to its objects: an audit, a look after a change of an autoscaler, and the
-// periodic update. Each object keeps its mark until it was handled.
+// markDue marks the objects that must be read or written although nothing seems to differ: because of an audit, a change of an
+// autoscaler, or the periodic update. Each object keeps its mark until it is confirmed.
 func (r *Reconciler) markDue(p *pass) {
-	dirty := r.memory.clean(p.name)
+	dirty := r.memory.takeDirty(p.name)
 	update := r.AlwaysUpdate && !p.now.Before(p.set.nextUpdate)
 	for _, each := range p.set.items {
 		if _, found := dirty[each.key]; found || p.set.auditOwed {
-			each.known.due = max(each.known.due, look)
+			each.known.due = max(each.known.due, compare)
 		}
 		if update && !each.unlabelled {
 			each.known.due = write
@@ -220,7 +220,7 @@ func (r *Reconciler) markDue(p *pass) {
 	}
 }
 
-func (r *Reconciler) lookup(i *item) (observe.Object, observe.Knowledge) {
+func (r *Reconciler) lookup(i *item) (observe.Object, observe.Presence) {
 	if i.unlabelled {
 		return r.Watcher.LookupNamed(i.kind.GroupKind(), i.namespace, i.key.Name)
 	}
@@ -234,7 +234,7 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outc
 	}
 	resource, err := r.Target.Resource(t.item.kind)
 	if err != nil {
-		return err //nolint:wrapcheck // conditions name the object
+		return err
 	}
 	if refusal := r.guard(p, t.item.key, resource); refusal != nil {
 		return refusal
@@ -242,7 +242,7 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outc
 	// Only a change of what is desired may take an object from another set.
 	yields := t.same || !t.item.known.confirmed && p.recorded()
 	if yields && r.claim(ctx, r.Source, p, t.item.key, t.seen.Origin) == claimed {
-		return r.lose(p, t.item, t.seen.Origin, result)
+		return r.yieldToOtherSet(p, t.item, t.seen.Origin, result)
 	}
 	manifest, err := r.object(ctx, p, t.item)
 	if err != nil {
@@ -253,13 +253,13 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outc
 	if t.action == create {
 		return w.create(ctx, true)
 	}
-	if t.action == recall && w.recall(t.seen) {
+	if t.action == verify && w.verifyByManagedFields(t.seen) {
 		return nil
 	}
 	return w.update(ctx)
 }
 
-// prepare sets out how an object is merged.
+// prepare returns the work on one object, with the options for the merge.
 func (r *Reconciler) prepare(p *pass, i *item, resource apply.Resource, manifest *unstructured.Unstructured) *writing {
 	w := &writing{Reconciler: r, pass: p, item: i, resource: resource, manifest: manifest}
 	w.options = merge.Options{
@@ -273,7 +273,7 @@ func (r *Reconciler) prepare(p *pass, i *item, resource apply.Resource, manifest
 	return w
 }
 
-// scalable tells whether an autoscaler may decide about objects of a kind in place of the manifest.
+// scalable reports whether an autoscaler may set replicas or resources of objects of a kind.
 func scalable(kind schema.GroupVersionKind) bool {
 	switch kind.Group {
 	case "apps", "extensions":
@@ -288,7 +288,7 @@ func (r *Reconciler) autoscalers(ctx context.Context, tasks []task) error {
 	if !slices.ContainsFunc(tasks, func(t task) bool { return scalable(t.item.kind) }) {
 		return nil
 	}
-	return r.Autoscalers.Ensure(ctx) //nolint:wrapcheck // its text is the condition's
+	return r.Autoscalers.Ensure(ctx) // the condition contains this text
 }
 
 func (r *Reconciler) equivalents(p *pass, kind schema.GroupKind) []schema.GroupKind {

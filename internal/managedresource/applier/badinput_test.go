@@ -15,75 +15,75 @@ import (
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// Each case is one key of the Secret beside a good one. The set names Secret, key, index, object and reason; everything
-// else in it and another set go on.
+// Each case adds one bad key to a Secret with a valid one. The condition names Secret, key, index, object and reason. The other objects and
+// another set are applied.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		key   string
-		value func(e *Env) string
-		want  string
-		says  []string
+		key      string
+		value    func(e *Env) string
+		want     string
+		contains []string
 	}{
-		"a document that is no YAML": {
+		"a document that is not YAML": {
 			value: func(*Env) string { return "a: b\n---\nfoo: [1, 2\n" },
-			want:  "False/ApplyFailed", says: []string{"index 0 in 'bad.yaml' in secret"},
+			want:  "False/ApplyFailed", contains: []string{"index 0 in 'bad.yaml' in secret"},
 		},
-		"only a document that is no YAML": {
+		"only a document that is not YAML": {
 			value: func(e *Env) string { return e.ConfigMap("other", "1") + "\n---\nfoo: [1, 2\n" },
-			want:  "False/DecodingFailed", says: []string{"Could not decode resource at index 1 in 'bad.yaml' in secret '%s/mr'"},
+			want:  "False/DecodingFailed", contains: []string{"Could not decode resource at index 1 in 'bad.yaml' in secret '%s/mr'"},
 		},
 		"a scalar": {
 			value: func(*Env) string { return "just text" },
-			want:  "False/DecodingFailed", says: []string{"Could not decode resource at index 0 in 'bad.yaml' in secret '%s/mr'"},
+			want:  "False/DecodingFailed", contains: []string{"Could not decode resource at index 0 in 'bad.yaml' in secret '%s/mr'"},
 		},
 		"a list at top level": {
 			value: func(*Env) string { return "- a\n- b\n" },
-			want:  "False/DecodingFailed", says: []string{"Could not decode resource at index 0 in 'bad.yaml' in secret '%s/mr'"},
+			want:  "False/DecodingFailed", contains: []string{"Could not decode resource at index 0 in 'bad.yaml' in secret '%s/mr'"},
 		},
 		"broken JSON": {
 			value: func(*Env) string { return `{"apiVersion": "v1", ` },
-			want:  "False/DecodingFailed", says: []string{"Could not decode resource at index 0 in 'bad.yaml' in secret '%s/mr'"},
+			want:  "False/DecodingFailed", contains: []string{"Could not decode resource at index 0 in 'bad.yaml' in secret '%s/mr'"},
 		},
 		"an unknown kind": {
 			value: func(e *Env) string {
 				return fmt.Sprintf("apiVersion: no.such/v1\nkind: Thing\nmetadata: {name: x, namespace: %s}", e.Namespace)
 			},
-			want: "False/ApplyFailed", says: []string{`"no.such/v1/Thing/%s/x"`, "no matches for kind", "index 0 in 'bad.yaml' in secret '%s/mr'"},
+			want: "False/ApplyFailed", contains: []string{`"no.such/v1/Thing/%s/x"`, "no matches for kind", "index 0 in 'bad.yaml' in secret '%s/mr'"},
 		},
 		"an object that the API server rejects": {
 			value: func(e *Env) string {
 				return fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: x, namespace: %s}\nspec: {ports: [{port: 99999}]}", e.Namespace)
 			},
-			want: "False/ApplyFailed", says: []string{`"v1/Service/%s/x"`, "is invalid", "index 0 in 'bad.yaml' in secret '%s/mr'"},
+			want: "False/ApplyFailed", contains: []string{`"v1/Service/%s/x"`, "is invalid", "index 0 in 'bad.yaml' in secret '%s/mr'"},
 		},
-		"a name that is none": {
+		"an invalid name": {
 			value: func(e *Env) string {
 				return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ../../x, namespace: %s}", e.Namespace)
 			},
-			want: "False/ApplyFailed", says: []string{"index 0 in 'bad.yaml' in secret '%s/mr'"},
+			want: "False/ApplyFailed", contains: []string{"index 0 in 'bad.yaml' in secret '%s/mr'"},
 		},
 		"an object without a name": {
 			value: func(e *Env) string {
 				return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: %s}", e.Namespace)
 			},
-			want: "False/ApplyFailed", says: []string{"index 0 in 'bad.yaml' in secret '%s/mr'"},
+			want: "False/ApplyFailed", contains: []string{"index 0 in 'bad.yaml' in secret '%s/mr'"},
 		},
 		"metadata of the wrong type": {
 			value: func(*Env) string { return "apiVersion: v1\nkind: ConfigMap\nmetadata: [1]\n" },
-			want:  "False/ApplyFailed", says: []string{"index 0 in 'bad.yaml' in secret '%s/mr'"},
+			want:  "False/ApplyFailed", contains: []string{"index 0 in 'bad.yaml' in secret '%s/mr'"},
 		},
 		"a kind that RBAC forbids": {
 			value: func(e *Env) string {
 				return fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x, namespace: %s}", e.Namespace)
 			},
-			want: "False/ApplyFailed", says: []string{`"coordination.k8s.io/v1/Lease/%s/x"`, "forbidden", "index 0 in 'bad.yaml' in secret '%s/mr'"},
+			want: "False/ApplyFailed", contains: []string{`"coordination.k8s.io/v1/Lease/%s/x"`, "forbidden", "index 0 in 'bad.yaml' in secret '%s/mr'"},
 		},
 		"a namespace that does not exist": {
 			value: func(e *Env) string {
 				return strings.ReplaceAll(e.ConfigMap("x", "1"), e.Namespace, e.Namespace+"-none")
 			},
-			want: "False/ApplyFailed", says: []string{`"v1/ConfigMap/%s-none/x"`, "not found"},
+			want: "False/ApplyFailed", contains: []string{`"v1/ConfigMap/%s-none/x"`, "not found"},
 		},
 		"a YAML bomb of aliases": {
 			value: func(*Env) string {
@@ -94,28 +94,28 @@ func TestBadInput(t *testing.T) {
 				}
 				return bomb.String()
 			},
-			want: "False/DecodingFailed", says: []string{"Could not decode resource at index 0 in 'bad.yaml' in secret '%s/mr'"},
+			want: "False/DecodingFailed", contains: []string{"Could not decode resource at index 0 in 'bad.yaml' in secret '%s/mr'"},
 		},
 		"a Brotli bomb": {
 			key: "bad.br", value: func(e *Env) string { return compress(e, bytes.Repeat([]byte{'#'}, 100<<20)) },
-			want: "False/DecodingFailed", says: []string{"Could not decode resource at index 0 in 'bad.br' in secret '%s/mr'"},
+			want: "False/DecodingFailed", contains: []string{"Could not decode resource at index 0 in 'bad.br' in secret '%s/mr'"},
 		},
-		"a key that is not compressed but says so": {
+		"a key with the suffix of compressed keys that is not compressed": {
 			key: "bad.br", value: func(e *Env) string { return e.ConfigMap("x", "1") },
-			want: "False/DecodingFailed", says: []string{"Could not decode resource at index 0 in 'bad.br' in secret '%s/mr'"},
+			want: "False/DecodingFailed", contains: []string{"Could not decode resource at index 0 in 'bad.br' in secret '%s/mr'"},
 		},
 		"a Secret full of one huge list": {
 			value: func(*Env) string { return "[" + strings.TrimSuffix(strings.Repeat("1,", 500_000), ",") + "]" },
-			want:  "False/DecodingFailed", says: []string{"Could not decode resource at index 0 in 'bad.yaml' in secret '%s/mr'"},
+			want:  "False/DecodingFailed", contains: []string{"Could not decode resource at index 0 in 'bad.yaml' in secret '%s/mr'"},
 		},
 		"a list of objects": {
 			value: func(*Env) string { return "apiVersion: v1\nkind: List\nitems: []" },
-			want:  "False/ApplyFailed", says: []string{"no matches for kind", "index 0 in 'bad.yaml' in secret '%s/mr'"},
+			want:  "False/ApplyFailed", contains: []string{"no matches for kind", "index 0 in 'bad.yaml' in secret '%s/mr'"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := New(t, Options{Configure: steady})
+			e := New(t, Options{Configure: longSyncPeriod})
 			key := tc.key
 			if key == "" {
 				key = "bad.yaml"
@@ -124,7 +124,7 @@ func TestBadInput(t *testing.T) {
 			e.Expect(e.Source.Create(e.Ctx, e.ManagedResource("mr", "mr"))).To(Succeed())
 			e.Set("neighbour", e.ConfigMap("neighbour", "1"))
 			mr := e.AwaitApplied("mr", tc.want)
-			for _, part := range tc.says {
+			for _, part := range tc.contains {
 				e.Expect(Message(mr, applied)).To(ContainSubstring(strings.ReplaceAll(part, "%s", e.Namespace)))
 			}
 			e.Expect(len(Message(mr, applied))).To(BeNumerically("<", 4096))
@@ -142,11 +142,11 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// That nothing was ever written of an object that left the set is remembered until its removal is through, however often the
-// set changes meanwhile: to look would be forbidden.
-func TestAForbiddenObjectThatLeavesIsNotLookedForWhenTheSetChangesAgain(t *testing.T) {
+// An object that was never written and has left the set is never read, even if the set changes again before its removal is complete: the
+// controller may not read it.
+func TestAForbiddenObjectThatLeavesIsNotReadWhenTheSetChangesAgain(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{Configure: steady})
+	e := New(t, Options{Configure: longSyncPeriod})
 	forbidden := fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x, namespace: %s}", e.Namespace)
 	e.SecretData("mr", map[string][]byte{"good.yaml": []byte(e.ConfigMap("good", "1")), "held.yaml": []byte(e.ConfigMap("held", "1")), "bad.yaml": []byte(forbidden)})
 	e.Expect(e.Source.Create(e.Ctx, e.ManagedResource("mr", "mr"))).To(Succeed())
@@ -163,10 +163,10 @@ func TestAForbiddenObjectThatLeavesIsNotLookedForWhenTheSetChangesAgain(t *testi
 	e.AwaitData("good", "3")
 }
 
-// A retry that fails before it writes anything does not change that nothing was written: here the Secret cannot be read.
+// The object still counts as never written after a retry that fails before it writes anything: here the Secret cannot be read.
 func TestForbiddenObjectThatLeavesIsNotReadAfterARetryWithoutSecret(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{Configure: steady})
+	e := New(t, Options{Configure: longSyncPeriod})
 	forbidden := fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x, namespace: %s}", e.Namespace)
 	e.Set("mr", e.ConfigMap("good", "1"), forbidden)
 	e.AwaitApplied("mr", "False/ApplyFailed")
@@ -196,10 +196,10 @@ func compress(e *Env, content []byte) string {
 	return out.String()
 }
 
-// Architecture 6.12: while a document or a Secret of the set cannot be read, nothing is pruned; deletion is not blocked.
+// While a document or a Secret of the set cannot be read, nothing is pruned. The deletion of the set is not blocked.
 func TestNothingIsPrunedWhileAnythingOfTheSetIsUnreadable(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{Configure: steady})
+	e := New(t, Options{Configure: longSyncPeriod})
 	e.Set("mr", e.ConfigMap("a", "1"), e.ConfigMap("b", "1"), e.ConfigMap("c", "1"))
 	e.AwaitApplied("mr", succeeded)
 
@@ -235,10 +235,10 @@ func TestNothingIsPrunedWhileAnythingOfTheSetIsUnreadable(t *testing.T) {
 	e.Expect(configMaps(e)).To(BeEmpty())
 }
 
-// Architecture 6.12: every failing object is listed, the rest is applied, and what is obsolete is pruned.
+// The condition lists every failing object. The other objects are applied, and obsolete objects are pruned.
 func TestAllFailingObjectsAreListed(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{Configure: steady})
+	e := New(t, Options{Configure: longSyncPeriod})
 	e.Set("mr", e.ConfigMap("gone", "1"))
 	e.AwaitApplied("mr", succeeded)
 	var documents []string

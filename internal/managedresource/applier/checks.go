@@ -13,24 +13,24 @@ import (
 type step int
 
 const (
-	// stepNone leaves the set alone: it is another instance's, or nothing is left to do.
+	// stepNone does nothing: another instance is responsible for the set, or no work is left.
 	stepNone step = iota
-	// stepWait does nothing for now: a restore that is under way asks for that.
+	// stepWait does nothing for now, because a running restore requests that.
 	stepWait
 	// stepIgnore reports that the set is ignored.
 	stepIgnore
-	// stepPlan publishes what would be done, and does nothing of it.
+	// stepPlan publishes what would be done, without doing it.
 	stepPlan
-	// stepApply brings the target to what the set says.
+	// stepApply brings the objects in the target to their desired state.
 	stepApply
-	// stepRemove deletes the set's objects, because the set is deleted or handed over to another class.
+	// stepRemove deletes the set's objects, because the set is being deleted or now belongs to another class.
 	stepRemove
 )
 
 // Class is the class of sets that an instance serves.
 type Class string
 
-// responsible tells whether the set asks for this instance.
+// responsible reports whether the set is of the class of this instance.
 func (c Class) responsible(mr *resourcesv1alpha1.ManagedResource) bool {
 	if string(c) == resourcesv1alpha1.AllClasses {
 		return true
@@ -38,7 +38,7 @@ func (c Class) responsible(mr *resourcesv1alpha1.ManagedResource) bool {
 	return classOf(mr) == string(c)
 }
 
-// classOf returns the class that the set asks for.
+// classOf returns the class of the set.
 func classOf(mr *resourcesv1alpha1.ManagedResource) string {
 	if mr.Spec.Class != nil && *mr.Spec.Class != "" {
 		return *mr.Spec.Class
@@ -48,16 +48,17 @@ func classOf(mr *resourcesv1alpha1.ManagedResource) string {
 
 func (c Class) finalizer() string { return resourcesv1alpha1.FinalizerFor(string(c)) }
 
-func (c Class) holds(mr *resourcesv1alpha1.ManagedResource) bool {
+func (c Class) hasFinalizer(mr *resourcesv1alpha1.ManagedResource) bool {
 	return slices.Contains(mr.Finalizers, c.finalizer())
 }
 
-// active tells whether this instance may act on the set: it already does, or nobody else does and it is asked to.
+// active reports whether this instance may act on the set: the set has its finalizer, or it is of its class and has no finalizer of
+// another instance.
 func (c Class) active(mr *resourcesv1alpha1.ManagedResource) bool {
-	return c.holds(mr) || c.responsible(mr) && !heldByAnyInstance(mr)
+	return c.hasFinalizer(mr) || c.responsible(mr) && !hasFinalizerOfAnyInstance(mr)
 }
 
-func heldByAnyInstance(mr *resourcesv1alpha1.ManagedResource) bool {
+func hasFinalizerOfAnyInstance(mr *resourcesv1alpha1.ManagedResource) bool {
 	return slices.ContainsFunc(mr.Finalizers, func(finalizer string) bool {
 		return strings.HasPrefix(finalizer, resourcesv1alpha1.FinalizerName)
 	})
@@ -67,14 +68,14 @@ func ignored(mr *resourcesv1alpha1.ManagedResource) bool {
 	return merge.Truthy(mr.Annotations[resourcesv1alpha1.Ignore])
 }
 
-// planned tells whether the set is to be planned only.
+// planned reports whether the set must be planned and not applied.
 func planned(mr *resourcesv1alpha1.ManagedResource) bool {
 	only, _ := plan.Asked(mr)
 	return only
 }
 
-// next decides what to do with a set, in the order that the specification gives (2.3). A set that waits for another
-// instance to let go needs no step: the update that removes the foreign finalizer brings it back.
+// next decides what to do with a set; the first case that matches decides. A set that has the finalizer of another
+// instance needs no step: the update that removes this finalizer causes a new reconciliation.
 func (c Class) next(mr *resourcesv1alpha1.ManagedResource) step {
 	deleting := mr.DeletionTimestamp != nil
 	active, responsible := c.active(mr), c.responsible(mr)
@@ -83,7 +84,7 @@ func (c Class) next(mr *resourcesv1alpha1.ManagedResource) step {
 		return stepWait
 	case ignored(mr) && !deleting && (active || responsible):
 		return stepIgnore
-	case deleting && !c.holds(mr), !active:
+	case deleting && !c.hasFinalizer(mr), !active:
 		return stepNone
 	case planned(mr) && !deleting:
 		return stepPlan

@@ -1,10 +1,14 @@
 package applier
 
 import (
+	"context"
+	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -47,7 +51,6 @@ func healthy(status corev1beta1.ConditionStatus) func(*resourcesv1alpha1.Managed
 	}
 }
 
-// Specification 2.2 and 2.3.
 func TestNextStep(t *testing.T) {
 	for name, tc := range map[string]struct {
 		class Class
@@ -76,7 +79,7 @@ func TestNextStep(t *testing.T) {
 		"restored":                                 {class: "resources", mr: set1(annotated("gardener.cloud/operation", "restore")), want: stepApply},
 		"planned":                                  {class: "resources", mr: set1(annotated("espalier.dev/plan", "true")), want: stepPlan},
 		"planned after it was applied":             {class: "resources", mr: set1(finalizers(ownFinalizer), annotated("espalier.dev/plan", "1")), want: stepPlan},
-		"planned, as far as one can tell":          {class: "resources", mr: set1(annotated("espalier.dev/plan", "yes")), want: stepPlan},
+		"planned by an invalid value":              {class: "resources", mr: set1(annotated("espalier.dev/plan", "yes")), want: stepPlan},
 		"not planned":                              {class: "resources", mr: set1(annotated("espalier.dev/plan", "false")), want: stepApply},
 		"planned and handed over":                  {class: "resources", mr: set1(class("other"), finalizers(ownFinalizer), annotated("espalier.dev/plan", "true")), want: stepPlan},
 		"planned while another instance serves it": {class: "resources", mr: set1(finalizers(otherFinalizer), annotated("espalier.dev/plan", "true")), want: stepNone},
@@ -91,68 +94,78 @@ func TestNextStep(t *testing.T) {
 	}
 }
 
-// What becomes of a whole set is told before it is.
-func TestForeseen(t *testing.T) {
+func TestPreviewOfTheNextStep(t *testing.T) {
 	keptBySeed := finalizers("resources.gardener.cloud/gardener-resource-manager-seed")
 	for name, tc := range map[string]struct {
 		class Class
 		mr    *resourcesv1alpha1.ManagedResource
-		want  foreseen
+		want  setPreview
 	}{
-		"it is applied":                      {class: "resources", mr: set1(finalizers(ownFinalizer)), want: foreseen{}},
-		"it is handed over":                  {class: "resources", mr: set1(class("other"), finalizers(ownFinalizer)), want: foreseen{gives: true}},
-		"it is deleted":                      {class: "resources", mr: set1(deleting, finalizers(ownFinalizer)), want: foreseen{gives: true}},
-		"it is deleted, and somebody else's": {class: "resources", mr: set1(deleting, keptBySeed), want: foreseen{problem: "the set is being deleted, and another controller holds it or nobody does"}},
-		"it is ignored":                      {class: "resources", mr: set1(annotated("resources.gardener.cloud/ignore", "true")), want: foreseen{problem: "the set is ignored: it has the annotation resources.gardener.cloud/ignore"}},
-		"it waits":                           {class: "resources", mr: set1(annotated("gardener.cloud/operation", "wait-for-state")), want: foreseen{problem: "the set waits: it has the annotation gardener.cloud/operation=wait-for-state"}},
-		"it is of another class":             {class: "resources", mr: set1(class("seed")), want: foreseen{problem: `the set is of class "seed", and this is about the controller of class "resources"`}},
-		"it comes from another class": {class: "resources", mr: set1(keptBySeed), want: foreseen{
+		"it is applied":                          {class: "resources", mr: set1(finalizers(ownFinalizer)), want: setPreview{}},
+		"it is handed over":                      {class: "resources", mr: set1(class("other"), finalizers(ownFinalizer)), want: setPreview{removesSet: true}},
+		"it is deleted":                          {class: "resources", mr: set1(deleting, finalizers(ownFinalizer)), want: setPreview{removesSet: true}},
+		"it is deleted, and of another instance": {class: "resources", mr: set1(deleting, keptBySeed), want: setPreview{problem: "the set is being deleted, and it has the finalizer of another controller or none"}},
+		"it is ignored":                          {class: "resources", mr: set1(annotated("resources.gardener.cloud/ignore", "true")), want: setPreview{problem: "the set is ignored: it has the annotation resources.gardener.cloud/ignore"}},
+		"it waits":                               {class: "resources", mr: set1(annotated("gardener.cloud/operation", "wait-for-state")), want: setPreview{problem: "the set waits: it has the annotation gardener.cloud/operation=wait-for-state"}},
+		"it is of another class":                 {class: "resources", mr: set1(class("seed")), want: setPreview{problem: `the set is of class "seed", and this is about the controller of class "resources"`}},
+		"it comes from another class": {class: "resources", mr: set1(keptBySeed), want: setPreview{
 			problem: "another controller holds the set and lets go of it first, which deletes its objects unless spec.keepObjects is set; then they are made anew",
 		}},
-		"it is planned":                 {class: "resources", mr: set1(annotated("espalier.dev/plan", "true")), want: foreseen{remark: "the set has the annotation espalier.dev/plan: nothing of this is done while it is there"}},
-		"it is planned and handed over": {class: "resources", mr: set1(class("other"), finalizers(ownFinalizer), annotated("espalier.dev/plan", "true")), want: foreseen{gives: true, remark: "the set has the annotation espalier.dev/plan: nothing of this is done while it is there"}},
+		"it is planned":                 {class: "resources", mr: set1(annotated("espalier.dev/plan", "true")), want: setPreview{remark: "the set has the annotation espalier.dev/plan: nothing of this is done while it is there"}},
+		"it is planned and handed over": {class: "resources", mr: set1(class("other"), finalizers(ownFinalizer), annotated("espalier.dev/plan", "true")), want: setPreview{removesSet: true, remark: "the set has the annotation espalier.dev/plan: nothing of this is done while it is there"}},
 	} {
-		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.class.foresee(tc.mr)).To(Equal(tc.want)) })
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.class.previewSet(tc.mr)).To(Equal(tc.want)) })
 	}
 }
 
-// A set that was ours and is another instance's now may bear a plan of ours.
-func TestEventsOfSetsThatBecomeSomebodyElses(t *testing.T) {
+// A set that moves to another instance may still have a plan of the first instance.
+func TestEventsOfSetsThatMoveToAnotherInstance(t *testing.T) {
 	g := NewWithT(t)
 	r := &Reconciler{Class: "resources"}
 	planned := annotated("espalier.dev/planned", "mr-plan")
-	g.Expect(r.passes(set1(planned), set1(planned, class("other")))).To(BeTrue())
-	g.Expect(r.passes(set1(), set1(class("other")))).To(BeFalse())
-	g.Expect(r.passes(set1(planned, class("other")), set1(planned, class("other")))).To(BeFalse())
-	g.Expect(r.passes(nil, set1(planned, class("other")))).To(BeFalse())
+	g.Expect(r.isRelevantFor(set1(planned), set1(planned, class("other")))).To(BeTrue())
+	g.Expect(r.isRelevantFor(set1(), set1(class("other")))).To(BeFalse())
+	g.Expect(r.isRelevantFor(set1(planned, class("other")), set1(planned, class("other")))).To(BeFalse())
+	g.Expect(r.isRelevantFor(nil, set1(planned, class("other")))).To(BeFalse())
 }
 
-// Specification 2.1, and the trigger of v1.87 that replaces polling.
 func TestRelevantUpdates(t *testing.T) {
 	for name, tc := range map[string]struct {
 		old, next *resourcesv1alpha1.ManagedResource
 		want      bool
 	}{
-		"nothing but status":           {old: set1(), next: set1(), want: false},
-		"the generation":               {old: set1(), next: set1(generation(2)), want: true},
-		"deletion":                     {old: set1(), next: set1(deleting), want: true},
-		"asked to reconcile":           {old: set1(), next: set1(annotated("gardener.cloud/operation", "reconcile")), want: true},
-		"asked to wait":                {old: set1(), next: set1(annotated("gardener.cloud/operation", "wait-for-state")), want: false},
-		"became unhealthy":             {old: set1(healthy("True")), next: set1(healthy("False")), want: true},
-		"unhealthy for the first time": {old: set1(), next: set1(healthy("False")), want: true},
-		"from unknown to unhealthy":    {old: set1(healthy("Unknown")), next: set1(healthy("False")), want: false},
-		"became healthy":               {old: set1(healthy("False")), next: set1(healthy("True")), want: false},
-		"ignored":                      {old: set1(), next: set1(annotated("resources.gardener.cloud/ignore", "true")), want: true},
-		"no longer ignored":            {old: set1(annotated("resources.gardener.cloud/ignore", "true")), next: set1(), want: true},
-		"changed while ignored":        {old: set1(annotated("resources.gardener.cloud/ignore", "true")), next: set1(annotated("resources.gardener.cloud/ignore", "true"), generation(2)), want: false},
-		"deleted while ignored":        {old: set1(annotated("resources.gardener.cloud/ignore", "true")), next: set1(annotated("resources.gardener.cloud/ignore", "true"), deleting), want: true},
-		"another instance let go":      {old: set1(finalizers(otherFinalizer)), next: set1(), want: true},
-		"planned":                      {old: set1(), next: set1(annotated("espalier.dev/plan", "")), want: true},
-		"planned in other words":       {old: set1(annotated("espalier.dev/plan", "true")), next: set1(annotated("espalier.dev/plan", "false")), want: true},
-		"no longer planned":            {old: set1(annotated("espalier.dev/plan", "true")), next: set1(), want: true},
-		"still planned":                {old: set1(annotated("espalier.dev/plan", "true")), next: set1(annotated("espalier.dev/plan", "true")), want: false},
-		"another annotation":           {old: set1(), next: set1(annotated("a", "b")), want: false},
+		"nothing but status":                     {old: set1(), next: set1(), want: false},
+		"the generation":                         {old: set1(), next: set1(generation(2)), want: true},
+		"deletion":                               {old: set1(), next: set1(deleting), want: true},
+		"asked to reconcile":                     {old: set1(), next: set1(annotated("gardener.cloud/operation", "reconcile")), want: true},
+		"asked to wait":                          {old: set1(), next: set1(annotated("gardener.cloud/operation", "wait-for-state")), want: false},
+		"became unhealthy":                       {old: set1(healthy("True")), next: set1(healthy("False")), want: true},
+		"unhealthy for the first time":           {old: set1(), next: set1(healthy("False")), want: true},
+		"from unknown to unhealthy":              {old: set1(healthy("Unknown")), next: set1(healthy("False")), want: false},
+		"became healthy":                         {old: set1(healthy("False")), next: set1(healthy("True")), want: false},
+		"ignored":                                {old: set1(), next: set1(annotated("resources.gardener.cloud/ignore", "true")), want: true},
+		"no longer ignored":                      {old: set1(annotated("resources.gardener.cloud/ignore", "true")), next: set1(), want: true},
+		"changed while ignored":                  {old: set1(annotated("resources.gardener.cloud/ignore", "true")), next: set1(annotated("resources.gardener.cloud/ignore", "true"), generation(2)), want: false},
+		"deleted while ignored":                  {old: set1(annotated("resources.gardener.cloud/ignore", "true")), next: set1(annotated("resources.gardener.cloud/ignore", "true"), deleting), want: true},
+		"another instance removed its finalizer": {old: set1(finalizers(otherFinalizer)), next: set1(), want: true},
+		"planned":                                {old: set1(), next: set1(annotated("espalier.dev/plan", "")), want: true},
+		"planned with another value":             {old: set1(annotated("espalier.dev/plan", "true")), next: set1(annotated("espalier.dev/plan", "false")), want: true},
+		"no longer planned":                      {old: set1(annotated("espalier.dev/plan", "true")), next: set1(), want: true},
+		"still planned":                          {old: set1(annotated("espalier.dev/plan", "true")), next: set1(annotated("espalier.dev/plan", "true")), want: false},
+		"another annotation":                     {old: set1(), next: set1(annotated("a", "b")), want: false},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(relevant(tc.old, tc.next)).To(Equal(tc.want)) })
 	}
 }
+
+func TestPanicBecomesAnErrorAndItsStackIsLogged(t *testing.T) {
+	g := NewWithT(t)
+	var lines []string
+	logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+	err := recoverPanic(log.IntoContext(context.Background(), logger), panicking)
+	g.Expect(err).To(MatchError("panic: no reason"))
+	g.Expect(lines).To(ConsistOf(ContainSubstring("Recovered from a panic")))
+	g.Expect(strings.Join(lines, "")).To(ContainSubstring("applier.panicking("))
+}
+
+func panicking() error { panic("no reason") }

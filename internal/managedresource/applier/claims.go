@@ -6,36 +6,36 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 )
 
-// claim is what an origin annotation says about who else holds an object.
+// claim is what the origin annotation of an object shows about other sets that hold it.
 type claim int
 
 const (
-	// unclaimed: the origin is ours, missing, or names a set that does not hold the object. It was tampered with.
+	// unclaimed means that no other set holds the object: the origin is that of this set, is missing, or names a set that does not hold
+	// the object, because a user or another program changed it.
 	unclaimed claim = iota
-	// claimed: the set that it names holds the object too.
+	// claimed means that the set in the origin holds the object too.
 	claimed
-	// unknown: it names a set that we cannot see. To write is safe, since fights pause; to delete is not.
+	// unknown means that the controller cannot read the set in the origin. Writing the object is safe, because repeated repairs pause;
+	// deleting it is not.
 	unknown
-	// former: it names this set under a cluster ID that the set had before.
+	// former means that the origin names this set under a cluster ID that the set had before.
 	former
-	// doubtful: it names a set of the same name under another cluster ID, and whether that is this set is not recorded.
+	// doubtful means that the origin names a set of the same name under another cluster ID, and no record shows whether it is this set.
 	doubtful
 )
 
-// claim judges the origin of an object.
+// claim evaluates the origin of an object.
 //
-// Where a wrong answer would delete the object, the reader must be a live one: a cache may not show yet that a set has
-// taken it.
+// If a wrong result would delete the object, the reader must not be a cache: a cache may not show yet that another set holds the
+// object.
 func (r *Reconciler) claim(ctx context.Context, reader client.Reader, p *pass, key inventory.Key, value string) claim {
 	origin, err := resourcesv1alpha1.ParseOrigin(value)
 	if err != nil {
@@ -47,7 +47,7 @@ func (r *Reconciler) claim(ctx context.Context, reader client.Reader, p *pass, k
 	if origin.Namespace == p.mr.Namespace && origin.Name == p.mr.Name {
 		return unclaimed
 	}
-	if slices.Contains(r.memory.users(key), types.NamespacedName{Namespace: origin.Namespace, Name: origin.Name}) {
+	if slices.Contains(r.memory.subscribersOf(key), types.NamespacedName{Namespace: origin.Namespace, Name: origin.Name}) {
 		return claimed
 	}
 	other := &resourcesv1alpha1.ManagedResource{}
@@ -56,7 +56,7 @@ func (r *Reconciler) claim(ctx context.Context, reader client.Reader, p *pass, k
 		return unclaimed
 	}
 	if err != nil {
-		return unknown // outside the namespaces that we may see
+		return unknown // for example in a namespace that the controller may not read
 	}
 	for _, ref := range other.Status.Resources {
 		if inventory.RefKey(ref) == key {
@@ -66,8 +66,8 @@ func (r *Reconciler) claim(ctx context.Context, reader client.Reader, p *pass, k
 	return unclaimed
 }
 
-// foreignID judges an origin with a cluster ID that is not ours. Another source cluster may well have a set of the same name,
-// so only what is recorded with the set proves that the ID was once ours.
+// foreignID evaluates an origin with another cluster ID than the present one. Another source cluster may have a set of the same name,
+// so only the record in the annotations of the set proves that this is a former ID.
 func foreignID(mr *resourcesv1alpha1.ManagedResource, origin resourcesv1alpha1.Origin) claim {
 	ids, recorded := clusterIDs(mr)
 	switch {
@@ -81,24 +81,24 @@ func foreignID(mr *resourcesv1alpha1.ManagedResource, origin resourcesv1alpha1.O
 	return unknown
 }
 
-// isOwnOrigin reports whether an origin names the set of a pass, under the present cluster ID or a former one.
+// isOwnOrigin reports whether an origin names the set in work, under the present cluster ID or a former one.
 func (r *Reconciler) isOwnOrigin(p *pass, value string) bool {
 	origin, err := resourcesv1alpha1.ParseOrigin(value)
 	return value == p.origin || err == nil && origin.ClusterID != r.ClusterID && foreignID(p.mr, origin) == former
 }
 
-// clusterIDs returns the cluster IDs under which objects of a set may have been written, and whether that is recorded. Most
-// controllers have no cluster ID, so the absence of a record stands for none.
+// clusterIDs returns the cluster IDs under which objects of a set may have been written, and whether they are recorded. Most
+// controllers have no cluster ID, so a missing record means the empty ID.
 func clusterIDs(mr *resourcesv1alpha1.ManagedResource) ([]string, bool) {
 	value, recorded := mr.Annotations[resourcesv1alpha1.ClusterIDs]
 	return strings.Split(value, clusterIDSeparator), recorded
 }
 
-// clusterIDSeparator cannot be part of a cluster ID: origins could not be parsed.
+// clusterIDSeparator cannot be part of a cluster ID, because it separates the ID from the rest of an origin.
 const clusterIDSeparator = ":"
 
-// recordClusterID adds an ID to those of a set before the first object is written under it. A set that has objects and no
-// record gets none: nothing shows under which IDs they were written.
+// recordClusterID adds an ID to the record of a set before the first object is written under it. A set that has objects and no
+// record gets no record, because nothing shows under which IDs these objects were written.
 func recordClusterID(mr *resourcesv1alpha1.ManagedResource, id string, isNew bool) (changed bool) {
 	ids, recorded := clusterIDs(mr)
 	switch {
@@ -112,7 +112,7 @@ func recordClusterID(mr *resourcesv1alpha1.ManagedResource, id string, isNew boo
 	return true
 }
 
-// setClusterIDs writes the record of a set. A set whose objects were all written without an ID needs none.
+// setClusterIDs writes the record of a set. If all objects of the set were written without an ID, it removes the record.
 func setClusterIDs(mr *resourcesv1alpha1.ManagedResource, ids ...string) {
 	if len(ids) == 1 && ids[0] == "" {
 		delete(mr.Annotations, resourcesv1alpha1.ClusterIDs)
@@ -124,7 +124,7 @@ func setClusterIDs(mr *resourcesv1alpha1.ManagedResource, ids ...string) {
 	mr.Annotations[resourcesv1alpha1.ClusterIDs] = strings.Join(ids, clusterIDSeparator)
 }
 
-// recordOnlyID records that all objects of a set bear the present cluster ID.
+// recordOnlyID records that all objects of a set have the present cluster ID.
 func (r *Reconciler) recordOnlyID(ctx context.Context, p *pass) error {
 	if ids, _ := clusterIDs(p.mr); len(ids) == 1 && ids[0] == r.ClusterID || len(p.set.faults) > 0 {
 		return nil
@@ -135,31 +135,31 @@ func (r *Reconciler) recordOnlyID(ctx context.Context, p *pass) error {
 		return fmt.Errorf("record the cluster ID: %w", err)
 	}
 	p.mr = next
-	r.memory.wrote(p.mr)
+	r.memory.recordWrite(p.mr)
 	return nil
 }
 
-// doubt says what has to be done about an object whose origin is doubtful.
-func doubt(origin string) error {
+// doubtfulOriginError explains to the user how to resolve a doubtful origin.
+func doubtfulOriginError(origin string) error {
 	return fmt.Errorf("its origin %q has another cluster ID than this controller, and whether it is a former ID of this ManagedResource is not recorded: "+
 		"if it is, annotate the ManagedResource with %s (the former IDs, separated by %q); if not, annotate the object with %s=true",
 		origin, resourcesv1alpha1.ClusterIDs, clusterIDSeparator, resourcesv1alpha1.KeepObject)
 }
 
-// lose leaves an object to the set that holds it.
-func (r *Reconciler) lose(p *pass, i *item, claimant string, result *outcome) error {
+// yieldToOtherSet leaves an object to the set that holds it.
+func (r *Reconciler) yieldToOtherSet(p *pass, i *item, claimant string, result *outcome) error {
 	if i.known.claimant != claimant {
-		r.Metrics.lost()
-		r.Events.lost(p.mr, i, claimant)
+		r.Metrics.addClaimed()
+		r.Events.objectClaimed(p.mr, i, claimant)
 	}
 	i.known.claimant = claimant
 	result.mu.Lock()
-	result.lost++
+	result.claimed++
 	result.mu.Unlock()
 	return &claimedError{claimant}
 }
 
-// claimedError tells that another set holds an object. Trying again at once would not help.
+// claimedError means that another set holds an object. An immediate retry would not help.
 type claimedError struct{ claimant string }
 
 func (e *claimedError) Error() string {

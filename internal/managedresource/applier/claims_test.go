@@ -9,7 +9,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// recordedAs is a set whose objects may have been written under the given IDs, or one without a record.
+// recordedAs returns a set with a record of cluster IDs, or without one.
 func recordedAs(value *string) *resourcesv1alpha1.ManagedResource {
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mr"}}
 	if value != nil {

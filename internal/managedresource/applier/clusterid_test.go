@@ -14,11 +14,11 @@ import (
 
 const clusterIDs = "espalier.dev/cluster-ids"
 
-// under starts a controller with a cluster ID and one set, "mr", of two ConfigMaps.
-func under(t *testing.T, id string) *Env {
+// startWithClusterID starts a controller with a cluster ID and one set, "mr", of two ConfigMaps.
+func startWithClusterID(t *testing.T, id string) *Env {
 	t.Helper()
 	e := New(t, Options{TwoClusters: true, Configure: func(c *config.ResourceManagerConfiguration) {
-		steady(c)
+		longSyncPeriod(c)
 		c.Controllers.ClusterID = &id
 	}})
 	e.Set("mr", e.ConfigMap("c", "1"), e.ConfigMap("d", "1"))
@@ -40,7 +40,7 @@ func TestObjectsAreDeletedAfterAChangeOfTheClusterID(t *testing.T) {
 	for name, ids := range map[string][2]string{"from none": {"", "new"}, "to another": {"old", "new"}, "to none": {"old", ""}} {
 		t.Run("deletion of the set, "+name, func(t *testing.T) {
 			t.Parallel()
-			e := under(t, ids[0])
+			e := startWithClusterID(t, ids[0])
 			restartAs(e, ids[1], func() { e.Delete("mr") })
 			e.AwaitGone("mr")
 			e.Expect(e.LiveConfigMap("c")).To(BeNil())
@@ -49,7 +49,7 @@ func TestObjectsAreDeletedAfterAChangeOfTheClusterID(t *testing.T) {
 	}
 	t.Run("removal from the set", func(t *testing.T) {
 		t.Parallel()
-		e := under(t, "old")
+		e := startWithClusterID(t, "old")
 		restartAs(e, "new", func() { e.Secret("mr", e.ConfigMap("c", "1")) })
 		e.Eventually(func() any { return e.LiveConfigMap("d") }).WithTimeout(Patience).Should(BeNil())
 		e.AwaitApplied("mr", succeeded)
@@ -63,7 +63,7 @@ func TestAnObjectIsReleasedAfterAChangeOfTheClusterID(t *testing.T) {
 	for name, ids := range map[string][2]string{"from none": {"", "new"}, "to another": {"old", "new"}, "to none": {"old", ""}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := under(t, ids[0])
+			e := startWithClusterID(t, ids[0])
 			restartAs(e, ids[1], func() { e.Secret("mr", e.ConfigMap("c", "1"), e.ConfigMap("d", "1", ignoreMode)) })
 			e.Eventually(func() map[string]string { return e.LiveConfigMap("d").Annotations }).WithTimeout(Patience).
 				ShouldNot(Or(HaveKey("resources.gardener.cloud/origin"), HaveKey("resources.gardener.cloud/description")))
@@ -73,7 +73,7 @@ func TestAnObjectIsReleasedAfterAChangeOfTheClusterID(t *testing.T) {
 	}
 	t.Run("a set of the same name in another cluster", func(t *testing.T) {
 		t.Parallel()
-		e := under(t, "own")
+		e := startWithClusterID(t, "own")
 		e.Restart(func() {
 			e.Edit("d", fmt.Sprintf(`{"metadata":{"annotations":{"resources.gardener.cloud/origin":"other:%s/mr"}}}`, e.Namespace))
 			e.Secret("mr", e.ConfigMap("c", "1"), e.ConfigMap("d", "1", ignoreMode))
@@ -85,7 +85,7 @@ func TestAnObjectIsReleasedAfterAChangeOfTheClusterID(t *testing.T) {
 }
 
 // Without a record, the origin may be that of a set of the same name in another cluster.
-func TestASetWithAnObjectOfDoubtfulOriginSaysSoAndStays(t *testing.T) {
+func TestASetWithAnObjectOfDoubtfulOriginReportsItAndStays(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		decide func(e *Env)
@@ -104,7 +104,7 @@ func TestASetWithAnObjectOfDoubtfulOriginSaysSoAndStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := under(t, "old")
+			e := startWithClusterID(t, "old")
 			restartAs(e, "new", func() {
 				e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { delete(mr.Annotations, clusterIDs) })
 				e.Delete("mr")

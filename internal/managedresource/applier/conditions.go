@@ -13,16 +13,16 @@ import (
 	rules "github.com/espalier-dev/espalier/internal/health"
 )
 
-// codeClaimed marks the condition of a set that is applied but for objects which other sets hold. After a restart it
-// distinguishes such a set from one whose last apply was not completed; the reason, which other programs read, is the same.
+// codeClaimed marks the condition of a set that is applied except for objects that other sets hold. After a restart, the code
+// distinguishes such a set from one whose last apply was not completed. The reason, which other programs read, is the same for both.
 const codeClaimed corev1beta1.ErrorCode = "ESPALIER_OBJECTS_CLAIMED"
 
-// codePostponed marks the condition of a set while a pause of repairs delays the repair of an object that was changed under our own
-// name or the peer's. The managedFields of such an object look as if the controller had written it before the status was written
-// last, so after a restart only the code shows that the object has to be compared.
+// codePostponed marks the condition of a set while a pause of repairs delays the repair of an object that was changed under the field
+// manager of this controller or of gardener-resource-manager. The managedFields of such an object look as if the controller had written
+// it before it wrote the status. After a restart, only the code shows that the object must be compared.
 const codePostponed corev1beta1.ErrorCode = "ESPALIER_REPAIR_POSTPONED"
 
-// verdict is what a condition says.
+// verdict is the content of a condition.
 type verdict struct {
 	kind            corev1beta1.ConditionType
 	status          corev1beta1.ConditionStatus
@@ -38,8 +38,8 @@ func (v verdict) codes() []corev1beta1.ErrorCode {
 	return []corev1beta1.ErrorCode{v.code}
 }
 
-// with returns the conditions with the verdicts merged in.
-func with(clk clock.PassiveClock, conditions []corev1beta1.Condition, verdicts ...verdict) []corev1beta1.Condition {
+// withVerdicts returns the conditions, updated with the verdicts.
+func withVerdicts(clk clock.PassiveClock, conditions []corev1beta1.Condition, verdicts ...verdict) []corev1beta1.Condition {
 	updated := make([]corev1beta1.Condition, 0, len(verdicts))
 	for _, each := range verdicts {
 		condition := corev1beta1.GetOrInitCondition(clk, conditions, each.kind)
@@ -48,8 +48,8 @@ func with(clk clock.PassiveClock, conditions []corev1beta1.Condition, verdicts .
 	return corev1beta1.MergeConditions(conditions, updated...)
 }
 
-// says tells whether the conditions show a verdict already.
-func says(conditions []corev1beta1.Condition, v verdict) bool {
+// hasVerdict reports whether the conditions already contain a verdict.
+func hasVerdict(conditions []corev1beta1.Condition, v verdict) bool {
 	known := corev1beta1.GetCondition(conditions, v.kind)
 	return known != nil && known.Status == v.status && known.Reason == v.reason && known.Message == v.message && slices.Equal(known.Codes, v.codes())
 }
@@ -58,9 +58,9 @@ func applied(status corev1beta1.ConditionStatus, reason, message string) verdict
 	return verdict{kind: resourcesv1alpha1.ResourcesApplied, status: status, reason: reason, message: message}
 }
 
-// invalidated announces that the set has changed. A message that still explains a fault stays until the outcome of
-// the new attempt is known.
-func invalidated(conditions []corev1beta1.Condition) []verdict {
+// changedVerdicts returns the conditions of a set that has changed. A message that explains a fault stays until the result of the new
+// attempt is known.
+func changedVerdicts(conditions []corev1beta1.Condition) []verdict {
 	now := applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionApplyProgressing, resourcesv1alpha1.MessageApplyProgressing)
 	if known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied); known != nil {
 		switch known.Reason {
@@ -71,22 +71,22 @@ func invalidated(conditions []corev1beta1.Condition) []verdict {
 	return append(checksPending(), now)
 }
 
-// checksPending is what the conditions of health and progress say until they are judged again.
+// checksPending returns the conditions of health and progress until the objects are checked again.
 func checksPending() []verdict {
 	reason := resourcesv1alpha1.ConditionHealthChecksPending
-	return append(make([]verdict, 0, 3), // there is room for ResourcesApplied
+	return append(make([]verdict, 0, 3), // the capacity includes ResourcesApplied
 		verdict{kind: resourcesv1alpha1.ResourcesHealthy, status: corev1beta1.ConditionUnknown, reason: reason, message: resourcesv1alpha1.MessageHealthChecksPending},
 		verdict{kind: resourcesv1alpha1.ResourcesProgressing, status: corev1beta1.ConditionUnknown, reason: reason, message: resourcesv1alpha1.MessageProgressingChecksPending})
 }
 
-// judgedAsIgnored reports whether the condition of health only says that the set was ignored.
+// judgedAsIgnored reports whether the condition of health only shows that the set was ignored.
 func judgedAsIgnored(conditions []corev1beta1.Condition) bool {
 	known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesHealthy)
 	return known != nil && known.Reason == resourcesv1alpha1.ConditionManagedResourceIgnored
 }
 
-// ignoring is what an ignored set reports.
-func ignoring() []verdict {
+// ignoredVerdicts returns the conditions of an ignored set.
+func ignoredVerdicts() []verdict {
 	reason, message := resourcesv1alpha1.ConditionManagedResourceIgnored, resourcesv1alpha1.MessageManagedResourceIgnored
 	return []verdict{
 		{kind: resourcesv1alpha1.ResourcesHealthy, status: corev1beta1.ConditionTrue, reason: reason, message: message},
@@ -95,8 +95,8 @@ func ignoring() []verdict {
 	}
 }
 
-// leaving is what a set reports whose objects are being deleted, or kept on purpose.
-func leaving(conditions []corev1beta1.Condition, keep bool) []verdict {
+// deletionVerdicts returns the conditions of a set whose objects are being deleted. If the objects are kept, ResourcesApplied stays.
+func deletionVerdicts(conditions []corev1beta1.Condition, keep bool) []verdict {
 	reason, message := resourcesv1alpha1.ConditionDeletionPending, resourcesv1alpha1.MessageDeletionPending
 	verdicts := append(make([]verdict, 0, 3),
 		verdict{kind: resourcesv1alpha1.ResourcesHealthy, status: corev1beta1.ConditionFalse, reason: reason, message: message},
@@ -113,8 +113,8 @@ func leaving(conditions []corev1beta1.Condition, keep bool) []verdict {
 	return append(verdicts, applied(corev1beta1.ConditionProgressing, reason, message))
 }
 
-// completed reports whether the last apply that changed anything was completed, and no known drift is left that managedFields do
-// not show.
+// completed reports whether the last apply that changed anything was completed. It returns false if known drift is left that
+// managedFields do not show.
 func completed(conditions []corev1beta1.Condition) bool {
 	known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied)
 	if known == nil || slices.Contains(known.Codes, codePostponed) {
@@ -131,9 +131,9 @@ func completed(conditions []corev1beta1.Condition) bool {
 	return false
 }
 
-// unrestored tells of objects that are missing and could not be created again: a set that could not be applied is judged by
-// nobody else. It is nothing if there are none, or if that has been told.
-func unrestored(conditions []corev1beta1.Condition, items, missing []*item) []verdict {
+// missingVerdicts returns the condition about objects that are missing and could not be created again. The health controller does not
+// check a set that could not be applied. The result is nil if no object is missing, or if the conditions already show it.
+func missingVerdicts(conditions []corev1beta1.Condition, items, missing []*item) []verdict {
 	var faults []rules.Fault
 	for _, each := range items {
 		if slices.Contains(missing, each) {
@@ -156,8 +156,7 @@ func decodingMessage(faults []string) string {
 	return fmt.Sprintf("Could not decode all new resources: [%s]", strings.Join(bounded(faults), " "))
 }
 
-// failureMessage lists every object that could not be applied, in the order in which they stand in the set, each with
-// the place of its document.
+// failureMessage lists every object that could not be applied, in the order of the set, each with the place of its document.
 func failureMessage(namespace string, failures []failure, items []*item) string {
 	position := make(map[*item]int, len(items))
 	for number, each := range items {
@@ -172,7 +171,7 @@ func failureMessage(namespace string, failures []failure, items []*item) string 
 	return strings.Join(bounded(texts), "; ")
 }
 
-// maxFailureText bounds what an API server may say about one object.
+// maxFailureText is the maximum length of the error about one object, in bytes.
 const maxFailureText = 1024
 
 func failureText(f failure) string {

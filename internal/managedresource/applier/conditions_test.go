@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 )
 
-// brief shows conditions as "type=status/reason" in their order.
+// brief formats conditions as "type=status/reason" in their order.
 func brief(conditions []corev1beta1.Condition) string {
 	var parts []string
 	for _, c := range conditions {
@@ -35,19 +35,19 @@ func TestVerdicts(t *testing.T) {
 		verdicts func([]corev1beta1.Condition) []verdict
 		want     string
 	}{
-		"a new set is announced in the usual order": {verdicts: invalidated, want: "ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending ResourcesApplied=Progressing/ApplyProgressing"},
-		"an announcement keeps an earlier failure":  {known: condition("False", "ApplyFailed", "x"), verdicts: invalidated, want: "ResourcesApplied=Progressing/ApplyFailed ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending"},
-		"an announcement replaces a decoding fault": {known: condition("False", "DecodingFailed", "x"), verdicts: invalidated, want: "ResourcesApplied=Progressing/ApplyProgressing ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending"},
-		"a deletion":                    {verdicts: func(c []corev1beta1.Condition) []verdict { return leaving(c, false) }, want: "ResourcesHealthy=False/DeletionPending ResourcesProgressing=True/DeletionPending ResourcesApplied=Progressing/DeletionPending"},
-		"a deletion that keeps objects": {verdicts: func(c []corev1beta1.Condition) []verdict { return leaving(c, true) }, want: "ResourcesHealthy=False/DeletionPending ResourcesProgressing=True/DeletionPending"},
-		"an ignored set":                {verdicts: func([]corev1beta1.Condition) []verdict { return ignoring() }, want: "ResourcesHealthy=True/ManagedResourceIgnored ResourcesProgressing=False/ManagedResourceIgnored ResourcesApplied=True/ManagedResourceIgnored"},
+		"a new set is announced in the usual order": {verdicts: changedVerdicts, want: "ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending ResourcesApplied=Progressing/ApplyProgressing"},
+		"an announcement keeps an earlier failure":  {known: condition("False", "ApplyFailed", "x"), verdicts: changedVerdicts, want: "ResourcesApplied=Progressing/ApplyFailed ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending"},
+		"an announcement replaces a decoding fault": {known: condition("False", "DecodingFailed", "x"), verdicts: changedVerdicts, want: "ResourcesApplied=Progressing/ApplyProgressing ResourcesHealthy=Unknown/ChecksPending ResourcesProgressing=Unknown/ChecksPending"},
+		"a deletion":                    {verdicts: func(c []corev1beta1.Condition) []verdict { return deletionVerdicts(c, false) }, want: "ResourcesHealthy=False/DeletionPending ResourcesProgressing=True/DeletionPending ResourcesApplied=Progressing/DeletionPending"},
+		"a deletion that keeps objects": {verdicts: func(c []corev1beta1.Condition) []verdict { return deletionVerdicts(c, true) }, want: "ResourcesHealthy=False/DeletionPending ResourcesProgressing=True/DeletionPending"},
+		"an ignored set":                {verdicts: func([]corev1beta1.Condition) []verdict { return ignoredVerdicts() }, want: "ResourcesHealthy=True/ManagedResourceIgnored ResourcesProgressing=False/ManagedResourceIgnored ResourcesApplied=True/ManagedResourceIgnored"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			once := with(clk, tc.known, tc.verdicts(tc.known)...)
+			once := withVerdicts(clk, tc.known, tc.verdicts(tc.known)...)
 			g.Expect(brief(once)).To(Equal(tc.want))
 			later := clocktesting.NewFakePassiveClock(noon.Add(time.Hour))
-			g.Expect(with(later, once, tc.verdicts(once)...)).To(BeComparableTo(once), "the same verdicts change nothing")
+			g.Expect(withVerdicts(later, once, tc.verdicts(once)...)).To(BeComparableTo(once), "the same verdicts change nothing")
 		})
 	}
 }
@@ -76,7 +76,7 @@ func TestCompleted(t *testing.T) {
 	}
 }
 
-// marked adds the code of a set of which other sets hold objects.
+// marked adds the code for objects that other sets hold.
 func marked(conditions []corev1beta1.Condition) []corev1beta1.Condition {
 	return coded(conditions, "ESPALIER_OBJECTS_CLAIMED")
 }
@@ -138,12 +138,12 @@ func TestAFailureTextIsBounded(t *testing.T) {
 	NewWithT(t).Expect(len(text)).To(BeNumerically("<=", 1024+len("…")))
 }
 
-// A set that could not be applied is judged by nobody else.
-func TestUnrestoredObjectsMakeTheSetUnhealthy(t *testing.T) {
+// The health controller does not check a set that could not be applied.
+func TestMissingObjectsMakeTheSetUnhealthy(t *testing.T) {
 	web := &item{key: inventory.KeyOf("", "Secret", "shop", "web"), kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, namespace: "shop"}
 	role := &item{key: inventory.KeyOf("rbac.authorization.k8s.io", "ClusterRole", "", "all"), kind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}}
 	items := []*item{role, web}
-	told := func(message string) []corev1beta1.Condition {
+	unhealthy := func(message string) []corev1beta1.Condition {
 		return []corev1beta1.Condition{{Type: "ResourcesHealthy", Status: "False", Message: message}}
 	}
 	webIsMissing := []verdict{{"ResourcesHealthy", "False", "SecretMissing", `Required Secret "web" in namespace "shop" is missing`, ""}}
@@ -152,17 +152,17 @@ func TestUnrestoredObjectsMakeTheSetUnhealthy(t *testing.T) {
 		missing    []*item
 		want       []verdict
 	}{
-		"none is missing":                {nil, nil, nil},
-		"one":                            {nil, []*item{web}, webIsMissing},
-		"after another fault":            {told("Pod is unhealthy"), []*item{web}, webIsMissing},
-		"one that was told among others": {told(`Required Secret "web" in namespace "shop" is missing; and 3 more`), []*item{web}, nil},
+		"none is missing":     {nil, nil, nil},
+		"one":                 {nil, []*item{web}, webIsMissing},
+		"after another fault": {unhealthy("Pod is unhealthy"), []*item{web}, webIsMissing},
+		"one that the condition lists among others": {unhealthy(`Required Secret "web" in namespace "shop" is missing; and 3 more`), []*item{web}, nil},
 		"several, in the order of the set": {nil, []*item{web, role}, []verdict{{
 			"ResourcesHealthy", "False", "ClusterRoleMissing",
 			`Required ClusterRole "all" in namespace "" is missing; Required Secret "web" in namespace "shop" is missing`, "",
 		}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(unrestored(tc.conditions, items, tc.missing)).To(Equal(tc.want))
+			NewWithT(t).Expect(missingVerdicts(tc.conditions, items, tc.missing)).To(Equal(tc.want))
 		})
 	}
 }

@@ -12,15 +12,15 @@ import (
 const (
 	// definitionWait bounds the wait for all CustomResourceDefinitions of a wave.
 	definitionWait = 10 * time.Second
-	// The pause between two discoveries doubles from the one to the other.
+	// The pause between two discoveries starts with definitionPoll and doubles up to definitionPollMax.
 	definitionPoll    = 50 * time.Millisecond
 	definitionPollMax = time.Second
 )
 
 // awaitDefinitions waits until the API server serves the kinds of the CustomResourceDefinitions that a wave has written, so that
-// a set with definitions and their objects applies in one pass. It waits for created definitions, because other sets may need
-// them and would not learn of them while the answer "not served" counts, and for updated ones whose kinds later waves need. A
-// kind is discovered only after its definition is established, so the definitions themselves are not read.
+// one pass applies a set with definitions and their objects. It waits for created definitions, because other sets may need them and
+// would not discover them while the mapper remembers that they are not served. It waits for updated definitions only if later waves
+// need their kinds. The API server serves a kind only after its definition is established, so the definitions are not read.
 func (r *Reconciler) awaitDefinitions(ctx context.Context, p *pass, wave []task, rest [][]task, result *outcome) {
 	var kinds []schema.GroupVersionKind
 	created := false
@@ -38,16 +38,16 @@ func (r *Reconciler) awaitDefinitions(ctx context.Context, p *pass, wave []task,
 	}
 }
 
-// awaitKinds polls until all kinds are served, with one discovery in each round and one deadline for all of them. Anew does not
-// accept that a kind was known before: its definition may have been deleted and created again.
-func (r *Reconciler) awaitKinds(ctx context.Context, kinds []schema.GroupVersionKind, anew bool) {
+// awaitKinds polls until all kinds are served, with one discovery in each round and one deadline for all of them. If created is true,
+// it discovers kinds again that are known already: their definitions may have been deleted and created again.
+func (r *Reconciler) awaitKinds(ctx context.Context, kinds []schema.GroupVersionKind, created bool) {
 	deadline := r.Clock.Now().Add(definitionWait)
 	for pause := definitionPoll; ; pause = min(2*pause, definitionPollMax) {
 		var failure error
-		if anew {
+		if created {
 			failure = r.Target.Refresh()
 		} else {
-			r.Target.ForgetUnserved() // the first unknown kind asks the API server, the others share the answer
+			r.Target.ForgetUnserved() // the first unknown kind causes a discovery, the others use its result
 		}
 		if failure == nil {
 			kinds = slices.DeleteFunc(kinds, func(kind schema.GroupVersionKind) bool {

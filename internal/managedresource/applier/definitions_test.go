@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 )
 
-// definingServer answers discoveries: after so many of them, it serves a kind. Known kinds need no discovery.
+// definingServer responds to discoveries. It serves a kind after a given number of them. Known kinds need no discovery.
 type definingServer struct {
 	meta.RESTMapper
 	mu                    sync.Mutex

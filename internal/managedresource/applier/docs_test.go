@@ -18,7 +18,7 @@ import (
 // documentedMetric is a metric as the documentation or the code describes it.
 type documentedMetric struct{ Kind, Labels, Help string }
 
-// recordingRegisterer keeps what is registered, since a registry does not tell of vectors that have no samples yet.
+// recordingRegisterer records the registered collectors, since a registry does not return vectors without samples.
 type recordingRegisterer struct {
 	prometheus.Registerer
 	collectors []prometheus.Collector
@@ -51,7 +51,7 @@ func registeredMetrics(t *testing.T) map[string]documentedMetric {
 	return metrics
 }
 
-// kindOfMetric asks for the narrowest interface first: a gauge offers all that a counter does.
+// kindOfMetric checks the narrowest interface first: a gauge has all methods of a counter.
 func kindOfMetric(collector prometheus.Collector) string {
 	switch collector.(type) {
 	case *prometheus.CounterVec:
@@ -87,7 +87,7 @@ func documentedMetrics(t *testing.T) map[string]documentedMetric {
 	return metrics
 }
 
-// The meaning in the documentation begins with the help text that the metric carries, and may go on.
+// The meaning in the documentation begins with the help text of the metric, and may be longer.
 func TestMetricsAreDocumented(t *testing.T) {
 	g := NewWithT(t)
 	registered, documented := registeredMetrics(t), documentedMetrics(t)

@@ -12,32 +12,32 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Reasons of the Events that tell about sets. Events for faults carry the reason of the condition instead.
+// Reasons of the Events about sets. Events for faults have the reason of the condition instead.
 const (
-	// ReasonDriftRepaired: an object was changed or deleted by somebody else and is as desired again.
+	// ReasonDriftRepaired means that another client changed or deleted an object, and the controller restored it.
 	ReasonDriftRepaired = "DriftRepaired"
-	// ReasonDriftFight: an object had to be repaired so often that repairs pause.
-	ReasonDriftFight = "DriftRepairPaused"
-	// ReasonObjectClaimed: another set holds an object that this one wants too.
+	// ReasonDriftRepairPaused means that an object had to be repaired so often that repairs pause.
+	ReasonDriftRepairPaused = "DriftRepairPaused"
+	// ReasonObjectClaimed means that another set holds an object that this set contains too.
 	ReasonObjectClaimed = "ObjectClaimed"
-	// ReasonDeletionRefused: an object that the set gave up is left in the target.
+	// ReasonDeletionRefused means that an object that the set no longer contains is kept in the target.
 	ReasonDeletionRefused = "DeletionRefused"
-	// ReasonPlanned: what would be done with the set was published, or has changed since.
+	// ReasonPlanned means that a new plan of the set was published.
 	ReasonPlanned = "Planned"
-	// ReasonPlanNotPublished: a plan was made, but could not be written down.
+	// ReasonPlanNotPublished means that a plan was computed, but could not be written to its ConfigMap.
 	ReasonPlanNotPublished = "PlanNotPublished"
-	// ReasonPlanAnnotationMalformed: the annotation that asks for a plan says neither yes nor no.
+	// ReasonPlanAnnotationMalformed means that the value of the annotation that requests a plan is invalid.
 	ReasonPlanAnnotationMalformed = "PlanAnnotationMalformed"
 )
 
 // maxNote is the longest note that the Events API accepts.
 const maxNote = 1024
 
-// Events tells users what happened to a set's objects, once per change.
+// Events reports to users what happened to a set's objects, once per change.
 type Events struct{ Recorder events.EventRecorder }
 
-// send records an Event about a set. Related is the object or document that it is about: Events that differ only in
-// their notes are counted as one, and the later notes are lost.
+// send records an Event about a set. Related is the object or document of the Event: the recorder counts Events that differ only in
+// their notes as one, and drops the later notes.
 func (e *Events) send(mr *resourcesv1alpha1.ManagedResource, related *corev1.ObjectReference, kind, reason, action, note string) {
 	e.Recorder.Eventf(mr, related, kind, reason, action, "%s", excerpt.Of(note, maxNote))
 }
@@ -53,15 +53,16 @@ func (e *Events) driftRepaired(mr *resourcesv1alpha1.ManagedResource, i *item, m
 	e.send(mr, i.reference(), corev1.EventTypeNormal, ReasonDriftRepaired, "Repair", note)
 }
 
-func (e *Events) fight(mr *resourcesv1alpha1.ManagedResource, i *item, manager string, pause time.Duration) {
+func (e *Events) repairPaused(mr *resourcesv1alpha1.ManagedResource, i *item, manager string, pause time.Duration) {
 	if manager == "" {
 		manager = "unknown"
 	}
-	e.send(mr, i.reference(), corev1.EventTypeWarning, ReasonDriftFight, "Repair", fmt.Sprintf("Repairs of %s pause for %s: field manager %q changes it again and again",
-		shown(i.kind, i.key.Namespace, i.key.Name), pause, manager))
+	note := fmt.Sprintf("Repairs of %s pause for %s: field manager %q changes it again and again",
+		shown(i.kind, i.key.Namespace, i.key.Name), pause, manager)
+	e.send(mr, i.reference(), corev1.EventTypeWarning, ReasonDriftRepairPaused, "Repair", note)
 }
 
-func (e *Events) lost(mr *resourcesv1alpha1.ManagedResource, i *item, claimant string) {
+func (e *Events) objectClaimed(mr *resourcesv1alpha1.ManagedResource, i *item, claimant string) {
 	e.send(mr, i.reference(), corev1.EventTypeWarning, ReasonObjectClaimed, "Apply", fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s') is held by ManagedResource %q, which wants it as well; remove it from one of the two",
 		shown(i.kind, i.key.Namespace, i.key.Name), i.place.index, i.place.dataKey, mr.Namespace, i.place.secret, claimant))
 }
@@ -70,35 +71,35 @@ func (e *Events) deletionRefused(mr *resourcesv1alpha1.ManagedResource, ref reso
 	e.send(mr, &ref.ObjectReference, corev1.EventTypeWarning, ReasonDeletionRefused, "Delete", fmt.Sprintf("Left %s in place: %s", shown(refKind(ref), ref.Namespace, ref.Name), reason))
 }
 
-// planned tells that another plan can be read. Its version in the reference keeps it apart from earlier ones.
+// planned reports that a new plan was published. The version of the ConfigMap in the reference distinguishes it from earlier plans.
 func (e *Events) planned(mr *resourcesv1alpha1.ManagedResource, configMap *corev1.ConfigMap, announcement string) {
 	related := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: configMap.Namespace, Name: configMap.Name, ResourceVersion: configMap.ResourceVersion}
 	e.send(mr, related, corev1.EventTypeNormal, ReasonPlanned, "Plan", announcement)
 }
 
-// planFault tells what is wrong with a plan, once as long as it stays the same.
+// planFault reports a fault of a plan, once as long as the fault stays the same.
 func (e *Events) planFault(mr *resourcesv1alpha1.ManagedResource, s *set, reason, message string) {
-	if s.planTold == reason+message {
+	if s.lastPlanFault == reason+message {
 		return
 	}
-	s.planTold = reason + message
+	s.lastPlanFault = reason + message
 	e.send(mr, nil, corev1.EventTypeWarning, reason, "Plan", message)
 }
 
-// failed tells about a fault, once as long as it stays the same.
+// failed reports a fault of a set, once as long as the fault stays the same.
 func (e *Events) failed(p *pass, related *corev1.ObjectReference, reason, message string) {
-	if p.set.told == reason+message {
+	if p.set.lastFault == reason+message {
 		return
 	}
-	p.set.told = reason + message
+	p.set.lastFault = reason + message
 	if related == nil {
 		related = &corev1.ObjectReference{APIVersion: resourcesv1alpha1.SchemeGroupVersion.String(), Kind: "ManagedResource", Namespace: p.mr.Namespace, Name: p.mr.Name}
 	}
 	e.send(p.mr, related, corev1.EventTypeWarning, reason, "Apply", message)
 }
 
-// recovered forgets the fault that was told.
-func (e *Events) recovered(p *pass) { p.set.told = "" }
+// recovered forgets the last fault, so that the same fault is reported again.
+func (e *Events) recovered(p *pass) { p.set.lastFault = "" }
 
 // reference names the object for the Events API.
 func (i *item) reference() *corev1.ObjectReference {
@@ -106,7 +107,7 @@ func (i *item) reference() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: version, Kind: kind, Namespace: i.key.Namespace, Name: i.key.Name}
 }
 
-// shown names an object for a reader of Events.
+// shown formats an object for the note of an Event.
 func shown(kind schema.GroupVersionKind, namespace, name string) string {
 	if namespace != "" {
 		name = namespace + "/" + name

@@ -14,8 +14,8 @@ import (
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// The Service is healthy at first. With its new content it is not, which only the health controller can report, since it reads
-// the Events of the Service. Until it has done so, the status must not say that the new content is healthy.
+// The Service is healthy at first, and unhealthy with its new content. Only the health controller can report that, since it reads the
+// Events of the Service. Until then, the status must not show the new content as healthy.
 func TestHealthOfFormerContentDoesNotOutlastTheApply(t *testing.T) {
 	t.Parallel()
 	for name, interrupt := range map[string]func(e *Env, failing *atomic.Bool) (last func()){
@@ -98,7 +98,7 @@ func ignore(e *Env, yes bool) {
 
 const allowed = `{"metadata":{"labels":{"espalier.dev/managedresources":"allowed"}}}`
 
-// changeService gives the set other content whose objects, labels and annotations are the same.
+// changeService changes the content of the set, but not its objects, labels and annotations.
 func changeService(e *Env) {
 	e.T.Helper()
 	e.Secret("mr", webService(e, "", "type: LoadBalancer, ports: [{port: 80}], "))

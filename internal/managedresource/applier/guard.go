@@ -11,7 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 )
 
-// Limits say what sets may touch. A nil list does not restrict, an empty one allows nothing.
+// Limits restrict the sets that are applied and the objects that they may contain. A nil list does not restrict, an empty one allows
+// nothing.
 type Limits struct {
 	// SetNamespaces are the namespaces of the source whose sets are applied.
 	SetNamespaces *[]string
@@ -22,13 +23,13 @@ type Limits struct {
 	ObjectNamespaces *[]string
 	// ClusterScoped allows objects without a namespace.
 	ClusterScoped bool
-	// TargetNamespaces restrict what the process can see of the target; empty means all.
+	// TargetNamespaces are the namespaces of the target that the process can read; empty means all.
 	TargetNamespaces []string
 }
 
 // guard refuses objects that a set must not write.
 func (r *Reconciler) guard(p *pass, key inventory.Key, resource apply.Resource) error {
-	if err := apply.Addressable(key.Namespace, key.Name); err != nil {
+	if err := apply.CheckName(key.Namespace, key.Name); err != nil {
 		return refuse("%w", err)
 	}
 	if p.sameCluster && r.isOwnSource(p, key) {
@@ -49,7 +50,7 @@ func (r *Reconciler) guard(p *pass, key inventory.Key, resource apply.Resource) 
 	return nil
 }
 
-// isOwnSource tells whether an object is the set in work or one of its Secrets.
+// isOwnSource reports whether an object is the set in work or one of its Secrets.
 func (r *Reconciler) isOwnSource(p *pass, key inventory.Key) bool {
 	if key.Namespace != p.name.Namespace {
 		return false
@@ -60,9 +61,9 @@ func (r *Reconciler) isOwnSource(p *pass, key inventory.Key) bool {
 	return key.Group == "" && key.Kind == "Secret" && references(p.mr, key.Name)
 }
 
-// protected says why an object is never deleted, "" if it may be: the set that is being processed, the Secrets it is
-// read from, the namespace that we run in, and the CustomResourceDefinition of sets.
-func (r *Reconciler) protected(p *pass, key inventory.Key) string {
+// protectedReason returns why an object must never be deleted, "" if it may be. Protected are the set in work, the Secrets that it
+// references, its namespace, the namespace of the controller, and the CustomResourceDefinition of sets.
+func (r *Reconciler) protectedReason(p *pass, key inventory.Key) string {
 	if !p.sameCluster {
 		return ""
 	}
@@ -86,7 +87,7 @@ func references(mr *resourcesv1alpha1.ManagedResource, secret string) bool {
 	return false
 }
 
-// refusedError tells that we do not even try to write an object.
+// refusedError means that the controller sends no request to write an object.
 type refusedError struct{ error }
 
 func (e *refusedError) Unwrap() error { return e.error }

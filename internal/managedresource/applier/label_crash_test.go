@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// A label changes its value, the process dies before it has written that, and the next version has no such label.
-func TestALabelGoesWhoseValueWasChangingWhenTheProcessDied(t *testing.T) {
+// The manifest changes a label, the process dies before it has written the change, and the next manifest has no such label.
+func TestALabelThatWasChangingDuringACrashIsRemoved(t *testing.T) {
 	e := managedresourcetest.New(t, managedresourcetest.Options{})
 	e.Set("one", e.ConfigMap("c", "1", "labels: {phase: a}", "annotations: {note: a}"))
 	e.AwaitApplied("one", "True/ApplySucceeded")

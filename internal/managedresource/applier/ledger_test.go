@@ -11,7 +11,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-func TestLossesAreToldOnceAndForgottenAfterAMinute(t *testing.T) {
+func TestRecreationsAreReportedOnceAndRemovedAfterAMinute(t *testing.T) {
 	g := NewWithT(t)
 	start := time.Unix(1e9, 0)
 	set := types.NamespacedName{Namespace: "sets", Name: "one"}
@@ -21,28 +21,28 @@ func TestLossesAreToldOnceAndForgottenAfterAMinute(t *testing.T) {
 	changes := NewChanges()
 	ledger := changes.Ledger("")
 	recreated := func(after time.Duration) []resourcesv1alpha1.ObjectReference {
-		refs, open := ledger.Recreated(set, start.Add(after))
-		g.Expect(open).To(BeFalse())
+		refs, unconfirmed := ledger.Recreated(set, start.Add(after))
+		g.Expect(unconfirmed).To(BeFalse())
 		return refs
 	}
-	lost := func(name string, after time.Duration) {
-		changes.memory.lost(set, ref(name), start.Add(after))
-		changes.memory.settled(set, ref(name))
+	recreate := func(name string, after time.Duration) {
+		changes.memory.addRecreation(set, ref(name), start.Add(after))
+		changes.memory.confirmRecreation(set, ref(name))
 	}
-	lost("a", 0)
-	lost("b", 0)
-	lost("a", 30*time.Second)
-	told := recreated(time.Minute)
-	g.Expect(told).To(Equal([]resourcesv1alpha1.ObjectReference{ref("a"), ref("b")}))
+	recreate("a", 0)
+	recreate("b", 0)
+	recreate("a", 30*time.Second)
+	reported := recreated(time.Minute)
+	g.Expect(reported).To(Equal([]resourcesv1alpha1.ObjectReference{ref("a"), ref("b")}))
 	g.Expect(recreated(61 * time.Second)).To(Equal([]resourcesv1alpha1.ObjectReference{ref("a")}))
-	lost("c", 62*time.Second)
-	ledger.Reported(set, told)
-	g.Expect(recreated(63*time.Second)).To(Equal([]resourcesv1alpha1.ObjectReference{ref("c")}), "lost after it was told")
+	recreate("c", 62*time.Second)
+	ledger.Reported(set, reported)
+	g.Expect(recreated(63*time.Second)).To(Equal([]resourcesv1alpha1.ObjectReference{ref("c")}), "deleted after the report")
 	g.Expect(recreated(time.Hour)).To(BeEmpty())
-	g.Expect(changes.memory.recreated).To(BeEmpty())
+	g.Expect(changes.memory.recreations).To(BeEmpty())
 }
 
-func TestALossIsOpenUntilTheObjectIsMadeAgain(t *testing.T) {
+func TestARecreationIsUnconfirmedUntilTheObjectIsCreated(t *testing.T) {
 	g := NewWithT(t)
 	start := time.Unix(1e9, 0)
 	set := types.NamespacedName{Namespace: "sets", Name: "one"}
@@ -50,27 +50,27 @@ func TestALossIsOpenUntilTheObjectIsMadeAgain(t *testing.T) {
 	changes := NewChanges()
 	ledger := changes.Ledger("")
 	for _, deleted := range []bool{false, true} {
-		changes.memory.lost(set, ref, start)
-		refs, open := ledger.Recreated(set, start)
+		changes.memory.addRecreation(set, ref, start)
+		refs, unconfirmed := ledger.Recreated(set, start)
 		g.Expect(refs).To(BeEmpty())
-		g.Expect(open).To(BeTrue())
+		g.Expect(unconfirmed).To(BeTrue())
 		if deleted {
-			changes.memory.settled(set, ref)
+			changes.memory.confirmRecreation(set, ref)
 		} else {
-			changes.memory.reported(set, []resourcesv1alpha1.ObjectReference{ref})
+			changes.memory.dropRecreations(set, []resourcesv1alpha1.ObjectReference{ref})
 		}
-		refs, open = ledger.Recreated(set, start)
+		refs, unconfirmed = ledger.Recreated(set, start)
 		g.Expect(refs).To(HaveLen(map[bool]int{true: 1}[deleted]))
-		g.Expect(open).To(BeFalse())
+		g.Expect(unconfirmed).To(BeFalse())
 	}
 }
 
-func TestALateWriteOfAnotherControllerDoesNotBringBackASet(t *testing.T) {
+func TestALateWriteOfAnotherControllerDoesNotAddAReleasedSet(t *testing.T) {
 	g := NewWithT(t)
 	set := types.NamespacedName{Namespace: "sets", Name: "one"}
 	changes := NewChanges()
 	ledger := changes.Ledger("")
-	changes.memory.of(set)
+	changes.memory.get(set)
 	ledger.Wrote(set, "7")
 	g.Expect(changes.memory.version(set)).To(Equal("7"))
 	changes.memory.forget(set)

@@ -29,10 +29,10 @@ func documentDigest(document manifest.Document) digest {
 	return digest(sum[:16])
 }
 
-// errSecretChanged ends a pass whose Secrets changed under it; the next one starts over.
+// errSecretChanged ends a pass whose Secrets changed meanwhile. The next pass starts from the beginning.
 var errSecretChanged = errors.New("a Secret of the set changed meanwhile")
 
-// load finds out what the set consists of. Secrets are read only if their version, the set's generation or the kinds
+// load determines the objects of the set. It reads Secrets only if their version, the set's generation, the reported objects or the kinds
 // that the target serves have changed since the last time.
 func (r *Reconciler) load(ctx context.Context, p *pass) error {
 	r.SecretVersions.Use(p.name, SecretNames(p.mr)) // before they are read, so that no later change is missed
@@ -50,16 +50,16 @@ func (r *Reconciler) load(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// secretsCurrent tells whether the set's Secrets are still as they were read, as far as the watch has told.
+// secretsCurrent reports whether the watch has shown no change of the set's Secrets since they were read.
 func (r *Reconciler) secretsCurrent(p *pass) bool {
 	return len(p.set.versions) == len(p.mr.Spec.SecretRefs) && !slices.ContainsFunc(p.set.versions, func(read secretVersion) bool {
 		secret := types.NamespacedName{Namespace: p.mr.Namespace, Name: read.name}
-		told, knowledge := r.SecretVersions.Lookup(secret)
-		return !read.current(told, knowledge, r.restores(secret))
+		watched, knowledge := r.SecretVersions.Lookup(secret)
+		return !read.current(watched, knowledge, r.restores(secret))
 	})
 }
 
-// restores counts how often the source was restored from a backup. Without a controller that runs, as in diff, it is not known.
+// restores returns how often the source was restored from a backup. In the diff subcommand no watch runs, so it is always 0.
 func (r *Reconciler) restores(secret types.NamespacedName) int {
 	if r.SecretVersions == nil {
 		return 0
@@ -67,23 +67,24 @@ func (r *Reconciler) restores(secret types.NamespacedName) int {
 	return r.SecretVersions.Restores(secret)
 }
 
-// current reports whether nothing newer was told of a Secret than what was read of it. The watch may be behind, so an older
-// version does not count, unless the source was restored from a backup since the Secret was read.
-func (v secretVersion) current(told secretversions.Version, knowledge secretversions.Knowledge, restores int) bool {
+// current reports whether the watch has shown nothing newer about a Secret than the version that was read. The watch may be behind, so an
+// older version is ignored, unless the source was restored from a backup since the Secret was read.
+func (v secretVersion) current(watched secretversions.Version, knowledge secretversions.Knowledge, restores int) bool {
 	if v.restores != restores {
 		return false
 	}
 	switch knowledge {
-	case secretversions.Absent: // unless that was an earlier Secret of the name
-		return observe.Older(told.ResourceVersion, v.resourceVersion)
+	case secretversions.Absent: // the deletion may be that of an earlier Secret of the same name
+		return observe.Older(watched.ResourceVersion, v.resourceVersion)
 	case secretversions.Present:
-		return told.UID == v.uid && (told.ResourceVersion == v.resourceVersion || observe.Older(told.ResourceVersion, v.resourceVersion))
+		return watched.UID == v.uid &&
+			(watched.ResourceVersion == v.resourceVersion || observe.Older(watched.ResourceVersion, v.resourceVersion))
 	case secretversions.Unknown:
 	}
 	return true
 }
 
-// readSecrets reads the content live: the watch may be behind, and it does not bring content.
+// readSecrets reads the content from the API server: the watch may be behind, and it receives no content.
 func (r *Reconciler) readSecrets(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (map[string]map[string][]byte, []secretVersion, error) {
 	payload := make(map[string]map[string][]byte, len(mr.Spec.SecretRefs))
 	versions := make([]secretVersion, 0, len(mr.Spec.SecretRefs))
@@ -99,18 +100,18 @@ func (r *Reconciler) readSecrets(ctx context.Context, mr *resourcesv1alpha1.Mana
 	return payload, versions, nil
 }
 
-// decode turns the payload into items, and carries over what is known of objects that stay.
+// decode turns the payload into items, and keeps the knowledge about objects that stay in the set.
 func (r *Reconciler) decode(p *pass) {
 	d := &decoding{
-		pass: p, reconciler: r, options: p.options(), old: map[inventory.Key]knowledge{}, same: map[digest]*item{},
+		pass: p, reconciler: r, options: p.options(), known: map[inventory.Key]knowledge{}, unchangedItems: map[digest]*item{},
 		status: statusByKey(p.mr.Status.Resources), budget: r.MaxDecompressedBytes,
 	}
-	// Only a settled status holds the references as they are, without what an unfinished change adds to them.
+	// Only a settled status contains the exact references. During a change it contains additional ones.
 	settled := p.set.settled && p.set.reported == referencesDigest(p.mr.Status.Resources)
 	for _, each := range p.set.items {
-		d.old[each.key] = each.known
+		d.known[each.key] = each.known
 		if settled && p.set.options == d.options && each.mapped {
-			d.same[each.raw] = each
+			d.unchangedItems[each.raw] = each
 		}
 	}
 	for _, ref := range p.mr.Spec.SecretRefs {
@@ -120,7 +121,7 @@ func (r *Reconciler) decode(p *pass) {
 	}
 	references := d.references
 	if len(d.faults) > 0 {
-		references = inventory.Union(d.unread(), references)
+		references = inventory.Union(d.unreadReferences(), references)
 	}
 	inventory.SortReferences(references)
 	if references == nil {
@@ -134,10 +135,10 @@ func (r *Reconciler) decode(p *pass) {
 	s.loaded, s.generation, s.options = true, p.mr.Generation, d.options
 	s.items, s.released, s.faults, s.references, s.checksum = d.items, d.released, d.faults, references, d.checksum.String()
 	s.settled, s.watched, s.removal = false, false, removal{done: maps.Clone(neverWritten), neverWritten: neverWritten}
-	r.memory.want(p.name, wantedKeys(s.items, p.mr.Status.Resources))
+	r.memory.subscribe(p.name, subscribedKeys(s.items, p.mr.Status.Resources))
 }
 
-func wantedKeys(items []*item, refs []resourcesv1alpha1.ObjectReference) []inventory.Key {
+func subscribedKeys(items []*item, refs []resourcesv1alpha1.ObjectReference) []inventory.Key {
 	keys := make([]inventory.Key, 0, len(items))
 	seen := make(map[inventory.Key]struct{}, len(items))
 	add := func(key inventory.Key) {
@@ -155,8 +156,8 @@ func wantedKeys(items []*item, refs []resourcesv1alpha1.ObjectReference) []inven
 	return keys
 }
 
-// unwritten lists objects that were announced but never written: should the set drop them, there is nothing to delete. Those
-// that it has dropped already may still wait in the status.
+// unwritten lists objects that were announced but never written: if the set drops them, there is nothing to delete. The status may still
+// contain objects that the set has dropped already.
 func (s *set) unwritten() map[inventory.Key]struct{} {
 	keys := map[inventory.Key]struct{}{}
 	maps.Copy(keys, s.removal.neverWritten)
@@ -168,16 +169,16 @@ func (s *set) unwritten() map[inventory.Key]struct{} {
 	return keys
 }
 
-// decoding collects what the documents of a set hold.
+// decoding collects the contents of the documents of a set.
 type decoding struct {
 	*pass
-	reconciler *Reconciler
-	options    uint64
-	old        map[inventory.Key]knowledge
-	same       map[digest]*item
+	reconciler     *Reconciler
+	options        uint64
+	known          map[inventory.Key]knowledge
+	unchangedItems map[digest]*item
 	// status holds the entries of status.resources by their keys.
 	status map[inventory.Key]resourcesv1alpha1.ObjectReference
-	// budget is how many bytes the compressed values of the set may still unpack to, all together.
+	// budget is the number of bytes that the remaining compressed values of the set may have together after decompression.
 	budget int64
 
 	items      []*item
@@ -209,11 +210,11 @@ func (d *decoding) fault(at place, err error) {
 
 func (d *decoding) document(document manifest.Document, value []byte, at place) {
 	raw := documentDigest(document)
-	if same := d.same[raw]; same != nil {
+	if same := d.unchangedItems[raw]; same != nil {
 		if ref, found := d.status[same.key]; found {
 			next := *same
-			next.place, next.known = at, d.old[same.key]
-			d.keep(&next, ref, value)
+			next.place, next.known = at, d.known[same.key]
+			d.add(&next, ref, value)
 			return
 		}
 	}
@@ -226,7 +227,7 @@ func (d *decoding) document(document manifest.Document, value []byte, at place) 
 		return
 	}
 	object := &unstructured.Unstructured{Object: content}
-	mapped := d.reconciler.place(object)
+	mapped := d.reconciler.defaultNamespace(object)
 	key := inventory.KeyOf(object.GroupVersionKind().Group, object.GetKind(), object.GetNamespace(), object.GetName())
 	if object.GetAnnotations()[resourcesv1alpha1.Mode] == resourcesv1alpha1.ModeIgnore {
 		d.released = append(d.released, released{key, object.GroupVersionKind()})
@@ -235,21 +236,21 @@ func (d *decoding) document(document manifest.Document, value []byte, at place) 
 	manifest.FoldStringData(object.Object)
 	next := &item{
 		key: key, kind: object.GroupVersionKind(), place: at, namespace: object.GetNamespace(), raw: raw, hash: itemHash(raw, d.options),
-		unlabelled: merge.IsIgnored(object), mapped: mapped, known: d.old[key],
+		unlabelled: merge.IsIgnored(object), mapped: mapped, known: d.known[key],
 	}
 	d.objects[next] = object
-	d.keep(next, inventory.Reference(object, d.injected), value)
+	d.add(next, inventory.Reference(object, d.injected), value)
 }
 
-func (d *decoding) keep(next *item, ref resourcesv1alpha1.ObjectReference, value []byte) {
+func (d *decoding) add(next *item, ref resourcesv1alpha1.ObjectReference, value []byte) {
 	d.items = append(d.items, next)
 	d.references = append(d.references, ref)
 	d.checksum.AddObject(value)
 }
 
-// unread returns the status entries of objects that no document names now. While a document cannot be read, it may be
-// theirs: they stay managed.
-func (d *decoding) unread() []resourcesv1alpha1.ObjectReference {
+// unreadReferences returns the status entries of objects that no readable document contains. They stay managed, because an unreadable
+// document may contain them.
+func (d *decoding) unreadReferences() []resourcesv1alpha1.ObjectReference {
 	named := map[inventory.Key]struct{}{}
 	for _, each := range d.items {
 		named[each.key] = struct{}{}
@@ -266,8 +267,8 @@ func (d *decoding) unread() []resourcesv1alpha1.ObjectReference {
 	return rest
 }
 
-// place defaults an object's namespace and tells whether its kind is served.
-func (r *Reconciler) place(object *unstructured.Unstructured) bool {
+// defaultNamespace sets an object's namespace according to the scope of its kind, and reports whether the target serves the kind.
+func (r *Reconciler) defaultNamespace(object *unstructured.Unstructured) bool {
 	resource, err := r.Target.Resource(object.GroupVersionKind())
 	switch {
 	case err != nil:
@@ -280,7 +281,7 @@ func (r *Reconciler) place(object *unstructured.Unstructured) bool {
 	return err == nil
 }
 
-// object returns an item's manifest, and reads the set's Secrets again if this pass has not done so yet.
+// object returns the manifest of an item. It reads the set's Secrets again if this pass has not read them yet.
 func (r *Reconciler) object(ctx context.Context, p *pass, i *item) (*unstructured.Unstructured, error) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -313,7 +314,7 @@ func (r *Reconciler) object(ctx context.Context, p *pass, i *item) (*unstructure
 			return nil, fmt.Errorf("decode document: %w", err)
 		}
 		object := &unstructured.Unstructured{Object: content}
-		r.place(object)
+		r.defaultNamespace(object)
 		manifest.FoldStringData(object.Object)
 		p.objects[i] = object
 		return object, nil

@@ -17,7 +17,7 @@ import (
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// reads counts the reads and updates of one object, and lets reads fail as long as the test wants.
+// reads counts the reads and updates of one object, and fails reads if the test requests it.
 type reads struct {
 	failing       atomic.Bool
 	seen, updates atomic.Int64
@@ -43,7 +43,7 @@ func watchReads(e *Env, path string) *reads {
 	return r
 }
 
-// failOnce lets reads fail until the set "mr" reports that.
+// failOnce fails reads until the set "mr" reports a failure.
 func (r *reads) failOnce(e *Env, ask func(e *Env)) {
 	e.T.Helper()
 	r.failing.Store(true)
@@ -52,26 +52,26 @@ func (r *reads) failOnce(e *Env, ask func(e *Env)) {
 	r.failing.Store(false)
 }
 
-func askForAudit(e *Env) {
+func requestAudit(e *Env) {
 	e.T.Helper()
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"gardener.cloud/operation":"reconcile"}}}`))
 	e.Expect(e.Source.Patch(e.Ctx, e.ManagedResource("mr"), patch)).To(Succeed())
 }
 
-// Nothing but the annotation tells that the object is to be read.
+// Only the annotation causes the read of the object.
 func TestAnAuditThatFailedIsRepeated(t *testing.T) {
 	e := withoutControllers(t)
 	e.Set("mr", e.ConfigMap("c", "1"))
 	e.AwaitApplied("mr", succeeded)
 	e.AwaitRest()
 	reads := watchReads(e, e.Fill("/api/v1/namespaces/$NS/configmaps/c"))
-	reads.failOnce(e, askForAudit)
+	reads.failOnce(e, requestAudit)
 	e.AwaitApplied("mr", succeeded)
 	e.Expect(reads.seen.Load()).To(BeNumerically(">=", 1))
 }
 
-// Nothing but the end of the autoscaler tells that the object differs.
-func TestALookAfterTheEndOfAnAutoscalerThatFailedIsRepeated(t *testing.T) {
+// Only the deletion of the autoscaler causes the comparison of the object.
+func TestAComparisonAfterTheDeletionOfAnAutoscalerIsRepeatedAfterAFailure(t *testing.T) {
 	e := withoutControllers(t)
 	scaler := e.Create(e.Fill("apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web, namespace: $NS}\n" +
 		"spec: {maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}"))
@@ -87,7 +87,7 @@ func TestALookAfterTheEndOfAnAutoscalerThatFailedIsRepeated(t *testing.T) {
 	})
 }
 
-// Periods pass on the controller's clock only when the test says so; the queue works by the real one.
+// The controller's clock advances only in the test; the queue uses the real clock.
 func TestAForcedUpdateThatFailedIsRepeatedBeforeTheNextPeriod(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakeClock(time.Now())
@@ -103,7 +103,7 @@ func TestAForcedUpdateThatFailedIsRepeatedBeforeTheNextPeriod(t *testing.T) {
 	e.Expect(reads.updates.Load()).To(BeNumerically(">=", 1))
 }
 
-func TestALookThatAPauseOfRepairsDelaysFollowsThePause(t *testing.T) {
+func TestAComparisonThatAPauseOfRepairsDelaysFollowsThePause(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakeClock(time.Now())
 	e := New(t, Options{TwoClusters: true, Clock: now, Configure: func(c *config.ResourceManagerConfiguration) {
@@ -119,9 +119,9 @@ func TestALookThatAPauseOfRepairsDelaysFollowsThePause(t *testing.T) {
 	e.AwaitRest()
 	reads := watchReads(e, e.Fill("/api/v1/namespaces/$NS/configmaps/c"))
 	readsOfOther := func() int { return countOf(e.Requests.Seen(), e.Fill("GET /api/v1/namespaces/$NS/configmaps/d")) }
-	const moment = 500 * time.Millisecond // the controller's queue works by the real clock: it sleeps for what is left by the fake one
+	const moment = 500 * time.Millisecond // the queue uses the real clock, and waits for the rest of the time on the fake clock
 	now.Step(10*time.Second - moment)
-	askForAudit(e)
+	requestAudit(e)
 	e.Eventually(readsOfOther).WithTimeout(Patience).Should(Equal(1))
 	e.AwaitRest()
 	e.Expect(reads.seen.Load()).To(BeZero())

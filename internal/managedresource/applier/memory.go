@@ -17,51 +17,53 @@ import (
 // digest identifies the bytes of a document.
 type digest [16]byte
 
-// place is where in a set an object stands.
+// place is the position of a document in the Secrets of a set.
 type place struct {
 	secret, dataKey string
 	index           int
 }
 
-// item is what is remembered of one desired object. The object itself is not kept: it is read again when it is needed.
+// item is what the controller keeps of one desired object. The manifest is not kept: it is read again when it is needed.
 type item struct {
 	key   inventory.Key
 	kind  schema.GroupVersionKind
 	place place
-	// namespace is where the object is observed: none for cluster-scoped kinds, whose keys say "default" all the same.
+	// namespace is where the object is observed. It is empty for cluster-scoped kinds, although their keys contain "default".
 	namespace string
 	raw       digest
-	// hash covers the document and every setting of the set that shapes the result.
+	// hash covers the document and every setting of the set that changes the result.
 	hash uint64
 	// unlabelled objects (manifest annotation "ignore") are created once and never carry the managed-by label.
 	unlabelled bool
-	// mapped tells that the target served the kind when the document was read, so that its scope is known.
+	// mapped is true if the target served the kind when the document was read, so that its scope is known.
 	mapped bool
 	known  knowledge
 }
 
-// knowledge is what we know of the live object. It is lost with the process and then regained from the watches.
+// knowledge is what the controller knows about the live object. After a restart, it is restored from the watches.
 type knowledge struct {
-	// hash and fingerprint are of our last successful look or write; confirmed tells that there was one.
+	// hash and fingerprint are those of the last successful comparison or write; confirmed is true if there was one. The time of it is
+	// checkedAt.
 	hash        uint64
 	fingerprint uint64
 	confirmed   bool
-	// mark identifies our last write to the object: it moves when another program writes under our name.
-	mark   fields.Mark
-	looked time.Time
-	// unwritten reports that the object was announced, and that no request which may have written it was sent: each one was
-	// rejected by the API server, or an earlier step failed.
+	// mark identifies the last write of the controller to the object. It differs after another program has written under the same field
+	// manager.
+	mark      fields.OwnWrites
+	checkedAt time.Time
+	// unwritten is true if the object was announced, and no request was sent that may have written it: each one was rejected by the API
+	// server, or an earlier step failed.
 	unwritten bool
-	// due is the least that must be done with the object although nothing seems to differ: leave, look or write. Only
-	// confirm ends it, so that a failure or a pause does not lose what was asked for.
+	// due is the minimal action that the object needs although nothing seems to differ: leave, compare or write. Only confirm resets it,
+	// so that the action still happens after a failure or a pause.
 	due action
-	// claimant is the set that holds the object in our place, "" if nobody does.
+	// claimant is the other set that holds the object, "" if there is none.
 	claimant string
-	// fight is nil until the object had to be repaired.
-	fight *fight
+	// backoff is nil until the object had to be repaired.
+	backoff *repairBackoff
 }
 
-// set is what is remembered of one ManagedResource. Only the worker that processes the set touches it.
+// set is what the controller keeps of one ManagedResource. Only the worker that processes the set accesses it.
 type set struct {
 	loaded     bool
 	generation int64
@@ -71,41 +73,43 @@ type set struct {
 	released   []released
 	faults     []string
 	checksum   string
-	// references are the objects to report; nil once reported.
+	// references are the objects to list in the status; nil after they were written there.
 	references []resourcesv1alpha1.ObjectReference
 	// reported is the digest of status.resources as last written.
 	reported uint64
-	// announced is the content whose references are in the status since before its first write. When the status is written next,
-	// it does not describe the health of former content any more.
+	// announced identifies the content whose references were written to the status before the first of its objects was written. The next
+	// write of the status replaces the health of former content.
 	announced string
-	// outdated reports that the status describes the health of other content than that which is being applied.
+	// outdated is true if the status shows the health of other content than that which is being applied.
 	outdated bool
-	// inherited is when the status was last written before this process knew the set, by the clock of the API server; nil until
-	// the set was read.
-	inherited *time.Time
-	settled   bool
-	// rested is the version of the set that the last pass found in sync; "" if a pass has to compare it in full.
-	rested string
-	// watched tells that watches covered every object when the set was looked at last; they stay as long as it does.
+	// initialStatusTime is when the status was last written before this process read the set, by the clock of the API server. It is nil
+	// until the set is read.
+	initialStatusTime *time.Time
+	// settled is true if the status describes exactly the loaded content.
+	settled bool
+	// inSyncVersion is the version of the set that the last pass found in sync; "" if a pass must compare every object.
+	inSyncVersion string
+	// watched is true if watches covered every object in the last pass.
 	watched bool
-	// kstatus tells that kinds without a health rule are watched whole.
+	// kstatus is true if objects of kinds without a health rule are watched with their full content.
 	kstatus bool
-	// version is the resourceVersion of our last write to the set: an older cached copy must not be acted upon.
+	// version is the resourceVersion of the last write of this process to the set: an older cached copy must not be used.
 	version string
-	// left is the UID of the set if letting go of it has ended it: a cache may still show it for a while.
-	left       types.UID
+	// endedUID is the UID of the set if the API server deleted the set when the controller removed its finalizer. A cache may still show
+	// the set for some time.
+	endedUID   types.UID
 	nextAudit  time.Time
 	nextUpdate time.Time
-	// auditOwed reports that every object is to be read, until each object is marked as due.
+	// auditOwed is true if every object must be read, until each object is marked as due.
 	auditOwed bool
 	removal   removal
-	// told is the fault that the last Event was about.
-	told string
-	// planTold is the last fault of a plan that an Event was about, planAgain the earliest time for the next plan, and
-	// planFailures how many plans in a row could not be published.
-	planTold     string
-	planAgain    time.Time
-	planFailures int
+	// lastFault is the fault that the last Event reported.
+	lastFault string
+	// lastPlanFault is the last fault of a plan that an Event reported, nextPlan the earliest time for the next plan, and planFailures the
+	// number of consecutive plans that could not be published.
+	lastPlanFault string
+	nextPlan      time.Time
+	planFailures  int
 }
 
 // released is an object that the set no longer manages (mode "Ignore").
@@ -122,43 +126,43 @@ type secretVersion struct {
 	restores int
 }
 
-// memory holds what is known of all sets, and which sets want to hear of an object. A restart loses it, which costs
-// one listing per kind and one read per Secret.
+// memory contains the state of all sets, and which sets must be reconciled after a change of an object. After a restart it is empty,
+// which costs one list per kind and one read per Secret.
 type memory struct {
-	mu     sync.Mutex
-	sets   map[types.NamespacedName]*set
-	wanted map[inventory.Key][]types.NamespacedName
-	keys   map[types.NamespacedName][]inventory.Key
-	// dirty objects must be looked at although nobody wrote to them: an autoscaler came or went.
+	mu          sync.Mutex
+	sets        map[types.NamespacedName]*set
+	subscribers map[inventory.Key][]types.NamespacedName
+	keys        map[types.NamespacedName][]inventory.Key
+	// dirty objects must be compared although they have not changed: an autoscaler was created, changed or deleted.
 	dirty map[types.NamespacedName]map[inventory.Key]struct{}
-	// concluded sets were applied by this process as they are now: the watches that they need run.
+	// concluded sets were applied by this process as they are now, and their watches run.
 	concluded map[types.NamespacedName]struct{}
-	// recreated are objects that had been deleted by somebody else, until that is reported.
-	recreated map[types.NamespacedName][]loss
+	// recreations are the objects that other clients deleted, until that is reported.
+	recreations map[types.NamespacedName][]recreation
 }
 
-// loss is an object that had been deleted, and when that was last seen.
-type loss struct {
+// recreation is an object that was deleted and that the controller creates again, with the time of that.
+type recreation struct {
 	ref resourcesv1alpha1.ObjectReference
 	at  time.Time
-	// open tells that the object is being made again, which will show whether it had really been deleted: it may only have
-	// lost the label that we watch.
-	open bool
+	// unconfirmed is true until the object is created. Only that shows that the object was deleted: it may only have lost the label that
+	// the controller watches.
+	unconfirmed bool
 }
 
-// lossAge is how long the loss of an object that is there again is news.
-const lossAge = time.Minute
+// recreationAge is how long a recreation may still be reported.
+const recreationAge = time.Minute
 
 func newMemory() *memory {
 	return &memory{
-		sets: map[types.NamespacedName]*set{}, wanted: map[inventory.Key][]types.NamespacedName{},
+		sets: map[types.NamespacedName]*set{}, subscribers: map[inventory.Key][]types.NamespacedName{},
 		keys: map[types.NamespacedName][]inventory.Key{}, dirty: map[types.NamespacedName]map[inventory.Key]struct{}{},
-		concluded: map[types.NamespacedName]struct{}{}, recreated: map[types.NamespacedName][]loss{},
+		concluded: map[types.NamespacedName]struct{}{}, recreations: map[types.NamespacedName][]recreation{},
 	}
 }
 
-// of returns what is known of a set; an unknown one starts empty.
-func (m *memory) of(name types.NamespacedName) *set {
+// get returns the state of a set. That of an unknown set is empty.
+func (m *memory) get(name types.NamespacedName) *set {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.sets[name]
@@ -170,29 +174,29 @@ func (m *memory) of(name types.NamespacedName) *set {
 }
 
 func (m *memory) forget(name types.NamespacedName) {
-	m.want(name, nil)
+	m.subscribe(name, nil)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.sets, name)
 	delete(m.dirty, name)
-	m.reopen(name)
+	m.clearConcluded(name)
 }
 
-// retire forgets what a set consists of, but not which of its versions we wrote: a lagging cache may still show it as
-// ours.
-func (m *memory) retire(name types.NamespacedName) {
-	m.want(name, nil)
+// forgetContent removes the state of a set except for the version that this process wrote last: a cache that is behind may still show
+// the set with our finalizer.
+func (m *memory) forgetContent(name types.NamespacedName) {
+	m.subscribe(name, nil)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known := m.sets[name]; known != nil {
-		m.sets[name] = &set{version: known.version, left: known.left}
+		m.sets[name] = &set{version: known.version, endedUID: known.endedUID}
 	}
 	delete(m.dirty, name)
-	m.reopen(name)
+	m.clearConcluded(name)
 }
 
-// conclude notes that a set is applied as it is now, and tells whether that is news.
-func (m *memory) conclude(name types.NamespacedName) bool {
+// markConcluded records that a set is applied as it is now, and reports whether that was not recorded before.
+func (m *memory) markConcluded(name types.NamespacedName) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, known := m.concluded[name]
@@ -200,7 +204,7 @@ func (m *memory) conclude(name types.NamespacedName) bool {
 	return !known
 }
 
-// isConcluded tells whether conclude was called since the last resume.
+// isConcluded reports whether markConcluded was called since the last markInProgress.
 func (m *memory) isConcluded(name types.NamespacedName) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -208,97 +212,97 @@ func (m *memory) isConcluded(name types.NamespacedName) bool {
 	return known
 }
 
-// resume notes that work on a set goes on.
-func (m *memory) resume(name types.NamespacedName) {
+// markInProgress records that a set is not applied as it is now.
+func (m *memory) markInProgress(name types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.reopen(name)
+	m.clearConcluded(name)
 }
 
-// reopen is resume for a caller that holds the lock.
-func (m *memory) reopen(name types.NamespacedName) {
+// clearConcluded is markInProgress for a caller that holds the lock.
+func (m *memory) clearConcluded(name types.NamespacedName) {
 	delete(m.concluded, name)
-	delete(m.recreated, name)
+	delete(m.recreations, name)
 }
 
-// lost notes that an object seems to have been deleted and is about to be made again: open until settled or reported.
-// What nobody has reported for long is forgotten.
-func (m *memory) lost(name types.NamespacedName, ref resourcesv1alpha1.ObjectReference, now time.Time) {
+// addRecreation records that an object seems to be deleted and that the controller is about to create it. The recreation is unconfirmed
+// until confirmRecreation is called. Recreations that were not reported in time are removed.
+func (m *memory) addRecreation(name types.NamespacedName, ref resourcesv1alpha1.ObjectReference, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.recent(name, now)
+	known := m.recentRecreations(name, now)
 	key := inventory.RefKey(ref)
-	if at := slices.IndexFunc(known, func(each loss) bool { return inventory.RefKey(each.ref) == key }); at >= 0 {
-		known[at].at, known[at].open = now, true
+	if at := slices.IndexFunc(known, func(each recreation) bool { return inventory.RefKey(each.ref) == key }); at >= 0 {
+		known[at].at, known[at].unconfirmed = now, true
 		return
 	}
-	m.recreated[name] = append(known, loss{ref, now, true})
+	m.recreations[name] = append(known, recreation{ref, now, true})
 }
 
-// settled notes that an object had been deleted indeed, and is there again.
-func (m *memory) settled(name types.NamespacedName, ref resourcesv1alpha1.ObjectReference) {
+// confirmRecreation records that an object was really deleted, and exists again.
+func (m *memory) confirmRecreation(name types.NamespacedName, ref resourcesv1alpha1.ObjectReference) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := inventory.RefKey(ref)
-	for i, each := range m.recreated[name] {
+	for i, each := range m.recreations[name] {
 		if inventory.RefKey(each.ref) == key {
-			m.recreated[name][i].open = false
+			m.recreations[name][i].unconfirmed = false
 		}
 	}
 }
 
-// reported forgets the losses of objects.
-func (m *memory) reported(name types.NamespacedName, refs []resourcesv1alpha1.ObjectReference) {
+// dropRecreations removes the recreations of objects.
+func (m *memory) dropRecreations(name types.NamespacedName, refs []resourcesv1alpha1.ObjectReference) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	rest := slices.DeleteFunc(m.recreated[name], func(each loss) bool {
+	rest := slices.DeleteFunc(m.recreations[name], func(each recreation) bool {
 		return slices.ContainsFunc(refs, func(ref resourcesv1alpha1.ObjectReference) bool {
 			return inventory.RefKey(ref) == inventory.RefKey(each.ref)
 		})
 	})
-	m.recreated[name] = rest
+	m.recreations[name] = rest
 	if len(rest) == 0 {
-		delete(m.recreated, name)
+		delete(m.recreations, name)
 	}
 }
 
-// recent drops the losses that are news no longer. The caller holds the lock.
-func (m *memory) recent(name types.NamespacedName, now time.Time) []loss {
-	known := slices.DeleteFunc(m.recreated[name], func(each loss) bool { return now.Sub(each.at) > lossAge })
-	m.recreated[name] = known
+// recentRecreations removes the recreations that are too old to be reported, and returns the others. The caller holds the lock.
+func (m *memory) recentRecreations(name types.NamespacedName, now time.Time) []recreation {
+	known := slices.DeleteFunc(m.recreations[name], func(each recreation) bool { return now.Sub(each.at) > recreationAge })
+	m.recreations[name] = known
 	if len(known) == 0 {
-		delete(m.recreated, name)
+		delete(m.recreations, name)
 	}
 	return known
 }
 
-// knows tells whether anything is remembered of a set.
-func (m *memory) knows(name types.NamespacedName) bool {
+// contains reports whether there is any state of a set.
+func (m *memory) contains(name types.NamespacedName) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.sets[name] != nil
 }
 
-// want replaces the objects that a set hears of.
-func (m *memory) want(name types.NamespacedName, keys []inventory.Key) {
+// subscribe replaces the objects after whose changes a set must be reconciled.
+func (m *memory) subscribe(name types.NamespacedName, keys []inventory.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, key := range m.keys[name] {
-		rest := slices.DeleteFunc(slices.Clone(m.wanted[key]), func(other types.NamespacedName) bool { return other == name })
+		rest := slices.DeleteFunc(slices.Clone(m.subscribers[key]), func(other types.NamespacedName) bool { return other == name })
 		if len(rest) == 0 {
-			delete(m.wanted, key)
+			delete(m.subscribers, key)
 			continue
 		}
-		m.wanted[key] = rest
+		m.subscribers[key] = rest
 	}
-	alone := []types.NamespacedName{name} // is shared by the objects that no other set wants
+	alone := []types.NamespacedName{name} // shared by the objects without another subscriber
 	for _, key := range keys {
-		if len(m.wanted[key]) == 0 {
-			m.wanted[key] = alone
+		if len(m.subscribers[key]) == 0 {
+			m.subscribers[key] = alone
 			continue
 		}
-		if !slices.Contains(m.wanted[key], name) {
-			m.wanted[key] = append(slices.Clip(m.wanted[key]), name)
+		if !slices.Contains(m.subscribers[key], name) {
+			m.subscribers[key] = append(slices.Clip(m.subscribers[key]), name)
 		}
 	}
 	m.keys[name] = keys
@@ -307,28 +311,28 @@ func (m *memory) want(name types.NamespacedName, keys []inventory.Key) {
 	}
 }
 
-// users lists the sets that want to hear of an object.
-func (m *memory) users(key inventory.Key) []types.NamespacedName {
+// subscribersOf lists the sets that must be reconciled after a change of an object.
+func (m *memory) subscribersOf(key inventory.Key) []types.NamespacedName {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.wanted[key]
+	return m.subscribers[key]
 }
 
-// soil marks an object as dirty in every set that wants it, and lists those sets.
-func (m *memory) soil(key inventory.Key) []types.NamespacedName {
+// markDirty marks an object as dirty in every set that subscribes to it, and lists those sets.
+func (m *memory) markDirty(key inventory.Key) []types.NamespacedName {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, name := range m.wanted[key] {
+	for _, name := range m.subscribers[key] {
 		if m.dirty[name] == nil {
 			m.dirty[name] = map[inventory.Key]struct{}{}
 		}
 		m.dirty[name][key] = struct{}{}
 	}
-	return m.wanted[key]
+	return m.subscribers[key]
 }
 
-// clean removes the marks of soil and returns them. The caller must mark the objects as due.
-func (m *memory) clean(name types.NamespacedName) map[inventory.Key]struct{} {
+// takeDirty removes the marks of markDirty and returns them. The caller must mark the objects as due.
+func (m *memory) takeDirty(name types.NamespacedName) map[inventory.Key]struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	taken := m.dirty[name]
@@ -336,7 +340,7 @@ func (m *memory) clean(name types.NamespacedName) map[inventory.Key]struct{} {
 	return taken
 }
 
-// version returns the resourceVersion of our last write to a set, "" if there was none.
+// version returns the resourceVersion of the last write of this process to a set, "" if there was none.
 func (m *memory) version(name types.NamespacedName) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -346,24 +350,24 @@ func (m *memory) version(name types.NamespacedName) string {
 	return ""
 }
 
-// ended tells whether a set is one that exists no longer, although a cache may still show it.
+// ended reports whether a set no longer exists, although a cache may still show it.
 func (m *memory) ended(mr *resourcesv1alpha1.ManagedResource) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.sets[types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}]
-	return known != nil && known.left != "" && known.left == mr.UID
+	return known != nil && known.endedUID != "" && known.endedUID == mr.UID
 }
 
-// wrote remembers our own write to a set.
-func (m *memory) wrote(mr *resourcesv1alpha1.ManagedResource) {
+// recordWrite records a write of the controller to a set.
+func (m *memory) recordWrite(mr *resourcesv1alpha1.ManagedResource) {
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
-	m.of(name)
-	m.advance(name, mr.ResourceVersion)
+	m.get(name)
+	m.recordVersion(name, mr.ResourceVersion)
 }
 
-// advance remembers the version that a write to a set made, if anything is remembered of that set: two controllers write
-// to it, and the one may be late when the other has forgotten it.
-func (m *memory) advance(name types.NamespacedName, version string) {
+// recordVersion records the version of a set after a write, if there is any state of that set. Two controllers of the process write to
+// it, and one may still write when the other has released the set.
+func (m *memory) recordVersion(name types.NamespacedName, version string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known := m.sets[name]; known != nil && !observe.Older(version, known.version) {

@@ -18,11 +18,11 @@ var knownManagers = []string{
 	"gardener-resource-manager", "gardenlet", "espalier",
 }
 
-// Metrics of the ManagedResource controller.
+// Metrics are the metrics of the ManagedResource controller.
 type Metrics struct {
 	repairs  *prometheus.CounterVec
 	duration prometheus.Histogram
-	spared   prometheus.Counter
+	saved    prometheus.Counter
 	claimed  prometheus.Counter
 	objects  *prometheus.GaugeVec
 	// unwatched objects cost a read in each sync period.
@@ -34,19 +34,19 @@ type Metrics struct {
 
 type counts struct{ applied, failed, claimed, unwatched int }
 
-// NewMetrics registers the metrics; watches tells how many watches on managed objects run, secrets of how many Secrets in
-// the source anything is kept.
+// NewMetrics registers the metrics. The function watches returns the number of watches on managed objects, secrets the number of Secrets
+// in the source whose versions are stored.
 func NewMetrics(registry prometheus.Registerer, watches, secrets func() int) *Metrics {
 	m := &Metrics{
 		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_managedresource_drift_repairs_total",
-			Help: "Objects restored after somebody else changed or deleted them, by kind and field manager.",
+			Help: "Objects restored after another client changed or deleted them, by kind and field manager.",
 		}, []string{"group", "kind", "manager"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "espalier_managedresource_apply_duration_seconds", Help: "Time to bring one set that needed requests to its desired state.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
 		}),
-		spared: prometheus.NewCounter(prometheus.CounterOpts{
+		saved: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "espalier_managedresource_requests_saved_total", Help: "Comparisons of an object with its desired state that needed no request.",
 		}),
 		claimed: prometheus.NewCounter(prometheus.CounterOpts{
@@ -66,11 +66,11 @@ func NewMetrics(registry prometheus.Registerer, watches, secrets func() int) *Me
 	tracked := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "espalier_managedresource_tracked_secrets", Help: "Secrets of the source whose versions are kept.",
 	}, func() float64 { return float64(secrets()) })
-	registry.MustRegister(m.repairs, m.duration, m.spared, m.claimed, m.objects, m.unwatched, running, tracked)
+	registry.MustRegister(m.repairs, m.duration, m.saved, m.claimed, m.objects, m.unwatched, running, tracked)
 	return m
 }
 
-func (m *Metrics) drift(kind schema.GroupVersionKind, manager string) {
+func (m *Metrics) addRepair(kind schema.GroupVersionKind, manager string) {
 	switch {
 	case manager == "":
 		manager = "unknown"
@@ -80,14 +80,14 @@ func (m *Metrics) drift(kind schema.GroupVersionKind, manager string) {
 	m.repairs.WithLabelValues(kind.Group, kind.Kind, manager).Inc()
 }
 
-func (m *Metrics) saved(comparisons int) { m.spared.Add(float64(comparisons)) }
+func (m *Metrics) addSaved(comparisons int) { m.saved.Add(float64(comparisons)) }
 
-func (m *Metrics) lost() { m.claimed.Inc() }
+func (m *Metrics) addClaimed() { m.claimed.Inc() }
 
-func (m *Metrics) took(d time.Duration) { m.duration.Observe(d.Seconds()) }
+func (m *Metrics) observeDuration(d time.Duration) { m.duration.Observe(d.Seconds()) }
 
-// concluded updates the number of objects by state with those of one set.
-func (m *Metrics) concluded(set types.NamespacedName, next counts) {
+// updateObjects replaces the counts of one set in the number of objects by state.
+func (m *Metrics) updateObjects(set types.NamespacedName, next counts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.add(m.sets[set], -1)

@@ -18,7 +18,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// The metadata of Namespaces is watched if their labels decide whose sets are applied.
+// The metadata of Namespaces is watched if their labels decide in which namespaces sets are applied.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch,roleName=espalier-managedresource-controller-source
 
 // refusal returns why sets of a namespace are not applied, "" if they are. A namespace that the cache does not have yet is
@@ -35,8 +35,8 @@ func (r *Reconciler) refusal(ctx context.Context, namespace string) (string, err
 	return r.Limits.refuseSet(namespace, found.Labels), nil
 }
 
-// refuseSet reports that a set is not applied. Its objects stay as they are, and what the controller knows of them too, so
-// that a set that is allowed again continues where it stopped. The set gets no finalizer, since nothing new is written for it.
+// refuseSet reports that a set is not applied. Its objects stay as they are. The state of the set stays too, so that the controller
+// continues where it stopped when the set is allowed again. The set gets no finalizer, since nothing new is written for it.
 func (r *Reconciler) refuseSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, refusal string, err error) (ctrl.Result, error) {
 	if err != nil {
 		return ctrl.Result{}, err
@@ -49,7 +49,7 @@ func (r *Reconciler) refuseSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
 }
 
-// watchNamespaces lets sets be reconciled when the labels of their Namespace begin or cease to allow them.
+// watchNamespaces enqueues sets when a change of the labels of their Namespace begins or ceases to allow them.
 func (r *Reconciler) watchNamespaces(b *builder.Builder) *builder.Builder {
 	if r.Limits.SetSelector == nil {
 		return b

@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// asShipped asks for the label that the shipped configuration asks for. No period lets anything happen in time for a test.
+// asShipped requires the label of the shipped configuration. Its periods are longer than a test.
 func asShipped(c *config.ResourceManagerConfiguration) {
 	c.Espalier.ManagedResource.Namespaces = &config.EspalierNamespaces{
 		Sets:        &[]string{"espalier-system"},
@@ -42,7 +42,7 @@ func editor(e *Env, user string) client.Client {
 	as.Impersonate = rest.ImpersonationConfig{UserName: user}
 	c, err := client.New(as, client.Options{Scheme: e.Source.Scheme()})
 	e.Expect(err).NotTo(HaveOccurred())
-	e.Eventually(func() (bool, error) { // the role is filled in, and the binding known
+	e.Eventually(func() (bool, error) { // the aggregated role has its rules, and the API server knows the binding
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: e.Namespace, Resource: "secrets", Verb: "update"},
 		}}
@@ -116,7 +116,7 @@ func TestSetsFollowTheLabelOfTheirNamespace(t *testing.T) {
 	e.Expect(e.LiveConfigMap("new")).To(BeNil())
 	e.Expect(e.LiveConfigMap("later")).To(BeNil())
 
-	t.Log("the label is back: the set continues with what its Secret says now")
+	t.Log("the label is set again: the set is applied with the present content of its Secret")
 	label(e, allowSets)
 	e.AwaitApplied("mr", succeeded)
 	e.AwaitApplied("later", succeeded)
@@ -132,7 +132,7 @@ func TestSetsFollowTheLabelOfTheirNamespace(t *testing.T) {
 	e.Expect(e.LiveConfigMap("stays")).To(BeNil())
 }
 
-func TestPlanOfARefusedSetSaysSo(t *testing.T) {
+func TestPlanOfARefusedSetReportsTheRefusal(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Configure: asShipped})
 	e.Secret("mr", e.ConfigMap("c", "1"))

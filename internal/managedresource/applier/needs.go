@@ -9,11 +9,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 )
 
-// maxNamed is how many objects of a set, created once and not labelled, have watches of their own; more are looked at
-// in each sync period.
+// maxNamed is how many unlabelled objects of a set have watches of their own. Further ones are read in each sync period.
 const maxNamed = 20
 
-// needs lists what has to be observed for a set: its objects, and those that its status still names.
+// needs lists what must be observed for a set: its objects, and those that its status still lists.
 func (r *Reconciler) needs(p *pass) []observe.Need {
 	var needs []observe.Need
 	position := map[schema.GroupKind]int{}
@@ -26,7 +25,9 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 		if !found {
 			at = len(needs)
 			position[kind.GroupKind()] = at
-			needs = append(needs, observe.Need{Resource: resource.Resource, Kind: kind.GroupKind(), Namespaced: resource.Namespaced, Whole: r.whole(p, kind)})
+			needs = append(needs, observe.Need{
+				Resource: resource.Resource, Kind: kind.GroupKind(), Namespaced: resource.Namespaced, Whole: r.needsWholeObject(p, kind),
+			})
 		}
 		if resource.Namespaced && !slices.Contains(needs[at].Namespaces, namespace) {
 			needs[at].Namespaces = append(needs[at].Namespaces, namespace)
@@ -46,14 +47,14 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 			named++
 			needs = append(needs, observe.Need{
 				Resource: resource.Resource, Kind: each.kind.GroupKind(), Namespaced: resource.Namespaced, Namespaces: []string{each.namespace}, Name: each.key.Name,
-				Whole: r.whole(p, each.kind),
+				Whole: r.needsWholeObject(p, each.kind),
 			})
 		}
 	}
 	return needs
 }
 
-// whole tells whether objects of a kind are judged by their status, although it has no rule of its own.
-func (r *Reconciler) whole(p *pass, kind schema.GroupVersionKind) bool {
+// needsWholeObject reports whether the health of objects of a kind depends on their status although the kind has no health rule.
+func (r *Reconciler) needsWholeObject(p *pass, kind schema.GroupVersionKind) bool {
 	return p.set.kstatus && !r.Registered(kind)
 }

@@ -16,10 +16,10 @@ import (
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// underOurNames are changes of a ConfigMap that look, as far as managedFields show the fields, like writes of the controller.
-func underOurNames() map[string]func(e *Env) {
+// underOwnManagers are changes of a ConfigMap that look like writes of the controller in managedFields.
+func underOwnManagers() map[string]func(e *Env) {
 	changes := map[string]func(e *Env){
-		// What the controller leaves behind that applied a later version of a set, if the source is put back to an earlier one.
+		// The result of a later version of a set, after the source was restored from a backup.
 		"the content of a later version of the set": func(e *Env) {
 			live := e.LiveConfigMap("one")
 			live.Data = map[string]string{"key": "2", "more": "x"}
@@ -37,12 +37,12 @@ func underOurNames() map[string]func(e *Env) {
 	return changes
 }
 
-func TestChangesUnderOurOwnNameAreRepairedAtOnce(t *testing.T) {
+func TestChangesUnderTheOwnFieldManagerAreRepairedAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, change := range underOurNames() {
+	for name, change := range underOwnManagers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := New(t, Options{Configure: steady})
+			e := New(t, Options{Configure: longSyncPeriod})
 			e.Set("mr", e.ConfigMap("one", "1"), e.ConfigMap("two", "2"))
 			e.AwaitApplied("mr", succeeded)
 			e.AwaitRest()
@@ -54,12 +54,12 @@ func TestChangesUnderOurOwnNameAreRepairedAtOnce(t *testing.T) {
 	}
 }
 
-func TestChangesUnderOurOwnNameWhileTheProcessIsDownAreRepaired(t *testing.T) {
+func TestChangesUnderTheOwnFieldManagerWhileTheProcessIsDownAreRepaired(t *testing.T) {
 	t.Parallel()
-	for name, change := range underOurNames() {
+	for name, change := range underOwnManagers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := New(t, Options{Configure: steady})
+			e := New(t, Options{Configure: longSyncPeriod})
 			e.Set("mr", e.ConfigMap("one", "1"), e.ConfigMap("two", "2"))
 			e.AwaitApplied("mr", succeeded)
 			untouched := e.LiveConfigMap("two").ResourceVersion
@@ -74,8 +74,8 @@ func TestChangesUnderOurOwnNameWhileTheProcessIsDownAreRepaired(t *testing.T) {
 	}
 }
 
-// While repairs pause, the status may be written later than the object: then managedFields do not show the drift any more.
-func TestADriftUnderOurOwnNameThatAPauseOfRepairsDelaysIsNotAccepted(t *testing.T) {
+// While repairs pause, the status may be written later than the object. Then managedFields no longer show the drift.
+func TestDriftUnderTheOwnFieldManagerIsNotAcceptedDuringAPauseOfRepairs(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(e *Env, now *clocktesting.FakeClock){
 		"the pause ends":       func(_ *Env, now *clocktesting.FakeClock) { now.Step(10 * time.Second) },
@@ -122,19 +122,19 @@ func codesOfApplied(e *Env) []corev1beta1.ErrorCode {
 	return corev1beta1.GetCondition(e.Get("mr").Status.Conditions, "ResourcesApplied").Codes
 }
 
-// awaitLaterSecond waits until a write bears a later time than the last write of the ConfigMap.
+// awaitLaterSecond waits until a write has a later time than the last write of the ConfigMap.
 func awaitLaterSecond(e *Env) {
 	e.T.Helper()
 	awaitSecondAfter(e, e.LiveConfigMap("one").ManagedFields)
 }
 
-// awaitUnchanged waits until the ConfigMap is as the set wants it.
+// awaitUnchanged waits until the ConfigMap is in its desired state.
 func awaitUnchanged(e *Env) {
 	e.T.Helper()
 	e.Eventually(func() map[string]string { return e.LiveConfigMap("one").Data }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Equal(map[string]string{"key": "1"}))
 }
 
-// awaitSecondAfterStatus waits until a write bears a later time than the last write of the status.
+// awaitSecondAfterStatus waits until a write has a later time than the last write of the status.
 func awaitSecondAfterStatus(e *Env, name string) {
 	e.T.Helper()
 	awaitSecondAfter(e, slices.DeleteFunc(e.Get(name).ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
@@ -142,7 +142,7 @@ func awaitSecondAfterStatus(e *Env, name string) {
 	}))
 }
 
-// awaitSecondAfter waits until a write bears a later time than all these entries: they have a resolution of one second.
+// awaitSecondAfter waits until a write has a later time than all these entries, which have a resolution of one second.
 func awaitSecondAfter(e *Env, entries []metav1.ManagedFieldsEntry) {
 	e.T.Helper()
 	var last time.Time

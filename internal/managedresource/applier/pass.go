@@ -22,22 +22,22 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
-// pass is what one reconciliation works with; nothing of it survives.
+// pass is the state of one reconciliation. Nothing of it is kept afterwards.
 type pass struct {
 	mr   *resourcesv1alpha1.ManagedResource
 	name types.NamespacedName
 	set  *set
 	now  time.Time
-	// sameCluster says that source and target are one cluster, or may be.
+	// sameCluster is true if source and target are one cluster, or may be.
 	sameCluster bool
 
 	origin   string
 	injected map[string]string
-	// before is what the status named when the pass began, before anything was announced.
+	// before are the entries of the status when the pass began, before anything was announced.
 	before []resourcesv1alpha1.ObjectReference
-	// index finds those entries; nil until compare.
+	// index finds these entries; nil until compare is called.
 	index *inventory.Index
-	// previous is what the status said of each item when the pass began; nil for new ones.
+	// previous is the entry of each item in the status when the pass began; nil for new items.
 	previous map[*item]*resourcesv1alpha1.ObjectReference
 
 	// payload is the data of the set's Secrets, if they were read in this pass.
@@ -45,7 +45,7 @@ type pass struct {
 	payload   map[string]map[string][]byte
 	documents map[documentKey][]manifest.Document
 	objects   map[*item]*unstructured.Unstructured
-	// stale objects are known from a conflict to differ from what the watch shows.
+	// stale objects have caused a conflict, so the watch does not show their latest version.
 	stale map[inventory.Key]struct{}
 }
 
@@ -53,10 +53,10 @@ type documentKey struct{ secret, dataKey string }
 
 func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) *pass {
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
-	set := r.memory.of(name)
-	set.rested = "" // until the end of the pass
-	if set.inherited == nil {
-		set.inherited = ptr.To(status.Written(mr))
+	set := r.memory.get(name)
+	set.inSyncVersion = "" // until the end of the pass
+	if set.initialStatusTime == nil {
+		set.initialStatusTime = ptr.To(status.Written(mr))
 	}
 	return &pass{
 		mr: mr, before: mr.Status.Resources, name: name, set: set, now: r.Clock.Now(), sameCluster: r.SameCluster(ctx),
@@ -67,7 +67,7 @@ func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	}
 }
 
-// compare sets out what the status says beside what the set consists of now. A set at rest does without.
+// compare finds the entry of each item in the status. It is not called if nothing needs a request.
 func (p *pass) compare(before []resourcesv1alpha1.ObjectReference) {
 	p.index = inventory.NewIndex(before, inventory.NewEquivalences(p.mr.Spec.Equivalences))
 	p.previous = make(map[*item]*resourcesv1alpha1.ObjectReference, len(p.set.items))
@@ -90,7 +90,7 @@ func statusByKey(refs []resourcesv1alpha1.ObjectReference) map[inventory.Key]res
 	return entries
 }
 
-// options condenses what shapes every object of the set besides its manifest.
+// options returns a hash of everything that changes the objects of the set besides their manifests.
 func (p *pass) options() uint64 {
 	hash := xxhash.New()
 	for _, key := range slices.Sorted(maps.Keys(p.injected)) {
@@ -111,7 +111,7 @@ func itemHash(raw digest, options uint64) uint64 {
 	return hash.Sum64()
 }
 
-// referencesDigest recognises status.resources without keeping a copy of them.
+// referencesDigest returns a hash of status.resources, to recognize them without a copy.
 func referencesDigest(refs []resourcesv1alpha1.ObjectReference) uint64 {
 	hash := xxhash.New()
 	write := func(text string) {
@@ -134,24 +134,24 @@ func referencesDigest(refs []resourcesv1alpha1.ObjectReference) uint64 {
 	return hash.Sum64()
 }
 
-// recorded tells whether the status was last completed with the content that the set has now.
+// recorded reports whether the last completed apply was of the content that the set has now.
 func (p *pass) recorded() bool {
 	return p.mr.Status.ObservedGeneration == p.mr.Generation && p.mr.Status.SecretsDataChecksum != nil &&
 		*p.mr.Status.SecretsDataChecksum == p.set.checksum
 }
 
-// unchanged tells whether the status shows that the set as it is now was completely applied before.
+// unchanged reports whether the status shows that the set as it is now was applied completely before.
 func (p *pass) unchanged() bool {
 	return p.recorded() && completed(p.mr.Status.Conditions) &&
 		(p.set.references == nil || inventory.SameReferences(p.set.references, p.mr.Status.Resources))
 }
 
-// refKind reads the kind of a status entry.
+// refKind returns the kind of a status entry.
 func refKind(ref resourcesv1alpha1.ObjectReference) schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 }
 
-// describe names an object the way conditions do.
+// describe formats an object for conditions.
 func describe(kind schema.GroupVersionKind, namespace, name string) string {
 	if namespace == "" {
 		namespace = "default"

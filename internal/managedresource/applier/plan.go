@@ -10,39 +10,39 @@ import (
 type action int
 
 const (
-	// leave: the object is as we left it. No request.
+	// leave means that the object is in its desired state. It needs no request.
 	leave action = iota
-	// create: the object is not there.
+	// create means that the object does not exist.
 	create
-	// look: somebody wrote to it, or we do not know it; read it and write only what differs.
-	look
-	// write: what is desired has changed; read it and write in any case.
+	// compare means that the object has changed, or is not known: the controller reads it and writes only if it differs.
+	compare
+	// write means that the desired state has changed: the controller reads the object and writes it in any case.
 	write
-	// recall: after a restart, judge by managedFields whether it is still as an earlier process left it.
-	recall
+	// verify means that the process was restarted: managedFields may prove that the object is still in its desired state.
+	verify
 )
 
-// facts are all that the decision about one object needs.
+// facts are the input of the decision about one object.
 type facts struct {
 	item      *item
 	seen      observe.Object
-	knowledge observe.Knowledge
-	// unchanged tells that the whole set is as the last completed apply left it, as far as its status shows.
+	knowledge observe.Presence
+	// unchanged is true if the status shows that the content of the set has not changed since the last completed apply.
 	unchanged bool
-	// later reports that the object was written under our name or the peer's after the status that this process found: for
-	// content that the status does not know, or by another program.
-	later bool
-	// lookAgain is the time after which an object that nobody watches is looked at again.
-	lookAgain time.Time
+	// writtenLater is true if the object was written, under the field manager of this controller or of gardener-resource-manager, after
+	// the status that this process found: for content that the status does not contain, or by another program.
+	writtenLater bool
+	// recheckBefore is a time: an unwatched object whose last check was not after it is read again.
+	recheckBefore time.Time
 }
 
-// same tells whether what is desired of the object is what was applied last.
+// same reports whether the desired state of the object is the one that was applied last.
 func (f facts) same() bool {
 	known := f.item.known
 	return known.confirmed && known.hash == f.item.hash || !known.confirmed && f.unchanged
 }
 
-// decide says what to do with one object.
+// decide returns what to do with one object.
 func decide(f facts) action {
 	known, same := f.item.known, f.same()
 	switch {
@@ -52,69 +52,69 @@ func decide(f facts) action {
 		return decideUnlabelled(f)
 	case known.due == write || !same:
 		return write
-	case known.due == look:
-		return look
+	case known.due == compare:
+		return compare
 	case f.knowledge == observe.Unwatched:
-		if known.confirmed && known.looked.After(f.lookAgain) {
+		if known.confirmed && known.checkedAt.After(f.recheckBefore) {
 			return leave
 		}
-		return look
-	case !known.confirmed && f.seen.Raw != nil && f.later:
+		return compare
+	case !known.confirmed && f.seen.FirstMetadata != nil && f.writtenLater:
 		return write
-	case !known.confirmed && f.seen.Raw != nil:
-		return recall
+	case !known.confirmed && f.seen.FirstMetadata != nil:
+		return verify
 	case !known.confirmed || known.fingerprint != f.seen.Fingerprint:
-		return look
+		return compare
 	}
 	return leave
 }
 
-// decideUnlabelled: an object whose manifest says "ignore" only has to be there.
+// decideUnlabelled handles an object whose manifest has the annotation "ignore". It only has to exist.
 func decideUnlabelled(f facts) action {
 	known := f.item.known
-	if known.confirmed && known.hash == f.item.hash && known.due == leave && (f.knowledge == observe.Present || known.looked.After(f.lookAgain)) {
+	if known.confirmed && known.hash == f.item.hash && known.due == leave &&
+		(f.knowledge == observe.Present || known.checkedAt.After(f.recheckBefore)) {
 		return leave
 	}
-	return look
+	return compare
 }
 
 const (
-	// fightWindow and fightLimit: more repairs than the limit within the window, of one object against one manager,
-	// are a fight.
-	fightWindow = time.Minute
-	fightLimit  = 3
-	// A fight is interrupted for this long, doubled each time up to the maximum.
-	fightPause    = 10 * time.Second
-	fightPauseMax = 5 * time.Minute
+	// If one object must be repaired repairLimit times within repairWindow after changes of one field manager, repairs pause.
+	repairWindow = time.Minute
+	repairLimit  = 3
+	// The first pause takes repairPause. Each further pause is twice as long as the one before it, up to maxRepairPause.
+	repairPause    = 10 * time.Second
+	maxRepairPause = 5 * time.Minute
 )
 
-// fight remembers how often an object had to be repaired against the same field manager.
-type fight struct {
+// repairBackoff records the repairs of an object after changes of the same field manager.
+type repairBackoff struct {
 	manager string
 	repairs []time.Time
 	pause   time.Duration
 	until   time.Time
 }
 
-// repaired returns the fight after one more repair, and whether it has to pause now.
-func (f *fight) repaired(manager string, now time.Time) (*fight, bool) {
-	if f == nil || f.manager != manager || !f.until.IsZero() && now.Sub(f.until) > 2*fightPauseMax {
-		f = &fight{manager: manager}
+// repaired returns the back-off after one more repair, and whether repairs must pause now.
+func (f *repairBackoff) repaired(manager string, now time.Time) (*repairBackoff, bool) {
+	if f == nil || f.manager != manager || !f.until.IsZero() && now.Sub(f.until) > 2*maxRepairPause {
+		f = &repairBackoff{manager: manager}
 	}
-	next := fight{manager: manager, repairs: []time.Time{now}, pause: f.pause, until: f.until}
+	next := repairBackoff{manager: manager, repairs: []time.Time{now}, pause: f.pause, until: f.until}
 	for _, at := range f.repairs {
-		if now.Sub(at) < fightWindow {
+		if now.Sub(at) < repairWindow {
 			next.repairs = append(next.repairs, at)
 		}
 	}
-	if len(next.repairs) < fightLimit {
+	if len(next.repairs) < repairLimit {
 		return &next, false
 	}
-	next.pause = min(max(2*f.pause, fightPause), fightPauseMax)
+	next.pause = min(max(2*f.pause, repairPause), maxRepairPause)
 	next.until = now.Add(next.pause)
 	next.repairs = nil
 	return &next, true
 }
 
-// pausing tells whether repairs are interrupted.
-func (f *fight) pausing(now time.Time) bool { return f != nil && now.Before(f.until) }
+// isPaused reports whether repairs must not be made now.
+func (f *repairBackoff) isPaused(now time.Time) bool { return f != nil && now.Before(f.until) }

@@ -13,21 +13,21 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// preview is the work of finding out what would be done with a set. It asks the target to read and for dry runs, and
-// leaves what is remembered of the set as it is.
+// preview computes what would be done with a set. It sends only reads and dry-run requests to the target, and does not change the state
+// of the set.
 type preview struct {
 	*Reconciler
 	pass *pass
 	plan *plan.Plan
-	// gives tells that the set would be given up, with its objects unless they are kept.
-	gives bool
-	// otherRights tells that the requests are not made with the rights of the controller.
+	// removesSet is true if the objects of the set would be deleted or kept, and the finalizer removed.
+	removesSet bool
+	// otherRights is true if the requests are not made with the rights of the controller.
 	otherRights bool
 }
 
-// Preview returns what Reconcile would do with a set. It needs no SetupWithManager: only the clients, the target and the
-// autoscalers, whoever's rights they have. Metadata and status of the set count as they are; a set that does not exist has
-// no status. To the annotation that asks for a plan there is only a remark.
+// Preview returns what Reconcile would do with a set. It needs no SetupWithManager, only the clients, the target and the autoscalers,
+// with the rights of any user. Metadata and status of the set are used as they are; a set that does not exist has no status. If the set
+// has the annotation that requests a plan, the result only contains a remark about it.
 func (r *Reconciler) Preview(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*plan.Plan, error) {
 	if r.memory == nil {
 		r.memory = newMemory()
@@ -37,13 +37,13 @@ func (r *Reconciler) Preview(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 		return nil, err
 	}
 	v.otherRights = true
-	meant := r.Class.foresee(mr)
-	v.gives = meant.gives
+	next := r.Class.previewSet(mr)
+	v.removesSet = next.removesSet
 	if v.plan.Problem == "" {
-		v.plan.Problem = meant.problem
+		v.plan.Problem = next.problem
 	}
-	if meant.remark != "" {
-		v.plan.Remarks = append(v.plan.Remarks, meant.remark)
+	if next.remark != "" {
+		v.plan.Remarks = append(v.plan.Remarks, next.remark)
 	}
 	if err := v.load(ctx); err != nil {
 		return nil, err
@@ -53,25 +53,24 @@ func (r *Reconciler) Preview(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 
 func (r *Reconciler) newPreview(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*preview, error) {
 	refusal, err := r.refusal(ctx, mr.Namespace)
-	if apierrors.IsNotFound(err) { // the set is to be made together with its Namespace, which will need the labels
+	if apierrors.IsNotFound(err) { // the user will create the Namespace with the set, and it will need the labels
 		refusal, err = r.Limits.refuseSet(mr.Namespace, nil), nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	p := r.newPass(ctx, mr.DeepCopy())
-	// What is known of the objects counts, but nothing is to be learned.
-	p.set = &set{items: p.set.items, inherited: p.set.inherited, kstatus: health.Kstatus(mr, r.Kstatus)}
+	// The preview uses the known state of the objects, but works on a copy of the set.
+	p.set = &set{items: p.set.items, initialStatusTime: p.set.initialStatusTime, kstatus: health.Kstatus(mr, r.Kstatus)}
 	return &preview{
 		Reconciler: r, pass: p,
 		plan: &plan.Plan{Namespace: mr.Namespace, Name: mr.Name, Generation: mr.Generation, Problem: refusal},
 	}, nil
 }
 
-// load reads the set's Secrets. One that is missing, or that the controller may not read, makes a plan in which nothing is
-// done.
+// load reads the set's Secrets. If one is missing, or the controller may not read it, the plan shows that nothing would be done.
 func (v *preview) load(ctx context.Context) error {
-	if v.gives || v.plan.Problem != "" {
+	if v.removesSet || v.plan.Problem != "" {
 		return nil
 	}
 	payload, versions, err := v.readSecrets(ctx, v.pass.mr)
@@ -89,27 +88,27 @@ func (v *preview) load(ctx context.Context) error {
 	return nil
 }
 
-// compute finds out what would be done with every object, in the order in which they would be worked on.
+// compute determines what would be done with every object, in the order in which the objects would be processed.
 func (v *preview) compute(ctx context.Context) *plan.Plan {
 	if v.plan.Problem != "" {
 		return v.plan
 	}
-	if v.gives {
-		v.plan.Remarks = append(v.plan.Remarks, farewell(v.pass.mr))
+	if v.removesSet {
+		v.plan.Remarks = append(v.plan.Remarks, removalReason(v.pass.mr))
 	}
 	v.plan.Faults = v.pass.set.faults
-	objects := v.leaving(ctx)
-	if !v.gives {
-		objects = append(objects, v.released(ctx)...)
-		objects = append(objects, v.wanted(ctx)...)
+	objects := v.planLeaving(ctx)
+	if !v.removesSet {
+		objects = append(objects, v.planReleased(ctx)...)
+		objects = append(objects, v.planWanted(ctx)...)
 	}
 	plan.Reconsider(objects)
 	v.plan.Objects = objects
 	return v.plan
 }
 
-// each looks at so many objects, some of them at the same time.
-func (v *preview) each(ctx context.Context, count int, look func(number int) plan.Object, id func(number int) plan.ID) []plan.Object {
+// planEach plans count objects, some of them in parallel.
+func (v *preview) planEach(ctx context.Context, count int, look func(number int) plan.Object, id func(number int) plan.ID) []plan.Object {
 	var workers sync.WaitGroup
 	results := make([]plan.Object, count)
 	slots := make(chan struct{}, v.Parallel)
@@ -117,7 +116,7 @@ func (v *preview) each(ctx context.Context, count int, look func(number int) pla
 		slots <- struct{}{}
 		workers.Go(func() {
 			defer func() { <-slots }()
-			err := contained(ctx, func() error {
+			err := recoverPanic(ctx, func() error {
 				results[number] = look(number)
 				return nil
 			})
@@ -130,7 +129,7 @@ func (v *preview) each(ctx context.Context, count int, look func(number int) pla
 	return results
 }
 
-func identify(kind schema.GroupVersionKind, namespace, name string) plan.ID {
+func planID(kind schema.GroupVersionKind, namespace, name string) plan.ID {
 	version, short := kind.ToAPIVersionAndKind()
 	return plan.ID{APIVersion: version, Kind: short, Namespace: namespace, Name: name}
 }

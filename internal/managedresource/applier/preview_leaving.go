@@ -16,10 +16,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// leaving says what would be done with the objects that the set does not contain any more.
-func (v *preview) leaving(ctx context.Context) []plan.Object {
+// planLeaving returns what would be done with the objects that the set no longer contains.
+func (v *preview) planLeaving(ctx context.Context) []plan.Object {
 	var refs []resourcesv1alpha1.ObjectReference
-	if v.gives {
+	if v.removesSet {
 		v.pass.set.removal.done = v.pass.set.unwritten()
 		refs = v.pass.mr.Status.Resources
 	} else {
@@ -28,17 +28,17 @@ func (v *preview) leaving(ctx context.Context) []plan.Object {
 	refs = slices.Concat(inventory.DeleteWaves(refs, func(ref resourcesv1alpha1.ObjectReference) string { return ref.Kind },
 		func(ref resourcesv1alpha1.ObjectReference) (string, string) { return ref.Namespace, ref.Name })...)
 	id := func(number int) plan.ID {
-		return identify(refKind(refs[number]), refs[number].Namespace, refs[number].Name)
+		return planID(refKind(refs[number]), refs[number].Namespace, refs[number].Name)
 	}
-	return v.each(ctx, len(refs), func(number int) plan.Object {
+	return v.planEach(ctx, len(refs), func(number int) plan.Object {
 		l := plan.Leaving{ID: id(number)}
 		switch {
-		case v.gives && isTrue(v.pass.mr.Spec.KeepObjects):
+		case v.removesSet && isTrue(v.pass.mr.Spec.KeepObjects):
 			l.Stays = "spec.keepObjects"
 		case len(v.pass.set.faults) > 0:
 			l.Stays = "nothing is deleted while documents of the set cannot be read"
 		default:
-			v.obstacles(ctx, refs[number], &l)
+			v.checkLeaving(ctx, refs[number], &l)
 		}
 		return plan.Dismiss(l)
 	}, id)
@@ -56,8 +56,8 @@ func whyGone(err error) string {
 	return goneAlready
 }
 
-// obstacles finds out what stands against the deletion of an object.
-func (v *preview) obstacles(ctx context.Context, ref resourcesv1alpha1.ObjectReference, l *plan.Leaving) {
+// checkLeaving determines why an object that leaves the set would not be deleted, if there is a reason.
+func (v *preview) checkLeaving(ctx context.Context, ref resourcesv1alpha1.ObjectReference, l *plan.Leaving) {
 	if _, err := v.Target.Served(refKind(ref)); meta.IsNoMatchError(err) {
 		l.Gone = unserved
 		return
@@ -67,7 +67,7 @@ func (v *preview) obstacles(ctx context.Context, ref resourcesv1alpha1.ObjectRef
 		l.Gone = "it was never written"
 		return
 	}
-	if l.Stays = v.protected(v.pass, key); l.Stays != "" {
+	if l.Stays = v.protectedReason(v.pass, key); l.Stays != "" {
 		return
 	}
 	live, resource, err := v.find(ctx, refKind(ref), ref.Namespace, ref.Name)
@@ -79,13 +79,13 @@ func (v *preview) obstacles(ctx context.Context, ref resourcesv1alpha1.ObjectRef
 		l.Doubt = err.Error()
 		return
 	}
-	if l.Stays, _, err = v.whyKept(ctx, v.pass, ref, resource, observe.Condense(live)); err != nil {
+	if l.Stays, _, err = v.keepReason(ctx, v.pass, ref, resource, observe.Condense(live)); err != nil {
 		l.Doubt = err.Error()
 		return
 	}
 	l.Deleted, l.Finalizers = live.DeletionTimestamp != nil, live.Finalizers
 	if l.Stays == "" && !l.Deleted && resource.Kind.Kind == "StatefulSet" && isTrue(v.pass.mr.Spec.DeletePersistentVolumeClaims) {
-		l.Claims, err = v.countClaims(ctx, ref, resource)
+		l.Claims, err = v.countVolumeClaims(ctx, ref, resource)
 		if err != nil {
 			l.Doubt = fmt.Sprintf("count its PersistentVolumeClaims: %v", err)
 		}
@@ -99,38 +99,39 @@ func (v *preview) find(ctx context.Context, kind schema.GroupVersionKind, namesp
 	err = v.Target.InServedVersion(kind, func(resource apply.Resource) error {
 		served = resource
 		live, err = v.Target.GetMetadata(ctx, resource, namespace, name)
-		return err //nolint:wrapcheck // the plan names the object
+		return err
 	})
 	return live, served, err
 }
 
-func (v *preview) countClaims(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (int, error) {
+func (v *preview) countVolumeClaims(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (int, error) {
 	live, err := v.Target.Get(ctx, resource, ref.Namespace, ref.Name)
 	if err != nil {
-		return 0, err //nolint:wrapcheck // the plan names the object
+		return 0, err
 	}
-	_, _, count, err := v.claimsOf(ctx, live)
+	_, _, count, err := v.volumeClaimsOf(ctx, live)
 	return count, err
 }
 
-// released says what would be done with the objects that are in mode "Ignore" now, and were the set's before.
-func (v *preview) released(ctx context.Context) []plan.Object {
+// planReleased returns what would be done with the objects that are in mode "Ignore" now, and that the set managed before.
+func (v *preview) planReleased(ctx context.Context) []plan.Object {
 	before := statusByKey(v.pass.before)
 	managed := slices.DeleteFunc(slices.Clone(v.pass.set.released), func(each released) bool {
 		_, found := before[each.key]
 		return !found
 	})
 	id := func(number int) plan.ID {
-		return identify(managed[number].kind, before[managed[number].key].Namespace, managed[number].key.Name)
+		return planID(managed[number].kind, before[managed[number].key].Namespace, managed[number].key.Name)
 	}
-	return v.each(ctx, len(managed), func(number int) plan.Object {
+	return v.planEach(ctx, len(managed), func(number int) plan.Object {
 		l := plan.Leaving{ID: id(number), Released: true}
-		v.letGo(ctx, managed[number], &l)
+		v.checkReleased(ctx, managed[number], &l)
 		return plan.Dismiss(l)
 	}, id)
 }
 
-func (v *preview) letGo(ctx context.Context, each released, l *plan.Leaving) {
+// checkReleased determines whether an object would be released.
+func (v *preview) checkReleased(ctx context.Context, each released, l *plan.Leaving) {
 	if !apply.CanExist(each.key.Namespace, each.key.Name) {
 		l.Gone = unserved
 		return

@@ -3,16 +3,15 @@ package applier
 import "time"
 
 const (
-	// planPause is the shortest time between two plans of a set, so that one whose objects change all the time does not
-	// keep API servers busy with dry runs.
+	// planPause is the shortest time between two plans of a set, so that a set whose objects change often does not cause too many dry runs.
 	planPause = time.Second
-	// planShare is how many times as long as a plan took the pause after it is.
+	// planShare is the ratio of the pause after a plan to the time that the plan took.
 	planShare = 4
-	// longestPlanPause is the longest that this and failures can make the pause.
+	// longestPlanPause limits the pause after slow plans and after failures.
 	longestPlanPause = time.Minute
 )
 
-// pauseAfterPlan returns how long to wait after a plan that took so long, when so many in a row could not be published.
+// pauseAfterPlan returns the pause after a plan. Failures is the number of consecutive plans that could not be published.
 func pauseAfterPlan(took time.Duration, failures int) time.Duration {
 	pause := max(planPause, planShare*took)
 	for ; failures > 1 && pause < longestPlanPause; failures-- {

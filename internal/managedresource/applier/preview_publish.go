@@ -15,8 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// Plans are published beside their sets, in namespaces that nobody knows beforehand, under names that follow from the
-// sets'. ConfigMaps are neither listed nor watched: the one in question is read by its name.
+// Plans are published in the namespaces of their sets, which are not known in advance, under names derived from those of the sets. The
+// controller neither lists nor watches ConfigMaps: it reads the ConfigMap of a plan by its name.
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;update;delete,roleName=espalier-managedresource-controller-source
 
 // planSet publishes what would be done with a set. Neither its objects nor its conditions and finalizers are touched.
@@ -25,19 +25,19 @@ func (r *Reconciler) planSet(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	s := r.memory.of(client.ObjectKeyFromObject(mr))
-	s.loaded, s.settled, s.watched = false, false, false // who applies it next looks at everything
+	s := r.memory.get(client.ObjectKeyFromObject(mr))
+	s.loaded, s.settled, s.watched = false, false, false // so that the next apply compares everything
 	if _, malformed := plan.Asked(mr); malformed {
 		r.Events.planFault(mr, s, ReasonPlanAnnotationMalformed, fmt.Sprintf("Annotation %s has value %q, which is neither true nor false; the set is planned and not applied",
 			resourcesv1alpha1.Plan, mr.Annotations[resourcesv1alpha1.Plan]))
 	}
-	if pause := s.planAgain.Sub(r.Clock.Now()); pause > 0 && !asked {
+	if pause := s.nextPlan.Sub(r.Clock.Now()); pause > 0 && !asked {
 		return ctrl.Result{RequeueAfter: pause}, nil
 	}
 	return r.planNow(ctx, mr, s)
 }
 
-// planNow makes the plan of a set, and sets the time for the next one.
+// planNow computes and publishes the plan of a set, and sets the time for the next one.
 func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, s *set) (ctrl.Result, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, deadlineCap, errors.New("the time for one plan is over"))
 	defer cancel()
@@ -46,7 +46,7 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	v.gives = !r.Class.responsible(mr)
+	v.removesSet = !r.Class.responsible(mr)
 	r.SecretVersions.Use(v.pass.name, SecretNames(mr)) // before they are read, so that no later change is missed
 	if err := v.load(bounded); err != nil {
 		if ctx.Err() == nil { // otherwise the process ends
@@ -54,8 +54,8 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 		}
 		return ctrl.Result{}, err
 	}
-	if v.gives {
-		r.memory.want(v.pass.name, wantedKeys(nil, mr.Status.Resources))
+	if v.removesSet {
+		r.memory.subscribe(v.pass.name, subscribedKeys(nil, mr.Status.Resources))
 	}
 	if v.plan.Problem == "" {
 		r.Watcher.Use(bounded, v.pass.name, r.needs(v.pass))
@@ -64,25 +64,25 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	if ctx.Err() != nil {
 		return ctrl.Result{}, fmt.Errorf("stop: %w", context.Cause(ctx))
 	}
-	if !plan.ValuesAsked(mr) { // many who may read ConfigMaps may not read every object of the set
+	if !plan.ValuesAsked(mr) { // a user who may read ConfigMaps may lack the right to read the objects of the set
 		computed = computed.WithoutValues()
 	}
 	took := r.Clock.Since(began)
 	if err := r.publish(ctx, mr, computed); err != nil {
 		s.planFailures++
-		s.planAgain = r.Clock.Now().Add(pauseAfterPlan(took, s.planFailures))
+		s.nextPlan = r.Clock.Now().Add(pauseAfterPlan(took, s.planFailures))
 		r.Events.planFault(mr, s, ReasonPlanNotPublished, err.Error())
 		return ctrl.Result{}, err
 	}
-	s.planFailures, s.planAgain = 0, r.Clock.Now().Add(pauseAfterPlan(took, 0))
+	s.planFailures, s.nextPlan = 0, r.Clock.Now().Add(pauseAfterPlan(took, 0))
 	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
 }
 
-// publish writes the plan into its ConfigMap, if it is not there yet.
+// publish writes the plan into its ConfigMap, unless the ConfigMap contains it already.
 func (r *Reconciler) publish(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, computed *plan.Plan) error {
 	want, err := computed.ConfigMap(mr)
 	if err != nil {
-		return err //nolint:wrapcheck // it says what it was about
+		return err
 	}
 	found := &corev1.ConfigMap{}
 	err = r.SourceLive.Get(ctx, client.ObjectKeyFromObject(want), found)
@@ -91,12 +91,12 @@ func (r *Reconciler) publish(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	case err != nil && !missing:
 		return fmt.Errorf("read ConfigMap %s: %w", want.Name, err)
 	case !missing && !plan.Ours(found, mr):
-		r.Events.planFault(mr, r.memory.of(client.ObjectKeyFromObject(mr)), ReasonPlanNotPublished,
+		r.Events.planFault(mr, r.memory.get(client.ObjectKeyFromObject(mr)), ReasonPlanNotPublished,
 			fmt.Sprintf("ConfigMap %q exists and does not hold a plan of this set; remove or rename it", want.Name))
 		return nil
 	}
-	// The set says that there is a ConfigMap before there is one: a process that dies in between does not leave it behind.
-	if failure := r.mark(ctx, mr, want.Name); failure != nil {
+	// The annotation is written before the ConfigMap, so that the next process finds the ConfigMap if this one dies in between.
+	if failure := r.recordPlanName(ctx, mr, want.Name); failure != nil {
 		return failure
 	}
 	switch {
@@ -117,15 +117,15 @@ func (r *Reconciler) publish(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	return nil
 }
 
-// unpublish removes the plan of a set that is not planned any more. A failure holds nothing up: it is told in the log, and
-// tried again the next time.
+// unpublish removes the plan of a set that is no longer planned. A failure does not stop the reconciliation: it is logged, and the next
+// reconciliation tries again.
 func (r *Reconciler) unpublish(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
 	r.unpublishIf(ctx, mr, func(*corev1.ConfigMap) bool { return true })
 }
 
-// leavePlan removes the plan of a set that has become somebody else's before it was ever ours to hold, unless that is
-// theirs: a plan of the set as it is now is not ours.
-func (r *Reconciler) leavePlan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
+// unpublishForOtherInstance removes the plan of a set that now belongs to another instance, and that this instance planned without a
+// finalizer on the set. A plan of the present generation is kept: the other instance has published it.
+func (r *Reconciler) unpublishForOtherInstance(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
 	if r.Class.responsible(mr) || mr.DeletionTimestamp != nil {
 		return
 	}
@@ -145,15 +145,15 @@ func (r *Reconciler) unpublishIf(ctx context.Context, mr *resourcesv1alpha1.Mana
 		err = r.Source.Delete(ctx, found, client.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion})
 	}
 	if client.IgnoreNotFound(err) == nil {
-		err = r.mark(ctx, mr, "")
+		err = r.recordPlanName(ctx, mr, "")
 	}
 	if err != nil {
-		log.FromContext(ctx).Info("Cannot remove the plan of a set that is not planned any more", "reason", err.Error())
+		log.FromContext(ctx).Info("Cannot remove plan of a set that is no longer planned", "reason", err.Error())
 	}
 }
 
-// mark notes on the set under which name its plan is published; none removes the note.
-func (r *Reconciler) mark(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, name string) error {
+// recordPlanName records in an annotation of the set under which name its plan is published. An empty name removes the annotation.
+func (r *Reconciler) recordPlanName(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, name string) error {
 	if mr.Annotations[resourcesv1alpha1.Planned] == name {
 		return nil
 	}
@@ -169,6 +169,6 @@ func (r *Reconciler) mark(ctx context.Context, mr *resourcesv1alpha1.ManagedReso
 	if err := r.Source.Patch(ctx, mr, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("write annotation %s: %w", resourcesv1alpha1.Planned, err)
 	}
-	r.memory.wrote(mr)
+	r.memory.recordWrite(mr)
 	return nil
 }

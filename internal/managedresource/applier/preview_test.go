@@ -28,7 +28,7 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// published is a plan as programs read it.
+// published is the machine-readable form of a plan.
 type published struct {
 	Version         string
 	ManagedResource struct {
@@ -58,7 +58,7 @@ func (p *published) actions() []string {
 	return found
 }
 
-// of finds an object.
+// of returns the plan of an object.
 func (p *published) of(name string) plannedObject {
 	for _, each := range p.Objects {
 		if each.Name == name {
@@ -81,7 +81,7 @@ func planAs(value string) func(*resourcesv1alpha1.ManagedResource) {
 
 func applyNow(mr *resourcesv1alpha1.ManagedResource) { delete(mr.Annotations, "espalier.dev/plan") }
 
-// plannedSet creates a set that is planned from its first moment.
+// plannedSet creates a set with the annotation that requests a plan.
 func plannedSet(e *Env, name string, documents ...string) {
 	e.T.Helper()
 	e.Secret(name, documents...)
@@ -100,10 +100,10 @@ func readPlan(e *Env, name string) *corev1.ConfigMap {
 	return found
 }
 
-// planPatience is how long a plan is waited for: one of many objects takes its time, and the pause after it is a multiple of that.
+// planPatience is how long tests wait for a plan: that of many objects is slow, and the pause after it is a multiple of its time.
 const planPatience = 3 * time.Minute
 
-// awaitPlan waits until a plan is published that is as a check wants it.
+// awaitPlan waits until a plan is published that passes a check.
 func awaitPlan(e *Env, name string, check func(g Gomega, p *published)) *corev1.ConfigMap {
 	e.T.Helper()
 	var found *corev1.ConfigMap
@@ -117,11 +117,11 @@ func awaitPlan(e *Env, name string, check func(g Gomega, p *published)) *corev1.
 	return found
 }
 
-func says(want ...string) func(Gomega, *published) {
+func showsActions(want ...string) func(Gomega, *published) {
 	return func(g Gomega, p *published) { g.Expect(p.actions()).To(Equal(want), "%s", p.Problem) }
 }
 
-// written collects the requests to the target that change something, and those that would without dryRun=All.
+// written records the write requests to the target, and counts the dry runs.
 type written struct {
 	mu     sync.Mutex
 	writes []string
@@ -165,13 +165,13 @@ func eventsOf(e *Env, name, reason string) []string {
 	return found
 }
 
-func TestASetThatIsPlannedFromItsFirstMomentWritesNothing(t *testing.T) {
+func TestANewSetWithThePlanAnnotationIsNotApplied(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{TwoClusters: true, Stopped: true})
 	seen := watchTarget(e)
 	plannedSet(e, "mr", manifests(e)...)
 	e.Start()
-	found := awaitPlan(e, "mr", says(
+	found := awaitPlan(e, "mr", showsActions(
 		"create ConfigMap one", "create ConfigMap two", "create Deployment web", "create PodDisruptionBudget web", "create Role web",
 		"create Secret web", "create Service web", "create ServiceAccount web",
 	))
@@ -208,7 +208,7 @@ func TestASetThatIsPlannedFromItsFirstMomentWritesNothing(t *testing.T) {
 	e.Expect(e.LiveConfigMap("one")).To(BeNil())
 }
 
-// secretValue and its likes must not be seen outside of Secrets.
+// secretValue and similar values must not appear outside of Secrets.
 const secretValue = "Tr0ub4dor-and-3"
 
 func secretManifest(e *Env, value string) string {
@@ -252,7 +252,7 @@ func TestEveryActionInOnePlan(t *testing.T) {
 	e.Remove("v1/ConfigMap", "vanished")
 	awaitPlan(e, "mr", func(g Gomega, p *published) {
 		g.Expect(p.Counts).To(Equal(map[string]int{"unchanged": 9, "create": 1, "change": 1}))
-		g.Expect(p.of("tampered").Note).To(Equal(`changed by somebody else since it was applied, last by "kubectl-edit"`))
+		g.Expect(p.of("tampered").Note).To(Equal(`changed by another client since it was applied, last by "kubectl-edit"`))
 	})
 
 	e.Secret("mr",
@@ -268,7 +268,7 @@ func TestEveryActionInOnePlan(t *testing.T) {
 			"spec: {group: plan.example.com, names: {kind: Pear, listKind: PearList, plural: pears, singular: pear}, scope: Namespaced, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}",
 		fmt.Sprintf("apiVersion: plan.example.com/v1\nkind: Pear\nmetadata: {name: pear, namespace: %s}", e.Namespace),
 	)
-	found := awaitPlan(e, "mr", says(
+	found := awaitPlan(e, "mr", showsActions(
 		"adopt ConfigMap found", "adopt ConfigMap taken", "change ConfigMap changed", "change ConfigMap tampered", "change Secret login",
 		"create ConfigMap inside", "create ConfigMap new", "create ConfigMap vanished", "create CustomResourceDefinition pears.plan.example.com",
 		"create Namespace "+e.Namespace+"-more", "create Pear pear", "delete ConfigMap deleted", "delete ConfigMap finalized", "keep ConfigMap kept",
@@ -320,7 +320,7 @@ func TestWhatIsAppliedIsWhatWasPlanned(t *testing.T) {
 	documents := append(manifests(e), e.ConfigMap("gone", "1"))
 	e.Set("mr", documents...)
 	e.AwaitApplied("mr", succeeded)
-	awaitRollout(e, false) // until then its controller writes to the Deployment
+	awaitRollout(e, false) // before that, its controller writes to the Deployment
 	changed(e, "mr", planned)
 	awaitPlan(e, "mr", func(g Gomega, p *published) { g.Expect(p.Counts).To(Equal(map[string]int{"unchanged": 9})) })
 	e.Secret("mr", append(manifests(e)[1:], e.ConfigMap("one", "changed"), e.ConfigMap("three", "3"))...)
@@ -348,8 +348,8 @@ func TestWhatIsAppliedIsWhatWasPlanned(t *testing.T) {
 	awaitPlan(e, "mr", func(g Gomega, p *published) { g.Expect(p.Summary).To(Equal("nothing would change: 9 unchanged")) })
 }
 
-// What happened to the annotation while no process ran makes no difference.
-func TestAPlanOutlivesAndLeavesWithTheProcess(t *testing.T) {
+// Changes of the annotation while no process runs have the same effect as others.
+func TestThePlanAnnotationIsFollowedAfterARestart(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
 	e.Set("mr", e.ConfigMap("one", "1"))
@@ -358,7 +358,7 @@ func TestAPlanOutlivesAndLeavesWithTheProcess(t *testing.T) {
 		e.Change("mr", planned)
 		e.Secret("mr", e.ConfigMap("one", "2"))
 	})
-	found := awaitPlan(e, "mr", says("change ConfigMap one"))
+	found := awaitPlan(e, "mr", showsActions("change ConfigMap one"))
 	e.Restart(nil)
 	e.Fence()
 	e.Expect(e.LiveConfigMap("one").Data).To(HaveKeyWithValue("key", "1"))
@@ -370,8 +370,8 @@ func TestAPlanOutlivesAndLeavesWithTheProcess(t *testing.T) {
 	e.Eventually(func() map[string]string { return e.Get("mr").Annotations }).WithTimeout(Patience).ShouldNot(HaveKey("espalier.dev/planned"))
 }
 
-// Somebody else's set bears no plan of ours, whether it was ours to hold or not.
-func TestAPlanLeavesWithASetThatBecomesSomebodyElses(t *testing.T) {
+// The first instance removes its plan, with or without its finalizer on the set.
+func TestThePlanOfASetThatMovesToAnotherClassIsRemoved(t *testing.T) {
 	t.Parallel()
 	for name, applied := range map[string]bool{"after it was applied": true, "before it was ever applied": false} {
 		t.Run(name, func(t *testing.T) {
@@ -381,10 +381,10 @@ func TestAPlanLeavesWithASetThatBecomesSomebodyElses(t *testing.T) {
 				e.Set("mr", e.ConfigMap("one", "1"))
 				e.AwaitApplied("mr", succeeded)
 				changed(e, "mr", planned)
-				awaitPlan(e, "mr", says("unchanged ConfigMap one"))
+				awaitPlan(e, "mr", showsActions("unchanged ConfigMap one"))
 			} else {
 				plannedSet(e, "mr", e.ConfigMap("one", "1"))
-				awaitPlan(e, "mr", says("create ConfigMap one"))
+				awaitPlan(e, "mr", showsActions("create ConfigMap one"))
 			}
 			changed(e, "mr", func(mr *resourcesv1alpha1.ManagedResource) {
 				applyNow(mr)
@@ -397,12 +397,12 @@ func TestAPlanLeavesWithASetThatBecomesSomebodyElses(t *testing.T) {
 	}
 }
 
-// Both controllers publish under the same name.
-func TestThePlanOfTheNextControllerStays(t *testing.T) {
+// Both instances publish under the same name.
+func TestThePlanOfTheOtherInstanceIsKept(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
 	plannedSet(e, "mr", e.ConfigMap("one", "1"))
-	awaitPlan(e, "mr", says("create ConfigMap one"))
+	awaitPlan(e, "mr", showsActions("create ConfigMap one"))
 	e.StartAnother(func(c *config.ResourceManagerConfiguration) { c.Controllers.ResourceClass = ptr.To("other") })
 	mr := changed(e, "mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.Class = ptr.To("other") })
 	awaitPlan(e, "mr", func(g Gomega, p *published) { g.Expect(p.ManagedResource.Generation).To(Equal(mr.Generation)) })
@@ -411,8 +411,8 @@ func TestThePlanOfTheNextControllerStays(t *testing.T) {
 	e.Eventually(func() map[string]string { return e.Get("mr").Annotations }).WithTimeout(Patience).Should(HaveKeyWithValue("espalier.dev/planned", "mr-plan"))
 }
 
-// Each attempt asks for dry runs of the whole set.
-func TestAPlanThatCannotBePublishedIsMadeMoreAndMoreSeldom(t *testing.T) {
+// Each attempt sends dry-run requests for the whole set.
+func TestThePauseGrowsWhileAPlanCannotBePublished(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true, Configure: func(c *config.ResourceManagerConfiguration) {
 		c.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Minute}
@@ -433,36 +433,36 @@ func TestAPlanThatCannotBePublishedIsMadeMoreAndMoreSeldom(t *testing.T) {
 		e.Eventually(attempts).WithTimeout(Patience).Should(Receive(&at))
 		times = append(times, at)
 	}
-	e.Expect(times[2].Sub(times[0])).To(BeNumerically(">=", 3*time.Second)) // no machine is too slow for that
+	e.Expect(times[2].Sub(times[0])).To(BeNumerically(">=", 3*time.Second)) // a slow machine only makes it longer
 	e.Eventually(func() []string { return eventsOf(e, "mr", "PlanNotPublished") }).WithTimeout(Patience).Should(HaveLen(1))
 	e.Requests.Hook(nil)
-	awaitPlan(e, "mr", says("create ConfigMap one"))
+	awaitPlan(e, "mr", showsActions("create ConfigMap one"))
 }
 
-func TestAPlanWhoseSecretCannotBeReadSaysSo(t *testing.T) {
+func TestAPlanReportsAnUnreadableSecret(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true})
 	var answer atomic.Pointer[error]
-	tell := func(err error) { answer.Store(&err) }
+	respond := func(err error) { answer.Store(&err) }
 	e.Requests.Hook(func(request *http.Request) error {
 		if request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/secrets/mr") {
 			return *answer.Load()
 		}
 		return nil
 	})
-	tell(errors.New("synthetic outage"))
+	respond(errors.New("synthetic outage"))
 	plannedSet(e, "mr", e.ConfigMap("one", "1"))
 	e.Start()
 	e.Eventually(func() []string { return eventsOf(e, "mr", "CannotReadSecret") }).WithTimeout(Patience).
 		Should(ConsistOf(And(HavePrefix(fmt.Sprintf("could not read secret '%s/mr': ", e.Namespace)), HaveSuffix("synthetic outage"))))
 	e.Expect(readPlan(e, "mr")).To(BeNil())
 
-	tell(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "mr", errors.New("synthetic")))
+	respond(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "mr", errors.New("synthetic")))
 	awaitPlan(e, "mr", func(g Gomega, p *published) {
 		g.Expect(p.Problem).To(And(HavePrefix(fmt.Sprintf("could not read secret '%s/mr': ", e.Namespace)), HaveSuffix("is forbidden: synthetic")))
 	})
-	tell(nil)
-	awaitPlan(e, "mr", says("create ConfigMap one"))
+	respond(nil)
+	awaitPlan(e, "mr", showsActions("create ConfigMap one"))
 }
 
 func TestAForeignConfigMapIsNotTouched(t *testing.T) {
@@ -481,14 +481,14 @@ func TestAForeignConfigMapIsNotTouched(t *testing.T) {
 	e.Expect(eventsOf(e, "mr", "Planned")).To(BeEmpty())
 }
 
-func TestAMalformedAnnotationAsksForAPlan(t *testing.T) {
+func TestAnInvalidValueOfTheAnnotationRequestsAPlan(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
 	e.Secret("mr", e.ConfigMap("one", "1"))
 	mr := e.ManagedResource("mr", "mr")
 	planAs("of course")(mr)
 	e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
-	awaitPlan(e, "mr", says("create ConfigMap one"))
+	awaitPlan(e, "mr", showsActions("create ConfigMap one"))
 	e.Eventually(func() []string { return eventsOf(e, "mr", "PlanAnnotationMalformed") }).WithTimeout(Patience).
 		Should(ConsistOf(`Annotation espalier.dev/plan has value "of course", which is neither true nor false; the set is planned and not applied`))
 	e.Expect(e.LiveConfigMap("one")).To(BeNil())
@@ -502,14 +502,14 @@ func TestAPlannedSetIsDeletedLikeAnyOther(t *testing.T) {
 	e.Set("mr", e.ConfigMap("one", "1"))
 	e.AwaitApplied("mr", succeeded)
 	changed(e, "mr", planned)
-	awaitPlan(e, "mr", says("unchanged ConfigMap one"))
+	awaitPlan(e, "mr", showsActions("unchanged ConfigMap one"))
 	e.Delete("mr")
 	e.AwaitGone("mr")
 	e.Expect(e.LiveConfigMap("one")).To(BeNil())
 	e.Eventually(func() *corev1.ConfigMap { return readPlan(e, "mr") }).WithTimeout(Patience).Should(BeNil())
 }
 
-func TestAHandOverIsPlannedAndNotCarriedOut(t *testing.T) {
+func TestAHandOverIsPlannedAndNotExecuted(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
 	e.Set("mr", e.ConfigMap("one", "1"))
@@ -518,19 +518,19 @@ func TestAHandOverIsPlannedAndNotCarriedOut(t *testing.T) {
 		planned(mr)
 		mr.Spec.Class = ptr.To("other")
 	})
-	awaitPlan(e, "mr", says("delete ConfigMap one"))
+	awaitPlan(e, "mr", showsActions("delete ConfigMap one"))
 	changed(e, "mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = Yes() })
-	awaitPlan(e, "mr", says("keep ConfigMap one"))
+	awaitPlan(e, "mr", showsActions("keep ConfigMap one"))
 	e.Expect(e.LiveConfigMap("one")).NotTo(BeNil())
 	e.Expect(e.Get("mr").Finalizers).To(Equal(before.Finalizers))
 	e.Expect(ofApply(e.Get("mr"))).To(BeComparableTo(ofApply(before)))
 }
 
-func TestIgnoreWinsOverPlan(t *testing.T) {
+func TestTheIgnoreAnnotationOverridesThePlanAnnotation(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
 	plannedSet(e, "mr", e.ConfigMap("one", "1"))
-	awaitPlan(e, "mr", says("create ConfigMap one"))
+	awaitPlan(e, "mr", showsActions("create ConfigMap one"))
 	changed(e, "mr", func(mr *resourcesv1alpha1.ManagedResource) {
 		mr.Annotations["resources.gardener.cloud/ignore"] = "true"
 	})
@@ -538,10 +538,10 @@ func TestIgnoreWinsOverPlan(t *testing.T) {
 	e.Eventually(func() *corev1.ConfigMap { return readPlan(e, "mr") }).WithTimeout(Patience).Should(BeNil())
 	e.Expect(e.LiveConfigMap("one")).To(BeNil())
 	changed(e, "mr", func(mr *resourcesv1alpha1.ManagedResource) { delete(mr.Annotations, "resources.gardener.cloud/ignore") })
-	awaitPlan(e, "mr", says("create ConfigMap one"))
+	awaitPlan(e, "mr", showsActions("create ConfigMap one"))
 }
 
-func TestWhatKeepsASetFromBeingPlannedIsSaid(t *testing.T) {
+func TestAFaultThatPreventsThePlanIsReported(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
 	mr := e.ManagedResource("mr", "mr")
@@ -551,7 +551,7 @@ func TestWhatKeepsASetFromBeingPlannedIsSaid(t *testing.T) {
 		g.Expect(p.Problem).To(Equal(fmt.Sprintf("could not read secret '%s/mr': secrets \"mr\" not found", e.Namespace)))
 	})
 	e.Secret("mr", e.ConfigMap("one", "1"), "foo: [1, 2")
-	awaitPlan(e, "mr", says("create ConfigMap one"))
+	awaitPlan(e, "mr", showsActions("create ConfigMap one"))
 	e.Expect(readPlan(e, "mr").Data["plan.txt"]).To(ContainSubstring(fmt.Sprintf("! Could not decode resource at index 1 in 'objects.yaml' in secret '%s/mr'", e.Namespace)))
 }
 
@@ -582,7 +582,7 @@ func TestABigPlanFitsIntoAConfigMap(t *testing.T) {
 	e.Expect(found.Data["plan.txt"]).To(MatchRegexp(`\nand \d+ more objects that are not shown\n$`))
 }
 
-func TestAControllerWithoutTheRightSaysThatItWouldFail(t *testing.T) {
+func TestThePlanReportsMissingRights(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
 	plannedSet(e, "mr", e.ConfigMap("one", "1"), fmt.Sprintf("apiVersion: v1\nkind: Event\nmetadata: {name: e, namespace: %s}\ninvolvedObject: {namespace: %s}", e.Namespace, e.Namespace),
@@ -603,7 +603,7 @@ func TestAControllerWithoutTheRightSaysThatItWouldFail(t *testing.T) {
 	})
 }
 
-// ofApply is what the status says of the last apply: health is judged all the while.
+// ofApply returns the part of the status about the last apply. The health may change at any time.
 func ofApply(mr *resourcesv1alpha1.ManagedResource) resourcesv1alpha1.ManagedResourceStatus {
 	status := mr.Status.DeepCopy()
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1beta1.Condition) bool { return c.Type != "ResourcesApplied" })

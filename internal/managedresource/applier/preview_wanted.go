@@ -15,8 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// wanted says what would be done with the objects that the set contains.
-func (v *preview) wanted(ctx context.Context) []plan.Object {
+// planWanted returns what would be done with the objects that the set contains.
+func (v *preview) planWanted(ctx context.Context) []plan.Object {
 	last := make(map[inventory.Key]*item, len(v.pass.set.items))
 	for _, each := range v.pass.set.items {
 		last[each.key] = each
@@ -29,7 +29,7 @@ func (v *preview) wanted(ctx context.Context) []plan.Object {
 	items = slices.Concat(inventory.ApplyWaves(items, func(i *item) string { return i.kind.Kind },
 		func(i *item) (string, string) { return i.key.Namespace, i.key.Name })...)
 	unchanged := v.pass.unchanged()
-	return v.each(ctx, len(items),
+	return v.planEach(ctx, len(items),
 		func(number int) plan.Object {
 			facts := v.gather(ctx, items[number], unchanged)
 			if scaling != nil && scalable(items[number].kind) && facts.Refusal == "" {
@@ -40,9 +40,9 @@ func (v *preview) wanted(ctx context.Context) []plan.Object {
 		func(number int) plan.ID { return items[number].id() })
 }
 
-func (i *item) id() plan.ID { return identify(i.kind, i.namespace, i.key.Name) }
+func (i *item) id() plan.ID { return planID(i.kind, i.namespace, i.key.Name) }
 
-// gather finds out what is to be known of an object.
+// gather collects the facts about an object.
 func (v *preview) gather(ctx context.Context, i *item, unchanged bool) plan.Wanted {
 	p := v.pass
 	w := plan.Wanted{
@@ -71,19 +71,19 @@ func (v *preview) gather(ctx context.Context, i *item, unchanged bool) plan.Want
 		w.Doubt = err.Error()
 		return w
 	}
-	trial := v.prepare(p, i, resource, manifest)
-	trial.same = facts{item: i, unchanged: unchanged}.same()
-	trial.yields = trial.same || !i.known.confirmed && p.recorded()
-	trial.force = !trial.same
+	work := v.prepare(p, i, resource, manifest)
+	work.same = facts{item: i, unchanged: unchanged}.same()
+	work.yields = work.same || !i.known.confirmed && p.recorded()
+	work.force = !work.same
 	for range attempts {
-		if !trial.try(ctx, &w) {
+		if !work.dryRun(ctx, &w) {
 			break
 		}
 	}
 	return w
 }
 
-// definition names the CustomResourceDefinition of the set that defines a kind, "" if none does.
+// definition returns the name of the CustomResourceDefinition in the set that defines a kind, "" if there is none.
 func (v *preview) definition(kind schema.GroupVersionKind) string {
 	for _, each := range v.pass.set.items {
 		if each.kind.Kind != "CustomResourceDefinition" {
@@ -102,13 +102,13 @@ func (v *preview) definition(kind schema.GroupVersionKind) string {
 	return ""
 }
 
-// try reads the object and asks for a dry run of what would be written. It returns true if somebody else wrote in
-// between, so that it has to be done again.
-func (w *writing) try(ctx context.Context, facts *plan.Wanted) bool {
+// dryRun reads the object and sends a dry-run request for what would be written. It returns true if another client wrote in between, so
+// that the caller must try again.
+func (w *writing) dryRun(ctx context.Context, facts *plan.Wanted) bool {
 	facts.Live, facts.Desired, facts.Answer, facts.Err = nil, nil, nil, nil
 	live, err := w.Target.Get(ctx, w.resource, w.manifest.GetNamespace(), w.item.key.Name)
 	if apierrors.IsNotFound(err) {
-		return w.tryCreate(ctx, facts)
+		return w.dryRunCreate(ctx, facts)
 	}
 	if err != nil {
 		facts.Doubt = err.Error()
@@ -136,22 +136,22 @@ func (w *writing) try(ctx context.Context, facts *plan.Wanted) bool {
 	}
 	facts.Desired, facts.Drift = merged, w.same
 	facts.By = fields.Attribute(live.GetManagedFields(), live.Object, changed)
-	return w.tryWrite(ctx, facts)
+	return w.dryRunUpdate(ctx, facts)
 }
 
-func (w *writing) tryCreate(ctx context.Context, facts *plan.Wanted) bool {
+func (w *writing) dryRunCreate(ctx context.Context, facts *plan.Wanted) bool {
 	desired, err := w.desired()
 	if err != nil {
 		facts.Refusal = err.Error()
 		return false
 	}
 	facts.Desired = desired
-	facts.Answer, facts.Err = w.Target.TryCreate(ctx, w.resource, desired)
+	facts.Answer, facts.Err = w.Target.DryRunCreate(ctx, w.resource, desired)
 	return apierrors.IsAlreadyExists(facts.Err)
 }
 
-func (w *writing) tryWrite(ctx context.Context, facts *plan.Wanted) bool {
-	facts.Answer, facts.Err = w.Target.TryUpdate(ctx, w.resource, facts.Desired)
+func (w *writing) dryRunUpdate(ctx context.Context, facts *plan.Wanted) bool {
+	facts.Answer, facts.Err = w.Target.DryRunUpdate(ctx, w.resource, facts.Desired)
 	facts.Replaceable = apierrors.IsInvalid(facts.Err) && w.replaceable(facts.Desired, facts.Err)
 	if facts.Replaceable {
 		if _, err := replacementOptions(facts.Desired.GetAnnotations()[resourcesv1alpha1.DeletionPropagationOnInvalidUpdate]); err != nil {

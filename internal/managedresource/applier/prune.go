@@ -10,68 +10,66 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	"github.com/espalier-dev/espalier/internal/health"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// removal is how far the deletion of a set's objects has come. A restart loses it, which costs a read per object.
+// removal is the progress of the deletion of a set's objects. After a restart it is empty, which costs a read per object.
 type removal struct {
-	// neverWritten are objects of which nothing was ever written, and that have left the set: nothing of them is left to do.
+	// neverWritten are objects that have left the set and that were never written: there is nothing to delete.
 	neverWritten map[inventory.Key]struct{}
-	// whole tells that the set itself goes, not only some of its objects.
-	whole bool
-	began time.Time
-	// done holds the objects that are gone, or stay on purpose.
+	// wholeSet is true if all objects of the set are deleted, and not only those that it no longer contains.
+	wholeSet bool
+	began    time.Time
+	// done contains the objects that are gone, or that are kept.
 	done map[inventory.Key]struct{}
-	// waves tells since when each wave, named by its first object, has been worked on.
+	// waves contains the time at which the deletion of each wave began. The key is the first object of the wave.
 	waves map[inventory.Key]time.Time
-	// asked holds the versions of objects whose deletion was requested and that are not gone: a watch may still show
-	// them as they were.
-	asked map[inventory.Key]string
-	// told identifies what the condition says of it.
-	told string
+	// requested contains the versions of objects whose deletion was requested and that still exist: a watch may still show
+	// these versions.
+	requested map[inventory.Key]string
+	// reportedFacts identifies the content of the last condition about the deletion.
+	reportedFacts string
 }
 
 // pending is an object whose deletion is not complete.
 type pending struct {
 	ref resourcesv1alpha1.ObjectReference
 	err error
-	// warnings are the latest Warning Events about it, for kinds whose deletion others have to carry out.
+	// warnings are the latest Warning Events about it, for kinds whose deletion depends on other controllers.
 	warnings []corev1.Event
 }
 
-// removing is the work of one pass on objects that have to go.
+// removing is the work of one pass on objects that must be deleted.
 type removing struct {
 	*Reconciler
 	pass *pass
 	mu   sync.Mutex
-	// again is when something is due on its own account.
-	again time.Time
-	// asked counts the deletions that were requested.
-	asked int
-	// rediscover makes the API server be asked once in a pass which kinds it serves, before objects are given up; discovery is
-	// the error of that.
+	// nextCheck is when the set must be reconciled again even without an event.
+	nextCheck time.Time
+	// requestCount counts the deletions that were requested.
+	requestCount int
+	// rediscover limits discovery to once in a pass. Discovery precedes the decision that an object is gone with its kind; discovery is
+	// its error.
 	rediscover sync.Once
 	discovery  error
 }
 
-// remove deletes objects in reverse waves and returns those that are not gone yet. A wave holds the next ones back
-// until it is gone, but not for ever.
+// remove deletes objects in reverse waves. It returns those that are not gone yet, and the time for the next check. It starts the next wave
+// when the objects of a wave are gone, or after DeletionWaveTimeout.
 func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alpha1.ObjectReference) ([]pending, time.Time) {
 	state := &p.set.removal
 	if state.waves == nil {
@@ -80,20 +78,20 @@ func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alph
 	if state.done == nil {
 		state.done = map[inventory.Key]struct{}{}
 	}
-	if state.asked == nil {
-		state.asked = map[inventory.Key]string{}
+	if state.requested == nil {
+		state.requested = map[inventory.Key]string{}
 	}
-	work := &removing{Reconciler: r, pass: p, again: p.now.Add(r.DeletionPoll)}
+	work := &removing{Reconciler: r, pass: p, nextCheck: p.now.Add(r.DeletionPoll)}
 	waves := inventory.DeleteWaves(refs, func(ref resourcesv1alpha1.ObjectReference) string { return ref.Kind },
 		func(ref resourcesv1alpha1.ObjectReference) (string, string) { return ref.Namespace, ref.Name })
 	var open []pending
 	for number, wave := range waves {
-		left := work.wave(ctx, wave)
+		left := work.deleteWave(ctx, wave)
 		open = append(open, left...)
-		if len(left) > 0 && work.held(inventory.RefKey(wave[0])) {
+		if len(left) > 0 && work.blocksLaterWaves(inventory.RefKey(wave[0])) {
 			for _, later := range waves[number+1:] {
 				for _, ref := range later {
-					if !work.finished(inventory.RefKey(ref)) {
+					if !work.isDone(inventory.RefKey(ref)) {
 						open = append(open, pending{ref: ref})
 					}
 				}
@@ -101,14 +99,14 @@ func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alph
 			break
 		}
 	}
-	if work.asked > 0 {
-		log.FromContext(ctx).Info("Deleted objects", "count", work.asked, "pending", len(open))
+	if work.requestCount > 0 {
+		log.FromContext(ctx).Info("Deleted objects", "count", work.requestCount, "pending", len(open))
 	}
-	return open, work.again
+	return open, work.nextCheck
 }
 
-// held tells whether an unfinished wave still holds back the next ones.
-func (w *removing) held(wave inventory.Key) bool {
+// blocksLaterWaves reports whether an unfinished wave still delays the next ones.
+func (w *removing) blocksLaterWaves(wave inventory.Key) bool {
 	since, found := w.pass.set.removal.waves[wave]
 	if !found {
 		since = w.pass.now
@@ -116,51 +114,51 @@ func (w *removing) held(wave inventory.Key) bool {
 	}
 	due := since.Add(w.DeletionWaveTimeout)
 	if w.pass.now.Before(due) {
-		w.wake(due)
+		w.requeueAt(due)
 		return true
 	}
 	return false
 }
 
-func (w *removing) wake(at time.Time) {
+func (w *removing) requeueAt(at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if at.Before(w.again) {
-		w.again = at
+	if at.Before(w.nextCheck) {
+		w.nextCheck = at
 	}
 }
 
-func (w *removing) finished(key inventory.Key) bool {
+func (w *removing) isDone(key inventory.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, found := w.pass.set.removal.done[key]
 	return found
 }
 
-func (w *removing) finish(key inventory.Key) {
+func (w *removing) markDone(key inventory.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pass.set.removal.done[key] = struct{}{}
 }
 
-func (w *removing) wave(ctx context.Context, refs []resourcesv1alpha1.ObjectReference) []pending {
+func (w *removing) deleteWave(ctx context.Context, refs []resourcesv1alpha1.ObjectReference) []pending {
 	var workers sync.WaitGroup
 	results := make([]*pending, len(refs))
 	slots := make(chan struct{}, w.Parallel)
 	for number, ref := range refs {
-		if w.finished(inventory.RefKey(ref)) {
+		if w.isDone(inventory.RefKey(ref)) {
 			continue
 		}
 		slots <- struct{}{}
 		workers.Go(func() {
 			defer func() { <-slots }()
 			gone := false
-			err := contained(ctx, func() (err error) {
-				gone, err = w.one(ctx, ref)
+			err := recoverPanic(ctx, func() (err error) {
+				gone, err = w.deleteObject(ctx, ref)
 				return err
 			})
 			if gone {
-				w.finish(inventory.RefKey(ref))
+				w.markDone(inventory.RefKey(ref))
 				return
 			}
 			results[number] = &pending{ref: ref, err: err}
@@ -176,19 +174,19 @@ func (w *removing) wave(ctx context.Context, refs []resourcesv1alpha1.ObjectRefe
 	return open
 }
 
-// one brings the deletion of an object forward. It returns true when nothing is left to do. An object whose version is not
-// served any more may exist in another version of its kind.
-func (w *removing) one(ctx context.Context, ref resourcesv1alpha1.ObjectReference) (bool, error) {
+// deleteObject takes the next step of the deletion of an object. It returns true when no work is left. If the target no longer serves the
+// version of the object, the object may exist in another version of its kind.
+func (w *removing) deleteObject(ctx context.Context, ref resourcesv1alpha1.ObjectReference) (bool, error) {
 	resource, err := w.Target.Resource(refKind(ref))
 	if err == nil {
 		var gone bool
-		if gone, err = w.bring(ctx, ref, resource); !apply.IsUnserved(err) {
+		if gone, err = w.deleteServed(ctx, ref, resource); !apply.IsUnserved(err) {
 			return gone, err
 		}
 	} else if !meta.IsNoMatchError(err) {
-		return false, err //nolint:wrapcheck // the condition names the object
+		return false, err
 	}
-	// What is known may be old, and an object that is given up stays for ever.
+	// The known kinds may be outdated, and an object that the set forgets is never deleted.
 	w.rediscover.Do(func() { w.discovery = w.Target.Refresh() })
 	if w.discovery != nil {
 		return false, w.discovery
@@ -198,22 +196,22 @@ func (w *removing) one(ctx context.Context, ref resourcesv1alpha1.ObjectReferenc
 		return true, nil
 	}
 	if err != nil {
-		return false, err //nolint:wrapcheck // the condition names the object
+		return false, err
 	}
-	return w.bring(ctx, ref, resource)
+	return w.deleteServed(ctx, ref, resource)
 }
 
-// bring is one for an object whose kind is served.
-func (w *removing) bring(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (bool, error) {
+// deleteServed is deleteObject for an object whose kind is served.
+func (w *removing) deleteServed(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (bool, error) {
 	if !apply.CanExist(ref.Namespace, ref.Name) {
 		return true, nil
 	}
-	if reason := w.protected(w.pass, inventory.RefKey(ref)); reason != "" {
+	if reason := w.protectedReason(w.pass, inventory.RefKey(ref)); reason != "" {
 		w.Events.deletionRefused(w.pass.mr, ref, reason)
 		return true, nil
 	}
 	for range attempts {
-		gone, err := w.try(ctx, ref, resource)
+		gone, err := w.tryDelete(ctx, ref, resource)
 		if !apierrors.IsConflict(err) {
 			return gone, err
 		}
@@ -221,38 +219,40 @@ func (w *removing) bring(ctx context.Context, ref resourcesv1alpha1.ObjectRefere
 	return false, nil
 }
 
-// try looks at the object as the watch knows it, and asks for its deletion under the condition that it is still so:
-// an annotation that protects it cannot be overlooked.
-func (w *removing) try(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (bool, error) {
+// tryDelete checks the object as the watch shows it, and requests its deletion with that version as the precondition. So a new annotation
+// that protects the object prevents the deletion.
+func (w *removing) tryDelete(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (bool, error) {
 	seen, found, err := w.observe(ctx, ref, resource)
 	if err != nil || !found {
 		return !found && err == nil, err
 	}
-	stays, err := w.stays(ctx, ref, resource, seen)
+	stays, err := w.isKept(ctx, ref, resource, seen)
 	if stays || err != nil {
 		return stays, err
 	}
-	if w.requested(ref, seen) {
+	if w.wasRequested(ref, seen) {
 		return false, nil
 	}
 	if !seen.Deleted.IsZero() {
 		return false, w.finalize(ctx, ref, resource, seen)
 	}
 	if statefulSet := resource.Kind.Kind == "StatefulSet" && (resource.Kind.Group == "apps" || resource.Kind.Group == "extensions"); statefulSet && isTrue(w.pass.mr.Spec.DeletePersistentVolumeClaims) {
-		err = w.deleteClaims(ctx, ref, resource, seen)
+		err = w.deleteVolumeClaims(ctx, ref, resource, seen)
 		if apierrors.IsConflict(err) {
-			w.stale(ref)
+			w.markStale(ref)
 			return false, err
 		}
 		if err != nil {
 			return false, fmt.Errorf("failed cleaning up PersistentVolumeClaims of StatefulSet: %w", err)
 		}
 	}
-	return w.request(ctx, ref, resource, seen)
+	return w.sendDelete(ctx, ref, resource, seen)
 }
 
-// request sends the request to delete the object as it was seen, and returns whether the object is gone.
-func (w *removing) request(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) (bool, error) {
+// sendDelete requests the deletion of the observed version of the object, and reports whether the object is gone.
+func (w *removing) sendDelete(
+	ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object,
+) (bool, error) {
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion}}
 	switch resource.Kind.Group {
 	case "apps", "extensions", "batch":
@@ -262,28 +262,28 @@ func (w *removing) request(ctx context.Context, ref resourcesv1alpha1.ObjectRefe
 	gone, err := w.Target.Delete(ctx, resource, ref.Namespace, ref.Name, options)
 	if err == nil {
 		w.mu.Lock()
-		w.asked++
-		w.pass.set.removal.asked[inventory.RefKey(ref)] = seen.ResourceVersion
+		w.requestCount++
+		w.pass.set.removal.requested[inventory.RefKey(ref)] = seen.ResourceVersion
 		w.mu.Unlock()
 	}
 	if apierrors.IsNotFound(err) && !apply.IsUnserved(err) {
 		return true, nil
 	}
 	if apierrors.IsConflict(err) {
-		w.stale(ref)
+		w.markStale(ref)
 	}
-	return gone && err == nil, err //nolint:wrapcheck // the condition names the object
+	return gone && err == nil, err
 }
 
-// requested tells whether the deletion of just this version was requested before: the watch has not told of it yet.
-func (w *removing) requested(ref resourcesv1alpha1.ObjectReference, seen observe.Object) bool {
+// wasRequested reports whether the deletion of exactly this version was requested before: the watch does not show the deletion yet.
+func (w *removing) wasRequested(ref resourcesv1alpha1.ObjectReference, seen observe.Object) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return seen.Deleted.IsZero() && w.pass.set.removal.asked[inventory.RefKey(ref)] == seen.ResourceVersion
+	return seen.Deleted.IsZero() && w.pass.set.removal.requested[inventory.RefKey(ref)] == seen.ResourceVersion
 }
 
-// stale makes the next look-up of the object a live one.
-func (w *removing) stale(ref resourcesv1alpha1.ObjectReference) {
+// markStale makes the next observation of the object a live read.
+func (w *removing) markStale(ref resourcesv1alpha1.ObjectReference) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pass.stale == nil {
@@ -292,8 +292,8 @@ func (w *removing) stale(ref resourcesv1alpha1.ObjectReference) {
 	w.pass.stale[inventory.RefKey(ref)] = struct{}{}
 }
 
-// observe returns what is known of an object. That the watch does not show it proves little: it may have lost its
-// label. Then only a read tells.
+// observe returns the state of an object, and whether it exists. If the watch does not show the object, observe reads it: the object may
+// only have lost its label.
 func (w *removing) observe(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (observe.Object, bool, error) {
 	w.mu.Lock()
 	_, stale := w.pass.stale[inventory.RefKey(ref)]
@@ -306,23 +306,27 @@ func (w *removing) observe(ctx context.Context, ref resourcesv1alpha1.ObjectRefe
 		return observe.Object{}, false, nil
 	}
 	if err != nil {
-		return observe.Object{}, false, err //nolint:wrapcheck // the condition names the object
+		return observe.Object{}, false, err
 	}
 	return observe.Condense(live), true, nil
 }
 
-// stays reports whether an object must be left in the target. An error says that this is not clear.
-func (w *removing) stays(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) (bool, error) {
-	reason, surprising, err := w.whyKept(ctx, w.pass, ref, resource, seen)
+// isKept reports whether an object must be kept in the target. An error means that this is unknown.
+func (w *removing) isKept(
+	ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object,
+) (bool, error) {
+	reason, surprising, err := w.keepReason(ctx, w.pass, ref, resource, seen)
 	if surprising {
 		w.Events.deletionRefused(w.pass.mr, ref, reason)
 	}
 	return reason != "", err
 }
 
-// whyKept says why an object that could be deleted is left in the target, "" if it is not, and whether that may surprise
-// the user who removed it from the set. An error says why neither is clear.
-func (r *Reconciler) whyKept(ctx context.Context, p *pass, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) (reason string, surprising bool, err error) {
+// keepReason returns why an object is kept in the target, "" if it may be deleted, and whether that may surprise the user who removed it
+// from the set. An error explains why both are unknown.
+func (r *Reconciler) keepReason(
+	ctx context.Context, p *pass, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object,
+) (reason string, surprising bool, err error) {
 	if merge.Truthy(seen.KeepObject) {
 		return "it has the annotation " + resourcesv1alpha1.KeepObject, false, nil
 	}
@@ -337,41 +341,46 @@ func (r *Reconciler) whyKept(ctx context.Context, p *pass, ref resourcesv1alpha1
 	case unknown:
 		return fmt.Sprintf("its origin %q names a set that cannot be seen from here", seen.Origin), true, nil
 	case doubtful:
-		if seen.Ours {
-			return "", false, doubt(seen.Origin)
+		if seen.WrittenByUs {
+			return "", false, doubtfulOriginError(seen.Origin)
 		}
 	case former:
-		written = seen.Ours
+		written = seen.WrittenByUs
 	case unclaimed:
 	}
-	lostOrigin := seen.Origin == "" && seen.Ours && r.guard(p, inventory.RefKey(ref), resource) == nil
+	lostOrigin := seen.Origin == "" && seen.WrittenByUs && r.guard(p, inventory.RefKey(ref), resource) == nil
 	if !written && !lostOrigin {
 		return "nothing shows that it was ever written on behalf of this set", true, nil
 	}
 	return "", false, nil
 }
 
-// deleteClaims deletes the PersistentVolumeClaims that a StatefulSet's templates made; their end is not awaited.
-func (w *removing) deleteClaims(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) error {
+// deleteVolumeClaims requests the deletion of the PersistentVolumeClaims of a StatefulSet's templates, without waiting for their end.
+func (w *removing) deleteVolumeClaims(
+	ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object,
+) error {
 	live, err := w.Target.Get(ctx, resource, ref.Namespace, ref.Name)
 	if err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return err //nolint:wrapcheck // the caller names the object
+		return err
 	}
 	if live.GetUID() != seen.UID || live.GetResourceVersion() != seen.ResourceVersion {
-		return apierrors.NewConflict(resource.Resource.GroupResource(), ref.Name, errors.New("it has changed meanwhile")) // it may be protected now
+		// An annotation may protect it now.
+		return apierrors.NewConflict(resource.Resource.GroupResource(), ref.Name, errors.New("it has changed meanwhile"))
 	}
-	claims, selector, count, err := w.claimsOf(ctx, live)
+	claims, selector, count, err := w.volumeClaimsOf(ctx, live)
 	if err != nil || count == 0 {
 		return err
 	}
-	return w.Target.DeleteCollection(ctx, claims, ref.Namespace, selector, metav1.DeleteOptions{}) //nolint:wrapcheck // the caller names the object
+	return w.Target.DeleteCollection(ctx, claims, ref.Namespace, selector, metav1.DeleteOptions{})
 }
 
-// claimsOf finds the PersistentVolumeClaims that a StatefulSet's templates made.
-func (r *Reconciler) claimsOf(ctx context.Context, live *unstructured.Unstructured) (claims apply.Resource, selector string, count int, err error) {
+// volumeClaimsOf returns a selector for the PersistentVolumeClaims of a StatefulSet's templates, and their number.
+func (r *Reconciler) volumeClaimsOf(
+	ctx context.Context, live *unstructured.Unstructured,
+) (claims apply.Resource, selector string, count int, err error) {
 	templates, _, _ := unstructured.NestedSlice(live.Object, "spec", "volumeClaimTemplates")
 	labels, _, err := unstructured.NestedStringMap(live.Object, "spec", "selector", "matchLabels")
 	if err != nil {
@@ -382,14 +391,14 @@ func (r *Reconciler) claimsOf(ctx context.Context, live *unstructured.Unstructur
 	}
 	claims, err = r.Target.Resource(schema.GroupVersionKind{Version: "v1", Kind: "PersistentVolumeClaim"})
 	if err != nil {
-		return apply.Resource{}, "", 0, err //nolint:wrapcheck // the caller names the object
+		return apply.Resource{}, "", 0, err
 	}
 	selector = metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels})
 	count, err = r.Target.Count(ctx, claims, live.GetNamespace(), selector)
-	return claims, selector, count, err //nolint:wrapcheck // the caller names the object
+	return claims, selector, count, err
 }
 
-// finalize takes the finalizers from an object that was told to go long enough ago, if its annotation allows that.
+// finalize removes the finalizers of an object whose deletion was requested long enough ago, if its annotation allows that.
 func (w *removing) finalize(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) error {
 	if seen.FinalizeAfter == "" {
 		return nil
@@ -403,7 +412,7 @@ func (w *removing) finalize(ctx context.Context, ref resourcesv1alpha1.ObjectRef
 		return nil
 	}
 	if w.pass.now.Before(due) {
-		w.wake(due)
+		w.requeueAt(due)
 		return nil
 	}
 	if seen.Finalizers {
@@ -432,7 +441,7 @@ func (w *removing) finalizeNamespace(ctx context.Context, ref resourcesv1alpha1.
 	return nil
 }
 
-// pendingMessage says what is not gone yet, in a fixed order and of bounded length.
+// pendingMessage lists the objects that are not gone yet, in a fixed order and with bounded length.
 func pendingMessage(open []pending, now time.Time) string {
 	texts := make([]string, 0, len(open))
 	for _, each := range open {
@@ -449,8 +458,8 @@ func pendingMessage(open []pending, now time.Time) string {
 	return "Could not clean all old resources" + countedErrors(texts)
 }
 
-// explain adds the Events that may say why a Service does not go away. They are read live: no cache holds Events.
-func (r *Reconciler) explain(ctx context.Context, open []pending) {
+// addEvents adds the Events that may explain why a Service still exists. They are read live, because no cache contains Events.
+func (r *Reconciler) addEvents(ctx context.Context, open []pending) {
 	for i, each := range open {
 		if refKind(each.ref) != corev1.SchemeGroupVersion.WithKind("Service") || i >= maxListed {
 			continue
@@ -466,7 +475,7 @@ func (r *Reconciler) explain(ctx context.Context, open []pending) {
 	}
 }
 
-// pendingFacts identifies what is pending, without what changes by the mere passing of time.
+// pendingFacts identifies the pending deletions, without the parts of the message that change with time.
 func pendingFacts(open []pending) string {
 	plain := slices.Clone(open)
 	var events strings.Builder
@@ -477,7 +486,7 @@ func pendingFacts(open []pending) string {
 	return pendingMessage(plain, time.Time{}) + events.String()
 }
 
-// countedErrors lists errors the way Gardener's controllers do.
+// countedErrors lists errors in the format of Gardener's controllers.
 func countedErrors(texts []string) string {
 	if len(texts) == 1 {
 		return ": 1 error occurred: " + texts[0]

@@ -1,13 +1,13 @@
-// Package applier keeps the objects of ManagedResources as their Secrets say: the ManagedResource controller.
+// Package applier is the ManagedResource controller: it keeps the objects of ManagedResources in the state that their Secrets describe.
 //
-// It watches, in the source cluster, ManagedResources and the metadata of Secrets; in the target cluster, the metadata
-// of every kind that sets contain, as far as objects carry the managed-by label, and autoscalers. It reads Secrets
-// when their version changes and single objects when somebody wrote to them. It writes objects into the target, and
-// finalizers, the operation annotation and the status of ManagedResources into the source.
+// In the source cluster, it watches ManagedResources and the metadata of Secrets. In the target cluster, it watches autoscalers, and the
+// metadata of objects with the managed-by label of every kind that sets contain. It reads Secrets when their version changes, and single
+// objects when another client has written to them. It writes objects to the target. It writes finalizers, annotations and the status of
+// ManagedResources to the source.
 //
-// If the process dies half-way, the next one finds in the status every object that may exist, because they were
-// written there before the first of them was touched, and that the last apply was not completed, because only its end
-// records the checksum. It then writes all objects of that set again, which changes nothing where they are right.
+// If the process dies during an apply, the next one finds in the status every object that may exist, because the controller lists all
+// objects there before it writes the first of them. It also finds that the last apply was not completed, because only the end of an apply
+// records the checksum. It then writes all objects of that set again, which does not change objects in their desired state.
 package applier
 
 import (
@@ -48,24 +48,24 @@ import (
 // +kubebuilder:rbac:groups="",resources=events,verbs=list,roleName=espalier-managedresource-controller-target-base
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=hvpas,verbs=list;watch,roleName=espalier-managedresource-controller-target-base
 
-// Reconciler brings one ManagedResource after the other to its desired state. Its fields are set once, before start.
+// Reconciler applies ManagedResources. Its fields are set once, before start.
 type Reconciler struct {
-	// Source reads the source cluster from caches and writes to it; SourceLive reads Secrets, which no cache holds.
+	// Source reads the source cluster from caches and writes to it; SourceLive reads without a cache, for example Secrets.
 	Source     client.Client
 	SourceLive client.Reader
-	// SecretVersions tells which versions the Secrets of the sets have.
+	// SecretVersions returns the versions of the Secrets of the sets.
 	SecretVersions *secretversions.Tracker
 	Target         *apply.Target
-	// TargetLive reads Events of the target, which no cache holds.
+	// TargetLive reads Events of the target, which no cache contains.
 	TargetLive client.Reader
 	Watcher    *observe.Watcher
-	// Autoscalers know which replicas and resources others decide about.
+	// Autoscalers returns which replicas and resources are set by autoscalers.
 	Autoscalers *observe.Autoscalers
 	Events      *Events
 	Metrics     *Metrics
 	Clock       clock.WithTicker
 
-	// Class is the class of sets to serve; ClusterID, if not empty, goes into every origin.
+	// Class is the class of the sets that the controller processes. ClusterID, if not empty, is part of every origin.
 	Class     Class
 	ClusterID string
 	// ManagedBy is the value of the managed-by label.
@@ -74,60 +74,60 @@ type Reconciler struct {
 	SameCluster  func(context.Context) bool
 	OwnNamespace string
 	Limits       Limits
-	// GarbageCollector tells that garbage-collectable ConfigMaps and Secrets are somebody else's to delete.
+	// GarbageCollector is true if the garbage collector deletes garbage-collectable ConfigMaps and Secrets.
 	GarbageCollector bool
-	// SyncPeriod is how often a set is compared with what the watches know, which costs no request.
+	// SyncPeriod is how often a set is compared with the state of the watches, which costs no request.
 	SyncPeriod time.Duration
 	// AlwaysUpdate writes every object in each SyncPeriod.
 	AlwaysUpdate bool
-	// AuditPeriod is how often, on average, every object of a set is read; zero never.
+	// AuditPeriod is how often, on average, every object of a set is read; zero means never.
 	AuditPeriod time.Duration
 	// Jitter spreads audits: it returns a number from 0 up to 1.
 	Jitter func() float64
-	// DeletionPoll is how often pending deletions are looked at when no event tells of them.
+	// DeletionPoll is how often pending deletions are checked without an event.
 	DeletionPoll time.Duration
-	// DeletionWaveTimeout is how long objects that do not go away hold back the deletion of others.
+	// DeletionWaveTimeout is how long objects that are not gone yet delay the deletion of later waves.
 	DeletionWaveTimeout time.Duration
-	// Parallel is how many objects of one wave are in work at once.
+	// Parallel is how many objects of one wave are processed in parallel.
 	Parallel int
-	// MaxDecompressedBytes bounds what a compressed data value may grow to.
+	// MaxDecompressedBytes is the limit for the decompressed size of the data values of a set.
 	MaxDecompressedBytes int64
 
-	// Kstatus tells whether objects of kinds without a health rule are judged by their status, unless a set says otherwise;
-	// Registered tells which kinds are Kubernetes' own, to which that never applies.
+	// Kstatus is true if the health of objects of kinds without a health rule depends on their status, unless an annotation of the set says
+	// otherwise. Registered reports whether a kind is one of Kubernetes, to which this never applies.
 	Kstatus    bool
 	Registered func(schema.GroupVersionKind) bool
-	// Judge returns the conditions of an applied set including those of health and progress, and false if they cannot be told
-	// without a request: then Concluded has them written soon.
+	// Judge returns the conditions of an applied set including those of health and progress. It returns false if that needs a request: then
+	// a call of Concluded causes another controller to write them.
 	Judge func(types.NamespacedName, *resourcesv1alpha1.ManagedResource) ([]corev1beta1.Condition, bool)
-	// Concluded is called when a set is applied and can be judged, and when an object had to be recreated.
+	// Concluded is called when a set is applied and its health can be determined, and when an object had to be recreated.
 	Concluded func(types.NamespacedName)
 
 	memory *memory
 }
 
 const (
-	// deadlineCap bounds reads, deletions and applies of one pass.
+	// deadlineCap limits the time for reads, deletions and applies of one pass.
 	deadlineCap = 3 * time.Minute
-	// settlePause is how soon a pass is repeated when something it relied on changed under it.
+	// settlePause is the time before a pass is repeated whose input changed meanwhile.
 	settlePause = 10 * time.Millisecond
 )
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	if r.atRest(ctx, request.NamespacedName) {
+	if r.isInSync(ctx, request.NamespacedName) {
 		return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
 	}
 	mr, err := r.read(ctx, request.NamespacedName)
 	if apierrors.IsNotFound(err) {
-		r.retire(request.NamespacedName)
+		r.releaseSet(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if r.memory.ended(mr) { // without this, all its objects would be looked for once more
-		r.retire(request.NamespacedName)
+	if r.memory.ended(mr) { // otherwise all its objects would be read once more
+		r.releaseSet(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	next := r.Class.next(mr)
@@ -137,11 +137,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.Watcher.Release(request.NamespacedName)
 		p := r.newPass(ctx, mr)
 		p.set.loaded, p.set.settled, p.set.watched, p.set.announced = false, false, false, ""
-		r.memory.resume(p.name)
+		r.memory.markInProgress(p.name)
 		r.unpublish(ctx, mr)
-		return ctrl.Result{}, r.report(ctx, p, ignoring()...)
+		return ctrl.Result{}, r.report(ctx, p, ignoredVerdicts()...)
 	case stepPlan:
-		r.oversee(ctx, mr)
+		r.observeOnly(ctx, mr)
 		return r.planSet(ctx, mr)
 	case stepRemove:
 		return r.removeSet(ctx, mr)
@@ -151,16 +151,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 		return r.applySet(ctx, mr)
 	case stepNone:
-		r.leavePlan(ctx, mr)
-		r.retire(request.NamespacedName)
+		r.unpublishForOtherInstance(ctx, mr)
+		r.releaseSet(request.NamespacedName)
 	case stepWait:
-		r.oversee(ctx, mr)
+		r.observeOnly(ctx, mr)
 	}
 	return ctrl.Result{}, nil
 }
 
-// oversee lets a set be judged that an earlier process applied and that nothing may be done with now.
-func (r *Reconciler) oversee(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
+// observeOnly starts the watches and requests the health of a set that an earlier process applied, and that this process must not apply
+// now.
+func (r *Reconciler) observeOnly(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
 	applied := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
 	if applied == nil || applied.Status != corev1beta1.ConditionTrue || mr.DeletionTimestamp != nil || !r.Class.responsible(mr) {
 		return
@@ -173,21 +174,21 @@ func (r *Reconciler) oversee(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	defer cancel()
 	p := r.newPass(ctx, mr)
 	p.set.kstatus = health.Kstatus(mr, r.Kstatus)
-	r.memory.want(name, wantedKeys(p.set.items, mr.Status.Resources))
+	r.memory.subscribe(name, subscribedKeys(p.set.items, mr.Status.Resources))
 	r.Watcher.Use(bounded, name, r.needs(p))
-	r.tell(p, false)
+	r.requestJudgement(p, false)
 }
 
-// retire gives up a set that is gone or not ours.
-func (r *Reconciler) retire(name types.NamespacedName) {
+// releaseSet stops the watches of a set that does not exist, or that another instance processes, and removes its state.
+func (r *Reconciler) releaseSet(name types.NamespacedName) {
 	r.Watcher.Release(name)
 	r.SecretVersions.Release(name)
-	r.memory.retire(name)
+	r.memory.forgetContent(name)
 	r.Metrics.forget(name)
 }
 
-// read returns the set from the cache, or live if the cache is behind what we wrote ourselves: a status from before
-// that would name the wrong objects.
+// read returns the set from the cache. If the cache is older than the last write of this process, it reads the set live: an older status
+// would list the wrong objects.
 func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*resourcesv1alpha1.ManagedResource, error) {
 	mr := &resourcesv1alpha1.ManagedResource{}
 	err := r.Source.Get(ctx, name, mr)
@@ -205,14 +206,14 @@ func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*reso
 		return nil, fmt.Errorf("read ManagedResource: %w", err)
 	}
 	if observe.Older(mr.ResourceVersion, r.memory.version(name)) {
-		// Older than what we wrote, and not from a cache: the source was restored from a backup.
+		// The API server returned an older version than this process wrote: the source was restored from a backup.
 		log.FromContext(ctx).Info("The set was restored to an earlier version", "resourceVersion", mr.ResourceVersion)
 		r.memory.forget(name)
 	}
 	return mr, nil
 }
 
-// takeOperation removes the annotation that asks for a reconciliation, and tells whether it was there.
+// takeOperation removes the annotation that requests a reconciliation, and reports whether it existed.
 func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (bool, error) {
 	if mr.Annotations[resourcesv1alpha1.GardenerOperation] != resourcesv1alpha1.OperationReconcile {
 		return false, nil
@@ -222,18 +223,18 @@ func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.Ma
 	if err := r.Source.Patch(ctx, mr, client.MergeFrom(before)); err != nil {
 		return false, fmt.Errorf("remove annotation %s: %w", resourcesv1alpha1.GardenerOperation, err)
 	}
-	r.memory.wrote(mr)
-	r.memory.of(client.ObjectKeyFromObject(mr)).auditOwed = true
+	r.memory.recordWrite(mr)
+	r.memory.get(client.ObjectKeyFromObject(mr)).auditOwed = true
 	return true, nil
 }
 
-// applySet is the normal case: the steps of the specification's section 2.4.
+// applySet applies a set.
 func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	r.unpublish(ctx, mr)
 	if refusal, err := r.refusal(ctx, mr.Namespace); err != nil || refusal != "" {
 		return r.refuseSet(ctx, mr, refusal, err)
 	}
-	if err := r.hold(ctx, mr); err != nil {
+	if err := r.addFinalizer(ctx, mr); err != nil {
 		return ctrl.Result{}, err
 	}
 	p := r.newPass(ctx, mr)
@@ -263,8 +264,9 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	return r.conclude(ctx, p, r.apply(bounded, p))
 }
 
-// hold adds our finalizer and records the cluster ID, under the condition that nobody else changed the set meanwhile.
-func (r *Reconciler) hold(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) error {
+// addFinalizer adds the finalizer of this instance and records the cluster ID. It fails with a conflict if another client has changed the
+// set meanwhile.
+func (r *Reconciler) addFinalizer(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) error {
 	before := mr.DeepCopy()
 	added := controllerutil.AddFinalizer(mr, r.Class.finalizer())
 	recorded := recordClusterID(mr, r.ClusterID, added && len(mr.Status.Resources) == 0)
@@ -274,12 +276,12 @@ func (r *Reconciler) hold(ctx context.Context, mr *resourcesv1alpha1.ManagedReso
 	if err := r.Source.Patch(ctx, mr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("add finalizer: %w", err)
 	}
-	r.memory.wrote(mr)
+	r.memory.recordWrite(mr)
 	return nil
 }
 
-// auditDue tells whether all objects of a set are to be read, and sets the time for the next audit. The first one
-// comes after one period on average, since a set begins with reads or writes anyway.
+// auditDue reports whether all objects of a set must be read, and sets the time for the next audit. The first audit happens after one
+// period on average, since a set begins with reads or writes anyway.
 func (r *Reconciler) auditDue(s *set) bool {
 	if r.AuditPeriod <= 0 {
 		return false
@@ -293,10 +295,10 @@ func (r *Reconciler) auditDue(s *set) bool {
 	return due
 }
 
-// prune deletes objects that the set no longer contains. While documents are unreadable nothing is obsolete.
+// prune deletes objects that the set no longer contains. It deletes nothing while a document of the set is unreadable.
 func (r *Reconciler) prune(ctx context.Context, p *pass) ([]pending, time.Time) {
 	if len(p.set.faults) > 0 || p.set.settled {
-		return nil, time.Time{} // a settled set's status names exactly what it contains
+		return nil, time.Time{} // the status of a settled set lists exactly its objects
 	}
 	p.compare(p.before)
 	obsolete := p.index.Obsolete()
@@ -305,29 +307,29 @@ func (r *Reconciler) prune(ctx context.Context, p *pass) ([]pending, time.Time) 
 		return nil, time.Time{}
 	}
 	open, again := r.remove(ctx, p, obsolete)
-	if len(open) == 0 { // unless this is stored, they are obsolete again the next time
+	if len(open) == 0 { // the same objects are obsolete again until the status without them is written
 		neverWritten := p.set.removal.neverWritten
 		p.set.removal = removal{done: maps.Clone(neverWritten), neverWritten: neverWritten}
 	}
 	return open, again
 }
 
-// removeSet deletes the set's objects, unless they are to be kept, and then lets go of the set.
+// removeSet deletes the set's objects, unless they are kept, and then removes the finalizer of this instance from the set.
 func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	r.unpublish(ctx, mr)
 	p := r.newPass(ctx, mr)
-	if !p.set.removal.whole {
-		p.set.removal = removal{whole: true, done: p.set.unwritten()}
+	if !p.set.removal.wholeSet {
+		p.set.removal = removal{wholeSet: true, done: p.set.unwritten()}
 	}
 	keep := isTrue(mr.Spec.KeepObjects)
-	if err := r.report(ctx, p, leaving(mr.Status.Conditions, keep)...); err != nil {
+	if err := r.report(ctx, p, deletionVerdicts(mr.Status.Conditions, keep)...); err != nil {
 		return ctrl.Result{}, err
 	}
 	if !keep {
 		bounded, cancel := context.WithTimeoutCause(ctx, min(r.SyncPeriod, deadlineCap), errors.New("the time for one reconciliation is over"))
 		defer cancel()
 		p.set.items, p.set.loaded = nil, false
-		r.memory.want(p.name, wantedKeys(nil, mr.Status.Resources))
+		r.memory.subscribe(p.name, subscribedKeys(nil, mr.Status.Resources))
 		r.Watcher.Use(bounded, p.name, r.needs(p))
 		if open, again := r.remove(bounded, p, mr.Status.Resources); len(open) > 0 {
 			return r.reportPending(ctx, p, open, again)
@@ -340,12 +342,12 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 		if client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, fmt.Errorf("remove finalizer: %w", err)
 		}
-		r.memory.wrote(p.mr)
-		if p.mr.DeletionTimestamp != nil && len(p.mr.Finalizers) == 0 { // the answer bears the version of the set as it was
-			p.set.left = p.mr.UID
+		r.memory.recordWrite(p.mr)
+		if p.mr.DeletionTimestamp != nil && len(p.mr.Finalizers) == 0 { // the response contains the former version of the set
+			p.set.endedUID = p.mr.UID
 		}
 	}
-	r.retire(p.name)
+	r.releaseSet(p.name)
 	return ctrl.Result{}, nil
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 )
 
-// release gives up objects whose manifests say mode "Ignore" and which the set managed before: it removes origin and description
-// from those that still bear its origin, and leaves all others as they are.
+// release releases the objects of mode "Ignore" that the set managed before. It removes origin and description from those that still have
+// the origin of the set, and does not change the others.
 func (r *Reconciler) release(ctx context.Context, p *pass) error {
 	var texts []string
 	if len(p.set.released) == 0 {
@@ -43,14 +43,14 @@ func (r *Reconciler) releaseOne(ctx context.Context, p *pass, each released) err
 	if apply.IsGone(err) {
 		return nil
 	}
-	return err //nolint:wrapcheck // the caller names the object
+	return err
 }
 
-// removeOrigin removes origin and description from an object that bears the origin of the set.
+// removeOrigin removes origin and description from an object that has the origin of the set.
 func (r *Reconciler) removeOrigin(ctx context.Context, p *pass, key inventory.Key, resource apply.Resource) error {
 	live, err := r.Target.GetMetadata(ctx, resource, key.Namespace, key.Name)
 	if err != nil {
-		return err //nolint:wrapcheck // as in releaseOne
+		return err
 	}
 	if !r.isOwnOrigin(p, live.Annotations[resourcesv1alpha1.OriginAnnotation]) {
 		return nil
@@ -59,5 +59,5 @@ func (r *Reconciler) removeOrigin(ctx context.Context, p *pass, key inventory.Ke
 		"resourceVersion": live.ResourceVersion,
 		"annotations":     map[string]any{resourcesv1alpha1.OriginAnnotation: nil, resourcesv1alpha1.DescriptionAnnotation: nil},
 	}})
-	return err //nolint:wrapcheck // as in releaseOne
+	return err
 }

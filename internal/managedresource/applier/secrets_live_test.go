@@ -14,7 +14,7 @@ import (
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// awaitTracked waits until versions of that many Secrets are kept.
+// awaitTracked waits until the versions of a number of Secrets are stored.
 func awaitTracked(e *Env, want int) {
 	e.T.Helper()
 	e.Eventually(func() float64 { return plainGauge(e, "espalier_managedresource_tracked_secrets") }).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Equal(float64(want)))
@@ -59,8 +59,8 @@ func TestSecretsAreTrackedAsLongAsSetsAreReadFromThem(t *testing.T) {
 	awaitTracked(e, 0)
 }
 
-// A set at rest costs no request, whatever happens to the Secrets of others.
-func TestForeignSecretsCostSetsNothing(t *testing.T) {
+// A set in sync causes no request when Secrets change that it does not reference.
+func TestUnusedSecretsCauseNoRequests(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
 	e.Set("mr", e.ConfigMap("one", "1"))
@@ -78,7 +78,7 @@ func TestForeignSecretsCostSetsNothing(t *testing.T) {
 	}
 }
 
-// The Secret changes between being read and the end of the reconciliation: the watch tells of it.
+// The Secret changes after it was read and before the end of the reconciliation. The watch reports the change.
 func TestASecretThatChangesWhileItIsReadIsReadAgain(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true})
@@ -99,10 +99,10 @@ func TestASecretThatChangesWhileItIsReadIsReadAgain(t *testing.T) {
 	e.AwaitApplied("mr", succeeded)
 }
 
-// Every set that is read from a Secret hears of it, whichever of them has read it last.
-func TestAllSetsOfASecretAreWoken(t *testing.T) {
+// A change of a Secret causes reconciliations of all sets that reference it.
+func TestAllSetsOfASecretAreReconciled(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{Configure: steady}) // a read that ran out of time would be repeated
+	e := New(t, Options{Configure: longSyncPeriod}) // a read that exceeds the deadline would be repeated
 	sets := []string{"a", "b", "c"}
 	e.Secret("shared", "# nothing")
 	for _, each := range sets {
@@ -116,7 +116,7 @@ func TestAllSetsOfASecretAreWoken(t *testing.T) {
 		e.Eventually(func() []string {
 			return slices.DeleteFunc(e.Requests.Seen(), func(each string) bool { return each != read })
 		}).WithTimeout(Patience).WithPolling(10 * time.Millisecond).Should(Equal([]string{read, read, read}))
-		for _, each := range sets { // a read that is still under way could bring the next version
+		for _, each := range sets { // a running read could return the next version
 			e.Look(each)
 		}
 	}

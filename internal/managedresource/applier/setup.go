@@ -24,6 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/managedresource/atrest"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
@@ -33,36 +34,36 @@ const ControllerName = "managedresource"
 // secretIndex finds sets by the names of their Secrets.
 const secretIndex = "spec.secretRefs.name"
 
-// The pause between attempts at a set that fails grows from the one to the other.
+// The pause after a failed reconciliation of a set grows from shortestPause to longestPause.
 const (
 	shortestPause = 5 * time.Millisecond
 	longestPause  = time.Minute
 )
 
-// Changes carries what the watches of the target tell to the controller. It is made before both, since each needs it.
+// Changes forwards events of the watches of the target to the controller. It is created first, since both sides need it.
 type Changes struct {
 	memory *memory
 	queue  atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
 }
 
-// NewChanges returns Changes that tell nobody yet.
+// NewChanges returns Changes that drop all events until the controller starts.
 func NewChanges() *Changes { return &Changes{memory: newMemory()} }
 
-// Object is to be called when more than the status of a managed object changed.
+// Object must be called when more than the status of a managed object changed.
 func (c *Changes) Object(kind schema.GroupKind, namespace, name string) {
-	c.wake(c.memory.users(inventory.KeyOf(kind.Group, kind.Kind, namespace, name)))
+	c.enqueue(c.memory.subscribersOf(inventory.KeyOf(kind.Group, kind.Kind, namespace, name)))
 }
 
-// Scaled is to be called when an autoscaler that points at an object changed: nobody wrote to the object, and yet it
-// must be looked at. The autoscaler may name it by an older group.
+// Scaled must be called when an autoscaler of an object changed: the object has not changed, but must be compared again. The autoscaler
+// may refer to it by an older API group.
 func (c *Changes) Scaled(kind schema.GroupKind, namespace, name string) {
 	own := metav1.GroupKind{Group: kind.Group, Kind: kind.Kind}
 	for _, each := range slices.Concat([]metav1.GroupKind{own}, inventory.NewEquivalences(nil).Of(own)) {
-		c.wake(c.memory.soil(inventory.KeyOf(each.Group, each.Kind, namespace, name)))
+		c.enqueue(c.memory.markDirty(inventory.KeyOf(each.Group, each.Kind, namespace, name)))
 	}
 }
 
-func (c *Changes) wake(sets []types.NamespacedName) {
+func (c *Changes) enqueue(sets []types.NamespacedName) {
 	queue := c.queue.Load()
 	if queue == nil {
 		return
@@ -77,26 +78,28 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 	r.memory = changes.memory
 	err := mgr.GetFieldIndexer().IndexField(ctx, &resourcesv1alpha1.ManagedResource{}, secretIndex, SecretNames)
 	if err != nil {
-		return err //nolint:wrapcheck // the caller names the controller
+		return err
 	}
-	wake := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	requests := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		changes.queue.Store(&queue)
 		return nil
 	})
+	sweep := &atrest.Sweep{Inner: conflict.RetryAtOnce(r), AtRest: r.isInSync, Period: r.SyncPeriod, Clock: r.Clock}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
 		For(&resourcesv1alpha1.ManagedResource{}, builder.WithPredicates(r.setEvents())).
 		WatchesRawSource(r.SecretVersions.Changes(r.setsOf)).
-		WatchesRawSource(wake).
+		WatchesRawSource(requests).
+		WatchesRawSource(sweep.Source()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			CacheSyncTimeout:        cacheSyncTimeout,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
 		})
-	return r.watchNamespaces(b).Complete(conflict.RetryAtOnce(r)) //nolint:wrapcheck // the caller names the controller
+	return r.watchNamespaces(b).Complete(sweep)
 }
 
-// SecretNames lists the Secrets that a set is read from.
+// SecretNames lists the Secrets that a set references.
 func SecretNames(object client.Object) []string {
 	mr, ok := object.(*resourcesv1alpha1.ManagedResource)
 	if !ok {
@@ -109,12 +112,12 @@ func SecretNames(object client.Object) []string {
 	return names
 }
 
-// setsOf lists the sets that are read from a Secret and that we may have to act on.
+// setsOf lists the sets that reference a Secret and that the controller may have to apply.
 func (r *Reconciler) setsOf(ctx context.Context, secret types.NamespacedName) []reconcile.Request {
 	return r.requestsFor(ctx, client.InNamespace(secret.Namespace), client.MatchingFields{secretIndex: secret.Name})
 }
 
-// requestsFor returns requests for the sets in the cache that the controller may have to act on.
+// requestsFor returns requests for the sets in the cache that the controller may have to apply.
 func (r *Reconciler) requestsFor(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	sets := &resourcesv1alpha1.ManagedResourceList{}
 	if err := r.Source.List(ctx, sets, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
@@ -123,42 +126,42 @@ func (r *Reconciler) requestsFor(ctx context.Context, options ...client.ListOpti
 	var requests []reconcile.Request
 	for i := range sets.Items {
 		mr := &sets.Items[i]
-		if r.concerned(mr) && (!ignored(mr) || mr.DeletionTimestamp != nil) {
+		if r.isConcerned(mr) && (!ignored(mr) || mr.DeletionTimestamp != nil) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(mr)})
 		}
 	}
 	return requests
 }
 
-// concerned is the class filter: the set is ours, or asks for us.
-func (r *Reconciler) concerned(mr *resourcesv1alpha1.ManagedResource) bool {
-	return r.Class.holds(mr) || r.Class.responsible(mr)
+// isConcerned reports whether the set has the finalizer of this instance or is of its class.
+func (r *Reconciler) isConcerned(mr *resourcesv1alpha1.ManagedResource) bool {
+	return r.Class.hasFinalizer(mr) || r.Class.responsible(mr)
 }
 
-// setEvents passes the events of sets that may change what has to be done (specification 2.1).
+// setEvents passes the events of sets that may require a reconciliation.
 func (r *Reconciler) setEvents() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return r.passes(nil, e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool { return r.passes(e.ObjectOld, e.ObjectNew) },
+		CreateFunc: func(e event.CreateEvent) bool { return r.isRelevantFor(nil, e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return r.isRelevantFor(e.ObjectOld, e.ObjectNew) },
 		DeleteFunc: func(e event.DeleteEvent) bool {
-			return r.memory.knows(client.ObjectKeyFromObject(e.Object)) || r.passes(nil, e.Object)
+			return r.memory.contains(client.ObjectKeyFromObject(e.Object)) || r.isRelevantFor(nil, e.Object)
 		},
 	}
 }
 
-func (r *Reconciler) passes(before, after client.Object) bool {
+func (r *Reconciler) isRelevantFor(before, after client.Object) bool {
 	next, ok := after.(*resourcesv1alpha1.ManagedResource)
 	if !ok {
 		return false
 	}
 	old, known := before.(*resourcesv1alpha1.ManagedResource)
-	if !r.concerned(next) { // a plan of ours may be left
-		return known && r.concerned(old) && next.Annotations[resourcesv1alpha1.Planned] != ""
+	if !r.isConcerned(next) { // this instance may have to remove its plan
+		return known && r.isConcerned(old) && next.Annotations[resourcesv1alpha1.Planned] != ""
 	}
 	return !known || relevant(old, next)
 }
 
-// relevant tells whether an update may change what has to be done with a set.
+// relevant reports whether an update of a set may require a reconciliation.
 func relevant(old, next *resourcesv1alpha1.ManagedResource) bool {
 	wasIgnored, isIgnored := ignored(old), ignored(next)
 	if isIgnored && wasIgnored && next.DeletionTimestamp == nil {
@@ -172,20 +175,20 @@ func relevant(old, next *resourcesv1alpha1.ManagedResource) bool {
 		next.Annotations[resourcesv1alpha1.GardenerOperation] != resourcesv1alpha1.OperationWaitForState
 	return waited || replanned(old, next) || old.Generation != next.Generation || wasIgnored != isIgnored ||
 		(old.DeletionTimestamp == nil) != (next.DeletionTimestamp == nil) ||
-		turnedUnhealthy(old, next) || letGo(old, next) || observe.Older(next.ResourceVersion, old.ResourceVersion) ||
+		turnedUnhealthy(old, next) || finalizerReleased(old, next) || observe.Older(next.ResourceVersion, old.ResourceVersion) ||
 		old.Annotations[resourcesv1alpha1.Kstatus] != next.Annotations[resourcesv1alpha1.Kstatus]
 }
 
-// replanned reports whether an annotation that asks for a plan, or for the values in it, was added, removed or changed.
+// replanned reports whether an annotation that requests a plan, or the values in it, was added, removed or changed.
 func replanned(old, next *resourcesv1alpha1.ManagedResource) bool {
 	before, had := old.Annotations[resourcesv1alpha1.Plan]
 	after, has := next.Annotations[resourcesv1alpha1.Plan]
 	return had != has || before != after || has && plan.ValuesAsked(old) != plan.ValuesAsked(next)
 }
 
-// letGo tells whether another instance has removed its finalizer: a set that waited for that can now be served.
-func letGo(old, next *resourcesv1alpha1.ManagedResource) bool {
-	return heldByAnyInstance(old) && len(next.Finalizers) < len(old.Finalizers)
+// finalizerReleased reports whether an instance has removed its finalizer, so that another instance may process the set now.
+func finalizerReleased(old, next *resourcesv1alpha1.ManagedResource) bool {
+	return hasFinalizerOfAnyInstance(old) && len(next.Finalizers) < len(old.Finalizers)
 }
 
 func turnedUnhealthy(old, next *resourcesv1alpha1.ManagedResource) bool {

@@ -27,7 +27,7 @@ func setWrites(e *Env, name string) []string {
 	return found
 }
 
-// settledSet waits until all three conditions are final and no controller sends anything any more.
+// settledSet waits until all three conditions are final and no controller sends further requests.
 func settledSet(e *Env, name string) *resourcesv1alpha1.ManagedResource {
 	e.T.Helper()
 	e.AwaitApplied(name, succeeded)
@@ -42,12 +42,12 @@ func plain(e *Env, value string) []string {
 	return append([]string{e.ConfigMap("one", value)}, all[1:len(all)-1]...) // the last one is a Deployment
 }
 
-func TestANewSetCostsThreeWritesOfItsManagedResource(t *testing.T) {
+func TestANewSetNeedsThreeWritesOfItsManagedResource(t *testing.T) {
 	t.Parallel()
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := New(t, Options{TwoClusters: two, Configure: steady})
+			e := New(t, Options{TwoClusters: two, Configure: longSyncPeriod})
 			e.Set("mr", plain(e, "1")...)
 			settledSet(e, "mr")
 			e.Expect(setWrites(e, "mr")).To(Equal([]string{"", "/status", "/status"}), "finalizer, announcement, result")
@@ -55,19 +55,19 @@ func TestANewSetCostsThreeWritesOfItsManagedResource(t *testing.T) {
 	}
 }
 
-func TestAChangeThatLeavesTheReferencesCostsOneWriteOfTheManagedResource(t *testing.T) {
+func TestAChangeWithoutNewReferencesNeedsOneWriteOfTheManagedResource(t *testing.T) {
 	t.Parallel()
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := New(t, Options{TwoClusters: two, Configure: steady})
+			e := New(t, Options{TwoClusters: two, Configure: longSyncPeriod})
 			e.Set("mr", plain(e, "1")...)
 			before := settledSet(e, "mr")
 			e.AwaitRest()
 			e.Secret("mr", plain(e, "2")...)
 			e.Eventually(func() *string { return e.Get("mr").Status.SecretsDataChecksum }).WithTimeout(Patience).
 				ShouldNot(Equal(before.Status.SecretsDataChecksum))
-			e.Expect(describeConditions(e.Get("mr"))).To(Equal(wellAndApplied()))
+			e.Expect(describeConditions(e.Get("mr"))).To(Equal(healthyAndApplied()))
 			e.AwaitData("one", "2")
 			e.Expect(setWrites(e, "mr")).To(Equal([]string{"/status"}), "the result")
 		})

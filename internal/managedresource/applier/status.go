@@ -17,41 +17,39 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
-// pendingGrace is how long deletions may take before the condition lists them: most are done sooner, and each list is
-// a write.
+// pendingGrace is how long deletions may take before the condition lists them. Most are complete sooner, so this avoids writes.
 const pendingGrace = time.Second
 
-// writeStatus writes the changed status, if it differs. A conflict is an error: the set is reconciled again.
+// writeStatus writes the changed status, if it differs. A conflict is an error, after which the set is reconciled again.
 func (r *Reconciler) writeStatus(ctx context.Context, p *pass, change func(*resourcesv1alpha1.ManagedResourceStatus)) error {
 	next := p.mr.Status.DeepCopy()
 	change(next)
-	written := *p.mr // the object itself may be the cache's
+	written := *p.mr // a copy, because the object may be part of the cache
 	changed, err := status.Write(ctx, r.Source, &written, *next)
 	if err != nil || !changed {
-		return err //nolint:wrapcheck // it says what failed
+		return err
 	}
 	p.mr = &written
-	r.memory.wrote(p.mr)
+	r.memory.recordWrite(p.mr)
 	return nil
 }
 
 // report writes conditions.
 func (r *Reconciler) report(ctx context.Context, p *pass, verdicts ...verdict) error {
 	return r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
-		status.Conditions = with(r.Clock, status.Conditions, verdicts...)
+		status.Conditions = withVerdicts(r.Clock, status.Conditions, verdicts...)
 	})
 }
 
-// announce writes, before the first object of a changed set is touched, that the set is in work and every object that
-// may exist from now on: a process that takes over finds there what to clean up.
+// announce writes to the status that a changed set is in work, and every object that may exist from now on, before the first object is
+// written. If the process dies, the next one finds there which objects to delete.
 //
-// What the conditions of health and progress say of former content, or of an ignored set, does not outlast the result: see
+// The conditions of health and progress may describe former content, or an ignored set. They are replaced when the result is written: see
 // set.outdated.
 //
-// A set that was applied before and whose references stay is not announced, since its status lists every object already. A
-// process that takes over in the middle sees that the apply was not completed: the checksum or the generation in the status
-// differ from those of the set. If the Secrets have the former content again, it sees that objects were written later than
-// the status (facts.later).
+// If a set was applied before and its references have not changed, nothing is written, since its status lists every object already. If the
+// process dies, the next one sees that the apply was not completed: the checksum or the generation in the status differ from those of the
+// set. If the Secrets have their former content again, it sees that objects were written later than the status (facts.writtenLater).
 func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	s, status := p.set, p.mr.Status
 	if s.references == nil {
@@ -60,7 +58,7 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	content := fmt.Sprintf("%d %s %x", s.generation, s.checksum, referencesDigest(s.references))
 	if status.SecretsDataChecksum != nil && inventory.SameReferences(s.references, status.Resources) {
 		if !p.recorded() {
-			r.memory.resume(p.name) // until the result is written, so that the status is not written in between
+			r.memory.markInProgress(p.name) // so that the health controller does not write the status before the result is written
 		}
 		if (!p.recorded() || judgedAsIgnored(status.Conditions)) && s.announced != content {
 			s.outdated, s.announced = true, content
@@ -71,9 +69,9 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	if s.announced == content && inventory.SameReferences(union, status.Resources) {
 		return nil
 	}
-	r.memory.resume(p.name)
+	r.memory.markInProgress(p.name)
 	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
-		status.Conditions = with(r.Clock, status.Conditions, invalidated(status.Conditions)...)
+		status.Conditions = withVerdicts(r.Clock, status.Conditions, changedVerdicts(status.Conditions)...)
 		status.Resources = union
 	})
 	if err == nil {
@@ -88,14 +86,14 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	return errors.Join(err, r.report(ctx, p, applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, message)))
 }
 
-// inUse joins the objects that a set had with those that it gets. An object that stays keeps the labels and annotations
-// that it had in its entry as well: only from there is known, after a restart, which of them are ours to remove.
-func inUse(had, gets []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
+// inUse returns the union of the objects that a set had and those that it wants. The entry of an object in both also keeps the labels and
+// annotations that it had: after a restart, only the entry shows which of them the controller must remove.
+func inUse(had, wanted []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
 	before := make(map[inventory.Key]resourcesv1alpha1.ObjectReference, len(had))
 	for _, ref := range had {
 		before[inventory.RefKey(ref)] = ref
 	}
-	joined := inventory.Union(had, gets)
+	joined := inventory.Union(had, wanted)
 	for i, ref := range joined {
 		joined[i].Labels = overlay(before[inventory.RefKey(ref)].Labels, ref.Labels)
 		joined[i].Annotations = overlay(before[inventory.RefKey(ref)].Annotations, ref.Annotations)
@@ -112,7 +110,7 @@ func overlay(below, above map[string]string) map[string]string {
 	return joined
 }
 
-// stillInUse leaves of the announced objects those that the set wants: the others are gone, although the apply failed.
+// stillInUse returns those of the announced objects that the set wants. The others are gone already when objects are applied.
 func stillInUse(announced, wanted []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
 	keys := make(map[inventory.Key]struct{}, len(wanted))
 	for _, ref := range wanted {
@@ -124,9 +122,9 @@ func stillInUse(announced, wanted []resourcesv1alpha1.ObjectReference) []resourc
 	})
 }
 
-// list writes the references of the set into its status. If not all objects are applied, those of objects that are still
-// there stay.
-func (s *set) list(status *resourcesv1alpha1.ManagedResourceStatus, whole bool) {
+// listReferences writes the references of the set into its status. If not all objects were applied, it keeps the announced labels and
+// annotations of the references.
+func (s *set) listReferences(status *resourcesv1alpha1.ManagedResourceStatus, whole bool) {
 	switch {
 	case s.references == nil:
 	case whole:
@@ -136,9 +134,9 @@ func (s *set) list(status *resourcesv1alpha1.ManagedResourceStatus, whole bool) 
 	}
 }
 
-// conclude writes what became of the set and says when to look at it again.
+// conclude writes the result of the apply, and returns when to reconcile the set again.
 func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ctrl.Result, error) {
-	if ctx.Err() != nil { // the process ends: what was cut off says nothing about the set
+	if ctx.Err() != nil { // the process ends, and the result is incomplete
 		return ctrl.Result{}, fmt.Errorf("stop: %w", context.Cause(ctx))
 	}
 	s := p.set
@@ -152,26 +150,29 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	if whole && result.postponed {
 		judgement.code = codePostponed
 	}
-	r.Metrics.concluded(p.name, counts{applied: len(s.items) - len(result.failures), failed: len(result.failures) - result.lost, claimed: result.lost, unwatched: result.unwatched})
-	if s.settled && whole && p.recorded() && says(p.mr.Status.Conditions, judgement) {
+	r.Metrics.updateObjects(p.name, counts{
+		applied: len(s.items) - len(result.failures), failed: len(result.failures) - result.claimed,
+		claimed: result.claimed, unwatched: result.unwatched,
+	})
+	if s.settled && whole && p.recorded() && hasVerdict(p.mr.Status.Conditions, judgement) {
 		if err := r.recordOnlyID(ctx, p); err != nil {
 			return ctrl.Result{}, err
 		}
-		r.tell(p, false)
-		s.rest(p.mr.ResourceVersion, result)
-		return ctrl.Result{RequeueAfter: r.after(result)}, nil
+		r.requestJudgement(p, false)
+		s.markInSync(p.mr.ResourceVersion, result)
+		return ctrl.Result{RequeueAfter: r.requeueAfter(result)}, nil
 	}
 	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
-		status.Conditions = with(r.Clock, status.Conditions, judgement)
-		s.list(status, whole)
+		status.Conditions = withVerdicts(r.Clock, status.Conditions, judgement)
+		s.listReferences(status, whole)
 		if whole {
 			status.SecretsDataChecksum = &s.checksum
 			status.ObservedGeneration = s.generation
 		}
 		if judged := whole && r.judgeHealth(p, status); s.outdated && !judged {
-			status.Conditions = with(r.Clock, status.Conditions, checksPending()...)
+			status.Conditions = withVerdicts(r.Clock, status.Conditions, checksPending()...)
 		}
-		status.Conditions = with(r.Clock, status.Conditions, unrestored(status.Conditions, s.items, result.missing)...)
+		status.Conditions = withVerdicts(r.Clock, status.Conditions, missingVerdicts(status.Conditions, s.items, result.missing)...)
 	})
 	if err != nil {
 		return ctrl.Result{}, errors.Join(failure, err)
@@ -179,20 +180,20 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	s.outdated = false
 	if whole {
 		s.settled, s.reported, s.references, s.announced = true, referencesDigest(p.mr.Status.Resources), nil, ""
-		r.memory.want(p.name, wantedKeys(s.items, p.mr.Status.Resources))
-		r.tell(p, true)
+		r.memory.subscribe(p.name, subscribedKeys(s.items, p.mr.Status.Resources))
+		r.requestJudgement(p, true)
 		if err := r.recordOnlyID(ctx, p); err != nil {
 			return ctrl.Result{}, err
 		}
-		s.rest(p.mr.ResourceVersion, result)
+		s.markInSync(p.mr.ResourceVersion, result)
 	}
 	if failure != nil {
 		return ctrl.Result{}, failure
 	}
-	return ctrl.Result{RequeueAfter: r.after(result)}, nil
+	return ctrl.Result{RequeueAfter: r.requeueAfter(result)}, nil
 }
 
-// judgeHealth adds health and progress to the status of a set that is applied, and reports whether it could.
+// judgeHealth adds health and progress to the status of an applied set, and reports whether that was possible.
 func (r *Reconciler) judgeHealth(p *pass, status *resourcesv1alpha1.ManagedResourceStatus) bool {
 	mr := *p.mr
 	mr.Status = *status
@@ -203,14 +204,14 @@ func (r *Reconciler) judgeHealth(p *pass, status *resourcesv1alpha1.ManagedResou
 	return ok
 }
 
-// tell lets the set be judged, if that is the first time or something was written.
-func (r *Reconciler) tell(p *pass, wrote bool) {
-	if r.memory.conclude(p.name) || wrote {
+// requestJudgement requests the health of the set, if this is the first time since it changed or if something was written.
+func (r *Reconciler) requestJudgement(p *pass, wrote bool) {
+	if r.memory.markConcluded(p.name) || wrote {
 		r.Concluded(p.name)
 	}
 }
 
-// judge turns the outcome into the condition, and into an error if trying again soon may help.
+// judge turns the outcome into the condition, and into an error if a retry may help.
 func (r *Reconciler) judge(p *pass, result *outcome) (verdict, error) {
 	if len(result.failures) == 0 {
 		if len(p.set.faults) > 0 {
@@ -223,8 +224,8 @@ func (r *Reconciler) judge(p *pass, result *outcome) (verdict, error) {
 	}
 	message := failureMessage(p.name.Namespace, result.failures, p.set.items)
 	onlyClaims := !slices.ContainsFunc(result.failures, func(f failure) bool {
-		var lost *claimedError
-		return !errors.As(f.err, &lost)
+		var claimed *claimedError
+		return !errors.As(f.err, &claimed)
 	})
 	if onlyClaims && len(p.set.faults) == 0 {
 		held := applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, "held by another ManagedResource: "+message)
@@ -236,30 +237,30 @@ func (r *Reconciler) judge(p *pass, result *outcome) (verdict, error) {
 		fmt.Errorf("could not apply all new resources: %s", message)
 }
 
-// after says when the set is looked at again without an event.
-func (r *Reconciler) after(result *outcome) time.Duration {
+// requeueAfter returns when the set is reconciled again without an event.
+func (r *Reconciler) requeueAfter(result *outcome) time.Duration {
 	if result.newKinds {
 		return settlePause
 	}
 	after := r.SyncPeriod
-	if !result.again.IsZero() {
-		after = min(after, max(result.again.Sub(r.Clock.Now()), settlePause))
+	if !result.nextCheck.IsZero() {
+		after = min(after, max(result.nextCheck.Sub(r.Clock.Now()), settlePause))
 	}
 	return after
 }
 
-// reportPending lists deletions that take their time.
+// reportPending writes a condition that lists pending deletions, if they take longer than pendingGrace or have failed.
 func (r *Reconciler) reportPending(ctx context.Context, p *pass, open []pending, again time.Time) (ctrl.Result, error) {
 	since := r.Clock.Now().Sub(p.set.removal.began)
 	failed := slices.ContainsFunc(open, func(each pending) bool { return each.err != nil })
 	if since < pendingGrace && !failed {
 		return ctrl.Result{RequeueAfter: pendingGrace - since}, nil
 	}
-	r.explain(ctx, open)
+	r.addEvents(ctx, open)
 	wait := max(again.Sub(r.Clock.Now()), settlePause)
 	known := corev1beta1.GetCondition(p.mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
 	facts := pendingFacts(open)
-	if facts == p.set.removal.told && known != nil && known.Reason == resourcesv1alpha1.ConditionDeletionPending {
+	if facts == p.set.removal.reportedFacts && known != nil && known.Reason == resourcesv1alpha1.ConditionDeletionPending {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	message := pendingMessage(open, r.Clock.Now())
@@ -269,6 +270,6 @@ func (r *Reconciler) reportPending(ctx context.Context, p *pass, open []pending,
 	if err := r.report(ctx, p, applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionDeletionPending, message)); err != nil {
 		return ctrl.Result{}, err
 	}
-	p.set.removal.told = facts
+	p.set.removal.reportedFacts = facts
 	return ctrl.Result{RequeueAfter: wait}, nil
 }

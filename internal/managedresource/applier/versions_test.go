@@ -15,19 +15,19 @@ import (
 
 const definitionKind = "apiextensions.k8s.io/v1/CustomResourceDefinition"
 
-// versions is a part of a CustomResourceDefinition: v1 and an older version that may be served or not.
+// versions returns the versions of a CustomResourceDefinition: v1 and an older one.
 func versions(olderIsServed bool) string {
 	const each = `{"name":%q,"served":%t,"storage":%t,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`
 	return "[" + fmt.Sprintf(each, "v1", true, true) + "," + fmt.Sprintf(each, "v1alpha1", olderIsServed, false) + "]"
 }
 
-// The object exists as long as any version of its kind is served: it must not be given up with its own version.
+// The object exists as long as any version of its kind is served, so the controller must delete it in another version.
 func TestAnObjectIsDeletedAfterItsVersionIsNotServedAnyMore(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"the controller runs on": false, "the controller restarts": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := &scene{New(t, Options{TwoClusters: true, Configure: steady, Stopped: true})}
+			a := &setTest{New(t, Options{TwoClusters: true, Configure: longSyncPeriod, Stopped: true})}
 			a.Grant(a.gadgets(), "gadgets")
 			definition := a.Create(fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.%[1]s"},`+
 				`"spec":{"group":%[1]q,"scope":"Namespaced","names":{"kind":"Gadget","plural":"gadgets"},"versions":%s}}`, a.gadgets(), versions(true)))
@@ -62,7 +62,7 @@ func TestAnObjectIsDeletedAfterItsVersionIsNotServedAnyMore(t *testing.T) {
 // With a growing pause, at most fifteen discoveries fit into the time that the controller waits for the definitions of a wave.
 func TestASetOfDefinitionsAndTheirObjectsNeedsFewDiscoveries(t *testing.T) {
 	t.Parallel()
-	a := &scene{New(t, Options{TwoClusters: true, Configure: steady})}
+	a := &setTest{New(t, Options{TwoClusters: true, Configure: longSyncPeriod})}
 	var documents []string
 	for _, kind := range []string{"Apple", "Banana", "Cherry", "Date", "Elder"} {
 		small := strings.ToLower(kind)

@@ -25,12 +25,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// withdrawal is an API server that does not serve version v1alpha1 of a kind any more, which the mapper does not know yet.
+// withdrawal is an API server that no longer serves version v1alpha1 of a kind, which the mapper does not know yet.
 type withdrawal struct {
 	meta.RESTMapper
-	// other is the version that a discovery names now: "" for none, "v1alpha1" if discovery is behind.
+	// other is the version that a discovery returns: "" for none, "v1alpha1" if discovery is behind.
 	other string
-	// exists says that the object is there, in version v1.
+	// exists is true if the object exists, in version v1.
 	exists    bool
 	refreshed bool
 	patches   []string
@@ -108,7 +108,7 @@ func (w *withdrawal) start(t *testing.T) (*Reconciler, *pass) {
 
 func gadgetKey() inventory.Key { return inventory.KeyOf("example.com", "Gadget", "ns", "g") }
 
-// withdrawals are what may be true of an object whose version is not served any more.
+// withdrawals are the possible states of an object whose version is no longer served.
 func withdrawals() map[string]struct {
 	server     withdrawal
 	gone, sure bool
@@ -124,7 +124,7 @@ func withdrawals() map[string]struct {
 	}
 }
 
-func TestAReleasedObjectIsNotForgottenWithItsVersion(t *testing.T) {
+func TestAnObjectWhoseVersionIsWithdrawnIsStillReleased(t *testing.T) {
 	for name, tc := range withdrawals() {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -144,7 +144,7 @@ func TestAReleasedObjectIsNotForgottenWithItsVersion(t *testing.T) {
 	}
 }
 
-func TestAnObjectIsNotReportedAsMissingWithItsVersion(t *testing.T) {
+func TestAnObjectWhoseVersionIsWithdrawnIsNotReportedAsMissing(t *testing.T) {
 	for name, tc := range withdrawals() {
 		t.Run(name, func(t *testing.T) {
 			r, p := tc.server.start(t)
@@ -154,7 +154,7 @@ func TestAnObjectIsNotReportedAsMissingWithItsVersion(t *testing.T) {
 			i := &item{key: gadgetKey(), kind: gadgetKind(), namespace: "ns"}
 			manifest := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "ns", "name": "g"}}}
 			w := &writing{Reconciler: r, pass: p, item: i, resource: resource, manifest: manifest, result: &outcome{}, same: true}
-			w.notice(t.Context())
+			w.noteIfMissing(t.Context())
 			if tc.gone {
 				g.Expect(w.result.missing).To(Equal([]*item{i}))
 			} else {
@@ -164,18 +164,18 @@ func TestAnObjectIsNotReportedAsMissingWithItsVersion(t *testing.T) {
 	}
 }
 
-func TestAPlanDoesNotGiveUpAnObjectWithItsVersion(t *testing.T) {
+func TestAPlanContainsAnObjectWhoseVersionIsWithdrawn(t *testing.T) {
 	for name, tc := range withdrawals() {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			r, p := tc.server.start(t)
 			v := &preview{Reconciler: r, pass: p, plan: &plan.Plan{}}
 			leaving, released := plan.Leaving{}, plan.Leaving{Released: true}
-			v.obstacles(t.Context(), resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{
+			v.checkLeaving(t.Context(), resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{
 				APIVersion: "example.com/v1alpha1", Kind: "Gadget", Namespace: "ns", Name: "g",
 			}}, &leaving)
 			tc.server.refreshed = false
-			v.letGo(t.Context(), releasedGadget(), &released)
+			v.checkReleased(t.Context(), releasedGadget(), &released)
 			for _, l := range []plan.Leaving{leaving, released} {
 				object := plan.Dismiss(l)
 				switch {

@@ -7,14 +7,11 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/fields"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
@@ -30,22 +27,23 @@ type writing struct {
 	manifest *unstructured.Unstructured
 	options  merge.Options
 	result   *outcome
-	// same tells that what is desired has not changed since the last apply.
+	// same is true if the desired state has not changed since the last apply.
 	same bool
-	// yields tells that the object is left to another set that holds it.
+	// yields is true if the object must be left to another set that holds it.
 	yields bool
-	// force writes even if nothing seems to differ: fields that are no longer desired cannot be told from defaults.
+	// force writes even if nothing seems to differ: fields that are no longer desired cannot be distinguished from defaults.
 	force bool
 }
 
-// recall accepts an object without reading it if managedFields prove that it is as an earlier process left it.
-func (w *writing) recall(seen observe.Object) bool {
+// verifyByManagedFields reports whether managedFields prove that the object is as an earlier process left it. Then the object is confirmed
+// without a read.
+func (w *writing) verifyByManagedFields(seen observe.Object) bool {
 	desired, err := merge.ForCreate(w.manifest, w.options)
 	if err != nil {
 		return false
 	}
 	for _, each := range []struct{ want, have map[string]string }{
-		{desired.GetLabels(), seen.Raw.Labels}, {desired.GetAnnotations(), seen.Raw.Annotations},
+		{desired.GetLabels(), seen.FirstMetadata.Labels}, {desired.GetAnnotations(), seen.FirstMetadata.Annotations},
 	} {
 		for key, value := range each.want {
 			if have, found := each.have[key]; !found || have != value {
@@ -54,40 +52,40 @@ func (w *writing) recall(seen observe.Object) bool {
 		}
 	}
 	tolerance := fields.Tolerance{ForceLabels: w.options.ForceLabels, ForceAnnotations: w.options.ForceAnnotations, Desired: desired.Object}
-	if !fields.Covers(seen.Raw.ManagedFields, desired.Object) || !fields.OnlyTolerated(seen.Raw.ManagedFields, tolerance) {
+	if !fields.Covers(seen.FirstMetadata.ManagedFields, desired.Object) || !fields.OnlyTolerated(seen.FirstMetadata.ManagedFields, tolerance) {
 		return false
 	}
-	w.confirm(seen.Fingerprint, fields.MarkOf(seen.Raw.ManagedFields))
+	w.confirm(seen.Fingerprint, fields.OwnWritesOf(seen.FirstMetadata.ManagedFields))
 	return true
 }
 
-// create writes an object that is not there; fallback tells whether an existing one may be updated instead.
+// create writes an object that does not exist. If fallback is true and the object exists, create updates it instead.
 func (w *writing) create(ctx context.Context, fallback bool) error {
 	desired, err := w.desired()
 	if err != nil {
 		return err
 	}
-	lost := *w.item.reference()
-	lost.Namespace = w.item.namespace
-	ref := resourcesv1alpha1.ObjectReference{ObjectReference: lost}
-	if w.same { // before the object is there again, lest it is found well and its loss told afterwards
-		w.memory.lost(w.pass.name, ref, w.pass.now)
+	reference := *w.item.reference()
+	reference.Namespace = w.item.namespace
+	ref := resourcesv1alpha1.ObjectReference{ObjectReference: reference}
+	if w.same { // before the request, so that the health controller cannot find the object healthy before it knows of the recreation
+		w.memory.addRecreation(w.pass.name, ref, w.pass.now)
 	}
 	written, err := w.send(func() (metav1.Object, error) { return w.Target.Create(ctx, w.resource, desired) })
 	if err != nil {
-		w.memory.reported(w.pass.name, []resourcesv1alpha1.ObjectReference{ref})
+		w.memory.dropRecreations(w.pass.name, []resourcesv1alpha1.ObjectReference{ref})
 	}
 	if apierrors.IsAlreadyExists(err) && fallback {
 		w.force = w.force || !w.same
 		return w.update(ctx)
 	}
 	if err != nil {
-		w.notice(ctx)
+		w.noteIfMissing(ctx)
 		return w.failed(err)
 	}
 	if w.same {
 		w.repaired(nil, nil)
-		w.memory.settled(w.pass.name, ref)
+		w.memory.confirmRecreation(w.pass.name, ref)
 		w.Concluded(w.pass.name)
 	} else {
 		w.result.count(&w.result.created)
@@ -96,18 +94,18 @@ func (w *writing) create(ctx context.Context, fallback bool) error {
 	return nil
 }
 
-// notice takes note that an object which the set had is gone and could not be created again. Without a look, it may only
-// have lost the label that we watch.
-func (w *writing) notice(ctx context.Context) {
+// noteIfMissing records an object that the set had before as missing, after it could not be created. It reads the object, which may only
+// have lost the label that the controller watches.
+func (w *writing) noteIfMissing(ctx context.Context) {
 	if !w.same {
 		return
 	}
 	err := w.Target.InServedVersion(w.item.kind, func(resource apply.Resource) error {
 		_, err := w.Target.GetMetadata(ctx, resource, w.manifest.GetNamespace(), w.item.key.Name)
-		return err //nolint:wrapcheck // only its kind counts
+		return err // the caller only checks the type of the error
 	})
 	if apply.IsGone(err) {
-		w.result.miss(w.item)
+		w.result.addMissing(w.item)
 	}
 }
 
@@ -115,14 +113,14 @@ func (w *writing) desired() (*unstructured.Unstructured, error) {
 	if w.item.unlabelled {
 		return merge.ForCreateIgnored(w.manifest), nil
 	}
-	return merge.ForCreate(w.manifest, w.options) //nolint:wrapcheck // its text is the condition's
+	return merge.ForCreate(w.manifest, w.options) // the condition contains this text
 }
 
 func (w *writing) describe() string {
 	return describe(w.item.kind, w.item.key.Namespace, w.item.key.Name)
 }
 
-// update reads the object and writes what differs, again if somebody else wrote in between.
+// update reads the object and writes what differs. If another client wrote in between, it tries again.
 func (w *writing) update(ctx context.Context) error {
 	var err error
 	for range attempts {
@@ -144,7 +142,7 @@ func (w *writing) tryUpdate(ctx context.Context) error {
 	if w.yields {
 		origin := live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation]
 		if w.claim(ctx, w.Source, w.pass, w.item.key, origin) == claimed {
-			return w.lose(w.pass, w.item, origin, w.result)
+			return w.yieldToOtherSet(w.pass, w.item, origin, w.result)
 		}
 	}
 	merged, changed, err := w.merge(live)
@@ -152,13 +150,13 @@ func (w *writing) tryUpdate(ctx context.Context) error {
 		return err
 	}
 	if merged == nil {
-		w.confirm(observe.Condense(live).Fingerprint, fields.MarkOf(live.GetManagedFields()))
+		w.confirm(observe.Condense(live).Fingerprint, fields.OwnWritesOf(live.GetManagedFields()))
 		return nil
 	}
 	written, err := w.send(func() (metav1.Object, error) { return w.Target.Update(ctx, w.resource, merged) })
 	switch {
 	case apierrors.IsConflict(err):
-		return err //nolint:wrapcheck // tried again
+		return err
 	case apierrors.IsInvalid(err) && w.replaceable(merged, err):
 		return w.replace(ctx, live, merged, err)
 	case err != nil:
@@ -175,7 +173,7 @@ func (w *writing) tryUpdate(ctx context.Context) error {
 	return nil
 }
 
-// merge returns what has to be written, nil if nothing, and the paths at which live differs from it.
+// merge returns the object to write, nil if no write is needed, and the paths at which live differs from it.
 func (w *writing) merge(live *unstructured.Unstructured) (*unstructured.Unstructured, []fieldpath.Path, error) {
 	if w.item.unlabelled {
 		merged, changed := merge.MergeIgnored(live)
@@ -188,39 +186,40 @@ func (w *writing) merge(live *unstructured.Unstructured) (*unstructured.Unstruct
 	options.Previous = written(live, options.Previous)
 	merged, err := merge.Merge(live, w.manifest, options)
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // its text is the condition's
+		return nil, nil, err // the condition contains this text
 	}
 	changed := append(merge.Differences(live, merged), fields.Additions(live.GetManagedFields(), live.Object, merged.Object)...)
-	// Without a trace of ours it cannot be known which fields other managers added, nor if a trace is not ours. The API server
-	// then compares: a write that changes nothing changes no resourceVersion.
+	// Without an entry of ours in managedFields, or with one that another program wrote, it is unknown which fields other managers added.
+	// Then the API server compares: a write that changes nothing does not change the resourceVersion.
 	if !w.force && len(changed) == 0 && fields.WrittenByUs(live.GetManagedFields()) && !w.overwritten(live) {
 		return nil, nil, nil
 	}
 	return merged, changed, nil
 }
 
-// overwritten reports whether an object bears a write under our name or the peer's that did not come from here. Fields that
-// such a write added look like defaults of the server, and values that it changed may not be ours.
+// overwritten reports whether another program has written to the object under the field manager of this controller or of
+// gardener-resource-manager. Fields that such a write added look like defaults of the API server, and its values may not be the desired
+// ones.
 func (w *writing) overwritten(live *unstructured.Unstructured) bool {
 	if !w.same || w.item.unlabelled {
 		return false
 	}
 	if known := w.item.known; known.confirmed {
-		return fields.MarkOf(live.GetManagedFields()).Moved(known.mark)
+		return fields.OwnWritesOf(live.GetManagedFields()).ChangedSince(known.mark)
 	}
-	return fields.LastOwnWrite(live.GetManagedFields()).After(*w.pass.set.inherited)
+	return fields.LastOwnWrite(live.GetManagedFields()).After(*w.pass.set.initialStatusTime)
 }
 
-// written corrects what the status says of an object by what managedFields prove. The status holds one value for each
-// label and annotation: if a process dies while it changes one, that may not be the one that it wrote last.
+// written returns the status entry of an object, corrected by what managedFields prove. The status contains one value for each label and
+// annotation. If a process died while it changed one, that may not be the value that it wrote last.
 func written(live *unstructured.Unstructured, previous *resourcesv1alpha1.ObjectReference) *resourcesv1alpha1.ObjectReference {
 	if previous == nil {
 		return nil // it was not this set that wrote them
 	}
 	corrected := previous.DeepCopy()
 	correct := func(part string, recorded, values map[string]string) {
-		for _, key := range fields.Sole(live.GetManagedFields(), part) {
-			if _, found := recorded[key]; found { // others that are ours are defaults of the server
+		for _, key := range fields.KeysOwnedOnlyByUs(live.GetManagedFields(), part) {
+			if _, found := recorded[key]; found { // the API server may have added others as defaults
 				recorded[key] = values[key]
 			}
 		}
@@ -230,7 +229,7 @@ func written(live *unstructured.Unstructured, previous *resourcesv1alpha1.Object
 	return corrected
 }
 
-// send sends a request that writes the object. Unless the API server rejects it, the object may be written, even without an answer.
+// send sends a request that writes the object. Unless the API server rejects it, the object may be written, even without a response.
 func (w *writing) send(request func() (metav1.Object, error)) (metav1.Object, error) {
 	unwritten := w.item.known.unwritten
 	w.item.known.unwritten = false
@@ -241,7 +240,7 @@ func (w *writing) send(request func() (metav1.Object, error)) (metav1.Object, er
 	return written, err
 }
 
-// failed wraps the error of a write. It may have been carried out all the same, so what we knew no longer counts.
+// failed wraps the error of a write. The API server may have executed the write nevertheless, so the known state is no longer valid.
 func (w *writing) failed(err error) error {
 	w.item.known.confirmed = false
 	return fmt.Errorf("error during apply of object %q: %w", w.describe(), err)
@@ -249,7 +248,7 @@ func (w *writing) failed(err error) error {
 
 const immutableField = "field is immutable when `immutable` is set"
 
-// replaceable tells whether an update that the API server calls invalid may be carried out by deleting the object.
+// replaceable reports whether the object may be deleted and created again after the API server has rejected its update as invalid.
 func (w *writing) replaceable(merged *unstructured.Unstructured, err error) bool {
 	if merge.Truthy(merged.GetAnnotations()[resourcesv1alpha1.DeleteOnInvalidUpdate]) {
 		return true
@@ -269,8 +268,7 @@ func (w *writing) replaceable(merged *unstructured.Unstructured, err error) bool
 	return false
 }
 
-// replace deletes an object that cannot be updated. The failure that it returns brings the set back, and the object
-// is then created anew.
+// replace deletes an object that cannot be updated. The error that it returns causes a retry, which creates the object again.
 func (w *writing) replace(ctx context.Context, live, merged *unstructured.Unstructured, invalid error) error {
 	options, err := replacementOptions(merged.GetAnnotations()[resourcesv1alpha1.DeletionPropagationOnInvalidUpdate])
 	if err != nil {
@@ -278,7 +276,7 @@ func (w *writing) replace(ctx context.Context, live, merged *unstructured.Unstru
 	}
 	uid := live.GetUID()
 	options.Preconditions = &metav1.Preconditions{UID: &uid}
-	if live.GetDeletionTimestamp() == nil { // else its finalizers are waited for
+	if live.GetDeletionTimestamp() == nil { // otherwise its finalizers are pending
 		_, err = w.Target.Delete(ctx, w.resource, live.GetNamespace(), live.GetName(), options)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -300,23 +298,23 @@ func replacementOptions(propagation string) (metav1.DeleteOptions, error) {
 		resourcesv1alpha1.DeletionPropagationOnInvalidUpdate, propagation)
 }
 
-// replacedError tells that an object was deleted in order to be created anew.
+// replacedError means that an object was deleted so that it can be created again.
 type replacedError struct{ error }
 
 func (e *replacedError) Unwrap() error { return e.error }
 
-// record remembers what we have written.
+// record stores the written object as the known state.
 func (w *writing) record(written metav1.Object) {
 	w.Watcher.Record(w.item.kind.GroupKind(), written)
-	w.confirm(fields.Fingerprint(written), fields.MarkOf(written.GetManagedFields()))
+	w.confirm(fields.Fingerprint(written), fields.OwnWritesOf(written.GetManagedFields()))
 }
 
-// confirm remembers that the object is as desired.
-func (w *writing) confirm(fingerprint uint64, mark fields.Mark) {
+// confirm records that the object is in its desired state.
+func (w *writing) confirm(fingerprint uint64, mark fields.OwnWrites) {
 	w.item.known = knowledge{
-		hash: w.item.hash, fingerprint: fingerprint, confirmed: true, mark: mark, looked: w.pass.now, fight: w.item.known.fight,
+		hash: w.item.hash, fingerprint: fingerprint, confirmed: true, mark: mark, checkedAt: w.pass.now, backoff: w.item.known.backoff,
 	}
-	w.Watcher.Settle(w.item.kind.GroupKind(), w.item.namespace, w.item.key.Name)
+	w.Watcher.DropFirstMetadata(w.item.kind.GroupKind(), w.item.namespace, w.item.key.Name)
 	if !w.item.mapped {
 		w.result.mu.Lock()
 		w.result.newKinds = true
@@ -324,7 +322,7 @@ func (w *writing) confirm(fingerprint uint64, mark fields.Mark) {
 	}
 }
 
-// repaired tells about a drift that was mended, and interrupts a fight. A nil live object was missing.
+// repaired reports a repaired drift, and pauses repairs if there were too many. Live is nil if the object was missing.
 func (w *writing) repaired(live *unstructured.Unstructured, changed []fieldpath.Path) {
 	manager := ""
 	if live != nil {
@@ -334,12 +332,12 @@ func (w *writing) repaired(live *unstructured.Unstructured, changed []fieldpath.
 		}
 	}
 	w.result.count(&w.result.repaired)
-	w.Metrics.drift(w.item.kind, manager)
+	w.Metrics.addRepair(w.item.kind, manager)
 	w.Events.driftRepaired(w.pass.mr, w.item, live == nil, manager)
-	next, pause := w.item.known.fight.repaired(manager, w.pass.now)
-	w.item.known.fight = next
+	next, pause := w.item.known.backoff.repaired(manager, w.pass.now)
+	w.item.known.backoff = next
 	if pause {
-		w.Events.fight(w.pass.mr, w.item, manager, next.pause)
-		w.result.wake(next.until)
+		w.Events.repairPaused(w.pass.mr, w.item, manager, next.pause)
+		w.result.requeueAt(next.until)
 	}
 }

@@ -94,7 +94,7 @@ Flags:
 Exit codes:
   0   nothing would change
   1   something would
-  2   there is an error, or something would fail or cannot be told; what could be found out is printed
+  2   there is an error, or something would fail or is unknown; what could be found out is printed
 `, program.Name, set.FlagUsages())
 }
 
@@ -105,7 +105,7 @@ func run(ctx context.Context, program process.Program, args []string, in io.Read
 	}
 	if help != "" {
 		_, err = io.WriteString(out, help)
-		return err //nolint:wrapcheck // the error cannot be reported any more
+		return err
 	}
 	content, file, err := open(f.file, in)
 	if err != nil {
@@ -150,7 +150,7 @@ func preview(ctx context.Context, program process.Program, f *flags, sets *input
 	}
 	needs, err := managedresource.Needs(cfg)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the error has its context
+		return nil, err
 	}
 	var connections *process.Connections
 	if f.config == "" {
@@ -159,12 +159,12 @@ func preview(ctx context.Context, program process.Program, f *flags, sets *input
 		connections, err = setup.Dial(ctx, needs.Scheme)
 	}
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the error has its context
+		return nil, err
 	}
 	reader := &overlay{Reader: connections.Source.Client, secrets: sets.secrets}
 	previewer, err := managedresource.NewPreviewer(ctx, connections, reader, cfg)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the error has its context
+		return nil, err
 	}
 	var (
 		plans    []*plan.Plan
@@ -206,7 +206,7 @@ const nothingConfigured = "apiVersion: " + config.ResourceManagerAPIVersion + "\
 
 func configure(program process.Program, file string) (*config.ResourceManagerConfiguration, *process.Setup, error) {
 	if file != "" {
-		return process.LoadFile(program, file, config.ResourceManager) //nolint:wrapcheck // the error has its context
+		return process.LoadFile(program, file, config.ResourceManager)
 	}
 	cfg, _, err := config.ResourceManager([]byte(nothingConfigured))
 	if err != nil {
@@ -229,7 +229,7 @@ func (o *overlay) Get(ctx context.Context, key client.ObjectKey, object client.O
 			return nil
 		}
 	}
-	return o.Reader.Get(ctx, key, object, options...) //nolint:wrapcheck // it stands for that reader
+	return o.Reader.Get(ctx, key, object, options...)
 }
 
 // lookUp returns the existing set with the name of a set in the file, nil if there is none. If the source does not serve the kind, or does
@@ -258,7 +258,7 @@ func show(out io.Writer, format string, plans []*plan.Plan) error {
 		if format == "json" {
 			var err error
 			if text, err = each.JSON(plan.Unbounded); err != nil {
-				return err //nolint:wrapcheck // the error has its context
+				return err
 			}
 		} else if i > 0 {
 			text = "\n" + text
@@ -275,7 +275,7 @@ func verdict(plans []*plan.Plan) error {
 	changes := false
 	for _, each := range plans {
 		if each.Faulty() {
-			return process.Exit(exitFailure, errors.New("something would fail or cannot be told; see the plan"))
+			return process.Exit(exitFailure, errors.New("something would fail or is unknown; see the plan"))
 		}
 		changes = changes || each.Changes()
 	}

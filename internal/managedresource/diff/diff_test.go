@@ -178,13 +178,13 @@ create v1 ConfigMap diff-of-plain-manifests/a
 	g.Expect(apierrors.IsNotFound(err)).To(BeTrue())
 }
 
-func TestWhatWouldFailEndsWithTwo(t *testing.T) {
+func TestTheExitCodeIsTwoIfAnActionWouldFail(t *testing.T) {
 	t.Parallel()
 	e, admin := New(t, Options{Stopped: true}), servers(t).Source.Kubeconfig
 	got := invoke(t, admin, e.ConfigMap("one", "1")+"---\napiVersion: no.such/v1\nkind: Thing\nmetadata: {name: x}\n", "-f", "-")
 	e.Expect(got.code).To(Equal(2))
 	e.Expect(got.out).To(ContainSubstring("1 to create, 1 refused\n"))
-	e.Expect(got.err).To(Equal("Error: something would fail or cannot be told; see the plan\n"))
+	e.Expect(got.err).To(Equal("Error: something would fail or is unknown; see the plan\n"))
 
 	got = invoke(t, admin, fileOf(e, e.ConfigMap("one", "1"), "foo: [1"), "-f", "-")
 	e.Expect(got.code).To(Equal(2))
@@ -197,7 +197,7 @@ func TestWhatWouldFailEndsWithTwo(t *testing.T) {
 }
 
 // A user with read access only gets a plan too.
-func TestDryRunsThatAreForbiddenAreSaidToBe(t *testing.T) {
+func TestForbiddenDryRunsAreReported(t *testing.T) {
 	t.Parallel()
 	e, source := New(t, Options{}), servers(t).Source
 	e.Set("mr", e.ConfigMap("one", "1"), e.ConfigMap("same", "1"))
@@ -231,7 +231,7 @@ func readerOf(e *Env, source local.Server) []byte {
 }
 
 // If the plan of one set fails, the plans of the others are printed.
-func TestWhatWasFoundOutIsPrintedEvenIfALaterSetFails(t *testing.T) {
+func TestEarlierPlansArePrintedIfALaterSetFails(t *testing.T) {
 	t.Parallel()
 	e, source := New(t, Options{Stopped: true}), servers(t).Source
 	other := fileOf(e)
@@ -243,7 +243,7 @@ func TestWhatWasFoundOutIsPrintedEvenIfALaterSetFails(t *testing.T) {
 }
 
 // The deletion or suspension of a whole set is reported, and not as changes of single objects.
-func TestWhatHappensToTheWholeSetIsTold(t *testing.T) {
+func TestTheDeletionOrSuspensionOfASetIsReported(t *testing.T) {
 	t.Parallel()
 	e, admin := New(t, Options{}), servers(t).Source.Kubeconfig
 	e.Set("mr", e.ConfigMap("one", "1"))
@@ -302,7 +302,7 @@ espalier: {managedResource: {namespaces: {clusterScoped: false}}}
 	e.Expect(got.err).To(ContainSubstring("error decoding config"))
 }
 
-func TestMistakesAreTold(t *testing.T) {
+func TestMistakesAreReported(t *testing.T) {
 	t.Parallel()
 	broken := write(t, "broken.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\nfoo: [1, 2\n")
 	for name, tc := range map[string]struct {
@@ -325,7 +325,7 @@ func TestMistakesAreTold(t *testing.T) {
 	}
 }
 
-func TestHelpExplainsItself(t *testing.T) {
+func TestHelpIsPrinted(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	got := invoke(t, nil, "", "--help")
@@ -333,7 +333,7 @@ func TestHelpExplainsItself(t *testing.T) {
 	g.Expect(got.out).To(And(ContainSubstring("managedresource-controller diff -f FILE"), ContainSubstring("Exit codes:")))
 }
 
-func TestAClusterThatCannotBeReachedIsTold(t *testing.T) {
+func TestAnUnreachableClusterIsReported(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	got := invoke(t, []byte("apiVersion: v1\nkind: Config\n"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "-f", "-")

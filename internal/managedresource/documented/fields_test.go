@@ -210,7 +210,7 @@ func equivalences() example {
 			s.Expect(s.Live(former+"/Widget", "lever")).NotTo(BeNil())
 			s.remove()
 		},
-		"Add a kind that nobody serves: no effect.": func(s *scene) {
+		"Add a kind that the API server does not serve: no effect.": func(s *scene) {
 			s.apply("new.widgets.example.com, kind: Widget}", "new.widgets.example.com, kind: Widget}\n    - {group: none.example.com, kind: Widget}")
 			s.awaitApplied(applied)
 			s.Expect(s.managed()).To(Equal([]string{"Widget/lever"}))

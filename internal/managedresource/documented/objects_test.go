@@ -27,7 +27,7 @@ func mode() example {
 			s.Expect(s.managed()).To(Equal([]string{"ConfigMap/passed-on"}))
 			s.Expect(s.LiveConfigMap("passed-on")).NotTo(BeNil())
 		},
-		"Write Ignore again: it is let go. It stays as it is, loses origin and description, and nobody repairs it.": func(s *scene) {
+		"Write Ignore again: it is released. It is not changed, except that origin and description are removed, and it is not repaired any more.": func(s *scene) {
 			uid := s.uid(configMap, "passed-on")
 			s.change()
 			s.Expect(s.managed()).To(BeEmpty())

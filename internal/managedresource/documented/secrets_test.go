@@ -59,7 +59,7 @@ func documents() example {
 			s.apply()
 			s.awaitApplied(applied)
 		},
-		"Write kind: List: it is taken for an object of that kind, which nobody serves; ApplyFailed.": func(s *scene) {
+		"Write kind: List: it is taken for an object of that kind, which the API server does not serve; ApplyFailed.": func(s *scene) {
 			s.apply("kind: ServiceAccount", "kind: List")
 			s.awaitApplied(applyFailed)
 			s.Expect(s.message()).To(ContainSubstring(`no matches for kind "List" in version "v1"`))

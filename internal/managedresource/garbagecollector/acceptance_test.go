@@ -24,7 +24,6 @@ func yamlInto(content []byte, object *unstructured.Unstructured) error {
 	return yaml.Unmarshal(content, &object.Object)
 }
 
-// Acceptance 79.
 func TestUnusedObjectsAreDeleted(t *testing.T) {
 	s := newScene(t, options{})
 	now := clock.RealClock{}.Now().Add(time.Hour)
@@ -80,7 +79,7 @@ func referrerManifests() map[string]string {
 	}
 }
 
-// Acceptance 80. All objects are in the target, so that no object of the source can protect them.
+// All objects are in the target, so that no object of the source can protect them.
 func TestReferencedObjectsStay(t *testing.T) {
 	s := newScene(t, options{twoClusters: true})
 	s.servePrometheus()
@@ -103,7 +102,6 @@ func TestReferencedObjectsStay(t *testing.T) {
 	s.Expect(s.Source.Get(s.Ctx, client.ObjectKeyFromObject(other), other)).To(Succeed(), "an object of the source")
 }
 
-// Acceptance 81, edge cases 54 to 57.
 func TestWhatProtectsAndWhatDoesNot(t *testing.T) {
 	s := newScene(t, options{})
 	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: s.Namespace + "-"}}
@@ -128,7 +126,6 @@ func TestWhatProtectsAndWhatDoesNot(t *testing.T) {
 	s.Patch("v1/Secret", "in-deletion", `{"metadata":{"finalizers":null}}`)
 }
 
-// Acceptance 81, edge case 57.
 func TestYoungObjectsStay(t *testing.T) {
 	s := newScene(t, options{})
 	s.collectable("Secret/unused")

@@ -59,6 +59,6 @@ func (c *Collector) report(ctx context.Context, unused []candidate) {
 	}
 	c.reported = reported
 	if told > 0 {
-		log.FromContext(ctx).Info("Found what nothing refers to, and left it in place", "objects", len(unused), "new", told, "toldLater", later)
+		log.FromContext(ctx).Info("Found unreferenced objects, and did not delete them", "objects", len(unused), "new", told, "reportedLater", later)
 	}
 }

@@ -26,10 +26,10 @@ func (c *Collector) SetupWithManager(mgr ctrl.Manager) error {
 		queue.Add(reconcile.Request{})
 		return nil
 	})
-	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
-							Named(ControllerName).
-							WatchesRawSource(start).
-							WithOptions(controller.Options{
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(ControllerName).
+		WatchesRawSource(start).
+		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 1,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, min(longestPause, max(c.SyncPeriod, shortestPause))),
 		}).

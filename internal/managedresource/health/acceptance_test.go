@@ -17,7 +17,6 @@ import (
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// Specification 2.4 and 1.4.
 func TestConditionTimelineOfANewSet(t *testing.T) {
 	e := quiet(t)
 	seen := follow(e, "mr")
@@ -136,7 +135,7 @@ func TestAcceptance71Pods(t *testing.T) {
 	await(e, "waiting", healthy, rolledOut)
 }
 
-// Specification 2.11, step 4: an object that is only created, and has no label for the watch, is judged like any other.
+// An object that is only created, and has no label for the watch, is judged like any other.
 func TestAnObjectThatIsOnlyCreatedIsJudged(t *testing.T) {
 	e := quiet(t)
 	account(e, false)
@@ -146,7 +145,7 @@ func TestAnObjectThatIsOnlyCreatedIsJudged(t *testing.T) {
 	await(e, "mr", healthy, rolledOut)
 }
 
-// Edge case 48 of the specification names what upstream misses: here a change of the annotation has an effect at once.
+// A change of the annotation has an effect at once. Gardener does not notice it.
 func TestSkippingAnObjectThatExistsCountsAtOnce(t *testing.T) {
 	e := quiet(t)
 	account(e, false)
@@ -160,7 +159,6 @@ func TestSkippingAnObjectThatExistsCountsAtOnce(t *testing.T) {
 	await(e, "mr", "False/PodUnhealthy", rolledOut)
 }
 
-// Edge case 11.
 func TestAcceptance73ADeletedObjectIsMissingForAMoment(t *testing.T) {
 	e := quiet(t)
 	e.Set("mr", e.ConfigMap("c", "1"))
@@ -209,13 +207,11 @@ func TestAcceptance75TheMessageOfARollout(t *testing.T) {
 		`/web" is unhealthy: condition "Progressing" has invalid status False (expected True) due to ProgressDeadlineExceeded: it takes too long`))
 }
 
-// Edge case 45.
 func TestADeploymentScaledToZeroIsRolledOut(t *testing.T) {
 	e := apart(t)
 	rolledOutDeployment(e, "web", 0)
 }
 
-// Edge cases 46, of which section 13 of the specification changes the result, and 47.
 func TestAcceptance76OldPods(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -320,7 +316,7 @@ func TestAcceptance77WorkloadsThatAreOneShort(t *testing.T) {
 	}
 }
 
-// Section 3.4, under the shipped role.
+// The controller runs with the shipped role.
 func TestAServiceWithoutLoadBalancerTellsItsEvents(t *testing.T) {
 	e := quiet(t, checkedEvery(3*time.Second)) // this also limits the time of one check
 	e.Set("mr", e.Fill("apiVersion: v1\nkind: Service\nmetadata: {name: lb, namespace: $NS}\nspec: {type: LoadBalancer, selector: {app: x}, ports: [{port: 80}]}"))

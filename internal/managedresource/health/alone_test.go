@@ -93,7 +93,7 @@ func (g *gate) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err == nil && request.URL.Query().Get("watch") != "" {
 		response.Body = &gated{response.Body, g}
 	}
-	return response, err //nolint:wrapcheck // a transport returns errors unchanged
+	return response, err
 }
 
 type gated struct {
@@ -105,7 +105,7 @@ type gated struct {
 func (b *gated) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
 	b.gate.wait()
-	return n, err //nolint:wrapcheck // so does its response
+	return n, err
 }
 
 // alone is the health controller without the others: a test calls it, and writes what the other controllers would write. The target is a
@@ -135,7 +135,7 @@ func newAlone(t *testing.T) *alone {
 	a.Expect(err).NotTo(HaveOccurred())
 	target, err := apply.NewTarget(config, httpClient, mapper, 5, clock.RealClock{})
 	a.Expect(err).NotTo(HaveOccurred())
-	whole, err := observe.NewWhole(config, httpClient)
+	whole, err := observe.NewWholeObjects(config, httpClient)
 	a.Expect(err).NotTo(HaveOccurred())
 	metadataClient, err := metadata.NewForConfigAndClient(config, httpClient)
 	a.Expect(err).NotTo(HaveOccurred())
@@ -237,7 +237,6 @@ func TestAcceptance67Preconditions(t *testing.T) {
 	}
 }
 
-// Edge case 44.
 func TestAcceptance67OldConditionsStayWhileApplyingFails(t *testing.T) {
 	a := newAlone(t)
 	a.set("mr")
@@ -276,7 +275,7 @@ func TestAcceptance70And74MissingObjects(t *testing.T) {
 	}
 }
 
-// Section 3.3: the first fault in the order of the status determines the reason, whatever its problem.
+// The first fault in the order of the status determines the reason, whatever its problem.
 func TestTheFirstCulpritMakesTheReason(t *testing.T) {
 	a := newAlone(t)
 	a.Create(podManifest(a.Env, "p"))
@@ -298,7 +297,7 @@ func TestAnObjectThatCannotBeJudged(t *testing.T) {
 	a.Expect(Message(mr, "ResourcesHealthy")).To(HavePrefix(a.Fill(`Error executing health check for Alertmanager "$NS/odd": `)))
 }
 
-// Section 3.4: a message is written again if its facts change, and not because time passes.
+// A message is written again if its facts change, and not because time passes.
 func TestAgesAreNoNews(t *testing.T) {
 	a := newAlone(t)
 	a.Create(a.Fill("{apiVersion: v1, kind: Service, metadata: {name: lb, namespace: $NS}, spec: {type: LoadBalancer, ports: [{port: 80}]}}"))

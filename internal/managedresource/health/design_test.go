@@ -132,7 +132,7 @@ func TestAConflictIsTriedAgain(t *testing.T) {
 	e.Expect(attempts.Load()).To(BeNumerically(">", 1))
 }
 
-// Specification 2.15: the controller keeps what the ManagedResource controller writes about a set that it releases.
+// The controller keeps what the ManagedResource controller writes about a set that it releases.
 func TestASetThatIsGivenUpIsNotJudged(t *testing.T) {
 	t.Parallel()
 	for name, giveUp := range map[string]func(e *Env){
@@ -240,7 +240,7 @@ func TestASetThatBeginsAndEndsToJudgeByStatus(t *testing.T) {
 	e.Expect(watched(e)).To(Equal(watches))
 }
 
-// Edge case 48: for a kind that is not judged, only creation and deletion matter.
+// For a kind that is not judged, only creation and deletion matter.
 func TestObjectsThatMerelyHaveToExistCauseNothingElse(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true, Configure: quietly()})
@@ -256,7 +256,7 @@ func TestObjectsThatMerelyHaveToExistCauseNothingElse(t *testing.T) {
 	soon(e, func() []string { return seen.of("ResourcesHealthy") }).Should(Equal([]string{healthy, "False/GadgetMissing", healthy}))
 }
 
-// Edge case 49: an object may claim to belong to a set; only the set itself decides.
+// An object may claim to belong to a set; only the set itself decides.
 func TestObjectsOfOthersCauseNothing(t *testing.T) {
 	e := quiet(t)
 	account(e, false)

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 )
 
-// due reports whether a set can be judged (specification 3.2): its objects are in the desired state.
+// due reports whether a set can be judged: its objects are in the desired state.
 func due(mr *resourcesv1alpha1.ManagedResource) bool {
 	if merge.Truthy(mr.Annotations[resourcesv1alpha1.Ignore]) || mr.DeletionTimestamp != nil {
 		return false
@@ -19,7 +19,7 @@ func due(mr *resourcesv1alpha1.ManagedResource) bool {
 	return applied != nil && applied.Status != corev1beta1.ConditionProgressing && applied.Status != corev1beta1.ConditionFalse
 }
 
-// mayDiffer reports whether an update of a set may change its health (specification 3.1). Changes of its objects come from the watches on
+// mayDiffer reports whether an update of a set may change its health. Changes of its objects come from the watches on
 // them.
 func mayDiffer(before, after *resourcesv1alpha1.ManagedResource) bool {
 	return class(before) != class(after) ||

@@ -56,7 +56,7 @@ func (r *Reconciler) examine(ctx context.Context, name types.NamespacedName, mr 
 		reading.Go(func() error { return read(bounded) })
 	}
 	if err := reading.Wait(); err != nil {
-		return nil, err //nolint:wrapcheck // the error names the object
+		return nil, err
 	}
 	found := combine(each)
 	if !found.pending && found.explainable() {
@@ -100,14 +100,14 @@ func (f *findings) explainable() bool {
 func (e *examination) object(ref resourcesv1alpha1.ObjectReference) func(context.Context) error {
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	var seen observe.Object
-	var knowledge observe.Knowledge
+	var knowledge observe.Presence
 	if merge.Truthy(ref.Annotations[resourcesv1alpha1.Ignore]) { // such an object does not carry the label of the watch
 		seen, knowledge = e.Watcher.LookupNamed(kind.GroupKind(), ref.Namespace, ref.Name)
 	} else {
 		seen, knowledge = e.Watcher.Lookup(kind.GroupKind(), ref.Namespace, ref.Name)
 	}
 	switch {
-	case knowledge == observe.Present && seen.Unjudged && e.judged(kind):
+	case knowledge == observe.Present && seen.VerdictUnknown && e.judged(kind):
 		if !e.live {
 			e.found.pending = true
 			return nil
@@ -120,7 +120,7 @@ func (e *examination) object(ref resourcesv1alpha1.ObjectReference) func(context
 
 // judged reports whether there are rules for a kind besides that the object must exist.
 func (e *examination) judged(kind schema.GroupVersionKind) bool {
-	return rules.HasRule(kind.GroupKind()) || e.kstatus && !e.Whole.Registered(kind)
+	return rules.HasRule(kind.GroupKind()) || e.kstatus && !e.Whole.IsRegistered(kind)
 }
 
 // read reads the object live, in another version if its own is not served any more. An object that a watch reports as missing may only have
@@ -158,10 +158,10 @@ func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, re
 // get reads an object if there are rules for its kind, and only its metadata otherwise.
 func (e *examination) get(ctx context.Context, kind schema.GroupVersionKind, resource apply.Resource, ref resourcesv1alpha1.ObjectReference) (*unstructured.Unstructured, error) {
 	if e.judged(kind) {
-		return e.Target.Get(ctx, resource, ref.Namespace, ref.Name) //nolint:wrapcheck // the caller names the object
+		return e.Target.Get(ctx, resource, ref.Namespace, ref.Name)
 	}
 	_, err := e.Target.GetMetadata(ctx, resource, ref.Namespace, ref.Name)
-	return nil, err //nolint:wrapcheck // the caller names the object
+	return nil, err
 }
 
 // unserved returns the message for an object whose kind is not served. It is the same whether a response or the mapper shows this.

@@ -64,11 +64,11 @@ type Reconciler struct {
 	TargetLive client.Reader
 	Watcher    *observe.Watcher
 	Pods       *observe.Pods
-	Whole      *observe.Whole
+	Whole      *observe.WholeObjects
 	Ledger     Ledger
 	Verdicts   *Verdicts
 	Metrics    *Metrics
-	Clock      clock.PassiveClock
+	Clock      clock.WithTicker
 	// Kstatus enables checks by status for objects of kinds without a rule, unless a set overrides it.
 	Kstatus bool
 	// SyncPeriod is how often a set is judged again without an event. This costs no request unless the result depends on something that no
@@ -116,6 +116,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // request is needed, if a watch has not seen our own writes yet, or if the deletion of an object must be reported first: then Reconcile
 // must judge the set.
 func (r *Reconciler) Judge(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource) ([]corev1beta1.Condition, bool) {
+	next, judged := r.judgeByWatches(name, mr)
+	if judged && !equality.Semantic.DeepEqual(next, mr.Status.Conditions) {
+		r.Verdicts.wrote(name, r.Clock.Now())
+	}
+	return next, judged
+}
+
+func (r *Reconciler) judgeByWatches(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource) ([]corev1beta1.Condition, bool) {
 	missed, open := r.Ledger.Recreated(name, r.Clock.Now())
 	if len(missed) > 0 || open || !due(mr) {
 		return nil, false
@@ -125,11 +133,21 @@ func (r *Reconciler) Judge(name types.NamespacedName, mr *resourcesv1alpha1.Mana
 	if len(reads) > 0 || found.pending || found.explainable() {
 		return nil, false
 	}
-	next := conditions(r.Clock, mr.Status.Conditions, found)
-	if !equality.Semantic.DeepEqual(next, mr.Status.Conditions) {
-		r.Verdicts.wrote(name, r.Clock.Now())
+	return conditions(r.Clock, mr.Status.Conditions, found), true
+}
+
+// atRest reports whether a set has the conditions that the watches demand, so that a reconciliation would change nothing.
+func (r *Reconciler) atRest(ctx context.Context, name types.NamespacedName) bool {
+	mr := &resourcesv1alpha1.ManagedResource{} // the fields are shared with the cache
+	if err := r.Source.Get(ctx, name, mr, client.UnsafeDisableDeepCopy); err != nil {
+		return false
 	}
-	return next, true
+	written, concluded := r.Ledger.Concluded(name)
+	if !concluded || !r.Ledger.Responsible(mr) || observe.Older(mr.ResourceVersion, written) {
+		return false
+	}
+	next, judged := r.judgeByWatches(name, mr)
+	return judged && equality.Semantic.DeepEqual(next, mr.Status.Conditions)
 }
 
 // judge determines the health of the set's objects, and writes the conditions if they have changed.
@@ -151,7 +169,7 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 	next.Conditions = conditions(r.Clock, mr.Status.Conditions, found)
 	wrote, err := status.Write(ctx, r.Source, mr, next)
 	if err != nil {
-		return ctrl.Result{}, err //nolint:wrapcheck // the error says what failed
+		return ctrl.Result{}, err
 	}
 	r.Ledger.Reported(name, missed)
 	since, waited := r.Verdicts.told(name)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/managedresource/atrest"
 )
 
 // ControllerName names the controller in logs and metrics.
@@ -32,16 +33,18 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int, cacheSyncTi
 		r.Verdicts.queue.Store(&queue)
 		return nil
 	})
-	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
-							Named(ControllerName).
-							For(&resourcesv1alpha1.ManagedResource{}, builder.WithPredicates(r.setEvents())).
-							WatchesRawSource(wake).
-							WithOptions(controller.Options{
+	sweep := &atrest.Sweep{Inner: r, AtRest: r.atRest, Period: r.SyncPeriod, Clock: r.Clock}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(ControllerName).
+		For(&resourcesv1alpha1.ManagedResource{}, builder.WithPredicates(r.setEvents())).
+		WatchesRawSource(wake).
+		WatchesRawSource(sweep.Source()).
+		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			CacheSyncTimeout:        cacheSyncTimeout,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
 		}).
-		Complete(r)
+		Complete(sweep)
 }
 
 // setEvents passes the events of sets that may change their health. A new set is judged once it has been applied, which is an update.

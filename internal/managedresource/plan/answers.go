@@ -41,8 +41,8 @@ var denial = regexp.MustCompile(`denied (the )?request`)
 // notThere matches the error of an API server for an object that does not exist.
 var notThere = regexp.MustCompile(`^[a-z0-9.-]+ "[^"]*" not found$`)
 
-// tellsNothing reports whether an error cannot quote a value of the object.
-func tellsNothing(err error) bool {
+// quotesNoValue reports whether an error cannot quote a value of the object.
+func quotesNoValue(err error) bool {
 	text := err.Error()
 	if denial.MatchString(text) {
 		return false
@@ -62,7 +62,7 @@ func answerText(kind string, err error) (text, plain string) {
 
 // withoutValues returns the part of an error that every reader of ConfigMaps may see: its reason and the invalid fields.
 func withoutValues(err error) string {
-	if tellsNothing(err) {
+	if quotesNoValue(err) {
 		return err.Error()
 	}
 	var status apierrors.APIStatus

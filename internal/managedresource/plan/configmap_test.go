@@ -79,7 +79,7 @@ func TestOursAndPublished(t *testing.T) {
 	}
 }
 
-func TestOnlyATrueAnnotationAsksForValues(t *testing.T) {
+func TestOnlyATrueAnnotationRequestsValues(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(plan.ValuesAsked(&resourcesv1alpha1.ManagedResource{})).To(BeFalse())
 	for value, want := range map[string]bool{

@@ -74,7 +74,7 @@ func TestFields(t *testing.T) {
 			before: "{kind: Secret}", after: "{kind: Secret, data: {a: aHVudGVy, b: eA==}}",
 			want: []plan.Field{{Path: "data", Masked: "added (2 keys)"}},
 		},
-		"a Secret's fields that nobody knows": {
+		"unknown fields of a Secret": {
 			before: "{kind: Secret}", after: "{kind: Secret, stringdata: hunter2}",
 			want: []plan.Field{{Path: "stringdata", Masked: "added (7 bytes)"}},
 		},

@@ -90,7 +90,7 @@ func (w *Wanted) decideChange(o *Object) {
 	if w.adopts() {
 		o.Action, o.Note = Adopt, w.adoption()
 	} else if w.Drift {
-		o.Note = "changed by somebody else since it was applied"
+		o.Note = "changed by another client since it was applied"
 		if w.By != "" {
 			o.Note += fmt.Sprintf(", last by %q", w.By)
 		}

@@ -58,7 +58,7 @@ func TestDecide(t *testing.T) {
 		},
 		"it has drifted": {
 			facts: plan.Wanted{Live: object(t, live), Desired: object(t, wanted), Answer: object(t, wanted), Drift: true, By: "kubectl-edit"},
-			want:  plan.Object{Action: "change", Fields: keyChange, Note: `changed by somebody else since it was applied, last by "kubectl-edit"`},
+			want:  plan.Object{Action: "change", Fields: keyChange, Note: `changed by another client since it was applied, last by "kubectl-edit"`},
 		},
 		"it is as desired": {
 			facts: plan.Wanted{Live: object(t, live)},
@@ -76,7 +76,7 @@ func TestDecide(t *testing.T) {
 			facts: plan.Wanted{Live: object(t, unmarked), Desired: object(t, wanted), Answer: object(t, wanted), CreatedOnce: true},
 			want:  plan.Object{Action: "change", Fields: []plan.Field{{Path: "metadata.annotations['resources.gardener.cloud/origin']", New: `"shop/web"`}}},
 		},
-		"it belongs to nobody": {
+		"it belongs to no set": {
 			facts: plan.Wanted{Live: object(t, unmarked), Desired: object(t, wanted), Answer: object(t, wanted)},
 			want: plan.Object{
 				Action: "adopt", Fields: []plan.Field{{Path: "metadata.annotations['resources.gardener.cloud/origin']", New: `"shop/web"`}},
@@ -133,23 +133,23 @@ func TestDecide(t *testing.T) {
 			facts: plan.Wanted{Live: object(t, live), Desired: object(t, wanted), Err: noRights()},
 			want:  plan.Object{Action: "refused", Fields: keyChange, Note: noRights().Error()},
 		},
-		"somebody else lacks the right": {
+		"another user lacks the right": {
 			facts: plan.Wanted{Live: object(t, live), Desired: object(t, wanted), Err: noRights(), OtherRights: true},
 			want:  plan.Object{Action: "change", Fields: keyChange, Unconfirmed: true, Note: "not confirmed: " + noRights().Error()},
 		},
-		"nobody can confirm that it stays as it is": {
+		"no dry run can confirm that it stays as it is": {
 			facts: plan.Wanted{Live: object(t, live), Desired: object(t, live), Err: noRights(), OtherRights: true},
 			want:  plan.Object{Action: "unchanged", Unconfirmed: true, Note: "not confirmed: " + noRights().Error()},
 		},
-		"nobody can confirm that what somebody added is taken away": {
+		"no dry run can confirm that an added field is removed": {
 			facts: plan.Wanted{Live: object(t, wanted), Desired: object(t, emptied), Err: noRights(), OtherRights: true, Drift: true},
-			want:  plan.Object{Action: "change", Unconfirmed: true, Note: "changed by somebody else since it was applied; not confirmed: " + noRights().Error()},
+			want:  plan.Object{Action: "change", Unconfirmed: true, Note: "changed by another client since it was applied; not confirmed: " + noRights().Error()},
 		},
-		"nobody can confirm that an object that looks right is adopted": {
+		"no dry run can confirm that an equal object is adopted": {
 			facts: plan.Wanted{Live: object(t, foreign), Desired: object(t, foreign), Err: noRights(), OtherRights: true},
 			want:  plan.Object{Action: "adopt", Unconfirmed: true, Note: `its origin names "shop/other", which does not hold it; not confirmed: ` + noRights().Error()},
 		},
-		"an admission check refuses it, whoever asks": {
+		"an admission check refuses it for every user": {
 			facts: plan.Wanted{Desired: object(t, wanted), Err: apierrors.NewForbidden(configMaps(), "pear", errors.New("exceeded quota")), OtherRights: true},
 			want:  plan.Object{Action: "refused", Note: `configmaps "pear" is forbidden: exceeded quota`},
 		},
@@ -181,7 +181,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestAnObjectOnItsWayOutIsNotedAsSuch(t *testing.T) {
+func TestAnObjectThatIsBeingDeletedHasANote(t *testing.T) {
 	leaving := object(t, live)
 	now := metav1.Now()
 	leaving.SetDeletionTimestamp(&now)
@@ -189,7 +189,7 @@ func TestAnObjectOnItsWayOutIsNotedAsSuch(t *testing.T) {
 	NewWithT(t).Expect(decided.Note).To(ContainSubstring("it is being deleted"))
 }
 
-func TestRefusalsForWhatTheSetItselfCreatesAreTakenBack(t *testing.T) {
+func TestRefusalsAreRevertedForObjectsThatTheSetCreates(t *testing.T) {
 	g := NewWithT(t)
 	pod := func(reason string) plan.Object {
 		return plan.Decide(plan.Wanted{
@@ -224,13 +224,13 @@ func TestDismiss(t *testing.T) {
 		facts plan.Leaving
 		want  plan.Object
 	}{
-		"it goes":                  {want: plan.Object{Action: "delete"}},
-		"it cannot be read":        {facts: plan.Leaving{Doubt: "no rights", Stays: "x"}, want: plan.Object{Action: "unknown", Note: "cannot tell: no rights"}},
-		"it is gone":               {facts: plan.Leaving{Gone: "it is gone already", Stays: "x"}, want: plan.Object{Action: "unchanged", Note: "it is gone already"}},
-		"it is protected":          {facts: plan.Leaving{Stays: "keep-object", Released: true}, want: plan.Object{Action: "keep", Note: "keep-object"}},
-		"it is let go":             {facts: plan.Leaving{Released: true}, want: plan.Object{Action: "release", Note: `mode "Ignore": it stays, without the marks of the set`}},
-		"it is going, but is held": {facts: plan.Leaving{Deleted: true, Finalizers: []string{"a/b", "c/d"}}, want: plan.Object{Action: "delete", Note: "it is being deleted already; it is gone only when its finalizers are removed: a/b, c/d"}},
-		"it takes claims with it":  {facts: plan.Leaving{Claims: 2}, want: plan.Object{Action: "delete", Note: "with it 2 PersistentVolumeClaims"}},
+		"it goes":                              {want: plan.Object{Action: "delete"}},
+		"it cannot be read":                    {facts: plan.Leaving{Doubt: "no rights", Stays: "x"}, want: plan.Object{Action: "unknown", Note: "cannot tell: no rights"}},
+		"it is gone":                           {facts: plan.Leaving{Gone: "it is gone already", Stays: "x"}, want: plan.Object{Action: "unchanged", Note: "it is gone already"}},
+		"it is protected":                      {facts: plan.Leaving{Stays: "keep-object", Released: true}, want: plan.Object{Action: "keep", Note: "keep-object"}},
+		"it is released":                       {facts: plan.Leaving{Released: true}, want: plan.Object{Action: "release", Note: `mode "Ignore": it stays, without the marks of the set`}},
+		"it is being deleted, with finalizers": {facts: plan.Leaving{Deleted: true, Finalizers: []string{"a/b", "c/d"}}, want: plan.Object{Action: "delete", Note: "it is being deleted already; it is gone only when its finalizers are removed: a/b, c/d"}},
+		"its volume claims are deleted too":    {facts: plan.Leaving{Claims: 2}, want: plan.Object{Action: "delete", Note: "with it 2 PersistentVolumeClaims"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.ID, tc.want.ID = id, id

@@ -27,8 +27,8 @@ const (
 	foreign = "example.org/keep"
 )
 
-// held creates a Secret with finalizers, which are removed at the end so that the namespace can be deleted.
-func held(e *Env, name string, finalizers ...string) *corev1.Secret {
+// createSecret creates a Secret with finalizers, which are removed at the end so that the namespace can be deleted.
+func createSecret(e *Env, name string, finalizers ...string) *corev1.Secret {
 	e.T.Helper()
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name, Finalizers: finalizers},
@@ -61,14 +61,14 @@ func class(name string) func(*config.ResourceManagerConfiguration) {
 	return func(cfg *config.ResourceManagerConfiguration) { cfg.Controllers.ResourceClass = ptr.To(name) }
 }
 
-func TestAcceptance78FinalizersAreRemovedFromSecrets(t *testing.T) {
+func TestFinalizersAreRemovedFromSecrets(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true})
-	held(e, "before", own)
-	untouched := []*corev1.Secret{held(e, "plain"), held(e, "foreign", foreign, ofTest)}
+	createSecret(e, "before", own)
+	untouched := []*corev1.Secret{createSecret(e, "plain"), createSecret(e, "foreign", foreign, ofTest)}
 	e.Start()
 	awaitFinalizers(e, "before")
-	held(e, "after", foreign, own, ofTest)
+	createSecret(e, "after", foreign, own, ofTest)
 	awaitFinalizers(e, "after", foreign, ofTest)
 
 	later := read(e, "before")
@@ -77,7 +77,7 @@ func TestAcceptance78FinalizersAreRemovedFromSecrets(t *testing.T) {
 	e.Eventually(func() []string { return secretWrites(e) }).WithTimeout(Patience).Should(HaveLen(3))
 	awaitFinalizers(e, "before")
 
-	deleted := held(e, "deleted", foreign, own)
+	deleted := createSecret(e, "deleted", foreign, own)
 	e.Expect(e.Source.Delete(e.Ctx, deleted)).To(Succeed())
 	awaitFinalizers(e, "deleted", foreign)
 	e.Fence()
@@ -113,7 +113,7 @@ func TestEachClassRemovesItsOwnFinalizer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := New(t, Options{Configure: class(tc.class)})
-			held(e, "both", own, ofTest)
+			createSecret(e, "both", own, ofTest)
 			mr := e.ManagedResource("fence")
 			mr.Spec.Class = &tc.class
 			e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
@@ -133,17 +133,17 @@ func TestTwoInstancesShareASecret(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
 	other := e.StartAnother(class("test"))
-	held(e, "both", own, foreign, ofTest)
+	createSecret(e, "both", own, foreign, ofTest)
 	awaitFinalizers(e, "both", foreign)
 	e.Expect(append(secretWrites(e), secretWrites(other)...)).NotTo(BeEmpty())
 	release(e, "both")
 }
 
 // After a conflict, the change of the other client is kept.
-func TestAConflictIsTriedAgain(t *testing.T) {
+func TestAConflictIsRetried(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true})
-	held(e, "contested", own)
+	createSecret(e, "contested", own)
 	var interfere sync.Once
 	e.Requests.Hook(func(request *http.Request) error {
 		if patches(request) {
@@ -166,7 +166,7 @@ func patches(request *http.Request) bool {
 	return request.Method == http.MethodPatch && strings.Contains(request.URL.Path, "/secrets/")
 }
 
-func TestASecretThatGoesMeanwhileIsDone(t *testing.T) {
+func TestASecretThatIsDeletedMeanwhileIsNoFault(t *testing.T) {
 	t.Parallel()
 	for name, meets := range map[string]func(*http.Request) bool{
 		"before it is read": func(request *http.Request) bool {
@@ -177,7 +177,7 @@ func TestASecretThatGoesMeanwhileIsDone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := New(t, Options{Stopped: true})
-			secret := held(e, "gone", own)
+			secret := createSecret(e, "gone", own)
 			var interfere sync.Once
 			e.Requests.Hook(func(request *http.Request) error {
 				if meets(request) {
@@ -200,10 +200,10 @@ func requestsFor(e *Env, name string) []string {
 	return slices.DeleteFunc(e.Requests.Seen(), func(each string) bool { return !strings.HasSuffix(each, "/secrets/"+name) })
 }
 
-func TestWhatSomebodyElseRemovedIsNotWritten(t *testing.T) {
+func TestAFinalizerThatAnotherClientRemovedIsNotWritten(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true})
-	held(e, "freed", own)
+	createSecret(e, "freed", own)
 	var interfere sync.Once
 	e.Requests.Hook(func(request *http.Request) error {
 		if request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/secrets/freed") {
@@ -219,10 +219,10 @@ func TestWhatSomebodyElseRemovedIsNotWritten(t *testing.T) {
 
 var errRefused = errors.New("refused by the test")
 
-func TestAFailedRemovalIsTriedAgain(t *testing.T) {
+func TestAFailedRemovalIsRetried(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true})
-	held(e, "stubborn", own)
+	createSecret(e, "stubborn", own)
 	var attempts atomic.Int64
 	e.Requests.Hook(func(request *http.Request) error {
 		if patches(request) && attempts.Add(1) <= 3 {
@@ -235,10 +235,10 @@ func TestAFailedRemovalIsTriedAgain(t *testing.T) {
 	e.Expect(attempts.Load()).To(Equal(int64(4)))
 }
 
-func TestARestartFindsWhatIsLeft(t *testing.T) {
+func TestARestartedControllerFindsRemainingFinalizers(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
-	e.Restart(func() { held(e, "left", own) })
+	e.Restart(func() { createSecret(e, "left", own) })
 	awaitFinalizers(e, "left")
 	e.Restart(func() { e.Requests.Reset() })
 	e.Fence()
@@ -249,7 +249,7 @@ func TestARestartFindsWhatIsLeft(t *testing.T) {
 func TestOnlyMetadataIsRead(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true})
-	held(e, "s", own)
+	createSecret(e, "s", own)
 	var mu sync.Mutex
 	var accepted []string
 	e.Requests.Hook(func(request *http.Request) error {
@@ -272,7 +272,7 @@ func TestOnlyMetadataIsRead(t *testing.T) {
 }
 
 // A set that references a Secret works with and without the finalizer on it.
-func TestSetsDoNotCareAboutTheFinalizer(t *testing.T) {
+func TestASetWorksWithAndWithoutTheFinalizer(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true})
 	e.Set("mr", e.ConfigMap("one", "1"))

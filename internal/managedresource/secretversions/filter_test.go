@@ -76,7 +76,7 @@ func TestFilterDigestsNothingAfterStop(t *testing.T) {
 	close(f.stopped)
 	f.upstream.Stop()
 	f.mu.Unlock()
-	g.Eventually(func() int { return len(upstream.ResultChan()) }).WithTimeout(30*time.Second).Should(BeZero(), "though nobody receives")
+	g.Eventually(func() int { return len(upstream.ResultChan()) }).WithTimeout(30*time.Second).Should(BeZero(), "without a receiver")
 	f.Stop() // a second call is allowed
 	g.Eventually(f.ResultChan()).WithTimeout(30 * time.Second).Should(BeClosed())
 	g.Expect(seen.events).To(Equal([]watch.Event{{Type: "ADDED", Object: secretIn("5")}}))

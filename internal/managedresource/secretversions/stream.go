@@ -59,7 +59,7 @@ func (s *stream) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 		s.client.Watch)
 	s.note(err)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the reflector checks the type of this error
+		return nil, err // the reflector checks the type of this error
 	}
 	return newFilter(upstream, s.digest), nil
 }
@@ -73,7 +73,7 @@ func (s *stream) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object
 		page, err := s.client.List(ctx, options)
 		s.note(err)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the reflector checks the type of this error
+			return nil, err // the reflector checks the type of this error
 		}
 		for i := range page.Items {
 			s.digest(watch.Added, &page.Items[i])

@@ -194,8 +194,8 @@ func (l *line) seen() []string {
 	return slices.Clone(l.requests)
 }
 
-// sever ends all watches, and blocks all requests until mend.
-func (l *line) sever() {
+// interrupt ends all watches, and blocks all requests until resume is called.
+func (l *line) interrupt() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = true
@@ -205,7 +205,7 @@ func (l *line) sever() {
 	l.open = nil
 }
 
-func (l *line) mend() {
+func (l *line) resume() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = false
@@ -258,7 +258,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err == nil {
 		response.Body = &body{response.Body, ctx}
 	}
-	return response, err //nolint:wrapcheck // a transport returns errors unchanged
+	return response, err
 }
 
 // body ends like the body of a server that disappears when its line is interrupted.
@@ -274,7 +274,7 @@ func (b *body) Read(buffer []byte) (int, error) {
 	if err != nil && b.ctx.Err() != nil {
 		err = io.EOF
 	}
-	return n, err //nolint:wrapcheck // a reader returns errors unchanged
+	return n, err
 }
 
 func streams(request *http.Request) bool {

@@ -125,10 +125,10 @@ func (t *table) observe(key types.NamespacedName, version Version, carries bool)
 		known = &entry{}
 		t.entries[key] = known
 	}
-	news := known.users > 0 && known.version != version
+	changed := known.users > 0 && known.version != version
 	known.knowledge, known.version, known.carries, known.seen = Present, version, carries, t.listing
 	t.forget(key, known)
-	return news
+	return changed
 }
 
 // latest returns the later of two resourceVersions, of which one may be empty.
@@ -154,16 +154,15 @@ func (t *table) gone(key types.NamespacedName, resourceVersion string) bool {
 
 // drop marks a Secret as absent. The caller holds the lock.
 func (t *table) drop(key types.NamespacedName, known *entry, resourceVersion string) bool {
-	news := known.users > 0 && known.knowledge != Absent
+	changed := known.users > 0 && known.knowledge != Absent
 	known.knowledge, known.version, known.carries = Absent, Version{ResourceVersion: resourceVersion}, false
 	t.forget(key, known)
-	return news
+	return changed
 }
 
 // complete ends the list, which shows the state at resourceVersion, and returns the Secrets that no longer exist. A Secret that was
-// registered during the list stays unknown: the list may have contained it before. If the list
-// shows that the source was restored from a backup, complete returns every Secret that has users: what was read of a Secret may be
-// later than the backup.
+// registered during the list stays unknown: the list may have contained it before. If the list shows that the source was restored from a
+// backup, complete returns every Secret that has users: what was read of a Secret may be later than the backup.
 func (t *table) complete(resourceVersion string) []types.NamespacedName {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -171,19 +170,19 @@ func (t *table) complete(resourceVersion string) []types.NamespacedName {
 	if t.before, t.newest = "", latest(t.newest, resourceVersion); restored {
 		t.restores++
 	}
-	var news []types.NamespacedName
+	var changed []types.NamespacedName
 	for key, known := range t.entries {
 		if known.seen == t.listing || known.since == t.listing && !known.carries {
 			if restored && known.users > 0 {
-				news = append(news, key)
+				changed = append(changed, key)
 			}
 			continue
 		}
 		if t.drop(key, known, resourceVersion) {
-			news = append(news, key)
+			changed = append(changed, key)
 		}
 	}
-	return news
+	return changed
 }
 
 // carries reports whether a Secret carries the finalizer.

@@ -55,8 +55,8 @@ func New(options Options) *Tracker {
 		t.streams[namespace] = &stream{
 			table: newTable(), namespace: namespace, client: secrets.Namespace(namespace), finalizer: options.Finalizer, synced: make(chan struct{}),
 			restore:  observe.RestoreCheck{Clock: clock.RealClock{}},
-			changed:  func(secret types.NamespacedName) { t.tell(&t.onChange, secret) },
-			carrying: func(secret types.NamespacedName) { t.tell(&t.onCarrier, secret) },
+			changed:  func(secret types.NamespacedName) { t.notify(&t.onChange, secret) },
+			carrying: func(secret types.NamespacedName) { t.notify(&t.onCarrier, secret) },
 		}
 	}
 	return t
@@ -153,12 +153,12 @@ func (t *Tracker) with(secret types.NamespacedName, do func(*table)) {
 	}
 }
 
-// tell must be called without the lock of a table, so that listeners may call Lookup.
-func (t *Tracker) tell(listeners *[]func(types.NamespacedName), secret types.NamespacedName) {
+// notify must be called without the lock of a table, so that listeners may call Lookup.
+func (t *Tracker) notify(listeners *[]func(types.NamespacedName), secret types.NamespacedName) {
 	t.listening.RLock()
-	told := *listeners
+	current := *listeners
 	t.listening.RUnlock()
-	for _, each := range told {
+	for _, each := range current {
 		each(secret)
 	}
 }

@@ -50,17 +50,17 @@ func TestASecretIsUnknownUntilSomethingHappensToIt(t *testing.T) {
 	b.Expect(knowledge).To(Equal(secretversions.Unknown))
 	b.Expect(b.changes.take()).To(BeEmpty())
 
-	told := func() { // called after the change is known
+	expectChange := func() { // called after the change is known
 		b.t.Helper()
 		b.Eventually(b.changes.take).WithTimeout(patience).Should(Equal([]string{"s"}))
 	}
 	b.awaitVersion("s", b.change("s"))
-	told()
+	expectChange()
 	b.remove("s")
 	b.awaitAbsent("s")
-	told()
+	expectChange()
 	b.awaitVersion("s", b.create("s"))
-	told()
+	expectChange()
 }
 
 // expired is the response of an API server that no longer knows the version at which a watch wants to continue.
@@ -106,7 +106,7 @@ func both(answers ...func(*http.Request) *refusal) func(*http.Request) *refusal 
 	}
 }
 
-func TestChangesWhileTheWatchIsCutAreTold(t *testing.T) {
+func TestChangesDuringAnInterruptedWatchAreReported(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		before, after func(*http.Request) *refusal
@@ -134,7 +134,7 @@ func TestChangesWhileTheWatchIsCutAreTold(t *testing.T) {
 			b.carriers.take()
 			listings := len(b.listings())
 
-			b.line.sever()
+			b.line.interrupt()
 			changed := b.change("changed")
 			b.remove("deleted")
 			b.remove("anew")
@@ -144,16 +144,16 @@ func TestChangesWhileTheWatchIsCutAreTold(t *testing.T) {
 			b.create("carrier", b.finalizer)
 			b.patch("freed", `{"metadata":{"finalizers":null}}`)
 			b.line.answer(tc.after)
-			b.line.mend()
+			b.line.resume()
 
 			b.awaitVersion("changed", changed)
 			b.awaitAbsent("deleted")
 			b.awaitVersion("anew", anew)
 			b.awaitVersion("created", created)
 			b.fence()
-			told := b.changes.take()
-			b.Expect(told).To(ContainElements("anew", "changed", "created", "deleted"))
-			b.Expect(told).NotTo(ContainElements("untouched", "foreign"))
+			reported := b.changes.take()
+			b.Expect(reported).To(ContainElements("anew", "changed", "created", "deleted"))
+			b.Expect(reported).NotTo(ContainElements("untouched", "foreign"))
 			b.Expect(b.carriers.take()).To(Equal([]string{"carrier"}))
 			b.Expect(b.tracker.Carries(b.key("freed"))).To(BeFalse())
 			b.Expect(b.tracker.Carries(b.key("carrier"))).To(BeTrue())
@@ -204,7 +204,7 @@ func TestWhereListingsAreNotStreamedTheyArePaged(t *testing.T) {
 	b.Expect(b.tracker.Kept()).To(Equal(4))
 }
 
-func TestOnlyTheGivenNamespacesAreAskedFor(t *testing.T) {
+func TestOnlyTheConfiguredNamespacesAreRequested(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	one, other := b.namespace, b.newNamespace()
@@ -224,7 +224,7 @@ func TestOnlyTheGivenNamespacesAreAskedFor(t *testing.T) {
 	b.Expect(knowledge).To(Equal(secretversions.Unknown))
 }
 
-func TestCarriersAreHandedOverByName(t *testing.T) {
+func TestSecretsWithTheFinalizerAreEnqueued(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.create("before", b.finalizer, "example.org/other")
@@ -256,7 +256,7 @@ func TestCarriersAreHandedOverByName(t *testing.T) {
 func TestReadinessAndControllersWaitForTheFirstListing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.line.sever()
+	b.line.interrupt()
 	b.prepare(b.namespace)
 	b.Expect(b.tracker.Ready(nil)).To(Succeed(), "a replica that does not lead")
 	go func() { _ = b.tracker.Start(b.ctx) }()
@@ -269,12 +269,12 @@ func TestReadinessAndControllersWaitForTheFirstListing(t *testing.T) {
 	end()
 	b.Expect(b.tracker.Carriers().WaitForSync(ending)).To(Succeed(), "the process ends")
 
-	b.line.mend()
+	b.line.resume()
 	b.Expect(b.tracker.Carriers().WaitForSync(b.ctx)).To(Succeed())
 	b.Expect(b.tracker.Ready(nil)).To(Succeed())
 }
 
-func TestMissingRightsAreToldWithTheRemedy(t *testing.T) {
+func TestMissingRightsAreReportedWithTheSolution(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const name = "nobody"

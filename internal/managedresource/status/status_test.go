@@ -10,7 +10,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-func TestOnlyWhatChangedIsWritten(t *testing.T) {
+func TestOnlyChangedFieldsAreWritten(t *testing.T) {
 	full := func() resourcesv1alpha1.ManagedResourceStatus {
 		return resourcesv1alpha1.ManagedResourceStatus{
 			Conditions:          []corev1beta1.Condition{{Type: "ResourcesApplied", Status: "True"}},

@@ -41,7 +41,7 @@ func TestStatusIsWrittenByTheManagerThatRecordsChecksums(t *testing.T) {
 	}
 }
 
-func TestACachedSetLosesNothingButManagedFields(t *testing.T) {
+func TestTheCacheTransformRemovesOnlyManagedFields(t *testing.T) {
 	g := NewWithT(t)
 	ref := func(name string, labels, annotations map[string]string) resourcesv1alpha1.ObjectReference {
 		return resourcesv1alpha1.ObjectReference{

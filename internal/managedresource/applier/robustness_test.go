@@ -53,8 +53,8 @@ func manifests(e *Env) []string {
 	}
 }
 
-// awaitRollout waits until the controllers of Kubernetes have written what they write to the manifests' objects. In the second
-// cluster there are none.
+// awaitRollout waits until the controllers of Kubernetes have finished their writes to the manifests' objects. The second cluster has no
+// such controllers.
 func awaitRollout(e *Env, two bool) {
 	if !two {
 		e.AwaitCondition("mr", "ResourcesProgressing", "False/ResourcesRolledOut")
@@ -65,13 +65,13 @@ func awaitRollout(e *Env, two bool) {
 	}
 }
 
-// Architecture 6.10: a restart needs one listing per kind, and no read per object.
+// A restart needs one list per kind, and no read per object.
 func TestRestartOfAnUntouchedSetReadsAndWritesNoObject(t *testing.T) {
 	t.Parallel()
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := New(t, Options{TwoClusters: two, Configure: steady}) // watches that list for longer than a period are not waited for
+			e := New(t, Options{TwoClusters: two, Configure: longSyncPeriod}) // watches that list for longer than a period are not waited for
 			e.Set("mr", manifests(e)...)
 			e.AwaitApplied("mr", succeeded)
 			awaitRollout(e, two)
@@ -85,7 +85,7 @@ func TestRestartOfAnUntouchedSetReadsAndWritesNoObject(t *testing.T) {
 	}
 }
 
-// writes leaves out the access reviews that every start makes.
+// writes leaves out the access reviews, which every start sends.
 func writes(e *Env) []string {
 	var found []string
 	for _, each := range e.Requests.Writes() {
@@ -115,7 +115,7 @@ func gauge(e *Env, name, state string) float64 {
 	return -1
 }
 
-// Architecture 3.2 and 6.10: what others did while no process ran is found from the listing and repaired.
+// Changes by other clients while no process ran are found in the list and repaired.
 func TestChangesMadeWhileTheProcessIsDownAreRepaired(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -167,7 +167,7 @@ func TestChangesMadeWhileTheProcessIsDownAreRepaired(t *testing.T) {
 
 func TestAForeignLabelAddedWhileTheProcessIsDownCostsNoRead(t *testing.T) {
 	t.Parallel()
-	e := New(t, Options{Configure: steady})
+	e := New(t, Options{Configure: longSyncPeriod})
 	e.Set("mr", e.ConfigMap("one", "1"))
 	e.AwaitApplied("mr", succeeded)
 	e.Restart(func() {
@@ -181,7 +181,7 @@ func TestAForeignLabelAddedWhileTheProcessIsDownCostsNoRead(t *testing.T) {
 
 var errCut = errors.New("connection cut by the test")
 
-// cutAfter lets through that many requests for which counts is true and fails every request after them.
+// cutAfter fails every request after n requests for which counts returns true.
 func cutAfter(e *Env, n int, counts func(*http.Request) bool) {
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -200,8 +200,8 @@ func creates(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/configmaps")
 }
 
-// Architecture 6.11: the process dies in the middle of an apply, and the Secret says something else when the next one starts.
-func TestDieMidApplySecretChangesWhileDownLeavesNoOrphan(t *testing.T) {
+// The process dies during an apply, and the Secret has other content when the next process starts.
+func TestACrashDuringAnApplyAndANewSecretLeaveNoOrphan(t *testing.T) {
 	t.Parallel()
 	for n := range 5 {
 		t.Run(fmt.Sprintf("after %d creations", n), func(t *testing.T) {
@@ -276,7 +276,6 @@ func TestALabelDroppedInAnInterruptedChangeIsRemovedAfterRestart(t *testing.T) {
 	e.Expect(e.LiveConfigMap("c").Labels).To(Equal(map[string]string{"stays": "here", "resources.gardener.cloud/managed-by": "gardener"}))
 }
 
-// Architecture 6.13.
 func TestTwoSetsThatWantOneObject(t *testing.T) {
 	t.Parallel()
 	const period = 2 * time.Second // which also bounds a pass
@@ -324,7 +323,7 @@ func TestTwoSetsThatWantOneObject(t *testing.T) {
 	e.Expect(e.LiveConfigMap("shared").Data["key"]).To(Equal("first again"))
 }
 
-func TestTheLoserTakesOverWhenTheWinnerLetsGo(t *testing.T) {
+func TestTheOtherSetAppliesAnObjectThatTheFirstSetDrops(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
 	e.Set("first", e.ConfigMap("shared", "first"))
@@ -338,10 +337,9 @@ func TestTheLoserTakesOverWhenTheWinnerLetsGo(t *testing.T) {
 	e.AwaitApplied("first", succeeded)
 }
 
-// Architecture 6.14.
-func TestAFightWithAForeignManagerPauses(t *testing.T) {
+func TestRepairsPauseIfAnotherManagerChangesAnObjectAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	now := clocktesting.NewFakeClock(time.Now()) // the minute of a fight and its pause do not pass by themselves
+	now := clocktesting.NewFakeClock(time.Now()) // time passes only when the test advances the clock
 	e := New(t, Options{Clock: now})
 	e.Set("mr", e.ConfigMap("c", "1"), e.ConfigMap("d", "1"))
 	e.AwaitApplied("mr", succeeded)
@@ -372,8 +370,7 @@ func TestAFightWithAForeignManagerPauses(t *testing.T) {
 	e.AwaitData("c", "2")
 }
 
-// Architecture 6.16.
-func TestAStuckWaveHoldsBackTheOthersOnlyForAWhile(t *testing.T) {
+func TestAWaveThatDoesNotEndDelaysLaterWavesForALimitedTime(t *testing.T) {
 	t.Parallel()
 	const timeout = 10 * time.Second
 	now := clocktesting.NewFakeClock(time.Now())
@@ -402,8 +399,7 @@ func TestAStuckWaveHoldsBackTheOthersOnlyForAWhile(t *testing.T) {
 	e.AwaitGone("mr")
 }
 
-// Architecture 6.17.
-func TestWhatTheControllerNeedsIsNeverDeletedOrOverwritten(t *testing.T) {
+func TestObjectsThatTheControllerNeedsAreNeverDeletedOrOverwritten(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
 	own := fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: mr, namespace: %s}\nstringData: {a: b}", e.Namespace)
@@ -422,8 +418,7 @@ func TestWhatTheControllerNeedsIsNeverDeletedOrOverwritten(t *testing.T) {
 	e.Eventually(func() []string { return e.Events("mr") }).WithTimeout(Patience).Should(ContainElement(HavePrefix("DeletionRefused: ")))
 }
 
-// Architecture 6.17, the setting.
-func TestNamespacesThatSetsMayTouchCanBeRestricted(t *testing.T) {
+func TestNamespacesOfObjectsCanBeRestricted(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Configure: func(c *config.ResourceManagerConfiguration) {
 		c.Espalier.ManagedResource.Namespaces = &config.EspalierNamespaces{Objects: &[]string{}, ClusterScoped: new(bool)}
@@ -434,7 +429,7 @@ func TestNamespacesThatSetsMayTouchCanBeRestricted(t *testing.T) {
 	e.Expect(e.LiveConfigMap("c")).To(BeNil())
 }
 
-func TestSetsOfARefusedNamespaceSaySo(t *testing.T) {
+func TestSetsOfARefusedNamespaceReportIt(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Configure: func(c *config.ResourceManagerConfiguration) {
 		c.Espalier.ManagedResource.Namespaces = &config.EspalierNamespaces{Sets: &[]string{"elsewhere"}}
@@ -445,18 +440,18 @@ func TestSetsOfARefusedNamespaceSaySo(t *testing.T) {
 	e.Expect(e.LiveConfigMap("c")).To(BeNil())
 }
 
-// Architecture 6.18: everything as Gardener's resource manager leaves it.
-func TestTakingOverFromGardenersResourceManagerWritesNothing(t *testing.T) {
+// All objects are as gardener-resource-manager leaves them.
+func TestTakingOverFromGardenerResourceManagerWritesNothing(t *testing.T) {
 	t.Parallel()
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := New(t, Options{TwoClusters: two, Configure: steady})
+			e := New(t, Options{TwoClusters: two, Configure: longSyncPeriod})
 			e.Set("mr", manifests(e)...)
 			e.AwaitApplied("mr", succeeded)
 			awaitRollout(e, two)
 			e.Restart(func() {
-				asPeer(e)
+				asGardener(e)
 				e.Requests.Reset()
 			})
 			before := e.Get("mr")
@@ -473,8 +468,8 @@ func TestTakingOverFromGardenersResourceManagerWritesNothing(t *testing.T) {
 	}
 }
 
-// asPeer makes every managed object look as if the peer had written it: as its own Update, and nobody else's.
-func asPeer(e *Env) {
+// asGardener makes every managed object look as if only gardener-resource-manager had written it, by an update.
+func asGardener(e *Env) {
 	for _, object := range managed(e) {
 		e.Eventually(func() error { // until no controller of Kubernetes interferes
 			if err := e.Target.Get(e.Ctx, client.ObjectKeyFromObject(object), object); err != nil {

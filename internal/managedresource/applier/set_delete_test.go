@@ -17,39 +17,37 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// Statements 23 to 29 of the specification's section 12, by their numbers: deletion and classes.
-func TestAcceptanceOfDeleting(t *testing.T) {
+func TestSetsAreDeletedAndHandedOver(t *testing.T) {
 	t.Parallel()
-	verify(t, map[string]statement{
-		"23: a deleted set takes its objects with it":                {run: deletedSet, everywhere: true},
-		"24: a foreign finalizer holds a set whose objects are gone": {run: heldSet},
-		"25: a stuck object holds its set":                           {run: stuckObjectHoldsSet},
-		"26: keepObjects":                                            {run: keepObjects},
-		"27: a set of another class is left alone":                   {run: foreignClass},
-		"28: a set that leaves for another class takes its objects":  {run: leavingClass},
-		"29: a set that moves between two instances":                 {run: movingClass, everywhere: true},
+	runAll(t, map[string]testCase{
+		"the objects of a deleted set are deleted":                        {run: deletedSet, everywhere: true},
+		"a set with a foreign finalizer stays after its objects are gone": {run: setWithForeignFinalizer},
+		"a set stays until its objects are gone":                          {run: pendingDeletionKeepsSet},
+		"keepObjects":                                                     {run: keepObjects},
+		"a set of another class is not applied":                           {run: foreignClass},
+		"the objects of a set that moves to another class are deleted":    {run: moveToOtherClass},
+		"a set that moves between two instances":                          {run: moveBetweenInstances, everywhere: true},
 	})
 }
 
-// Statements 30 to 39 of the specification's section 12, by their numbers: what an object's annotations change.
-func TestAcceptanceOfModes(t *testing.T) {
+func TestAnnotationsOfObjectsAreRespected(t *testing.T) {
 	t.Parallel()
-	verify(t, map[string]statement{
-		"30: mode Ignore from the start":                                 {run: modeIgnore},
-		"31: a managed object is released":                               {run: release, everywhere: true},
-		"32: a released object of another origin is not touched":         {run: releaseOfAnotherOrigin},
-		"33: delete-on-invalid-update and a label that changes":          {run: validUpdateOfImmutable},
-		"34: delete-on-invalid-update and data that change":              {run: invalidUpdateOfImmutable},
-		"35: an immutable ConfigMap that was replaced by hand":           {run: immutableReplacedByHand},
-		"36: keep-object \"true\"":                                       {run: keepObject("true"), everywhere: true},
-		"37: keep-object \"t\"":                                          {run: keepObject("t")},
-		"38: finalize-deletion-after":                                    {run: finalizeDeletion, everywhere: true},
-		"39: the garbage collector's ConfigMap stays, a Node is deleted": {run: collectable, apart: true, configure: collecting},
-		"39: the same when the set is deleted":                           {run: collectableOfDeletedSet, apart: true, configure: collecting},
+	runAll(t, map[string]testCase{
+		"mode Ignore from the start":                                      {run: modeIgnore},
+		"a managed object is released":                                    {run: release, everywhere: true},
+		"a released object of another origin is not changed":              {run: releaseOfAnotherOrigin},
+		"delete-on-invalid-update and a label that changes":               {run: validUpdateOfImmutable},
+		"delete-on-invalid-update and data that change":                   {run: invalidUpdateOfImmutable},
+		"an immutable ConfigMap that was replaced by hand":                {run: immutableReplacedByHand},
+		"keep-object \"true\"":                                            {run: keepObject("true"), everywhere: true},
+		"keep-object \"t\"":                                               {run: keepObject("t")},
+		"finalize-deletion-after":                                         {run: finalizeDeletion, everywhere: true},
+		"the garbage collector's ConfigMap stays, a Node is deleted":      {run: collectable, apart: true, configure: collecting},
+		"the garbage collector's ConfigMap stays when the set is deleted": {run: collectableOfDeletedSet, apart: true, configure: collecting},
 	})
 }
 
-func deletedSet(a *scene) {
+func deletedSet(a *setTest) {
 	a.set(
 		a.ConfigMap("c", "1"), fmt.Sprintf("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sa, namespace: %s}", a.Namespace),
 		fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r, namespace: %s}\nrules: []", a.Namespace))
@@ -61,7 +59,7 @@ func deletedSet(a *scene) {
 	a.Expect(a.read("v1", "ServiceAccount", a.Namespace, "sa").Object).To(BeEmpty())
 	set := "/apis/resources.gardener.cloud/v1alpha1/namespaces/" + a.Namespace + "/managedresources/mr"
 	isStatus := func(request string) bool { return request == "PATCH "+set+"/status" }
-	writes := slices.Compact(slices.DeleteFunc(a.Requests.Writes(), isStatus)) // a late event may let go of the set once more
+	writes := slices.Compact(slices.DeleteFunc(a.Requests.Writes(), isStatus)) // a late event may cause a second removal of the finalizer
 	a.Expect(writes).To(Equal([]string{
 		"DELETE /apis/rbac.authorization.k8s.io/v1/namespaces/" + a.Namespace + "/roles/r",
 		"DELETE /api/v1/namespaces/" + a.Namespace + "/configmaps/c",
@@ -70,14 +68,14 @@ func deletedSet(a *scene) {
 	}))
 }
 
-// deletionPending is what all conditions of a set say that is being deleted.
+// deletionPending returns the conditions of a set that is being deleted.
 func deletionPending() map[string]string {
 	return map[string]string{
 		"ResourcesApplied": "Progressing/DeletionPending", "ResourcesHealthy": "False/DeletionPending", "ResourcesProgressing": "True/DeletionPending",
 	}
 }
 
-func heldSet(a *scene) {
+func setWithForeignFinalizer(a *setTest) {
 	a.set(a.ConfigMap("c", "1"))
 	a.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) {
 		mr.Finalizers = append(mr.Finalizers, "example.com/foreign")
@@ -94,21 +92,21 @@ func heldSet(a *scene) {
 	a.AwaitGone("mr")
 }
 
-func stuckObjectHoldsSet(a *scene) {
+func pendingDeletionKeepsSet(a *setTest) {
 	a.set(a.ConfigMap("c", "1"), a.ConfigMap("d", "1"))
-	a.hold("c")
+	a.blockDeletion("c")
 	a.delete()
 	a.awaitAbsent("d")
 	a.soon(func() string { return managedresourcetest.Message(a.Get("mr"), "ResourcesApplied") }).Should(Equal(
 		`Could not clean all old resources: 1 error occurred: deletion of old resource "v1/ConfigMap/` + a.Namespace + `/c" is still pending`))
 	a.Expect(a.conditions()).To(Equal(deletionPending()))
 	a.Expect(a.Get("mr").Finalizers).To(Equal([]string{"resources.gardener.cloud/gardener-resource-manager"}))
-	a.free("c")
+	a.unblockDeletion("c")
 	a.AwaitGone("mr")
 	a.Expect(a.LiveConfigMap("c")).To(BeNil())
 }
 
-func keepObjects(a *scene) {
+func keepObjects(a *setTest) {
 	a.set(a.ConfigMap("c", "1"))
 	a.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = managedresourcetest.Yes() })
 	before := a.live("c")
@@ -117,22 +115,22 @@ func keepObjects(a *scene) {
 	a.Expect(a.live("c")).To(BeComparableTo(before))
 }
 
-func foreignClass(a *scene) {
+func foreignClass(a *setTest) {
 	a.Secret("mr", a.ConfigMap("c", "1"))
 	mr := a.ManagedResource("mr", "mr")
 	mr.Spec.Class = ptr.To("test")
 	a.Expect(a.Source.Create(a.Ctx, mr)).To(Succeed())
-	a.settled()
+	a.awaitEarlierEvents()
 	a.Expect(a.Get("mr")).To(BeComparableTo(mr))
 	a.Expect(a.LiveConfigMap("c")).To(BeNil())
 }
 
-func leavingClass(a *scene) {
+func moveToOtherClass(a *setTest) {
 	a.set(a.ConfigMap("c", "1"))
 	a.class("test")
 	a.soon(func() []string { return a.Get("mr").Finalizers }).Should(BeEmpty())
 	a.Expect(a.LiveConfigMap("c")).To(BeNil())
-	a.settled()
+	a.awaitEarlierEvents()
 	a.Expect(a.LiveConfigMap("c")).To(BeNil())
 	a.Expect(listed(a.Get("mr"))).To(Equal(a.listedMaps("c")))
 }
@@ -141,7 +139,7 @@ func classTest(cfg *config.ResourceManagerConfiguration) {
 	cfg.Controllers.ResourceClass = ptr.To("test")
 }
 
-func movingClass(a *scene) {
+func moveBetweenInstances(a *setTest) {
 	other := a.StartAnother(classTest)
 	a.set(a.ConfigMap("c", "1"))
 	first := a.live("c")
@@ -161,32 +159,32 @@ func movingClass(a *scene) {
 
 const ignoreMode = "annotations: {resources.gardener.cloud/mode: Ignore}"
 
-func modeIgnore(a *scene) {
+func modeIgnore(a *setTest) {
 	mr := a.set(a.ConfigMap("c", "1", ignoreMode), a.ConfigMap("d", "1"))
 	a.Expect(listed(mr)).To(Equal(a.listedMaps("d")))
 	a.Expect(a.LiveConfigMap("c")).To(BeNil())
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func release(a *scene) {
+func release(a *setTest) {
 	a.set(a.ConfigMap("c", "1", "annotations: {note: x}"))
 	before := a.live("c")
-	mr := a.next(a.ConfigMap("c", "1", ignoreMode))
+	mr := a.replace(a.ConfigMap("c", "1", ignoreMode))
 	a.Expect(mr.Status.Resources).To(BeEmpty())
 	live := a.live("c")
 	a.Expect(live.UID).To(Equal(before.UID))
 	a.Expect(live.Annotations).To(Equal(map[string]string{"note": "x"}))
 	a.Expect(live.Labels).To(Equal(map[string]string{"resources.gardener.cloud/managed-by": "gardener"}))
-	a.quiet()
+	a.expectNoWrites()
 	a.Edit("c", `{"data":{"key":"2"}}`)
-	a.settled()
+	a.awaitEarlierEvents()
 	a.Expect(a.live("c").Data).To(Equal(map[string]string{"key": "2"}))
 	a.delete()
 	a.AwaitGone("mr")
 	a.Expect(a.live("c").UID).To(Equal(before.UID))
 }
 
-func releaseOfAnotherOrigin(a *scene) {
+func releaseOfAnotherOrigin(a *setTest) {
 	a.set(a.ConfigMap("c", "1"))
 	a.Restart(func() {
 		a.Edit("c", `{"metadata":{"annotations":{"resources.gardener.cloud/origin":"other/set"}}}`)
@@ -203,27 +201,27 @@ func releaseOfAnotherOrigin(a *scene) {
 
 const deleteOnInvalid = `annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"}`
 
-func validUpdateOfImmutable(a *scene) {
+func validUpdateOfImmutable(a *setTest) {
 	a.set("immutable: true\n" + a.ConfigMap("c", "1", deleteOnInvalid))
 	before := a.live("c")
-	a.next("immutable: true\n" + a.ConfigMap("c", "1", deleteOnInvalid, "labels: {a: b}"))
+	a.replace("immutable: true\n" + a.ConfigMap("c", "1", deleteOnInvalid, "labels: {a: b}"))
 	live := a.live("c")
 	a.Expect(live.UID).To(Equal(before.UID))
 	a.Expect(live.Labels).To(Equal(map[string]string{"a": "b", "resources.gardener.cloud/managed-by": "gardener"}))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func invalidUpdateOfImmutable(a *scene) {
+func invalidUpdateOfImmutable(a *setTest) {
 	a.set("immutable: true\n" + a.ConfigMap("c", "1", deleteOnInvalid))
 	before := a.live("c")
-	a.next("immutable: true\n" + a.ConfigMap("c", "2", deleteOnInvalid))
+	a.replace("immutable: true\n" + a.ConfigMap("c", "2", deleteOnInvalid))
 	live := a.live("c")
 	a.Expect(live.UID).NotTo(Equal(before.UID))
 	a.Expect(live.Data).To(Equal(map[string]string{"key": "2"}))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func immutableReplacedByHand(a *scene) {
+func immutableReplacedByHand(a *setTest) {
 	a.set("immutable: true\n" + a.ConfigMap("c", "1"))
 	a.Restart(func() {
 		live := a.live("c")
@@ -237,18 +235,18 @@ func immutableReplacedByHand(a *scene) {
 	a.AwaitData("c", "1")
 	a.soon(func() map[string]string { return a.Get("mr").Annotations }).Should(BeEmpty())
 	a.AwaitApplied("mr", "True/ApplySucceeded")
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func keepObject(value string) func(a *scene) {
-	return func(a *scene) {
+func keepObject(value string) func(a *setTest) {
+	return func(a *setTest) {
 		annotation := fmt.Sprintf("annotations: {resources.gardener.cloud/keep-object: %q}", value)
 		a.set(a.ConfigMap("c", "1", annotation), a.ConfigMap("d", "1", annotation), a.ConfigMap("e", "1"))
 		c, d := a.live("c"), a.live("d")
-		mr := a.next(a.ConfigMap("d", "1", annotation), a.ConfigMap("e", "1"))
+		mr := a.replace(a.ConfigMap("d", "1", annotation), a.ConfigMap("e", "1"))
 		a.Expect(listed(mr)).To(Equal(a.listedMaps("d", "e")))
 		a.Expect(a.live("c")).To(BeComparableTo(c))
-		a.quiet()
+		a.expectNoWrites()
 		a.delete()
 		a.AwaitGone("mr")
 		a.Expect(a.live("c")).To(BeComparableTo(c))
@@ -257,18 +255,18 @@ func keepObject(value string) func(a *scene) {
 	}
 }
 
-func finalizeDeletion(a *scene) {
+func finalizeDeletion(a *setTest) {
 	const after = 4 * time.Second
 	a.set(a.ConfigMap("c", "1", "annotations: {resources.gardener.cloud/finalize-deletion-after: "+after.String()+"}"), a.ConfigMap("d", "1"))
-	a.hold("c")
-	a.hold("d")
+	a.blockDeletion("c")
+	a.blockDeletion("d")
 	a.Secret("mr")
 	due := a.awaitDeleting("c").DeletionTimestamp.Add(after)
 	a.AwaitApplied("mr", "Progressing/DeletionPending")
 	a.awaitAbsent("c")
 	a.Expect(clock.RealClock{}.Now()).To(BeTemporally(">=", due))
 	a.Expect(a.live("d").Finalizers).To(Equal([]string{"example.com/stuck"}))
-	a.free("d")
+	a.unblockDeletion("d")
 	a.AwaitApplied("mr", "True/ApplySucceeded")
 }
 
@@ -276,29 +274,29 @@ func collecting(cfg *config.ResourceManagerConfiguration) {
 	cfg.Controllers.GarbageCollector.Enabled = true
 }
 
-// collectables are a ConfigMap and a Node that only the garbage collector's label unites.
-func (a *scene) collectables() []string {
+// collectables are a ConfigMap and a Node, both with the label of the garbage collector.
+func (a *setTest) collectables() []string {
 	a.T.Helper()
 	a.Grant("", "nodes")
 	const label = `labels: {resources.gardener.cloud/garbage-collectable-reference: "true"}`
 	return []string{a.ConfigMap("c", "1", label), fmt.Sprintf("apiVersion: v1\nkind: Node\nmetadata:\n  name: %s\n  %s\n", a.Namespace, label)}
 }
 
-func (a *scene) expectOnlyTheNodeIsGone() {
+func (a *setTest) expectOnlyTheNodeIsGone() {
 	a.T.Helper()
 	a.Expect(a.read("v1", "Node", "", a.Namespace).Object).To(BeEmpty())
 	a.Expect(a.live("c").DeletionTimestamp).To(BeNil())
 }
 
-func collectable(a *scene) {
+func collectable(a *setTest) {
 	a.set(append(a.collectables(), a.ConfigMap("d", "1"))...)
-	mr := a.next(a.ConfigMap("d", "1"))
+	mr := a.replace(a.ConfigMap("d", "1"))
 	a.Expect(listed(mr)).To(Equal(a.listedMaps("d")))
 	a.expectOnlyTheNodeIsGone()
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func collectableOfDeletedSet(a *scene) {
+func collectableOfDeletedSet(a *setTest) {
 	a.set(a.collectables()...)
 	a.delete()
 	a.AwaitGone("mr")

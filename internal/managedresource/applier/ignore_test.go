@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-func TestAcceptanceB40AnIgnoredManifestIsCreatedOnceAndDeletedWithItsSet(t *testing.T) {
+func TestAnIgnoredManifestIsCreatedOnceAndDeletedWithItsSet(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		const ignore = `annotations: {resources.gardener.cloud/ignore: "true", resources.gardener.cloud/description: wrong}`
 		e.Set("mr", e.ConfigMap("c", "1", ignore))
@@ -31,7 +31,7 @@ func TestAcceptanceB40AnIgnoredManifestIsCreatedOnceAndDeletedWithItsSet(t *test
 	})
 }
 
-func TestAcceptanceB40OnlyADescriptionIsTakenFromAnIgnoredObject(t *testing.T) {
+func TestOnlyTheDescriptionIsRemovedFromAnIgnoredObject(t *testing.T) {
 	e := inOneCluster(t)
 	e.Set("mr", e.ConfigMap("c", "1", `annotations: {resources.gardener.cloud/ignore: "1"}`))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -42,7 +42,7 @@ func TestAcceptanceB40OnlyADescriptionIsTakenFromAnIgnoredObject(t *testing.T) {
 	e.Expect(live.Data).To(Equal(map[string]string{"key": "by hand"}))
 }
 
-func TestAcceptanceB40AnIgnoredObjectThatIsDeletedByHandComesBack(t *testing.T) {
+func TestAnIgnoredObjectThatAUserDeletesIsRecreated(t *testing.T) {
 	e := inOneCluster(t)
 	e.Set("mr", e.ConfigMap("c", "1", `annotations: {resources.gardener.cloud/ignore: "true"}`))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -56,7 +56,7 @@ func ignoreSet(e *managedresourcetest.Env, value string) {
 	})
 }
 
-func TestAcceptanceB41AnIgnoredSetIsLeftAlone(t *testing.T) {
+func TestAnIgnoredSetIsNotReconciled(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", e.ConfigMap("c", "1"))
 		e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -87,7 +87,7 @@ func conditions(mr *resourcesv1alpha1.ManagedResource) map[string]string {
 	return found
 }
 
-func TestAcceptanceB42ASetThatIsNoLongerIgnoredIsBroughtUpToDate(t *testing.T) {
+func TestASetThatIsNoLongerIgnoredIsApplied(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		meanwhile func(e *managedresourcetest.Env)
@@ -97,7 +97,7 @@ func TestAcceptanceB42ASetThatIsNoLongerIgnoredIsBroughtUpToDate(t *testing.T) {
 		"an edit by hand is reverted by another process": {
 			meanwhile: func(e *managedresourcetest.Env) { e.Restart(func() { e.Edit("c", `{"data":{"key":"by hand"}}`) }) }, want: "1",
 		},
-		"a change of the Secret is made up for": {meanwhile: func(e *managedresourcetest.Env) { e.Secret("mr", e.ConfigMap("c", "2")) }, want: "2"},
+		"a change of the Secret is applied": {meanwhile: func(e *managedresourcetest.Env) { e.Secret("mr", e.ConfigMap("c", "2")) }, want: "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inOneCluster(t)

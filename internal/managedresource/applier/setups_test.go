@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// steady leaves a minute between two looks at a set: what happens sooner is due to an event.
-func steady(c *config.ResourceManagerConfiguration) {
+// longSyncPeriod sets a sync period of a minute, so that only events cause earlier reconciliations.
+func longSyncPeriod(c *config.ResourceManagerConfiguration) {
 	c.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Minute}
 }
 
@@ -22,7 +22,7 @@ func inBothSetups(t *testing.T, test func(e *managedresourcetest.Env)) {
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: two, Configure: steady}))
+			test(managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: two, Configure: longSyncPeriod}))
 		})
 	}
 }
@@ -31,14 +31,14 @@ func inBothSetups(t *testing.T, test func(e *managedresourcetest.Env)) {
 func inOneCluster(t *testing.T) *managedresourcetest.Env {
 	t.Helper()
 	t.Parallel()
-	return managedresourcetest.New(t, managedresourcetest.Options{Configure: steady})
+	return managedresourcetest.New(t, managedresourcetest.Options{Configure: longSyncPeriod})
 }
 
-// withoutControllers starts an env whose target has none of the controllers of Kubernetes, so that nobody else writes.
+// withoutControllers starts an env whose target has none of the controllers of Kubernetes, so that no other client writes.
 func withoutControllers(t *testing.T) *managedresourcetest.Env {
 	t.Helper()
 	t.Parallel()
-	return managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Configure: steady})
+	return managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Configure: longSyncPeriod})
 }
 
 const (
@@ -51,8 +51,7 @@ const (
 	jobKind         = "batch/v1/Job"
 )
 
-// webDeployment is a Deployment called web; its parts go into metadata, spec and the container, each with a comma at
-// its end.
+// webDeployment returns a Deployment called web. The arguments are parts of its metadata, spec and container, each with a comma at its end.
 func webDeployment(e *managedresourcetest.Env, metadata, spec, container string) string {
 	return e.Fill("apiVersion: apps/v1\nkind: Deployment\nmetadata: {" + metadata + "name: web, namespace: $NS}\nspec: {" + spec +
 		"selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{" + container + "name: c, image: i}]}}}")
@@ -71,13 +70,13 @@ func nightlyCronJob(e *managedresourcetest.Env) string {
 		"jobTemplate: {metadata: {labels: {app: nightly}}, spec: {template: {metadata: {labels: {app: nightly}}, spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}")
 }
 
-// onceJob is a Job called once that makes no Pods.
+// onceJob is a Job called once that creates no Pods.
 func onceJob(e *managedresourcetest.Env, metadata string) string {
 	return e.Fill("apiVersion: batch/v1\nkind: Job\nmetadata: {" + metadata + "name: once, namespace: $NS}\nspec: {suspend: true, " +
 		"template: {metadata: {labels: {app: once}}, spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}")
 }
 
-// webService is a Service called web; its parts go into metadata and spec, each with a comma at its end.
+// webService returns a Service called web. The arguments are parts of its metadata and spec, each with a comma at its end.
 func webService(e *managedresourcetest.Env, metadata, spec string) string {
 	return e.Fill("apiVersion: v1\nkind: Service\nmetadata: {" + metadata + "name: web, namespace: $NS}\nspec: {" + spec + "selector: {app: web}}")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-func TestAcceptanceB59SecretsOfAServiceAccountStay(t *testing.T) {
+func TestSecretsOfAServiceAccountStay(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		account := func(metadata string) string {
 			return e.Fill("apiVersion: v1\nkind: ServiceAccount\nmetadata: {" + metadata + "name: web, namespace: $NS}\nsecrets: [{name: manifest}]")
@@ -32,7 +32,7 @@ func TestAcceptanceB59SecretsOfAServiceAccountStay(t *testing.T) {
 	})
 }
 
-func TestAcceptanceB60LabelsThatTheAPIServerAddsToAJobStay(t *testing.T) {
+func TestLabelsThatTheAPIServerAddsToAJobStay(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", onceJob(e, ""))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -52,7 +52,7 @@ func TestAcceptanceB60LabelsThatTheAPIServerAddsToAJobStay(t *testing.T) {
 	})
 }
 
-func TestAcceptanceB61VolumeClaimTemplatesOfALiveStatefulSetStay(t *testing.T) {
+func TestVolumeClaimTemplatesOfALiveStatefulSetStay(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", webStatefulSet(e, "", "1Gi"))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -67,7 +67,7 @@ func TestAcceptanceB61VolumeClaimTemplatesOfALiveStatefulSetStay(t *testing.T) {
 	})
 }
 
-func TestAcceptanceB65NothingIsSentAtRest(t *testing.T) {
+func TestASetInSyncCausesNoRequests(t *testing.T) {
 	t.Parallel()
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestAcceptanceB65NothingIsSentAtRest(t *testing.T) {
 			e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: two, Configure: everySecond})
 			e.Set("mr", e.ConfigMap("c", "1"), webDeployment(e, "", "replicas: 0, ", ""))
 			e.AwaitApplied("mr", "True/ApplySucceeded")
-			if !two { // what its controller writes to the Deployment is looked at, and judged
+			if !two { // the controller reads and checks the Deployment after its own controller has written to it
 				e.AwaitCondition("mr", "ResourcesProgressing", "False/ResourcesRolledOut")
 				e.AwaitCondition("mr", "ResourcesHealthy", "True/ResourcesHealthy")
 			}
@@ -95,7 +95,7 @@ func everySecond(c *config.ResourceManagerConfiguration) {
 	c.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Second}
 }
 
-// awaitPasses waits until a set of two objects was looked at so many times without a request.
+// awaitPasses waits until a set of two objects was compared a number of times without a request.
 func awaitPasses(e *managedresourcetest.Env, passes float64) {
 	e.T.Helper()
 	const spared = "espalier_managedresource_requests_saved_total"
@@ -103,7 +103,7 @@ func awaitPasses(e *managedresourcetest.Env, passes float64) {
 	e.Eventually(func() float64 { return e.Counter(spared) - before }).WithTimeout(managedresourcetest.Patience).WithPolling(20 * time.Millisecond).Should(BeNumerically(">=", 2*passes))
 }
 
-func TestAcceptanceB65EveryObjectIsUpdatedEachPeriodIfThatIsConfigured(t *testing.T) {
+func TestEveryObjectIsUpdatedInEachPeriodIfConfigured(t *testing.T) {
 	t.Parallel()
 	e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Configure: func(c *config.ResourceManagerConfiguration) {
 		everySecond(c)
@@ -119,10 +119,10 @@ func TestAcceptanceB65EveryObjectIsUpdatedEachPeriodIfThatIsConfigured(t *testin
 	e.Expect([]string{e.LiveConfigMap("c").ResourceVersion, e.Live(deploymentKind, "web").GetResourceVersion()}).To(Equal(before))
 }
 
-// defaultedKind is a manifest as people write them. "$NS" makes the names of cluster-scoped objects unique.
+// defaultedKind is a manifest as users write it. "$NS" makes the names of cluster-scoped objects unique.
 type defaultedKind struct{ kind, name, manifest string }
 
-// defaulted holds manifests that an API server completes and writes in another way.
+// defaulted contains manifests to which an API server adds defaults, or whose values it normalizes.
 var defaulted = map[string]defaultedKind{
 	"Deployment": {deploymentKind, "d", `
 apiVersion: apps/v1
@@ -467,13 +467,13 @@ spec: {replicas: 0, selector: {matchLabels: {app: r}}, template: {metadata: {lab
 `},
 }
 
-// What the API server adds, or writes in another way, is nobody's change. Items 56 to 61 and 65 rest on this.
-func TestAcceptanceB65DefaultsAreNotTakenForDrift(t *testing.T) {
+// Defaults that the API server adds, and values that it normalizes, are not changes by a client.
+func TestDefaultsOfTheAPIServerAreNotTakenForDrift(t *testing.T) {
 	t.Parallel()
 	for setup, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(setup, func(t *testing.T) {
 			t.Parallel()
-			e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: two, Stopped: true, Configure: steady})
+			e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: two, Stopped: true, Configure: longSyncPeriod})
 			e.Define(e.Fill("$NS-w.example.test"), "v1", "Widget")
 			e.Start()
 			e.Create(e.Fill("{apiVersion: v1, kind: ServiceAccount, metadata: {name: web, namespace: $NS}}"))
@@ -493,7 +493,8 @@ func TestAcceptanceB65DefaultsAreNotTakenForDrift(t *testing.T) {
 
 func setName(kind string) string { return strings.ToLower(strings.ReplaceAll(kind, " ", "-")) }
 
-// requestsOfPass returns the requests of a pass over a set. It leaves out status writes of other sets, whose objects may become ready at any time.
+// requestsOfPass returns the requests of a pass over a set. It leaves out status writes of other sets, whose objects may become ready at
+// any time.
 func requestsOfPass(e *managedresourcetest.Env, set string) []string {
 	e.T.Helper()
 	return slices.DeleteFunc(e.Look(set), func(request string) bool {
@@ -509,7 +510,7 @@ func takesNothingForDrift(e *managedresourcetest.Env, set string, tc defaultedKi
 	e.Expect(requestsOfPass(e, set)).To(BeEmpty())
 	after := e.Live(kind, name)
 	e.Expect(after.GetUID()).To(Equal(before.GetUID()))
-	if e.Source != e.Target { // else controllers of Kubernetes may write at any time
+	if e.Source != e.Target { // otherwise controllers of Kubernetes may write at any time
 		e.Expect(after.GetResourceVersion()).To(Equal(before.GetResourceVersion()))
 	}
 }

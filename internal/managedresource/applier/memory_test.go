@@ -14,31 +14,31 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 )
 
-func TestASetThatACacheStillShows(t *testing.T) {
+func TestADeletedSetThatACacheStillShowsIsNotReconciled(t *testing.T) {
 	name := types.NamespacedName{Namespace: "ns", Name: "set"}
 	shown := func(uid types.UID) *resourcesv1alpha1.ManagedResource {
 		return &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, UID: uid}}
 	}
 	g, m := NewWithT(t), newMemory()
-	g.Expect(m.ended(shown("one"))).To(BeFalse(), "nothing is known of it")
-	m.of(name).version = "7"
+	g.Expect(m.ended(shown("one"))).To(BeFalse(), "it is unknown")
+	m.get(name).version = "7"
 	g.Expect(m.ended(shown(""))).To(BeFalse(), "it has not ended")
-	m.of(name).left = "one"
-	m.retire(name)
-	g.Expect(m.ended(shown("one"))).To(BeTrue(), "retiring does not forget it")
+	m.get(name).endedUID = "one"
+	m.forgetContent(name)
+	g.Expect(m.ended(shown("one"))).To(BeTrue(), "the UID is kept")
 	g.Expect(m.ended(shown("two"))).To(BeFalse(), "it is another set of that name")
 	m.forget(name)
-	g.Expect(m.ended(shown("one"))).To(BeFalse(), "the cache has shown its end")
+	g.Expect(m.ended(shown("one"))).To(BeFalse(), "the cache has shown its deletion")
 }
 
-func TestASetIsNotAtRestWhileAnAuditIsOwed(t *testing.T) {
+func TestASetIsNotInSyncWhileAnAuditIsOwed(t *testing.T) {
 	name := types.NamespacedName{Namespace: "ns", Name: "set"}
 	g, m := NewWithT(t), newMemory()
-	m.of(name).rested = "7"
-	m.conclude(name)
-	g.Expect(m.resting(name)).NotTo(BeNil())
-	m.of(name).auditOwed = true
-	g.Expect(m.resting(name)).To(BeNil())
+	m.get(name).inSyncVersion = "7"
+	m.markConcluded(name)
+	g.Expect(m.inSync(name)).NotTo(BeNil())
+	m.get(name).auditOwed = true
+	g.Expect(m.inSync(name)).To(BeNil())
 }
 
 func TestADeletionThatAWatchHasNotShownYet(t *testing.T) {
@@ -52,9 +52,9 @@ func TestADeletionThatAWatchHasNotShownYet(t *testing.T) {
 		"being deleted":                             {seen: observe.Object{ResourceVersion: "7", Deleted: time.Unix(1, 0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &set{removal: removal{asked: map[inventory.Key]string{inventory.RefKey(ref): "7"}}}
+			s := &set{removal: removal{requested: map[inventory.Key]string{inventory.RefKey(ref): "7"}}}
 			w := &removing{pass: &pass{set: s}}
-			NewWithT(t).Expect(w.requested(ref, tc.seen)).To(Equal(tc.want))
+			NewWithT(t).Expect(w.wasRequested(ref, tc.seen)).To(Equal(tc.want))
 		})
 	}
 }

@@ -14,28 +14,28 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// claim is a PersistentVolumeClaim, not in any set.
-func claim(e *managedresourcetest.Env, name, app string) string {
+// volumeClaim is a PersistentVolumeClaim that no set contains.
+func volumeClaim(e *managedresourcetest.Env, name, app string) string {
 	return e.Fill("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: " + name + ", namespace: $NS, labels: {app: " + app + "}}\n" +
 		"spec: {accessModes: [ReadWriteOnce], storageClassName: none, resources: {requests: {storage: 1Gi}}}")
 }
 
-// claimsOf creates a set with a StatefulSet, and claims of which one does not match it.
-func claimsOf(e *managedresourcetest.Env, deleteThem *bool) *resourcesv1alpha1.ManagedResource {
+// createVolumeClaims creates a set with a StatefulSet, and PersistentVolumeClaims of which one does not match it.
+func createVolumeClaims(e *managedresourcetest.Env, deleteThem *bool) *resourcesv1alpha1.ManagedResource {
 	e.Secret("mr", webStatefulSet(e, "", "1Gi"))
 	mr := e.ManagedResource("mr", "mr")
 	mr.Spec.DeletePersistentVolumeClaims = deleteThem
 	e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
-	e.Create(claim(e, "data-web-0", "web"))
-	e.Create(claim(e, "other", "other"))
+	e.Create(volumeClaim(e, "data-web-0", "web"))
+	e.Create(volumeClaim(e, "other", "other"))
 	mr = e.AwaitApplied("mr", "True/ApplySucceeded")
-	if e.Source == e.Target { // its controller writes a status, which a deletion meanwhile would meet and be sent again
+	if e.Source == e.Target { // a status write of its controller could cause a conflict and a second deletion request
 		e.AwaitCondition("mr", "ResourcesHealthy", "True/ResourcesHealthy")
 	}
 	return mr
 }
 
-func TestAcceptanceB62ClaimsOfAStatefulSetAreDeletedWithItIfThatIsWanted(t *testing.T) {
+func TestVolumeClaimsOfAStatefulSetAreDeletedWithItIfConfigured(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(e *managedresourcetest.Env){
 		"when the set drops it":   func(e *managedresourcetest.Env) { e.Secret("mr", e.ConfigMap("c", "1")) },
@@ -43,7 +43,7 @@ func TestAcceptanceB62ClaimsOfAStatefulSetAreDeletedWithItIfThatIsWanted(t *test
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inOneCluster(t)
-			claimsOf(e, managedresourcetest.Yes())
+			createVolumeClaims(e, managedresourcetest.Yes())
 			remove(e)
 			e.AwaitAbsent(statefulSetKind, "web")
 			e.AwaitAbsent(claimKind, "data-web-0")
@@ -52,9 +52,9 @@ func TestAcceptanceB62ClaimsOfAStatefulSetAreDeletedWithItIfThatIsWanted(t *test
 	}
 }
 
-func TestAcceptanceB62ClaimsStayOtherwise(t *testing.T) {
+func TestVolumeClaimsOfAStatefulSetStayByDefault(t *testing.T) {
 	e := inOneCluster(t)
-	claimsOf(e, nil)
+	createVolumeClaims(e, nil)
 	recording := e.Requests.Record()
 	e.Delete("mr")
 	e.AwaitGone("mr")
@@ -62,20 +62,20 @@ func TestAcceptanceB62ClaimsStayOtherwise(t *testing.T) {
 	e.Expect(e.Live(claimKind, "data-web-0").GetDeletionTimestamp()).To(BeNil())
 }
 
-func TestAcceptanceB62ASelectorWithoutLabelsDeletesNoClaim(t *testing.T) {
+func TestASelectorWithoutLabelsDeletesNoVolumeClaim(t *testing.T) {
 	e := inOneCluster(t)
 	e.Secret("mr", strings.Replace(webStatefulSet(e, "", "1Gi"), "selector: {matchLabels: {app: web}}", "selector: {matchExpressions: [{key: app, operator: In, values: [web]}]}", 1))
 	mr := e.ManagedResource("mr", "mr")
 	mr.Spec.DeletePersistentVolumeClaims = managedresourcetest.Yes()
 	e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
-	e.Create(claim(e, "data-web-0", "web"))
+	e.Create(volumeClaim(e, "data-web-0", "web"))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 	e.Delete("mr")
 	e.AwaitGone("mr")
 	e.Expect(e.Live(claimKind, "data-web-0").GetDeletionTimestamp()).To(BeNil())
 }
 
-func TestAcceptanceB63WorkloadsAreDeletedInTheForeground(t *testing.T) {
+func TestWorkloadsAreDeletedInTheForeground(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(e *managedresourcetest.Env){
 		"when the set drops them": func(e *managedresourcetest.Env) { e.Secret("mr", e.ConfigMap("kept", "1")) },
@@ -116,13 +116,13 @@ func TestAcceptanceB63WorkloadsAreDeletedInTheForeground(t *testing.T) {
 	}
 }
 
-func TestAcceptanceB64AMoveBetweenTheGroupsOfADeploymentKeepsIt(t *testing.T) {
+func TestADeploymentThatMovesToAnotherAPIGroupIsKept(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", webDeployment(e, "labels: {a: b}, ", "replicas: 0, ", ""))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
 		uid := e.Live(deploymentKind, "web").GetUID()
 		e.Stop()
-		// What a controller of the time when the former group was served has left.
+		// The status as a controller wrote it while the former group was served.
 		mr := e.Get("mr")
 		mr.Status.Resources[0].APIVersion = "extensions/v1beta1"
 		e.Expect(e.Source.Status().Update(e.Ctx, mr)).To(Succeed())
@@ -132,7 +132,7 @@ func TestAcceptanceB64AMoveBetweenTheGroupsOfADeploymentKeepsIt(t *testing.T) {
 		after := e.AwaitChange(before)
 		live := e.Live(deploymentKind, "web")
 		e.Expect(live.GetUID()).To(Equal(uid))
-		e.Expect(live.GetLabels()).To(Equal(map[string]string{managedBy: "gardener"})) // the former entry tells that the label was ours
+		e.Expect(live.GetLabels()).To(Equal(map[string]string{managedBy: "gardener"})) // the former entry shows that the label was that of the set
 		e.Expect(recording.Order("DELETE")).To(BeEmpty())
 		e.Expect(names(after)).To(Equal([]string{"apps/v1/Deployment/web"}))
 	})
@@ -147,7 +147,7 @@ func names(mr *resourcesv1alpha1.ManagedResource) []string {
 	return found
 }
 
-func TestAcceptanceB64EquivalencesOfASetKeepWhatMoves(t *testing.T) {
+func TestAnObjectThatMovesToAnEquivalentKindIsKept(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		equivalences func(e *managedresourcetest.Env) [][]metav1.GroupKind
@@ -160,7 +160,7 @@ func TestAcceptanceB64EquivalencesOfASetKeepWhatMoves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: steady})
+			e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: longSyncPeriod})
 			e.Define(e.Fill("old.$NS.test"), "v1", "Gadget")
 			e.Define(e.Fill("new.$NS.test"), "v1", "Widget")
 			e.Start()
@@ -183,7 +183,7 @@ func TestAcceptanceB64EquivalencesOfASetKeepWhatMoves(t *testing.T) {
 	}
 }
 
-func TestAcceptanceB66ASetThatBecomesUnhealthyIsLookedAtAtOnce(t *testing.T) {
+func TestASetThatBecomesUnhealthyIsReconciledAtOnce(t *testing.T) {
 	e := inOneCluster(t)
 	e.Set("mr", e.ConfigMap("c", "1"))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -197,12 +197,12 @@ func TestAcceptanceB66ASetThatBecomesUnhealthyIsLookedAtAtOnce(t *testing.T) {
 		}
 		e.Expect(e.Source.Status().Update(e.Ctx, mr)).To(Succeed())
 	}
-	const spared = "espalier_managedresource_requests_saved_total" // one per look at a set of one object
-	before := e.Counter(spared)
-	looks := func() float64 { return e.Counter(spared) - before }
+	const comparisons = "espalier_managedresource_requests_saved_total" // one per comparison of a set with one object
+	before := e.Counter(comparisons)
+	looks := func() float64 { return e.Counter(comparisons) - before }
 	for _, want := range []float64{1, 2} {
 		turn("False")
 		e.Eventually(looks).WithTimeout(managedresourcetest.Patience).WithPolling(5 * time.Millisecond).Should(Equal(want))
-		e.AwaitCondition("mr", "ResourcesHealthy", "True/ResourcesHealthy") // whoever judges it sets that right
+		e.AwaitCondition("mr", "ResourcesHealthy", "True/ResourcesHealthy") // the health controller corrects the condition
 	}
 }

@@ -24,7 +24,7 @@ func compressed(e *managedresourcetest.Env, text string) []byte {
 	return out.Bytes()
 }
 
-func TestImprovementBCompressedKeysAreRead(t *testing.T) {
+func TestCompressedKeysAreRead(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		value := compressed(e, e.ConfigMap("c", "1")+"---\n"+e.ConfigMap("d", "1"))
 		plain := e.ConfigMap("plain", "1")
@@ -38,7 +38,7 @@ func TestImprovementBCompressedKeysAreRead(t *testing.T) {
 	})
 }
 
-func TestImprovementBAKeyThatOnlyLooksCompressedIsAFault(t *testing.T) {
+func TestAnInvalidCompressedKeyIsReported(t *testing.T) {
 	e := inOneCluster(t)
 	e.SecretData("mr", map[string][]byte{"data.yaml.br": []byte(e.ConfigMap("c", "1")), "plain.yaml": []byte(e.ConfigMap("plain", "1"))})
 	e.Expect(e.Source.Create(e.Ctx, e.ManagedResource("mr", "mr"))).To(Succeed())
@@ -47,7 +47,7 @@ func TestImprovementBAKeyThatOnlyLooksCompressedIsAFault(t *testing.T) {
 	e.AwaitData("plain", "1")
 }
 
-func TestImprovementBTheTimeOfARestartByHandStays(t *testing.T) {
+func TestTheRestartAnnotationOfAPodTemplateStays(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		kind, object, patch string
@@ -99,10 +99,10 @@ func TestImprovementBTheTimeOfARestartByHandStays(t *testing.T) {
 	}
 }
 
-func TestImprovementBOneInstanceMayServeAllClasses(t *testing.T) {
+func TestOneInstanceMayServeAllClasses(t *testing.T) {
 	t.Parallel()
 	e := managedresourcetest.New(t, managedresourcetest.Options{Configure: func(c *config.ResourceManagerConfiguration) {
-		steady(c)
+		longSyncPeriod(c)
 		c.Controllers.ResourceClass = ptr.To("*")
 	}})
 	for name, class := range map[string]*string{"none": nil, "empty": ptr.To(""), "default": ptr.To("resources"), "seed": ptr.To("seed")} {
@@ -122,7 +122,7 @@ func TestImprovementBOneInstanceMayServeAllClasses(t *testing.T) {
 	e.Expect(e.LiveConfigMap("seed")).To(BeNil())
 }
 
-func TestImprovementBASetIsServedAsSoonAsAnotherInstanceLetsGo(t *testing.T) {
+func TestASetIsAppliedWhenAnotherInstanceRemovesItsFinalizer(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Secret("mr", e.ConfigMap("c", "1"))
 		mr := e.ManagedResource("mr", "mr")
@@ -138,13 +138,13 @@ func TestImprovementBASetIsServedAsSoonAsAnotherInstanceLetsGo(t *testing.T) {
 	})
 }
 
-// unchangeable is a ConfigMap that cannot be updated and is replaced instead.
+// unchangeable returns an immutable ConfigMap, which is replaced instead of updated.
 func unchangeable(e *managedresourcetest.Env, value, propagation string) string {
 	annotations := `annotations: {resources.gardener.cloud/delete-on-invalid-update: "true"` + propagation + "}"
 	return e.ConfigMap("c", value, annotations) + "immutable: true\n"
 }
 
-func TestImprovementBTheDeletionAfterAnInvalidUpdateMayBePropagated(t *testing.T) {
+func TestTheDeletionAfterAnInvalidUpdateUsesTheConfiguredPropagation(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ propagation, want string }{
 		"by default":        {},
@@ -176,7 +176,7 @@ func TestImprovementBTheDeletionAfterAnInvalidUpdateMayBePropagated(t *testing.T
 	}
 }
 
-func TestImprovementBADeletionAfterAnInvalidUpdateIsAskedForOnce(t *testing.T) {
+func TestTheDeletionAfterAnInvalidUpdateIsRequestedOnce(t *testing.T) {
 	e := inOneCluster(t)
 	e.Set("mr", unchangeable(e, "1", ""))
 	before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -191,7 +191,7 @@ func TestImprovementBADeletionAfterAnInvalidUpdateIsAskedForOnce(t *testing.T) {
 	e.Expect(e.LiveConfigMap("c").Data).To(Equal(map[string]string{"key": "2"}))
 }
 
-func TestImprovementBAnUnknownPropagationIsAFault(t *testing.T) {
+func TestAnUnknownPropagationIsReported(t *testing.T) {
 	e := inOneCluster(t)
 	const annotation = ", resources.gardener.cloud/deletion-propagation-on-invalid-update: Sometimes"
 	e.Set("mr", unchangeable(e, "1", annotation))

@@ -31,7 +31,7 @@ func awaitReplicas(e *managedresourcetest.Env, kind string, want int64) {
 	e.Await(kind, "web", func(g Gomega, live *unstructured.Unstructured) { g.Expect(replicas(live)).To(Equal(want)) })
 }
 
-func TestAcceptanceB47ReplicasAreTheManifestsUnlessTheyArePreserved(t *testing.T) {
+func TestReplicasFollowTheManifestUnlessTheyArePreserved(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", webDeployment(e, "", "replicas: 1, ", ""))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -50,7 +50,7 @@ func TestAcceptanceB47ReplicasAreTheManifestsUnlessTheyArePreserved(t *testing.T
 	})
 }
 
-func TestAcceptanceB48ContainerResourcesAreTheManifestsUnlessTheyArePreserved(t *testing.T) {
+func TestContainerResourcesFollowTheManifestUnlessTheyArePreserved(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		const desired = "resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: '1', memory: 128Mi, ephemeral-storage: 1Gi}}, "
 		const byHand = `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"i","resources":{
@@ -79,7 +79,7 @@ func autoscaler(e *managedresourcetest.Env, apiVersion, kind string) string {
 		"spec: {maxReplicas: 9, scaleTargetRef: {apiVersion: " + apiVersion + ", kind: " + kind + ", name: web}}")
 }
 
-func TestAcceptanceB49ReplicasStayAsAHorizontalPodAutoscalerWantsThem(t *testing.T) {
+func TestReplicasOfAHorizontalPodAutoscalerStay(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Create(autoscaler(e, "apps/v1", "Deployment"))
 		e.Set("mr", webDeployment(e, "", "replicas: 1, ", ""))
@@ -97,15 +97,15 @@ func TestAcceptanceB49ReplicasStayAsAHorizontalPodAutoscalerWantsThem(t *testing
 	})
 }
 
-// defineAutoscalers makes the target serve kinds of the vertical autoscalers; the env must not run yet.
+// defineAutoscalers creates the definitions of the vertical autoscalers in the target. The controller must not run yet.
 func defineAutoscalers(e *managedresourcetest.Env) {
 	e.Define("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler")
 	e.Define("autoscaling.k8s.io", "v1alpha1", "Hvpa")
 }
 
-func TestAcceptanceB49ContainerResourcesAreNotLeftToAVerticalPodAutoscaler(t *testing.T) {
+func TestContainerResourcesFollowTheManifestDespiteAVerticalPodAutoscaler(t *testing.T) {
 	t.Parallel()
-	e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Stopped: true, Configure: steady})
+	e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Stopped: true, Configure: longSyncPeriod})
 	defineAutoscalers(e)
 	e.Create(e.Fill("apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: web, namespace: $NS}\nspec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}"))
 	e.Start()
@@ -117,7 +117,7 @@ func TestAcceptanceB49ContainerResourcesAreNotLeftToAVerticalPodAutoscaler(t *te
 	})
 }
 
-func TestAcceptanceB50AnAutoscalerMayNameTheFormerGroup(t *testing.T) {
+func TestAnAutoscalerMayNameTheFormerGroup(t *testing.T) {
 	e := withoutControllers(t)
 	e.Create(autoscaler(e, "extensions/v1beta1", "Deployment"))
 	e.Set("mr", webDeployment(e, "", "replicas: 1, ", ""))
@@ -131,7 +131,7 @@ func TestAcceptanceB50AnAutoscalerMayNameTheFormerGroup(t *testing.T) {
 	awaitReplicas(e, deploymentKind, 2)
 }
 
-func TestAcceptanceB51AnHvpaKeepsWhatItDeploys(t *testing.T) {
+func TestFieldsThatAnHvpaScalesStay(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		spec      string
@@ -145,7 +145,7 @@ func TestAcceptanceB51AnHvpaKeepsWhatItDeploys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Stopped: true, Configure: steady})
+			e := managedresourcetest.New(t, managedresourcetest.Options{TwoClusters: true, Stopped: true, Configure: longSyncPeriod})
 			defineAutoscalers(e)
 			e.Create(e.Fill("apiVersion: autoscaling.k8s.io/v1alpha1\nkind: Hvpa\nmetadata: {name: web, namespace: $NS}\nspec: {" + tc.spec + ", targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}"))
 			e.Start()

@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-func TestAcceptanceB56TheClusterIPOfAServiceStays(t *testing.T) {
+func TestTheClusterIPOfAServiceStays(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", webService(e, "", "ports: [{port: 80}], "))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -29,7 +29,7 @@ func TestAcceptanceB56TheClusterIPOfAServiceStays(t *testing.T) {
 	})
 }
 
-func TestAcceptanceB56NoneIsSentAsClusterIP(t *testing.T) {
+func TestTheClusterIPNoneIsSent(t *testing.T) {
 	e := withoutControllers(t)
 	e.Set("mr", webService(e, "", "ports: [{port: 80}], "))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -62,7 +62,7 @@ func nodePorts(live *unstructured.Unstructured) map[int64]int64 {
 	return found
 }
 
-func TestAcceptanceB57WhatIsAllocatedForALoadBalancerStays(t *testing.T) {
+func TestPortsAllocatedForALoadBalancerStay(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		const spec = "type: LoadBalancer, externalTrafficPolicy: Local, "
 		e.Set("mr", webService(e, "", spec+"ports: [{name: a, port: 80}, {name: b, port: 443}], "))
@@ -89,7 +89,7 @@ func TestAcceptanceB57WhatIsAllocatedForALoadBalancerStays(t *testing.T) {
 	})
 }
 
-func TestAcceptanceB58AnnotationsOfOpenStacksLoadBalancersStayWhenAnnotationsAreForced(t *testing.T) {
+func TestAnnotationsOfOpenStacksLoadBalancersStayWhenAnnotationsAreForced(t *testing.T) {
 	e := inOneCluster(t)
 	e.Secret("mr", webService(e, "", "type: LoadBalancer, ports: [{port: 80}], "))
 	mr := e.ManagedResource("mr", "mr")

@@ -20,7 +20,7 @@ func injecting(e *managedresourcetest.Env, labels map[string]string, documents .
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 }
 
-func TestAcceptanceB43LabelsAreInjectedIntoADeploymentAndItsPodTemplate(t *testing.T) {
+func TestLabelsAreInjectedIntoADeploymentAndItsPodTemplate(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		injecting(e, map[string]string{"foo": "bar"}, webDeployment(e, "labels: {own: yes1}, ", "replicas: 0, ", ""))
 		live := e.Live(deploymentKind, "web")
@@ -32,7 +32,7 @@ func TestAcceptanceB43LabelsAreInjectedIntoADeploymentAndItsPodTemplate(t *testi
 	})
 }
 
-func TestAcceptanceB44LabelsAreInjectedIntoVolumeClaimTemplates(t *testing.T) {
+func TestLabelsAreInjectedIntoVolumeClaimTemplates(t *testing.T) {
 	e := inOneCluster(t)
 	injecting(e, map[string]string{"foo": "bar"}, webStatefulSet(e, "", "1Gi"))
 	live := e.Live(statefulSetKind, "web")
@@ -46,7 +46,7 @@ func TestAcceptanceB44LabelsAreInjectedIntoVolumeClaimTemplates(t *testing.T) {
 	}))
 }
 
-func TestAcceptanceB45TheManagedByLabelCannotBeInjected(t *testing.T) {
+func TestTheManagedByLabelCannotBeInjected(t *testing.T) {
 	e := inOneCluster(t)
 	injecting(e, map[string]string{"resources.gardener.cloud/managed-by": "foo"}, webDeployment(e, "", "replicas: 0, ", ""))
 	live := e.Live(deploymentKind, "web")
@@ -54,7 +54,7 @@ func TestAcceptanceB45TheManagedByLabelCannotBeInjected(t *testing.T) {
 	e.Expect(managedresourcetest.Field(live, "spec", "template", "metadata", "labels")).To(Equal(map[string]any{"app": "web", "resources.gardener.cloud/managed-by": "gardener"}))
 }
 
-func TestAcceptanceB46TheJobTemplateOfACronJobIsLeftAlone(t *testing.T) {
+func TestNoLabelsAreInjectedIntoTheJobTemplateOfACronJob(t *testing.T) {
 	e := inOneCluster(t)
 	injecting(e, map[string]string{"foo": "bar"}, nightlyCronJob(e))
 	live := e.Live("batch/v1/CronJob", "nightly")
@@ -65,7 +65,7 @@ func TestAcceptanceB46TheJobTemplateOfACronJobIsLeftAlone(t *testing.T) {
 
 const managedBy = "resources.gardener.cloud/managed-by"
 
-func TestAcceptanceB52ALabelOfAUserStaysUnlessLabelsAreForced(t *testing.T) {
+func TestALabelOfAUserStaysUnlessLabelsAreForced(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", e.ConfigMap("c", "1"))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -85,7 +85,7 @@ func TestAcceptanceB52ALabelOfAUserStaysUnlessLabelsAreForced(t *testing.T) {
 	})
 }
 
-func TestAcceptanceB53AnAnnotationOfAUserStaysUnlessAnnotationsAreForced(t *testing.T) {
+func TestAnAnnotationOfAUserStaysUnlessAnnotationsAreForced(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		own := map[string]string{
 			"resources.gardener.cloud/origin": e.Namespace + "/mr",
@@ -115,7 +115,7 @@ func TestAcceptanceB53AnAnnotationOfAUserStaysUnlessAnnotationsAreForced(t *test
 	})
 }
 
-func TestAcceptanceB54ALabelThatTheManifestDropsIsRemoved(t *testing.T) {
+func TestALabelThatTheManifestDropsIsRemoved(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		drop func(e *managedresourcetest.Env, documents ...string)
@@ -155,7 +155,7 @@ func TestAcceptanceB54ALabelThatTheManifestDropsIsRemoved(t *testing.T) {
 	}
 }
 
-func TestAcceptanceB54ALabelThatMovesFromTheManifestToTheSetStays(t *testing.T) {
+func TestALabelThatMovesFromTheManifestToTheSetStays(t *testing.T) {
 	e := inOneCluster(t)
 	e.Set("mr", e.ConfigMap("c", "1", "labels: {a: '1'}"))
 	before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -167,7 +167,7 @@ func TestAcceptanceB54ALabelThatMovesFromTheManifestToTheSetStays(t *testing.T) 
 	e.Expect(e.LiveConfigMap("c").Labels).To(Equal(map[string]string{"a": "1", managedBy: "gardener"}))
 }
 
-func TestAcceptanceB55AStaleReferenceAnnotationIsRemoved(t *testing.T) {
+func TestAStaleReferenceAnnotationIsRemoved(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", e.ConfigMap("c", "1", "annotations: {reference.resources.gardener.cloud/secret-11111111: wanted}"))
 		e.AwaitApplied("mr", "True/ApplySucceeded")

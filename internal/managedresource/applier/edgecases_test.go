@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -22,7 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-func TestEdgeB20ChangedVolumeClaimTemplatesDoNotHinderOtherChanges(t *testing.T) {
+func TestChangedVolumeClaimTemplatesDoNotPreventOtherChanges(t *testing.T) {
 	e := withoutControllers(t)
 	e.Set("mr", webStatefulSet(e, "", "1Gi"))
 	before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -35,7 +37,7 @@ func TestEdgeB20ChangedVolumeClaimTemplatesDoNotHinderOtherChanges(t *testing.T)
 	e.Expect(live.GetGeneration()).To(Equal(int64(2)))
 }
 
-func TestEdgeB21InjectedLabelsOfAJobMayNotChangeButItsOwnLabelsMay(t *testing.T) {
+func TestInjectedLabelsOfAJobMayNotChangeButItsOwnLabelsMay(t *testing.T) {
 	e := inOneCluster(t)
 	e.Set("mr", onceJob(e, ""))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -48,7 +50,7 @@ func TestEdgeB21InjectedLabelsOfAJobMayNotChangeButItsOwnLabelsMay(t *testing.T)
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 }
 
-func TestEdgeB22AnAutoscalerThatComesLaterIsHeeded(t *testing.T) {
+func TestAnAutoscalerThatIsCreatedLaterIsRespected(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]string{"Deployment": deploymentKind, "StatefulSet": statefulSetKind} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +69,7 @@ func TestEdgeB22AnAutoscalerThatComesLaterIsHeeded(t *testing.T) {
 	}
 }
 
-func TestEdgeB23ReplicasThatTheManifestLacksStay(t *testing.T) {
+func TestReplicasThatTheManifestLacksStay(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", webDeployment(e, "", "", ""))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -80,7 +82,7 @@ func TestEdgeB23ReplicasThatTheManifestLacksStay(t *testing.T) {
 	})
 }
 
-func TestEdgeB24OnlyTheLiteralTrueKeepsReplicas(t *testing.T) {
+func TestOnlyTheLiteralTrueKeepsReplicas(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"True", "1", "yes", "false"} {
 		t.Run(value, func(t *testing.T) {
@@ -97,7 +99,7 @@ func TestEdgeB24OnlyTheLiteralTrueKeepsReplicas(t *testing.T) {
 	}
 }
 
-func TestEdgeB29AnIgnoredSetDoesNotFollowItsSecretNotEvenInAnotherProcess(t *testing.T) {
+func TestAnIgnoredSetDoesNotFollowItsSecretEvenAfterARestart(t *testing.T) {
 	e := inOneCluster(t)
 	e.Set("mr", e.ConfigMap("c", "1"))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -110,7 +112,7 @@ func TestEdgeB29AnIgnoredSetDoesNotFollowItsSecretNotEvenInAnotherProcess(t *tes
 	e.Expect(e.Get("mr")).To(BeComparableTo(before))
 }
 
-func TestEdgeB30ASetOfAnotherClassIsLeftAlone(t *testing.T) {
+func TestASetOfAnotherClassIsNotApplied(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Secret("mr", e.ConfigMap("c", "1"))
 		mr := e.ManagedResource("mr", "mr")
@@ -122,7 +124,7 @@ func TestEdgeB30ASetOfAnotherClassIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestEdgeB31ASetChangesHands(t *testing.T) {
+func TestASetIsHandedOverToAnotherClass(t *testing.T) {
 	e := inOneCluster(t)
 	other := e.StartAnother(func(c *config.ResourceManagerConfiguration) { c.Controllers.ResourceClass = ptr.To("seed") })
 	e.Set("mr", e.ConfigMap("c", "1"))
@@ -141,7 +143,7 @@ func TestEdgeB31ASetChangesHands(t *testing.T) {
 	e.Expect(mr.Finalizers).To(Equal([]string{"resources.gardener.cloud/gardener-resource-manager-seed"}))
 }
 
-// objectWrites lists the requests of a controller that changed something whose path ends so.
+// objectWrites lists the write requests of a controller whose path ends with a suffix.
 func objectWrites(e *managedresourcetest.Env, suffix string) []string {
 	var found []string
 	for _, each := range e.Requests.Writes() {
@@ -152,9 +154,9 @@ func objectWrites(e *managedresourcetest.Env, suffix string) []string {
 	return found
 }
 
-func TestEdgeB32ASetThatIsDeletedBeforeItIsSeenLeavesNothing(t *testing.T) {
+func TestASetThatIsDeletedBeforeItsFirstEventLeavesNothing(t *testing.T) {
 	t.Parallel()
-	e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: steady})
+	e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: longSyncPeriod})
 	e.Set("mr", e.ConfigMap("c", "1"))
 	e.Delete("mr")
 	e.AwaitGone("mr")
@@ -163,9 +165,9 @@ func TestEdgeB32ASetThatIsDeletedBeforeItIsSeenLeavesNothing(t *testing.T) {
 	e.Expect(e.LiveConfigMap("c")).To(BeNil())
 }
 
-func TestEdgeB32ASetThatIsDeletedBeforeItIsServedIsNotServedAnyMore(t *testing.T) {
+func TestASetThatIsDeletedBeforeItIsAppliedIsNotApplied(t *testing.T) {
 	t.Parallel()
-	e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: steady})
+	e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: longSyncPeriod})
 	e.Secret("mr", e.ConfigMap("c", "1"))
 	mr := e.ManagedResource("mr", "mr")
 	mr.Finalizers = []string{"example.test/hold"}
@@ -178,8 +180,8 @@ func TestEdgeB32ASetThatIsDeletedBeforeItIsServedIsNotServedAnyMore(t *testing.T
 	e.Expect(e.LiveConfigMap("c")).To(BeNil())
 }
 
-// holdSet puts a foreign finalizer on the set and deletes it, and waits until our finalizer is gone.
-func holdAndDelete(e *managedresourcetest.Env) *resourcesv1alpha1.ManagedResource {
+// deleteWithForeignFinalizer adds a foreign finalizer to the set, deletes it, and waits until the finalizer of the controller is gone.
+func deleteWithForeignFinalizer(e *managedresourcetest.Env) *resourcesv1alpha1.ManagedResource {
 	e.T.Helper()
 	e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) {
 		mr.Finalizers = append(mr.Finalizers, "example.test/hold")
@@ -189,11 +191,11 @@ func holdAndDelete(e *managedresourcetest.Env) *resourcesv1alpha1.ManagedResourc
 	return e.Get("mr")
 }
 
-func TestEdgeB33ConditionsOfADeletedSetThatSomebodyHoldsPersist(t *testing.T) {
+func TestConditionsOfADeletedSetWithAForeignFinalizerStay(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", e.ConfigMap("c", "1"))
 		e.AwaitApplied("mr", "True/ApplySucceeded")
-		before := holdAndDelete(e)
+		before := deleteWithForeignFinalizer(e)
 		e.Expect(conditions(before)).To(Equal(map[string]string{
 			"ResourcesApplied":     "Progressing/DeletionPending: The resources are currently being deleted.",
 			"ResourcesHealthy":     "False/DeletionPending: The resources are currently being deleted.",
@@ -207,13 +209,13 @@ func TestEdgeB33ConditionsOfADeletedSetThatSomebodyHoldsPersist(t *testing.T) {
 	})
 }
 
-func TestEdgeB34KeptObjectsStayAsTheyAre(t *testing.T) {
+func TestKeptObjectsAreNotChanged(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", e.ConfigMap("c", "1"))
 		e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = managedresourcetest.Yes() })
 		e.AwaitApplied("mr", "True/ApplySucceeded")
 		before := e.LiveConfigMap("c")
-		mr := holdAndDelete(e)
+		mr := deleteWithForeignFinalizer(e)
 		e.Expect(conditions(mr)).To(Equal(map[string]string{
 			"ResourcesApplied":     "True/ApplySucceeded: All resources are applied.",
 			"ResourcesHealthy":     "False/DeletionPending: The resources are currently being deleted.",
@@ -223,7 +225,7 @@ func TestEdgeB34KeptObjectsStayAsTheyAre(t *testing.T) {
 	})
 }
 
-func TestEdgeB35AnIgnoredObjectIsDeletedWhenItIsDropped(t *testing.T) {
+func TestAnIgnoredObjectIsDeletedWhenItIsDropped(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", e.ConfigMap("c", "1", `annotations: {resources.gardener.cloud/ignore: "true"}`), e.ConfigMap("d", "1"))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -234,7 +236,7 @@ func TestEdgeB35AnIgnoredObjectIsDeletedWhenItIsDropped(t *testing.T) {
 	})
 }
 
-func TestEdgeB36AnObjectInModeIgnoreIsNotCreated(t *testing.T) {
+func TestAnObjectInModeIgnoreIsNotCreated(t *testing.T) {
 	e := inOneCluster(t)
 	e.Create(e.ConfigMap("d", "by hand"))
 	before := e.LiveConfigMap("d")
@@ -246,7 +248,7 @@ func TestEdgeB36AnObjectInModeIgnoreIsNotCreated(t *testing.T) {
 	e.Expect(e.LiveConfigMap("d")).To(BeComparableTo(before))
 }
 
-func TestEdgeB37AnObjectMigratesBetweenSets(t *testing.T) {
+func TestAnObjectMovesToAnotherSet(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("a", e.ConfigMap("c", "1"))
 		before := e.AwaitApplied("a", "True/ApplySucceeded")
@@ -268,18 +270,18 @@ func TestEdgeB37AnObjectMigratesBetweenSets(t *testing.T) {
 	})
 }
 
-// finalizable is a ConfigMap that is finalized by force after the given time, and held by a foreign finalizer.
+// finalizable returns a ConfigMap with a foreign finalizer, which the controller removes after the given time.
 func finalizable(e *managedresourcetest.Env, after string) {
 	e.Set("mr", e.ConfigMap("c", "1", "annotations: {resources.gardener.cloud/finalize-deletion-after: "+after+"}"), e.ConfigMap("d", "1"))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 	e.Edit("c", `{"metadata":{"finalizers":["example.test/hold"]}}`)
 }
 
-func TestEdgeB38FinalizersAreRemovedWhenTheTimeIsOverNotBefore(t *testing.T) {
+func TestFinalizersAreRemovedAfterTheConfiguredTimeNotBefore(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(e *managedresourcetest.Env){
-		"38, the set is deleted":       func(e *managedresourcetest.Env) { e.Delete("mr") },
-		"39, the set drops the object": func(e *managedresourcetest.Env) { e.Secret("mr", e.ConfigMap("d", "1")) },
+		"the set is deleted":       func(e *managedresourcetest.Env) { e.Delete("mr") },
+		"the set drops the object": func(e *managedresourcetest.Env) { e.Secret("mr", e.ConfigMap("d", "1")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inOneCluster(t)
@@ -306,8 +308,8 @@ func TestEdgeB38FinalizersAreRemovedWhenTheTimeIsOverNotBefore(t *testing.T) {
 	}
 }
 
-func TestEdgeB38ANamespaceIsFinalizedByForceToo(t *testing.T) {
-	e := withoutControllers(t) // nobody else finalizes namespaces there
+func TestANamespaceIsFinalizedByForceToo(t *testing.T) {
+	e := withoutControllers(t) // no controller of Kubernetes finalizes namespaces there
 	e.Set("mr", e.Fill("apiVersion: v1\nkind: Namespace\nmetadata: {name: $NS-n, finalizers: [example.test/hold], annotations: {resources.gardener.cloud/finalize-deletion-after: 1s}}"))
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 	e.Expect(managedresourcetest.Field(e.Live("v1/Namespace", e.Fill("$NS-n")), "spec", "finalizers")).To(Equal([]any{"kubernetes"}))
@@ -316,7 +318,36 @@ func TestEdgeB38ANamespaceIsFinalizedByForceToo(t *testing.T) {
 	e.Expect(e.Live("v1/Namespace", e.Fill("$NS-n"))).To(BeNil())
 }
 
-func TestEdgeB38ALongTimeIsWaitedFor(t *testing.T) {
+func TestANewNamespaceOfTheSameNameIsNotFinalized(t *testing.T) {
+	e := withoutControllers(t)
+	e.Set("mr", e.Fill("apiVersion: v1\nkind: Namespace\nmetadata: {name: $NS-n, annotations: {resources.gardener.cloud/finalize-deletion-after: 1s}}"))
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+	newer := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Fill("$NS-n")}}
+	var replace sync.Once
+	// Another client finalizes the namespace just before the controller reads it for that, and creates a new one.
+	e.Requests.Hook(func(request *http.Request) error {
+		older := &corev1.Namespace{}
+		whole := !strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadata")
+		if request.Method != http.MethodGet || request.URL.Path != "/api/v1/namespaces/"+newer.Name || !whole ||
+			e.Target.Get(e.Ctx, client.ObjectKeyFromObject(newer), older) != nil || older.DeletionTimestamp == nil {
+			return nil
+		}
+		replace.Do(func() {
+			older.Spec.Finalizers = nil
+			e.Expect(e.Target.SubResource("finalize").Update(e.Ctx, older)).To(Succeed())
+			e.Expect(e.Target.Create(e.Ctx, newer)).To(Succeed())
+		})
+		return nil
+	})
+	e.Delete("mr")
+	e.AwaitGone("mr")
+	live := &corev1.Namespace{}
+	e.Expect(e.Target.Get(e.Ctx, client.ObjectKeyFromObject(newer), live)).To(Succeed())
+	e.Expect(live.UID).To(And(Not(BeEmpty()), Equal(newer.UID)), "the namespace that was created meanwhile")
+	e.Expect(live.Spec.Finalizers).To(Equal([]corev1.FinalizerName{"kubernetes"}))
+}
+
+func TestFinalizersStayDuringALongConfiguredTime(t *testing.T) {
 	e := inOneCluster(t)
 	finalizable(e, "1h")
 	e.Delete("mr")
@@ -328,7 +359,7 @@ func TestEdgeB38ALongTimeIsWaitedFor(t *testing.T) {
 	e.AwaitGone("mr")
 }
 
-func TestEdgeB40AnInvalidDurationIsToldAsLongAsTheObjectExists(t *testing.T) {
+func TestAnInvalidDurationIsReportedWhileTheObjectExists(t *testing.T) {
 	e := inOneCluster(t)
 	finalizable(e, "soon")
 	e.Secret("mr", e.ConfigMap("d", "2"))
@@ -342,7 +373,7 @@ func TestEdgeB40AnInvalidDurationIsToldAsLongAsTheObjectExists(t *testing.T) {
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 }
 
-func TestEdgeB41AValueCountsOncePerObject(t *testing.T) {
+func TestTheChecksumContainsAValueOncePerObject(t *testing.T) {
 	e := inOneCluster(t)
 	value := e.ConfigMap("c", "1") + "---\n# nothing\n---\n" + e.ConfigMap("d", "1")
 	e.SecretData("mr", map[string][]byte{"all.yaml": []byte(value)})
@@ -357,7 +388,7 @@ func checksum(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func TestEdgeB42ARenamedKeyInvalidatesNothing(t *testing.T) {
+func TestARenamedKeyDoesNotResetTheHealth(t *testing.T) {
 	e := inOneCluster(t)
 	e.Set("mr", e.ConfigMap("c", "1"))
 	before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -370,7 +401,7 @@ func TestEdgeB42ARenamedKeyInvalidatesNothing(t *testing.T) {
 	e.AwaitChange(before)
 }
 
-func TestEdgeB43ASetWithoutObjectsIsAnnouncedToo(t *testing.T) {
+func TestASetWithoutObjectsReportsItsProgress(t *testing.T) {
 	e := inOneCluster(t)
 	recording := e.Requests.Record()
 	e.Expect(e.Source.Create(e.Ctx, e.ManagedResource("mr"))).To(Succeed())
@@ -380,7 +411,7 @@ func TestEdgeB43ASetWithoutObjectsIsAnnouncedToo(t *testing.T) {
 	e.Expect(appliedReasons(e, recording)).To(Equal([]string{"ApplyProgressing", "ApplySucceeded"}))
 }
 
-// appliedReasons lists the reasons that ResourcesApplied was given, in order. Who judges the set repeats the last one.
+// appliedReasons lists the reasons of ResourcesApplied in the order of the writes. The health controller may repeat the last one.
 func appliedReasons(e *managedresourcetest.Env, recording *managedresourcetest.Recording) []string {
 	var reasons []string
 	for _, each := range recording.Of("PATCH", e.Fill("/apis/resources.gardener.cloud/v1alpha1/namespaces/$NS/managedresources/mr/status")) {
@@ -396,10 +427,10 @@ func appliedReasons(e *managedresourcetest.Env, recording *managedresourcetest.R
 	return slices.Compact(reasons)
 }
 
-func TestEdgeB49ASetOfTheSameNameInAnotherClusterKeepsItsObject(t *testing.T) {
+func TestASetOfTheSameNameInAnotherClusterKeepsItsObject(t *testing.T) {
 	t.Parallel()
 	e := managedresourcetest.New(t, managedresourcetest.Options{Configure: func(c *config.ResourceManagerConfiguration) {
-		steady(c)
+		longSyncPeriod(c)
 		c.Controllers.ClusterID = ptr.To("here")
 	}})
 	e.Set("mr", e.ConfigMap("c", "1"))
@@ -413,7 +444,7 @@ func TestEdgeB49ASetOfTheSameNameInAnotherClusterKeepsItsObject(t *testing.T) {
 	e.Expect(e.LiveConfigMap("c").DeletionTimestamp).To(BeNil())
 }
 
-func TestEdgeB50PortsWithoutNameHaveTheSameName(t *testing.T) {
+func TestPortsWithoutNameAreTreatedAsPortsWithTheSameName(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", webService(e, "", "type: NodePort, ports: [{port: 80}], "))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -429,7 +460,7 @@ func TestEdgeB50PortsWithoutNameHaveTheSameName(t *testing.T) {
 	})
 }
 
-func TestEdgeB51ALoadBalancerBecomesInternal(t *testing.T) {
+func TestALoadBalancerBecomesInternal(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
 		e.Set("mr", webService(e, "", "type: LoadBalancer, externalTrafficPolicy: Local, ports: [{port: 80}], "))
 		before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -446,7 +477,7 @@ func TestEdgeB51ALoadBalancerBecomesInternal(t *testing.T) {
 	})
 }
 
-func TestEdgeB52PullSecretsOfAServiceAccountCountAtCreationOnly(t *testing.T) {
+func TestPullSecretsOfAServiceAccountAreWrittenAtCreationOnly(t *testing.T) {
 	e := inOneCluster(t)
 	account := func(pull string) string {
 		return e.Fill("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: web, namespace: $NS}\nimagePullSecrets: [{name: " + pull + "}]")
@@ -460,7 +491,7 @@ func TestEdgeB52PullSecretsOfAServiceAccountCountAtCreationOnly(t *testing.T) {
 	e.Expect(e.Look("mr")).To(BeEmpty())
 }
 
-func TestEdgeB53FinalizersAndOwnersOfAManifestCountAtCreationOnly(t *testing.T) {
+func TestFinalizersAndOwnersOfAManifestAreWrittenAtCreationOnly(t *testing.T) {
 	e := inOneCluster(t)
 	owner := e.Create(e.ConfigMap("owner", "1"))
 	references := func(name string) string {
@@ -482,17 +513,17 @@ func TestEdgeB53FinalizersAndOwnersOfAManifestCountAtCreationOnly(t *testing.T) 
 	e.Expect(e.LiveConfigMap("c").Finalizers).To(Equal([]string{"example.test/three"}))
 }
 
-func TestEdgeB58WhatOthersWriteMeanwhileIsNoFault(t *testing.T) {
+func TestWritesOfOtherClientsDuringAnApplyAreNoFault(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(e *managedresourcetest.Env){
-		"the object exists already, without our label": func(e *managedresourcetest.Env) {
+		"the object exists already, without the managed-by label": func(e *managedresourcetest.Env) {
 			e.Create(e.ConfigMap("c", "by hand", "labels: {mine: yes1}"))
 			recording := e.Requests.Record()
 			e.Set("mr", e.ConfigMap("c", "1"))
 			e.AwaitApplied("mr", "True/ApplySucceeded")
 			e.Expect(appliedReasons(e, recording)).To(Equal([]string{"ApplyProgressing", "ApplySucceeded"}))
 		},
-		"somebody writes between our read and our write": func(e *managedresourcetest.Env) {
+		"another client writes between read and write of the controller": func(e *managedresourcetest.Env) {
 			e.Set("mr", e.ConfigMap("c", "0", "labels: {mine: yes1}"))
 			before := e.AwaitApplied("mr", "True/ApplySucceeded")
 			once := atomic.Bool{}
@@ -507,7 +538,7 @@ func TestEdgeB58WhatOthersWriteMeanwhileIsNoFault(t *testing.T) {
 			e.Expect(appliedReasons(e, recording)).To(BeEmpty(), "the condition has not changed")
 			e.Expect(e.LiveConfigMap("c").Annotations).To(HaveKeyWithValue("meanwhile", "yes"))
 		},
-		"somebody deletes it between our read and our write": func(e *managedresourcetest.Env) {
+		"another client deletes it between read and write of the controller": func(e *managedresourcetest.Env) {
 			e.Set("mr", e.ConfigMap("c", "0", "labels: {mine: yes1}"))
 			before := e.AwaitApplied("mr", "True/ApplySucceeded")
 			once := atomic.Bool{}
@@ -532,7 +563,7 @@ func TestEdgeB58WhatOthersWriteMeanwhileIsNoFault(t *testing.T) {
 	}
 }
 
-func TestEdgeB58TheEndOfTheProcessIsNoFault(t *testing.T) {
+func TestTheEndOfTheProcessIsNoFault(t *testing.T) {
 	e := inOneCluster(t)
 	e.Set("mr", e.ConfigMap("c", "1"))
 	before := e.AwaitApplied("mr", "True/ApplySucceeded")
@@ -555,7 +586,7 @@ func TestEdgeB58TheEndOfTheProcessIsNoFault(t *testing.T) {
 	e.Expect(e.Events("mr")).NotTo(ContainElement(ContainSubstring("context canceled")))
 }
 
-func TestEdgeB59ATemplateThatTakesNoLabelsIsAFault(t *testing.T) {
+func TestATemplateWithInvalidLabelsIsReported(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ template, want string }{
 		"null":           {template: "null", want: "is null"},
@@ -565,7 +596,7 @@ func TestEdgeB59ATemplateThatTakesNoLabelsIsAFault(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: steady})
+			e := managedresourcetest.New(t, managedresourcetest.Options{Stopped: true, Configure: longSyncPeriod})
 			e.Define(e.Fill("$NS.test"), "v1", "Gadget")
 			e.Start()
 			e.Set("mr", e.Fill("apiVersion: $NS.test/v1\nkind: Gadget\nmetadata: {name: g, namespace: $NS}\nspec: {template: "+tc.template+"}"), e.ConfigMap("c", "1"))
@@ -579,9 +610,9 @@ func TestEdgeB59ATemplateThatTakesNoLabelsIsAFault(t *testing.T) {
 	}
 }
 
-func TestEdgeB61ClaimsAreDeletedBeforeTheirStatefulSet(t *testing.T) {
+func TestVolumeClaimsAreDeletedBeforeTheirStatefulSet(t *testing.T) {
 	inBothSetups(t, func(e *managedresourcetest.Env) {
-		claimsOf(e, managedresourcetest.Yes())
+		createVolumeClaims(e, managedresourcetest.Yes())
 		recording := e.Requests.Record()
 		e.Secret("mr", e.ConfigMap("c", "1"))
 		claims, web := e.Fill("DELETE /api/v1/namespaces/$NS/persistentvolumeclaims"), e.Fill("DELETE /apis/apps/v1/namespaces/$NS/statefulsets/web")
@@ -589,8 +620,8 @@ func TestEdgeB61ClaimsAreDeletedBeforeTheirStatefulSet(t *testing.T) {
 			e.Eventually(func() []string { return recording.Order("DELETE") }).WithTimeout(managedresourcetest.Patience).WithPolling(10 * time.Millisecond).Should(Equal([]string{claims, web}))
 			return
 		}
-		// The StatefulSet's controller may write a status meanwhile: a deletion that meets it is refused, and sent once more, after
-		// that of the claims if they are still there.
+		// The StatefulSet's controller may write a status meanwhile. Then the deletion is refused and sent again, after that of the
+		// PersistentVolumeClaims if they still exist.
 		e.AwaitAbsent(statefulSetKind, "web")
 		e.Expect(recording.Order("DELETE")).To(Or(Equal([]string{claims, web}), Equal([]string{claims, web, web}), Equal([]string{claims, web, claims, web})))
 	})

@@ -15,69 +15,67 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// Rows 1 to 10 of the specification's table of edge cases, by their numbers: what a set consists of.
-func TestEdgeCasesOfContent(t *testing.T) {
+func TestUnusualContentOfSets(t *testing.T) {
 	t.Parallel()
-	verify(t, map[string]statement{
-		"1: no Secret at all":                                          {run: noSecrets},
-		"2: a missing Secret deletes nothing":                          {run: missingSecretDeletesNothing},
-		"2: a Secret that appears is noticed during a long pause":      {run: missingSecretAppears},
-		"3: an empty Secret":                                           {run: emptySecret(map[string][]byte{})},
-		"3: a Secret with comments only":                               {run: emptySecret(map[string][]byte{"a": []byte("# nothing\n---\n# here\n"), "b": {}})},
-		"4: one bad document among good ones":                          {run: badAmongGood},
-		"5: a manifest without kind, and another one that fails early": {run: withoutKind},
-		"6: a definition comes before its custom resource":             {run: definitionFirst, everywhere: true},
-		"6: a definition and its custom resource in two sets":          {run: definitionInAnotherSet, everywhere: true},
-		"7: a cluster-scoped object with a namespace":                  {run: priorityClassWithNamespace},
-		"8: an object without namespace of a kind not yet served":      {run: gadgetWithoutNamespace},
-		"9: stuck objects hold back new ones":                          {run: manyStuck},
-		"10: an object whose kind is no longer served":                 {run: kindNoLongerServed},
+	runAll(t, map[string]testCase{
+		"no Secret at all":                                            {run: noSecrets},
+		"a missing Secret deletes nothing":                            {run: missingSecretDeletesNothing},
+		"a set is applied at once when its missing Secret is created": {run: missingSecretAppears},
+		"an empty Secret":                                             {run: emptySecret(map[string][]byte{})},
+		"a Secret with comments only":                                 {run: emptySecret(map[string][]byte{"a": []byte("# nothing\n---\n# here\n"), "b": {}})},
+		"one bad document among good ones":                            {run: badAmongGood},
+		"a manifest without kind, and another one that fails early":   {run: withoutKind},
+		"a definition comes before its custom resource":               {run: definitionFirst, everywhere: true},
+		"a definition and its custom resource in two sets":            {run: definitionInAnotherSet, everywhere: true},
+		"a cluster-scoped object with a namespace":                    {run: priorityClassWithNamespace},
+		"an object without namespace of a kind not yet served":        {run: gadgetWithoutNamespace},
+		"obsolete objects that are not gone yet delay new objects":    {run: pendingDeletionsDelayNewObjects},
+		"an object whose kind is no longer served":                    {run: kindNoLongerServed},
 	})
 }
 
-// Rows 11 to 19 and 25 to 28 of the specification's table of edge cases, by their numbers: what others do to objects.
-func TestEdgeCasesOfObjects(t *testing.T) {
+func TestObjectsThatOtherClientsOrTheManifestChange(t *testing.T) {
 	t.Parallel()
-	verify(t, map[string]statement{
-		"11: an object that is deleted by hand":                       {run: deletedByHand, everywhere: true},
-		"12: an object that is edited by hand":                        {run: editedByHand, everywhere: true},
-		"13: a user's own label and annotation":                       {run: ownLabel},
-		"13: the same when they are overwritten":                      {run: ownLabelOverwritten},
-		"14: a label that is dropped from the manifest":               {run: droppedLabel},
-		"14: the same after somebody changed it":                      {run: droppedLabelChanged},
-		"15: a label that moves from the manifest to injectLabels":    {run: movedLabel},
-		"16: injectLabels with the managed-by label":                  {run: injectedManagedBy},
-		"17: an immutable ConfigMap that changes":                     {run: changedImmutable("ConfigMap", "data")},
-		"17: an immutable Secret that changes":                        {run: changedImmutable("Secret", "stringData")},
-		"18: a selector that changes":                                 {run: changedSelector},
-		"18: the same with delete-on-invalid-update":                  {run: changedSelectorReplaced},
-		"19: delete-on-invalid-update and a valid update":             {run: validUpdate},
-		"25: keep-object dropped together with the object":            {run: keepObjectDropped},
-		"26: a collectable object that is no ConfigMap and no Secret": {run: otherCollectable, configure: collecting},
-		"27: a collectable ConfigMap without garbage collector":       {run: collectableWithoutCollector},
-		"28: a set that is ignored and then deleted":                  {run: ignoredAndDeleted},
+	runAll(t, map[string]testCase{
+		"an object that is deleted by hand":                                 {run: deletedByHand, everywhere: true},
+		"an object that is edited by hand":                                  {run: editedByHand, everywhere: true},
+		"a user's own label and annotation":                                 {run: ownLabel},
+		"a user's own label and annotation when overwriting is configured":  {run: ownLabelOverwritten},
+		"a label that is dropped from the manifest":                         {run: droppedLabel},
+		"a label that is dropped from the manifest after a user changed it": {run: droppedLabelChanged},
+		"a label that moves from the manifest to injectLabels":              {run: movedLabel},
+		"injectLabels with the managed-by label":                            {run: injectedManagedBy},
+		"an immutable ConfigMap that changes":                               {run: changedImmutable("ConfigMap", "data")},
+		"an immutable Secret that changes":                                  {run: changedImmutable("Secret", "stringData")},
+		"a selector that changes":                                           {run: changedSelector},
+		"a selector that changes, with delete-on-invalid-update":            {run: changedSelectorReplaced},
+		"delete-on-invalid-update and a valid update":                       {run: validUpdate},
+		"keep-object dropped together with the object":                      {run: keepObjectDropped},
+		"a collectable object that is no ConfigMap and no Secret":           {run: otherCollectable, configure: collecting},
+		"a collectable ConfigMap without garbage collector":                 {run: collectableWithoutCollector},
+		"a set that is ignored and then deleted":                            {run: ignoredAndDeleted},
 	})
 }
 
 const checksumOfNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-func (a *scene) expectEmptySet() {
+func (a *setTest) expectEmptySet() {
 	a.T.Helper()
 	mr := a.AwaitApplied("mr", "True/ApplySucceeded")
 	a.Expect(mr.Status.Resources).To(BeEmpty())
 	a.Expect(mr.Status.SecretsDataChecksum).To(HaveValue(Equal(checksumOfNothing)))
 	a.Expect(mr.Status.ObservedGeneration).To(Equal(mr.Generation))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func noSecrets(a *scene) {
+func noSecrets(a *setTest) {
 	a.set(a.ConfigMap("c", "1"))
 	a.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.SecretRefs = []corev1.LocalObjectReference{} })
 	a.awaitAbsent("c")
 	a.expectEmptySet()
 }
 
-func missingSecretDeletesNothing(a *scene) {
+func missingSecretDeletesNothing(a *setTest) {
 	before := a.set(a.ConfigMap("c", "1"))
 	a.Secret("second", a.ConfigMap("d", "1"))
 	a.Requests.Reset()
@@ -92,7 +90,7 @@ func missingSecretDeletesNothing(a *scene) {
 	a.Expect(a.LiveConfigMap("d")).To(BeNil())
 }
 
-func missingSecretAppears(a *scene) {
+func missingSecretAppears(a *setTest) {
 	a.Expect(a.Source.Create(a.Ctx, a.ManagedResource("mr", "mr"))).To(Succeed())
 	a.soon(a.readsOfSecret).WithTimeout(2 * managedresourcetest.Patience).Should(BeNumerically(">=", 12)) // the pause is 10 s now, and doubles
 	a.Secret("mr", a.ConfigMap("c", "1"))
@@ -100,8 +98,8 @@ func missingSecretAppears(a *scene) {
 	a.AwaitApplied("mr", "True/ApplySucceeded")
 }
 
-func emptySecret(data map[string][]byte) func(a *scene) {
-	return func(a *scene) {
+func emptySecret(data map[string][]byte) func(a *setTest) {
+	return func(a *setTest) {
 		a.set(a.ConfigMap("c", "1"))
 		a.SecretData("mr", data)
 		a.awaitAbsent("c")
@@ -109,7 +107,7 @@ func emptySecret(data map[string][]byte) func(a *scene) {
 	}
 }
 
-func badAmongGood(a *scene) {
+func badAmongGood(a *setTest) {
 	a.set(a.ConfigMap("c", "1"), a.ConfigMap("d", "1"))
 	a.Secret("mr", a.ConfigMap("e", "1"), "- a\n- list", a.ConfigMap("d", "2"))
 	a.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.InjectLabels = map[string]string{"a": "b"} })
@@ -124,7 +122,7 @@ func badAmongGood(a *scene) {
 	a.Expect(a.live("c").Data).To(Equal(map[string]string{"key": "1"}))
 	a.Expect(a.live("d").Data).To(Equal(map[string]string{"key": "2"}))
 	a.Expect(a.live("e").Data).To(Equal(map[string]string{"key": "1"}))
-	a.quiet()
+	a.expectNoWrites()
 	objects := "GET /api/v1/namespaces/" + a.Namespace + "/configmaps/"
 	a.soon(a.Requests.Seen).Should(ContainElements(objects+"d", objects+"e"))
 	a.Requests.Reset()
@@ -132,7 +130,7 @@ func badAmongGood(a *scene) {
 	a.Expect(a.LiveConfigMap("c")).NotTo(BeNil())
 }
 
-func withoutKind(a *scene) {
+func withoutKind(a *setTest) {
 	misnamed := fmt.Sprintf("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: Not_Allowed, namespace: %s}", a.Namespace)
 	a.Set("mr", "apiVersion: v1\nmetadata: {name: kindless}", a.ConfigMap("c", "1"), a.deployment("web", "web"), misnamed)
 	mr := a.AwaitApplied("mr", "False/ApplyFailed")
@@ -141,10 +139,10 @@ func withoutKind(a *scene) {
 			`\(index 3 in 'objects.yaml' in secret '%[1]s/mr'\)$`, a.Namespace))
 	a.Expect(a.live("c").Data).To(Equal(map[string]string{"key": "1"}))
 	a.Expect(a.read("apps/v1", "Deployment", a.Namespace, "web").GetName()).To(Equal("web"))
-	a.next(a.ConfigMap("c", "2"), a.deployment("web", "web"))
+	a.replace(a.ConfigMap("c", "2"), a.deployment("web", "web"))
 }
 
-func definitionFirst(a *scene) {
+func definitionFirst(a *setTest) {
 	a.Grant(a.gadgets(), "gadgets")
 	a.set(a.gadget(a.Namespace, "g"), a.definition())
 	a.Expect(slices.Compact(a.creations())).To(Equal([]string{"customresourcedefinitions", "gadgets"}))
@@ -161,7 +159,7 @@ func definitionFirst(a *scene) {
 	a.Expect(deletions).To(Equal([]string{"gadgets", "customresourcedefinitions"}))
 }
 
-func definitionInAnotherSet(a *scene) {
+func definitionInAnotherSet(a *setTest) {
 	a.Grant(a.gadgets(), "gadgets")
 	a.Set("mr", a.gadget(a.Namespace, "g"))
 	mr := a.AwaitApplied("mr", "False/ApplyFailed")
@@ -169,28 +167,28 @@ func definitionInAnotherSet(a *scene) {
 	a.Set("kind", a.definition())
 	a.AwaitApplied("mr", "True/ApplySucceeded")
 	a.Expect(a.read(a.gadgets()+"/v1", "Gadget", a.Namespace, "g").GetName()).To(Equal("g"))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func priorityClassWithNamespace(a *scene) {
+func priorityClassWithNamespace(a *setTest) {
 	mr := a.set(fmt.Sprintf("apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: %[1]s, namespace: %[1]s}\nvalue: 5", a.Namespace))
 	a.Expect(a.read("scheduling.k8s.io/v1", "PriorityClass", "", a.Namespace).GetName()).To(Equal(a.Namespace))
 	a.Expect(listed(mr)).To(Equal([]string{"scheduling.k8s.io/v1/PriorityClass//" + a.Namespace}))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func gadgetWithoutNamespace(a *scene) {
+func gadgetWithoutNamespace(a *setTest) {
 	a.Grant(a.gadgets(), "gadgets")
 	mr := a.set(a.gadget("", "g"), a.definition())
 	a.Expect(a.read(a.gadgets()+"/v1", "Gadget", "default", "g").GetName()).To(Equal("g"))
 	a.Expect(listed(mr)).To(ContainElement(a.gadgets() + "/v1/Gadget/default/g"))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func manyStuck(a *scene) {
+func pendingDeletionsDelayNewObjects(a *setTest) {
 	a.set(a.ConfigMap("c", "1"), a.ConfigMap("d", "1"), a.ConfigMap("e", "1"))
-	a.hold("c")
-	a.hold("d")
+	a.blockDeletion("c")
+	a.blockDeletion("d")
 	a.Secret("mr", a.ConfigMap("f", "1"))
 	pending := func(name string) string {
 		return `deletion of old resource "v1/ConfigMap/` + a.Namespace + "/" + name + `" is still pending`
@@ -198,17 +196,17 @@ func manyStuck(a *scene) {
 	message := func() string { return managedresourcetest.Message(a.Get("mr"), "ResourcesApplied") }
 	a.soon(message).Should(Equal("Could not clean all old resources: 2 errors occurred: [" + pending("c") + ", " + pending("d") + "]"))
 	a.Expect(a.LiveConfigMap("e")).To(BeNil())
-	a.free("d")
+	a.unblockDeletion("d")
 	a.soon(message).Should(Equal("Could not clean all old resources: 1 error occurred: " + pending("c")))
 	a.Expect(a.LiveConfigMap("f")).To(BeNil())
 	a.Expect(listed(a.Get("mr"))).To(ContainElements(a.listedMaps("c", "f")))
-	a.free("c")
+	a.unblockDeletion("c")
 	mr := a.AwaitApplied("mr", "True/ApplySucceeded")
 	a.Expect(listed(mr)).To(Equal(a.listedMaps("f")))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func kindNoLongerServed(a *scene) {
+func kindNoLongerServed(a *setTest) {
 	a.Grant(a.gadgets(), "gadgets")
 	a.Secret("kind", a.definition())
 	a.Expect(a.Source.Create(a.Ctx, a.ManagedResource("kind", "kind"))).To(Succeed())
@@ -216,21 +214,21 @@ func kindNoLongerServed(a *scene) {
 	a.set(a.gadget(a.Namespace, "g"), a.ConfigMap("c", "1"))
 	a.Expect(a.Source.Delete(a.Ctx, a.ManagedResource("kind"))).To(Succeed())
 	a.AwaitGone("kind")
-	mr := a.next(a.ConfigMap("c", "1"))
+	mr := a.replace(a.ConfigMap("c", "1"))
 	a.Expect(listed(mr)).To(Equal(a.listedMaps("c")))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func deletedByHand(a *scene) {
+func deletedByHand(a *setTest) {
 	a.set(a.ConfigMap("c", "1"))
 	before := a.live("c")
 	a.Expect(a.Target.Delete(a.Ctx, before.DeepCopy())).To(Succeed())
 	a.AwaitData("c", "1")
 	a.Expect(a.live("c").UID).NotTo(Equal(before.UID))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func editedByHand(a *scene) {
+func editedByHand(a *setTest) {
 	a.set(a.ConfigMap("c", "1", "labels: {a: b}"))
 	a.Edit("c", `{"data":{"key":"2","more":"3"},"metadata":{"labels":{"a":"c"}}}`)
 	a.soon(func(g Gomega) {
@@ -238,24 +236,24 @@ func editedByHand(a *scene) {
 		g.Expect(live.Data).To(Equal(map[string]string{"key": "1"}))
 		g.Expect(live.Labels).To(Equal(map[string]string{"a": "b", "resources.gardener.cloud/managed-by": "gardener"}))
 	}).Should(Succeed())
-	a.quiet()
+	a.expectNoWrites()
 }
 
 const usersOwn = `{"metadata":{"labels":{"own":"x"},"annotations":{"note":"y"}}}`
 
-func ownLabel(a *scene) {
+func ownLabel(a *setTest) {
 	a.set(a.ConfigMap("c", "1"))
 	a.Requests.Reset()
 	a.Edit("c", usersOwn)
 	a.soon(a.Requests.Seen).Should(ContainElement("GET /api/v1/namespaces/" + a.Namespace + "/configmaps/c"))
-	a.quiet()
-	a.next(a.ConfigMap("c", "2"))
+	a.expectNoWrites()
+	a.replace(a.ConfigMap("c", "2"))
 	live := a.live("c")
 	a.Expect(live.Labels).To(HaveKeyWithValue("own", "x"))
 	a.Expect(live.Annotations).To(HaveKeyWithValue("note", "y"))
 }
 
-func ownLabelOverwritten(a *scene) {
+func ownLabelOverwritten(a *setTest) {
 	a.Secret("mr", a.ConfigMap("c", "1"))
 	mr := a.ManagedResource("mr", "mr")
 	mr.Spec.ForceOverwriteLabels, mr.Spec.ForceOverwriteAnnotations = managedresourcetest.Yes(), managedresourcetest.Yes()
@@ -268,21 +266,21 @@ func ownLabelOverwritten(a *scene) {
 		g.Expect(live.Labels).To(Equal(before.Labels))
 		g.Expect(live.Annotations).To(Equal(before.Annotations))
 	}).Should(Succeed())
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func droppedLabel(a *scene) {
+func droppedLabel(a *setTest) {
 	a.set(a.ConfigMap("c", "1", "labels: {a: '1', b: '1'}", "annotations: {c: '1', d: '1'}"))
-	a.next(a.ConfigMap("c", "1", "labels: {b: '1'}", "annotations: {d: '1'}"))
+	a.replace(a.ConfigMap("c", "1", "labels: {b: '1'}", "annotations: {d: '1'}"))
 	live := a.live("c")
 	a.Expect(live.Labels).To(Equal(map[string]string{"b": "1", "resources.gardener.cloud/managed-by": "gardener"}))
 	a.Expect(live.Annotations).To(HaveKey("d"))
 	a.Expect(live.Annotations).NotTo(HaveKey("c"))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-// As drift is repaired at once, the other value survives only if it comes together with the change of the manifest.
-func droppedLabelChanged(a *scene) {
+// Drift is repaired at once, so the other value stays only if it is written together with the change of the manifest.
+func droppedLabelChanged(a *setTest) {
 	a.set(a.ConfigMap("c", "1", "labels: {a: '1'}"))
 	a.Restart(func() {
 		a.Edit("c", `{"metadata":{"labels":{"a":"2"}}}`)
@@ -291,19 +289,19 @@ func droppedLabelChanged(a *scene) {
 	a.AwaitData("c", "2")
 	a.AwaitApplied("mr", "True/ApplySucceeded")
 	a.Expect(a.live("c").Labels).To(Equal(map[string]string{"a": "2", "resources.gardener.cloud/managed-by": "gardener"}))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func movedLabel(a *scene) {
+func movedLabel(a *setTest) {
 	a.set(a.ConfigMap("c", "1", "labels: {a: '1'}"))
 	a.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.InjectLabels = map[string]string{"a": "1"} })
 	a.AwaitApplied("mr", "True/ApplySucceeded")
-	a.next(a.ConfigMap("c", "1"))
+	a.replace(a.ConfigMap("c", "1"))
 	a.Expect(a.live("c").Labels).To(Equal(map[string]string{"a": "1", "resources.gardener.cloud/managed-by": "gardener"}))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func injectedManagedBy(a *scene) {
+func injectedManagedBy(a *setTest) {
 	a.Secret("mr", a.deployment("web", "web"))
 	mr := a.ManagedResource("mr", "mr")
 	mr.Spec.InjectLabels = map[string]string{"resources.gardener.cloud/managed-by": "foo", "a": "b"}
@@ -313,25 +311,25 @@ func injectedManagedBy(a *scene) {
 	a.Expect(live.GetLabels()).To(Equal(map[string]string{"a": "b", "resources.gardener.cloud/managed-by": "gardener"}))
 	a.Expect(live.Object).To(HaveKeyWithValue("spec", HaveKeyWithValue("template", HaveKeyWithValue("metadata", HaveKeyWithValue("labels",
 		Equal(map[string]any{"a": "b", "app": "web", "resources.gardener.cloud/managed-by": "gardener"}))))))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func changedImmutable(kind, data string) func(a *scene) {
-	return func(a *scene) {
+func changedImmutable(kind, data string) func(a *setTest) {
+	return func(a *setTest) {
 		manifest := func(value string) string {
 			return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: x, namespace: %s}\nimmutable: true\n%s: {key: %s}", kind, a.Namespace, data, value)
 		}
 		a.set(manifest("first"))
 		before := a.read("v1", kind, a.Namespace, "x")
-		a.next(manifest("second"))
+		a.replace(manifest("second"))
 		after := a.read("v1", kind, a.Namespace, "x")
 		a.Expect(after.GetUID()).NotTo(Equal(before.GetUID()))
 		a.Expect(after.Object["data"]).NotTo(Equal(before.Object["data"]))
-		a.quiet()
+		a.expectNoWrites()
 	}
 }
 
-func changedSelector(a *scene) {
+func changedSelector(a *setTest) {
 	a.set(a.deployment("web", "web"), a.ConfigMap("c", "1"))
 	before := a.read("apps/v1", "Deployment", a.Namespace, "web")
 	a.Secret("mr", a.deployment("web", "other"), a.ConfigMap("c", "2"))
@@ -341,61 +339,61 @@ func changedSelector(a *scene) {
 		HaveSuffix(" (index 0 in 'objects.yaml' in secret '"+a.Namespace+"/mr')")))
 	a.AwaitData("c", "2")
 	a.Expect(a.read("apps/v1", "Deployment", a.Namespace, "web").GetUID()).To(Equal(before.GetUID()))
-	a.next(a.deployment("web", "web"), a.ConfigMap("c", "3"))
+	a.replace(a.deployment("web", "web"), a.ConfigMap("c", "3"))
 }
 
-func changedSelectorReplaced(a *scene) {
+func changedSelectorReplaced(a *setTest) {
 	a.set(a.deployment("web", "web", deleteOnInvalid))
 	before := a.read("apps/v1", "Deployment", a.Namespace, "web")
-	a.next(a.deployment("web", "other", deleteOnInvalid))
+	a.replace(a.deployment("web", "other", deleteOnInvalid))
 	after := a.read("apps/v1", "Deployment", a.Namespace, "web")
 	a.Expect(after.GetUID()).NotTo(Equal(before.GetUID()))
 	a.Expect(after.Object).To(HaveKeyWithValue("spec", HaveKeyWithValue("selector", Equal(map[string]any{"matchLabels": map[string]any{"app": "other"}}))))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func validUpdate(a *scene) {
+func validUpdate(a *setTest) {
 	a.set(a.deployment("web", "web", deleteOnInvalid), a.ConfigMap("c", "1", deleteOnInvalid))
 	before, c := a.read("apps/v1", "Deployment", a.Namespace, "web"), a.live("c")
-	a.next(strings.ReplaceAll(a.deployment("web", "web", deleteOnInvalid), "example.com/image", "example.com/other"), a.ConfigMap("c", "2", deleteOnInvalid))
+	a.replace(strings.ReplaceAll(a.deployment("web", "web", deleteOnInvalid), "example.com/image", "example.com/other"), a.ConfigMap("c", "2", deleteOnInvalid))
 	after := a.read("apps/v1", "Deployment", a.Namespace, "web")
 	a.Expect(after.GetUID()).To(Equal(before.GetUID()))
 	a.Expect(after.GetGeneration()).To(Equal(before.GetGeneration() + 1))
 	a.Expect(a.live("c").UID).To(Equal(c.UID))
-	a.quiet()
+	a.expectNoWrites()
 }
 
-func keepObjectDropped(a *scene) {
+func keepObjectDropped(a *setTest) {
 	keep := func(name string) string {
 		return a.ConfigMap(name, "1", `annotations: {resources.gardener.cloud/keep-object: "true"}`)
 	}
 	a.set(keep("c"), keep("d"), a.ConfigMap("e", "1"))
 	before := a.live("c")
-	a.next(a.ConfigMap("d", "1"), a.ConfigMap("e", "1"))
+	a.replace(a.ConfigMap("d", "1"), a.ConfigMap("e", "1"))
 	a.Expect(a.live("c")).To(BeComparableTo(before))
-	a.next(a.ConfigMap("e", "1"))
+	a.replace(a.ConfigMap("e", "1"))
 	a.Expect(a.LiveConfigMap("d")).To(BeNil()) // its annotation had been taken away before
 	a.Expect(a.live("c")).To(BeComparableTo(before))
 }
 
 const collectableLabel = `labels: {resources.gardener.cloud/garbage-collectable-reference: "true"}`
 
-func otherCollectable(a *scene) {
+func otherCollectable(a *setTest) {
 	account := fmt.Sprintf("apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: sa\n  namespace: %s\n  %s", a.Namespace, collectableLabel)
 	a.set(account, a.ConfigMap("c", "1", collectableLabel), a.ConfigMap("d", "1"))
 	before := a.live("c")
-	a.next(a.ConfigMap("d", "1"))
+	a.replace(a.ConfigMap("d", "1"))
 	a.Expect(a.read("v1", "ServiceAccount", a.Namespace, "sa").Object).To(BeEmpty())
 	a.Expect(a.live("c")).To(BeComparableTo(before))
 }
 
-func collectableWithoutCollector(a *scene) {
+func collectableWithoutCollector(a *setTest) {
 	a.set(a.ConfigMap("c", "1", collectableLabel), a.ConfigMap("d", "1"))
-	a.next(a.ConfigMap("d", "1"))
+	a.replace(a.ConfigMap("d", "1"))
 	a.Expect(a.LiveConfigMap("c")).To(BeNil())
 }
 
-func ignoredAndDeleted(a *scene) {
+func ignoredAndDeleted(a *setTest) {
 	a.set(a.ConfigMap("c", "1"))
 	a.annotate("resources.gardener.cloud/ignore", "true")
 	a.AwaitApplied("mr", "True/ManagedResourceIgnored")

@@ -22,10 +22,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// statement is one entry of the specification: an acceptance statement of section 12 or an edge case of section 9.
-type statement struct {
-	run func(a *scene)
-	// everywhere runs it with one cluster and with two; otherwise there is one.
+// testCase is one behaviour of the controller.
+type testCase struct {
+	run func(a *setTest)
+	// everywhere runs it with one cluster and with two clusters; otherwise it runs with one cluster.
 	everywhere bool
 	// apart runs it with two clusters only.
 	apart bool
@@ -33,14 +33,13 @@ type statement struct {
 	configure func(*config.ResourceManagerConfiguration)
 }
 
-// scene is an Env with what the statements have in common.
-type scene struct{ *managedresourcetest.Env }
+// setTest is an Env with helpers for tests with one set, "mr".
+type setTest struct{ *managedresourcetest.Env }
 
-// verify runs every statement in an environment in which nothing happens by the clock: the period between two looks at
-// an unchanged set is an hour, so whatever is seen was caused by an event.
-func verify(t *testing.T, statements map[string]statement) {
+// runAll runs every test case with a sync period of an hour, so that only events cause reconciliations.
+func runAll(t *testing.T, cases map[string]testCase) {
 	t.Helper()
-	for name, s := range statements {
+	for name, s := range cases {
 		if !s.everywhere {
 			t.Run(name, func(t *testing.T) { s.perform(t, s.apart) })
 			continue
@@ -52,10 +51,10 @@ func verify(t *testing.T, statements map[string]statement) {
 	}
 }
 
-func (s statement) perform(t *testing.T, two bool) {
+func (s testCase) perform(t *testing.T, two bool) {
 	t.Helper()
 	t.Parallel()
-	s.run(&scene{managedresourcetest.New(t, managedresourcetest.Options{
+	s.run(&setTest{managedresourcetest.New(t, managedresourcetest.Options{
 		TwoClusters: two,
 		Configure: func(cfg *config.ResourceManagerConfiguration) {
 			cfg.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Hour}
@@ -66,38 +65,38 @@ func (s statement) perform(t *testing.T, two bool) {
 	})})
 }
 
-// step is a part of a statement with a name of its own.
-func (a *scene) step(name string, run func(a *scene)) {
+// step runs a part of a test as a subtest.
+func (a *setTest) step(name string, run func(a *setTest)) {
 	a.T.Helper()
 	a.T.Run(name, func(t *testing.T) {
 		inner := *a.Env
 		inner.T, inner.WithT = t, NewWithT(t)
-		run(&scene{&inner})
+		run(&setTest{&inner})
 	})
 }
 
-// soon waits until something holds.
-func (a *scene) soon(actual any) AsyncAssertion {
+// soon waits until an assertion succeeds.
+func (a *setTest) soon(actual any) AsyncAssertion {
 	a.T.Helper()
 	return a.Eventually(actual).WithTimeout(managedresourcetest.Patience).WithPolling(10 * time.Millisecond)
 }
 
 // set creates the set "mr" and waits until it is applied.
-func (a *scene) set(documents ...string) *resourcesv1alpha1.ManagedResource {
+func (a *setTest) set(documents ...string) *resourcesv1alpha1.ManagedResource {
 	a.T.Helper()
 	a.Set("mr", documents...)
 	return a.AwaitApplied("mr", "True/ApplySucceeded")
 }
 
-// next replaces the documents of the set "mr", which must change its checksum, and waits until that is applied.
-func (a *scene) next(documents ...string) *resourcesv1alpha1.ManagedResource {
+// replace replaces the documents of the set "mr", which must change its checksum, and waits until they are applied.
+func (a *setTest) replace(documents ...string) *resourcesv1alpha1.ManagedResource {
 	a.T.Helper()
 	before := ptr.Deref(a.Get("mr").Status.SecretsDataChecksum, "")
 	a.Secret("mr", documents...)
 	return a.awaitChecksumOtherThan(before)
 }
 
-func (a *scene) awaitChecksumOtherThan(before string) *resourcesv1alpha1.ManagedResource {
+func (a *setTest) awaitChecksumOtherThan(before string) *resourcesv1alpha1.ManagedResource {
 	a.T.Helper()
 	var mr *resourcesv1alpha1.ManagedResource
 	a.soon(func(g Gomega) {
@@ -109,49 +108,49 @@ func (a *scene) awaitChecksumOtherThan(before string) *resourcesv1alpha1.Managed
 	return mr
 }
 
-// quiet reconciles the set "mr" once more, with a look at every object, and requires that nothing is written but the
-// annotation that asked for it.
-func (a *scene) quiet() {
+// expectNoWrites reconciles the set "mr" once more, so that the controller reads every object. The only allowed write removes the
+// annotation that requested it.
+func (a *setTest) expectNoWrites() {
 	a.T.Helper()
 	a.Requests.Reset()
 	a.operation("reconcile")
 	a.soon(func() string { return a.Get("mr").Annotations["gardener.cloud/operation"] }).Should(BeEmpty())
 	set := "PATCH /apis/resources.gardener.cloud/v1alpha1/namespaces/" + a.Namespace + "/managedresources/mr"
 	a.Consistently(func() []string {
-		return slices.DeleteFunc(a.Requests.Writes(), func(request string) bool { return request == set+"/status" }) // how objects fare may change
+		return slices.DeleteFunc(a.Requests.Writes(), func(request string) bool { return request == set+"/status" }) // the health of the objects may change
 	}).WithTimeout(300 * time.Millisecond).Should(Equal([]string{set}))
 }
 
-func (a *scene) operation(value string) {
+func (a *setTest) operation(value string) {
 	a.T.Helper()
 	a.annotate("gardener.cloud/operation", value)
 }
 
 // annotate sets an annotation of the set "mr".
-func (a *scene) annotate(key, value string) {
+func (a *setTest) annotate(key, value string) {
 	a.T.Helper()
 	a.patch(a.Source, a.ManagedResource("mr"), fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))
 }
 
-func (a *scene) patch(c client.Client, object client.Object, patch string) {
+func (a *setTest) patch(c client.Client, object client.Object, patch string) {
 	a.T.Helper()
 	a.Expect(c.Patch(a.Ctx, object, client.RawPatch("application/merge-patch+json", []byte(patch)), client.FieldOwner("kubectl-edit"))).To(Succeed())
 }
 
-// delete asks for the deletion of the set "mr".
-func (a *scene) delete() {
+// delete requests the deletion of the set "mr".
+func (a *setTest) delete() {
 	a.T.Helper()
 	a.Expect(a.Source.Delete(a.Ctx, a.ManagedResource("mr"))).To(Succeed())
 }
 
 // class changes the class of the set "mr".
-func (a *scene) class(class string) {
+func (a *setTest) class(class string) {
 	a.T.Helper()
 	a.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.Class = &class })
 }
 
 // conditions describes all conditions of the set "mr" as "status/reason".
-func (a *scene) conditions() map[string]string {
+func (a *setTest) conditions() map[string]string {
 	a.T.Helper()
 	return describeConditions(a.Get("mr"))
 }
@@ -164,17 +163,17 @@ func describeConditions(mr *resourcesv1alpha1.ManagedResource) map[string]string
 	return found
 }
 
-// checksPending is what the health conditions of a changed set say, beside the given state of ResourcesApplied.
+// checksPending returns the conditions of a changed set, with the given state of ResourcesApplied.
 func checksPending(applied string) map[string]string {
 	return map[string]string{"ResourcesApplied": applied, "ResourcesHealthy": "Unknown/ChecksPending", "ResourcesProgressing": "Unknown/ChecksPending"}
 }
 
-// wellAndApplied is what the conditions of a set say of which nothing is wrong.
-func wellAndApplied() map[string]string {
+// healthyAndApplied returns the conditions of an applied and healthy set.
+func healthyAndApplied() map[string]string {
 	return map[string]string{"ResourcesApplied": "True/ApplySucceeded", "ResourcesHealthy": "True/ResourcesHealthy", "ResourcesProgressing": "False/ResourcesRolledOut"}
 }
 
-// listed names the objects of the set's status as "apiVersion/kind/namespace/name".
+// listed returns the objects of the set's status as "apiVersion/kind/namespace/name".
 func listed(mr *resourcesv1alpha1.ManagedResource) []string {
 	var names []string
 	for _, each := range mr.Status.Resources {
@@ -183,16 +182,16 @@ func listed(mr *resourcesv1alpha1.ManagedResource) []string {
 	return names
 }
 
-// listedMaps names the ConfigMaps that a status is to list, in its order.
-func (a *scene) listedMaps(names ...string) []string {
+// listedMaps returns the entries of ConfigMaps in a status.
+func (a *setTest) listedMaps(names ...string) []string {
 	for i, each := range names {
 		names[i] = "v1/ConfigMap/" + a.Namespace + "/" + each
 	}
 	return names
 }
 
-// hold keeps a ConfigMap from going away when it is deleted, until free is called or the test ends.
-func (a *scene) hold(name string) {
+// blockDeletion adds a finalizer to a ConfigMap, until unblockDeletion is called or the test ends.
+func (a *setTest) blockDeletion(name string) {
 	a.T.Helper()
 	a.Edit(name, `{"metadata":{"finalizers":["example.com/stuck"]}}`)
 	a.T.Cleanup(func() {
@@ -201,13 +200,13 @@ func (a *scene) hold(name string) {
 	})
 }
 
-func (a *scene) free(name string) {
+func (a *setTest) unblockDeletion(name string) {
 	a.T.Helper()
 	a.Edit(name, `{"metadata":{"finalizers":null}}`)
 }
 
 // live reads a ConfigMap of the target that must exist.
-func (a *scene) live(name string) *corev1.ConfigMap {
+func (a *setTest) live(name string) *corev1.ConfigMap {
 	a.T.Helper()
 	found := a.LiveConfigMap(name)
 	a.Expect(found).NotTo(BeNil(), "ConfigMap %s does not exist", name)
@@ -215,13 +214,13 @@ func (a *scene) live(name string) *corev1.ConfigMap {
 }
 
 // awaitAbsent waits until a ConfigMap does not exist.
-func (a *scene) awaitAbsent(name string) {
+func (a *setTest) awaitAbsent(name string) {
 	a.T.Helper()
 	a.soon(func() *corev1.ConfigMap { return a.LiveConfigMap(name) }).Should(BeNil())
 }
 
-// awaitDeleting waits until somebody asked for the deletion of a ConfigMap that is held.
-func (a *scene) awaitDeleting(name string) *corev1.ConfigMap {
+// awaitDeleting waits until the deletion of a ConfigMap with a finalizer was requested.
+func (a *setTest) awaitDeleting(name string) *corev1.ConfigMap {
 	a.T.Helper()
 	var live *corev1.ConfigMap
 	a.soon(func() bool {
@@ -231,9 +230,8 @@ func (a *scene) awaitDeleting(name string) *corev1.ConfigMap {
 	return live
 }
 
-// settled waits until another set is applied that was created after everything else: what was to happen by events
-// before that has happened.
-func (a *scene) settled() {
+// awaitEarlierEvents creates another set and waits until it is applied. The controller has then processed all earlier events.
+func (a *setTest) awaitEarlierEvents() {
 	a.T.Helper()
 	name := fmt.Sprintf("later-%d", len(a.Requests.Seen()))
 	a.Set(name, a.ConfigMap(name, ""))
@@ -241,7 +239,7 @@ func (a *scene) settled() {
 }
 
 // read reads an object of any kind from the target; its content is empty if it does not exist.
-func (a *scene) read(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
+func (a *setTest) read(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
 	a.T.Helper()
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion(apiVersion)
@@ -255,7 +253,7 @@ func (a *scene) read(apiVersion, kind, namespace, name string) *unstructured.Uns
 }
 
 // creations lists the kinds of objects that the controller created, in that order, as the plural names of their URLs.
-func (a *scene) creations() []string {
+func (a *setTest) creations() []string {
 	var found []string
 	for _, each := range a.Requests.Seen() {
 		path, isCreation := strings.CutPrefix(each, http.MethodPost+" ")
@@ -267,7 +265,7 @@ func (a *scene) creations() []string {
 }
 
 // readsOfSecret counts how often the controller read the Secret "mr".
-func (a *scene) readsOfSecret() int {
+func (a *setTest) readsOfSecret() int {
 	count := 0
 	for _, each := range a.Requests.Seen() {
 		if each == "GET /api/v1/namespaces/"+a.Namespace+"/secrets/mr" {
@@ -278,10 +276,10 @@ func (a *scene) readsOfSecret() int {
 }
 
 // gadgets is the group of a kind that no other test has.
-func (a *scene) gadgets() string { return a.Namespace + ".example.com" }
+func (a *setTest) gadgets() string { return a.Namespace + ".example.com" }
 
 // definition defines the kind Gadget.
-func (a *scene) definition() string {
+func (a *setTest) definition() string {
 	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: gadgets.%[1]s}
@@ -298,7 +296,7 @@ spec:
 }
 
 // gadget is an object of the kind Gadget; an empty namespace is left out.
-func (a *scene) gadget(namespace, name string) string {
+func (a *setTest) gadget(namespace, name string) string {
 	text := fmt.Sprintf("apiVersion: %s/v1\nkind: Gadget\nmetadata:\n  name: %s\n", a.gadgets(), name)
 	if namespace != "" {
 		text += "  namespace: " + namespace + "\n"
@@ -307,7 +305,7 @@ func (a *scene) gadget(namespace, name string) string {
 }
 
 // deployment is a Deployment without Pods.
-func (a *scene) deployment(name, app string, metadata ...string) string {
+func (a *setTest) deployment(name, app string, metadata ...string) string {
 	return fmt.Sprintf(`apiVersion: apps/v1
 kind: Deployment
 metadata:

@@ -1,0 +1,65 @@
+package applier
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
+)
+
+// isInSync reports whether a pass would have nothing to do for a set: neither the set nor its Secrets have changed since the last pass, and
+// the watches show every object in its desired state. This comparison is made for every set in each SyncPeriod, so it avoids copies and
+// allocations.
+func (r *Reconciler) isInSync(ctx context.Context, name types.NamespacedName) bool {
+	s := r.memory.inSync(name)
+	if s == nil || r.AlwaysUpdate || r.AuditPeriod > 0 && !r.Clock.Now().Before(s.nextAudit) {
+		return false
+	}
+	mr := &resourcesv1alpha1.ManagedResource{}
+	if err := r.Source.Get(ctx, name, mr, client.UnsafeDisableDeepCopy); err != nil || mr.ResourceVersion != s.inSyncVersion {
+		return false
+	}
+	if refusal, err := r.refusal(ctx, mr.Namespace); err != nil || refusal != "" {
+		return false
+	}
+	if !r.secretsCurrent(&pass{mr: mr, set: s}) {
+		return false
+	}
+	for _, each := range s.items {
+		if seen, knowledge := r.lookup(each); knowledge != observe.Present || !each.asLeft(seen) {
+			return false
+		}
+	}
+	r.Metrics.addSaved(len(s.items))
+	return true
+}
+
+// asLeft reports whether an object has not changed since the last comparison or write. An unlabelled object only has to exist.
+func (i *item) asLeft(seen observe.Object) bool {
+	return i.mapped && i.known.confirmed && i.known.due == leave && i.known.hash == i.hash && seen.FirstMetadata == nil &&
+		(i.unlabelled || i.known.fingerprint == seen.Fingerprint)
+}
+
+// markInSync records that a pass found this version of the set in sync. It does not record that of sets that must be reconciled without an
+// event, for example after a pause of repairs, and of sets with objects that no watch covers.
+func (s *set) markInSync(resourceVersion string, result *outcome) {
+	s.inSyncVersion = ""
+	if result.nextCheck.IsZero() && !result.newKinds && result.unwatched == 0 && len(result.failures) == 0 && !s.auditOwed {
+		s.inSyncVersion = resourceVersion
+	}
+}
+
+// inSync returns the state of a set that the last pass found in sync; nil if it did not, or if an event has marked the set since.
+func (m *memory) inSync(name types.NamespacedName) *set {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.sets[name]
+	_, concluded := m.concluded[name]
+	if known == nil || known.inSyncVersion == "" || known.auditOwed || !concluded || len(m.dirty[name]) > 0 {
+		return nil
+	}
+	return known
+}

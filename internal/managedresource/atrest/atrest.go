@@ -1,0 +1,116 @@
+// Package atrest repeats the periodic check of objects at rest without the queue of a controller.
+//
+// The queue of controller-runtime needs about 0.2 ms of processor time for each item: a timer, two B-trees, a logger with values and
+// metrics. An object at rest needs 0.02 ms to be compared with the caches. With a thousand ManagedResources and two controllers, the queue
+// alone would use most of the processor time of a process that has nothing to do.
+package atrest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// checksPerPeriod is how often in each period the sweep looks for objects whose check is due. A check is late by at most one of these
+// parts of the period.
+const checksPerPeriod = 6
+
+// Sweep wraps a Reconciler. It replaces the result "again after Period" by a check of its own: after Period it calls AtRest, and it
+// reconciles the object only if that returns false. All other results and errors pass unchanged. Its fields are set once, before start.
+// A restart loses nothing, because a controller reconciles every object when it starts.
+type Sweep struct {
+	Inner reconcile.Reconciler
+	// AtRest reports whether a reconciliation would find nothing to do. It must be fast and must not send requests. It is never called for
+	// an object that is being reconciled.
+	AtRest func(ctx context.Context, name types.NamespacedName) bool
+	// Period is the time between two checks of an object, and the value of RequeueAfter that the Sweep replaces. It must be positive.
+	Period time.Duration
+	Clock  clock.WithTicker
+
+	mu  sync.Mutex
+	due map[reconcile.Request]time.Time // Guarded by mu; the objects at rest, with the time of their next check.
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (s *Sweep) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	s.mu.Lock()
+	delete(s.due, request) // so that AtRest is never called for an object while it is reconciled
+	s.mu.Unlock()
+	result, err := s.Inner.Reconcile(ctx, request)
+	if err != nil || result != (ctrl.Result{RequeueAfter: s.Period}) {
+		return result, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.due == nil {
+		s.due = map[reconcile.Request]time.Time{}
+	}
+	s.due[request] = s.Clock.Now().Add(s.Period)
+	return ctrl.Result{}, nil
+}
+
+// Source checks the objects while the controller runs. The controller must watch it.
+func (s *Sweep) Source() source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		go s.run(ctx, queue.Add)
+		return nil
+	})
+}
+
+func (s *Sweep) run(ctx context.Context, reconcileAgain func(reconcile.Request)) {
+	ticker := s.Clock.NewTicker(max(s.Period/checksPerPeriod, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			s.check(ctx, reconcileAgain)
+		}
+	}
+}
+
+// check checks the objects that are due.
+func (s *Sweep) check(ctx context.Context, reconcileAgain func(reconcile.Request)) {
+	for _, request := range s.dueNow() {
+		if !s.stillAtRest(ctx, request) {
+			reconcileAgain(request)
+		}
+	}
+}
+
+// dueNow returns the objects whose check is due.
+func (s *Sweep) dueNow() []reconcile.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.Clock.Now()
+	var requests []reconcile.Request
+	for request, at := range s.due {
+		if !now.Before(at) {
+			requests = append(requests, request)
+		}
+	}
+	return requests
+}
+
+// stillAtRest checks one object, unless it is being reconciled. If it is not at rest, the next check comes after its reconciliation.
+func (s *Sweep) stillAtRest(ctx context.Context, request reconcile.Request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, rests := s.due[request]; !rests {
+		return true
+	}
+	if !s.AtRest(ctx, request.NamespacedName) {
+		delete(s.due, request)
+		return false
+	}
+	s.due[request] = s.Clock.Now().Add(s.Period)
+	return true
+}

@@ -19,7 +19,7 @@ func main() { os.Exit(process.Main(run)) }
 func program() process.Program {
 	return process.Program{
 		Name:    "project-controller",
-		Purpose: "Gives Projects their namespaces, roles and quotas, and removes those that nobody uses",
+		Purpose: "Gives Projects their namespaces, roles and quotas, and removes unused ones",
 		Source:  "garden",
 	}
 }

@@ -46,7 +46,7 @@ func configuration(t *testing.T, sections string) string {
 	return file
 }
 
-func TestAcceptance69TheProcessEndsAndNamesTheFieldThatIsWrong(t *testing.T) {
+func TestProcessExitsWithTheFieldThatIsInvalid(t *testing.T) {
 	for name, tc := range map[string]struct{ sections, want string }{
 		"a quota without config": {
 			"controllers: {project: {quotas: [{projectSelector: {}}]}}",
@@ -71,7 +71,7 @@ func TestAcceptance69TheProcessEndsAndNamesTheFieldThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestAcceptance69WithoutAConfigFileTheProcessEnds(t *testing.T) {
+func TestProcessExitsWithoutAConfigFile(t *testing.T) {
 	g := NewWithT(t)
 	code, said := start(t)
 	g.Expect(code).To(Equal(1))
@@ -80,7 +80,7 @@ func TestAcceptance69WithoutAConfigFileTheProcessEnds(t *testing.T) {
 }
 
 // An empty section is enough for the process to try to reach the API server, which does not exist here.
-func TestAcceptance69AnEmptyProjectSectionIsEnough(t *testing.T) {
+func TestEmptyProjectSectionIsValid(t *testing.T) {
 	for name, sections := range map[string]string{"empty": "controllers: {project: {}}", "absent": ""} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -114,7 +114,7 @@ func server(cfg *config.ControllerManagerConfiguration) *serving.Server {
 func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ControllerManagerConfiguration, registry prometheus.Registerer) error {
 	process.LimitGarbage(garbagePercent, os.LookupEnv)
 	if err := index.Add(lifetime, clusters.Source.GetFieldIndexer()); err != nil {
-		return err //nolint:wrapcheck // the callee adds context
+		return err
 	}
 	tracker, err := served.New(served.Options{Clusters: clusters, Registry: registry})
 	if err != nil {

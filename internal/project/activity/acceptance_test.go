@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
-// scene is a controller with a fake clock, and a Project whose namespace has no labels.
-type scene struct {
+// fixture is a controller with a fake clock, and a Project whose namespace has no labels.
+type fixture struct {
 	*projecttest.Env
 	clock     *clocktesting.FakeClock
 	project   *corev1beta1.Project
@@ -59,9 +59,9 @@ func (f *failures) all() []string {
 	return slices.Clone(f.seen)
 }
 
-func newScene(t *testing.T, o projecttest.Options) *scene {
+func newScene(t *testing.T, o projecttest.Options) *fixture {
 	t.Helper()
-	s := &scene{clock: clocktesting.NewFakeClock(time.Now().Truncate(time.Second))}
+	s := &fixture{clock: clocktesting.NewFakeClock(time.Now().Truncate(time.Second))}
 	s.log = &failures{}
 	o.Clock, o.Log = s.clock, logr.New(s.log)
 	s.Env = projecttest.New(t, o)
@@ -76,16 +76,16 @@ func newScene(t *testing.T, o projecttest.Options) *scene {
 	return s
 }
 
-func (s *scene) newNamespace() string {
+func (s *fixture) newNamespace() string {
 	s.T.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "garden-"}}
 	s.Expect(s.Admin.Create(s.Ctx, namespace)).To(Succeed())
 	return namespace.Name
 }
 
-func (s *scene) last() *time.Time { return s.lastOf(s.project) }
+func (s *fixture) last() *time.Time { return s.lastOf(s.project) }
 
-func (s *scene) lastOf(p *corev1beta1.Project) *time.Time {
+func (s *fixture) lastOf(p *corev1beta1.Project) *time.Time {
 	s.T.Helper()
 	if last := s.Get(p).Status.LastActivityTimestamp; last != nil {
 		return &last.Time
@@ -94,7 +94,7 @@ func (s *scene) lastOf(p *corev1beta1.Project) *time.Time {
 }
 
 // advances runs a function a minute later, and requires that it is recorded as activity.
-func (s *scene) advances(what string, do func()) {
+func (s *fixture) advances(what string, do func()) {
 	s.T.Helper()
 	s.clock.Step(time.Minute)
 	do()
@@ -103,7 +103,7 @@ func (s *scene) advances(what string, do func()) {
 
 // unnoticed changes an object of a kind a minute later, and requires that this is not recorded, although a later change of another object
 // of that kind is: the events of a kind arrive in the order of their changes.
-func (s *scene) unnoticed(kind, what string, do func()) {
+func (s *fixture) unnoticed(kind, what string, do func()) {
 	s.T.Helper()
 	before := s.last()
 	s.clock.Step(time.Minute)
@@ -113,7 +113,7 @@ func (s *scene) unnoticed(kind, what string, do func()) {
 }
 
 // sentinel creates an object of a kind in the other Project, and waits until it is recorded there.
-func (s *scene) sentinel(kind string) {
+func (s *fixture) sentinel(kind string) {
 	s.T.Helper()
 	sentinel := s.object(kind)
 	sentinel.SetNamespace(s.otherNamespace)
@@ -124,7 +124,7 @@ func (s *scene) sentinel(kind string) {
 	s.Eventually(func() *time.Time { return s.lastOf(s.other) }).Should(HaveValue(BeTemporally("==", s.clock.Now())), kind)
 }
 
-func (s *scene) object(kind string) *unstructured.Unstructured {
+func (s *fixture) object(kind string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"bucketName": "b", "secretRef": map[string]any{"name": "s"}, "scope": map[string]any{"apiVersion": "v1", "kind": "Secret"},
 	}}}
@@ -140,12 +140,12 @@ func (s *scene) object(kind string) *unstructured.Unstructured {
 	return object
 }
 
-func (s *scene) patch(object *unstructured.Unstructured, patch string) {
+func (s *fixture) patch(object *unstructured.Unstructured, patch string) {
 	s.T.Helper()
 	s.Expect(s.Admin.Patch(s.Ctx, object, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
-func TestAcceptance49And50ChangesOfWhatIsWantedAreActivityAndOthersAreNot(t *testing.T) {
+func TestOnlyChangesOfTheSpecAreActivity(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	for _, kind := range []string{"Shoot", "BackupEntry", "Plant"} {
 		object := s.object(kind)
@@ -159,7 +159,7 @@ func TestAcceptance49And50ChangesOfWhatIsWantedAreActivityAndOthersAreNot(t *tes
 	}
 }
 
-func TestAcceptance51SecretsAndQuotasCountWhileTheyAreLabelled(t *testing.T) {
+func TestSecretsAndQuotasCountWhileTheyAreLabelled(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	for _, kind := range []string{"Secret", "Quota"} {
 		object := s.object(kind)
@@ -180,7 +180,7 @@ func TestAcceptance51SecretsAndQuotasCountWhileTheyAreLabelled(t *testing.T) {
 	}
 }
 
-func TestAcceptance52WhatIsOlderThanAnHourIsNotNew(t *testing.T) {
+func TestObjectsOlderThanAnHourAreNotActivity(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	shoot := s.object("Shoot")
 	s.Expect(s.Admin.Create(s.Ctx, shoot)).To(Succeed())
@@ -198,7 +198,7 @@ func TestAcceptance52WhatIsOlderThanAnHourIsNotNew(t *testing.T) {
 	s.Eventually(s.last).Should(HaveValue(BeTemporally("==", old.Add(time.Hour))))
 }
 
-func TestAcceptance53NamespacesOfNoProjectAreNoConcern(t *testing.T) {
+func TestNamespacesWithoutProjectAreIgnored(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.sentinel("Shoot")
 	own, known := s.namespace, len(s.log.all()) // errors that other loops may have logged

@@ -69,11 +69,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, tracker *served.Tracker,
 	for _, kind := range Kinds() {
 		tracker.Handle(kind, r.handler(kind))
 	}
-	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller adds context
-							Named(ControllerName).
-							WatchesRawSource(r.active.Source()).
-							WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: deadline}).
-							Complete(conflict.RetryAtOnce(r))
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(ControllerName).
+		WatchesRawSource(r.active.Source()).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: deadline}).
+		Complete(conflict.RetryAtOnce(r))
 }
 
 // handler enqueues the namespaces of objects whose events count as activity.
@@ -107,12 +107,12 @@ func (r *Reconciler) note(namespace string) { r.active.Add(namespace) }
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	project, err := index.Find(ctx, r.Client, request.Name)
 	if err != nil {
-		return ctrl.Result{}, err //nolint:wrapcheck // the callee adds context
+		return ctrl.Result{}, err
 	}
 	if project == nil {
-		return ctrl.Result{RequeueAfter: r.miss(request.Name)}, nil
+		return ctrl.Result{RequeueAfter: r.recordMiss(request.Name)}, nil
 	}
-	r.found(request.Name)
+	r.forgetMisses(request.Name)
 	now := metav1.NewTime(r.Clock.Now().UTC().Truncate(time.Second))
 	if last := project.Status.LastActivityTimestamp; last != nil && last.Time.Equal(now.Time) {
 		return ctrl.Result{}, nil
@@ -126,8 +126,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// miss returns after how long to look for the Project of a namespace again; 0 for never.
-func (r *Reconciler) miss(namespace string) time.Duration {
+// recordMiss returns after how long to look for the Project of a namespace again; 0 for never.
+func (r *Reconciler) recordMiss(namespace string) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.missed == nil {
@@ -146,7 +146,7 @@ func (r *Reconciler) miss(namespace string) time.Duration {
 	return pause
 }
 
-func (r *Reconciler) found(namespace string) {
+func (r *Reconciler) forgetMisses(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.missed, namespace)

@@ -37,7 +37,7 @@ func createAll(t *testing.T, all map[string]creation) {
 	}
 }
 
-func TestAcceptance58NamesAreShortAndPlain(t *testing.T) {
+func TestNamesAreShortAndPlain(t *testing.T) {
 	const (
 		long    = "<nil>: Invalid value: metadata.name may not be more than 10 bytes"
 		hyphens = "<nil>: Invalid value: name may not contain two consecutive hyphens"
@@ -64,7 +64,7 @@ func TestAcceptance58NamesAreShortAndPlain(t *testing.T) {
 	})
 }
 
-func TestAcceptance59NamespacesStartWithGarden(t *testing.T) {
+func TestNamespacesStartWithGarden(t *testing.T) {
 	const (
 		prefix   = "spec.namespace: Forbidden: .spec.namespace must start with garden-"
 		noLabel  = `spec.namespace: Invalid value: "%s": must be a lower case RFC 1123 label`
@@ -97,7 +97,7 @@ func TestDescriptionAndPurposeSaySomething(t *testing.T) {
 	})
 }
 
-func TestAcceptance63TolerationsAreWhitelisted(t *testing.T) {
+func TestTolerationsAreWhitelisted(t *testing.T) {
 	const forbidden = "spec.tolerations.defaults: Forbidden: only the following tolerations are allowed: those of spec.tolerations.whitelist"
 	many := func(count int) string {
 		all := make([]string, count)

@@ -78,7 +78,7 @@ func alice(roles string) string {
 	return "{members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, " + roles + "}]}"
 }
 
-func TestAcceptance62RolesAreKnownOrExtensions(t *testing.T) {
+func TestRolesAreKnownOrExtensions(t *testing.T) {
 	const (
 		known = `"%s": supported values: "admin", "owner", "serviceaccountmanager", "uam", "viewer", "extension:*"`
 		label = `"%s": the name of an extension role must be a label value that is not empty`
@@ -116,7 +116,7 @@ func TestAcceptance62RolesAreKnownOrExtensions(t *testing.T) {
 	createAll(t, all)
 }
 
-func TestAcceptance68MembersWithoutAFirstRoleAreAccepted(t *testing.T) {
+func TestMembersWithoutAFirstRoleAreAccepted(t *testing.T) {
 	createAll(t, map[string]creation{
 		"an empty first role and a further one": {spec: alice(`role: "", roles: [uam]`)},
 		"no first role and a further one":       {spec: alice("roles: [uam]")},

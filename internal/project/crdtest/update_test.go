@@ -39,7 +39,7 @@ func changeAll(t *testing.T, all map[string]change, status bool) {
 	}
 }
 
-func TestAcceptance55TheCreatorNeverChanges(t *testing.T) {
+func TestTheCreatorNeverChanges(t *testing.T) {
 	refused := []string{"spec.createdBy: Invalid value: field is immutable"}
 	const bob = "{createdBy: {apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}, description: d}"
 	changeAll(t, map[string]change{
@@ -54,7 +54,7 @@ func TestAcceptance55TheCreatorNeverChanges(t *testing.T) {
 	}, false)
 }
 
-func TestAcceptance57TheNamespaceNeverChangesAndTheOwnerStays(t *testing.T) {
+func TestTheNamespaceNeverChangesAndTheOwnerStays(t *testing.T) {
 	immutable := []string{"spec.namespace: Invalid value: field is immutable"}
 	reset := []string{"spec.owner: Invalid value: owner cannot be reset"}
 	const alices = "{owner: {apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}, description: d}"

@@ -89,7 +89,7 @@ func (e entry) noSubject() string {
 }
 
 func (e entry) isOwner() string {
-	return e.say("is the owner, whose membership does not end: remove the entry, or make somebody else the owner")
+	return e.say("is the owner, whose membership does not end: remove the entry, or make another member the owner")
 }
 
 func (e entry) noMember() string {

@@ -125,7 +125,7 @@ func TestMembers(t *testing.T) {
 		},
 		"the owner": {
 			`{"User:owner":"2020-01-01T00:00:00Z"}`, nil, nil, "",
-			[]string{annotation + `: "User:owner" is the owner, whose membership does not end: remove the entry, or make somebody else the owner`},
+			[]string{annotation + `: "User:owner" is the owner, whose membership does not end: remove the entry, or make another member the owner`},
 		},
 		"no JSON": {
 			`User:a=2020-01-01T00:00:00Z`, []string{"User:a"}, []string{"User:a"}, "", []string{annotation + " is no JSON object and has no effect: correct it"},
@@ -185,7 +185,7 @@ func TestMembersKeepAllTheirRoles(t *testing.T) {
 	NewWithT(t).Expect(members).To(Equal(p.Spec.Members[:2]))
 }
 
-func TestOffEverybodyStays(t *testing.T) {
+func TestExpiryDisabledKeepsMembers(t *testing.T) {
 	g := NewWithT(t)
 	p := project(`{"User:a":"2020-01-01T00:00:00Z","User:b":5,`, "User:a", "User:b")
 	members, next, problems := expiry.Members(p, false, now)
@@ -194,7 +194,7 @@ func TestOffEverybodyStays(t *testing.T) {
 	g.Expect(problems).To(BeEmpty())
 }
 
-func TestWithoutOwnerEverybodyCanExpire(t *testing.T) {
+func TestAllMembersCanExpireWithoutAnOwner(t *testing.T) {
 	g := NewWithT(t)
 	p := project(`{"User:owner":"2020-01-01T00:00:00Z"}`)
 	p.Spec.Owner = nil

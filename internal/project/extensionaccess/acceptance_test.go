@@ -4,16 +4,15 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	rbacv1 "k8s.io/api/rbac/v1"
-
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/espalier-dev/espalier/internal/project/projecttest"
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // fourAccounts creates three ServiceAccounts in seeds and one elsewhere; all match the selector.
-func (s *scene) fourAccounts() {
+func (s *fixture) fourAccounts() {
 	s.T.Helper()
 	s.account("seed-foo", "a", relevant())
 	s.account("garden-foo", "a", relevant())
@@ -21,7 +20,7 @@ func (s *scene) fourAccounts() {
 	s.account("seed-bar", "b", relevant())
 }
 
-func TestAcceptanceD13ALabelledClusterRoleIsBoundToTheServiceAccountsOfSeedsThatItSelects(t *testing.T) {
+func TestALabelledClusterRoleIsBoundToTheServiceAccountsOfSeedsThatItSelects(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.fourAccounts()
 	s.account("seed-foo", "irrelevant", map[string]string{"relevant": "no"})
@@ -32,7 +31,7 @@ func TestAcceptanceD13ALabelledClusterRoleIsBoundToTheServiceAccountsOfSeedsThat
 	s.Eventually(s.metric).WithArguments("espalier_project_extension_bindings", "bound").WithTimeout(binary.Patience).Should(BeNumerically(">=", 1))
 }
 
-func TestAcceptanceD14SubjectsFollowServiceAccountsAndTheSelector(t *testing.T) {
+func TestSubjectsFollowServiceAccountsAndTheSelector(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.fourAccounts()
 	role := s.role("d14", relevantSelector)

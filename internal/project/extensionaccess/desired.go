@@ -98,9 +98,9 @@ func bindingOf(object *rbacv1.ClusterRoleBinding) binding {
 	return binding{owners: object.OwnerReferences, roleRef: object.RoleRef, subjects: object.Subjects}
 }
 
-// looksOurs reports whether a ClusterRoleBinding has the form that this controller creates, for any ServiceAccounts of seeds. A binding
+// isCreatedByUs reports whether a ClusterRoleBinding has the form that this controller creates, for any ServiceAccounts of seeds. A binding
 // without subjects has that form too, but other clients create such bindings as well.
-func looksOurs(object *rbacv1.ClusterRoleBinding) bool {
+func isCreatedByUs(object *rbacv1.ClusterRoleBinding) bool {
 	if len(object.OwnerReferences) != 1 {
 		return false
 	}

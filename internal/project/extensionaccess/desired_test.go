@@ -118,7 +118,7 @@ func TestOnlyBindingsThatWereOursAreRemoved(t *testing.T) {
 	for name, tc := range map[string]struct {
 		have *rbacv1.ClusterRoleBinding
 		of   *metav1.PartialObjectMetadata
-		want fate
+		want leftoverAction
 	}{
 		"the role has lost its label":                  {have(), of(), removed},
 		"the role has lost its label, and none had it": {have(noSubjects), of(annotated), removed},
@@ -133,7 +133,7 @@ func TestOnlyBindingsThatWereOursAreRemoved(t *testing.T) {
 		"it binds another role":                        {have(otherRole), of(annotated), kept},
 		"it is being deleted":                          {have(deleting), of(annotated), kept},
 	} {
-		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(judgeLeftover(tc.have, tc.of)).To(Equal(tc.want)) })
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(decideLeftover(tc.have, tc.of)).To(Equal(tc.want)) })
 	}
 }
 
@@ -145,7 +145,7 @@ func TestTheFollowerKeepsNothingOfOthers(t *testing.T) {
 	}
 	f := &follower[labels.Set]{
 		keep: keepAccount, listed: func(map[types.NamespacedName]labels.Set) { told = append(told, "listed") },
-		told: func(key types.NamespacedName, before, after *labels.Set) {
+		onEvent: func(key types.NamespacedName, before, after *labels.Set) {
 			told = append(told, key.Namespace+" "+ptr.Deref(before, nil).String()+" "+ptr.Deref(after, nil).String())
 		},
 	}

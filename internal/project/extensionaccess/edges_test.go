@@ -22,7 +22,7 @@ func invalid(why string) string {
 	return "Warning InvalidServiceAccountSelector: Cannot bind the role: failed computing subjects for ClusterRoleBinding: failed parsing label selector: " + why + stays
 }
 
-func TestASelectorThatCannotBeReadIsToldOnceAndChangesNothing(t *testing.T) {
+func TestInvalidSelectorIsReportedOnceAndChangesNothing(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	account := s.account("seed-foo", "a", relevant())
 	role := s.role("broken", relevantSelector)
@@ -75,7 +75,7 @@ func TestDriftOfABindingIsRepaired(t *testing.T) {
 }
 
 // foreign creates a binding of another client with the subject alice.
-func (s *scene) foreign(name, role string, owners ...metav1.OwnerReference) *rbacv1.ClusterRoleBinding {
+func (s *fixture) foreign(name, role string, owners ...metav1.OwnerReference) *rbacv1.ClusterRoleBinding {
 	s.T.Helper()
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners, Labels: map[string]string{"made-by": "alice"}},
@@ -94,7 +94,7 @@ func TestAForeignBindingOfTheRoleIsOverwritten(t *testing.T) {
 	s.expectBound(role, "seed-foo/a")
 	s.Expect(s.get("overwritten").Labels).To(Equal(map[string]string{"made-by": "alice"}))
 	s.Eventually(s.events("overwritten")).WithTimeout(binary.Patience).Should(Equal([]string{
-		`Warning ClusterRoleBindingOverwritten: Overwrote ClusterRoleBinding "overwritten", which somebody else had made, with the ServiceAccounts of extensions; its subjects were: User alice`,
+		`Warning ClusterRoleBindingOverwritten: Overwrote ClusterRoleBinding "overwritten", which another client had created, with the ServiceAccounts of extensions; its subjects were: User alice`,
 	}))
 }
 
@@ -157,7 +157,7 @@ func TestBindingsOfRolesThatWereNeverLabelledStay(t *testing.T) {
 	s.Expect(s.get("operator").ResourceVersion).To(Equal(before.ResourceVersion))
 }
 
-func TestAtRestNothingIsAskedOrWritten(t *testing.T) {
+func TestReconciledRolesSendNoRequests(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	account := s.account("seed-foo", "a", relevant())
 	role := s.role("rest", relevantSelector)
@@ -172,7 +172,7 @@ func TestAtRestNothingIsAskedOrWritten(t *testing.T) {
 }
 
 // A user who may create and change ClusterRoles, and nothing else, cannot give extensions rights that the user does not have.
-func TestWhoMayOnlyWriteClusterRolesCannotGiveMoreThanTheyHold(t *testing.T) {
+func TestUserWithPermissionForClusterRolesOnlyCannotEscalate(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.account("seed-foo", "a", relevant())
 	rights := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "role-writer"}, Rules: []rbacv1.PolicyRule{

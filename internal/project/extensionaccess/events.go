@@ -59,7 +59,7 @@ func (e *Events) overwrote(role *rbacv1.ClusterRole, before *rbacv1.ClusterRoleB
 		}
 		subjects = append(subjects, each.Kind+" "+name)
 	}
-	note := fmt.Sprintf("Overwrote ClusterRoleBinding %q, which somebody else had made, with the ServiceAccounts of extensions; its subjects were: %s", before.Name, strings.Join(subjects, ", "))
+	note := fmt.Sprintf("Overwrote ClusterRoleBinding %q, which another client had created, with the ServiceAccounts of extensions; its subjects were: %s", before.Name, strings.Join(subjects, ", "))
 	e.Recorder.Eventf(role, nil, corev1.EventTypeWarning, ReasonOverwritten, "Bind", "%s", excerpt.Of(note, maxNote))
 }
 

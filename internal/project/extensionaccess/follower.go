@@ -15,8 +15,8 @@ import (
 type follower[T any] struct {
 	// keep returns the relevant fields of an object, and false if the object is not relevant.
 	keep func(client.Object) (T, bool)
-	// told is called after each event about any object. before or after is nil if the object was not kept, or is not kept any more.
-	told func(key types.NamespacedName, before, after *T)
+	// onEvent is called after each event about any object. before or after is nil if the object was not kept, or is not kept any more.
+	onEvent func(key types.NamespacedName, before, after *T)
 	// listed is called instead after a complete list.
 	listed func(before map[types.NamespacedName]T)
 
@@ -126,5 +126,5 @@ func (f *follower[T]) set(key types.NamespacedName, after *T) {
 		f.kept[key] = *after
 	}
 	f.mu.Unlock()
-	f.told(key, before, after)
+	f.onEvent(key, before, after)
 }

@@ -49,23 +49,23 @@ func owned(have *rbacv1.ClusterRoleBinding, want binding) bool {
 	})
 }
 
-// fate is what to do with a binding that looks like one of this controller when its ClusterRole does not have the label.
-type fate string
+// leftoverAction is what to do with a binding that looks like one of this controller when its ClusterRole does not have the label.
+type leftoverAction string
 
 const (
-	kept    fate = "kept"
-	removed fate = "removed"
+	kept    leftoverAction = "kept"
+	removed leftoverAction = "removed"
 )
 
-// judgeLeftover decides about a binding by the ClusterRole of the same name, nil if there is none. Bindings of deleted roles, and of roles
+// decideLeftover decides about a binding by the ClusterRole of the same name, nil if there is none. Bindings of deleted roles, and of roles
 // that were created again, are left to the garbage collector. A binding without subjects is removed only if the role has the annotation
 // with the selector, because other clients create such bindings too.
-func judgeLeftover(object *rbacv1.ClusterRoleBinding, of *metav1.PartialObjectMetadata) fate {
+func decideLeftover(object *rbacv1.ClusterRoleBinding, of *metav1.PartialObjectMetadata) leftoverAction {
 	if of == nil || of.DeletionTimestamp != nil || of.Labels[corev1beta1.LabelCustomExtensionsPermissions] == labelled || object.DeletionTimestamp != nil {
 		return kept
 	}
 	_, annotated := of.Annotations[corev1beta1.AnnotationExtensionsServiceAccountSelector]
-	if !looksOurs(object) || object.OwnerReferences[0].UID != of.UID || len(object.Subjects) == 0 && !annotated {
+	if !isCreatedByUs(object) || object.OwnerReferences[0].UID != of.UID || len(object.Subjects) == 0 && !annotated {
 		return kept
 	}
 	return removed

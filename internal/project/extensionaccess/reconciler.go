@@ -76,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	err := r.bind(ctx, request.Name, ref, want)
-	if err != nil && ctx.Err() == nil && worthTelling(err) {
+	if err != nil && ctx.Err() == nil && needsReport(err) {
 		r.report(request.Name, ref, failed(err))
 	}
 	return ctrl.Result{}, err
@@ -175,7 +175,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, request ctrl.Request) error {
 	if err != nil {
 		return fmt.Errorf("read ClusterRoleBinding: %w", err)
 	}
-	if judgeLeftover(have, of) == kept {
+	if decideLeftover(have, of) == kept {
 		return nil
 	}
 	if err := r.delete(ctx, have); err != nil {
@@ -193,8 +193,8 @@ func (r *Reconciler) report(name string, ref *rbacv1.ClusterRole, now outcome) {
 	}
 }
 
-// worthTelling is false for errors that are reported already, and for conflicts, which the next attempt resolves.
-func worthTelling(err error) bool {
+// needsReport is false for errors that are reported already, and for conflicts, which the next attempt resolves.
+func needsReport(err error) bool {
 	return !errors.Is(err, reconcile.TerminalError(nil)) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err)
 }
 

@@ -22,9 +22,9 @@ const (
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.watches = newWatches(r.Client, mgr.GetLogger().WithName(ControllerName))
-	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller adds context
-							Named(ControllerName).
-							WatchesRawSource(r.watches).
-							WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: deadline}).
-							Complete(conflict.RetryAtOnce(r))
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(ControllerName).
+		WatchesRawSource(r.watches).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, ReconciliationTimeout: deadline}).
+		Complete(conflict.RetryAtOnce(r))
 }

@@ -30,15 +30,15 @@ const (
 
 func relevant() map[string]string { return map[string]string{"relevant": "true"} }
 
-// scene is a running project-controller.
-type scene struct {
+// fixture is a running project-controller.
+type fixture struct {
 	*projecttest.Env
 	markers int
 }
 
-func newScene(t *testing.T, o projecttest.Options) *scene {
+func newScene(t *testing.T, o projecttest.Options) *fixture {
 	t.Helper()
-	s := &scene{Env: projecttest.New(t, o)}
+	s := &fixture{Env: projecttest.New(t, o)}
 	for _, name := range []string{"seed-bar", "seed-foo", "garden-foo", "seeds"} {
 		s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))).To(Succeed())
 	}
@@ -46,7 +46,7 @@ func newScene(t *testing.T, o projecttest.Options) *scene {
 }
 
 // create creates an object that must not outlive the test.
-func (s *scene) create(object client.Object) {
+func (s *fixture) create(object client.Object) {
 	s.T.Helper()
 	s.Expect(s.Admin.Create(s.Ctx, object)).To(Succeed())
 	s.T.Cleanup(func() {
@@ -57,7 +57,7 @@ func (s *scene) create(object client.Object) {
 }
 
 // role creates a labelled ClusterRole. Its binding is removed at the end of the test.
-func (s *scene) role(name, selector string) *rbacv1.ClusterRole {
+func (s *fixture) role(name, selector string) *rbacv1.ClusterRole {
 	s.T.Helper()
 	s.T.Cleanup(func() {
 		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -71,7 +71,7 @@ func (s *scene) role(name, selector string) *rbacv1.ClusterRole {
 	return role
 }
 
-func (s *scene) account(namespace, name string, labels map[string]string) *corev1.ServiceAccount {
+func (s *fixture) account(namespace, name string, labels map[string]string) *corev1.ServiceAccount {
 	s.T.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
 	s.create(account)
@@ -79,7 +79,7 @@ func (s *scene) account(namespace, name string, labels map[string]string) *corev
 }
 
 // change patches an object.
-func change[T client.Object](s *scene, object T, how func(T)) {
+func change[T client.Object](s *fixture, object T, how func(T)) {
 	s.T.Helper()
 	before, ok := object.DeepCopyObject().(client.Object)
 	s.Expect(ok).To(BeTrue())
@@ -87,7 +87,7 @@ func change[T client.Object](s *scene, object T, how func(T)) {
 	s.Expect(s.Admin.Patch(s.Ctx, object, client.MergeFrom(before))).To(Succeed())
 }
 
-func (s *scene) get(name string) *rbacv1.ClusterRoleBinding {
+func (s *fixture) get(name string) *rbacv1.ClusterRoleBinding {
 	s.T.Helper()
 	binding := &rbacv1.ClusterRoleBinding{}
 	if err := s.Admin.Get(s.Ctx, client.ObjectKey{Name: name}, binding); err != nil {
@@ -124,31 +124,31 @@ func bound(role *rbacv1.ClusterRole, accounts ...string) []string {
 	return lines
 }
 
-func (s *scene) expectBound(role *rbacv1.ClusterRole, accounts ...string) {
+func (s *fixture) expectBound(role *rbacv1.ClusterRole, accounts ...string) {
 	s.T.Helper()
 	s.Eventually(func() []string { return text(s.get(role.Name)) }).WithTimeout(binary.Patience).Should(Equal(bound(role, accounts...)))
 }
 
-func (s *scene) expectGone(name string) {
+func (s *fixture) expectGone(name string) {
 	s.T.Helper()
 	s.Eventually(func() []string { return text(s.get(name)) }).WithTimeout(binary.Patience).Should(BeNil())
 }
 
 // passed waits until the controller has bound another role, and thereby processed all earlier events.
-func (s *scene) passed() {
+func (s *fixture) passed() {
 	s.T.Helper()
 	s.expectBound(s.role(s.marker(), `{"matchLabels":{"nobody":"x"}}`))
 }
 
 // marker returns an unused name.
-func (s *scene) marker() string {
+func (s *fixture) marker() string {
 	s.markers++
 	return "marker-" + strconv.Itoa(s.markers) + "-" + s.Namespace
 }
 
 // caughtUp waits until each of the controller's watches has delivered all earlier changes: the watches are independent of each other. Then
 // the caches have another role, its ServiceAccount and its binding, and reconciling that role causes no request.
-func (s *scene) caughtUp() {
+func (s *fixture) caughtUp() {
 	s.T.Helper()
 	name := s.marker()
 	s.account("seed-foo", name, map[string]string{"marker": name})
@@ -166,7 +166,7 @@ func (s *scene) caughtUp() {
 }
 
 // about returns the requests for a role's objects.
-func (s *scene) about(name string) []string {
+func (s *fixture) about(name string) []string {
 	return slices.DeleteFunc(s.Requests.Seen(), func(each string) bool {
 		return each != "GET /apis/rbac.authorization.k8s.io/v1/clusterroles/"+name && !slices.Contains([]string{
 			"GET /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + name, "PATCH /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + name,
@@ -176,7 +176,7 @@ func (s *scene) about(name string) []string {
 }
 
 // events returns the Events about a ClusterRole as "type reason: note".
-func (s *scene) events(name string) func() []string {
+func (s *fixture) events(name string) func() []string {
 	return func() []string {
 		list := &corev1.EventList{}
 		s.Expect(s.Admin.List(s.Ctx, list)).To(Succeed())
@@ -191,7 +191,7 @@ func (s *scene) events(name string) func() []string {
 	}
 }
 
-func (s *scene) metric(name, label string) float64 {
+func (s *fixture) metric(name, label string) float64 {
 	s.T.Helper()
 	families, err := s.Registry.Gather()
 	s.Expect(err).NotTo(HaveOccurred())

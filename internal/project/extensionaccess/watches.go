@@ -40,9 +40,11 @@ type watches struct {
 
 func newWatches(c client.WithWatch, log logr.Logger) *watches {
 	w := &watches{client: c, log: log}
-	w.roles = &follower[role]{keep: keepRole, told: w.roleTold, listed: w.rolesListed}
-	w.accounts = &follower[labels.Set]{keep: keepAccount, told: w.accountTold, listed: func(map[types.NamespacedName]labels.Set) { w.enqueueRoles() }}
-	w.bindings = &follower[binding]{keep: keepBinding, told: w.bindingTold, listed: w.bindingsListed}
+	w.roles = &follower[role]{keep: keepRole, onEvent: w.roleChanged, listed: w.rolesListed}
+	w.accounts = &follower[labels.Set]{
+		keep: keepAccount, onEvent: w.accountChanged, listed: func(map[types.NamespacedName]labels.Set) { w.enqueueRoles() },
+	}
+	w.bindings = &follower[binding]{keep: keepBinding, onEvent: w.bindingChanged, listed: w.bindingsListed}
 	return w
 }
 
@@ -56,7 +58,7 @@ func keepAccount(object client.Object) (labels.Set, bool) {
 
 func keepBinding(object client.Object) (binding, bool) {
 	found, ok := object.(*rbacv1.ClusterRoleBinding)
-	if !ok || found.DeletionTimestamp != nil || !looksOurs(found) {
+	if !ok || found.DeletionTimestamp != nil || !isCreatedByUs(found) {
 		return binding{}, false
 	}
 	return bindingOf(found), true
@@ -72,7 +74,7 @@ func (w *watches) enqueueRoles() {
 	}
 }
 
-func (w *watches) roleTold(key types.NamespacedName, _, _ *role) { w.enqueue(key.Name) }
+func (w *watches) roleChanged(key types.NamespacedName, _, _ *role) { w.enqueue(key.Name) }
 
 // rolesListed also enqueues roles that have lost their label or are deleted.
 func (w *watches) rolesListed(before map[types.NamespacedName]role) {
@@ -82,8 +84,8 @@ func (w *watches) rolesListed(before map[types.NamespacedName]role) {
 	w.enqueueRoles()
 }
 
-// accountTold enqueues the roles that a ServiceAccount had or gets.
-func (w *watches) accountTold(_ types.NamespacedName, before, after *labels.Set) {
+// accountChanged enqueues the roles that a ServiceAccount had or gets.
+func (w *watches) accountChanged(_ types.NamespacedName, before, after *labels.Set) {
 	if before == nil && after == nil || before != nil && after != nil && labels.Equals(*before, *after) {
 		return
 	}
@@ -94,8 +96,8 @@ func (w *watches) accountTold(_ types.NamespacedName, before, after *labels.Set)
 	}
 }
 
-// bindingTold enqueues the role of a binding that is kept, or that has the name of a labelled role.
-func (w *watches) bindingTold(key types.NamespacedName, before, after *binding) {
+// bindingChanged enqueues the role of a binding that is kept, or that has the name of a labelled role.
+func (w *watches) bindingChanged(key types.NamespacedName, before, after *binding) {
 	if _, labelled := w.roles.get(key); labelled || before != nil || after != nil {
 		w.enqueue(key.Name)
 	}
@@ -171,10 +173,10 @@ func follow[T any](ctx context.Context, w *watches, f *follower[T], kind client.
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list := fresh()
 			err := w.client.List(ctx, list, raw(options))
-			return list, err //nolint:wrapcheck // the reflector inspects the error
+			return list, err // the reflector checks the type of this error
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return w.client.Watch(ctx, fresh(), raw(options)) //nolint:wrapcheck // the reflector inspects the error
+			return w.client.Watch(ctx, fresh(), raw(options)) // the reflector checks the type of this error
 		},
 	}, w.client)
 	first := sync.OnceFunc(w.synced.Done)

@@ -17,15 +17,15 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-func TestAcceptance01NewProjectGetsFinalizerAndBecomesReady(t *testing.T) {
+func TestNewProjectGetsFinalizerAndBecomesReady(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(in("garden-a01"))
 	s.Expect(p.Finalizers).To(Equal([]string{"gardener"}))
 	s.Expect(p.Status).To(Equal(corev1beta1.ProjectStatus{Phase: "Ready", ObservedGeneration: p.Generation}))
-	s.eventuallyTold(p, `Normal NamespaceReconcileSuccessful: Successfully reconciled namespace "garden-a01" for project`)
+	s.eventuallyReports(p, `Normal NamespaceReconcileSuccessful: Successfully reconciled namespace "garden-a01" for project`)
 }
 
-func TestAcceptance02CreatedNamespaceIsTheProjects(t *testing.T) {
+func TestCreatedNamespaceIsTheProjects(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(in("garden-a02"))
 	namespace := s.namespace("garden-a02")
@@ -44,7 +44,7 @@ func ownerReference(p *corev1beta1.Project, block bool) metav1.OwnerReference {
 	}
 }
 
-func TestAcceptance03NamespaceNameIsGenerated(t *testing.T) {
+func TestNamespaceNameIsGenerated(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	sum := sha256.Sum256([]byte(p.UID))
@@ -53,7 +53,7 @@ func TestAcceptance03NamespaceNameIsGenerated(t *testing.T) {
 	s.Expect(s.namespace(*p.Spec.Namespace).Labels).To(HaveKeyWithValue("project.gardener.cloud/name", p.Name))
 }
 
-func TestAcceptance04PendingPrecedesReady(t *testing.T) {
+func TestPendingPrecedesReady(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	watch, err := s.Admin.Watch(s.Ctx, &corev1beta1.ProjectList{})
 	s.Expect(err).NotTo(HaveOccurred())
@@ -70,17 +70,17 @@ func TestAcceptance04PendingPrecedesReady(t *testing.T) {
 	s.Expect(phases).To(Equal([]string{"", "Pending", "Ready"}))
 }
 
-func TestAcceptance05UnlabelledNamespaceIsNotTaken(t *testing.T) {
+func TestUnlabelledNamespaceIsNotTaken(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	before := s.createNamespace("garden-a05", map[string]string{"mine": "true"}, nil)
 	p := s.create(in("garden-a05"))
 	s.eventually(p, "Failed")
-	s.eventuallyTold(p, `Warning NamespaceReconcileFailed: namespace cannot be used as it needs the project labels map[string]string{"gardener.cloud/role":"project", "project.gardener.cloud/name":"`+p.Name+`"}`)
+	s.eventuallyReports(p, `Warning NamespaceReconcileFailed: namespace cannot be used as it needs the project labels map[string]string{"gardener.cloud/role":"project", "project.gardener.cloud/name":"`+p.Name+`"}`)
 	s.Expect(s.namespace("garden-a05").ResourceVersion).To(Equal(before.ResourceVersion))
 	s.Expect(s.grants(p)).To(BeEmpty())
 }
 
-func TestAcceptance06ForeignNamespaceIsNotTakenAndSurvives(t *testing.T) {
+func TestForeignNamespaceIsNotTakenAndSurvives(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	before := s.createNamespace("garden-a06", labelsFor("foo"), nil)
 	p := s.create(in("garden-a06"))
@@ -90,19 +90,19 @@ func TestAcceptance06ForeignNamespaceIsNotTakenAndSurvives(t *testing.T) {
 	s.Expect(s.namespace("garden-a06").ResourceVersion).To(Equal(before.ResourceVersion))
 }
 
-func TestAcceptance07NamespaceWithForeignUIDIsNotTaken(t *testing.T) {
+func TestNamespaceWithForeignUIDIsNotTaken(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	p := s.create(in("garden-a07"))
 	before := s.createNamespace("garden-a07", labelsFor(p.Name), map[string]string{"namespace.gardener.cloud/project": "foreign"})
 	s.Start()
 	s.eventually(p, "Failed")
-	s.eventuallyTold(p, "Warning NamespaceReconcileFailed: namespace is already in-use by another project")
+	s.eventuallyReports(p, "Warning NamespaceReconcileFailed: namespace is already in-use by another project")
 	s.delete(p)
 	s.eventuallyGone(p)
 	s.Expect(s.namespace("garden-a07").ResourceVersion).To(Equal(before.ResourceVersion), "what was not adopted is not deleted either")
 }
 
-func TestAcceptance08LabelledNamespaceIsAdopted(t *testing.T) {
+func TestLabelledNamespaceIsAdopted(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	p := s.create(in("garden-a08"))
 	labels := labelsFor(p.Name)
@@ -119,7 +119,7 @@ func TestAcceptance08LabelledNamespaceIsAdopted(t *testing.T) {
 }
 
 // adopted returns a Ready Project with a namespace that another user has created.
-func (s *scene) adopted(namespace string, changes ...change) *corev1beta1.Project {
+func (s *fixture) adopted(namespace string, changes ...change) *corev1beta1.Project {
 	s.T.Helper()
 	p := s.Project(s.name(), append(changes, in(namespace))...)
 	s.createNamespace(namespace, labelsFor(p.Name), nil)
@@ -128,7 +128,7 @@ func (s *scene) adopted(namespace string, changes ...change) *corev1beta1.Projec
 	return s.Get(p)
 }
 
-func TestAcceptance09AdoptedNamespaceIsKeptWhateverOperatorsSay(t *testing.T) {
+func TestAdoptedNamespaceIsKeptWhateverOperatorsSay(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.adopted("garden-a09")
 	s.patch(s.namespace("garden-a09"), `{"metadata":{"annotations":{"namespace.gardener.cloud/keep-after-project-deletion":"false"}}}`)
@@ -139,7 +139,7 @@ func TestAcceptance09AdoptedNamespaceIsKeptWhateverOperatorsSay(t *testing.T) {
 	}).WithTimeout(binary.Patience).Should(Equal("true"))
 }
 
-func TestAcceptance10LabelAddedToFailingNamespaceHelps(t *testing.T) {
+func TestLabelAddedToFailingNamespaceHelps(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	namespace := s.createNamespace("garden-a10", nil, nil)
 	p := s.create(in("garden-a10"))
@@ -149,36 +149,36 @@ func TestAcceptance10LabelAddedToFailingNamespaceHelps(t *testing.T) {
 	s.Expect(s.Get(p).Generation).To(BeEquivalentTo(1))
 }
 
-func TestAcceptance11OnlyChangesOfTheSpecTrigger(t *testing.T) {
+func TestOnlyChangesOfTheSpecTrigger(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	s.edit(p, func(p *corev1beta1.Project) { p.Spec.Description = ptr.To("new") })
 	s.eventually(p, "Ready")
 	s.Expect(s.Get(p).Status.ObservedGeneration).To(BeEquivalentTo(3))
 	s.atRest()
-	before := s.looks()
+	before := s.countReconciliations()
 	s.Requests.Reset()
 	s.edit(p, func(p *corev1beta1.Project) { p.Labels = map[string]string{"a": "b"} })
 	s.Consistently(func() []string { return s.Requests.Seen() }).WithTimeout(500 * time.Millisecond).Should(BeEmpty())
-	s.Expect(s.looks()).To(Equal(before), "the label has the Project looked at")
+	s.Expect(s.countReconciliations()).To(Equal(before), "the label has the Project looked at")
 	s.again(p)
-	s.Eventually(s.looks).WithTimeout(binary.Patience).Should(BeNumerically(">", before)) // a reconciliation is counted when it ends
+	s.Eventually(s.countReconciliations).WithTimeout(binary.Patience).Should(BeNumerically(">", before)) // a reconciliation is counted when it ends
 }
 
-// looks is the number of reconciliations of the main loop so far.
-func (s *scene) looks() float64 {
+// countReconciliations is the number of reconciliations of the main loop so far.
+func (s *fixture) countReconciliations() float64 {
 	s.T.Helper()
 	return s.ofMainLoop("controller_runtime_reconcile_total")
 }
 
 // busy is the number of Projects that the main loop is reconciling.
-func (s *scene) busy() float64 {
+func (s *fixture) busy() float64 {
 	s.T.Helper()
 	return s.ofMainLoop("controller_runtime_active_workers")
 }
 
 // ofMainLoop returns the sum of a controller-runtime metric for the main loop.
-func (s *scene) ofMainLoop(metric string) float64 {
+func (s *fixture) ofMainLoop(metric string) float64 {
 	s.T.Helper()
 	families, err := metrics.Registry.Gather()
 	s.Expect(err).NotTo(HaveOccurred())
@@ -198,7 +198,7 @@ func (s *scene) ofMainLoop(metric string) float64 {
 	return sum
 }
 
-func TestAcceptance12DeletedNamespaceIsCreatedAgain(t *testing.T) {
+func TestDeletedNamespaceIsCreatedAgain(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	before := s.namespace(*p.Spec.Namespace)

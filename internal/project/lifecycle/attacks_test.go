@@ -26,7 +26,7 @@ func TestAttackNamespacesOfOthersAreNotAdopted(t *testing.T) {
 		before := s.namespace(namespace)
 		attacker := s.create(owner("mallory"), in(namespace))
 		s.eventually(attacker, "Failed")
-		s.eventuallyTold(attacker, HavePrefix("Warning NamespaceReconcileFailed: namespace cannot be used as it needs the project labels "))
+		s.eventuallyReports(attacker, HavePrefix("Warning NamespaceReconcileFailed: namespace cannot be used as it needs the project labels "))
 		s.delete(attacker)
 		s.eventuallyGone(attacker)
 		s.Expect(s.namespace(namespace).ResourceVersion).To(Equal(before.ResourceVersion), name)
@@ -67,17 +67,17 @@ func TestAttackViewerCannotBecomeOwner(t *testing.T) {
 	s.Expect(s.Get(p).Spec).To(Equal(p.Spec))
 }
 
-func TestEdgeCase01NameWithADotNeedsANamespaceOfItsOwn(t *testing.T) {
+func TestNameWithADotNeedsANamespaceOfItsOwn(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.Project("a." + s.name())
 	s.Expect(s.Admin.Create(s.Ctx, p)).To(Succeed())
 	s.eventually(p, "Failed")
-	s.eventuallyTold(p, HavePrefix("Warning NamespaceReconcileFailed: create Namespace "))
+	s.eventuallyReports(p, HavePrefix("Warning NamespaceReconcileFailed: create Namespace "))
 	s.edit(p, in("garden-dot"))
 	s.eventually(p, "Ready")
 }
 
-func TestEdgeCase07TerminatingNamespaceComesBack(t *testing.T) {
+func TestTerminatingNamespaceComesBack(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	namespace := s.namespace(*p.Spec.Namespace)
@@ -86,19 +86,19 @@ func TestEdgeCase07TerminatingNamespaceComesBack(t *testing.T) {
 	s.Eventually(func() bool { return s.namespace(namespace.Name).DeletionTimestamp != nil }).WithTimeout(patience).Should(BeTrue())
 	s.edit(p, member("a", "admin", "extension:foo"))
 	s.eventually(p, "Failed")
-	s.eventuallyTold(p, HavePrefix(fmt.Sprintf("Warning NamespaceReconcileFailed: Error while reconciling RBAC resources for namespace %q: ", namespace.Name)))
+	s.eventuallyReports(p, HavePrefix(fmt.Sprintf("Warning NamespaceReconcileFailed: Error while reconciling RBAC resources for namespace %q: ", namespace.Name)))
 	s.patch(s.namespace(namespace.Name), `{"metadata":{"finalizers":null}}`)
 	s.eventually(p, "Ready")
 	s.Expect(s.namespace(namespace.Name).UID).NotTo(Equal(namespace.UID))
 }
 
-func TestEdgeCase10OwnerAmongMembersAloneIsNoProjectAdmin(t *testing.T) {
+func TestOwnerAmongMembersAloneIsNoProjectAdmin(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(member("w", "owner"))
 	s.Expect(s.grants(p)).To(Equal(standard(p, "", "", "w", "", "w")))
 }
 
-func TestEdgeCase12ImpossibleExtensionRoleIsToldAndHoldsUpNothingElse(t *testing.T) {
+func TestImpossibleExtensionRoleIsToldAndHoldsUpNothingElse(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.withoutValidation()
 	p := s.ready(member("a", "admin"), member("old", "extension:old"))
@@ -106,7 +106,7 @@ func TestEdgeCase12ImpossibleExtensionRoleIsToldAndHoldsUpNothingElse(t *testing
 		return s.try(s.Admin, p, func(p *corev1beta1.Project) { p.Spec.Members = nil }, member("b", "admin"), member("e", "extension:a/b", "extension:fine"))
 	}).WithTimeout(patience).Should(Succeed())
 	s.eventually(p, "Failed")
-	s.eventuallyTold(p, And(
+	s.eventuallyReports(p, And(
 		HavePrefix(fmt.Sprintf("Warning NamespaceReconcileFailed: Error while reconciling RBAC resources for namespace %q: ", *p.Spec.Namespace)),
 		ContainSubstring(`role "extension:a/b" is impossible, because the name of the extension must be a label value`)))
 	fine := "gardener.cloud:extension:project:" + p.Name + ":fine"
@@ -122,7 +122,7 @@ func TestAttackRolesWithInjectionCharactersAreRefusedByTheAPI(t *testing.T) {
 }
 
 // E17, without the webhook that prevents it.
-func TestEdgeCase17SecondProjectOfANamespaceGetsNothing(t *testing.T) {
+func TestSecondProjectOfANamespaceGetsNothing(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	first := s.ready(owner("one"))
 	second := s.create(owner("two"), in(*first.Spec.Namespace))
@@ -132,7 +132,7 @@ func TestEdgeCase17SecondProjectOfANamespaceGetsNothing(t *testing.T) {
 	s.Expect(s.grants(first)).To(Equal(standard(first, "one", "", "", "", "one")))
 }
 
-func TestEdgeCase19NamespaceCannotBeRemoved(t *testing.T) {
+func TestNamespaceCannotBeRemoved(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	err := s.try(s.Admin, p, func(p *corev1beta1.Project) { p.Spec.Namespace = nil })
@@ -140,7 +140,7 @@ func TestEdgeCase19NamespaceCannotBeRemoved(t *testing.T) {
 }
 
 // Other loops write to the same status.
-func TestEdgeCase16PhasesLeaveTheRestOfTheStatusAlone(t *testing.T) {
+func TestPhasesLeaveTheRestOfTheStatusAlone(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	const stamp = `{"status":{"lastActivityTimestamp":"2020-01-01T00:00:00Z"}}`
@@ -149,7 +149,7 @@ func TestEdgeCase16PhasesLeaveTheRestOfTheStatusAlone(t *testing.T) {
 	s.Expect(s.Get(p).Status.LastActivityTimestamp.Time.UTC()).To(Equal(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)))
 }
 
-func crowd(size int) change {
+func withMembers(size int) change {
 	return func(p *corev1beta1.Project) {
 		for i := range size {
 			member(fmt.Sprintf("user-%05d@example.com", i), "viewer")(p)
@@ -159,7 +159,7 @@ func crowd(size int) change {
 
 func TestAttackTenThousandMembersAreRefusedByTheAPI(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
-	err := s.Admin.Create(s.Ctx, s.Project(s.name(), crowd(10_000)))
+	err := s.Admin.Create(s.Ctx, s.Project(s.name(), withMembers(10_000)))
 	s.Expect(err).To(MatchError(ContainSubstring("spec.members: Too many: 10000: must have at most 1000 items")))
 }
 
@@ -167,7 +167,7 @@ func TestAttackTenThousandMembersAreRefusedByTheAPI(t *testing.T) {
 func TestTenThousandMembersGetTheirRole(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.withoutValidation()
-	p := s.Project(s.name(), crowd(10_000))
+	p := s.Project(s.name(), withMembers(10_000))
 	s.Eventually(func() error { return s.Admin.Create(s.Ctx, p) }).WithTimeout(patience).Should(Succeed())
 	other := s.ready(owner("o"))
 	s.eventually(p, "Ready")
@@ -178,7 +178,7 @@ func TestTenThousandMembersGetTheirRole(t *testing.T) {
 	s.Expect(s.grants(other)).To(Equal(standard(other, "o", "", "", "", "o")))
 }
 
-func TestNothingIsSentWhereNothingIsToBeDone(t *testing.T) {
+func TestReconciledProjectSendsNoRequests(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	var all []*corev1beta1.Project
 	for range 5 {
@@ -196,7 +196,7 @@ func TestNothingIsSentWhereNothingIsToBeDone(t *testing.T) {
 }
 
 // writes are the write requests for objects. A starting process also sends access reviews, which are create requests; they do not count.
-func (s *scene) writes() []string {
+func (s *fixture) writes() []string {
 	var found []string
 	for _, each := range s.Requests.Writes() {
 		if !strings.Contains(each, "authorization.k8s.io/") || strings.Contains(each, "rbac.") {
@@ -219,7 +219,7 @@ func TestNewProjectCostsNoRequestMoreThanNeeded(t *testing.T) {
 		Should(Equal(16), "finalizer, two phases, the namespace and its name, and eleven RBAC objects")
 }
 
-func (s *scene) endMembership(p *corev1beta1.Project, name string, at time.Time) {
+func (s *fixture) endMembership(p *corev1beta1.Project, name string, at time.Time) {
 	s.T.Helper()
 	s.edit(p, func(p *corev1beta1.Project) {
 		p.Annotations = map[string]string{"project.espalier.dev/membership-expiry": `{"User:` + name + `":"` + at.UTC().Format(time.RFC3339) + `"}`}

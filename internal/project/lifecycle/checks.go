@@ -184,8 +184,8 @@ func isTrue(value string) bool {
 	return err == nil && truth
 }
 
-// disown removes everything that adopt and newNamespace set.
-func disown(p *corev1beta1.Project, namespace *metav1.ObjectMeta) {
+// removeOwnership removes everything that adopt and newNamespace set.
+func removeOwnership(p *corev1beta1.Project, namespace *metav1.ObjectMeta) {
 	annotations, labels := maps.Clone(namespace.Annotations), maps.Clone(namespace.Labels)
 	for _, each := range []string{corev1beta1.AnnotationNamespaceProject, corev1beta1.AnnotationNamespaceKeep, corev1beta1.AnnotationNamespaceCreatedByController} {
 		delete(annotations, each)

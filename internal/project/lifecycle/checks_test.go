@@ -137,17 +137,17 @@ func TestDecideRelease(t *testing.T) {
 	}
 }
 
-func TestDisown(t *testing.T) {
+func TestRemoveOwnership(t *testing.T) {
 	other := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "n"}
 	have := namespace(annotated("a", "b"), relabelled("c", "d"), annotated("namespace.gardener.cloud/keep-after-project-deletion", "true"),
 		func(m *metav1.ObjectMeta) { m.OwnerReferences = append(m.OwnerReferences, other) })
-	disown(alpha(), have)
+	removeOwnership(alpha(), have)
 	NewWithT(t).Expect(have).To(Equal(&metav1.ObjectMeta{
 		Name: "garden-alpha", Labels: map[string]string{"c": "d"}, Annotations: map[string]string{"a": "b"}, OwnerReferences: []metav1.OwnerReference{other},
 	}))
 }
 
-func TestFailuresAreToldInTheWordsOfTheContract(t *testing.T) {
+func TestFailuresHaveTheSpecifiedTexts(t *testing.T) {
 	cause := errors.Join(errors.New("a"), errors.New("b"))
 	for want, have := range map[string]*failure{
 		"NamespaceReconcileFailed a; b":                                                            namespaceFailed(cause),
@@ -162,7 +162,7 @@ func TestFailuresAreToldInTheWordsOfTheContract(t *testing.T) {
 	NewWithT(t).Expect(releaseFailed("n", cause).err).To(MatchError("failed to release project namespace: a\nb"))
 	NewWithT(t).Expect(rolesFailed("n", nil)).To(BeNil())
 	NewWithT(t).Expect(staleRolesFailed(nil)).To(BeNil())
-	NewWithT(t).Expect(silent(stepPhase, nil)).To(BeNil())
+	NewWithT(t).Expect(failureWithoutEvent(stepPhase, nil)).To(BeNil())
 }
 
 func TestEndsWith(t *testing.T) {

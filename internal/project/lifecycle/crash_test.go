@@ -1,7 +1,6 @@
 package lifecycle_test
 
 import (
-	"os"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -14,12 +13,9 @@ import (
 )
 
 // everyCut interrupts the controller while it carries out what act triggers, and then lets another process finish. every is the distance
-// between two cuts, possible the number of cuts that there are at least. With CRASH_SAMPLE=0, as set by "make crash", it tries every cut.
-func (s *scene) everyCut(every, possible int, prepare func() *corev1beta1.Project, act func(*corev1beta1.Project), done func(*corev1beta1.Project) bool, expect func(*corev1beta1.Project)) {
+// between two cuts, possible the number of cuts that there are at least.
+func (s *fixture) everyCut(every, possible int, prepare func() *corev1beta1.Project, act func(*corev1beta1.Project), done func(*corev1beta1.Project) bool, expect func(*corev1beta1.Project)) {
 	s.T.Helper()
-	if os.Getenv("CRASH_SAMPLE") == "0" {
-		every = 1
-	}
 	tried := binary.EveryCut(s.T, every, func(t *testing.T, at binary.Cut) bool {
 		t.Helper()
 		s.Start()
@@ -39,18 +35,18 @@ func (s *scene) everyCut(every, possible int, prepare func() *corev1beta1.Projec
 	s.Expect(tried).To(BeNumerically(">=", possible/every))
 }
 
-func (s *scene) isReady(p *corev1beta1.Project) bool {
+func (s *fixture) isReady(p *corev1beta1.Project) bool {
 	found := s.Get(p)
 	return found.Status.Phase == "Ready" && found.Status.ObservedGeneration == found.Generation
 }
 
-func (s *scene) isGone(p *corev1beta1.Project) bool {
+func (s *fixture) isGone(p *corev1beta1.Project) bool {
 	return apierrors.IsNotFound(s.Admin.Get(s.Ctx, keyOf(p), &corev1beta1.Project{}))
 }
 
 func TestCrashPointsOfCreation(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
-	s.everyCut(9, 32,
+	s.everyCut(16, 32,
 		func() *corev1beta1.Project { return s.Project(s.name(), owner("o"), member("e", "extension:foo")) },
 		func(p *corev1beta1.Project) { s.Expect(s.Admin.Create(s.Ctx, p)).To(Succeed()) },
 		s.isReady,
@@ -68,7 +64,7 @@ func TestCrashPointsOfCreation(t *testing.T) {
 
 func TestCrashPointsOfAdoption(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
-	s.everyCut(8, 30,
+	s.everyCut(15, 30,
 		func() *corev1beta1.Project {
 			p := s.Project(s.name())
 			p.Spec.Namespace = ptr.To("garden-adopt-" + p.Name)
@@ -87,7 +83,7 @@ func TestCrashPointsOfAdoption(t *testing.T) {
 
 func TestCrashPointsOfMemberChange(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
-	s.everyCut(4, 12,
+	s.everyCut(6, 12,
 		func() *corev1beta1.Project { return s.ready(owner("o"), member("e", "viewer", "extension:foo")) },
 		func(p *corev1beta1.Project) { s.edit(p, func(p *corev1beta1.Project) { p.Spec.Members = nil }) },
 		s.isReady,
@@ -96,7 +92,7 @@ func TestCrashPointsOfMemberChange(t *testing.T) {
 
 func TestCrashPointsOfDeletion(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
-	s.everyCut(3, 8,
+	s.everyCut(8, 8,
 		func() *corev1beta1.Project { return s.ready() },
 		func(p *corev1beta1.Project) { s.delete(p) },
 		s.isGone,
@@ -105,7 +101,7 @@ func TestCrashPointsOfDeletion(t *testing.T) {
 
 func TestCrashPointsOfDeletionWithKeptNamespace(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
-	s.everyCut(3, 8,
+	s.everyCut(8, 8,
 		func() *corev1beta1.Project { return s.adopted("garden-kept-" + s.name()) },
 		func(p *corev1beta1.Project) { s.delete(p) },
 		s.isGone,

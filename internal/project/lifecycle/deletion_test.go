@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/projecttest"
 )
 
-func TestAcceptance13DeletedProjectTakesItsNamespaceAlong(t *testing.T) {
+func TestDeletedProjectTakesItsNamespaceAlong(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	namespace := s.namespace(*p.Spec.Namespace)
@@ -23,7 +23,7 @@ func TestAcceptance13DeletedProjectTakesItsNamespaceAlong(t *testing.T) {
 }
 
 // expectReleased requires that a namespace has no labels, annotations or owner of the Project any more.
-func (s *scene) expectReleased(name string, annotations map[string]string) {
+func (s *fixture) expectReleased(name string, annotations map[string]string) {
 	s.T.Helper()
 	namespace := s.namespace(name)
 	s.Expect(namespace.DeletionTimestamp).To(BeNil())
@@ -32,7 +32,7 @@ func (s *scene) expectReleased(name string, annotations map[string]string) {
 	s.Expect(namespace.OwnerReferences).To(BeEmpty())
 }
 
-func TestAcceptance14NamespaceStaysIfItIsToBeKept(t *testing.T) {
+func TestNamespaceStaysIfItIsToBeKept(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	s.patch(s.namespace(*p.Spec.Namespace), `{"metadata":{"annotations":{"namespace.gardener.cloud/keep-after-project-deletion":"true","foreign":"stays"}}}`)
@@ -41,7 +41,7 @@ func TestAcceptance14NamespaceStaysIfItIsToBeKept(t *testing.T) {
 	s.expectReleased(*p.Spec.Namespace, map[string]string{"foreign": "stays"})
 }
 
-func TestAcceptance15AdoptedNamespaceStays(t *testing.T) {
+func TestAdoptedNamespaceStays(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.adopted("garden-a15")
 	s.delete(p)
@@ -69,7 +69,7 @@ func TestAdoptedNamespaceGoesIfItsAnnotationSaysSo(t *testing.T) {
 	s.eventuallyGone(namespace)
 }
 
-func TestAcceptance16ShootsHoldUpTheDeletion(t *testing.T) {
+func TestShootsHoldUpTheDeletion(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	namespace := s.namespace(*p.Spec.Namespace)
@@ -77,7 +77,7 @@ func TestAcceptance16ShootsHoldUpTheDeletion(t *testing.T) {
 	s.Expect(s.Admin.Create(s.Ctx, shoot)).To(Succeed())
 	s.delete(p)
 	s.eventually(p, "Terminating")
-	s.eventuallyTold(p, `Warning NamespaceNotEmpty: Cannot release namespace "`+namespace.Name+`" because it still contains Shoots`)
+	s.eventuallyReports(p, `Warning NamespaceNotEmpty: Cannot release namespace "`+namespace.Name+`" because it still contains Shoots`)
 	s.atRest()
 	s.Expect(s.namespace(namespace.Name).DeletionTimestamp).To(BeNil())
 	s.Expect(s.Admin.Delete(s.Ctx, shoot)).To(Succeed())
@@ -85,21 +85,21 @@ func TestAcceptance16ShootsHoldUpTheDeletion(t *testing.T) {
 	s.eventuallyGone(namespace)
 }
 
-func TestAcceptance17ProjectWaitsForItsNamespace(t *testing.T) {
+func TestProjectWaitsForItsNamespace(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	namespace := s.namespace(*p.Spec.Namespace)
 	s.patch(namespace, `{"metadata":{"finalizers":["example.com/hold"]}}`)
 	s.delete(p)
 	s.eventually(p, "Terminating")
-	s.eventuallyTold(p, `Normal NamespaceMarkedForDeletion: Successfully marked project namespace "`+namespace.Name+`" for deletion`)
+	s.eventuallyReports(p, `Normal NamespaceMarkedForDeletion: Successfully marked project namespace "`+namespace.Name+`" for deletion`)
 	s.atRest()
 	s.Expect(s.Get(p).Finalizers).To(Equal([]string{"gardener"}))
 	s.patch(s.namespace(namespace.Name), `{"metadata":{"finalizers":null}}`)
 	s.eventuallyGone(p)
 }
 
-func TestAcceptance18OnlyTrueKeepsANamespace(t *testing.T) {
+func TestOnlyTrueKeepsANamespace(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	namespace := s.namespace(*p.Spec.Namespace)
@@ -109,7 +109,7 @@ func TestAcceptance18OnlyTrueKeepsANamespace(t *testing.T) {
 	s.eventuallyGone(namespace)
 }
 
-func TestEdgeCase05NamespaceWithoutLabelsIsLeftAlone(t *testing.T) {
+func TestNamespaceWithoutLabelsIsLeftAlone(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	namespace := s.namespace(*p.Spec.Namespace)
@@ -123,14 +123,14 @@ func TestEdgeCase05NamespaceWithoutLabelsIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestEdgeCase08ProjectDeletedBeforeAnythingHappenedIsGoneAtOnce(t *testing.T) {
+func TestProjectDeletedBeforeAnythingHappenedIsGoneAtOnce(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	p := s.create()
 	s.delete(p)
 	s.eventuallyGone(p)
 }
 
-func TestProjectWithoutRecordedNamespaceIsLetGo(t *testing.T) {
+func TestProjectWithoutRecordedNamespaceIsReleased(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	p := s.create(func(p *corev1beta1.Project) { p.Finalizers = []string{"gardener", "example.com/other"} })
 	s.delete(p)
@@ -138,27 +138,27 @@ func TestProjectWithoutRecordedNamespaceIsLetGo(t *testing.T) {
 	s.Eventually(func() []string { return s.Get(p).Finalizers }).WithTimeout(patience).Should(Equal([]string{"example.com/other"}))
 }
 
-// somebody is a controller that exists, so that the garbage collector keeps what it owns.
-func (s *scene) somebody() metav1.OwnerReference {
+// otherOwner is a controller that exists, so that the garbage collector keeps what it owns.
+func (s *fixture) otherOwner() metav1.OwnerReference {
 	s.T.Helper()
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "default", UID: s.namespace("default").UID, Controller: ptr.To(true)}
 }
 
-func TestEdgeCase04NamespaceThatCouldNotBeAdoptedSurvives(t *testing.T) {
+func TestNamespaceThatCouldNotBeAdoptedSurvives(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.Project(s.name(), in("garden-e04"))
 	namespace := s.createNamespace("garden-e04", labelsFor(p.Name), nil)
-	namespace.OwnerReferences = []metav1.OwnerReference{s.somebody()}
+	namespace.OwnerReferences = []metav1.OwnerReference{s.otherOwner()}
 	s.Expect(s.Admin.Update(s.Ctx, namespace)).To(Succeed())
 	s.Expect(s.Admin.Create(s.Ctx, p)).To(Succeed())
 	s.eventually(p, "Failed")
-	s.eventuallyTold(p, `Warning NamespaceReconcileFailed: "garden-e04" is controlled by Namespace "default", and can have no other controller`)
+	s.eventuallyReports(p, `Warning NamespaceReconcileFailed: "garden-e04" is controlled by Namespace "default", and can have no other controller`)
 	s.delete(p)
 	s.eventuallyGone(p)
 	s.Expect(s.namespace("garden-e04").ResourceVersion).To(Equal(namespace.ResourceVersion))
 }
 
-func TestEdgeCase04ShootsInANamespaceOfOthersDoNotHoldUpTheProject(t *testing.T) {
+func TestShootsInANamespaceOfOthersDoNotHoldUpTheProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.createNamespace("garden-e04s", labelsFor("other"), nil)
 	s.Expect(s.Admin.Create(s.Ctx, &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-e04s", Name: "shoot"}})).To(Succeed())
@@ -170,7 +170,7 @@ func TestEdgeCase04ShootsInANamespaceOfOthersDoNotHoldUpTheProject(t *testing.T)
 }
 
 // E5: the namespace is deleted with the Project although its label is missing, so Shoots in it count.
-func TestEdgeCase05ShootsInANamespaceWithoutLabelsHoldUpTheProject(t *testing.T) {
+func TestShootsInANamespaceWithoutLabelsHoldUpTheProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	namespace := s.namespace(*p.Spec.Namespace)

@@ -33,8 +33,8 @@ type failure struct {
 	keepsPhase bool
 }
 
-// silent returns a failure that is only retried, not reported as an Event; nil if there is no error.
-func silent(s step, err error) *failure {
+// failureWithoutEvent returns a failure that is only retried, not reported as an Event; nil if there is no error.
+func failureWithoutEvent(s step, err error) *failure {
 	if err == nil {
 		return nil
 	}

@@ -31,8 +31,8 @@ func inPhase(phase corev1beta1.ProjectPhase) corev1beta1.Project {
 	return corev1beta1.Project{Status: corev1beta1.ProjectStatus{Phase: phase}}
 }
 
-// gathered returns the values, by the value of the label, and the help texts of the metrics for three Projects.
-func gathered(t *testing.T) (values map[string]map[string]float64, help map[string]string) {
+// gatherMetrics returns the values, by the value of the label, and the help texts of the metrics for three Projects.
+func gatherMetrics(t *testing.T) (values map[string]map[string]float64, help map[string]string) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	NewMetrics(registry, cached{items: []corev1beta1.Project{inPhase("Ready"), inPhase(""), inPhase("unheard of")}}).failed(stepRoles)
@@ -49,7 +49,7 @@ func gathered(t *testing.T) (values map[string]map[string]float64, help map[stri
 }
 
 func TestMetrics(t *testing.T) {
-	found, _ := gathered(t)
+	found, _ := gatherMetrics(t)
 	NewWithT(t).Expect(found).To(Equal(map[string]map[string]float64{
 		"espalier_project_projects": {"None": 2, "Pending": 0, "Ready": 1, "Failed": 0, "Terminating": 0},
 		"espalier_project_reconcile_failures_total": {
@@ -67,7 +67,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `(espalier_project_\\w+)` \\| (?:gauge|counter) \\| [^|]*\\| (.*) \\|$").FindAllStringSubmatch(section, -1) {
 		documented[row[1]] = row[2]
 	}
-	_, help := gathered(t)
+	_, help := gatherMetrics(t)
 	g.Expect(documented).To(HaveLen(len(help)))
 	for name, each := range help {
 		g.Expect(documented[name]).To(HavePrefix(each))

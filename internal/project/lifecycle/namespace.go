@@ -71,8 +71,10 @@ func (r *Reconciler) adoptNamespace(ctx context.Context, p *corev1beta1.Project,
 	return true, nil
 }
 
-// lookAtRelease reads the namespace of a Project that is being deleted, and decides what to do with it.
-func (r *Reconciler) lookAtRelease(ctx context.Context, p *corev1beta1.Project, name string) (*metav1.PartialObjectMetadata, release, error) {
+// readAndDecideRelease reads the namespace of a Project that is being deleted, and decides what to do with it.
+func (r *Reconciler) readAndDecideRelease(
+	ctx context.Context, p *corev1beta1.Project, name string,
+) (*metav1.PartialObjectMetadata, release, error) {
 	namespace := namespaceMeta()
 	if r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace) == nil && namespace.DeletionTimestamp != nil {
 		return namespace, wait, nil // a deletion cannot be undone, so the cache is enough
@@ -98,7 +100,7 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, p *corev1beta1.Projec
 		return false, nil
 	case keep:
 		before := namespace.DeepCopy()
-		disown(p, &namespace.ObjectMeta)
+		removeOwnership(p, &namespace.ObjectMeta)
 		if err := r.Client.Patch(ctx, namespace, lockedFrom(before)); client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("keep Namespace: %w", err)
 		}

@@ -40,7 +40,7 @@ func (r *Reconciler) patch(ctx context.Context, p *corev1beta1.Project, change o
 	patched := &corev1beta1.Project{}
 	patched.Name = p.Name
 	if err := r.Client.Patch(ctx, patched, patch); err != nil {
-		return err //nolint:wrapcheck // callers add context
+		return err
 	}
 	*p = *patched
 	return nil

@@ -18,7 +18,7 @@ import (
 func (r *Reconciler) ensureQuota(ctx context.Context, p *corev1beta1.Project, namespace string) error {
 	configured, err := quota.Select(r.Quotas, p.Labels)
 	if err != nil || configured == nil {
-		return err //nolint:wrapcheck // the error names the field
+		return err
 	}
 	key := client.ObjectKey{Namespace: namespace, Name: quota.Name}
 	existing := &corev1.ResourceQuota{}

@@ -34,7 +34,7 @@ func withQuotas(quotas ...config.ProjectQuota) projecttest.Options {
 	return projecttest.Options{Configure: func(c *config.ControllerManagerConfiguration) { c.Controllers.Project.Quotas = quotas }}
 }
 
-func (s *scene) quota(p *corev1beta1.Project) *corev1.ResourceQuota {
+func (s *fixture) quota(p *corev1beta1.Project) *corev1.ResourceQuota {
 	s.T.Helper()
 	q := &corev1.ResourceQuota{}
 	s.Expect(s.Admin.Get(s.Ctx, client.ObjectKey{Namespace: *s.Get(p).Spec.Namespace, Name: "gardener"}, q)).To(Succeed())
@@ -42,7 +42,7 @@ func (s *scene) quota(p *corev1beta1.Project) *corev1.ResourceQuota {
 }
 
 // again triggers another reconciliation of the Project.
-func (s *scene) again(p *corev1beta1.Project) {
+func (s *fixture) again(p *corev1beta1.Project) {
 	s.T.Helper()
 	s.edit(p, func(p *corev1beta1.Project) { p.Spec.Purpose = ptr.To("again" + s.name()) })
 	s.eventually(p, "Ready")
@@ -56,7 +56,7 @@ func expectHard(g Gomega, q *corev1.ResourceQuota, hard map[corev1.ResourceName]
 	g.Expect(have).To(Equal(hard))
 }
 
-func TestAcceptance19ProjectGetsItsResourceQuota(t *testing.T) {
+func TestProjectGetsItsResourceQuota(t *testing.T) {
 	s := newScene(t, withQuotas(quotaFor(nil, map[corev1.ResourceName]string{"count/shoots.core.gardener.cloud": "100"})))
 	p := s.ready()
 	q := s.quota(p)
@@ -66,7 +66,7 @@ func TestAcceptance19ProjectGetsItsResourceQuota(t *testing.T) {
 	expectHard(s, q, map[corev1.ResourceName]string{"count/shoots.core.gardener.cloud": "100"})
 }
 
-func TestAcceptance20And21WhatOperatorsChangeOfAResourceQuotaStays(t *testing.T) {
+func TestWhatOperatorsChangeOfAResourceQuotaStays(t *testing.T) {
 	s := newScene(t, withQuotas(quotaFor(nil, map[corev1.ResourceName]string{"count/shoots.core.gardener.cloud": "100", "secrets": "10"})))
 	p := s.ready()
 	s.patch(s.quota(p), `{"metadata":{"labels":{"foreign":"l"},"annotations":{"foreign":"a"}},"spec":{"hard":{"count/shoots.core.gardener.cloud":"200","secrets":"5"}}}`)
@@ -79,7 +79,7 @@ func TestAcceptance20And21WhatOperatorsChangeOfAResourceQuotaStays(t *testing.T)
 	}).Should(Succeed())
 }
 
-func TestAcceptance22ResourceQuotaFollowsTheConfiguredKeys(t *testing.T) {
+func TestResourceQuotaFollowsTheConfiguredKeys(t *testing.T) {
 	s := newScene(t, withQuotas(quotaFor(nil, map[corev1.ResourceName]string{"secrets": "10", "pods": "3"})))
 	p := s.ready()
 	s.patch(s.quota(p), `{"spec":{"hard":{"secrets":"20"}}}`)
@@ -91,7 +91,7 @@ func TestAcceptance22ResourceQuotaFollowsTheConfiguredKeys(t *testing.T) {
 	}).WithTimeout(patience).Should(Succeed())
 }
 
-func TestAcceptance23FirstMatchingQuotaCounts(t *testing.T) {
+func TestFirstMatchingQuotaCounts(t *testing.T) {
 	s := newScene(t, withQuotas(
 		quotaFor(map[string]string{"size": "big"}, map[corev1.ResourceName]string{"pods": "100"}),
 		quotaFor(map[string]string{"sort": "team"}, map[corev1.ResourceName]string{"pods": "10"}),
@@ -114,15 +114,15 @@ func TestAcceptance23FirstMatchingQuotaCounts(t *testing.T) {
 	}).WithTimeout(300 * time.Millisecond).Should(Succeed())
 }
 
-func TestEdgeCase03ForeignResourceQuotaIsNotTaken(t *testing.T) {
+func TestForeignResourceQuotaIsNotTaken(t *testing.T) {
 	s := newScene(t, withQuotas(quotaFor(nil, map[corev1.ResourceName]string{"pods": "3"})))
 	p := s.Project(s.name(), in("garden-e03"))
 	s.createNamespace("garden-e03", labelsFor(p.Name), nil)
-	foreign := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-e03", Name: "gardener", OwnerReferences: []metav1.OwnerReference{s.somebody()}}}
+	foreign := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-e03", Name: "gardener", OwnerReferences: []metav1.OwnerReference{s.otherOwner()}}}
 	s.Expect(s.Admin.Create(s.Ctx, foreign)).To(Succeed())
 	s.Expect(s.Admin.Create(s.Ctx, p)).To(Succeed())
 	s.eventually(p, "Failed")
-	s.eventuallyTold(p, HavePrefix("Warning NamespaceReconcileFailed: Error while setting up ResourceQuota: "))
+	s.eventuallyReports(p, HavePrefix("Warning NamespaceReconcileFailed: Error while setting up ResourceQuota: "))
 	s.Expect(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(foreign), foreign)).To(Succeed())
 	s.Expect(foreign.Spec.Hard).To(BeEmpty())
 }

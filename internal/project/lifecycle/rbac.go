@@ -47,7 +47,7 @@ func (r *Reconciler) ensureRole(ctx context.Context, desired client.Object) (cha
 	}
 	same, err := roles.Same(cached, desired)
 	if err != nil || same {
-		return false, err //nolint:wrapcheck // the callee adds context
+		return false, err
 	}
 	return r.repairRole(ctx, desired)
 }

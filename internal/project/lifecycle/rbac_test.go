@@ -14,30 +14,30 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/projecttest"
 )
 
-func (s *scene) eventuallyGrants(p *corev1beta1.Project, want []string) {
+func (s *fixture) eventuallyGrants(p *corev1beta1.Project, want []string) {
 	s.T.Helper()
 	s.Eventually(func() []string { return s.grants(p) }).WithTimeout(patience).Should(Equal(want))
 }
 
-func TestAcceptance24MembersGetTheirRoles(t *testing.T) {
+func TestMembersGetTheirRoles(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(owner("o"), member("a", "admin"), member("u", "uam"), member("v", "viewer"), member("s", "serviceaccountmanager"), member("w", "owner"))
 	s.Expect(s.grants(p)).To(Equal(standard(p, "o", "u", "a,w", "v", "o,s,w")))
 }
 
-func TestAcceptance25MemberWithSeveralRolesIsInEachOnce(t *testing.T) {
+func TestMemberWithSeveralRolesIsInEachOnce(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(member("b", "viewer", "admin", "viewer"))
 	s.Expect(s.grants(p)).To(Equal(standard(p, "", "", "b", "b", "")))
 }
 
-func TestAcceptance26WithoutMembersAllBindingsAreEmpty(t *testing.T) {
+func TestWithoutMembersAllBindingsAreEmpty(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	s.Expect(s.grants(p)).To(Equal(standard(p, "", "", "", "", "")))
 }
 
-func TestAcceptance27MemberWhoBecomesAdminMaySeeTheNamespace(t *testing.T) {
+func TestMemberWhoBecomesAdminMaySeeTheNamespace(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(member("late", "uam"))
 	look := func() error {
@@ -48,7 +48,7 @@ func TestAcceptance27MemberWhoBecomesAdminMaySeeTheNamespace(t *testing.T) {
 	s.Eventually(look).WithTimeout(patience).Should(Succeed())
 }
 
-func TestAcceptance28DeletedObjectsAreRestored(t *testing.T) {
+func TestDeletedObjectsAreRestored(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(owner("o"), member("a", "admin", "extension:foo"))
 	want := s.grants(p)
@@ -60,13 +60,13 @@ func TestAcceptance28DeletedObjectsAreRestored(t *testing.T) {
 	s.delAndExpect(p, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:system:project-member:" + p.Name}}, want)
 }
 
-func (s *scene) delAndExpect(p *corev1beta1.Project, o client.Object, want []string) {
+func (s *fixture) delAndExpect(p *corev1beta1.Project, o client.Object, want []string) {
 	s.T.Helper()
 	s.Expect(s.Admin.Delete(s.Ctx, o)).To(Succeed())
 	s.eventuallyGrants(p, want)
 }
 
-func TestAcceptance29TamperedBindingsAreRestored(t *testing.T) {
+func TestTamperedBindingsAreRestored(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(owner("o"), member("a", "admin"))
 	want := s.grants(p)
@@ -102,7 +102,7 @@ func TestAcceptance29TamperedBindingsAreRestored(t *testing.T) {
 	s.Expect(binding.Annotations).To(Equal(map[string]string{"any": "thing"}))
 }
 
-func TestAcceptance30ExtensionRolesAreAggregated(t *testing.T) {
+func TestExtensionRolesAreAggregated(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(member("e", "extension:foo"))
 	name := "gardener.cloud:extension:project:" + p.Name + ":foo"
@@ -126,7 +126,7 @@ func TestAcceptance30ExtensionRolesAreAggregated(t *testing.T) {
 	s.Expect(role.Rules).To(HaveLen(1))
 }
 
-func TestAcceptance31ExtensionRolesThatNobodyHasGo(t *testing.T) {
+func TestExtensionRolesThatNobodyHasGo(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(member("e", "extension:foo", "extension:bar"))
 	other := s.ready(member("e", "extension:foo"))
@@ -139,7 +139,7 @@ func TestAcceptance31ExtensionRolesThatNobodyHasGo(t *testing.T) {
 	s.Expect(s.grants(other)).To(Equal(untouched))
 }
 
-func TestAcceptance32RolesDoNotHoldUpTheDeletionOfTheirProject(t *testing.T) {
+func TestRolesDoNotHoldUpTheDeletionOfTheirProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(member("e", "extension:foo"))
 	checked := 0
@@ -155,7 +155,7 @@ func TestAcceptance32RolesDoNotHoldUpTheDeletionOfTheirProject(t *testing.T) {
 	s.Expect(checked).To(Equal(13))
 }
 
-func TestEdgeCase11BindingThatRefersToAnotherRoleIsRecreated(t *testing.T) {
+func TestBindingThatRefersToAnotherRoleIsRecreated(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(member("a", "admin"))
 	want := s.grants(p)
@@ -171,7 +171,7 @@ func TestEdgeCase11BindingThatRefersToAnotherRoleIsRecreated(t *testing.T) {
 	s.eventually(p, "Ready")
 }
 
-func TestEdgeCase13ForeignBindingWithTheLabelsOfExtensionRolesGoes(t *testing.T) {
+func TestForeignBindingWithTheLabelsOfExtensionRolesGoes(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(member("e", "extension:foo"))
 	want := s.grants(p)
@@ -188,7 +188,7 @@ func TestEdgeCase13ForeignBindingWithTheLabelsOfExtensionRolesGoes(t *testing.T)
 	}).WithTimeout(patience).Should(Equal(want))
 }
 
-func TestEdgeCase09FormerOwnerLosesItsRights(t *testing.T) {
+func TestFormerOwnerLosesItsRights(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(owner("x"), member("x", "owner"), member("y", "viewer"))
 	s.Expect(s.grants(p)).To(Equal(standard(p, "x", "", "x", "y", "x")))

@@ -76,8 +76,8 @@ type Reconciler struct {
 	Metrics          *Metrics
 
 	// Set by SetupWithManager.
-	settled *settled
-	damper  *damper
+	reconciled    *reconciledProjects
+	repairBackoff *repairBackoff
 }
 
 // Reconcile reconciles one Project. It does nothing, not even compare with the caches, if this process has finished this generation of the
@@ -86,14 +86,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	p := &corev1beta1.Project{}
 	if err := r.Client.Get(ctx, request.NamespacedName, p); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.settled.forget(request.Name)
-			r.damper.forget(request.Name)
+			r.reconciled.forget(request.Name)
+			r.repairBackoff.forget(request.Name)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("read Project: %w", err)
 	}
 	if p.DeletionTimestamp != nil {
-		r.settled.disturb(request.Name)
+		r.reconciled.markChanged(request.Name)
 		result, fault := r.terminate(ctx, p)
 		if fault != nil {
 			return ctrl.Result{}, r.report(ctx, p, fault)
@@ -101,20 +101,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return result, nil
 	}
 	now := r.Clock.Now()
-	if until, ok := r.settled.holds(p, now); ok {
-		return again(until, now), nil
+	if until, ok := r.reconciled.isReconciled(p, now); ok {
+		return requeueAt(until, now), nil
 	}
-	r.settled.begin(p.Name)
+	r.reconciled.begin(p.Name)
 	next, fault := r.reconcile(ctx, p, now)
 	if fault != nil {
 		return ctrl.Result{}, r.report(ctx, p, fault)
 	}
-	r.settled.settle(p, next)
-	return again(next, now), nil
+	r.reconciled.finish(p, next)
+	return requeueAt(next, now), nil
 }
 
-// again requests a reconciliation at a time; none if the time is zero.
-func again(at, now time.Time) ctrl.Result {
+// requeueAt requests a reconciliation at a time; none if the time is zero.
+func requeueAt(at, now time.Time) ctrl.Result {
 	if at.IsZero() {
 		return ctrl.Result{}
 	}
@@ -125,21 +125,21 @@ func again(at, now time.Time) ctrl.Result {
 func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now time.Time) (time.Time, *failure) {
 	unseen := p.Status.ObservedGeneration != p.Generation || p.Status.Phase == "" || p.Status.Phase == corev1beta1.ProjectPending
 	if err := r.addFinalizer(ctx, p); err != nil {
-		return time.Time{}, silent(stepFinalizer, err)
+		return time.Time{}, failureWithoutEvent(stepFinalizer, err)
 	}
 	if p.Status.Phase == "" {
 		if err := r.setPhase(ctx, p, corev1beta1.ProjectPending); err != nil {
-			return time.Time{}, silent(stepPhase, err)
+			return time.Time{}, failureWithoutEvent(stepPhase, err)
 		}
 	}
 	members, next, problems := expiry.Members(p, r.MembershipExpiry, now)
-	if r.settled.tell(p.Name, problems) {
+	if r.reconciled.recordProblems(p.Name, problems) {
 		r.Events.expiryProblems(p, problems)
 	}
 	namespace := namespaceName(p)
 	desired, refused := roles.Desired(p, members, namespace)
-	r.settled.want(p.Name, desired)
-	if fault := r.house(ctx, p, namespace, unseen); fault != nil {
+	r.reconciled.recordExtensionRoles(p.Name, desired)
+	if fault := r.reconcileNamespace(ctx, p, namespace, unseen); fault != nil {
 		// A member who lost a role must lose its rights even if another step fails.
 		fault.err = errors.Join(fault.err, r.revoke(ctx, p, namespace, desired))
 		return time.Time{}, fault
@@ -152,7 +152,7 @@ func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now 
 		fault = stale
 	}
 	if !unseen {
-		r.repaired(p, changed, removed, now)
+		r.recordRepairs(p, changed, removed, now)
 	}
 	if fault != nil {
 		return time.Time{}, fault
@@ -163,24 +163,24 @@ func (r *Reconciler) reconcile(ctx context.Context, p *corev1beta1.Project, now 
 	return next, nil
 }
 
-// repaired records what was restored although the Project had not changed.
-func (r *Reconciler) repaired(p *corev1beta1.Project, changed []client.Object, removed bool, now time.Time) {
+// recordRepairs records what was restored although the Project had not changed.
+func (r *Reconciler) recordRepairs(p *corev1beta1.Project, changed []client.Object, removed bool, now time.Time) {
 	var about []string
 	for _, each := range changed {
 		about = append(about, describe(each))
 	}
 	if removed {
-		about = append(about, strays)
+		about = append(about, unneededExtensionRoles)
 	}
 	for _, each := range about {
-		if pause := r.damper.repaired(p.Name, each, now); pause > 0 {
+		if pause := r.repairBackoff.recordRepair(p.Name, each, now); pause > 0 {
 			r.Events.repairsDelayed(p, each, pause)
 		}
 	}
 }
 
-// house ensures the namespace of a Project and the quota in it.
-func (r *Reconciler) house(ctx context.Context, p *corev1beta1.Project, namespace string, unseen bool) *failure {
+// reconcileNamespace ensures the namespace of a Project and the quota in it.
+func (r *Reconciler) reconcileNamespace(ctx context.Context, p *corev1beta1.Project, namespace string, unseen bool) *failure {
 	written, err := r.ensureNamespace(ctx, p, namespace)
 	if err != nil {
 		return namespaceFailed(err)
@@ -206,9 +206,9 @@ func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctr
 	}
 	name := ptr.Deref(p.Spec.Namespace, "")
 	if name == "" {
-		return ctrl.Result{}, silent(stepFinalizer, r.removeFinalizer(ctx, p))
+		return ctrl.Result{}, failureWithoutEvent(stepFinalizer, r.removeFinalizer(ctx, p))
 	}
-	namespace, due, err := r.lookAtRelease(ctx, p, name)
+	namespace, due, err := r.readAndDecideRelease(ctx, p, name)
 	if err != nil {
 		return ctrl.Result{}, releaseFailed(name, err)
 	}
@@ -220,7 +220,7 @@ func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctr
 		}
 		if used {
 			r.Events.notEmpty(p, name)
-			return ctrl.Result{RequeueAfter: shootPause}, silent(stepPhase, r.setPhase(ctx, p, corev1beta1.ProjectTerminating))
+			return ctrl.Result{RequeueAfter: shootPause}, failureWithoutEvent(stepPhase, r.setPhase(ctx, p, corev1beta1.ProjectTerminating))
 		}
 	}
 	if due != wait { // orphans were removed before the deletion began, and are removed again before the finalizer is
@@ -236,9 +236,9 @@ func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctr
 		if p.Status.Phase != corev1beta1.ProjectTerminating {
 			r.Events.marked(p, name)
 		}
-		return ctrl.Result{RequeueAfter: namespacePause}, silent(stepPhase, r.setPhase(ctx, p, corev1beta1.ProjectTerminating))
+		return ctrl.Result{RequeueAfter: namespacePause}, failureWithoutEvent(stepPhase, r.setPhase(ctx, p, corev1beta1.ProjectTerminating))
 	}
-	return ctrl.Result{}, silent(stepFinalizer, r.removeFinalizer(ctx, p))
+	return ctrl.Result{}, failureWithoutEvent(stepFinalizer, r.removeFinalizer(ctx, p))
 }
 
 // report publishes a failure as metric, Event and phase, and returns its error. A conflict is not published: the next attempt follows at

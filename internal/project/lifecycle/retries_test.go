@@ -17,7 +17,7 @@ import (
 )
 
 // failing creates a Project whose namespace has no labels, and lets it fail until the next retry is a quarter of an hour away.
-func (s *scene) failing(namespace string) *corev1beta1.Project {
+func (s *fixture) failing(namespace string) *corev1beta1.Project {
 	s.T.Helper()
 	s.createNamespace(namespace, nil, nil)
 	p := s.create(in(namespace))
@@ -50,14 +50,14 @@ func TestConflictAtTheFinalizerOfAProjectThatFailedIsRetriedAtOnce(t *testing.T)
 	s.Expect(conflicts.Load()).To(BeEquivalentTo(2), "the second attempt is the last")
 }
 
-func TestLabelOfItsNamespaceWakesAProjectThatFailed(t *testing.T) {
+func TestLabelOfItsNamespaceEnqueuesAFailedProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.failing("garden-labelled")
 	s.patch(s.namespace("garden-labelled"), fmt.Sprintf(`{"metadata":{"labels":{"gardener.cloud/role":"project","project.gardener.cloud/name":%q}}}`, p.Name))
 	s.eventually(p, "Ready")
 }
 
-func TestEndOfANamespaceWakesTheProjectThatWaitsForItsName(t *testing.T) {
+func TestDeletedNamespaceEnqueuesTheProjectThatWaitsForItsName(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.failing("garden-freed")
 	s.Expect(s.Admin.Delete(s.Ctx, s.namespace("garden-freed"))).To(Succeed())

@@ -40,7 +40,7 @@ func (r *Reconciler) shrinkRole(ctx context.Context, p *corev1beta1.Project, des
 		return client.IgnoreNotFound(wrap("read", desired, err))
 	}
 	if same, err := roles.Same(cached, desired); err != nil || same || roles.Owner(cached) != p.Name {
-		return err //nolint:wrapcheck // the callee adds context
+		return err
 	}
 	live := emptyLike(desired)
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(desired), live); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/projecttest"
 )
 
-func TestAttackTakenFinalizerComesBack(t *testing.T) {
+func TestAttackRemovedFinalizerIsRestored(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
 	s.atRest()
@@ -27,12 +27,12 @@ func TestAttackTakenFinalizerComesBack(t *testing.T) {
 }
 
 // keptWithRoles returns a Project with roles of all kinds and a namespace that outlives it.
-func (s *scene) keptWithRoles(namespace string) *corev1beta1.Project {
+func (s *fixture) keptWithRoles(namespace string) *corev1beta1.Project {
 	s.T.Helper()
 	return s.adopted(namespace, owner("o"), member("a", "admin", "uam", "viewer", "extension:foo"))
 }
 
-func (s *scene) deleteWith(p *corev1beta1.Project, policy metav1.DeletionPropagation) {
+func (s *fixture) deleteWith(p *corev1beta1.Project, policy metav1.DeletionPropagation) {
 	s.T.Helper()
 	s.edit(p, func(p *corev1beta1.Project) {
 		p.Annotations = map[string]string{"confirmation.gardener.cloud/deletion": "true"}
@@ -52,7 +52,7 @@ func TestAttackOrphaningDeletionLeavesNoRights(t *testing.T) {
 }
 
 // The garbage collector may be finished before the controller reconciles the Project.
-func TestAttackRolesThatWereOrphanedBeforeGoToo(t *testing.T) {
+func TestAttackRolesOrphanedBeforeAreDeleted(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.keptWithRoles("garden-orphaned")
 	s.Stop()
@@ -65,7 +65,7 @@ func TestAttackRolesThatWereOrphanedBeforeGoToo(t *testing.T) {
 }
 
 // The caches have none of the roles, as if they lagged: each of their requests gets a selector that matches nothing.
-func TestAttackRolesThatNoCacheKnowsGoToo(t *testing.T) {
+func TestAttackRolesMissingInTheCacheAreDeleted(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.keptWithRoles("garden-unknown")
 	s.Stop()
@@ -95,7 +95,7 @@ func TestOrphaningDeletionOfASecondProjectTakesNothingFromTheFirst(t *testing.T)
 	s.Expect(s.grants(first)).To(Equal(standard(first, "one", "", "", "", "one")))
 }
 
-func TestRightsAreTakenWhileTheNamespaceFails(t *testing.T) {
+func TestPermissionsAreRevokedWhileTheNamespaceFails(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(owner("o"), member("a", "admin", "extension:foo"), member("mallory", "admin", "extension:bar"))
 	s.Restart(func() { // while it runs, its cache might not have the change when the Project is reconciled
@@ -109,7 +109,7 @@ func TestRightsAreTakenWhileTheNamespaceFails(t *testing.T) {
 	s.eventuallyGrants(p, sorted(append(standard(p, "o", "", "a,late", "", "o"), "ClusterRole "+foo, "RoleBinding "+foo+" -> ClusterRole "+foo+": a")))
 }
 
-func (s *scene) stray(p *corev1beta1.Project, finalizers ...string) *rbacv1.RoleBinding {
+func (s *fixture) unneededBinding(p *corev1beta1.Project, finalizers ...string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: *p.Spec.Namespace, Name: "gardener.cloud:extension:project:" + p.Name + ":revoked", Finalizers: finalizers,
@@ -121,38 +121,38 @@ func (s *scene) stray(p *corev1beta1.Project, finalizers ...string) *rbacv1.Role
 }
 
 // The role was not in the cache yet when it was revoked.
-func TestExtensionRoleThatNobodyHasGoesWhenItAppears(t *testing.T) {
+func TestExtensionRoleWithoutMembersIsDeletedWhenItIsCreated(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(member("e", "extension:foo"))
 	want := s.grants(p)
 	s.atRest()
-	s.Expect(s.Admin.Create(s.Ctx, s.stray(p))).To(Succeed())
+	s.Expect(s.Admin.Create(s.Ctx, s.unneededBinding(p))).To(Succeed())
 	s.eventuallyGrants(p, want)
 	other := s.ready()
 	s.atRest()
-	elsewhere := s.stray(p)
+	elsewhere := s.unneededBinding(p)
 	elsewhere.Namespace = *other.Spec.Namespace
 	s.Requests.Reset()
 	s.Expect(s.Admin.Create(s.Ctx, elsewhere)).To(Succeed())
 	s.Consistently(func() []string { return s.Requests.Seen() }).WithTimeout(300 * time.Millisecond).Should(BeEmpty())
-	looks := s.looks()
+	looks := s.countReconciliations()
 	s.Expect(s.Admin.Delete(s.Ctx, elsewhere)).To(Succeed())
-	s.Consistently(s.looks).WithTimeout(300*time.Millisecond).Should(Equal(looks), "a member of another Project has it looked at")
+	s.Consistently(s.countReconciliations).WithTimeout(300*time.Millisecond).Should(Equal(looks), "a member of another Project has it looked at")
 }
 
 // A client that keeps creating such objects has to wait, and its deletions do not change that.
-func TestQuarrelsAboutStraysAreSlowedDown(t *testing.T) {
+func TestRepeatedRepairsOfUnneededExtensionRolesArePaused(t *testing.T) {
 	s := newScene(t, projecttest.Options{Clock: clocktesting.NewFakeClock(time.Now())}) // the pause does not end
 	p := s.ready()
 	want := s.grants(p)
 	s.atRest()
 	for range 3 {
-		s.Expect(s.Admin.Create(s.Ctx, s.stray(p))).To(Succeed())
+		s.Expect(s.Admin.Create(s.Ctx, s.unneededBinding(p))).To(Succeed())
 		s.eventuallyGrants(p, want)
 	}
 	s.atRest() // the pause begins when the third removal is recorded
 	s.Requests.Reset()
-	one, two := s.stray(p), s.stray(p)
+	one, two := s.unneededBinding(p), s.unneededBinding(p)
 	two.Name += "-too"
 	s.Expect(s.Admin.Create(s.Ctx, one)).To(Succeed())
 	s.Expect(s.Admin.Create(s.Ctx, two)).To(Succeed())
@@ -161,7 +161,7 @@ func TestQuarrelsAboutStraysAreSlowedDown(t *testing.T) {
 }
 
 // The roleRef of a binding cannot be changed, so the binding must be replaced, and a finalizer delays its deletion.
-func TestAHeldClusterRoleBindingIsReplacedAsSoonAsItGoes(t *testing.T) {
+func TestClusterRoleBindingWithAFinalizerIsReplacedAfterItsDeletion(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(member("a", "admin"))
 	want := s.grants(p)
@@ -182,7 +182,7 @@ func TestAHeldClusterRoleBindingIsReplacedAsSoonAsItGoes(t *testing.T) {
 }
 
 // failsAgain lets the Project fail until the next retry without a trigger is 40 s away: each failure doubles the pause.
-func (s *scene) failsAgain(p *corev1beta1.Project) {
+func (s *fixture) failsAgain(p *corev1beta1.Project) {
 	s.T.Helper()
 	for range 13 {
 		s.edit(p, func(p *corev1beta1.Project) { p.Spec.Purpose = ptr.To("again" + s.name()) })
@@ -196,9 +196,9 @@ func TestAttackFinalizersDoNotKeepBindingsInForce(t *testing.T) {
 	member := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "gardener.cloud:system:project-member"}}
 	s.Stop()
 	s.Expect(s.Admin.Delete(s.Ctx, member)).To(Succeed())
-	forged := s.stray(p, "example.com/hold")
+	forged := s.unneededBinding(p, "example.com/hold")
 	forged.Name, forged.Labels = member.Name, nil
-	for _, each := range []client.Object{forged, s.stray(p, "example.com/hold")} {
+	for _, each := range []client.Object{forged, s.unneededBinding(p, "example.com/hold")} {
 		s.Expect(s.Admin.Create(s.Ctx, each)).To(Succeed())
 	}
 	s.Start()
@@ -206,7 +206,7 @@ func TestAttackFinalizersDoNotKeepBindingsInForce(t *testing.T) {
 	s.Eventually(func() []string { return s.grants(p) }).WithTimeout(patience).Should(ContainElements(
 		"RoleBinding gardener.cloud:system:project-member -> ClusterRole view: ", "RoleBinding "+revoked+" -> ClusterRole view: "))
 	s.eventually(p, "Failed")
-	s.eventuallyTold(p, ContainSubstring(`held by finalizers ["example.com/hold"]`))
+	s.eventuallyReports(p, ContainSubstring(`held by finalizers ["example.com/hold"]`))
 	s.failsAgain(p)
 	for _, each := range []string{revoked, member.Name} {
 		s.patch(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: each}}, `{"metadata":{"finalizers":null}}`)
@@ -215,7 +215,7 @@ func TestAttackFinalizersDoNotKeepBindingsInForce(t *testing.T) {
 	s.Expect(s.grants(p)).To(Equal(standard(p, "", "", "a", "", "")))
 }
 
-func TestQuarrelsAboutABindingAreSlowedDown(t *testing.T) {
+func TestRepeatedRepairsOfABindingArePaused(t *testing.T) {
 	s := newScene(t, projecttest.Options{Clock: clocktesting.NewFakeClock(time.Now())}) // the pause does not end
 	p := s.ready(member("a", "admin"))
 	want := s.grants(p)
@@ -233,12 +233,12 @@ func TestQuarrelsAboutABindingAreSlowedDown(t *testing.T) {
 	s.Requests.Reset()
 	tamper()
 	s.Consistently(func() []string { return s.writes() }).WithTimeout(time.Second).Should(BeEmpty())
-	s.eventuallyTold(p, `Warning RoleRepairsDelayed: Somebody keeps changing what the controller restores (RoleBinding "`+key.String()+`"); it is left alone for 10s`)
+	s.eventuallyReports(p, `Warning RoleRepairsDelayed: Another client keeps changing what the controller restores (RoleBinding "`+key.String()+`"); repairs pause for 10s`)
 	s.again(p) // a change of the Project is not delayed
 	s.Expect(s.grants(p)).To(Equal(want))
 }
 
-func TestAttackKubeSystemStaysTheSystems(t *testing.T) {
+func TestAttackKubeSystemIsNotAdopted(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.withoutValidation()
 	p := s.Project(s.name(), owner("mallory"), in("kube-system"))
@@ -246,7 +246,7 @@ func TestAttackKubeSystemStaysTheSystems(t *testing.T) {
 	before := s.namespace("kube-system")
 	s.Eventually(func() error { return s.Admin.Create(s.Ctx, p) }).WithTimeout(patience).Should(Succeed())
 	s.eventually(p, "Failed")
-	s.eventuallyTold(p, `Warning NamespaceReconcileFailed: namespace "kube-system" is the system's and cannot belong to a project`)
+	s.eventuallyReports(p, `Warning NamespaceReconcileFailed: namespace "kube-system" is the system's and cannot belong to a project`)
 	s.Expect(s.grantsIn(p)).NotTo(ContainElement(ContainSubstring("gardener.cloud:")))
 	s.delete(p)
 	s.eventuallyGone(p.DeepCopy())
@@ -254,6 +254,6 @@ func TestAttackKubeSystemStaysTheSystems(t *testing.T) {
 
 	absent := s.create(in("kube-mine"))
 	s.eventually(absent, "Failed")
-	s.eventuallyTold(absent, `Warning NamespaceReconcileFailed: namespace "kube-mine" cannot belong to a project: .spec.namespace must start with garden-`)
+	s.eventuallyReports(absent, `Warning NamespaceReconcileFailed: namespace "kube-mine" cannot belong to a project: .spec.namespace must start with garden-`)
 	s.patch(namespaceNamed("kube-system"), `{"metadata":{"labels":{"gardener.cloud/role":null,"project.gardener.cloud/name":null}}}`)
 }

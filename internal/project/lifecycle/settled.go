@@ -15,35 +15,38 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/roles"
 )
 
-// settled remembers which Projects are fully reconciled. So events about this process's own writes, which arrive before all caches have
-// them, cause no second reconciliation. It has its own lock; a restart costs one comparison of each Project with the caches.
-type settled struct {
+// reconciledProjects remembers which Projects are fully reconciled. So events about this process's own writes, which arrive before all
+// caches have them, cause no second reconciliation. It has its own lock; a restart costs one comparison of each Project with the caches.
+type reconciledProjects struct {
 	mu sync.Mutex
 	// done is keyed by the name of the Project.
-	done map[string]done
+	done map[string]reconciledState
 	// working are Projects that are being reconciled, and whose objects have not changed since the reconciliation began.
 	working map[string]bool
-	// told is the last reported problem of a Project's annotation that cannot be parsed.
-	told map[string]string
+	// reportedProblems is the last reported problem of a Project's annotation that cannot be parsed.
+	reportedProblems map[string]string
 	// extensions are the names of the objects of extension roles that a Project needed when it was last reconciled.
 	extensions map[string]sets.Set[string]
 }
 
-// done is the state of a Project when its reconciliation was finished.
-type done struct {
+// reconciledState is the state of a Project when its reconciliation was finished.
+type reconciledState struct {
 	uid        types.UID
 	generation int64
 	expiry     string
 	until      time.Time // zero: without end
 }
 
-func newSettled() *settled {
-	return &settled{done: map[string]done{}, working: map[string]bool{}, told: map[string]string{}, extensions: map[string]sets.Set[string]{}}
+func newReconciledProjects() *reconciledProjects {
+	return &reconciledProjects{
+		done: map[string]reconciledState{}, working: map[string]bool{}, reportedProblems: map[string]string{},
+		extensions: map[string]sets.Set[string]{},
+	}
 }
 
-// holds reports whether a Project needs nothing, and until when; zero means without end. A Project that has lost the finalizer needs it
-// again: without it, the Project would be gone before its namespace is released.
-func (s *settled) holds(p *corev1beta1.Project, now time.Time) (until time.Time, ok bool) {
+// isReconciled reports whether a Project needs nothing, and until when; zero means without end. A Project that has lost the finalizer
+// needs it again: without it, the Project would be gone before its namespace is released.
+func (s *reconciledProjects) isReconciled(p *corev1beta1.Project, now time.Time) (until time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d, ok := s.done[p.Name]
@@ -53,39 +56,40 @@ func (s *settled) holds(p *corev1beta1.Project, now time.Time) (until time.Time,
 	return d.until, d.until.IsZero() || now.Before(d.until)
 }
 
-func (s *settled) begin(name string) {
+func (s *reconciledProjects) begin(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.done, name)
 	s.working[name] = true
 }
 
-// settle records that the reconciliation is finished, unless disturb was called meanwhile.
-func (s *settled) settle(p *corev1beta1.Project, until time.Time) {
+// finish records that the reconciliation is finished, unless markChanged was called meanwhile.
+func (s *reconciledProjects) finish(p *corev1beta1.Project, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.working[p.Name] {
-		s.done[p.Name] = done{uid: p.UID, generation: p.Generation, expiry: p.Annotations[expiry.Annotation], until: until}
+		s.done[p.Name] = reconciledState{uid: p.UID, generation: p.Generation, expiry: p.Annotations[expiry.Annotation], until: until}
 	}
 	delete(s.working, p.Name)
 }
 
-// tell records the problems of a Project, and reports whether they differ from the recorded ones. After a restart, nothing is recorded.
-func (s *settled) tell(name string, problems []string) (others bool) {
+// recordProblems records the problems of a Project, and reports whether they differ from the recorded ones. After a restart, nothing is
+// recorded.
+func (s *reconciledProjects) recordProblems(name string, problems []string) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := strings.Join(problems, "\n")
-	others = s.told[name] != text
+	changed = s.reportedProblems[name] != text
 	if text == "" {
-		delete(s.told, name)
+		delete(s.reportedProblems, name)
 	} else {
-		s.told[name] = text
+		s.reportedProblems[name] = text
 	}
-	return others
+	return changed
 }
 
-// want records which objects of extension roles a Project needs.
-func (s *settled) want(name string, desired []client.Object) {
+// recordExtensionRoles records which objects of extension roles a Project needs.
+func (s *reconciledProjects) recordExtensionRoles(name string, desired []client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.extensions, name)
@@ -100,22 +104,22 @@ func (s *settled) want(name string, desired []client.Object) {
 	}
 }
 
-// wants reports whether a Project needed an object of an extension role when it was last reconciled.
-func (s *settled) wants(name, object string) bool {
+// needsExtensionRole reports whether a Project needed an object of an extension role when it was last reconciled.
+func (s *reconciledProjects) needsExtensionRole(name, object string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.extensions[name].Has(object)
 }
 
 // forget drops the records of a deleted Project.
-func (s *settled) forget(name string) {
-	s.disturb(name)
-	s.tell(name, nil)
-	s.want(name, nil)
+func (s *reconciledProjects) forget(name string) {
+	s.markChanged(name)
+	s.recordProblems(name, nil)
+	s.recordExtensionRoles(name, nil)
 }
 
-// disturb records that an object of a Project was changed or deleted, or that the Project is being deleted.
-func (s *settled) disturb(name string) {
+// markChanged records that an object of a Project was changed or deleted, or that the Project is being deleted.
+func (s *reconciledProjects) markChanged(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.done, name)

@@ -67,15 +67,16 @@ func CacheOptions(quotas bool) map[client.Object]cache.ByObject {
 // SetupWithManager adds the controller to the manager, whose cache needs CacheOptions and index.Add. The caller must call onShootDeleted
 // with the namespace of each deleted Shoot.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) (onShootDeleted func(namespace string), err error) {
-	r.settled, r.damper = newSettled(), newDamper()
+	r.reconciled, r.repairBackoff = newReconciledProjects(), newRepairBackoff()
 	caches := mgr.GetCache()
 	if err = mgr.GetFieldIndexer().IndexField(ctx, &rbacv1.ClusterRole{}, byExtensionProject, roles.ExtensionOf); err != nil {
 		return nil, fmt.Errorf("index ClusterRoles by Project: %w", err)
 	}
 	shoots := &shootDeletions{cached: mgr.GetClient()}
+	enqueue := &handler.TypedEnqueueRequestForObject[*corev1beta1.Project]{}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
-		WatchesRawSource(source.Kind(caches, &corev1beta1.Project{}, &handler.TypedEnqueueRequestForObject[*corev1beta1.Project]{}, r.worthwhile())).
+		WatchesRawSource(source.Kind(caches, &corev1beta1.Project{}, enqueue, r.needsReconciliation())).
 		WatchesRawSource(source.Kind(caches, namespaceMeta(), r.namespaces())).
 		WatchesRawSource(source.Kind(caches, &rbacv1.RoleBinding{}, drift[*rbacv1.RoleBinding](r))).
 		WatchesRawSource(source.Kind(caches, &rbacv1.ClusterRole{}, drift[*rbacv1.ClusterRole](r))).
@@ -87,7 +88,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
 		}).
 		Complete(conflict.RetryAtOnce(r))
-	return shoots.deleted, err //nolint:wrapcheck // the caller adds context
+	return shoots.deleted, err
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -96,8 +97,8 @@ func request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }
 
-// worthwhile passes updates of Projects that change more than metadata and status, or remove the finalizer.
-func (r *Reconciler) worthwhile() predicate.TypedFuncs[*corev1beta1.Project] {
+// needsReconciliation passes updates of Projects that change more than metadata and status, or remove the finalizer.
+func (r *Reconciler) needsReconciliation() predicate.TypedFuncs[*corev1beta1.Project] {
 	return predicate.TypedFuncs[*corev1beta1.Project]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*corev1beta1.Project]) bool {
 			return e.ObjectOld.Generation != e.ObjectNew.Generation || e.ObjectOld.UID != e.ObjectNew.UID ||
@@ -128,7 +129,7 @@ func (r *Reconciler) namespaces() handler.TypedEventHandler[*metav1.PartialObjec
 
 // labelledNamespace enqueues the Project that can adopt a namespace now and could not before. The labels name at most one Project.
 func (r *Reconciler) labelledNamespace(ctx context.Context, before, after *metav1.ObjectMeta, q queue) {
-	p := r.cached(ctx, after.Labels[corev1beta1.LabelProjectName])
+	p := r.cachedProject(ctx, after.Labels[corev1beta1.LabelProjectName])
 	if p == nil || p.DeletionTimestamp != nil || namespaceName(p) != after.Name || owns(p, after) {
 		return
 	}
@@ -151,7 +152,7 @@ func (r *Reconciler) deletedNamespace(ctx context.Context, namespace *metav1.Obj
 		concerned.Insert(naming[i].Name)
 	}
 	for name := range concerned {
-		r.settled.disturb(name)
+		r.reconciled.markChanged(name)
 		q.Add(request(name))
 	}
 }
@@ -168,12 +169,12 @@ func drift[T client.Object](r *Reconciler) handler.TypedEventHandler[T, reconcil
 	return handler.TypedFuncs[T, reconcile.Request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) {
 			if !e.IsInInitialList { // after the initial list, every Project is reconciled anyway
-				r.appeared(ctx, e.Object, q)
+				r.onCreated(ctx, e.Object, q)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) {
 			r.drifted(ctx, e.Object, q)
-			r.vanished(ctx, e.Object, q)
+			r.onDeleted(ctx, e.Object, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) {
 			if roles.GrantsSame(e.ObjectOld, e.ObjectNew) && e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion() {
@@ -187,21 +188,21 @@ func drift[T client.Object](r *Reconciler) handler.TypedEventHandler[T, reconcil
 	}
 }
 
-// appeared enqueues the Project whose extension role a new object is labelled as, if the Project would remove it.
-func (r *Reconciler) appeared(ctx context.Context, o client.Object, q queue) {
-	for _, p := range r.extended(ctx, o) {
-		if !r.settled.wants(p.Name, o.GetName()) {
-			r.settled.disturb(p.Name)
-			r.restore(p, strays, q)
+// onCreated enqueues the Project whose extension role a new object is labelled as, if the Project would remove it.
+func (r *Reconciler) onCreated(ctx context.Context, o client.Object, q queue) {
+	for _, p := range r.projectsWithExtensionRole(ctx, o) {
+		if !r.reconciled.needsExtensionRole(p.Name, o.GetName()) {
+			r.reconciled.markChanged(p.Name)
+			r.restore(p, unneededExtensionRoles, q)
 		}
 	}
 }
 
-// extended returns the Project whose extension role an object is labelled as, if the object is in the right namespace.
-func (r *Reconciler) extended(ctx context.Context, o client.Object) []*corev1beta1.Project {
+// projectsWithExtensionRole returns the Project whose extension role an object is labelled as, if the object is in the right namespace.
+func (r *Reconciler) projectsWithExtensionRole(ctx context.Context, o client.Object) []*corev1beta1.Project {
 	var found []*corev1beta1.Project
 	for _, name := range roles.ExtensionOf(o) {
-		p := r.cached(ctx, name)
+		p := r.cachedProject(ctx, name)
 		if p != nil && (o.GetNamespace() == "" || o.GetNamespace() == namespaceName(p)) {
 			found = append(found, p)
 		}
@@ -209,8 +210,8 @@ func (r *Reconciler) extended(ctx context.Context, o client.Object) []*corev1bet
 	return found
 }
 
-// cached returns a Project from the cache; nil if it is not there.
-func (r *Reconciler) cached(ctx context.Context, name string) *corev1beta1.Project {
+// cachedProject returns a Project from the cache; nil if it is not there.
+func (r *Reconciler) cachedProject(ctx context.Context, name string) *corev1beta1.Project {
 	p := &corev1beta1.Project{}
 	if r.Client.Get(ctx, client.ObjectKey{Name: name}, p, client.UnsafeDisableDeepCopy) != nil {
 		return nil
@@ -224,25 +225,25 @@ func (r *Reconciler) drifted(ctx context.Context, o client.Object, q queue) {
 	if name == "" {
 		return
 	}
-	r.settled.disturb(name)
-	if p := r.cached(ctx, name); p != nil {
+	r.reconciled.markChanged(name)
+	if p := r.cachedProject(ctx, name); p != nil {
 		r.restore(p, describe(o), q)
 	}
 }
 
-// vanished enqueues the Projects that an object of another owner blocked: it had the name of one of their roles or bindings, or it was an
+// onDeleted enqueues the Projects that an object of another owner blocked: it had the name of one of their roles or bindings, or it was an
 // extension role to remove. A finalizer may have delayed its deletion until now.
-func (r *Reconciler) vanished(ctx context.Context, o client.Object, q queue) {
+func (r *Reconciler) onDeleted(ctx context.Context, o client.Object, q queue) {
 	owner := roles.Owner(o)
-	for _, p := range r.extended(ctx, o) {
+	for _, p := range r.projectsWithExtensionRole(ctx, o) {
 		if p.Name != owner {
-			r.settled.disturb(p.Name)
-			r.restore(p, strays, q)
+			r.reconciled.markChanged(p.Name)
+			r.restore(p, unneededExtensionRoles, q)
 		}
 	}
 	for _, p := range r.named(ctx, o) {
 		if p.Name != owner {
-			r.settled.disturb(p.Name)
+			r.reconciled.markChanged(p.Name)
 			r.restore(p, describe(o), q)
 		}
 	}
@@ -251,7 +252,7 @@ func (r *Reconciler) vanished(ctx context.Context, o client.Object, q queue) {
 // named returns the Projects that need an object of this name, except for extension roles.
 func (r *Reconciler) named(ctx context.Context, o client.Object) []*corev1beta1.Project {
 	if o.GetNamespace() == "" {
-		if p := r.cached(ctx, roles.ProjectOf(o.GetName())); p != nil {
+		if p := r.cachedProject(ctx, roles.ProjectOf(o.GetName())); p != nil {
 			return []*corev1beta1.Project{p}
 		}
 		return nil
@@ -277,7 +278,7 @@ func (r *Reconciler) restore(p *corev1beta1.Project, about string, q queue) {
 	if p.DeletionTimestamp != nil {
 		return
 	}
-	if rest := r.damper.rest(p.Name, about, r.Clock.Now()); rest > 0 {
+	if rest := r.repairBackoff.remainingPause(p.Name, about, r.Clock.Now()); rest > 0 {
 		q.AddAfter(request(p.Name), rest)
 		return
 	}

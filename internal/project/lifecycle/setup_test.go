@@ -23,7 +23,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/roles"
 )
 
-func housed(change ...func(*corev1beta1.Project)) *corev1beta1.Project {
+func projectWithNamespace(change ...func(*corev1beta1.Project)) *corev1beta1.Project {
 	p := alpha()
 	p.Spec.Namespace = ptr.To("garden-alpha")
 	for _, each := range change {
@@ -32,7 +32,7 @@ func housed(change ...func(*corev1beta1.Project)) *corev1beta1.Project {
 	return p
 }
 
-func leaving(p *corev1beta1.Project) {
+func deleteProject(p *corev1beta1.Project) {
 	p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.Unix(1, 0)), []string{"gardener"}
 }
 
@@ -98,7 +98,7 @@ func TestDrift(t *testing.T) {
 		"a resync counts":                                       {happens: update(asCached(t, "1"), asCached(t, "1")), want: 1},
 		"somebody was given the role":                           {happens: update(asCached(t, "1"), asCached(t, "2", granting)), want: 1},
 		"labels do not count":                                   {happens: update(asCached(t, "1"), asCached(t, "2", labelledRole))},
-		"nothing is restored for a Project that goes":           {project: housed(leaving), happens: update(asCached(t, "1"), asCached(t, "2", granting))},
+		"nothing is restored for a Project that goes":           {project: projectWithNamespace(deleteProject), happens: update(asCached(t, "1"), asCached(t, "2", granting))},
 		"an extension role that nobody has appears":             {happens: create(asCached(t, "1", labelledRole), false), want: 1},
 		"it was there when the process started":                 {happens: create(asCached(t, "1", labelledRole), true)},
 		"it is in another namespace, where nobody removes it":   {happens: create(asCached(t, "1", labelledRole, elsewhere), false)},
@@ -108,10 +108,10 @@ func TestDrift(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := tc.project
 			if p == nil {
-				p = housed()
+				p = projectWithNamespace()
 			}
-			r := &Reconciler{Client: projects(t, p), Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0)), settled: newSettled(), damper: newDamper()}
-			r.settled.want("alpha", []client.Object{asCached(t, "1", labelledRole, func(b *rbacv1.RoleBinding) { b.Name = "wanted" })})
+			r := &Reconciler{Client: projects(t, p), Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0)), reconciled: newReconciledProjects(), repairBackoff: newRepairBackoff()}
+			r.reconciled.recordExtensionRoles("alpha", []client.Object{asCached(t, "1", labelledRole, func(b *rbacv1.RoleBinding) { b.Name = "wanted" })})
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 			defer q.ShutDown()
 			tc.happens(r, q)
@@ -121,11 +121,11 @@ func TestDrift(t *testing.T) {
 }
 
 // The Project that has the namespace may be active, while the other waits for the deletion of the last Shoot.
-func TestDeletedShootWakesEveryProjectThatGoes(t *testing.T) {
+func TestDeletedShootEnqueuesEveryProjectInDeletion(t *testing.T) {
 	g := NewWithT(t)
-	squatter := housed()
+	squatter := projectWithNamespace()
 	squatter.Name, squatter.UID = "aaa", "2"
-	s := &shootDeletions{cached: projects(t, squatter, housed(leaving))}
+	s := &shootDeletions{cached: projects(t, squatter, projectWithNamespace(deleteProject))}
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer q.ShutDown()
 	g.Expect(s.start(t.Context(), q)).To(Succeed())
@@ -137,7 +137,7 @@ func TestDeletedShootWakesEveryProjectThatGoes(t *testing.T) {
 	g.Expect(woken).To(Equal(request("alpha")))
 }
 
-func TestNamespaceEventsWakeOnlyTheProjectsThatTheyConcern(t *testing.T) {
+func TestNamespaceEventsEnqueueOnlyTheirProjects(t *testing.T) {
 	const uid = "namespace.gardener.cloud/project"
 	meta := func(o *metav1.ObjectMeta) *metav1.PartialObjectMetadata {
 		return &metav1.PartialObjectMetadata{ObjectMeta: *o}
@@ -172,8 +172,8 @@ func TestNamespaceEventsWakeOnlyTheProjectsThatTheyConcern(t *testing.T) {
 		"it is still that of another Project":                {happens: update(unlabelled, taken)},
 		"it had the labels before":                           {happens: update(labelled, labelled)},
 		"the Project owns it, and gave it the labels":        {happens: update(unlabelled, own)},
-		"the Project is being deleted":                       {project: housed(leaving), happens: update(unlabelled, labelled)},
-		"the Project has another namespace":                  {project: housed(func(p *corev1beta1.Project) { *p.Spec.Namespace = "garden-b" }), happens: update(unlabelled, labelled)},
+		"the Project is being deleted":                       {project: projectWithNamespace(deleteProject), happens: update(unlabelled, labelled)},
+		"the Project has another namespace":                  {project: projectWithNamespace(func(p *corev1beta1.Project) { *p.Spec.Namespace = "garden-b" }), happens: update(unlabelled, labelled)},
 		"the namespace appears with the labels":              {happens: create(labelled, false), want: 1},
 		"it was there when the process started":              {happens: create(labelled, true)},
 		"a namespace without labels appears":                 {happens: create(unlabelled, false)},
@@ -184,9 +184,9 @@ func TestNamespaceEventsWakeOnlyTheProjectsThatTheyConcern(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := tc.project
 			if p == nil {
-				p = housed()
+				p = projectWithNamespace()
 			}
-			r := &Reconciler{Client: projects(t, p), settled: newSettled()}
+			r := &Reconciler{Client: projects(t, p), reconciled: newReconciledProjects()}
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 			defer q.ShutDown()
 			tc.happens(r.namespaces(), q)

@@ -30,19 +30,19 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
-// scene is an Env with helpers for tests of the main loop.
-type scene struct {
+// fixture is an Env with helpers for tests of the main loop.
+type fixture struct {
 	*projecttest.Env
 	runs int
 }
 
-func newScene(t *testing.T, o projecttest.Options) *scene {
+func newScene(t *testing.T, o projecttest.Options) *fixture {
 	t.Helper()
-	return &scene{Env: projecttest.New(t, o)}
+	return &fixture{Env: projecttest.New(t, o)}
 }
 
 // name returns a name that is unique within a test run, since namespaces and cluster roles outlive their tests.
-func (s *scene) name() string {
+func (s *fixture) name() string {
 	s.runs++
 	return fmt.Sprintf("%s%d", s.Namespace[len(s.Namespace)-5:], s.runs)
 }
@@ -70,7 +70,7 @@ func user(name string) rbacv1.Subject {
 }
 
 // create creates a Project.
-func (s *scene) create(changes ...change) *corev1beta1.Project {
+func (s *fixture) create(changes ...change) *corev1beta1.Project {
 	s.T.Helper()
 	p := s.Project(s.name(), changes...)
 	s.Expect(s.Admin.Create(s.Ctx, p)).To(Succeed())
@@ -78,7 +78,7 @@ func (s *scene) create(changes ...change) *corev1beta1.Project {
 }
 
 // ready creates a Project and waits until it is Ready.
-func (s *scene) ready(changes ...change) *corev1beta1.Project {
+func (s *fixture) ready(changes ...change) *corev1beta1.Project {
 	s.T.Helper()
 	p := s.create(changes...)
 	s.eventually(p, "Ready")
@@ -86,7 +86,7 @@ func (s *scene) ready(changes ...change) *corev1beta1.Project {
 }
 
 // eventually waits until the Project has a phase for its current generation.
-func (s *scene) eventually(p *corev1beta1.Project, phase string) {
+func (s *fixture) eventually(p *corev1beta1.Project, phase string) {
 	s.T.Helper()
 	s.Eventually(func(g Gomega) {
 		found := &corev1beta1.Project{}
@@ -96,19 +96,19 @@ func (s *scene) eventually(p *corev1beta1.Project, phase string) {
 	}).WithTimeout(binary.Patience).WithPolling(10 * time.Millisecond).Should(Succeed())
 }
 
-func (s *scene) eventuallyTold(p *corev1beta1.Project, event any) {
+func (s *fixture) eventuallyReports(p *corev1beta1.Project, event any) {
 	s.T.Helper()
 	s.Eventually(func() []string { return s.Events(p) }).WithTimeout(binary.Patience).Should(ContainElement(event))
 }
 
 // edit changes a Project as an administrator.
-func (s *scene) edit(p *corev1beta1.Project, changes ...change) {
+func (s *fixture) edit(p *corev1beta1.Project, changes ...change) {
 	s.T.Helper()
 	s.Expect(s.try(s.Admin, p, changes...)).To(Succeed())
 }
 
 // try changes a Project with the given client.
-func (s *scene) try(c client.Client, p *corev1beta1.Project, changes ...change) error {
+func (s *fixture) try(c client.Client, p *corev1beta1.Project, changes ...change) error {
 	before := s.Get(p)
 	after := before.DeepCopy()
 	for _, each := range changes {
@@ -117,7 +117,7 @@ func (s *scene) try(c client.Client, p *corev1beta1.Project, changes ...change) 
 	return c.Patch(s.Ctx, after, client.MergeFrom(before))
 }
 
-func (s *scene) delete(p *corev1beta1.Project) {
+func (s *fixture) delete(p *corev1beta1.Project) {
 	s.T.Helper()
 	s.edit(p, func(p *corev1beta1.Project) {
 		p.Annotations = map[string]string{"confirmation.gardener.cloud/deletion": "true"}
@@ -125,21 +125,21 @@ func (s *scene) delete(p *corev1beta1.Project) {
 	s.Expect(s.Admin.Delete(s.Ctx, p)).To(Succeed())
 }
 
-func (s *scene) eventuallyGone(o client.Object) {
+func (s *fixture) eventuallyGone(o client.Object) {
 	s.T.Helper()
 	s.Eventually(func() bool {
 		return apierrors.IsNotFound(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(o), o))
 	}).WithTimeout(binary.Patience).WithPolling(10*time.Millisecond).Should(BeTrue(), o.GetName())
 }
 
-func (s *scene) namespace(name string) *corev1.Namespace {
+func (s *fixture) namespace(name string) *corev1.Namespace {
 	s.T.Helper()
 	found := &corev1.Namespace{}
 	s.Expect(s.Admin.Get(s.Ctx, client.ObjectKey{Name: name}, found)).To(Succeed())
 	return found
 }
 
-func (s *scene) createNamespace(name string, labels, annotations map[string]string) *corev1.Namespace {
+func (s *fixture) createNamespace(name string, labels, annotations map[string]string) *corev1.Namespace {
 	s.T.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations}}
 	s.Expect(s.Admin.Create(s.Ctx, namespace)).To(Succeed())
@@ -151,19 +151,19 @@ func labelsFor(project string) map[string]string {
 }
 
 // patch merges JSON into an object.
-func (s *scene) patch(o client.Object, text string) {
+func (s *fixture) patch(o client.Object, text string) {
 	s.T.Helper()
 	s.Expect(s.Admin.Patch(s.Ctx, o, client.RawPatch(types.MergePatchType, []byte(text)))).To(Succeed())
 }
 
 // grants lists the RBAC objects of a Project, or those in its namespace, as "kind name -> role: subjects".
-func (s *scene) grants(p *corev1beta1.Project) []string {
+func (s *fixture) grants(p *corev1beta1.Project) []string {
 	s.T.Helper()
 	return s.grantsIn(s.Get(p))
 }
 
 // grantsIn does the same for a Project that may be deleted.
-func (s *scene) grantsIn(p *corev1beta1.Project) []string {
+func (s *fixture) grantsIn(p *corev1beta1.Project) []string {
 	s.T.Helper()
 	var found []string
 	clusterRoles := &rbacv1.ClusterRoleList{}
@@ -214,19 +214,19 @@ func standard(p *corev1beta1.Project, a, u, m, v, s string) []string {
 }
 
 // atRest waits until the controller sends no more requests, and reconciles no Project.
-func (s *scene) atRest() {
+func (s *fixture) atRest() {
 	s.T.Helper()
 	s.Eventually(func(g Gomega) {
-		looks := s.looks()
+		looks := s.countReconciliations()
 		s.Requests.Reset()
 		time.Sleep(500 * time.Millisecond)
 		g.Expect(s.busy()).To(BeZero()) // a reconciliation may be waiting for an answer
 		g.Expect(s.Requests.Seen()).To(BeEmpty())
-		g.Expect(s.looks()).To(Equal(looks))
+		g.Expect(s.countReconciliations()).To(Equal(looks))
 	}).WithTimeout(binary.Patience).Should(Succeed())
 }
 
-func (s *scene) eachOf(list client.ObjectList, f func(client.Object)) {
+func (s *fixture) eachOf(list client.ObjectList, f func(client.Object)) {
 	s.T.Helper()
 	s.Expect(meta.EachListItem(list, func(o runtime.Object) error {
 		each, ok := o.(client.Object)
@@ -255,7 +255,7 @@ func namespaceNamed(name string) *corev1.Namespace {
 }
 
 // withoutValidation makes the API server accept Projects that other API servers than Espalier's may accept, until the test ends.
-func (s *scene) withoutValidation() {
+func (s *fixture) withoutValidation() {
 	s.T.Helper()
 	read := func() *unstructured.Unstructured {
 		crd := &unstructured.Unstructured{}

@@ -110,14 +110,14 @@ func (e *Env) removeFinalizers(ctx context.Context, namespace *corev1.Namespace)
 	if slices.Contains(namespace.Finalizers, metav1.FinalizerDeleteDependents) {
 		namespace.Finalizers = slices.DeleteFunc(namespace.Finalizers, func(f string) bool { return f == metav1.FinalizerDeleteDependents })
 		if err := e.Admin.Update(ctx, namespace); err != nil {
-			return err //nolint:wrapcheck // the caller only retries
+			return err
 		}
 	}
 	if len(namespace.Spec.Finalizers) == 0 {
 		return nil
 	}
 	namespace.Spec.Finalizers = nil
-	return e.Admin.SubResource("finalize").Update(ctx, namespace) //nolint:wrapcheck // the caller only retries
+	return e.Admin.SubResource("finalize").Update(ctx, namespace)
 }
 
 // As returns the client of a user who has only the rights that RBAC grants to that name and those groups.

@@ -39,7 +39,7 @@ type informer struct {
 
 // SetTransform implements cache.SharedInformer.
 func (i *informer) SetTransform(transform cache.TransformFunc) error {
-	return i.SharedIndexInformer.SetTransform(func(object any) (any, error) { //nolint:wrapcheck // the cache reads it
+	return i.SharedIndexInformer.SetTransform(func(object any) (any, error) {
 		if _, already := object.(*record); already {
 			return object, nil
 		}
@@ -53,17 +53,18 @@ func (i *informer) SetTransform(transform cache.TransformFunc) error {
 
 // AddEventHandler implements cache.SharedInformer.
 func (i *informer) AddEventHandler(next cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandler(teller{next, i.objects}) //nolint:wrapcheck // the cache reads it
+	return i.SharedIndexInformer.AddEventHandler(objectHandler{next, i.objects})
 }
 
 // AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
 func (i *informer) AddEventHandlerWithResyncPeriod(next cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(teller{next, i.objects}, resync) //nolint:wrapcheck // the cache reads it
+	unpacked := objectHandler{next, i.objects}
+	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(unpacked, resync)
 }
 
 // AddEventHandlerWithOptions implements cache.SharedInformer.
 func (i *informer) AddEventHandlerWithOptions(next cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
-	return i.SharedIndexInformer.AddEventHandlerWithOptions(teller{next, i.objects}, options) //nolint:wrapcheck // the cache reads it
+	return i.SharedIndexInformer.AddEventHandlerWithOptions(objectHandler{next, i.objects}, options)
 }
 
 // GetStore implements cache.SharedInformer.
@@ -76,25 +77,25 @@ func (i *informer) GetIndexer() cache.Indexer {
 
 // AddIndexers implements cache.SharedIndexInformer.
 func (i *informer) AddIndexers(indexers cache.Indexers) error {
-	return i.SharedIndexInformer.AddIndexers(i.objects.indexers(indexers)) //nolint:wrapcheck // the cache reads it
+	return i.SharedIndexInformer.AddIndexers(i.objects.indexers(indexers))
 }
 
-// teller passes objects instead of records to a handler.
-type teller struct {
+// objectHandler passes objects instead of records to a handler.
+type objectHandler struct {
 	next    cache.ResourceEventHandler
 	objects unpack
 }
 
 // OnAdd implements cache.ResourceEventHandler.
-func (t teller) OnAdd(object any, listed bool) { t.next.OnAdd(t.objects.one(object), listed) }
+func (t objectHandler) OnAdd(object any, listed bool) { t.next.OnAdd(t.objects.one(object), listed) }
 
 // OnUpdate implements cache.ResourceEventHandler.
-func (t teller) OnUpdate(before, after any) {
+func (t objectHandler) OnUpdate(before, after any) {
 	t.next.OnUpdate(t.objects.one(before), t.objects.one(after))
 }
 
 // OnDelete implements cache.ResourceEventHandler.
-func (t teller) OnDelete(object any) { t.next.OnDelete(t.objects.one(object)) }
+func (t objectHandler) OnDelete(object any) { t.next.OnDelete(t.objects.one(object)) }
 
 // store reads objects from a store of records. It must not be used for writes.
 type store struct {
@@ -108,30 +109,30 @@ func (s *store) List() []any { return s.objects.all(s.Indexer.List()) }
 // Get implements cache.Store.
 func (s *store) Get(object any) (found any, exists bool, err error) {
 	found, exists, err = s.Indexer.Get(object)
-	return s.objects.one(found), exists, err //nolint:wrapcheck // the cache reads it
+	return s.objects.one(found), exists, err
 }
 
 // GetByKey implements cache.Store.
 func (s *store) GetByKey(key string) (found any, exists bool, err error) {
 	found, exists, err = s.Indexer.GetByKey(key)
-	return s.objects.one(found), exists, err //nolint:wrapcheck // the cache reads it
+	return s.objects.one(found), exists, err
 }
 
 // Index implements cache.Indexer.
 func (s *store) Index(index string, object any) ([]any, error) {
 	found, err := s.Indexer.Index(index, object)
-	return s.objects.all(found), err //nolint:wrapcheck // the cache reads it
+	return s.objects.all(found), err
 }
 
 // ByIndex implements cache.Indexer.
 func (s *store) ByIndex(index, value string) ([]any, error) {
 	found, err := s.Indexer.ByIndex(index, value)
-	return s.objects.all(found), err //nolint:wrapcheck // the cache reads it
+	return s.objects.all(found), err
 }
 
 // AddIndexers implements cache.Indexer.
 func (s *store) AddIndexers(indexers cache.Indexers) error {
-	return s.Indexer.AddIndexers(s.objects.indexers(indexers)) //nolint:wrapcheck // the cache looks at it
+	return s.Indexer.AddIndexers(s.objects.indexers(indexers))
 }
 
 // indexers returns index functions for records, given those for objects.

@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// told is a call of a handler.
-type told struct {
+// recordedEvents is a call of a handler.
+type recordedEvents struct {
 	verb          string
 	before, after any
 }
@@ -29,11 +29,11 @@ type lister struct{}
 func (lister) IsWatchListSemanticsUnSupported() bool { return true }
 
 // recorder is a handler that forwards its calls to a channel.
-func recorder(into chan<- told) cache.ResourceEventHandler {
+func recorder(into chan<- recordedEvents) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(object any, _ bool) { into <- told{"add", nil, object} },
-		UpdateFunc: func(before, after any) { into <- told{"update", before, after} },
-		DeleteFunc: func(object any) { into <- told{"delete", object, nil} },
+		AddFunc:    func(object any, _ bool) { into <- recordedEvents{"add", nil, object} },
+		UpdateFunc: func(before, after any) { into <- recordedEvents{"update", before, after} },
+		DeleteFunc: func(object any) { into <- recordedEvents{"delete", object, nil} },
 	}
 }
 
@@ -64,18 +64,18 @@ func TestInformersShowTrimmedObjectsAlthoughTheyHoldRecords(t *testing.T) {
 			i := NewInformer(cache.ToListWatcherWithWatchListSemantics(source, lister{}), object, 0, cache.Indexers{"namespace": cache.MetaNamespaceIndexFunc})
 			g.Expect(i.SetTransform(Trim)).To(Succeed())
 			g.Expect(i.AddIndexers(cache.Indexers{"extension": func(object any) ([]string, error) {
-				return ExtensionOf(object.(client.Object)), nil //nolint:errcheck,forcetypeassert // it is always one
+				return ExtensionOf(object.(client.Object)), nil //nolint:errcheck // it is always one
 			}})).To(Succeed())
-			news := make(chan told, 4)
+			news := make(chan recordedEvents, 4)
 			_, err := i.AddEventHandlerWithOptions(recorder(news), cache.HandlerOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 			go i.RunWithContext(ctx)
 
 			was, is := cached(t, first), cached(t, second)
-			g.Eventually(news).Should(Receive(Equal(told{"add", nil, was})))
+			g.Eventually(news).Should(Receive(Equal(recordedEvents{"add", nil, was})))
 			g.Expect(i.GetStore().List()).To(Equal([]any{was}))
 			events.Modify(second.DeepCopyObject())
-			g.Eventually(news).Should(Receive(Equal(told{"update", was, is})))
+			g.Eventually(news).Should(Receive(Equal(recordedEvents{"update", was, is})))
 			key := client.ObjectKeyFromObject(object)
 			found, exists, err := i.GetIndexer().GetByKey(cache.ObjectName(key).String())
 			g.Expect(err).NotTo(HaveOccurred())
@@ -90,13 +90,13 @@ func TestInformersShowTrimmedObjectsAlthoughTheyHoldRecords(t *testing.T) {
 			}
 			g.Expect(i.GetIndexer().ByIndex("extension", "alpha")).To(ConsistOf(extensions...))
 			events.Delete(second.DeepCopyObject())
-			g.Eventually(news).Should(Receive(Equal(told{"delete", is, nil})))
+			g.Eventually(news).Should(Receive(Equal(recordedEvents{"delete", is, nil})))
 			g.Expect(i.GetStore().List()).To(BeEmpty())
 		})
 	}
 }
 
-func TestInformersTellOfDeletionsThatWereMissed(t *testing.T) {
+func TestInformersReportMissedDeletions(t *testing.T) {
 	trimmed := cached(t, stored(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}}))
 	NewWithT(t).Expect(unpackFor(&rbacv1.ClusterRole{}).one(cache.DeletedFinalStateUnknown{Key: "x", Obj: pack(trimmed)})).
 		To(Equal(cache.DeletedFinalStateUnknown{Key: "x", Obj: trimmed}))

@@ -14,11 +14,11 @@ import (
 type record struct {
 	namespace, name, version, generateName string
 	// rare is nil for most objects.
-	rare *rare
+	rare *rareFields
 }
 
-// rare has fields that few objects have.
-type rare struct {
+// rareFields has fields that few objects have.
+type rareFields struct {
 	uid        types.UID
 	labels     map[string]string
 	finalizers []string
@@ -53,7 +53,7 @@ func pack(trimmed any) any {
 	}
 	r := &record{namespace: o.GetNamespace(), name: o.GetName(), version: o.GetResourceVersion(), generateName: o.GetGenerateName()}
 	if o.GetUID() != "" || o.GetLabels() != nil || o.GetFinalizers() != nil {
-		r.rare = &rare{uid: o.GetUID(), labels: o.GetLabels(), finalizers: o.GetFinalizers()}
+		r.rare = &rareFields{uid: o.GetUID(), labels: o.GetLabels(), finalizers: o.GetFinalizers()}
 	}
 	return r
 }

@@ -103,7 +103,7 @@ func names(objects []client.Object) []string {
 
 // stored is an object as an API server returns it.
 func stored(o client.Object, change ...func(client.Object)) client.Object {
-	s := o.DeepCopyObject().(client.Object) //nolint:errcheck,forcetypeassert // it is one
+	s := o.DeepCopyObject().(client.Object) //nolint:errcheck // it is one
 	s.SetCreationTimestamp(metav1.Unix(1, 0))
 	s.SetUID("uid")
 	s.SetResourceVersion("7")
@@ -118,7 +118,7 @@ func cached(t *testing.T, o client.Object) client.Object {
 	t.Helper()
 	trimmed, err := Trim(o)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return trimmed.(client.Object) //nolint:errcheck,forcetypeassert // it is one
+	return trimmed.(client.Object) //nolint:errcheck // it is one
 }
 
 func TestWhatIsDesiredIsFoundTheSameInTheCache(t *testing.T) {
@@ -147,25 +147,25 @@ func TestEveryChangeIsSeenInTheCache(t *testing.T) {
 		"another owner's UID":  {binding, func(o client.Object) { o.GetOwnerReferences()[0].UID = "2" }, false, false},
 		"a foreign controller": {binding, func(o client.Object) { o.GetOwnerReferences()[0].APIVersion = "foreign/v1" }, false, false},
 		"subjects of a RoleBinding": {binding, func(o client.Object) {
-			o.(*rbacv1.RoleBinding).Subjects = []rbacv1.Subject{user("mallory")} //nolint:errcheck,forcetypeassert // it is one
+			o.(*rbacv1.RoleBinding).Subjects = []rbacv1.Subject{user("mallory")} //nolint:errcheck // it is one
 		}, false, false},
 		"subjects of a ClusterRoleBinding": {clusterRoleBinding, func(o client.Object) {
-			o.(*rbacv1.ClusterRoleBinding).Subjects = nil //nolint:errcheck,forcetypeassert // it is one
+			o.(*rbacv1.ClusterRoleBinding).Subjects = nil //nolint:errcheck // it is one
 		}, false, false},
 		"the role of a RoleBinding": {binding, func(o client.Object) {
-			o.(*rbacv1.RoleBinding).RoleRef.Name = "cluster-admin" //nolint:errcheck,forcetypeassert // it is one
+			o.(*rbacv1.RoleBinding).RoleRef.Name = "cluster-admin" //nolint:errcheck // it is one
 		}, false, false},
 		"rules of a ClusterRole": {clusterRole, func(o client.Object) {
-			o.(*rbacv1.ClusterRole).Rules[0].Verbs = []string{"*"} //nolint:errcheck,forcetypeassert // it is one
+			o.(*rbacv1.ClusterRole).Rules[0].Verbs = []string{"*"} //nolint:errcheck // it is one
 		}, false, false},
 		"rules that come from elsewhere instead": {clusterRole, func(o client.Object) {
-			o.(*rbacv1.ClusterRole).AggregationRule = &rbacv1.AggregationRule{} //nolint:errcheck,forcetypeassert // it is one
+			o.(*rbacv1.ClusterRole).AggregationRule = &rbacv1.AggregationRule{} //nolint:errcheck // it is one
 		}, false, false},
 		"rules of an aggregated ClusterRole": {aggregated, func(o client.Object) {
-			o.(*rbacv1.ClusterRole).Rules = []rbacv1.PolicyRule{{Verbs: []string{"get"}}} //nolint:errcheck,forcetypeassert // it is one
+			o.(*rbacv1.ClusterRole).Rules = []rbacv1.PolicyRule{{Verbs: []string{"get"}}} //nolint:errcheck // it is one
 		}, true, true},
 		"what an aggregated ClusterRole selects": {aggregated, func(o client.Object) {
-			o.(*rbacv1.ClusterRole).AggregationRule.ClusterRoleSelectors[0].MatchLabels = nil //nolint:errcheck,forcetypeassert // it is one
+			o.(*rbacv1.ClusterRole).AggregationRule.ClusterRoleSelectors[0].MatchLabels = nil //nolint:errcheck // it is one
 		}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,16 +212,16 @@ func TestOverlayKeepsWhatOthersMayChange(t *testing.T) {
 	live := stored(role, func(o client.Object) {
 		o.SetLabels(nil)
 		o.SetAnnotations(map[string]string{"a": "b"})
-		o.(*rbacv1.ClusterRole).Rules = rules //nolint:errcheck,forcetypeassert // it is one
+		o.(*rbacv1.ClusterRole).Rules = rules //nolint:errcheck // it is one
 	})
 	Overlay(live, role)
 	g.Expect(live).To(Equal(stored(role, func(o client.Object) {
 		o.SetAnnotations(map[string]string{"a": "b"})
-		o.(*rbacv1.ClusterRole).Rules = rules //nolint:errcheck,forcetypeassert // it is one
+		o.(*rbacv1.ClusterRole).Rules = rules //nolint:errcheck // it is one
 	})))
 }
 
-func TestStaleAreThoseWithBothLabelsThatNobodyWants(t *testing.T) {
+func TestStaleRolesHaveBothLabelsAndAreNotDesired(t *testing.T) {
 	g := NewWithT(t)
 	labelled := func(name string, labels map[string]string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name, Labels: labels}

@@ -129,11 +129,11 @@ func judgeAll(known map[schema.GroupVersion]facts, problems map[schema.GroupVers
 	return a
 }
 
-// asksAgain reports whether to ask again after a pause although nothing has changed. If a server has not answered properly, the Tracker
+// needsRetry reports whether to ask again after a pause although nothing has changed. If a server has not answered properly, the Tracker
 // asks until it does. If the answers of the API server contradict each other, the Tracker stops when the pause has reached longestPause:
 // the contradiction may be permanent, and a watch reports the change that would end it. Watches that have not filled their caches yet call
 // back when they have.
-func (a answer) asksAgain(pause time.Duration) bool {
+func (a answer) needsRetry(pause time.Duration) bool {
 	for kind, finding := range a.judged {
 		if finding.State == Unknown && finding.Why != "" && (a.failed || a.servedBy[kind] != "" || pause < longestPause) {
 			return true
@@ -142,7 +142,8 @@ func (a answer) asksAgain(pause time.Duration) bool {
 	return false
 }
 
-// hearsay reports whether a kind is Absent only because an aggregated API says so. No watch reports when that API begins to serve the kind.
-func (a answer) hearsay(kind Kind) bool {
+// absentPerAggregatedAPI reports whether a kind is Absent only because an aggregated API says so. No watch reports when that API begins to
+// serve the kind.
+func (a answer) absentPerAggregatedAPI(kind Kind) bool {
 	return a.judged[kind].State == Absent && a.servedBy[kind] != ""
 }

@@ -47,7 +47,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestAsksAgain(t *testing.T) {
+func TestNeedsRetry(t *testing.T) {
 	down, finding, absent := Finding{"unknown", "down"}, Finding{State: "unknown"}, Finding{State: "absent"}
 	for name, tc := range map[string]struct {
 		plants Finding
@@ -68,7 +68,7 @@ func TestAsksAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := everything()
 			a.judged[Plant], a.servedBy[Plant], a.failed = tc.plants, tc.by, tc.failed
-			NewWithT(t).Expect(a.asksAgain(tc.pause)).To(Equal(tc.want))
+			NewWithT(t).Expect(a.needsRetry(tc.pause)).To(Equal(tc.want))
 		})
 	}
 }
@@ -122,5 +122,5 @@ func TestProblemOfOneGroupLeavesTheOtherAlone(t *testing.T) {
 		"Shoot": absent, "Plant": absent, "BackupEntry": absent, "SecretBinding": absent, "CredentialsBinding": {"unknown", "refused"}, "Quota": absent,
 		"Secret": {State: "served"},
 	}))
-	g.Expect(a.asksAgain(longestPause)).To(BeTrue())
+	g.Expect(a.needsRetry(longestPause)).To(BeTrue())
 }

@@ -29,8 +29,8 @@ const (
 	longestPause  = 5 * time.Minute
 	// askTimeout limits one attempt: requests to a server that is down may get no answer at all.
 	askTimeout = 30 * time.Second
-	// belief is how long the Tracker trusts an aggregated API that has said that it does not have a kind.
-	belief = 5 * time.Minute
+	// absenceTTL is how long the Tracker trusts an aggregated API that has said that it does not have a kind.
+	absenceTTL = 5 * time.Minute
 )
 
 // watchGroup prepares the watches whose events make the Tracker ask again.
@@ -38,16 +38,17 @@ func (t *Tracker) watchGroup() {
 	ofGroup := func(object any) {
 		found := Deleted(object)
 		if found != nil && slices.ContainsFunc(versions(), func(v schema.GroupVersion) bool { return strings.HasSuffix(found.GetName(), "."+v.Group) }) {
-			t.findOut()
+			t.requestDiscovery()
 		}
 	}
 	handler := toolscache.ResourceEventHandlerFuncs{AddFunc: ofGroup, UpdateFunc: func(_, now any) { ofGroup(now) }, DeleteFunc: ofGroup}
-	t.services = newWatch(t.metadataReader(apiServices(), metav1.NamespaceAll), toolscache.Indexers{}, t.findOut, handler)
-	t.definitions = newWatch(t.metadataReader(customResourceDefinitions(), metav1.NamespaceAll), toolscache.Indexers{}, t.findOut, handler)
+	t.services = newWatch(t.metadataReader(apiServices(), metav1.NamespaceAll), toolscache.Indexers{}, t.requestDiscovery, handler)
+	definitions := t.metadataReader(customResourceDefinitions(), metav1.NamespaceAll)
+	t.definitions = newWatch(definitions, toolscache.Indexers{}, t.requestDiscovery, handler)
 }
 
-// findOut makes the loop ask again. Until it has, all kinds but Secret are Unknown.
-func (t *Tracker) findOut() {
+// requestDiscovery makes the loop ask again. Until it has, all kinds but Secret are Unknown.
+func (t *Tracker) requestDiscovery() {
 	t.mu.Lock()
 	t.changes++
 	t.mu.Unlock()
@@ -75,7 +76,7 @@ func (t *Tracker) Start(ctx context.Context) error {
 	pause := shortestPause
 	for {
 		var again <-chan time.Time
-		if t.refresh(ctx, &running).asksAgain(pause) {
+		if t.refresh(ctx, &running).needsRetry(pause) {
 			again = time.After(pause) // real time: this pause does not depend on the clock that measures the age of projects
 		}
 		select {
@@ -129,13 +130,13 @@ func (t *Tracker) refresh(ctx context.Context, running *wait.Group) answer {
 		}
 	}
 	if doubted || !maps.Equal(before.judged, now.judged) {
-		t.tell()
+		t.reportChanges()
 	}
 	return now
 }
 
-// tell calls the functions that were registered with OnChange.
-func (t *Tracker) tell() {
+// reportChanges calls the functions that were registered with OnChange.
+func (t *Tracker) reportChanges() {
 	for _, f := range t.onChange {
 		f()
 	}
@@ -154,7 +155,7 @@ func (t *Tracker) follow(ctx context.Context, running *wait.Group, kind Kind) {
 	if current != nil || state != Served {
 		return
 	}
-	next := newWatch(t.reader(kind, metav1.NamespaceAll), kind.indexers(), t.tell, t.handlers[kind]...)
+	next := newWatch(t.reader(kind, metav1.NamespaceAll), kind.indexers(), t.reportChanges, t.handlers[kind]...)
 	var watching context.Context
 	watching, next.stop = context.WithCancel(ctx)
 	next.of = of

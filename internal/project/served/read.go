@@ -60,8 +60,8 @@ func (r reader) keep(kept []runtime.Object, page runtime.Object) ([]runtime.Obje
 	return kept, nil
 }
 
-// sift passes on events of objects that matter, trimmed. An object that no longer matters is reported as deleted.
-func (r reader) sift(in apiwatch.Event) (out apiwatch.Event, through bool) {
+// filterEvent passes on events of objects that matter, trimmed. An object that no longer matters is reported as deleted.
+func (r reader) filterEvent(in apiwatch.Event) (out apiwatch.Event, through bool) {
 	switch in.Type {
 	case apiwatch.Error, apiwatch.Bookmark:
 		return in, true

@@ -124,7 +124,7 @@ func (t *Tracker) find(kind Kind) (Finding, *watch) {
 // gardener.cloud/role, reference.gardener.cloud/secretbinding and reference.gardener.cloud/credentialsbinding, owners that are Shoots, and
 // the references of Shoots and bindings. Secrets that no caller of this package needs are not cached.
 func (t *Tracker) Objects(kind Kind, index, key string) ([]any, Finding) {
-	t.doubt(kind)
+	t.recheckIfOld(kind)
 	t.mu.Lock()
 	finding, following := t.find(kind)
 	t.mu.Unlock()
@@ -154,14 +154,14 @@ func (f Finding) orUnknown() Finding {
 	return f
 }
 
-// doubt makes the Tracker ask again if its answer comes from an aggregated API only, and is older than 5 minutes.
-func (t *Tracker) doubt(kind Kind) {
+// recheckIfOld makes the Tracker ask again if its answer comes from an aggregated API only, and is older than 5 minutes.
+func (t *Tracker) recheckIfOld(kind Kind) {
 	t.mu.Lock()
 	age := t.options.Clusters.Clock.Since(t.asked)
-	doubtful := t.considered == t.changes && t.answer.hearsay(kind) && age.Abs() >= belief
+	doubtful := t.considered == t.changes && t.answer.absentPerAggregatedAPI(kind) && age.Abs() >= absenceTTL
 	t.mu.Unlock()
 	if doubtful {
-		t.findOut()
+		t.requestDiscovery()
 	}
 }
 

@@ -62,13 +62,13 @@ func TestObjectsComeWithWhatIsKnown(t *testing.T) {
 	w := full(t, plain())
 	tracker.followed[Plant] = w
 	look(1, Finding{State: "served"})
-	w.lose(t.Context(), errors.New("no"))
+	w.handleError(t.Context(), errors.New("no"))
 	look(0, Finding{"unknown", "cannot follow plants: no"})
 	g.Expect(store{w}.Replace([]any{plain()}, "2")).To(Succeed())
 	look(0, Finding{"unknown", "cannot follow plants: no"})
 	w.note(func() { w.watching = true })
 	look(1, Finding{State: "served"})
-	tracker.findOut()
+	tracker.requestDiscovery()
 	look(0, Finding{State: "unknown"})
 	tracker.considered = tracker.changes
 	tracker.answer.judged[Plant] = Finding{State: "absent"}
@@ -96,7 +96,7 @@ func TestAWatchThatIsReplacedDuringALookHasToldNothing(t *testing.T) {
 		}, Finding{State: "unknown"}},
 		"by one that is full": {func(tracker *Tracker, _ *watch) { tracker.followed[Plant] = full(t) }, Finding{State: "unknown"}},
 		"or fails": {func(_ *Tracker, w *watch) {
-			w.lose(t.Context(), errors.New("no"))
+			w.handleError(t.Context(), errors.New("no"))
 		}, Finding{"unknown", "cannot follow plants: no"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestAWatchThatIsReplacedDuringALookHasToldNothing(t *testing.T) {
 }
 
 // An aggregated API may begin to serve a kind without any change of a watched object.
-func TestWhatAnotherServerDeniesIsNotBelievedForEver(t *testing.T) {
+func TestAbsenceInAnAggregatedAPIIsCheckedAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		by   types.UID
 		age  time.Duration

@@ -143,7 +143,7 @@ func TestOnlySecretsAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestSift(t *testing.T) {
+func TestFilterEvent(t *testing.T) {
 	secrets, all := reader{matters: matters}, reader{}
 	full, trimmed := labelled(plain(), "a", "b"), plain()
 	bookmark := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9", Annotations: map[string]string{"k8s.io/initial-events-end": "true"}}}
@@ -164,7 +164,7 @@ func TestSift(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			out, through := tc.by.sift(tc.in)
+			out, through := tc.by.filterEvent(tc.in)
 			if tc.want == nil {
 				g.Expect(through).To(BeFalse())
 				return

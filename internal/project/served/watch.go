@@ -37,7 +37,7 @@ type watch struct {
 // newWatch returns a watch that is not running yet. It calls changed whenever its finding changes, and the handlers for each change of its
 // objects, one after the other. Neither may block.
 func newWatch(read reader, indexers toolscache.Indexers, changed func(), handlers ...toolscache.ResourceEventHandler) *watch {
-	return &watch{read: read, objects: newShelf(indexers), changed: changed, handlers: handlers}
+	return &watch{read: read, objects: newRecordIndexer(indexers), changed: changed, handlers: handlers}
 }
 
 // run follows the resource until the context ends.
@@ -81,9 +81,9 @@ func (w *watch) note(change func()) {
 	}
 }
 
-// lose records that events may be missing from now on. An expired version is not an error: a new list repairs it soon. Errors after the end
-// of the process are ignored.
-func (w *watch) lose(ctx context.Context, err error) {
+// handleError records that events may be missing from now on. An expired version is not an error: a new list repairs it soon. Errors after
+// the end of the process are ignored.
+func (w *watch) handleError(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -101,7 +101,7 @@ func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierr
 func (w *watch) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list, err := w.read.all(ctx, options)
 	if err != nil {
-		w.lose(ctx, err)
+		w.handleError(ctx, err)
 	}
 	return list, err
 }
@@ -119,7 +119,7 @@ func (w *watch) begin(ctx context.Context, options metav1.ListOptions) (apiwatch
 	case streams && apierrors.IsInvalid(err):
 		return nil, err // the API server does not stream lists, so the Reflector lists next
 	case err != nil:
-		w.lose(ctx, err)
+		w.handleError(ctx, err)
 		if expired(err) {
 			return nil, err
 		}
@@ -128,9 +128,9 @@ func (w *watch) begin(ctx context.Context, options metav1.ListOptions) (apiwatch
 	w.note(func() { w.watching = true })
 	return drained{apiwatch.Filter(events, func(in apiwatch.Event) (apiwatch.Event, bool) {
 		if in.Type == apiwatch.Error {
-			w.lose(ctx, apierrors.FromObject(in.Object))
+			w.handleError(ctx, apierrors.FromObject(in.Object))
 		}
-		return w.read.sift(in)
+		return w.read.filterEvent(in)
 	})}, nil
 }
 

@@ -22,37 +22,37 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// far is a fake API server that serves one resource as the test says.
-type far struct {
+// remoteServer is a fake API server that serves one resource as the test says.
+type remoteServer struct {
 	*WithT
 
-	mu      sync.Mutex // guards the fields below
-	refuse  error
-	strange bool // does not stream lists
-	listed  []metav1.PartialObjectMetadata
-	stream  *apiwatch.RaceFreeFakeWatcher
-	asked   []string
-	told    []Finding // the findings, each time that they changed
-	events  []string
-	watch   *watch
+	mu       sync.Mutex // guards the fields below
+	refuse   error
+	strange  bool // does not stream lists
+	listed   []metav1.PartialObjectMetadata
+	stream   *apiwatch.RaceFreeFakeWatcher
+	asked    []string
+	findings []Finding // the findings, each time that they changed
+	events   []string
+	watch    *watch
 }
 
 func named(name string, version int) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "u", ResourceVersion: strconv.Itoa(version)}}
 }
 
-func newFar(t *testing.T, change func(*far)) *far {
+func newRemoteServer(t *testing.T, change func(*remoteServer)) *remoteServer {
 	t.Helper()
-	f := &far{WithT: NewWithT(t)}
+	f := &remoteServer{WithT: NewWithT(t)}
 	f.SetDefaultEventuallyTimeout(binary.Patience)
 	if change != nil {
 		change(f)
 	}
 	f.watch = newWatch(reader{resource: "things", example: &metav1.PartialObjectMetadata{}, list: f.list, watch: f.begin}, toolscache.Indexers{ByNamespace: namespaceOf},
 		f.changed, toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { f.happened("added", o) },
-			UpdateFunc: func(_, o any) { f.happened("updated", o) },
-			DeleteFunc: func(o any) { f.happened("deleted", o) },
+			AddFunc:    func(o any) { f.expectEvent("added", o) },
+			UpdateFunc: func(_, o any) { f.expectEvent("updated", o) },
+			DeleteFunc: func(o any) { f.expectEvent("deleted", o) },
 		})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -64,20 +64,20 @@ func newFar(t *testing.T, change func(*far)) *far {
 	return f
 }
 
-func (f *far) set(change func()) {
+func (f *remoteServer) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change()
 }
 
-func (f *far) list(context.Context, metav1.ListOptions) (runtime.Object, error) {
+func (f *remoteServer) list(context.Context, metav1.ListOptions) (runtime.Object, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, "list")
 	return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "10"}, Items: f.listed}, f.refuse
 }
 
-func (f *far) begin(_ context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+func (f *remoteServer) begin(_ context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	streams := o.SendInitialEvents != nil && *o.SendInitialEvents
@@ -92,17 +92,17 @@ func (f *far) begin(_ context.Context, o metav1.ListOptions) (apiwatch.Interface
 	return f.stream, nil
 }
 
-func (f *far) changed() {
+func (f *remoteServer) changed() {
 	finding := f.watch.finding()
-	f.set(func() { f.told = append(f.told, finding) })
+	f.set(func() { f.findings = append(f.findings, finding) })
 }
 
-func (f *far) happened(what string, object any) {
+func (f *remoteServer) expectEvent(what string, object any) {
 	f.set(func() { f.events = append(f.events, what+" "+Deleted(object).GetName()) })
 }
 
 // sends waits for a stream, and sends the objects and the bookmark that ends the initial list.
-func (f *far) sends(objects ...*metav1.PartialObjectMetadata) {
+func (f *remoteServer) sends(objects ...*metav1.PartialObjectMetadata) {
 	for _, each := range objects {
 		f.stream.Add(each)
 	}
@@ -111,7 +111,7 @@ func (f *far) sends(objects ...*metav1.PartialObjectMetadata) {
 }
 
 // awaits waits until these requests have been made.
-func (f *far) awaits(want ...string) {
+func (f *remoteServer) awaits(want ...string) {
 	f.Eventually(func() []string {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -119,13 +119,13 @@ func (f *far) awaits(want ...string) {
 	}).Should(Equal(want))
 }
 
-func (f *far) finds(want Finding) { f.Eventually(f.watch.finding).Should(Equal(want)) }
+func (f *remoteServer) finds(want Finding) { f.Eventually(f.watch.finding).Should(Equal(want)) }
 
-func (f *far) has() []string { return f.watch.objects.ListKeys() }
+func (f *remoteServer) storedKeys() []string { return f.watch.objects.ListKeys() }
 
 // After an outage, the finding must not be Served before all missed events have arrived.
 func TestAWatchThatIsBackMustCatchUp(t *testing.T) {
-	f := newFar(t, nil)
+	f := newRemoteServer(t, nil)
 	f.awaits(`watch "" true`)
 	f.Expect(f.watch.finding()).To(Equal(Finding{State: "unknown"}))
 	f.sends(named("a", 1), named("b", 2), named("c", 3))
@@ -138,7 +138,7 @@ func TestAWatchThatIsBackMustCatchUp(t *testing.T) {
 		f.stream.Stop()
 	})
 	f.finds(Finding{"unknown", "cannot follow things: refused"})
-	f.Expect(f.has()).To(ConsistOf("ns/a", "ns/b", "ns/c"))
+	f.Expect(f.storedKeys()).To(ConsistOf("ns/a", "ns/b", "ns/c"))
 
 	f.set(func() { f.refuse = nil; f.asked = nil })
 	f.awaits(`watch "" true`)
@@ -147,23 +147,23 @@ func TestAWatchThatIsBackMustCatchUp(t *testing.T) {
 	other.UID = "another"
 	f.sends(named("b", 12), other, named("d", 14))
 	f.finds(Finding{State: "served"})
-	f.Expect(f.has()).To(ConsistOf("ns/b", "ns/c", "ns/d"))
+	f.Expect(f.storedKeys()).To(ConsistOf("ns/b", "ns/c", "ns/d"))
 	f.set(func() {
-		f.Expect(f.told).To(Equal([]Finding{{State: "served"}, {"unknown", "cannot follow things: refused"}, {State: "served"}}))
+		f.Expect(f.findings).To(Equal([]Finding{{State: "served"}, {"unknown", "cannot follow things: refused"}, {State: "served"}}))
 		f.Expect(f.events).To(ConsistOf("added a", "added b", "added c", "updated b", "updated b", "deleted c", "added c", "added d", "deleted a")) // lists have no order
 	})
 }
 
 // When a stream ends without an error, the next one continues from there.
 func TestAStreamThatEndsGoesOn(t *testing.T) {
-	f := newFar(t, nil)
+	f := newRemoteServer(t, nil)
 	f.awaits(`watch "" true`)
 	f.sends(named("a", 1))
 	f.finds(Finding{State: "served"})
 	f.set(func() { f.stream.Modify(named("a", 11)); f.stream.Delete(named("a", 12)); f.stream.Stop() })
 	f.awaits(`watch "" true`, `watch "12" false`)
-	f.Expect(f.has()).To(BeEmpty())
-	f.set(func() { f.Expect(f.told).To(Equal([]Finding{{State: "served"}})) })
+	f.Expect(f.storedKeys()).To(BeEmpty())
+	f.set(func() { f.Expect(f.findings).To(Equal([]Finding{{State: "served"}})) })
 }
 
 // Errors may also arrive within a stream. An expired version is not reported as an error.
@@ -178,7 +178,7 @@ func TestAnErrorInAStreamLosesIt(t *testing.T) {
 		"whatever it may be": {metav1.Status{Message: "m"}, Finding{"unknown", "cannot follow things: m"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFar(t, nil)
+			f := newRemoteServer(t, nil)
 			f.awaits(`watch "" true`)
 			f.sends(named("a", 1))
 			f.finds(Finding{State: "served"})
@@ -187,18 +187,18 @@ func TestAnErrorInAStreamLosesIt(t *testing.T) {
 			f.Expect(f.watch.finding()).To(Equal(tc.want))
 			f.sends()
 			f.finds(Finding{State: "served"})
-			f.Expect(f.has()).To(BeEmpty())
+			f.Expect(f.storedKeys()).To(BeEmpty())
 		})
 	}
 }
 
 // An API server that does not stream lists is listed instead, which is no error.
 func TestAnAPIServerWithoutStreamsIsListed(t *testing.T) {
-	f := newFar(t, func(f *far) { f.strange = true; f.listed = []metav1.PartialObjectMetadata{*named("a", 1)} })
+	f := newRemoteServer(t, func(f *remoteServer) { f.strange = true; f.listed = []metav1.PartialObjectMetadata{*named("a", 1)} })
 	f.awaits(`watch "" true`, "list", `watch "10" false`)
 	f.finds(Finding{State: "served"})
-	f.Expect(f.has()).To(ConsistOf("ns/a"))
-	f.set(func() { f.Expect(f.told).To(Equal([]Finding{{State: "served"}})) })
+	f.Expect(f.storedKeys()).To(ConsistOf("ns/a"))
+	f.set(func() { f.Expect(f.findings).To(Equal([]Finding{{State: "served"}})) })
 }
 
 // A watch that may list but not watch is never up to date.
@@ -226,7 +226,7 @@ func TestAListingAloneIsNotEnough(t *testing.T) {
 	}
 }
 
-func TestAWatchThatIsStoppedLeavesNobodyBehind(t *testing.T) {
+func TestStoppedWatchLeavesNoGoroutines(t *testing.T) {
 	g := NewWithT(t)
 	g.SetDefaultEventuallyTimeout(binary.Patience)
 	stream := apiwatch.NewRaceFreeFake()

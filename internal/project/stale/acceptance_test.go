@@ -16,31 +16,31 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/projecttest"
 )
 
-func TestAcceptance33ProjectsYoungerThanTheMinimumAreNotStale(t *testing.T) {
+func TestProjectsYoungerThanTheMinimumAreNotStale(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
 	s.status(p, day, 2*day, 0)
 	s.age(p, 30*day-time.Second)
-	s.says(p, "young")
+	s.expectPlan(p, "young")
 	s.becomes(p, unmarked())
 	s.age(p, 30*day)
-	s.says(p, "unused")
+	s.expectPlan(p, "unused")
 	s.becomes(p, since(30*day))
 }
 
-func TestAcceptance34RecentActivityClears(t *testing.T) {
+func TestRecentActivityClearsTheStaleMark(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
 	s.age(p, 40*day-time.Second)
 	s.status(p, 31*day, 0, 10*day)
-	s.says(p, "active")
+	s.expectPlan(p, "active")
 	s.becomes(p, unmarked())
 	s.age(p, 40*day)
-	s.says(p, "unused")
+	s.expectPlan(p, "unused")
 	s.becomes(p, since(40*day))
 }
 
-func TestAcceptance35NamespacesMayBeExempted(t *testing.T) {
+func TestNamespacesMayBeExempted(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
 	s.age(p, 40*day)
@@ -52,9 +52,9 @@ func TestAcceptance35NamespacesMayBeExempted(t *testing.T) {
 		if exempted {
 			want, after = "exempted", unmarked()
 		}
-		s.says(p, want)
+		s.expectPlan(p, want)
 		s.status(p, 31*day, 0, 0)
-		s.says(p, want)
+		s.expectPlan(p, want)
 		s.becomes(p, after)
 	}
 }
@@ -65,7 +65,7 @@ func testUse(t *testing.T, kind string) {
 	p := s.project()
 	s.age(p, 40*day)
 	s.status(p, 31*day, 0, 0)
-	s.says(p, "unused")
+	s.expectPlan(p, "unused")
 	used := s.create(kind, *p.Spec.Namespace, "used", map[string]any{"spec": map[string]any{"bucketName": "b", "secretRef": map[string]any{"name": "s"}}})
 	s.status(p, 31*day, 0, 0) // do not depend on what the activity loop has written
 	s.Eventually(func() string { s.status(p, 31*day, 0, 0); return s.pass(p) }).Should(Equal("used by " + kind))
@@ -74,11 +74,11 @@ func testUse(t *testing.T, kind string) {
 	s.Eventually(func() string { s.status(p, 0, 0, 0); return s.pass(p) }).Should(Equal("unused"))
 }
 
-func TestAcceptance36ShootsAreUse(t *testing.T)        { testUse(t, "Shoot") }
-func TestAcceptance36PlantsAreUse(t *testing.T)        { testUse(t, "Plant") }
-func TestAcceptance36BackupEntriesAreUse(t *testing.T) { testUse(t, "BackupEntry") }
+func TestShootsAreUse(t *testing.T)        { testUse(t, "Shoot") }
+func TestPlantsAreUse(t *testing.T)        { testUse(t, "Plant") }
+func TestBackupEntriesAreUse(t *testing.T) { testUse(t, "BackupEntry") }
 
-func TestAcceptance37SecretsThatShootsUseAreUse(t *testing.T) {
+func TestSecretsThatShootsUseAreUse(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	elsewhere, here, labelled := s.project(), s.project(), s.project()
 	other := s.namespace("other")
@@ -102,7 +102,7 @@ func TestAcceptance37SecretsThatShootsUseAreUse(t *testing.T) {
 	}
 }
 
-func TestAcceptance38SecretsThatNoShootUsesAreNoUse(t *testing.T) {
+func TestSecretsWithoutShootAreNotUse(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	other := s.namespace("other")
 	cases := map[string]*corev1beta1.Project{"no shoot": nil, "shoot without binding": nil, "owned by a shoot": nil, "kubeconfig": nil, "binding of another namespace": nil}
@@ -134,7 +134,7 @@ func TestAcceptance38SecretsThatNoShootUsesAreNoUse(t *testing.T) {
 	}
 }
 
-func TestAcceptance39QuotasThatShootsAreBoundByAreUse(t *testing.T) {
+func TestQuotasThatShootsAreBoundByAreUse(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	other := s.namespace("other")
 	used, unused := s.project(), s.project()
@@ -153,7 +153,7 @@ func TestAcceptance39QuotasThatShootsAreBoundByAreUse(t *testing.T) {
 	}
 }
 
-func TestAcceptance40AnEmptyNamespaceOfASecretIsThatOfTheBinding(t *testing.T) {
+func TestAnEmptyNamespaceOfASecretIsThatOfTheBinding(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	other := s.namespace("other")
 	here, elsewhere := s.project(), s.project()
@@ -170,28 +170,28 @@ func TestAcceptance40AnEmptyNamespaceOfASecretIsThatOfTheBinding(t *testing.T) {
 	}
 }
 
-func TestAcceptance41TheFirstPassMarks(t *testing.T) {
+func TestFirstReconciliationMarksUnusedProjects(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
 	s.age(p, 33*day)
-	s.says(p, "unused")
+	s.expectPlan(p, "unused")
 	s.becomes(p, since(33*day))
 	s.age(p, 34*day)
 	s.stays(p, "unused", since(33*day))
 }
 
-func TestAcceptance42TheDateOfDeletionIsSetWhenTheGracePeriodIsOver(t *testing.T) {
+func TestTheDateOfDeletionIsSetWhenTheGracePeriodIsOver(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
 	s.age(p, 44*day-time.Second) // before that it is young, and the mark would be removed
 	s.status(p, 30*day, 0, 0)
 	s.stays(p, "unused", since(30*day))
 	s.age(p, 44*day)
-	s.says(p, "unused")
+	s.expectPlan(p, "unused")
 	s.becomes(p, since(30*day).until(120*day))
 }
 
-func TestAcceptance43ALongerGracePeriodUnsetsTheDate(t *testing.T) {
+func TestALongerGracePeriodUnsetsTheDate(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
 	s.age(p, 45*day)
@@ -201,7 +201,7 @@ func TestAcceptance43ALongerGracePeriodUnsetsTheDate(t *testing.T) {
 	s.becomes(p, since(30*day))
 }
 
-func TestAcceptance44TheDateMovesOnlyToLater(t *testing.T) {
+func TestTheDateMovesOnlyToLater(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
 	s.age(p, 45*day)
@@ -213,9 +213,9 @@ func TestAcceptance44TheDateMovesOnlyToLater(t *testing.T) {
 	s.stays(p, "unused", since(30*day).until(130*day))
 }
 
-func TestAcceptance45WhenTheDateHasComeTheProjectIsDeletedWithConfirmation(t *testing.T) {
+func TestWhenTheDateHasComeTheProjectIsDeletedWithConfirmation(t *testing.T) {
 	s := newScene(t, projecttest.Options{Webhooks: true}) // among them the webhook that demands a confirmation
-	p := s.project(held)
+	p := s.project(withFinalizer)
 	s.age(p, 120*day-time.Second)
 	s.status(p, 30*day, 120*day, 0)
 	s.stays(p, "unused", since(30*day).until(120*day))
@@ -230,7 +230,7 @@ func TestAcceptance45WhenTheDateHasComeTheProjectIsDeletedWithConfirmation(t *te
 	}))
 }
 
-func TestAcceptance46AStaleProjectThatIsUsedAgainIsNoLongerStale(t *testing.T) {
+func TestAStaleProjectThatIsUsedAgainIsNoLongerStale(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
 	s.age(p, 119*day)
@@ -241,20 +241,20 @@ func TestAcceptance46AStaleProjectThatIsUsedAgainIsNoLongerStale(t *testing.T) {
 	s.becomes(p, unmarked())
 }
 
-func TestAcceptance47WithoutAnyPeriodAnUnusedProjectIsDeletedAtOnce(t *testing.T) {
+func TestWithoutAnyPeriodAnUnusedProjectIsDeletedAtOnce(t *testing.T) {
 	s := newScene(t, projecttest.Options{Configure: func(c *config.ControllerManagerConfiguration) {
 		c.Controllers.Project.MinimumLifetimeDays, c.Controllers.Project.StaleGracePeriodDays, c.Controllers.Project.StaleExpirationTimeDays = ptr.To(0), ptr.To(0), ptr.To(0)
 	}})
-	p := s.project(held)
+	p := s.project(withFinalizer)
 	s.age(p, time.Second)
 	s.pass(p)
 	s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
 	s.Expect(s.marks(p)).To(BeComparableTo(since(time.Second).until(time.Second)))
 }
 
-func TestAcceptance48ProjectsThatAreGoingOrHaveNoNamespaceAreLeftAlone(t *testing.T) {
+func TestProjectsInDeletionOrWithoutNamespaceAreNotChanged(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
-	going := s.project(held)
+	going := s.project(withFinalizer)
 	s.Expect(s.Admin.Delete(s.Ctx, going)).To(Succeed())
 	without := s.Project("with.dot") // no namespace can have this name
 	s.Expect(s.Admin.Create(s.Ctx, without)).To(Succeed())
@@ -264,7 +264,7 @@ func TestAcceptance48ProjectsThatAreGoingOrHaveNoNamespaceAreLeftAlone(t *testin
 	}
 	s.Start()
 	for _, p := range []*corev1beta1.Project{going, without} {
-		s.says(p, "not to be judged")
+		s.expectPlan(p, "not to be judged")
 		s.Expect(s.pass(p)).To(Equal("not to be judged"))
 		s.Expect(s.marks(p)).To(BeComparableTo(since(5 * day).until(6 * day)))
 	}

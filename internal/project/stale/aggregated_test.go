@@ -37,7 +37,7 @@ type extension struct {
 	down atomic.Bool
 }
 
-func newExtension(s *scene, behind *rest.Config) *extension {
+func newExtension(s *fixture, behind *rest.Config) *extension {
 	s.T.Helper()
 	target, err := url.Parse(behind.Host)
 	s.Expect(err).NotTo(HaveOccurred())
@@ -78,7 +78,7 @@ func groupService() *unstructured.Unstructured {
 }
 
 // aggregate makes the extension serve the group instead of the CRDs, until the test ends.
-func (s *scene) aggregate(e *extension) {
+func (s *fixture) aggregate(e *extension) {
 	s.T.Helper()
 	s.RemoveCRD("projects")
 	at, err := url.Parse(e.URL)
@@ -113,7 +113,7 @@ func (s *scene) aggregate(e *extension) {
 
 // awaitDiscovery waits until discovery of an API server lists the kinds of the group. The API server asks for them once a minute,
 // and whenever the APIService changes.
-func (s *scene) awaitDiscovery(server *rest.Config) {
+func (s *fixture) awaitDiscovery(server *rest.Config) {
 	s.T.Helper()
 	discovered, err := discovery.NewDiscoveryClientForConfig(server)
 	s.Expect(err).NotTo(HaveOccurred())
@@ -135,7 +135,7 @@ func touch(admin client.Client, service *unstructured.Unstructured) error {
 }
 
 // available waits until the API server considers the extension available or unavailable. Each read triggers a new check.
-func (s *scene) available(status string) {
+func (s *fixture) available(status string) {
 	s.T.Helper()
 	s.Eventually(func() string {
 		found := groupService()

@@ -16,7 +16,7 @@ import (
 )
 
 // credentialsBinding creates a CredentialsBinding, and a Shoot in its namespace that uses it.
-func (s *scene) credentialsBinding(in, kind, namespace string, quotas ...any) {
+func (s *fixture) credentialsBinding(in, kind, namespace string, quotas ...any) {
 	s.T.Helper()
 	binding := &unstructured.Unstructured{Object: map[string]any{
 		"credentialsRef": map[string]any{"apiVersion": "v1", "kind": kind, "namespace": namespace, "name": "credentials"}, "quotas": quotas,
@@ -30,17 +30,17 @@ func (s *scene) credentialsBinding(in, kind, namespace string, quotas ...any) {
 }
 
 func TestCredentialsUsedThroughACredentialsBindingKeepTheirProject(t *testing.T) {
-	for name, use := range map[string]func(s *scene, other, own string) string{
-		"a Secret": func(s *scene, other, own string) string {
+	for name, use := range map[string]func(s *fixture, other, own string) string{
+		"a Secret": func(s *fixture, other, own string) string {
 			s.secret(own)
 			s.credentialsBinding(other, "Secret", own)
 			return "used by Secret"
 		},
-		"a WorkloadIdentity": func(s *scene, other, own string) string {
+		"a WorkloadIdentity": func(s *fixture, other, own string) string {
 			s.credentialsBinding(other, "WorkloadIdentity", own)
 			return "used by CredentialsBinding"
 		},
-		"a Quota": func(s *scene, other, own string) string {
+		"a Quota": func(s *fixture, other, own string) string {
 			s.create("Quota", own, "limits", map[string]any{"spec": map[string]any{"scope": map[string]any{"apiVersion": "v1", "kind": "Secret"}}})
 			s.credentialsBinding(other, "Secret", other, map[string]any{"namespace": own, "name": "limits"})
 			return "used by Quota"
@@ -51,7 +51,7 @@ func TestCredentialsUsedThroughACredentialsBindingKeepTheirProject(t *testing.T)
 			p := s.project()
 			other := s.namespace("other")
 			s.age(p, 40*day)
-			s.says(p, "unused")
+			s.expectPlan(p, "unused")
 			want := use(s, other, *p.Spec.Namespace)
 			s.Eventually(func() string { s.status(p, 31*day, 0, 0); return s.pass(p) }).Should(Equal(want))
 			s.becomes(p, unmarked())
@@ -62,7 +62,7 @@ func TestCredentialsUsedThroughACredentialsBindingKeepTheirProject(t *testing.T)
 // The caches have no binding; the API server has it at the check before the deletion.
 func TestCredentialsBindingThatTheCacheMissesSavesTheProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
-	p := s.project(held)
+	p := s.project(withFinalizer)
 	s.secret(*p.Spec.Namespace)
 	other := s.namespace("other")
 	s.age(p, 1000*day)
@@ -90,14 +90,14 @@ func TestCredentialsBindingsThatCannotBeReadLeaveProjectsUndecided(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
-			p, used := s.project(held), s.project(held)
+			p, used := s.project(withFinalizer), s.project(withFinalizer)
 			s.create("Shoot", *used.Spec.Namespace, "s", nil)
 			s.age(p, 1000*day)
 			var asked atomic.Bool
 			s.Requests.Hook(failsAt(tc.path, tc.err, &asked))
 			s.Start()
 			s.stays(p, "undecided", unmarked())
-			s.says(used, "used by Shoot")
+			s.expectPlan(used, "used by Shoot")
 			s.Eventually(asked.Load).Should(BeTrue())
 			s.Requests.Hook(nil)
 			s.Eventually(func() bool { return s.deleted(p) }, recovery).Should(BeTrue())
@@ -109,6 +109,6 @@ func TestClusterWithoutCredentialsBindingsJudgesProjects(t *testing.T) {
 	s := newScene(t, projecttest.Options{CRDs: []string{"shoots"}})
 	p := s.project()
 	s.age(p, 40*day)
-	s.says(p, "unused")
+	s.expectPlan(p, "unused")
 	s.stays(p, "unused", since(40*day))
 }

@@ -38,7 +38,7 @@ func (r *Reconciler) delete(ctx context.Context, cached *corev1beta1.Project) er
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	log.FromContext(ctx).Info("Deleted a project that nobody uses", "staleSince", timeOf(project.Status.StaleSinceTimestamp))
+	log.FromContext(ctx).Info("Deleted an unused project", "staleSince", timeOf(project.Status.StaleSinceTimestamp))
 	return nil
 }
 
@@ -46,18 +46,18 @@ func (r *Reconciler) delete(ctx context.Context, cached *corev1beta1.Project) er
 func (r *Reconciler) stillDue(ctx context.Context, project *corev1beta1.Project) (bool, error) {
 	snapshot, err := r.Served.Snapshot(ctx, *project.Spec.Namespace)
 	if err != nil {
-		return false, fmt.Errorf("confirm that nobody uses the project: %w", err)
+		return false, fmt.Errorf("confirm that the project is unused: %w", err)
 	}
 	f, err := r.gather(ctx, r.Live, snapshot, project)
 	if err != nil {
 		return false, err
 	}
 	p := r.Rules.judge(f)
-	if p.hold || p.due {
+	if p.undecided || p.due {
 		return p.due, nil
 	}
 	if f.use.By != "" {
-		r.sightings.note(project.Name, sighting{uid: project.UID, by: f.use.By, until: f.now.Add(r.Rules.SyncPeriod)})
+		r.sightings.record(project.Name, liveUse{uid: project.UID, by: f.use.By, until: f.now.Add(r.Rules.SyncPeriod)})
 	}
 	log.FromContext(ctx).Info("Kept a project that the caches took for unused", "verdict", p.row)
 	return false, r.writeStatus(ctx, project, p)
@@ -90,5 +90,5 @@ func (r *Reconciler) annotate(ctx context.Context, project *corev1beta1.Project,
 	if err != nil {
 		return fmt.Errorf("render annotations: %w", err)
 	}
-	return r.Client.Patch(ctx, project, client.RawPatch(types.MergePatchType, patch)) //nolint:wrapcheck // the callers add context
+	return r.Client.Patch(ctx, project, client.RawPatch(types.MergePatchType, patch))
 }

@@ -41,21 +41,21 @@ func patches(r *http.Request, name string) bool {
 	return err == nil && strings.Contains(string(content), name)
 }
 
-func (s *scene) annotations(p *corev1beta1.Project) map[string]string {
+func (s *fixture) annotations(p *corev1beta1.Project) map[string]string {
 	s.T.Helper()
 	annotations := s.Get(p).Annotations
 	delete(annotations, "poked")
 	return annotations
 }
 
-func (s *scene) exempt(p *corev1beta1.Project, value string) {
+func (s *fixture) exempt(p *corev1beta1.Project, value string) {
 	s.T.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: *p.Spec.Namespace}}
 	patch := `{"metadata":{"annotations":{"project.gardener.cloud/skip-stale-check":"` + value + `"}}}`
 	s.Expect(s.Admin.Patch(s.Ctx, namespace, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }
 
-func (s *scene) forecasts(p *corev1beta1.Project) []string {
+func (s *fixture) forecasts(p *corev1beta1.Project) []string {
 	s.T.Helper()
 	found := []string{}
 	for _, each := range s.Events(p) {
@@ -67,13 +67,13 @@ func (s *scene) forecasts(p *corev1beta1.Project) []string {
 }
 
 func forecastFor(p *corev1beta1.Project, age time.Duration) string {
-	return "Warning DeletionForecast: Nobody seems to use this project; unless that changes, it is deleted after " + p.CreationTimestamp.Add(age).UTC().Format(time.RFC3339) + " with everything in its namespace"
+	return "Warning DeletionForecast: This project seems to be unused; unless that changes, it is deleted after " + p.CreationTimestamp.Add(age).UTC().Format(time.RFC3339) + " with everything in its namespace"
 }
 
 // With a notice period, deletions that were only rehearsed are announced before they happen, also if the process restarts.
-func TestWhatWasOnlyRehearsedIsAnnouncedBeforeItIsDeleted(t *testing.T) {
+func TestDeletionAfterADryRunIsAnnouncedFirst(t *testing.T) {
 	s := newScene(t, projecttest.Options{Settings: "{staleDeletion: DryRun, staleDeletionNotice: 168h}"})
-	p := s.project(held)
+	p := s.project(withFinalizer)
 	s.age(p, 200*day)
 	s.status(p, 30*day, 120*day, 0)
 	s.stays(p, "unused", since(30*day).until(120*day))
@@ -96,7 +96,7 @@ func TestWhatWasOnlyRehearsedIsAnnouncedBeforeItIsDeleted(t *testing.T) {
 }
 
 // wouldDelete returns the value of a metric.
-func (s *scene) wouldDelete() float64 {
+func (s *fixture) wouldDelete() float64 {
 	s.T.Helper()
 	families, err := s.Registry.Gather()
 	s.Expect(err).NotTo(HaveOccurred())
@@ -111,7 +111,7 @@ func (s *scene) wouldDelete() float64 {
 // A project whose deletion cannot be announced is not deleted, and the log names the missing right.
 func TestWithoutEventsNothingIsDeleted(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
-	p := s.project(held)
+	p := s.project(withFinalizer)
 	s.age(p, 119*day)
 	s.Requests.Hook(func(r *http.Request) error {
 		if r.Method == http.MethodPost && r.URL.Path == "/api/v1/namespaces/default/events" {
@@ -126,19 +126,19 @@ func TestWithoutEventsNothingIsDeleted(t *testing.T) {
 	s.Eventually(func() []string { return s.forecasts(p) }).Should(ConsistOf(forecastFor(p, 120*day)))
 }
 
-func TestAnAnnouncementGoesWhenTheProjectIsUsed(t *testing.T) {
+func TestAnnouncementIsRemovedWhenTheProjectIsUsed(t *testing.T) {
 	s := newScene(t, projecttest.Options{Settings: "{staleDeletionNotice: 168h}"})
 	p := s.project()
 	s.age(p, 115*day)
 	s.status(p, 30*day, 120*day, 0)
-	s.says(p, "unused")
+	s.expectPlan(p, "unused")
 	s.Eventually(func() map[string]string { return s.annotations(p) }).Should(HaveKey("project.espalier.dev/deletion-announced"))
 	s.exempt(p, "true")
 	s.becomes(p, unmarked())
 	s.Eventually(func() map[string]string { return s.annotations(p) }).Should(BeEmpty())
 }
 
-func TestForecastsAreToldEveryDay(t *testing.T) {
+func TestForecastsAreReportedEveryDay(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
 	s.age(p, 113*day) // before that it is young, and the marks would be removed
@@ -151,9 +151,9 @@ func TestForecastsAreToldEveryDay(t *testing.T) {
 }
 
 // If the API server refuses a deletion, the retries write nothing.
-func TestARefusedDeletionIsTriedAgainWithoutWriting(t *testing.T) {
+func TestRefusedDeletionIsRetriedWithoutWriting(t *testing.T) {
 	s := newScene(t, projecttest.Options{Configure: atOnce})
-	p := s.project(held)
+	p := s.project(withFinalizer)
 	var tries atomic.Int32
 	s.Requests.Hook(func(r *http.Request) error {
 		if deletes(r) {
@@ -163,7 +163,7 @@ func TestARefusedDeletionIsTriedAgainWithoutWriting(t *testing.T) {
 		return nil
 	})
 	s.age(p, day)
-	s.says(p, "unused")
+	s.expectPlan(p, "unused")
 	s.Eventually(func() corev1beta1.ProjectPhase { return s.Get(p).Status.Phase }).Should(BeEquivalentTo("Ready"))
 	s.Eventually(func() map[string]string { return s.annotations(p) }).Should(HaveKeyWithValue("confirmation.gardener.cloud/deletion", "true"))
 	version, before := s.Get(p).ResourceVersion, tries.Load()
@@ -175,9 +175,9 @@ func TestARefusedDeletionIsTriedAgainWithoutWriting(t *testing.T) {
 
 // A confirmation without a deletion is withdrawn when the project is no longer due, also after a restart.
 func TestAConfirmationOfOursIsWithdrawn(t *testing.T) {
-	for name, after := range map[string]func(s *scene, p *corev1beta1.Project) map[string]string{
-		"nobody else confirmed": func(*scene, *corev1beta1.Project) map[string]string { return nil },
-		"somebody else confirmed too": func(s *scene, p *corev1beta1.Project) map[string]string {
+	for name, after := range map[string]func(s *fixture, p *corev1beta1.Project) map[string]string{
+		"nobody else confirmed": func(*fixture, *corev1beta1.Project) map[string]string { return nil },
+		"somebody else confirmed too": func(s *fixture, p *corev1beta1.Project) map[string]string {
 			patch := `{"metadata":{"annotations":{"gardener.cloud/timestamp":"2030-01-01T00:00:00Z"}}}`
 			s.Expect(s.Admin.Patch(s.Ctx, p.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 			return map[string]string{"confirmation.gardener.cloud/deletion": "true", "gardener.cloud/timestamp": "2030-01-01T00:00:00Z"}
@@ -185,7 +185,7 @@ func TestAConfirmationOfOursIsWithdrawn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, projecttest.Options{Configure: atOnce})
-			p := s.project(held)
+			p := s.project(withFinalizer)
 			var tries atomic.Int32
 			s.Requests.Hook(func(r *http.Request) error {
 				if deletes(r) {
@@ -195,7 +195,7 @@ func TestAConfirmationOfOursIsWithdrawn(t *testing.T) {
 				return nil
 			})
 			s.age(p, day)
-			s.says(p, "unused")
+			s.expectPlan(p, "unused")
 			s.Eventually(tries.Load).Should(BeNumerically(">", 0))
 			var left map[string]string
 			s.Restart(func() {
@@ -213,7 +213,7 @@ func TestAConfirmationOfOursIsWithdrawn(t *testing.T) {
 }
 
 // A project that is recreated under the same name inherits no dates.
-func TestAProjectThatIsMadeAnewInheritsNothing(t *testing.T) {
+func TestRecreatedProjectStartsWithoutState(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	p := s.project()
 	s.age(p, 100*day)
@@ -235,15 +235,15 @@ func TestAProjectThatIsMadeAnewInheritsNothing(t *testing.T) {
 	}
 	s.Start()
 	s.Eventually(made).Should(Receive(BeNil()))
-	s.says(anew, "unused")
+	s.expectPlan(anew, "unused")
 	s.Eventually(func() *metav1.Time { return s.Get(anew).Status.StaleSinceTimestamp }).ShouldNot(BeNil())
-	s.says(anew, "unused")
+	s.expectPlan(anew, "unused")
 	s.Expect(dates()).To(BeNil())
 	s.Expect(s.Get(anew).Status.StaleSinceTimestamp.Time).To(BeTemporally("~", s.clock.Now(), time.Second))
 }
 
 // replace deletes a Project and creates another with the same name.
-func (s *scene) replace(p, anew *corev1beta1.Project) error {
+func (s *fixture) replace(p, anew *corev1beta1.Project) error {
 	release := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for {
 		err := errors.Join(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, p.DeepCopy())), client.IgnoreNotFound(s.Admin.Patch(s.Ctx, p.DeepCopy(), release)))
@@ -257,9 +257,9 @@ func (s *scene) replace(p, anew *corev1beta1.Project) error {
 }
 
 // A reconciliation is scheduled for each date, not only once per period.
-func TestAPassComesWhenItIsDue(t *testing.T) {
+func TestProjectIsReconciledWhenItIsDue(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
-	p := s.project(held)
+	p := s.project(withFinalizer)
 	for _, step := range []struct {
 		age  time.Duration
 		want marks
@@ -279,7 +279,7 @@ func TestAnExemptionTakesEffectAtOnce(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
 	s.age(p, 40*day)
-	s.says(p, "unused")
+	s.expectPlan(p, "unused")
 	s.becomes(p, since(40*day))
 	s.exempt(p, "true")
 	s.becomes(p, unmarked())
@@ -306,12 +306,12 @@ func TestAWrongClockDeletesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, projecttest.Options{Configure: atOnce, Clock: shifted{by: tc.by}})
-			p := s.project(held)
+			p := s.project(withFinalizer)
 			if tc.want { // the project may be deleted before a verdict is seen
 				s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
 				return
 			}
-			s.says(p, "unused")
+			s.expectPlan(p, "unused")
 			s.Eventually(func() []string { return s.verdicts.errors() }).Should(ContainElement(ContainSubstring("set the clock that is wrong")))
 			s.Expect(s.annotations(p)).To(BeEmpty())
 			s.Expect(s.deleted(p)).To(BeFalse())
@@ -326,7 +326,7 @@ func TestTheGardensOwnProjectIsNotDeleted(t *testing.T) {
 		"gardener.cloud/role": "project", "project.gardener.cloud/name": "own",
 	}}}
 	s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, namespace))).To(Succeed())
-	p := s.Project("own", func(p *corev1beta1.Project) { p.Spec.Namespace = ptr.To("garden") }, held)
+	p := s.Project("own", func(p *corev1beta1.Project) { p.Spec.Namespace = ptr.To("garden") }, withFinalizer)
 	s.Expect(s.Admin.Create(s.Ctx, p)).To(Succeed())
 	s.age(p, 40*day)
 	s.stays(p, "unused", since(40*day))
@@ -335,9 +335,9 @@ func TestTheGardensOwnProjectIsNotDeleted(t *testing.T) {
 }
 
 // A use that the API server has reported counts until the caches have it too: the project is not marked and cleared in turns.
-func TestWhatTheAPIServerSawCountsWhileTheCachesLag(t *testing.T) {
+func TestUseInTheAPIServerCountsWhileTheCachesLag(t *testing.T) {
 	s := newScene(t, projecttest.Options{Configure: atOnce, Stopped: true})
-	p := s.project(held)
+	p := s.project(withFinalizer)
 	s.age(p, day)
 	empty := s.namespace("empty")
 	// The cache lists the Shoots of all namespaces and gets those of an empty one; the check before the deletion lists those of the

@@ -19,7 +19,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	p := s.project()
 	s.age(p, 100*day)
 	s.status(p, 30*day, 120*day, 0)
-	s.says(p, "unused")
+	s.expectPlan(p, "unused")
 	content, err := os.ReadFile(filepath.FromSlash("../../../docs/reference/metrics.md"))
 	s.Expect(err).NotTo(HaveOccurred())
 	section := regexp.MustCompile(`(?s)## Stale projects\n.*?\n## `).FindString(string(content))

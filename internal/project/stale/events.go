@@ -42,10 +42,10 @@ const source = "project-controller"
 type Events struct {
 	Client client.Client
 
-	mu sync.Mutex // guards told
-	// told has the Events that this process has created, by the names of Projects. After a restart, each one that is still ahead costs one
+	mu sync.Mutex // guards created
+	// created has the Events that this process has created, by the names of Projects. After a restart, each one that is still ahead costs one
 	// request.
-	told map[string]map[string]bool
+	created map[string]map[string]bool
 }
 
 // project creates an Event about a Project; at is when the announced change happens. It creates one per day until then. first is true if
@@ -55,7 +55,7 @@ func (e *Events) project(ctx context.Context, project *corev1beta1.Project, now 
 	if e.knows(project.Name, key) {
 		return false, nil
 	}
-	eventType, message := wording(reason, at)
+	eventType, message := eventText(reason, at)
 	about := corev1.ObjectReference{
 		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Project", Name: project.Name, UID: project.UID, ResourceVersion: project.ResourceVersion,
 	}
@@ -65,13 +65,13 @@ func (e *Events) project(ctx context.Context, project *corev1beta1.Project, now 
 	return e.remember(project.Name, key), nil
 }
 
-func wording(reason string, at time.Time) (eventType, message string) {
+func eventText(reason string, at time.Time) (eventType, message string) {
 	date := at.UTC().Format(time.RFC3339)
 	switch reason {
 	case ReasonStaleForecast:
-		return corev1.EventTypeWarning, fmt.Sprintf("Nobody seems to use this project; unless that changes, it is marked as stale after %s", date)
+		return corev1.EventTypeWarning, fmt.Sprintf("This project seems to be unused; unless that changes, it is marked as stale after %s", date)
 	case ReasonDeletionForecast:
-		return corev1.EventTypeWarning, fmt.Sprintf("Nobody seems to use this project; unless that changes, it is deleted after %s with everything in its namespace", date)
+		return corev1.EventTypeWarning, fmt.Sprintf("This project seems to be unused; unless that changes, it is deleted after %s with everything in its namespace", date)
 	default:
 		return corev1.EventTypeNormal, fmt.Sprintf("Would delete this project, whose date of deletion was %s; it stays because espalier.project.staleDeletion is DryRun", date)
 	}
@@ -79,15 +79,16 @@ func wording(reason string, at time.Time) (eventType, message string) {
 
 // suspended reports that projects cannot be judged; resumed reports that they are judged again.
 func (e *Events) suspended(ctx context.Context, now time.Time, why string) error {
-	return e.create(ctx, apiService(), turnKey(ReasonSuspended, now), now, corev1.EventTypeWarning, ReasonSuspended,
-		"Projects are neither marked as stale nor deleted, because nobody can tell whether they are used: "+excerpt.Quoted(why))
+	return e.create(ctx, apiService(), eventKey(ReasonSuspended, now), now, corev1.EventTypeWarning, ReasonSuspended,
+		"Projects are neither marked as stale nor deleted, because it is unknown whether they are used: "+excerpt.Quoted(why))
 }
 
 func (e *Events) resumed(ctx context.Context, now time.Time) error {
-	return e.create(ctx, apiService(), turnKey(ReasonResumed, now), now, corev1.EventTypeNormal, ReasonResumed, "Projects are marked as stale again")
+	key := eventKey(ReasonResumed, now)
+	return e.create(ctx, apiService(), key, now, corev1.EventTypeNormal, ReasonResumed, "Projects are marked as stale again")
 }
 
-func turnKey(reason string, now time.Time) string { return fmt.Sprintf("%s/%d", reason, now.Unix()) }
+func eventKey(reason string, now time.Time) string { return fmt.Sprintf("%s/%d", reason, now.Unix()) }
 
 func apiService() corev1.ObjectReference {
 	return corev1.ObjectReference{
@@ -123,23 +124,23 @@ func refused(err error) error {
 func (e *Events) knows(project, key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.told[project][key]
+	return e.created[project][key]
 }
 
 // remember records an Event and returns whether it was new.
 func (e *Events) remember(project, key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.told[project][key] {
+	if e.created[project][key] {
 		return false
 	}
-	if e.told == nil {
-		e.told = map[string]map[string]bool{}
+	if e.created == nil {
+		e.created = map[string]map[string]bool{}
 	}
-	if e.told[project] == nil {
-		e.told[project] = map[string]bool{}
+	if e.created[project] == nil {
+		e.created[project] = map[string]bool{}
 	}
-	e.told[project][key] = true
+	e.created[project][key] = true
 	return true
 }
 
@@ -147,5 +148,5 @@ func (e *Events) remember(project, key string) bool {
 func (e *Events) forget(project string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.told, project)
+	delete(e.created, project)
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/served"
 )
 
-// held are the Projects that could not be judged. After a restart, the first pass over all Projects finds them again.
-type held struct {
+// undecidedProjects are the Projects that could not be judged. After a restart, the first pass over all Projects finds them again.
+type undecidedProjects struct {
 	mu    sync.Mutex // guards the fields below
 	names map[string]struct{}
-	// told is true if the suspension has been reported, since is when.
-	told  bool
-	since time.Time
+	// reported is true if the suspension has been reported, since is when.
+	reported bool
+	since    time.Time
 }
 
-func (h *held) add(name string) {
+func (h *undecidedProjects) add(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.names == nil {
@@ -28,13 +28,13 @@ func (h *held) add(name string) {
 	h.names[name] = struct{}{}
 }
 
-func (h *held) drop(name string) {
+func (h *undecidedProjects) drop(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.names, name)
 }
 
-func (h *held) list() []string {
+func (h *undecidedProjects) list() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	names := make([]string, 0, len(h.names))
@@ -44,91 +44,91 @@ func (h *held) list() []string {
 	return names
 }
 
-func (h *held) count() int { return len(h.list()) }
+func (h *undecidedProjects) count() int { return len(h.list()) }
 
-// flapping is how long after a report of a suspension the next one is not reported, so that an API that fails repeatedly does not fill the
-// API server with Events.
-const flapping = 10 * time.Minute
+// minSuspensionInterval is how long after a report of a suspension the next one is not reported, so that an API that fails repeatedly does
+// not fill the API server with Events.
+const minSuspensionInterval = 10 * time.Minute
 
 // suspend returns true if the caller must report the suspension. Otherwise it returns after how long to try again; 0 for never. A caller
-// that fails to report it calls untold.
-func (h *held) suspend(now time.Time) (tell bool, again time.Duration) {
+// that fails to report it calls retractSuspension.
+func (h *undecidedProjects) suspend(now time.Time) (report bool, again time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.told {
+	if h.reported {
 		return false, 0
 	}
-	if quiet := h.since.Add(flapping).Sub(now); !h.since.IsZero() && quiet > 0 && quiet <= flapping {
+	if quiet := h.since.Add(minSuspensionInterval).Sub(now); !h.since.IsZero() && quiet > 0 && quiet <= minSuspensionInterval {
 		return false, quiet
 	}
-	h.told, h.since = true, now
+	h.reported, h.since = true, now
 	return true, 0
 }
 
-// resume returns true if the caller must report that projects are judged again. A caller that fails to report it calls suspended.
-func (h *held) resume() (tell bool) {
+// resume returns true if the caller must report that projects are judged again. A caller that fails to report it calls retractResumption.
+func (h *undecidedProjects) resume() (report bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	tell, h.told = h.told, false
-	return tell
+	report, h.reported = h.reported, false
+	return report
 }
 
-// untold undoes a suspend, and suspended undoes a resume, if the report failed.
-func (h *held) untold() {
+// retractSuspension undoes suspend, and retractResumption undoes resume, if the report failed.
+func (h *undecidedProjects) retractSuspension() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.told, h.since = false, time.Time{}
+	h.reported, h.since = false, time.Time{}
 }
 
-func (h *held) suspended() {
+func (h *undecidedProjects) retractResumption() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.told = true
+	h.reported = true
 }
 
-// wake enqueues all Projects that could not be judged.
-func (r *Reconciler) wake() {
-	for _, name := range r.held.list() {
+// enqueueUndecided enqueues all Projects that could not be judged.
+func (r *Reconciler) enqueueUndecided() {
+	for _, name := range r.undecided.list() {
 		r.again.Add(name)
 	}
 }
 
-// reportHeld reports, once for all Projects, when judging is suspended and when it resumes. A process that has just started and does not
-// know yet what is served reports nothing. again is after how long to reconcile the Project to report it then; 0 for never.
-func (r *Reconciler) reportHeld(ctx context.Context, name string, f facts, p plan) (again time.Duration, err error) {
-	if !p.hold {
-		r.held.drop(name)
-		return 0, r.reportResumed(ctx, f.now)
+// reportSuspension reports, once for all Projects, when judging is suspended and when it resumes. A process that has just started and does
+// not know yet what is served reports nothing. again is after how long to reconcile the Project to report it then; 0 for never.
+func (r *Reconciler) reportSuspension(ctx context.Context, name string, f facts, p plan) (again time.Duration, err error) {
+	if !p.undecided {
+		r.undecided.drop(name)
+		return 0, r.reportResumption(ctx, f.now)
 	}
-	r.held.add(name)
+	r.undecided.add(name)
 	if f.use.Why == "" {
 		return 0, nil
 	}
-	tell, again := r.held.suspend(f.now)
-	if !tell {
+	report, again := r.undecided.suspend(f.now)
+	if !report {
 		return again, nil
 	}
-	log.FromContext(ctx).Info("Projects are neither marked nor deleted, because nobody can tell whether they are used", "why", f.use.Why)
+	log.FromContext(ctx).Info("Projects are neither marked nor deleted, because it is unknown whether they are used", "why", f.use.Why)
 	if err := r.Events.suspended(ctx, f.now, f.use.Why); err != nil {
-		r.held.untold()
+		r.undecided.retractSuspension()
 		return 0, err
 	}
 	return 0, nil
 }
 
-func (r *Reconciler) reportResumed(ctx context.Context, now time.Time) error {
-	if !r.seesAll() || !r.held.resume() {
+func (r *Reconciler) reportResumption(ctx context.Context, now time.Time) error {
+	if !r.knowsAllKinds() || !r.undecided.resume() {
 		return nil
 	}
 	log.FromContext(ctx).Info("Projects are judged again")
 	if err := r.Events.resumed(ctx, now); err != nil {
-		r.held.suspended()
+		r.undecided.retractResumption()
 		return err
 	}
 	return nil
 }
 
-func (r *Reconciler) seesAll() bool {
+func (r *Reconciler) knowsAllKinds() bool {
 	for _, kind := range served.Kinds() {
 		if r.Served.Finding(kind).State == served.Unknown {
 			return false

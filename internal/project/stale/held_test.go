@@ -12,9 +12,9 @@ import (
 )
 
 // An API that fails repeatedly is reported only once in a while. The last report is true, and a failed report is repeated.
-func TestSuspensionsAreToldInModeration(t *testing.T) {
+func TestSuspensionsAreNotReportedMoreOftenThanEveryTenMinutes(t *testing.T) {
 	g := NewWithT(t)
-	h := &held{}
+	h := &undecidedProjects{}
 	suspend := func(age time.Duration, wantTell bool, wantAgain time.Duration) {
 		t.Helper()
 		tell, again := h.suspend(at(age))
@@ -28,14 +28,14 @@ func TestSuspensionsAreToldInModeration(t *testing.T) {
 	suspend(time.Minute, false, 9*time.Minute)
 	g.Expect(h.resume()).To(BeFalse(), "the suspension was not told")
 	suspend(10*time.Minute, true, 0)
-	h.untold()
+	h.retractSuspension()
 	suspend(10*time.Minute, true, 0)
 	g.Expect(h.resume()).To(BeTrue())
-	h.suspended()
+	h.retractResumption()
 	g.Expect(h.resume()).To(BeTrue())
 }
 
-func TestSightingsLastUntilTheCachesKnow(t *testing.T) {
+func TestLiveUsesCountUntilTheCachesHaveThem(t *testing.T) {
 	unused, used := usage.Verdict{}, usage.Verdict{By: "Shoot"}
 	for name, tc := range map[string]struct {
 		uid    types.UID
@@ -53,8 +53,8 @@ func TestSightingsLastUntilTheCachesKnow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s := &sightings{}
-			s.note("p", sighting{uid: "a", by: "Shoot", until: at(time.Hour)})
+			s := &liveUses{}
+			s.record("p", liveUse{uid: "a", by: "Shoot", until: at(time.Hour)})
 			g.Expect(s.complete("p", tc.uid, at(tc.age), tc.cached)).To(Equal(tc.want))
 			g.Expect(s.complete("p", "a", at(0), unused)).To(Equal(tc.later))
 			s.forget("p")

@@ -26,7 +26,7 @@ func NewMetrics(registry prometheus.Registerer, cached client.Reader, passive cl
 	registry.MustRegister(m.wouldDelete,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "espalier_project_undecided",
-			Help: "Projects of which nobody can tell now whether they are used.",
+			Help: "Projects of which it is unknown whether they are used.",
 		}, func() float64 { return float64(undecided()) }),
 		&counted{
 			cached: cached, clock: passive,

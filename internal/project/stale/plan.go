@@ -56,8 +56,8 @@ type facts struct {
 	use usage.Verdict
 }
 
-// news is an announcement on a project.
-type news struct {
+// plannedEvent is an Event that announces a change of a project.
+type plannedEvent struct {
 	reason string
 	// at is when the announced change happens.
 	at time.Time
@@ -67,22 +67,22 @@ type news struct {
 type plan struct {
 	// row describes the row of the rules that decided.
 	row string
-	// hold leaves everything as it is, because it is unknown whether the project is used.
-	hold bool
-	// staleSince and autoDelete are the desired values in the status, unless hold is set.
+	// undecided is true if the project stays unchanged, because it is unknown whether the project is used.
+	undecided bool
+	// staleSince and autoDelete are the desired values in the status, unless undecided is set.
 	staleSince, autoDelete *metav1.Time
 	// due is true if the date of deletion is reached, also if Deletion is DryRun.
 	due bool
-	// announced is the desired value of AnnotationDeletionAnnounced, unless hold is set.
+	// announced is the desired value of AnnotationDeletionAnnounced, unless undecided is set.
 	announced *metav1.Time
-	// news are the announcements to make.
-	news []news
+	// events are the announcements to make.
+	events []plannedEvent
 	// next is the time until the next check.
 	next time.Duration
 }
 
-// ripe is the earliest time at which a project can be stale.
-func (r Rules) ripe(f facts) time.Time {
+// earliestStale is the earliest time at which a project can be stale.
+func (r Rules) earliestStale(f facts) time.Time {
 	at := f.created.Add(r.MinimumLifetime)
 	if f.lastActivity != nil {
 		if after := f.lastActivity.Add(r.MinimumLifetime); after.After(at) {
@@ -92,9 +92,9 @@ func (r Rules) ripe(f facts) time.Time {
 	return at
 }
 
-// asksForUse reports whether the use of a project must be determined: the project may be stale, or will be soon enough to announce it.
-func (r Rules) asksForUse(f facts) bool {
-	return !f.skip && !r.ripe(f).Add(-r.Forecast).After(f.now)
+// needsUse reports whether the use of a project must be determined: the project may be stale, or will be soon enough to announce it.
+func (r Rules) needsUse(f facts) bool {
+	return !f.skip && !r.earliestStale(f).Add(-r.Forecast).After(f.now)
 }
 
 // judge decides about a project that is not being deleted and whose namespace exists.
@@ -103,30 +103,30 @@ func (r Rules) judge(f facts) plan {
 	case f.skip:
 		return plan{row: "exempted", next: r.SyncPeriod}
 	case f.created.Add(r.MinimumLifetime).After(f.now):
-		return r.early(f, "young")
+		return r.planTooEarly(f, "young")
 	case f.lastActivity != nil && f.lastActivity.Add(r.MinimumLifetime).After(f.now):
-		return r.early(f, "active")
+		return r.planTooEarly(f, "active")
 	case f.use.By != "":
 		return plan{row: "used by " + f.use.By, next: r.SyncPeriod}
 	case f.use.Undecided:
-		return plan{row: "undecided", hold: true, next: r.SyncPeriod}
+		return plan{row: "undecided", undecided: true, next: r.SyncPeriod}
 	default:
-		return r.mark(f)
+		return r.planStale(f)
 	}
 }
 
-// early is the plan for a project that cannot be stale yet.
-func (r Rules) early(f facts, row string) plan {
-	ripe := r.ripe(f)
-	p := plan{row: row, next: r.nextLook(f.now, ripe, r.nextTelling(f.now, ripe))}
-	if r.told(f.now, ripe) && f.use.By == "" && !f.use.Undecided {
-		p.news = []news{{ReasonStaleForecast, ripe}}
+// planTooEarly is the plan for a project that cannot be stale yet.
+func (r Rules) planTooEarly(f facts, row string) plan {
+	stale := r.earliestStale(f)
+	p := plan{row: row, next: r.nextCheck(f.now, stale, r.nextAnnouncement(f.now, stale))}
+	if r.isAnnounced(f.now, stale) && f.use.By == "" && !f.use.Undecided {
+		p.events = []plannedEvent{{ReasonStaleForecast, stale}}
 	}
 	return p
 }
 
-// mark is the plan for a project that is not used.
-func (r Rules) mark(f facts) plan {
+// planStale is the plan for a project that is not used.
+func (r Rules) planStale(f facts) plan {
 	since := f.staleSince
 	if since == nil {
 		since = &metav1.Time{Time: f.now.UTC().Truncate(time.Second)} // the precision that the API server stores
@@ -152,7 +152,7 @@ func (r Rules) mark(f facts) plan {
 	} else {
 		p.due = !f.now.Before(end)
 	}
-	p.next = r.nextLook(f.now, append(r.moments(f.now, end, p), graceEnds)...)
+	p.next = r.nextCheck(f.now, append(r.actionTimes(f.now, end, p), graceEnds)...)
 	return p
 }
 
@@ -178,8 +178,8 @@ func (r Rules) announce(f facts, end time.Time, p *plan) {
 	switch {
 	case !f.now.Before(end):
 		p.due, p.announced = true, f.announced
-	case r.told(f.now, end):
-		p.news, p.announced = []news{{ReasonDeletionForecast, end}}, &metav1.Time{Time: end}
+	case r.isAnnounced(f.now, end):
+		p.events, p.announced = []plannedEvent{{ReasonDeletionForecast, end}}, &metav1.Time{Time: end}
 	}
 	if r.Notice == 0 { // no announcement is required
 		p.announced = nil
@@ -190,45 +190,45 @@ func (r Rules) deletes(f facts) bool {
 	return r.Deletion != Off && !f.lasting && (!f.use.WithoutShoots || r.WithoutShoots)
 }
 
-// told reports whether a change is near enough to be announced.
-func (r Rules) told(now, at time.Time) bool {
+// isAnnounced reports whether a change is near enough to be announced.
+func (r Rules) isAnnounced(now, at time.Time) bool {
 	return r.Forecast > 0 && now.Before(at) && !at.Add(-r.Forecast).After(now)
 }
 
 // daysLeft returns the number of days until a change, rounded up; 0 once the time has come. The change is announced once for each number.
 func daysLeft(now, at time.Time) int {
 	left := max(0, at.Sub(now))
-	return int((left + tellEvery - 1) / tellEvery)
+	return int((left + announcementInterval - 1) / announcementInterval)
 }
 
-// tellEvery is how often an announcement is repeated: Events expire.
-const tellEvery = 24 * time.Hour
+// announcementInterval is how often an announcement is repeated: Events expire.
+const announcementInterval = 24 * time.Hour
 
-// nextTelling returns when to announce a change next. The result is not after now if it need not be announced again.
-func (r Rules) nextTelling(now, at time.Time) time.Time {
+// nextAnnouncement returns when to announce a change next. The result is not after now if it need not be announced again.
+func (r Rules) nextAnnouncement(now, at time.Time) time.Time {
 	switch {
 	case r.Forecast == 0:
 		return time.Time{}
 	case at.Add(-r.Forecast).After(now):
 		return at.Add(-r.Forecast)
 	default:
-		return at.Add(-time.Duration(max(0, daysLeft(now, at)-1)) * tellEvery)
+		return at.Add(-time.Duration(max(0, daysLeft(now, at)-1)) * announcementInterval)
 	}
 }
 
-// moments returns the times at which a deletion needs an action or an announcement.
-func (r Rules) moments(now, end time.Time, p plan) []time.Time {
+// actionTimes returns the times at which a deletion needs an action or an announcement.
+func (r Rules) actionTimes(now, end time.Time, p plan) []time.Time {
 	if r.Deletion != Delete {
 		return []time.Time{end}
 	}
 	if p.announced != nil {
 		end = p.announced.Time
 	}
-	return []time.Time{end, r.nextTelling(now, end)}
+	return []time.Time{end, r.nextAnnouncement(now, end)}
 }
 
-// nextLook returns the time until the first of the given moments that is still ahead, at most SyncPeriod.
-func (r Rules) nextLook(now time.Time, moments ...time.Time) time.Duration {
+// nextCheck returns the time until the first of the given moments that is still ahead, at most SyncPeriod.
+func (r Rules) nextCheck(now time.Time, moments ...time.Time) time.Duration {
 	next := r.SyncPeriod
 	for _, each := range moments {
 		if each.After(now) {

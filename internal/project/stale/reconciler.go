@@ -50,8 +50,8 @@ type Reconciler struct {
 	Events  *Events
 	Metrics *Metrics
 
-	held      held
-	sightings sightings
+	undecided undecidedProjects
+	sightings liveUses
 	again     trigger.Trigger
 }
 
@@ -60,7 +60,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	project := &corev1beta1.Project{}
 	if err := r.Client.Get(ctx, request.NamespacedName, project); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.held.drop(request.Name)
+			r.undecided.drop(request.Name)
 			r.sightings.forget(request.Name)
 			r.Events.forget(request.Name)
 		}
@@ -68,7 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	logger := log.FromContext(ctx).V(1).WithValues("resourceVersion", project.ResourceVersion)
 	if project.DeletionTimestamp != nil || ptr.Deref(project.Spec.Namespace, "") == "" {
-		r.held.drop(request.Name)
+		r.undecided.drop(request.Name)
 		logger.Info("Judged project", "verdict", "not to be judged")
 		return ctrl.Result{RequeueAfter: r.Rules.SyncPeriod}, nil
 	}
@@ -79,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	f.use = r.sightings.complete(project.Name, project.UID, f.now, f.use)
 	p := r.Rules.judge(f)
 	logger.Info("Judged project", "verdict", p.row)
-	again, err := r.reportHeld(ctx, project.Name, f, p)
+	again, err := r.reportSuspension(ctx, project.Name, f, p)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -95,13 +95,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // act carries out the plan. It writes an announcement before it creates the Event, and does both before it deletes.
 func (r *Reconciler) act(ctx context.Context, judged *corev1beta1.Project, f facts, p plan) error {
 	project := judged.DeepCopy() // each write starts from the result of the one before, and fails if another client has changed the object
-	if err := r.writeAnnotations(ctx, project, p); err != nil || p.hold {
+	if err := r.writeAnnotations(ctx, project, p); err != nil || p.undecided {
 		return err
 	}
 	if err := r.writeStatus(ctx, project, p); err != nil {
 		return err
 	}
-	for _, each := range p.news {
+	for _, each := range p.events {
 		if _, err := r.Events.project(ctx, project, f.now, each.reason, each.at); err != nil {
 			return err
 		}
@@ -134,13 +134,13 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, caches us
 		staleSince:   project.Status.StaleSinceTimestamp, autoDelete: project.Status.StaleAutoDeleteTimestamp,
 		lasting: namespace.Name == corev1beta1.GardenNamespace, announced: announcement(project.Annotations),
 	}
-	if !r.Rules.asksForUse(f) {
+	if !r.Rules.needsUse(f) {
 		return f, nil
 	}
 	f.use = usage.Look(caches, namespace.Name)
 	if f.use.WithoutShoots && f.use.By == "" && !f.use.Undecided {
 		if f.use, err = usage.Running(ctx, r.Served, namespace.Name); err != nil {
-			return facts{}, err //nolint:wrapcheck // the callee adds context
+			return facts{}, err
 		}
 	}
 	return f, nil
@@ -149,7 +149,7 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader, caches us
 // writeAnnotations writes the announcement of the plan, and withdraws this controller's own confirmation if no deletion is due.
 func (r *Reconciler) writeAnnotations(ctx context.Context, project *corev1beta1.Project, p plan) error {
 	changes := map[string]any{}
-	if !p.hold {
+	if !p.undecided {
 		changes = p.announcing(project.Annotations)
 	}
 	if !p.due || r.Rules.Deletion != Delete {

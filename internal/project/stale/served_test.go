@@ -28,16 +28,16 @@ func atOnce(c *config.ControllerManagerConfiguration) {
 	c.Controllers.Project.MinimumLifetimeDays, c.Controllers.Project.StaleGracePeriodDays, c.Controllers.Project.StaleExpirationTimeDays = ptr.To(0), ptr.To(0), ptr.To(0)
 }
 
-func TestAPlainClusterLosesNoProjectByDefault(t *testing.T) {
+func TestClusterWithoutShootsKeepsProjectsByDefault(t *testing.T) {
 	s := newScene(t, projecttest.Options{CRDs: []string{}, Configure: atOnce})
-	p := s.project(held)
+	p := s.project(withFinalizer)
 	s.age(p, 1000*day)
 	s.stays(p, "unused", since(1000*day))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "pod"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "default"}}
 	s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, account))).To(Succeed())
 	s.Expect(s.Admin.Create(s.Ctx, pod)).To(Succeed())
-	s.says(p, "used by pods")
+	s.expectPlan(p, "used by pods")
 	s.becomes(p, unmarked())
 	s.Restart(func() { s.Config.Espalier.Project.StaleDeletionWithoutShoots = true })
 	s.stays(p, "used by pods", unmarked())
@@ -50,7 +50,7 @@ func TestKindsComeAndGoWhileTheProcessRuns(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
 	s.age(p, 40*day)
-	s.says(p, "unused")
+	s.expectPlan(p, "unused")
 	s.create("Shoot", *p.Spec.Namespace, "s", nil)
 	s.Eventually(func() string { s.status(p, 0, 0, 0); return s.pass(p) }).Should(Equal("used by Shoot"))
 	s.RemoveCRD("shoots")
@@ -62,7 +62,7 @@ func TestKindsComeAndGoWhileTheProcessRuns(t *testing.T) {
 }
 
 // suspensions lists the Events about the suspension of judging.
-func (s *scene) suspensions() []string {
+func (s *fixture) suspensions() []string {
 	s.T.Helper()
 	list := &corev1.EventList{}
 	s.Expect(s.Admin.List(s.Ctx, list)).To(Succeed())
@@ -87,9 +87,9 @@ func failsAt(path string, err error, asked *atomic.Bool) func(*http.Request) err
 }
 
 // If a kind cannot be read, no project counts as unused: nothing is marked, deleted or cleared.
-func TestWhatCannotBeSeenIsNotUnused(t *testing.T) {
+func TestUseThatCannotBeDeterminedDoesNotCountAsUnused(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
-	unmarkedOne, markedOne := s.project(held), s.project(held)
+	unmarkedOne, markedOne := s.project(withFinalizer), s.project(withFinalizer)
 	s.age(markedOne, 1000*day)
 	s.status(markedOne, 30*day, 120*day, 0)
 	forbidden, missing := apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no right")), apierrors.NewNotFound(schema.GroupResource{}, "")
@@ -114,7 +114,7 @@ func TestWhatCannotBeSeenIsNotUnused(t *testing.T) {
 		var asked atomic.Bool
 		if row.path == group { // without it the process would not start: it fails only when the controller asks for the kinds
 			s.Restart(func() { s.Requests.Hook(failsAt(services, forbidden, &asked)) })
-			s.says(markedOne, "undecided")
+			s.expectPlan(markedOne, "undecided")
 			asked.Store(false)
 			s.Requests.Hook(failsAt(group, row.err, &asked))
 			s.Eventually(asked.Load, recovery).Should(BeTrue(), row.path)
@@ -132,9 +132,9 @@ func TestWhatCannotBeSeenIsNotUnused(t *testing.T) {
 }
 
 // The same is true for the check before a deletion, whatever the caches say.
-func TestWhatCannotBeSeenAtTheLastMomentSavesTheProject(t *testing.T) {
+func TestUseThatCannotBeDeterminedBeforeTheDeletionKeepsTheProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
-	p := s.project(held)
+	p := s.project(withFinalizer)
 	s.secret(*p.Spec.Namespace)
 	s.age(p, 1000*day)
 	own := func(plural string) string {
@@ -162,7 +162,7 @@ func ofShoot(object *unstructured.Unstructured) {
 	object.SetLabels(map[string]string{"gardener.cloud/role": "kubeconfig"})
 }
 
-func TestWhatAShootLeavesBehindIsUse(t *testing.T) {
+func TestObjectsOfADeletedShootAreUse(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	for _, kind := range []string{"BackupEntry", "Plant"} {
 		p := s.project()
@@ -178,11 +178,11 @@ func TestWhatAShootLeavesBehindIsUse(t *testing.T) {
 	}
 }
 
-func TestWhatAppearsAtTheLastMomentSavesItsProject(t *testing.T) {
+func TestUseCreatedBeforeTheDeletionKeepsTheProject(t *testing.T) {
 	for kind, plural := range map[string]string{"Shoot": "shoots", "Plant": "plants", "BackupEntry": "backupentries"} {
 		t.Run(kind, func(t *testing.T) {
 			s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
-			p := s.project(held)
+			p := s.project(withFinalizer)
 			s.age(p, 1000*day)
 			var once sync.Once
 			s.Requests.Hook(func(r *http.Request) error {
@@ -205,13 +205,13 @@ func TestWhatAppearsAtTheLastMomentSavesItsProject(t *testing.T) {
 	}
 }
 
-func TestForecastsAreToldOnce(t *testing.T) {
+func TestForecastsAreReportedOnce(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.project()
 	s.age(p, 23*day)
-	s.says(p, "young")
+	s.expectPlan(p, "young")
 	s.pass(p)
-	told := []string{"Warning StaleForecast: Nobody seems to use this project; unless that changes, it is marked as stale after " + p.CreationTimestamp.Add(30*day).UTC().Format(time.RFC3339)}
+	told := []string{"Warning StaleForecast: This project seems to be unused; unless that changes, it is marked as stale after " + p.CreationTimestamp.Add(30*day).UTC().Format(time.RFC3339)}
 	forecasts := func() []string {
 		var found []string
 		for _, each := range s.Events(p) {
@@ -223,12 +223,12 @@ func TestForecastsAreToldOnce(t *testing.T) {
 	}
 	s.Eventually(forecasts).Should(ConsistOf(told))
 	s.Restart(nil)
-	s.says(p, "young")
+	s.expectPlan(p, "young")
 	s.Expect(forecasts()).To(ConsistOf(told))
 	s.age(p, 113*day)
 	s.status(p, 30*day, 120*day, 0)
-	s.says(p, "unused")
-	told = append(told, "Warning DeletionForecast: Nobody seems to use this project; unless that changes, it is deleted after "+p.CreationTimestamp.Add(120*day).UTC().Format(time.RFC3339)+" with everything in its namespace")
+	s.expectPlan(p, "unused")
+	told = append(told, "Warning DeletionForecast: This project seems to be unused; unless that changes, it is deleted after "+p.CreationTimestamp.Add(120*day).UTC().Format(time.RFC3339)+" with everything in its namespace")
 	s.Eventually(forecasts).Should(ConsistOf(told))
 	s.Restart(func() { s.Config.Espalier.Project.StaleDeletion = "DryRun" })
 	s.age(p, 120*day)
@@ -238,12 +238,12 @@ func TestForecastsAreToldOnce(t *testing.T) {
 }
 
 // Wherever the process is interrupted, the next process marks and deletes, and marks with the same times.
-func TestEveryCutEndsInTheSameState(t *testing.T) {
-	cuts := binary.EveryCut(t, 3, func(t *testing.T, at binary.Cut) bool {
+func TestCrashPointsEndInTheSameState(t *testing.T) {
+	cuts := binary.EveryCut(t, 8, func(t *testing.T, at binary.Cut) bool {
 		t.Helper()
 		s := newScene(t, projecttest.Options{})
-		p := s.project(held)
-		s.says(p, "young")
+		p := s.project(withFinalizer)
+		s.expectPlan(p, "young")
 		s.Requests.CutOff(at)
 		s.age(p, 120*day)
 		s.status(p, 30*day, 0, 0)

@@ -31,13 +31,13 @@ const longestDeadline = 3 * time.Minute
 func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, workers int) error {
 	namespaces := &metav1.PartialObjectMetadata{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	r.Served.OnChange(r.wake)
-	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller adds context
-							Named(ControllerName).
-							For(&corev1beta1.Project{}).
-							Watches(namespaces, handler.EnqueueRequestsFromMapFunc(r.projectOf), builder.WithPredicates(exemptionChanges())).
-							WatchesRawSource(r.again.Source()).
-							WithOptions(controller.Options{
+	r.Served.OnChange(r.enqueueUndecided)
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(ControllerName).
+		For(&corev1beta1.Project{}).
+		Watches(namespaces, handler.EnqueueRequestsFromMapFunc(r.projectOf), builder.WithPredicates(exemptionChanges())).
+		WatchesRawSource(r.again.Source()).
+		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   min(longestDeadline, r.Rules.SyncPeriod),
 		}).
@@ -71,4 +71,4 @@ func (r *Reconciler) projectOf(ctx context.Context, namespace client.Object) []r
 }
 
 // Undecided returns how many Projects could not be judged at their last check.
-func (r *Reconciler) Undecided() int { return r.held.count() }
+func (r *Reconciler) Undecided() int { return r.undecided.count() }

@@ -91,8 +91,8 @@ func (v *verdicts) errors() []string {
 	return slices.Clone(v.failures)
 }
 
-// scene is a controller with a fake clock.
-type scene struct {
+// fixture is a controller with a fake clock.
+type fixture struct {
 	*projecttest.Env
 	clock    *clocktesting.FakeClock
 	verdicts *verdicts
@@ -100,9 +100,9 @@ type scene struct {
 	began    time.Time
 }
 
-func newScene(t *testing.T, o projecttest.Options) *scene {
+func newScene(t *testing.T, o projecttest.Options) *fixture {
 	t.Helper()
-	s := &scene{began: time.Now(), clock: clocktesting.NewFakeClock(time.Now()), verdicts: &verdicts{last: map[string]verdict{}}}
+	s := &fixture{began: time.Now(), clock: clocktesting.NewFakeClock(time.Now()), verdicts: &verdicts{last: map[string]verdict{}}}
 	if o.Clock == nil {
 		o.Clock = s.clock
 	}
@@ -114,7 +114,7 @@ func newScene(t *testing.T, o projecttest.Options) *scene {
 }
 
 // project creates a Project with its namespace.
-func (s *scene) project(change ...func(*corev1beta1.Project)) *corev1beta1.Project {
+func (s *fixture) project(change ...func(*corev1beta1.Project)) *corev1beta1.Project {
 	s.T.Helper()
 	s.number++
 	p := s.Project(fmt.Sprintf("p%d", s.number))
@@ -128,7 +128,7 @@ func (s *scene) project(change ...func(*corev1beta1.Project)) *corev1beta1.Proje
 }
 
 // namespace creates a namespace that the Project of the given name may adopt.
-func (s *scene) namespace(project string) string {
+func (s *fixture) namespace(project string) string {
 	s.T.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "garden-" + project + "-", Labels: map[string]string{
 		"gardener.cloud/role": "project", "project.gardener.cloud/name": project,
@@ -138,7 +138,7 @@ func (s *scene) namespace(project string) string {
 }
 
 // create creates an object of a kind of Gardener; content is everything except the metadata.
-func (s *scene) create(kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
+func (s *fixture) create(kind, namespace, name string, content map[string]any) *unstructured.Unstructured {
 	s.T.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	maps.Copy(object.Object, content)
@@ -150,7 +150,7 @@ func (s *scene) create(kind, namespace, name string, content map[string]any) *un
 	return object
 }
 
-func (s *scene) secret(namespace string, change ...func(*corev1.Secret)) {
+func (s *fixture) secret(namespace string, change ...func(*corev1.Secret)) {
 	s.T.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credentials"}}
 	for _, each := range change {
@@ -169,12 +169,12 @@ func bindingOf(namespace, secret string) map[string]any {
 }
 
 // age sets the clock to the given time after the Project's creation.
-func (s *scene) age(p *corev1beta1.Project, age time.Duration) {
+func (s *fixture) age(p *corev1beta1.Project, age time.Duration) {
 	s.clock.SetTime(p.CreationTimestamp.Add(age))
 }
 
 // status writes the ages as timestamps; 0 omits one.
-func (s *scene) status(p *corev1beta1.Project, staleSince, autoDelete, lastActivity time.Duration) {
+func (s *fixture) status(p *corev1beta1.Project, staleSince, autoDelete, lastActivity time.Duration) {
 	s.T.Helper()
 	text := func(age time.Duration) string {
 		if age == 0 {
@@ -186,24 +186,24 @@ func (s *scene) status(p *corev1beta1.Project, staleSince, autoDelete, lastActiv
 		`{"status":{"staleSinceTimestamp":%s,"staleAutoDeleteTimestamp":%s,"lastActivityTimestamp":%s}}`, text(staleSince), text(autoDelete), text(lastActivity))))).To(Succeed())
 }
 
-// poke triggers a reconciliation of a Project, and updates the given object.
-func (s *scene) poke(p *corev1beta1.Project) error {
+// touchProject triggers a reconciliation of a Project, and updates the given object.
+func (s *fixture) touchProject(p *corev1beta1.Project) error {
 	return s.Admin.Patch(s.Ctx, p, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"poked":"%d"}}}`, time.Now().UnixNano())))
 }
 
 // pass triggers a reconciliation of a Project, and returns its verdict. A verdict that waits for caches does not count.
-func (s *scene) pass(p *corev1beta1.Project) string {
+func (s *fixture) pass(p *corev1beta1.Project) string {
 	s.T.Helper()
 	poked := p.DeepCopy()
-	s.Expect(s.poke(poked)).To(Succeed())
+	s.Expect(s.touchProject(poked)).To(Succeed())
 	version, err := strconv.Atoi(poked.ResourceVersion)
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Eventually(func() int { return s.verdicts.of(p).version }).Should(BeNumerically(">=", version))
 	return s.verdicts.of(p).text
 }
 
-// says waits until a pass has the given verdict.
-func (s *scene) says(p *corev1beta1.Project, want string) {
+// expectPlan waits until a pass has the given verdict.
+func (s *fixture) expectPlan(p *corev1beta1.Project, want string) {
 	s.T.Helper()
 	s.Eventually(func() string { return s.pass(p) }).Should(Equal(want))
 }
@@ -215,7 +215,7 @@ func unmarked() marks                         { return marks{} }
 func since(age time.Duration) marks           { return marks{StaleSince: &age} }
 func (m marks) until(age time.Duration) marks { m.AutoDelete = &age; return m }
 
-func (s *scene) marks(p *corev1beta1.Project) marks {
+func (s *fixture) marks(p *corev1beta1.Project) marks {
 	s.T.Helper()
 	status := s.Get(p).Status
 	age := func(t *metav1.Time) *time.Duration {
@@ -228,15 +228,15 @@ func (s *scene) marks(p *corev1beta1.Project) marks {
 }
 
 // becomes waits until a Project has the given marks.
-func (s *scene) becomes(p *corev1beta1.Project, want marks) {
+func (s *fixture) becomes(p *corev1beta1.Project, want marks) {
 	s.T.Helper()
 	s.Eventually(func() marks { return s.marks(p) }).Should(BeComparableTo(want))
 }
 
 // stays waits for a verdict, and then requires that nothing changes.
-func (s *scene) stays(p *corev1beta1.Project, verdict string, want marks) {
+func (s *fixture) stays(p *corev1beta1.Project, verdict string, want marks) {
 	s.T.Helper()
-	s.says(p, verdict)
+	s.expectPlan(p, verdict)
 	s.becomes(p, want)                     // a write may conflict and be repeated
 	s.Expect(s.pass(p)).To(Equal(verdict)) // each pass has finished its writes before the next begins
 	s.Expect(s.pass(p)).To(Equal(verdict))
@@ -245,11 +245,11 @@ func (s *scene) stays(p *corev1beta1.Project, verdict string, want marks) {
 }
 
 // deleted reports whether a Project is deleted or being deleted.
-func (s *scene) deleted(p *corev1beta1.Project) bool {
+func (s *fixture) deleted(p *corev1beta1.Project) bool {
 	found := &corev1beta1.Project{}
 	err := s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(p), found)
 	return err != nil || found.DeletionTimestamp != nil
 }
 
-// held adds a finalizer, so that a deleted Project can still be read.
-func held(p *corev1beta1.Project) { p.Finalizers = []string{"example.org/held"} }
+// withFinalizer adds a finalizer, so that a deleted Project can still be read.
+func withFinalizer(p *corev1beta1.Project) { p.Finalizers = []string{"example.org/held"} }

@@ -36,11 +36,11 @@ func TestWhatIsUsedThroughABinding(t *testing.T) {
 				"Secret namespace ns":                               {&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}},
 				"Quota namespace ns":                                {&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "q"}}},
 			}
-			g.Expect(usedSecret(&eyes{Caches: c}, "ns")).To(BeTrue())
-			g.Expect(usedQuota(&eyes{Caches: c}, "ns")).To(BeTrue())
+			g.Expect(usedSecret(&observer{Caches: c}, "ns")).To(BeTrue())
+			g.Expect(usedQuota(&observer{Caches: c}, "ns")).To(BeTrue())
 			delete(c, "Shoot namespace/secretbinding "+namespace+"/b")
-			g.Expect(usedSecret(&eyes{Caches: c}, "ns")).To(BeFalse())
-			g.Expect(usedQuota(&eyes{Caches: c}, "ns")).To(BeFalse())
+			g.Expect(usedSecret(&observer{Caches: c}, "ns")).To(BeFalse())
+			g.Expect(usedQuota(&observer{Caches: c}, "ns")).To(BeFalse())
 		})
 	}
 }

@@ -50,27 +50,27 @@ type Verdict struct {
 	WithoutShoots bool
 }
 
-// eyes reads caches, and remembers the kinds that it could not read.
-type eyes struct {
+// observer reads caches, and remembers the kinds that it could not read.
+type observer struct {
 	Caches
-	blind []served.Finding
+	unknown []served.Finding
 }
 
-func (e *eyes) see(kind served.Kind, index, key string) []any {
+func (e *observer) objects(kind served.Kind, index, key string) []any {
 	found, finding := e.Objects(kind, index, key)
 	if finding.State == served.Unknown {
-		e.blind = append(e.blind, finding)
+		e.unknown = append(e.unknown, finding)
 	}
 	return found
 }
 
-// absent reports whether there can be no object of a kind.
-func (e *eyes) absent(kind served.Kind) bool { return e.Finding(kind).State == served.Absent }
+// isAbsent reports whether there can be no object of a kind.
+func (e *observer) isAbsent(kind served.Kind) bool { return e.Finding(kind).State == served.Absent }
 
 // check looks for one kind of use; find returns true if it has found it.
 type check struct {
 	by   served.Kind
-	find func(e *eyes, namespace string) bool
+	find func(e *observer, namespace string) bool
 }
 
 // checks are in the order in which they are made. A use that any of them finds counts, even if others could not read their kinds.
@@ -87,15 +87,15 @@ func checks() []check {
 
 // Look finds out from caches whether a namespace is in use.
 func Look(c Caches, namespace string) Verdict {
-	e := &eyes{Caches: c}
-	verdict := Verdict{WithoutShoots: e.absent(served.Shoot)}
+	e := &observer{Caches: c}
+	verdict := Verdict{WithoutShoots: e.isAbsent(served.Shoot)}
 	for _, look := range checks() {
 		if look.find(e, namespace) {
 			verdict.By = string(look.by)
 			return verdict
 		}
 	}
-	for _, finding := range e.blind {
+	for _, finding := range e.unknown {
 		verdict.Undecided = true
 		if verdict.Why == "" {
 			verdict.Why = finding.Why
@@ -105,15 +105,17 @@ func Look(c Caches, namespace string) Verdict {
 }
 
 // present finds the objects of a kind in the namespace.
-func present(kind served.Kind) func(*eyes, string) bool {
-	return func(e *eyes, namespace string) bool { return len(e.see(kind, served.ByNamespace, namespace)) > 0 }
+func present(kind served.Kind) func(*observer, string) bool {
+	return func(e *observer, namespace string) bool {
+		return len(e.objects(kind, served.ByNamespace, namespace)) > 0
+	}
 }
 
 // boundCredentials returns the bindings in any namespace that refer to credentials of this namespace and that a Shoot uses.
-func boundCredentials(e *eyes, namespace string) []served.Binding {
+func boundCredentials(e *observer, namespace string) []served.Binding {
 	var found []served.Binding
 	for _, kind := range served.Bindings() {
-		for _, object := range e.see(kind, served.ByCredentialsNamespace, namespace) {
+		for _, object := range e.objects(kind, served.ByCredentialsNamespace, namespace) {
 			if binding, ok := served.BindingOf(object); ok && bound(e, binding) {
 				found = append(found, binding)
 			}
@@ -123,8 +125,8 @@ func boundCredentials(e *eyes, namespace string) []served.Binding {
 }
 
 // usedSecret reports whether the namespace has a Secret that a Shoot uses through a binding in any namespace.
-func usedSecret(e *eyes, namespace string) bool {
-	if e.absent(served.Shoot) {
+func usedSecret(e *observer, namespace string) bool {
+	if e.isAbsent(served.Shoot) {
 		return false
 	}
 	names := map[string]bool{}
@@ -136,7 +138,7 @@ func usedSecret(e *eyes, namespace string) bool {
 	if len(names) == 0 {
 		return false
 	}
-	for _, object := range e.see(served.Secret, served.ByNamespace, namespace) {
+	for _, object := range e.objects(served.Secret, served.ByNamespace, namespace) {
 		if secret, ok := object.(metav1.Object); ok && names[secret.GetName()] && served.Credentials(secret) {
 			return true
 		}
@@ -145,17 +147,17 @@ func usedSecret(e *eyes, namespace string) bool {
 }
 
 // usedOtherCredentials reports whether a Shoot uses a binding that refers to credentials of the namespace other than a Secret.
-func usedOtherCredentials(e *eyes, namespace string) bool {
-	return !e.absent(served.Shoot) &&
+func usedOtherCredentials(e *observer, namespace string) bool {
+	return !e.isAbsent(served.Shoot) &&
 		slices.ContainsFunc(boundCredentials(e, namespace), func(binding served.Binding) bool { return !binding.NamesSecret() })
 }
 
 // usedQuota reports whether the namespace has a Quota that applies to a Shoot through a binding.
-func usedQuota(e *eyes, namespace string) bool {
-	if e.absent(served.Shoot) || e.absent(served.SecretBinding) && e.absent(served.CredentialsBinding) {
+func usedQuota(e *observer, namespace string) bool {
+	if e.isAbsent(served.Shoot) || e.isAbsent(served.SecretBinding) && e.isAbsent(served.CredentialsBinding) {
 		return false
 	}
-	for _, object := range e.see(served.Quota, served.ByNamespace, namespace) {
+	for _, object := range e.objects(served.Quota, served.ByNamespace, namespace) {
 		if quota, ok := object.(metav1.Object); ok && bindsShoot(e, served.Key(namespace, quota.GetName())) {
 			return true
 		}
@@ -164,9 +166,9 @@ func usedQuota(e *eyes, namespace string) bool {
 }
 
 // bindsShoot reports whether a Shoot uses a binding that refers to a Quota.
-func bindsShoot(e *eyes, quota string) bool {
+func bindsShoot(e *observer, quota string) bool {
 	for _, kind := range served.Bindings() {
-		for _, object := range e.see(kind, served.ByQuota, quota) {
+		for _, object := range e.objects(kind, served.ByQuota, quota) {
 			if binding, ok := served.BindingOf(object); ok && bound(e, binding) {
 				return true
 			}
@@ -176,8 +178,8 @@ func bindsShoot(e *eyes, quota string) bool {
 }
 
 // bound reports whether a Shoot uses a binding. Such a Shoot must be in the binding's own namespace.
-func bound(e *eyes, binding served.Binding) bool {
-	return len(e.see(served.Shoot, binding.UsedBy, served.Key(binding.Namespace, binding.Name))) > 0
+func bound(e *observer, binding served.Binding) bool {
+	return len(e.objects(served.Shoot, binding.UsedBy, served.Key(binding.Namespace, binding.Name))) > 0
 }
 
 // Running is for clusters without Shoots. It asks the API server for Pods, workloads and volume claims in a namespace, and returns the

@@ -5,10 +5,9 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-
-	corev1 "k8s.io/api/core/v1"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"

@@ -6,12 +6,11 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -19,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-func TestAcceptance54WhoCreatesAProjectOwnsIt(t *testing.T) {
+func TestCreatorOfAProjectIsItsOwner(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	p := created(e, "alice", "a54", `{}`)
 	e.Expect(p.Spec.CreatedBy).To(Equal(ptr.To(user("alice"))))
@@ -27,7 +26,7 @@ func TestAcceptance54WhoCreatesAProjectOwnsIt(t *testing.T) {
 	e.Expect(p.Spec.Members).To(Equal([]corev1beta1.ProjectMember{member(user("alice"), "admin", "owner")}))
 }
 
-func TestAcceptance55NobodyCreatesInTheNameOfAnother(t *testing.T) {
+func TestCreatedByMustBeTheUserOfTheRequest(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	p := created(e, "alice", "a55", `{createdBy: {apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}}`)
 	e.Expect(p.Spec.CreatedBy).To(Equal(ptr.To(user("alice"))))
@@ -37,7 +36,7 @@ func TestAcceptance55NobodyCreatesInTheNameOfAnother(t *testing.T) {
 	}
 }
 
-func TestAcceptance56TheFirstMemberWithTheRoleOwnsTheProject(t *testing.T) {
+func TestTheFirstMemberWithTheRoleOwnsTheProject(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	p := created(e, "alice", "a56", `{members: [{kind: User, name: bob, role: owner}]}`)
 	e.Expect(p.Spec.Owner).To(Equal(ptr.To(user("bob"))))
@@ -45,7 +44,7 @@ func TestAcceptance56TheFirstMemberWithTheRoleOwnsTheProject(t *testing.T) {
 	e.Expect(p.Spec.CreatedBy).To(Equal(ptr.To(user("alice"))))
 }
 
-func TestAcceptance57OwnerAndNamespaceCannotBeTakenAwayAndTheNamespaceCanBeSetLater(t *testing.T) {
+func TestOwnerAndNamespaceCannotBeTakenAwayAndTheNamespaceCanBeSetLater(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	p := created(e, "alice", "a57", `{namespace: garden-a57}`)
 	err := change(e, e.Admin, p, `{spec: {owner: null}}`)
@@ -60,7 +59,7 @@ func TestAcceptance57OwnerAndNamespaceCannotBeTakenAwayAndTheNamespaceCanBeSetLa
 	e.Expect(e.Get(later).Spec.Namespace).To(Equal(ptr.To("garden-a57-later")))
 }
 
-func TestAcceptance58NamesAreShortAndPlain(t *testing.T) {
+func TestNamesAreShortAndPlain(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	for _, name := range []string{"project-name-too-long", "in--valid", "project_a"} {
 		err := e.As("alice", "editors").Create(e.Ctx, project(e, name, `{}`))
@@ -69,7 +68,7 @@ func TestAcceptance58NamesAreShortAndPlain(t *testing.T) {
 	created(e, "alice", "project.a", `{}`)
 }
 
-func TestAcceptance59NamespacesOfProjectsAreNamedSo(t *testing.T) {
+func TestNamespacesOfProjectsAreNamedSo(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	for _, name := range []string{"foo", "kube-system", "gardenx"} {
 		e.Expect(e.As("alice", "editors").Create(e.Ctx, project(e, "a59", `{namespace: `+name+`}`))).
@@ -81,7 +80,7 @@ func TestAcceptance59NamespacesOfProjectsAreNamedSo(t *testing.T) {
 	e.Expect(e.Admin.Create(e.Ctx, project(e, "a59-garden", `{namespace: garden}`))).To(Succeed())
 }
 
-func TestAcceptance60ANamespaceBelongsToOneProject(t *testing.T) {
+func TestANamespaceBelongsToOneProject(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	created(e, "alice", "a60", `{namespace: garden-a60}`)
 	const refused = `admission webhook "namespace-use.project-controller.espalier.dev" denied the request: namespace "garden-a60" is already used by another project`
@@ -104,7 +103,7 @@ func refusedAsInvalid(e *projecttest.Env, name string, specs map[string]string) 
 	}
 }
 
-func TestAcceptance61AMemberIsThereOnce(t *testing.T) {
+func TestMembersAreUnique(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	refusedAsInvalid(e, "a61", map[string]string{
 		`{members: [{kind: User, name: "system:serviceaccount:foo:bar"}, {kind: ServiceAccount, namespace: foo, name: bar}]}`: `spec.members[1]: Duplicate value`,
@@ -113,7 +112,7 @@ func TestAcceptance61AMemberIsThereOnce(t *testing.T) {
 	})
 }
 
-func TestAcceptance62RolesAreKnownAndEachThereOnce(t *testing.T) {
+func TestRolesAreKnownAndUnique(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	of := func(roles string) string { return `{members: [{kind: User, name: a, ` + roles + `}]}` }
 	refusedAsInvalid(e, "a62", map[string]string{
@@ -128,7 +127,7 @@ func TestAcceptance62RolesAreKnownAndEachThereOnce(t *testing.T) {
 	e.Expect(p.Spec.Members).To(Equal([]corev1beta1.ProjectMember{member(user("alice"), "extension:unknown-role", "owner")}))
 }
 
-func TestAcceptance63TolerationsAreWhitelistedAndEachThereOnce(t *testing.T) {
+func TestTolerationsAreWhitelistedAndUnique(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	refusedAsInvalid(e, "a63", map[string]string{
 		`{tolerations: {defaults: [{key: a}]}}`:                                                            "only the following tolerations are allowed",
@@ -140,7 +139,7 @@ func TestAcceptance63TolerationsAreWhitelistedAndEachThereOnce(t *testing.T) {
 	e.Expect(e.Admin.Create(e.Ctx, project(e, "a63", `{tolerations: {whitelist: [{key: baz, value: v}, {key: baz}]}}`))).To(Succeed())
 }
 
-func TestAcceptance64OnlyTheGardenToleratesProtectedSeeds(t *testing.T) {
+func TestOnlyTheGardenToleratesProtectedSeeds(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	const refused = `admission webhook "permission.project-controller.espalier.dev" denied the request: user "alice" is not allowed to modify .spec.tolerations.whitelist for "projects"`
 	err := e.As("alice", "editors").Create(e.Ctx, project(e, "a64", `{namespace: garden}`))
@@ -154,7 +153,7 @@ func TestAcceptance64OnlyTheGardenToleratesProtectedSeeds(t *testing.T) {
 	e.Expect(p.Spec.Tolerations).To(Equal(&corev1beta1.ProjectTolerations{Defaults: protected, Whitelist: protected}))
 }
 
-func TestAcceptance65OnlyWhoMayManageMembersChangesThem(t *testing.T) {
+func TestOnlyUsersWithPermissionChangeMembers(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	allow(e, "managers", "", "get", "patch", "manage-members")
 	p := created(e, "alice", "a65", `{members: [{kind: User, name: bob, role: viewer}, {kind: Group, name: crew, role: viewer}]}`)
@@ -192,7 +191,7 @@ func TestAcceptance65OnlyWhoMayManageMembersChangesThem(t *testing.T) {
 	e.Expect(e.Get(p).Spec.Members).To(Equal([]corev1beta1.ProjectMember{member(user("alice"), "admin", "owner"), member(user("carol"), "admin")}))
 }
 
-func TestAcceptance66AProjectIsDeletedOnceThatIsConfirmed(t *testing.T) {
+func TestAProjectIsDeletedOnceThatIsConfirmed(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	p := created(e, "alice", "a66", `{}`)
 	alice := e.As("alice", "editors")
@@ -206,7 +205,7 @@ func TestAcceptance66AProjectIsDeletedOnceThatIsConfirmed(t *testing.T) {
 	e.Expect(alice.Delete(e.Ctx, e.Project("a66"))).To(Succeed())
 }
 
-func TestAcceptance67NamespacesOfProjectsAreNotDeletedByHand(t *testing.T) {
+func TestNamespacesOfProjectsAreNotDeletedByHand(t *testing.T) {
 	e := start(t, projecttest.Options{HoldNamespaces: true})
 	alice := e.As("alice", "editors")
 	const webhook = `admission webhook "validate-namespace-deletion.gardener.cloud" denied the request: `
@@ -240,7 +239,7 @@ func TestAcceptance67NamespacesOfProjectsAreNotDeletedByHand(t *testing.T) {
 	}, binary.Patience).ShouldNot(BeNil())
 }
 
-func TestAcceptance68RolesAreFoldedAndDefaulted(t *testing.T) {
+func TestRolesAreFoldedAndDefaulted(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	p := created(e, "alice", "a68", `{members: [{kind: User, name: a, role: "", roles: [uam]}, {kind: User, name: b}]}`)
 	e.Expect(p.Spec.Members).To(Equal([]corev1beta1.ProjectMember{member(user("a"), "uam"), member(user("b"), "viewer"), member(user("alice"), "admin", "owner")}))

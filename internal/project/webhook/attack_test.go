@@ -17,8 +17,8 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// TestNobodyTakesAProjectOver acts as members of each role, with the rights that the controller has given them.
-func TestNobodyTakesAProjectOver(t *testing.T) {
+// TestUsersCannotTakeOverProjects acts as members of each role, with the rights that the controller has given them.
+func TestUsersCannotTakeOverProjects(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	p := created(e, "alice", "attack", `{members: [
 		{kind: User, name: adam, role: admin}, {kind: User, name: vera, role: viewer}, {kind: User, name: una, role: uam},
@@ -88,8 +88,8 @@ func TestNobodyTakesAProjectOver(t *testing.T) {
 	e.Expect(change(e, e.As("una"), p, `{metadata: {annotations: {project.espalier.dev/membership-expiry: "{}"}}}`)).To(Succeed(), "who manages members manages their times")
 }
 
-// TestNobodyGetsRoundTheController deletes in each way that would have the garbage collector act before the controller.
-func TestNobodyGetsRoundTheController(t *testing.T) {
+// TestUsersCannotBypassTheController deletes in each way that would have the garbage collector act before the controller.
+func TestUsersCannotBypassTheController(t *testing.T) {
 	e := start(t, projecttest.Options{HoldNamespaces: true})
 	p := created(e, "alice", "hasty", `{members: [{kind: User, name: adam, role: admin}]}`)
 	ready(e, p)
@@ -232,21 +232,21 @@ func TestACollectionIsNotDeletedUnconfirmed(t *testing.T) {
 	e.Eventually(func() error { return alice.DeleteAllOf(e.Ctx, &corev1beta1.Project{}) }, binary.Patience).Should(Succeed())
 }
 
-func TestAUserCreatesOnlySoManyProjects(t *testing.T) {
+func TestNumberOfProjectsPerUserIsLimited(t *testing.T) {
 	e := start(t, projecttest.Options{Settings: "maxProjectsPerCreator: 2"})
 	alice := e.As("alice", "editors")
 	first := created(e, "alice", "limit-a", `{}`)
 	created(e, "alice", "limit-b", `{owner: {kind: User, name: bob}, createdBy: {kind: User, name: bob}}`)
 	err := alice.Create(e.Ctx, project(e, "limit-c", `{createdBy: {kind: User, name: bob}}`))
 	e.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
-	e.Expect(err).To(MatchError(`admission webhook "creator-limit.project-controller.espalier.dev" denied the request: user "alice" has created 2 projects (limit-a, limit-b), and may have created at most 2: delete one that nobody needs, or ask an administrator to raise espalier.project.maxProjectsPerCreator`))
+	e.Expect(err).To(MatchError(`admission webhook "creator-limit.project-controller.espalier.dev" denied the request: user "alice" has created 2 projects (limit-a, limit-b), and may have created at most 2: delete one that is not needed, or ask an administrator to raise espalier.project.maxProjectsPerCreator`))
 	created(e, "bob", "limit-c", `{}`)
 	confirm(e, alice, first, "true")
 	e.Expect(alice.Delete(e.Ctx, e.Project("limit-a"))).To(Succeed())
 	e.Eventually(func() error { return alice.Create(e.Ctx, project(e, "limit-d", `{}`)) }, binary.Patience).Should(Succeed())
 }
 
-func TestWhatIsNotRegisteredIsOff(t *testing.T) {
+func TestUnregisteredWebhooksAreDisabled(t *testing.T) {
 	e := start(t, projecttest.Options{Register: func(all []registration.Webhook) []registration.Webhook {
 		var kept []registration.Webhook
 		for _, each := range all {

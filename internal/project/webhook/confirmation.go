@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// deletedObject is what is read of what is to be deleted.
+// deletedObject contains the fields of the object in a delete request that Confirmation reads.
 type deletedObject struct {
 	Metadata struct {
 		Annotations map[string]string `json:"annotations"`

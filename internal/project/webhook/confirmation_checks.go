@@ -7,16 +7,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// deleteOptions is what is read of how something is to be deleted.
+// deleteOptions contains the fields of a DeleteOptions that Confirmation reads.
 type deleteOptions struct {
 	PropagationPolicy *string `json:"propagationPolicy"`
-	// OrphanDependents is the older way to say it.
+	// OrphanDependents is the older form of PropagationPolicy.
 	OrphanDependents *bool `json:"orphanDependents"`
 }
 
-// prematureDeletion returns why a deletion must not be, or "": it would have the garbage collector delete, or set free, what belongs
-// to an object before the object is gone. What the request says counts more than the finalizers of the object, which the API
-// server then removes.
+// prematureDeletion returns why a deletion is refused, or "". It is refused if the garbage collector would delete or orphan the
+// dependents of an object before the object is deleted. The options of the request take precedence over the finalizers of the
+// object, because the API server then removes these.
 func prematureDeletion(how deleteOptions, finalizers []string) string {
 	switch {
 	case how.OrphanDependents != nil:

@@ -17,23 +17,23 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// gone waits until an object is no longer there.
-func gone(e *projecttest.Env, object client.Object) {
+// expectGone waits until an object is no longer there.
+func expectGone(e *projecttest.Env, object client.Object) {
 	e.T.Helper()
 	e.Eventually(func() bool {
 		return apierrors.IsNotFound(e.Admin.Get(e.Ctx, client.ObjectKeyFromObject(object), object))
 	}, binary.Patience).Should(BeTrue())
 }
 
-// sees tells whether a user may read a Project.
+// sees reports whether a user may read a Project.
 func sees(e *projecttest.Env, user string, p *corev1beta1.Project) func() bool {
 	return func() bool {
 		return e.As(user).Get(e.Ctx, client.ObjectKeyFromObject(p), &corev1beta1.Project{}) == nil
 	}
 }
 
-// TestAProjectLivesAndDiesUnderItsWebhooks has the controller pass by its own webhooks with everything it writes.
-func TestAProjectLivesAndDiesUnderItsWebhooks(t *testing.T) {
+// TestLifeCycleOfAProjectWithWebhooks has the controller pass by its own webhooks with everything it writes.
+func TestLifeCycleOfAProjectWithWebhooks(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	p := created(e, "alice", "life", `{}`)
 	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ready(e, p)}}
@@ -47,11 +47,11 @@ func TestAProjectLivesAndDiesUnderItsWebhooks(t *testing.T) {
 	e.Eventually(sees(e, "bob", p), binary.Patience).Should(BeFalse())
 	confirm(e, alice, p, "true")
 	e.Expect(alice.Delete(e.Ctx, e.Project("life"))).To(Succeed())
-	gone(e, p)
-	gone(e, own)
+	expectGone(e, p)
+	expectGone(e, own)
 }
 
-func TestAKeptNamespaceOutlivesItsProjectUnderTheWebhooks(t *testing.T) {
+func TestKeptNamespaceOutlivesItsProjectWithWebhooks(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	kept := namespace(e, "garden-kept", map[string]string{"gardener.cloud/role": "project", "project.gardener.cloud/name": "kept"})
 	p := created(e, "alice", "kept", `{namespace: garden-kept}`)
@@ -61,15 +61,15 @@ func TestAKeptNamespaceOutlivesItsProjectUnderTheWebhooks(t *testing.T) {
 		return change(e, alice, p, `{metadata: {annotations: {confirmation.gardener.cloud/deletion: "true"}}}`)
 	}, binary.Patience).Should(Succeed())
 	e.Expect(alice.Delete(e.Ctx, e.Project("kept"))).To(Succeed())
-	gone(e, p)
+	expectGone(e, p)
 	e.Expect(e.Admin.Get(e.Ctx, client.ObjectKeyFromObject(kept), kept)).To(Succeed())
 	e.Expect(kept.DeletionTimestamp).To(BeNil())
 	e.Expect(kept.OwnerReferences).To(BeEmpty())
 	e.Expect(kept.Labels).To(Equal(map[string]string{"kubernetes.io/metadata.name": "garden-kept"}))
 }
 
-// TestWhatWasStoredWithoutWebhooksBecomesStaleAndGoes has a Project that no webhook would let pass.
-func TestWhatWasStoredWithoutWebhooksBecomesStaleAndGoes(t *testing.T) {
+// TestProjectStoredWithoutWebhooksBecomesStaleAndIsDeleted has a Project that no webhook would let pass.
+func TestProjectStoredWithoutWebhooksBecomesStaleAndIsDeleted(t *testing.T) {
 	e := start(t, projecttest.Options{Stopped: true, Configure: func(c *config.ControllerManagerConfiguration) {
 		loop := &c.Controllers.Project
 		loop.MinimumLifetimeDays, loop.StaleGracePeriodDays, loop.StaleExpirationTimeDays = ptr.To(0), ptr.To(0), ptr.To(0)
@@ -79,10 +79,10 @@ func TestWhatWasStoredWithoutWebhooksBecomesStaleAndGoes(t *testing.T) {
 		{kind: User, name: "system:serviceaccount:foo:bar", role: viewer}, {kind: ServiceAccount, namespace: foo, name: bar, role: viewer}]}`)
 	e.Expect(e.Admin.Create(e.Ctx, p)).To(Succeed())
 	e.Start()
-	gone(e, p)
+	expectGone(e, p)
 }
 
-func TestWhatWasStoredWithoutWebhooksCanBeChanged(t *testing.T) {
+func TestProjectStoredWithoutWebhooksCanBeChanged(t *testing.T) {
 	e := start(t, projecttest.Options{Stopped: true})
 	p := project(e, "stored", `{owner: {kind: User, name: "system:serviceaccount:foo:bar"}, members: [
 		{kind: ServiceAccount, namespace: foo, name: bar, role: viewer}, {kind: User, name: "system:serviceaccount:abcd", role: viewer}]}`)

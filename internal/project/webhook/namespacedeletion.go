@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// The namespace is read if a request does not bring it along; the Project always is.
+// The namespace is read if the request does not contain it. The Project is always read.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects,verbs=get
 
@@ -77,7 +77,7 @@ func (h *NamespaceDeletion) judge(ctx context.Context, request *review.Request) 
 	return "", nil
 }
 
-// projectNamespace is what is read of a namespace.
+// projectNamespace contains the fields of a namespace that NamespaceDeletion reads.
 type projectNamespace struct {
 	Metadata struct {
 		Name              string            `json:"name"`
@@ -86,7 +86,7 @@ type projectNamespace struct {
 	} `json:"metadata"`
 }
 
-// namespace returns what is to be deleted; not found if it is gone already.
+// namespace returns the namespace to delete. Its error is NotFound if it no longer exists.
 func (h *NamespaceDeletion) namespace(ctx context.Context, request *review.Request) (projectNamespace, bool, error) {
 	read := projectNamespace{}
 	if len(request.OldObject) > 0 {

@@ -21,7 +21,7 @@ import (
 // cache, each time a Project gets its namespace: at creation, or later by an update. It writes nothing.
 //
 // Two requests in the same moment can both pass. The namespace then belongs to the Project whose name is in its labels; the
-// other fails, says so in its status, and never touches the namespace.
+// other fails, reports that in its status, and never changes the namespace.
 type NamespaceUse struct {
 	// Projects lists Projects. It must not read from a cache.
 	Projects client.Reader
@@ -62,7 +62,7 @@ func namespaceOf(project normalform.Project) string {
 	return project.Spec.Namespace
 }
 
-// usedByAnother needs no more than two to know, as one may be the Project itself.
+// usedByAnother lists at most two Projects, because one may be the Project itself.
 func (h *NamespaceUse) usedByAnother(ctx context.Context, namespace, name string) (bool, error) {
 	const enough = 2
 	list := &metav1.PartialObjectMetadataList{}

@@ -61,7 +61,7 @@ func TestNamespaceUse(t *testing.T) {
 		"no spec":                                {review.Request{Operation: review.Create, Object: []byte(`{}`)}, namespaceUseProjects{names: []string{"o"}}, allowed, nil},
 		"a deletion":                             {review.Request{Operation: review.Delete, OldObject: []byte(with)}, namespaceUseProjects{names: []string{"o"}}, allowed, nil},
 		"the status":                             {review.Request{Operation: review.Update, SubResource: "status", Object: []byte(with), OldObject: []byte(without)}, namespaceUseProjects{names: []string{"o"}}, allowed, nil},
-		"nobody can tell":                        {review.Request{Operation: review.Create, Object: []byte(with)}, namespaceUseProjects{err: errors.New("down")}, review.Response{Code: 500, Message: `list Projects of namespace "garden-x": down`}, asked},
+		"an error of the API server":             {review.Request{Operation: review.Create, Object: []byte(with)}, namespaceUseProjects{err: errors.New("down")}, review.Response{Code: 500, Message: `list Projects of namespace "garden-x": down`}, asked},
 		"an object that cannot be read":          {review.Request{Operation: review.Create, Object: []byte(`[]`)}, namespaceUseProjects{}, review.Response{Code: 400, Message: "object: must not be a list"}, nil},
 		"an old object that cannot be read":      {review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(`[]`)}, namespaceUseProjects{}, review.Response{Code: 400, Message: "object: must not be a list"}, nil},
 	} {

@@ -42,7 +42,7 @@ func planMember(changes *patch.Patch, at string, is, want *normalform.Member) {
 	}
 }
 
-// planTolerations appends what the normal form has more.
+// planTolerations appends the tolerations that only the normal form has.
 func planTolerations(changes *patch.Patch, is, want *normalform.Tolerations) {
 	if want == nil {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-var normalizationProjects = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"} //nolint:gochecknoglobals // a constant, if Go had such
+var normalizationProjects = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"}
 
 func TestNormalizationChangesSingleFields(t *testing.T) {
 	response, after := reviewtest.Handle(t, webhook.Normalization{}, reviewtest.Request(t, review.Update, normalizationProjects, `
@@ -98,7 +98,7 @@ func TestTooManyChangesOfAProjectAreRefused(t *testing.T) {
 	NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Code: 413, Message: "the object needs too many changes: 30000, at most 10000 are made"}))
 }
 
-// normalizationProject makes, of bytes, a Project as somebody may send it, and the same without what the handler may change.
+// normalizationProject makes a Project from bytes, as a client may send it, and a copy without the fields that the handler may change.
 func normalizationProject(choices []byte) (sent map[string]any) {
 	next := func() int {
 		if len(choices) == 0 {

@@ -52,7 +52,7 @@ func firstOwner(members []*normalform.Member) *normalform.Subject {
 	return nil
 }
 
-// planRole gives who has just become the owner the role, as normalization does for an owner that is there already.
+// planRole gives a new owner the owner role, as normalization does for an existing owner.
 func planRole(changes *patch.Patch, members []*normalform.Member, owner *normalform.Subject) {
 	for i, member := range members {
 		if member == nil || member.Subject != *owner || hasOwnerRole(member) {

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook"
 )
 
-var ownershipProjects = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"} //nolint:gochecknoglobals // a constant, if Go had such
+var ownershipProjects = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"}
 
 const (
 	ownershipAlice = `{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}`

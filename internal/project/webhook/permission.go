@@ -35,7 +35,7 @@ type Authorizer interface {
 // The owner of a Project may change its members, their times and the owner without these rights. On updates the owner before
 // the update counts: no user can become the owner and change members in the same request.
 //
-// It asks the authorizers of the API server, in the name of the user, and only if a request needs a right. It writes nothing
+// It asks the authorizers of the API server about the user, and only if a request needs a right. It writes nothing
 // else, and reads nothing but the objects under review.
 type Permission struct{ Authorizer Authorizer }
 
@@ -65,7 +65,7 @@ func (h *Permission) Handle(ctx context.Context, request *review.Request) review
 	return review.Allowed("")
 }
 
-// refusals asks about each action once.
+// refusals checks each action once.
 func (h *Permission) refusals(ctx context.Context, user review.User, project string, needs []need) ([]string, error) {
 	var refusals []string
 	known := map[Action]bool{}

@@ -11,10 +11,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// Authorizers are asked about users by a review of the API server.
+// APIServer creates SubjectAccessReviews.
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// APIServer is the Authorizer that the API server itself goes by.
+// APIServer is an Authorizer that asks the authorizers of the API server.
 type APIServer struct{ Client client.Writer }
 
 // Allowed implements Authorizer.

@@ -13,13 +13,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-// Verbs that RBAC knows nothing of by itself; roles grant them on Projects.
+// Custom verbs that roles grant on Projects.
 const (
 	manageMembers   = "manage-members"
 	modifyWhitelist = "modify-spec-tolerations-whitelist"
 )
 
-// need is what a change asks for, and what the change is about, for whom it is refused.
+// need is an action that a change requires, and the description of the change in a refusal.
 type need struct {
 	action Action
 	change string
@@ -27,8 +27,8 @@ type need struct {
 
 // planNeeds returns what a change of a Project needs, in a fixed order. Before is nil at creation.
 //
-// Both are compared in their normal form: what an older object lacks of it, and the request gets it filled in, is no change
-// of the user's.
+// Both are compared in their normal form: fields that an older object lacks, and that a webhook adds to the request, are not
+// changed by the user.
 func planNeeds(now, before *normalform.Project, user review.User) []need {
 	creation := before == nil
 	if creation {
@@ -39,7 +39,7 @@ func planNeeds(now, before *normalform.Project, user review.User) []need {
 	if !slices.EqualFunc(whitelist(is), whitelist(was), normalform.Toleration.Equal) {
 		needs = append(needs, need{Action{Verb: modifyWhitelist}, "modify .spec.tolerations.whitelist"})
 	}
-	owner := was.Owner // who is about to become the owner has no say yet
+	owner := was.Owner // the user that becomes the owner has no rights of an owner yet
 	if creation {
 		owner = is.Owner
 	}
@@ -59,9 +59,9 @@ func planNeeds(now, before *normalform.Project, user review.User) []need {
 	return needs
 }
 
-// planFinalizers returns what a change of finalizers needs. Without its own finalizer a Project is gone before anybody has
-// looked what its namespace holds, and with those of the garbage collector what belongs to it is deleted, or set free, while
-// it is still there. An owner has no say in that.
+// planFinalizers returns what a change of finalizers needs. Without its own finalizer a Project is deleted before the
+// controller has checked its namespace. With those of the garbage collector its dependents are deleted or orphaned while it
+// still exists. An owner needs these rights too.
 func planFinalizers(now, before []string) []need {
 	finalize := Action{Verb: "update", SubResource: "finalizers"}
 	var needs []need
@@ -90,7 +90,7 @@ func whitelist(spec *normalform.Spec) []normalform.Toleration {
 	return spec.Tolerations.Whitelist
 }
 
-// isOwner tells whether a user acts as the owner. A Project without owner is everybody's who may change it.
+// isOwner reports whether a user acts as the owner. In a Project without owner every user that may change it does.
 func isOwner(user review.User, owner *normalform.Subject) bool {
 	if owner == nil {
 		return true
@@ -106,16 +106,15 @@ func isOwner(user review.User, owner *normalform.Subject) bool {
 	return false
 }
 
-// grant is what a member gets that only those may give who may manage members.
+// grant contains the roles of a member that only users who may manage members may grant.
 type grant struct {
 	member normalform.Subject
-	// roles are sorted, each once, in a line each.
+	// roles are sorted and unique, one per line.
 	roles string
 }
 
-// grants returns what the members get, but for the owner. Users and groups count with all of their roles. ServiceAccounts are
-// free for everybody who may change the Project, but for roles that may lead to more than that: an admin can act as each
-// ServiceAccount of the namespace.
+// grants returns the grants of the members except the owner. All roles of users and groups count. Of ServiceAccounts only the roles
+// count that may give more rights than those of an admin: an admin can act as each ServiceAccount of the namespace anyway.
 func grants(members []*normalform.Member, owner normalform.Subject) map[grant]struct{} {
 	found := make(map[grant]struct{}, len(members))
 	for _, member := range members {
@@ -135,13 +134,13 @@ func grants(members []*normalform.Member, owner normalform.Subject) map[grant]st
 	return found
 }
 
-// isHarmless tells whether a role gives nothing that an admin does not have. What an extension's role gives nobody here knows.
+// isHarmless reports whether a role gives only rights of an admin. The rights of an extension's role are unknown.
 func isHarmless(role string) bool {
 	return role != corev1beta1.ProjectMemberUserAccessManager && role != corev1beta1.ProjectMemberServiceAccountManager &&
 		!strings.HasPrefix(role, corev1beta1.ProjectMemberExtensionPrefix)
 }
 
-// memberKey is what a member is recognized by: users and groups have no namespace.
+// memberKey returns the identity of a member. Users and groups have no namespace.
 func memberKey(s normalform.Subject) normalform.Subject {
 	if s.Kind == normalform.ServiceAccount {
 		return normalform.Subject{Kind: s.Kind, Namespace: s.Namespace, Name: s.Name}
@@ -149,7 +148,7 @@ func memberKey(s normalform.Subject) normalform.Subject {
 	return normalform.Subject{Kind: s.Kind, Name: s.Name}
 }
 
-// isHuman tells users and groups from ServiceAccounts, also from those that are named as the user which they authenticate as.
+// isHuman reports whether a member is a user or group, and not a ServiceAccount, also not one by the name of its user.
 // Groups of ServiceAccounts are groups.
 func isHuman(s normalform.Subject) bool {
 	return s.Kind == normalform.Group || s.Kind == normalform.User && !strings.HasPrefix(s.Name, normalform.ServiceAccountPrefix)

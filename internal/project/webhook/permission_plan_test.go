@@ -138,7 +138,7 @@ func TestPermissionPlanOfMetadata(t *testing.T) {
 	}
 }
 
-func TestPermissionPlanSurvivesWhatTheSchemaRefuses(t *testing.T) {
+func TestPermissionPlanAcceptsObjectsThatTheSchemaRefuses(t *testing.T) {
 	g := NewWithT(t)
 	owned := &normalform.Project{Spec: &normalform.Spec{Owner: &normalform.Subject{Kind: "Robot", Name: "o"}, Members: []*normalform.Member{nil, {}}}}
 	g.Expect(planNeeds(&normalform.Project{}, owned, review.User{})).To(Equal([]need{{Action{Verb: "manage-members"}, "manage owner in .spec.owner"}}))

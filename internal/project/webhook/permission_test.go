@@ -104,7 +104,7 @@ func TestPermission(t *testing.T) {
 	}
 }
 
-func TestTheAPIServerIsAskedInTheNameOfTheUser(t *testing.T) {
+func TestPermissionIsCheckedForTheUserOfTheRequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status authorizationv1.SubjectAccessReviewStatus
 		want   bool

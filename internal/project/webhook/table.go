@@ -3,7 +3,7 @@
 // documentation read the table. To add a handler, write a file with it and a file with its tests, and add a row.
 //
 // Each handler is a webhook of its own, so that an administrator can switch it off by registering the others only. Handlers
-// judge, or change what is about to be stored, and write nothing themselves. Rules that the schema of the CRD can express are
+// allow, deny or change the object of a request, and write nothing themselves. Rules that the schema of the CRD can express are
 // beside the types. Everything that happens after a Project is stored is done by the controllers.
 package webhook
 

@@ -30,7 +30,7 @@ func (Validation) Handle(_ context.Context, request *review.Request) review.Resp
 		}
 	}
 	if now.Metadata.DeletionTimestamp != nil {
-		return review.Allowed("") // nobody gets anything by it any more, and it must get done
+		return review.Allowed("") // the change gives no rights any more, and the deletion must not be blocked
 	}
 	found := validate(now.Spec, before.Spec)
 	if len(found) == 0 {

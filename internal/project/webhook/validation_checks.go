@@ -12,15 +12,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-// maxFindings is how many mistakes are told of one list.
+// maxFindings is the number of mistakes that are reported for one list.
 const maxFindings = 20
 
-// validate returns what is wrong with a spec and was not so before. What was stored in spite of a mistake, before the webhook
-// was there, can so still be changed elsewhere, and deleted: members are judged that were not there, and lists of tolerations
-// that differ. Before is nil at creation.
+// validate returns the mistakes of a spec that it did not have before. So objects that were stored with a mistake before the webhook
+// was registered can still be changed elsewhere, and deleted. It checks new members and changed lists of tolerations. Before is nil
+// at creation.
 //
-// Both are compared in their normal form, with the owner among the members: that other webhooks bring a request there is no
-// change of the user's.
+// Both are compared in their normal form, with the owner among the members, because these changes come from other webhooks and not
+// from the user.
 func validate(now, before *normalform.Spec) field.ErrorList {
 	if now == nil {
 		return nil
@@ -136,7 +136,7 @@ func identityOf(s normalform.Subject) (normalform.Subject, bool) {
 		return s, true
 	}
 	parts := strings.Split(s.Name, ":")
-	if len(parts) < 4 { //nolint:mnd // system, serviceaccount, namespace, name
+	if len(parts) < 4 { // system, serviceaccount, namespace, name
 		return s, false
 	}
 	return normalform.Subject{Kind: normalform.ServiceAccount, Namespace: parts[2], Name: parts[3]}, true

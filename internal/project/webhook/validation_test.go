@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook"
 )
 
-var validationProjects = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"} //nolint:gochecknoglobals // a constant, if Go had such
+var validationProjects = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects"}
 
 func TestValidation(t *testing.T) {
 	for name, tc := range map[string]struct{ spec, want string }{
@@ -54,9 +54,9 @@ func TestValidation(t *testing.T) {
 	}
 }
 
-// TestWhatIsStoredStandsInTheWayOfNothing holds old objects against what becomes of them when somebody changes another
+// TestStoredMistakesDoNotBlockUpdates holds old objects against what becomes of them when somebody changes another
 // field, and other webhooks have filled in what was missing.
-func TestWhatIsStoredStandsInTheWayOfNothing(t *testing.T) {
+func TestStoredMistakesDoNotBlockUpdates(t *testing.T) {
 	const (
 		account = `{kind: User, name: "system:serviceaccount:foo:bar"}, {kind: ServiceAccount, namespace: foo, name: bar}`
 		filled  = `{kind: User, apiGroup: rbac.authorization.k8s.io, name: "system:serviceaccount:foo:bar"}, {kind: ServiceAccount, namespace: foo, name: bar}`
@@ -95,7 +95,7 @@ func TestWhatIsStoredStandsInTheWayOfNothing(t *testing.T) {
 	}
 }
 
-func TestOnlySoManyMistakesAreTold(t *testing.T) {
+func TestNumberOfReportedMistakesIsLimited(t *testing.T) {
 	g := NewWithT(t)
 	members := strings.Repeat(`{"kind":"User","name":"`+strings.Repeat("a", 100_000)+`"},`, 50)
 	response, _ := reviewtest.Handle(t, webhook.Validation{}, &review.Request{Operation: review.Create, Object: []byte(`{"spec":{"members":[` + strings.TrimSuffix(members, ",") + `]}}`)})

@@ -13,8 +13,8 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// A shelf returns everything that trim keeps, through each of its methods.
-func TestAShelfGivesBackWhatWasPutThere(t *testing.T) {
+// A recordIndexer returns everything that trim keeps, through each of its methods.
+func TestRecordIndexerReturnsStoredObjects(t *testing.T) {
 	about := metav1.ObjectMeta{
 		Namespace: "garden-a", Name: "n", UID: "1", ResourceVersion: "7", Generation: 3,
 		CreationTimestamp: metav1.Unix(5, 0), DeletionTimestamp: ptr.To(metav1.Unix(6, 0)),
@@ -40,7 +40,7 @@ func TestAShelfGivesBackWhatWasPutThere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			g.Expect(trim(object)).To(Equal(object), "it is trimmed already")
-			s := newShelf(toolscache.Indexers{ByNamespace: namespaceOf})
+			s := newRecordIndexer(toolscache.Indexers{ByNamespace: namespaceOf})
 			g.Expect(s.Replace([]any{object}, "1")).To(Succeed())
 			for range 2 {
 				found, exists, err := s.Get(object)

@@ -10,46 +10,46 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// shelf is an indexer that needs less than half of the memory for trimmed objects: it stores Shoots and metadata, of which there are many,
-// as records. Each read returns newly built objects.
-type shelf struct{ toolscache.Indexer }
+// recordIndexer is an indexer that needs less than half of the memory for trimmed objects: it stores Shoots and metadata, of which there
+// are many, as records. Each read returns newly built objects.
+type recordIndexer struct{ toolscache.Indexer }
 
-func newShelf(indexers toolscache.Indexers) shelf {
+func newRecordIndexer(indexers toolscache.Indexers) recordIndexer {
 	ofRecords := toolscache.Indexers{}
 	for name, index := range indexers {
 		ofRecords[name] = func(stored any) ([]string, error) { return index(unpack(stored)) }
 	}
-	return shelf{toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, ofRecords)}
+	return recordIndexer{toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, ofRecords)}
 }
 
 // Add implements toolscache.Store.
-func (s shelf) Add(object any) error { return s.Indexer.Add(pack(object)) } //nolint:wrapcheck // the caller adds context
+func (s recordIndexer) Add(object any) error { return s.Indexer.Add(pack(object)) }
 
 // Update implements toolscache.Store.
-func (s shelf) Update(object any) error { return s.Indexer.Update(pack(object)) } //nolint:wrapcheck // the caller adds context
+func (s recordIndexer) Update(object any) error { return s.Indexer.Update(pack(object)) }
 
 // Replace implements toolscache.Store.
-func (s shelf) Replace(objects []any, version string) error {
+func (s recordIndexer) Replace(objects []any, version string) error {
 	records := make([]any, len(objects))
 	for i, each := range objects {
 		records[i] = pack(each)
 	}
-	return s.Indexer.Replace(records, version) //nolint:wrapcheck // the caller adds context
+	return s.Indexer.Replace(records, version)
 }
 
 // Get implements toolscache.Store.
-func (s shelf) Get(object any) (found any, exists bool, err error) {
+func (s recordIndexer) Get(object any) (found any, exists bool, err error) {
 	found, exists, err = s.Indexer.Get(object)
-	return unpack(found), exists, err //nolint:wrapcheck // the caller adds context
+	return unpack(found), exists, err
 }
 
 // List implements toolscache.Store.
-func (s shelf) List() []any { return unpackAll(s.Indexer.List()) }
+func (s recordIndexer) List() []any { return unpackAll(s.Indexer.List()) }
 
 // ByIndex implements toolscache.Indexer.
-func (s shelf) ByIndex(index, key string) ([]any, error) {
+func (s recordIndexer) ByIndex(index, key string) ([]any, error) {
 	found, err := s.Indexer.ByIndex(index, key)
-	return unpackAll(found), err //nolint:wrapcheck // the caller adds context
+	return unpackAll(found), err
 }
 
 // record has the identity fields that trim keeps.

@@ -112,7 +112,7 @@ func grantsAny(ctx context.Context, c client.Client, attributes []authorizationv
 			return true, nil // reviews are forbidden, so the rights are unknown; the requests themselves show them
 		}
 		if err != nil {
-			return false, err //nolint:wrapcheck // the caller adds the context
+			return false, err
 		}
 		if review.Status.Allowed {
 			return true, nil

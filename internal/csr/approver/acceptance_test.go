@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"k8s.io/utils/clock"
 
 	"github.com/espalier-dev/espalier/internal/config"
@@ -44,7 +43,7 @@ func everyName(w *wish) {
 	w.template.IPAddresses = []net.IP{net.ParseIP("2001:db8::1"), net.ParseIP("192.0.2.9"), net.ParseIP("10.1.2.3")}
 }
 
-func TestAcceptance1AllAddressesOfANodeAreApproved(t *testing.T) {
+func TestRequestWithAllAddressesOfANodeIsApproved(t *testing.T) {
 	for name, twoClusters := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, options{twoClusters: twoClusters, before: func(s *scene) { s.node("n", everyAddress()...) }})
@@ -53,7 +52,7 @@ func TestAcceptance1AllAddressesOfANodeAreApproved(t *testing.T) {
 	}
 }
 
-func TestAcceptance2And3ClientCertificatesAreLeftAlone(t *testing.T) {
+func TestClientCertificatesAreNotDecided(t *testing.T) {
 	s := newScene(t, options{twoClusters: true, before: homes("n")}) // the target has no kube-controller-manager, which would approve
 	client := func(signer string) func(*wish) {
 		return func(w *wish) {
@@ -69,7 +68,7 @@ func TestAcceptance2And3ClientCertificatesAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAcceptance4To7And15TheRequestItself(t *testing.T) {
+func TestInvalidRequestsAreDeniedForTheFirstReason(t *testing.T) {
 	s := newScene(t, options{before: homes("n")})
 	organization := func(names ...string) func(*wish) {
 		return func(w *wish) { w.template.Subject.Organization = names }
@@ -84,33 +83,33 @@ func TestAcceptance4To7And15TheRequestItself(t *testing.T) {
 		changes []func(*wish)
 		want    string
 	}{
-		"4: not a node":                      {[]func(*wish){anybody("alice")}, denied(`username "alice" is not prefixed with "system:node:"`)},
-		"4: almost a node":                   {[]func(*wish){anybody("system:nodes:n")}, denied(`username "system:nodes:n" is not prefixed with "system:node:"`)},
-		"5: no names":                        {[]func(*wish){noNames}, denied("no DNS names or IP addresses in the SANs found")},
-		"5: only names of other types":       {[]func(*wish){noNames, func(w *wish) { w.template.EmailAddresses = []string{"n@example.com"} }}, denied("no DNS names or IP addresses in the SANs found")},
-		"6: another common name":             {[]func(*wish){otherCN}, denied("common name in CSR does not match username")},
-		"6: the common name of another node": {[]func(*wish){func(w *wish) { w.template.Subject.CommonName = "system:node:another" }}, denied("common name in CSR does not match username")},
-		"7: no organization":                 {[]func(*wish){organization()}, wrongOrganization},
-		"7: two other organizations":         {[]func(*wish){organization("foo", "bar")}, wrongOrganization},
-		"7: another organization":            {[]func(*wish){organization("foo")}, wrongOrganization},
-		"7: one organization too many":       {[]func(*wish){organization("system:nodes", "foo")}, wrongOrganization},
-		"15: everything is wrong":            {[]func(*wish){anybody("alice"), noNames, otherCN, organization()}, denied(`username "alice" is not prefixed with "system:node:"`)},
-		"15: all but the user":               {[]func(*wish){noNames, otherCN, organization()}, denied("no DNS names or IP addresses in the SANs found")},
-		"15: common name and organization":   {[]func(*wish){otherCN, organization()}, denied("common name in CSR does not match username")},
-		"15: organization and addresses":     {[]func(*wish){organization(), func(w *wish) { w.template.DNSNames = []string{"x"} }}, wrongOrganization},
-		"15: DNS names and addresses, both":  {[]func(*wish){func(w *wish) { w.template.DNSNames, w.template.IPAddresses = []string{"x"}, []net.IP{{1, 1, 1, 1}} }}, denied(wrongDNS)},
-		"15: neither Node nor Machine":       {[]func(*wish){func(w *wish) { w.user, w.template.Subject.CommonName = "system:node:ghost", "system:node:ghost" }}, denied(`could not find node object with name "ghost"`)},
+		"not a node":                      {[]func(*wish){anybody("alice")}, denied(`username "alice" is not prefixed with "system:node:"`)},
+		"almost a node":                   {[]func(*wish){anybody("system:nodes:n")}, denied(`username "system:nodes:n" is not prefixed with "system:node:"`)},
+		"no names":                        {[]func(*wish){noNames}, denied("no DNS names or IP addresses in the SANs found")},
+		"only names of other types":       {[]func(*wish){noNames, func(w *wish) { w.template.EmailAddresses = []string{"n@example.com"} }}, denied("no DNS names or IP addresses in the SANs found")},
+		"another common name":             {[]func(*wish){otherCN}, denied("common name in CSR does not match username")},
+		"the common name of another node": {[]func(*wish){func(w *wish) { w.template.Subject.CommonName = "system:node:another" }}, denied("common name in CSR does not match username")},
+		"no organization":                 {[]func(*wish){organization()}, wrongOrganization},
+		"two other organizations":         {[]func(*wish){organization("foo", "bar")}, wrongOrganization},
+		"another organization":            {[]func(*wish){organization("foo")}, wrongOrganization},
+		"one organization too many":       {[]func(*wish){organization("system:nodes", "foo")}, wrongOrganization},
+		"everything is wrong":             {[]func(*wish){anybody("alice"), noNames, otherCN, organization()}, denied(`username "alice" is not prefixed with "system:node:"`)},
+		"all but the user":                {[]func(*wish){noNames, otherCN, organization()}, denied("no DNS names or IP addresses in the SANs found")},
+		"common name and organization":    {[]func(*wish){otherCN, organization()}, denied("common name in CSR does not match username")},
+		"organization and addresses":      {[]func(*wish){organization(), func(w *wish) { w.template.DNSNames = []string{"x"} }}, wrongOrganization},
+		"DNS names and addresses, both":   {[]func(*wish){func(w *wish) { w.template.DNSNames, w.template.IPAddresses = []string{"x"}, []net.IP{{1, 1, 1, 1}} }}, denied(wrongDNS)},
+		"neither Node nor Machine":        {[]func(*wish){func(w *wish) { w.user, w.template.Subject.CommonName = "system:node:ghost", "system:node:ghost" }}, denied(`could not find node object with name "ghost"`)},
 	} {
 		t.Run(name, func(*testing.T) { s.expect(s.ask("n", tc.changes...), tc.want) })
 	}
 }
 
-func TestAcceptance8WithoutANodeRequestsAreDenied(t *testing.T) {
+func TestRequestWithoutANodeIsDenied(t *testing.T) {
 	s := newScene(t, options{before: func(s *scene) { s.machine(s.Namespace, "n", "n") }})
 	s.expect(s.ask("n"), denied(`could not find node object with name "n"`))
 }
 
-func TestAcceptance9And10ExactlyOneMachineInTheNamespace(t *testing.T) {
+func TestRequestNeedsExactlyOneMachineInTheNamespace(t *testing.T) {
 	s := newScene(t, options{stopped: true})
 	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "elsewhere-"}}
 	s.Expect(s.Source.Create(s.Ctx, elsewhere)).To(Succeed())
@@ -149,7 +148,7 @@ func TestAnEmptyMachineNamespaceMeansAllNamespacesOfTheSource(t *testing.T) {
 	s.expect(s.ask("everywhere-2"), denied(`Expected exactly one machine in namespace "" for node "everywhere-2" but found 0`))
 }
 
-func TestAcceptance11And12NamesAndAddressesAreThoseOfTheNode(t *testing.T) {
+func TestNamesAndAddressesMustMatchTheNode(t *testing.T) {
 	ip, dns := corev1.NodeAddress{Type: "InternalIP", Address: "10.1.2.3"}, corev1.NodeAddress{Type: "Hostname", Address: "n"}
 	s := newScene(t, options{before: func(s *scene) {
 		s.node("no-dns", ip)
@@ -167,11 +166,11 @@ func TestAcceptance11And12NamesAndAddressesAreThoseOfTheNode(t *testing.T) {
 		names func(*wish)
 		want  string
 	}{
-		"11: a node without DNS names":       {"no-dns", names(n, ten), denied(wrongDNS)},
-		"11: a node without IPs":             {"no-ip", names(n, ten), denied(wrongIPs)},
-		"12: a surplus DNS name":             {"both", names([]string{"n", "surplus"}, ten), denied(wrongDNS)},
-		"12: an IP of the node is missing":   {"both", names(n), denied(wrongIPs)},
-		"12: a surplus IP":                   {"both", names(n, ten, net.IPv4(10, 1, 2, 4)), denied(wrongIPs)},
+		"a node without DNS names":           {"no-dns", names(n, ten), denied(wrongDNS)},
+		"a node without IPs":                 {"no-ip", names(n, ten), denied(wrongIPs)},
+		"a surplus DNS name":                 {"both", names([]string{"n", "surplus"}, ten), denied(wrongDNS)},
+		"an IP of the node is missing":       {"both", names(n), denied(wrongIPs)},
+		"a surplus IP":                       {"both", names(n, ten, net.IPv4(10, 1, 2, 4)), denied(wrongIPs)},
 		"twice the same":                     {"both", names([]string{"n", "n"}, ten, ten), allPassed},
 		"no DNS names on either side":        {"no-dns", names(nil, ten), allPassed},
 		"no IPs on either side":              {"no-ip", names(n), allPassed},
@@ -203,7 +202,7 @@ func (s *scene) decideAsAdmin(name string, kind certificatesv1.RequestConditionT
 	s.Expect(write.Update(s.Ctx, csr)).To(Succeed())
 }
 
-func TestAcceptance13WhatIsDecidedStaysAsItIs(t *testing.T) {
+func TestDecidedRequestsAreNotChanged(t *testing.T) {
 	s := newScene(t, options{stopped: true, twoClusters: true, before: homes("n")})
 	approved, refused, failed, signed := s.ask("ghost"), s.ask("n"), s.ask("ghost"), s.ask("n")
 	s.decideAsAdmin(approved, "Approved")
@@ -244,7 +243,7 @@ func (s *scene) selfSigned() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-func TestAcceptance14GarbageIsNotAdmitted(t *testing.T) {
+func TestAPIServerRejectsUnparsableRequests(t *testing.T) {
 	s := newScene(t, options{stopped: true})
 	for name, raw := range map[string]string{
 		"no PEM":                "garbage",
@@ -258,7 +257,7 @@ func TestAcceptance14GarbageIsNotAdmitted(t *testing.T) {
 	}
 }
 
-func TestAcceptance16ApprovedRequestsAreSigned(t *testing.T) {
+func TestApprovedRequestsAreSigned(t *testing.T) {
 	s := newScene(t, options{before: homes("n")})
 	name := s.ask("n")
 	s.expect(name, allPassed)
@@ -273,7 +272,7 @@ func TestAcceptance16ApprovedRequestsAreSigned(t *testing.T) {
 	s.Expect(s.conditions(name)).To(Equal([]string{allPassed}))
 }
 
-func TestAcceptance17NoWorkersAreRefused(t *testing.T) {
+func TestZeroWorkersAreRejected(t *testing.T) {
 	g := NewWithT(t)
 	cfg, _, err := config.ResourceManager([]byte("apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\n" +
 		"leaderElection: {leaderElect: false}\ncontrollers: {kubeletCSRApprover: {enabled: true, concurrentSyncs: 0}}\n"))

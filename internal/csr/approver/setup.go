@@ -51,7 +51,7 @@ func (r *Reconciler) SetupWithManager(lifetime context.Context, mgr ctrl.Manager
 				handler.TypedEnqueueRequestsFromMapFunc(r.requestsOfMachine), machineEvents()))
 		}
 	}
-	return builder.Complete(conflict.RetryAtOnce(r)) //nolint:wrapcheck // the caller names the controller
+	return builder.Complete(conflict.RetryAtOnce(r))
 }
 
 // prepareCaches requests all informers before the start, so that decisions find filled caches. Otherwise the first decision would have to

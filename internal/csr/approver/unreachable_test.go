@@ -45,7 +45,7 @@ func reconcilerOf(target client.Client) *Reconciler {
 	}
 }
 
-func TestAcceptance14GarbageIsAnErrorAndNoDenial(t *testing.T) {
+func TestUnparsableRequestIsAnErrorAndNotDenied(t *testing.T) {
 	for name, tc := range map[string]struct{ raw, want string }{
 		"no PEM":                {"garbage", "unable to parse csr: PEM block type must be CERTIFICATE REQUEST"},
 		"a block of no PKCS#10": {pretty, "unable to parse csr: parse PKCS#10 request: "},

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 )
@@ -21,8 +22,8 @@ type Quota struct {
 	Clock    clock.PassiveClock
 
 	mu sync.Mutex
-	// next is, by user, the time of the next turn if there were no bursts.
-	next map[string]time.Time
+	// users contains a limiter for each user that does not have its full quota.
+	users map[string]*rate.Limiter
 	// turns are the turns that were given, by name of the request, until Forget.
 	turns map[string]turn
 	swept time.Time
@@ -74,23 +75,21 @@ func (q *Quota) Forget(name string) {
 
 // give assigns a turn. The caller holds the lock.
 func (q *Quota) give(user string, now time.Time) turn {
-	if q.next == nil {
-		q.next = map[string]time.Time{}
+	limiter := q.users[user]
+	if limiter == nil {
+		limiter = rate.NewLimiter(rate.Every(q.Period/time.Duration(q.Requests)), q.Requests)
+		if q.users == nil {
+			q.users = map[string]*rate.Limiter{}
+		}
+		q.users[user] = limiter
 	}
-	next := q.next[user]
-	if next.Before(now) {
-		next = now
-	}
-	interval := q.Period / time.Duration(q.Requests)
-	at := next.Add(-interval * time.Duration(q.Requests-1))
-	if at.Before(now) {
-		at = now
-	}
-	if at.Sub(now) > q.MaxDelay {
+	reserved := limiter.ReserveN(now, 1)
+	delay := reserved.DelayFrom(now)
+	if delay > q.MaxDelay {
+		reserved.CancelAt(now)
 		return turn{at: now, refused: true}
 	}
-	q.next[user] = next.Add(interval)
-	return turn{at: at}
+	return turn{at: now.Add(delay)}
 }
 
 // sweep removes, once per period, users that have their full quota again. The caller holds the lock.
@@ -99,9 +98,9 @@ func (q *Quota) sweep(now time.Time) {
 		return
 	}
 	q.swept = now
-	for user, next := range q.next {
-		if !next.After(now) {
-			delete(q.next, user)
+	for user, limiter := range q.users {
+		if limiter.TokensAt(now) >= float64(q.Requests) {
+			delete(q.users, user)
 		}
 	}
 }

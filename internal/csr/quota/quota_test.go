@@ -45,7 +45,7 @@ func TestNoDelayMeansRefusal(t *testing.T) {
 	g.Expect(q.Ask("2", "id", "u")).To(Equal(Answer{Refused: true, News: true}), "the name again, of another one")
 }
 
-func TestWhoIsQuietIsForgotten(t *testing.T) {
+func TestUsersWithAFullQuotaAreForgotten(t *testing.T) {
 	g := NewWithT(t)
 	clock := testclock.NewFakeClock(time.Unix(1, 0))
 	q := &Quota{Requests: 1, Period: time.Minute, MaxDelay: time.Hour, Clock: clock}
@@ -56,10 +56,10 @@ func TestWhoIsQuietIsForgotten(t *testing.T) {
 	}
 	q.Ask("x", "id", "busy")
 	q.Ask("y", "id", "busy")
-	g.Expect(q.next).To(HaveLen(101))
+	g.Expect(q.users).To(HaveLen(101))
 	clock.Step(time.Minute)
 	q.Ask("z", "id", "new")
-	g.Expect(q.next).To(HaveLen(2), "who is busy has no full share yet")
+	g.Expect(q.users).To(HaveLen(2), "a busy user has no full quota yet")
 	g.Expect(q.turns).To(HaveLen(3))
 }
 

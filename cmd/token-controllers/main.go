@@ -19,7 +19,7 @@ func main() { os.Exit(process.Main(run)) }
 func program() process.Program {
 	return process.Program{
 		Name:    "token-controllers",
-		Purpose: "Keeps ServiceAccount tokens of a target cluster fresh in Secrets, and marks static ones that nobody needs",
+		Purpose: "Keeps ServiceAccount tokens of a target cluster fresh in Secrets, and marks unused static ones",
 	}
 }
 

@@ -31,7 +31,7 @@ func RetryAtOnce(inner reconcile.Reconciler) reconcile.Reconciler {
 		result, err := inner.Reconcile(ctx, request)
 		if !Only(err) {
 			limiter.Forget(request)
-			return result, err //nolint:wrapcheck // the error is that of the wrapped Reconciler
+			return result, err
 		}
 		log.FromContext(ctx).V(1).Info("Write conflict, retrying", "conflict", err.Error())
 		return reconcile.Result{RequeueAfter: limiter.When(request), Priority: result.Priority}, nil

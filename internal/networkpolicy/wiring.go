@@ -35,7 +35,7 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	ingresses := section.IngressControllerSelector != nil
 	cached, err := controller.CacheOptions(ingresses)
 	if err != nil {
-		return process.Needs{}, err //nolint:wrapcheck // the callee adds context
+		return process.Needs{}, err
 	}
 	return process.Needs{Scheme: scheme, TargetCache: cached, TargetAccess: access(ingresses, observeOnly(cfg))}, nil
 }

@@ -15,18 +15,18 @@ func bundleRequest(request Request, recorded entry, now time.Time) (*Request, er
 	switch c := request.Config.(type) {
 	case config.Certificate:
 		if request.SignedBy != "" || c.SigningCA != nil {
-			return nil, nil //nolint:nilnil // signed certificates have no bundle
+			return nil, nil // signed certificates have no bundle
 		}
 		certificates, err := withOld(recorded, config.DataKeyCACertificate, now)
 		return &Request{Config: config.CertificateBundle{Name: name + "-bundle", Certificates: certificates}, bundleFor: name}, err
 	case config.RSAKey:
 		if c.UsedForSSH {
-			return nil, nil //nolint:nilnil // keys for SSH have no bundle
+			return nil, nil // keys for SSH have no bundle
 		}
 		keys, err := withOld(recorded, config.DataKeyRSAPrivateKey, now)
 		return &Request{Config: config.PrivateKeyBundle{Name: name + "-bundle", PrivateKeys: keys}, bundleFor: name}, err
 	}
-	return nil, nil //nolint:nilnil // other configs have no bundle
+	return nil, nil // other configs have no bundle
 }
 
 // withOld returns the value of the current Secret, followed by that of the old one unless that has expired.

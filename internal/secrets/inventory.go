@@ -132,7 +132,7 @@ func (i *Inventory) Record(request Request, secret *corev1.Secret, now time.Time
 		bundled := i.entries[request.bundleFor]
 		bundled.bundle = secret.DeepCopy()
 		i.entries[request.bundleFor] = bundled
-		return nil, nil //nolint:nilnil // a bundle has no bundle
+		return nil, nil // a bundle has no bundle
 	}
 	name := request.Config.LogicalName()
 	recorded := entry{current: secret.DeepCopy(), bundle: i.entries[name].bundle}

@@ -82,7 +82,7 @@ func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfigu
 	same, known := clusters.Same.Answer()
 	if same && known {
 		if err := one.RefuseUnrestricted(ptr.Deref(own.TargetNamespace, ""), targetNamespaces(cfg)); err != nil {
-			return err //nolint:wrapcheck // the caller names the controller
+			return err
 		}
 	}
 	unused := one.Unused(same || !known, ptr.Deref(own.TargetNamespace, ""), targetNamespaces(cfg))
@@ -102,7 +102,7 @@ func addRequestor(clusters *process.Clusters, cfg *config.ResourceManagerConfigu
 		Audiences: ptr.Deref(own.Audiences, nil), SameCluster: clusters.Same.Ask, OneCluster: one,
 	}
 	workers := max(ptr.Deref(cfg.Controllers.TokenRequestor.ConcurrentSyncs, 0), ptr.Deref(own.RequestorWorkers, 0))
-	return r.SetupWithManager(clusters.Source, workers, cfg.Process().CacheSyncTimeout) //nolint:wrapcheck // the caller names the controller
+	return r.SetupWithManager(clusters.Source, workers, cfg.Process().CacheSyncTimeout)
 }
 
 func oneCluster(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration) requestor.OneCluster {
@@ -124,7 +124,7 @@ func addInvalidator(clusters *process.Clusters, cfg *config.ResourceManagerConfi
 	}
 	secrets, err := invalidator.NewSecrets(client, namespaces)
 	if err != nil {
-		return err //nolint:wrapcheck // the caller names the controller
+		return err
 	}
 	r := &invalidator.Reconciler{
 		Secrets: secrets, Target: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(),
@@ -132,7 +132,7 @@ func addInvalidator(clusters *process.Clusters, cfg *config.ResourceManagerConfi
 		Metrics: invalidator.NewMetrics(registry), Pauses: invalidator.NewPauses(),
 	}
 	workers := max(ptr.Deref(cfg.Controllers.TokenInvalidator.ConcurrentSyncs, 0), 1)
-	return r.SetupWithManager(clusters.Source, clusters.Target.GetCache(), workers, cfg.Process().CacheSyncTimeout) //nolint:wrapcheck // the caller names the controller
+	return r.SetupWithManager(clusters.Source, clusters.Target.GetCache(), workers, cfg.Process().CacheSyncTimeout)
 }
 
 // targetNamespaces are the namespaces of the target to work in; empty: all. If there is only one cluster, the requestor applies the

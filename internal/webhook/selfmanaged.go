@@ -30,7 +30,7 @@ func keep(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, 
 		clusters.Source.GetLogger().Info("The webhook system-components-config is not registered in this flavor: only shoots have Nodes for system components",
 			"flavor", own.Flavor)
 	}
-	return selfmanaged.Keep(selfmanaged.Options{ //nolint:wrapcheck // it names the setting
+	return selfmanaged.Keep(selfmanaged.Options{
 		Clusters: clusters, Server: server, BindAddress: cfg.Server.Webhooks.BindAddress, Registry: registry,
 		Settings: own, SettingsPath: "espalier.webhooks.selfManaged",
 		Configurations: func(serviceNamespace string) func([]byte) []client.Object {

@@ -420,7 +420,7 @@ func TestAForeignSecretIsLeftAlone(t *testing.T) {
 
 	_, err := k.step(t.Context())
 
-	g.Expect(err).To(MatchError(fmt.Sprintf(`read Secret %s/%s: its type is "kubernetes.io/tls" instead of "espalier.dev/webhook-certificates": it is somebody else's; delete it, or name another Secret`, w.namespace, w.name)))
+	g.Expect(err).To(MatchError(fmt.Sprintf(`read Secret %s/%s: its type is "kubernetes.io/tls" instead of "espalier.dev/webhook-certificates": it belongs to another program; delete it, or name another Secret`, w.namespace, w.name)))
 	after := &corev1.Secret{}
 	g.Expect(w.admin.Get(t.Context(), client.ObjectKeyFromObject(foreign), after)).To(Succeed())
 	g.Expect(after).To(Equal(foreign))

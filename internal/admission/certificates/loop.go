@@ -52,7 +52,7 @@ func (k *Keeper) lead(ctx context.Context) {
 			wait, retry = reachableRetry, minRetry
 		default:
 			if isConflict(err) {
-				k.options.Log.V(1).Info("Somebody else was faster", "reason", err.Error())
+				k.options.Log.V(1).Info("Write conflict, retrying", "reason", err.Error())
 			} else {
 				k.options.Log.Error(err, "Webhook certificates could not be kept; trying again", "after", retry.String())
 			}
@@ -138,7 +138,7 @@ func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	err := k.own.Get(ctx, client.ObjectKey{Namespace: k.options.Namespace, Name: k.options.SecretName}, secret)
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // No Secret is an answer.
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", k.options.Namespace, k.options.SecretName, err)

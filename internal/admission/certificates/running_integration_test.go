@@ -228,7 +228,7 @@ func (a *apiServer) load(ctx context.Context, keepAlive bool) (requests int, fai
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 	transport.CloseIdleConnections()

@@ -72,7 +72,7 @@ func (s *state) bundle() []byte {
 }
 
 // errForeign is a Secret that somebody else has made.
-var errForeign = errors.New("it is somebody else's")
+var errForeign = errors.New("it belongs to another program")
 
 // decode reads a Secret. The error wraps errForeign if it is not ours to write either.
 func decode(secret *corev1.Secret) (*state, error) {

@@ -73,7 +73,7 @@ func Pointer(parts ...any) string {
 const usualPath = 64
 
 // escape never changes.
-var escape = strings.NewReplacer("~", "~0", "/", "~1") //nolint:gochecknoglobals // a constant, if Go had such
+var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
 // ErrTooLarge refuses a patch that would keep API servers busy for long, or fill our memory: an object that needs so many
 // changes is no workload, but meant to do that.

@@ -46,7 +46,7 @@ type Endpoint struct {
 }
 
 // bodies holds buffers for the bodies of requests, to be reused.
-var bodies = sync.Pool{New: func() any { return &bytes.Buffer{} }} //nolint:gochecknoglobals // requests share the pool
+var bodies = sync.Pool{New: func() any { return &bytes.Buffer{} }}
 
 // maxReused is the capacity of the largest buffer that is reused, in bytes.
 const maxReused = 256 << 10
@@ -60,7 +60,7 @@ func release(body *bytes.Buffer) {
 // ServeHTTP implements http.Handler. The status is 200 whatever the verdict, and 400 if there is nothing to judge.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin := e.Clock.Now()
-	body := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+	body := bodies.Get().(*bytes.Buffer) //nolint:errcheck // the pool holds nothing else
 	body.Reset()
 	defer release(body)
 	found, err := readReview(r, body)

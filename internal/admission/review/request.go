@@ -58,7 +58,7 @@ type User struct {
 var errNoContent = errors.New("there is no content to decode")
 
 // lenient decodes JSON as API servers do: the last of equal names counts, and strings may hold any bytes.
-var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) //nolint:gochecknoglobals // a constant, if Go had such
+var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // Decode decodes those fields of an object that into, a pointer, has, and skips the others. It reads null like an absent
 // field. The error names the field that has the wrong type.
@@ -129,7 +129,7 @@ func decodeReview(body []byte) (review, error) {
 	var syntax *jsontext.SyntacticError
 	switch {
 	case errors.As(err, &syntax) || errors.Is(err, io.EOF):
-		return found, err //nolint:wrapcheck // the answer consists of this text
+		return found, err // the response contains this text
 	case first != jsontext.KindBeginObject:
 		return found, fmt.Errorf("expected an object, got %s", first)
 	case err != nil:

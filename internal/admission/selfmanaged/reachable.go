@@ -44,7 +44,7 @@ func (r *reachable) ask(ctx context.Context, bundle []byte) error {
 		host = "localhost"
 	}
 	if err := certificates.Dial(net.JoinHostPort(host, strconv.Itoa(port)), r.serverName)(ctx, bundle); err != nil {
-		return err //nolint:wrapcheck // it names the address
+		return err
 	}
 	err := certificates.Dial(r.outside, r.serverName)(ctx, bundle)
 	if err == nil {
@@ -56,7 +56,7 @@ func (r *reachable) ask(ctx context.Context, bundle []byte) error {
 		r.since = r.clock.Now()
 	}
 	if waited := r.clock.Since(r.since); waited < outsidePatience {
-		return err //nolint:wrapcheck // it names the address
+		return err
 	}
 	r.log.Info("Registering webhooks although this process does not reach itself as API servers would", "address", r.outside, "reason", err.Error())
 	return nil

@@ -67,7 +67,7 @@ func parse(program process.Program, args []string) (*flags, string, error) {
 }
 
 func usage(program process.Program, set *pflag.FlagSet) string {
-	return fmt.Sprintf(`Prints which Pods may talk to which, computed from all NetworkPolicies of a cluster, whoever made them, and the Pods that run
+	return fmt.Sprintf(`Prints which Pods may talk to which, computed from all NetworkPolicies of a cluster, and the Pods that run
 in it. Both sides count: what the policies of the sender let out and those of the receiver let in. Pods of one workload are
 one line. Pairs that no policy restricts are not listed; workloads without a policy are named below the table. Address ranges
 are printed as they are; whether Pods have addresses in them is not looked at. You need to be allowed to list namespaces,
@@ -87,7 +87,7 @@ func run(ctx context.Context, program process.Program, args []string, out io.Wri
 	}
 	if help != "" {
 		_, err = io.WriteString(out, help)
-		return err //nolint:wrapcheck // an error about the output cannot be printed
+		return err
 	}
 	reader, err := connect(ctx, program, f.config)
 	if err != nil {
@@ -121,11 +121,11 @@ func connect(ctx context.Context, program process.Program, file string) (client.
 	if file != "" {
 		_, setup, err := process.LoadFile(program, file, config.ResourceManager)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the callee adds context
+			return nil, err
 		}
 		connections, err := setup.Dial(ctx, scheme)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the callee adds context
+			return nil, err
 		}
 		return connections.Target.Client, nil
 	}
@@ -136,7 +136,7 @@ func connect(ctx context.Context, program process.Program, file string) (client.
 	setup := &process.Setup{Program: program, Config: cfg.Process(), Log: logr.Discard()}
 	connections, err := setup.DialAsUser(scheme)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the callee adds context
+		return nil, err
 	}
 	return connections.Target.Client, nil
 }

@@ -123,7 +123,7 @@ func Evaluate(cluster Cluster, namespace string) (*Report, error) {
 func (e *evaluator) take(policy *networkingv1.NetworkPolicy) error {
 	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
 	if err != nil {
-		return err //nolint:wrapcheck // the caller adds the name of the policy
+		return err
 	}
 	rules := map[networkingv1.PolicyType][]sideRule{}
 	for _, each := range rulesOf(policy) {
@@ -180,7 +180,7 @@ func selectorOf(selector *metav1.LabelSelector) (labels.Selector, error) {
 	if selector == nil {
 		return labels.Everything(), nil
 	}
-	return metav1.LabelSelectorAsSelector(selector) //nolint:wrapcheck // the caller adds the name of the policy
+	return metav1.LabelSelectorAsSelector(selector)
 }
 
 func describeBlock(block *networkingv1.IPBlock) string {

@@ -32,7 +32,7 @@ func labelled(labels ...string) metav1.LabelSelector {
 	return selector
 }
 
-func TestAcceptance01And02PoliciesOfTheOwnNamespace(t *testing.T) {
+func TestServiceGetsPoliciesInItsNamespace(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	s.namespace("b", map[string]string{"other": "namespace"})
@@ -84,7 +84,7 @@ func TestAcceptance01And02PoliciesOfTheOwnNamespace(t *testing.T) {
 	s.awaits(own())
 }
 
-func TestAcceptance03NoSelectorNoPolicies(t *testing.T) {
+func TestServiceWithoutSelectorGetsNoPolicies(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	s.service(nil, func(service *corev1.Service) { service.Name, service.Spec.Selector = "without", nil })
@@ -94,7 +94,7 @@ func TestAcceptance03NoSelectorNoPolicies(t *testing.T) {
 	s.awaits()
 }
 
-func TestAcceptance04AnotherPort(t *testing.T) {
+func TestAddedPortGetsPolicies(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	service := s.service(nil)
@@ -105,7 +105,7 @@ func TestAcceptance04AnotherPort(t *testing.T) {
 	s.awaits([]string{"a/egress-to-s-udp-2468", "a/egress-to-s-udp-testport", "a/ingress-to-s-udp-2468", "a/ingress-to-s-udp-testport"})
 }
 
-func TestAcceptance05DeletedService(t *testing.T) {
+func TestPoliciesOfADeletedServiceAreDeleted(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	s.namespace("b", map[string]string{"other": "namespace"})
@@ -115,7 +115,7 @@ func TestAcceptance05DeletedService(t *testing.T) {
 	s.awaits()
 }
 
-func TestAcceptance06NamespaceLeavesAndEntersTheSelector(t *testing.T) {
+func TestPoliciesFollowTheNamespaceSelector(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	s.service(nil)
@@ -126,13 +126,13 @@ func TestAcceptance06NamespaceLeavesAndEntersTheSelector(t *testing.T) {
 	s.awaits(own())
 }
 
-func TestAcceptance07PoliciesOfVanishedServices(t *testing.T) {
+func TestPoliciesOfMissingServicesAreDeleted(t *testing.T) {
 	s := newScene(t, setting{wholeCluster: true})
 	s.create(foreign(s.A, "one", ownedBy(s.A, "foo")), foreign(s.A, "two", ownedBy("bar", "foo")), foreign(s.A, "three", nil))
 	s.awaits([]string{"a/three"})
 }
 
-func TestAcceptance08And09OtherNamespaces(t *testing.T) {
+func TestServiceGetsPoliciesInSelectedNamespaces(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	b := s.namespace("b", map[string]string{"other": "namespace"})
@@ -159,7 +159,7 @@ func TestAcceptance08And09OtherNamespaces(t *testing.T) {
 	s.awaits(own(), across("c"))
 }
 
-func TestAcceptance10NamespaceAlias(t *testing.T) {
+func TestNamespaceAliasIsUsedInPodLabels(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	b := s.namespace("b", map[string]string{"other": "namespace"})
@@ -178,7 +178,7 @@ func via(alias string, ports ...string) []string {
 	return names
 }
 
-func TestAcceptance11PortsOfAliases(t *testing.T) {
+func TestAllowedPortsAnnotationGetsPolicies(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	service := s.service(map[string]string{prefix + "from-x-allowed-ports": `[{"protocol":"UDP","port":"testport2"},{"protocol":"TCP","port":3456}]`})
@@ -197,7 +197,7 @@ func TestAcceptance11PortsOfAliases(t *testing.T) {
 	s.awaits(own(), via("x", "tcp-3456"))
 }
 
-func TestAcceptance12TheDeprecatedPair(t *testing.T) {
+func TestDeprecatedAnnotationPairGetsPolicies(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	service := s.service(map[string]string{pairAlias: "custom-selector", pairPorts: `[{"protocol":"UDP","port":"testport2"},{"protocol":"TCP","port":3456}]`})
@@ -212,7 +212,7 @@ func TestAcceptance12TheDeprecatedPair(t *testing.T) {
 	}
 }
 
-func TestAcceptance13FromTheWorld(t *testing.T) {
+func TestFromWorldAnnotationAllowsAllAddresses(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	service := s.service(map[string]string{fromWorld: `[{"protocol":"TCP","port":5678},{"protocol":"UDP","port":"testport"}]`})
@@ -243,7 +243,7 @@ func (s *scene) ingress(backend networkingv1.ServiceBackendPort) *networkingv1.I
 	return ingress
 }
 
-func TestAcceptance14Ingresses(t *testing.T) {
+func TestIngressesGetPoliciesForTheIngressController(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{ingresses: true})
 	home := s.namespace("ingress", nil)
@@ -278,7 +278,7 @@ func TestAcceptance14Ingresses(t *testing.T) {
 	s.awaits()
 }
 
-func TestAcceptance15ManualChangesAreRepaired(t *testing.T) {
+func TestManualChangesAreRepaired(t *testing.T) {
 	t.Parallel()
 	now := clocktesting.NewFakeClock(time.Now())
 	s := newScene(t, setting{clock: now})
@@ -316,7 +316,7 @@ func TestAcceptance15ManualChangesAreRepaired(t *testing.T) {
 	restored()
 }
 
-func TestAcceptance15ForeignLabelsAndAnnotationsStay(t *testing.T) {
+func TestForeignLabelsAndAnnotationsAreKept(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	service := s.service(nil)
@@ -333,7 +333,7 @@ func TestAcceptance15ForeignLabelsAndAnnotationsStay(t *testing.T) {
 	s.Expect(after.Annotations).To(HaveKeyWithValue("foreign", "annotation"))
 }
 
-func TestAcceptance16UnrelatedChangesOfServicesCauseNoRequest(t *testing.T) {
+func TestUnrelatedChangesOfServicesCauseNoRequest(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	service := s.service(map[string]string{"some": "thing"})

@@ -13,14 +13,14 @@ import (
 )
 
 // Wherever the process is interrupted while it creates, replaces and deletes policies, the next process reaches the same state.
-func TestEveryCutEndsInTheSameState(t *testing.T) {
+func TestCrashPointsEndInTheSameState(t *testing.T) {
 	t.Parallel()
 	first := []string{
 		"a/egress-to-t-tcp-1", "a/ingress-to-t-tcp-1", "a/ingress-to-t-tcp-1-from-b", "b/egress-to-a-t-tcp-1",
 		"a/egress-to-u-tcp-1", "a/ingress-to-u-tcp-1",
 	}
 	last := []string{"a/egress-to-t-tcp-2", "a/ingress-to-t-tcp-2", "a/ingress-to-t-tcp-2-from-b", "b/egress-to-a-t-tcp-2"}
-	cuts := binary.EveryCut(t, 2, func(t *testing.T, at binary.Cut) bool {
+	cuts := binary.EveryCut(t, 5, func(t *testing.T, at binary.Cut) bool {
 		t.Helper()
 		s := newScene(t, setting{})
 		s.namespace("b", map[string]string{"other": "namespace"})
@@ -47,5 +47,5 @@ func TestEveryCutEndsInTheSameState(t *testing.T) {
 		s.awaits(last)
 		return happened
 	})
-	NewWithT(t).Expect(cuts).To(BeNumerically(">=", 14))
+	NewWithT(t).Expect(cuts).To(BeNumerically(">=", 6))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-func TestEdgeCase01And02InvalidAnnotationsLeaveEverythingAsItIs(t *testing.T) {
+func TestInvalidAnnotationsChangeNoPolicies(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	s.namespace("b", map[string]string{"other": "namespace"})
@@ -46,7 +46,7 @@ func TestEdgeCase01And02InvalidAnnotationsLeaveEverythingAsItIs(t *testing.T) {
 	s.awaits([]string{"a/egress-to-t-tcp-5678", "a/egress-to-t-udp-testport", "a/ingress-to-t-tcp-5678", "a/ingress-to-t-udp-testport"})
 }
 
-func TestEdgeCase03InvalidWorldPortsConcernOnlyTheirOwnPolicy(t *testing.T) {
+func TestInvalidWorldPortsAffectOnlyTheirOwnPolicy(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	service := s.service(map[string]string{fromWorld: `[{"port":1}]`})
@@ -64,7 +64,7 @@ func TestEdgeCase03InvalidWorldPortsConcernOnlyTheirOwnPolicy(t *testing.T) {
 	s.awaitsEvent("s", `Warning InvalidAnnotation: Service a/s: annotation `+fromWorld+`: failed unmarshaling "": it is empty: write a JSON list of ports such as [{"port":8080,"protocol":"TCP"}], [] for all ports, or remove the annotation. The policies it is about stay as they are`)
 }
 
-func TestEdgeCase04And05And06PortsAreCompleted(t *testing.T) {
+func TestPortsInAnnotationsAreCompletedAndDeduplicated(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	s.service(map[string]string{
@@ -78,7 +78,7 @@ func TestEdgeCase04And05And06PortsAreCompleted(t *testing.T) {
 	s.Expect(*ports[0].EndPort).To(Equal(int32(8090)))
 }
 
-func TestEdgeCase07ATerminatingNamespaceOfTheServiceIsLeftAlone(t *testing.T) {
+func TestTerminatingNamespaceOfAServiceIsNotChanged(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	s.service(nil)
@@ -93,7 +93,7 @@ func TestEdgeCase07ATerminatingNamespaceOfTheServiceIsLeftAlone(t *testing.T) {
 	s.change(service, func() { service.Finalizers = nil })
 }
 
-func TestEdgeCase08And09ClientNamespacesThatGo(t *testing.T) {
+func TestPoliciesInATerminatingClientNamespaceAreDeleted(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	b := s.namespace("b", map[string]string{"other": "namespace"})
@@ -107,14 +107,14 @@ func TestEdgeCase08And09ClientNamespacesThatGo(t *testing.T) {
 	s.change(held, func() { held.Finalizers = nil })
 }
 
-func TestEdgeCase10TheDeprecatedKeyIsNoAlias(t *testing.T) {
+func TestDeprecatedKeyIsNoAlias(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	s.service(map[string]string{pairPorts: `[{"port":1}]`})
 	s.awaits(own())
 }
 
-func TestEdgeCase11AliasesAcrossNamespaces(t *testing.T) {
+func TestAliasesAllowPodsOfSelectedNamespaces(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	b := s.namespace("b", map[string]string{"other": "namespace"})
@@ -123,7 +123,7 @@ func TestEdgeCase11AliasesAcrossNamespaces(t *testing.T) {
 	s.Expect(s.policy(b, "egress-to-"+s.A+"-s-tcp-1-via-x").Spec.PodSelector).To(BeComparableTo(labelled(prefix+"to-all-shoots-x", "allowed")))
 }
 
-func TestEdgeCase12PoliciesOfUnhandledNamespacesAreDeleted(t *testing.T) {
+func TestPoliciesOfUnhandledNamespacesAreDeleted(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	b := s.namespace("b", nil)
@@ -133,7 +133,7 @@ func TestEdgeCase12PoliciesOfUnhandledNamespacesAreDeleted(t *testing.T) {
 	s.awaits(own())
 }
 
-func TestEdgeCase13TheNamespaceOfTheIngressControllerIsMissing(t *testing.T) {
+func TestMissingNamespaceOfTheIngressControllerIsReported(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{ingresses: true})
 	s.service(nil)
@@ -166,7 +166,7 @@ func TestForeignPoliciesAreNeverTouched(t *testing.T) {
 	service := s.service(nil)
 	s.Start()
 	s.awaits(own())
-	s.awaitsEvent("s", ContainSubstring("Warning PolicyNameTaken: NetworkPolicy a/egress-to-s-tcp-5678 exists and belongs to somebody else: it has not both labels of a Service, another spec and another description; it is left alone: rename or delete it"))
+	s.awaitsEvent("s", ContainSubstring("Warning PolicyNameTaken: NetworkPolicy a/egress-to-s-tcp-5678 exists and belongs to another client: it has not both labels of a Service, another spec and another description; it is left alone: rename or delete it"))
 	s.Expect([]*networkingv1.NetworkPolicy{s.policy(s.A, theirs.Name), s.policy(s.A, half.Name)}).To(BeComparableTo(before))
 	s.Expect(s.Target.Delete(s.Ctx, service)).To(Succeed())
 	s.awaits([]string{"a/egress-to-s-tcp-5678", "a/ingress-to-s-tcp-5678"})

@@ -51,7 +51,7 @@ type truce struct {
 }
 
 func (t truce) String() string {
-	return fmt.Sprintf("Repairs of NetworkPolicy %s pause for %s, since somebody else changes or deletes it again and again: find out who does, in its managedFields or the audit log, and stop it", t.policy, t.whole)
+	return fmt.Sprintf("Repairs of NetworkPolicy %s pause for %s, since another client changes or deletes it again and again: find this client in its managedFields or the audit log, and stop it", t.policy, t.whole)
 }
 
 // NewFights returns Fights that use a clock.

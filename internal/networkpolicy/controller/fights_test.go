@@ -73,7 +73,7 @@ func TestAnotherWishIsCarriedOutDuringATruce(t *testing.T) {
 	rest, truces := fights.hold([]change{create, deletion})
 	g.Expect(rest).To(Equal([]change{deletion}))
 	g.Expect(truces).To(HaveLen(1))
-	g.Expect(truces[0].String()).To(Equal("Repairs of NetworkPolicy ns/a pause for 10s, since somebody else changes or deletes it again and again: find out who does, in its managedFields or the audit log, and stop it"))
+	g.Expect(truces[0].String()).To(Equal("Repairs of NetworkPolicy ns/a pause for 10s, since another client changes or deletes it again and again: find this client in its managedFields or the audit log, and stop it"))
 }
 
 func TestOldFightsAreForgotten(t *testing.T) {

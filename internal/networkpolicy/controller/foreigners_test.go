@@ -38,7 +38,7 @@ func TestAFightOverAPolicyIsSlowedDown(t *testing.T) {
 	s.Expect(s.events("s")).To(BeEmpty())
 	s.Requests.Reset()
 	s.Expect(s.Target.Delete(s.Ctx, foreign(s.A, "egress-to-s-tcp-5678", nil))).To(Succeed())
-	s.awaitsEvent("s", "Warning PolicyRepairPaused: Repairs of NetworkPolicy a/egress-to-s-tcp-5678 pause for 10s, since somebody else changes or deletes it again and again: find out who does, in its managedFields or the audit log, and stop it")
+	s.awaitsEvent("s", "Warning PolicyRepairPaused: Repairs of NetworkPolicy a/egress-to-s-tcp-5678 pause for 10s, since another client changes or deletes it again and again: find this client in its managedFields or the audit log, and stop it")
 	s.Expect(s.Requests.Writes()).To(BeEmpty())
 	s.Expect(s.Target.Delete(s.Ctx, foreign(s.A, "ingress-to-s-tcp-5678", nil))).To(Succeed())
 	s.awaits(own()[1:]) // others are repaired in the meantime

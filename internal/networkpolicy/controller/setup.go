@@ -47,7 +47,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, tar
 	if r.IngressController != nil {
 		b = b.WatchesRawSource(source.Kind(caches, &networkingv1.Ingress{}, r.ingressEvents()))
 	}
-	return b.WithOptions(options(workers, cacheSyncTimeout)).Complete(r) //nolint:wrapcheck // the caller adds context
+	return b.WithOptions(options(workers, cacheSyncTimeout)).Complete(r)
 }
 
 func options(workers int, cacheSyncTimeout time.Duration) controller.Options {

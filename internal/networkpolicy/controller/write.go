@@ -142,7 +142,7 @@ func (r *Reconciler) live(ctx context.Context, service types.NamespacedName, c c
 	case owned && owner != service:
 		return result{takenBy: fmt.Sprintf("Service %s", owner)}
 	case !owned && !looksLikeOurs(found, c.want):
-		return result{takenBy: "somebody else: it has not both labels of a Service, another spec and another description"}
+		return result{takenBy: "another client: it has not both labels of a Service, another spec and another description"}
 	case owned && desired.Fingerprint(found) == desired.Fingerprint(c.want):
 		return result{}
 	}

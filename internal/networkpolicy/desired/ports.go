@@ -141,7 +141,7 @@ func decodeList[T any](text string) ([]T, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, errors.New("it is empty")
 		}
-		return nil, err //nolint:wrapcheck // the caller adds context
+		return nil, err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows after the list")

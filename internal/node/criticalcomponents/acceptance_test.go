@@ -15,14 +15,14 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-func TestAcceptance01NothingIsCritical(t *testing.T) {
+func TestNodeWithoutCriticalComponentsIsReadyAtOnce(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	n := s.node("n")
 	s.expectFreed(n)
 	s.expectReadyEvent(n)
 }
 
-func TestAcceptance02WhatIsNotCriticalDoesNotCount(t *testing.T) {
+func TestUncriticalDaemonSetsAndPodsAreIgnored(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.daemonSet(s.Namespace, "usual", func(d *appsv1.DaemonSet) {
 		d.Labels = nil
@@ -33,13 +33,13 @@ func TestAcceptance02WhatIsNotCriticalDoesNotCount(t *testing.T) {
 	s.expectFreed(s.node("n"))
 }
 
-func TestAcceptance03ADaemonSetWithoutPodHoldsBack(t *testing.T) {
+func TestTaintStaysWhileADaemonSetHasNoPod(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.daemonSet(s.Namespace, "critical")
 	s.expectHeld(s.node("n"), "Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: "+s.Namespace+"/critical")
 }
 
-func TestAcceptance04ThePodOfADaemonSetFreesTheNodeWhenItIsReady(t *testing.T) {
+func TestTaintIsRemovedWhenThePodOfADaemonSetIsReady(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	daemonSet := s.daemonSet(s.Namespace, "critical")
 	n := s.node("n")
@@ -51,7 +51,7 @@ func TestAcceptance04ThePodOfADaemonSetFreesTheNodeWhenItIsReady(t *testing.T) {
 	s.expectReadyEvent(n)
 }
 
-func TestAcceptance05ABarePodHoldsBackUntilItIsReady(t *testing.T) {
+func TestTaintStaysUntilABarePodIsReady(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	pod := s.pod("bare", s.Namespace+"-n")
 	n := s.node("n")
@@ -63,7 +63,7 @@ func TestAcceptance05ABarePodHoldsBackUntilItIsReady(t *testing.T) {
 	s.expectFreed(n)
 }
 
-func TestAcceptance06ADriverIsWaitedFor(t *testing.T) {
+func TestTaintStaysUntilTheCSIDriverIsRegistered(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	pod := s.pod("csi", s.Namespace+"-n", annotated(waitForCSI+"driver", "foo.driver.example.com"))
 	s.ready(pod, "True")
@@ -73,13 +73,13 @@ func TestAcceptance06ADriverIsWaitedFor(t *testing.T) {
 	s.expectFreed(n)
 }
 
-func TestAcceptance07ADaemonSetForOtherNodesDoesNotCount(t *testing.T) {
+func TestDaemonSetForOtherNodesIsIgnored(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.daemonSet(s.Namespace, "elsewhere", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.NodeSelector = map[string]string{"zone": "b"} })
 	s.expectFreed(s.node("n"))
 }
 
-func TestAcceptance08ADaemonSetThatDoesNotTolerateTheTaintDoesNotCount(t *testing.T) {
+func TestDaemonSetWithoutTolerationOfTheTaintIsIgnored(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.daemonSet(s.Namespace, "intolerant", func(d *appsv1.DaemonSet) {
 		d.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists}}
@@ -87,14 +87,14 @@ func TestAcceptance08ADaemonSetThatDoesNotTolerateTheTaintDoesNotCount(t *testin
 	s.expectFreed(s.node("n"))
 }
 
-func TestAcceptance09BothLabelsAreNeeded(t *testing.T) {
+func TestDaemonSetNeedsTheLabelOnItselfAndItsPods(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.daemonSet(s.Namespace, "outside", func(d *appsv1.DaemonSet) { delete(d.Spec.Template.Labels, critical) })
 	s.daemonSet(s.Namespace, "inside", func(d *appsv1.DaemonSet) { d.Labels = nil })
 	s.expectFreed(s.node("n"))
 }
 
-func TestAcceptance10OtherTaintsStayInOrder(t *testing.T) {
+func TestOtherTaintsKeepTheirOrder(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	n := s.node("n", "example.com/before=1:NoSchedule", waitingTaint+":NoSchedule", "example.com/between:PreferNoSchedule", waitingTaint+"=again:NoExecute", "example.com/after=2:NoExecute")
 	s.expectFreed(n)
@@ -103,7 +103,7 @@ func TestAcceptance10OtherTaintsStayInOrder(t *testing.T) {
 	}))
 }
 
-func TestAcceptance11NodesWithoutTheTaintAreNotTouched(t *testing.T) {
+func TestNodesWithoutTheTaintAreNotChanged(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	untouched := s.node("untouched", "example.com/other:NoSchedule")
 	n := s.node("n")
@@ -113,7 +113,7 @@ func TestAcceptance11NodesWithoutTheTaintAreNotTouched(t *testing.T) {
 	s.Expect(s.taints(untouched)).To(Equal([]string{"example.com/other:NoSchedule", notReady}))
 }
 
-func TestAcceptance12AllDaemonSetsAreNamed(t *testing.T) {
+func TestEventContainsAllDaemonSets(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	for _, namespace := range []string{"kube-system", "default"} {
 		err := s.Target.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
@@ -128,7 +128,7 @@ func TestAcceptance12AllDaemonSetsAreNamed(t *testing.T) {
 }
 
 // The same on a real API server; the rule itself has its own test.
-func TestAcceptance13EachDriverIsNamedOnce(t *testing.T) {
+func TestEventContainsEachDriverOnce(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	on := s.Namespace + "-n"
 	s.ready(s.pod("one", on, annotated(waitForCSI+"foo", "foo.example.com")), "True")
@@ -137,7 +137,7 @@ func TestAcceptance13EachDriverIsNamedOnce(t *testing.T) {
 	s.expectHeld(n, "Warning UnreadyRequiredCSIDrivers: Unready required CSI drivers for Node: [bar.example.com foo.example.com]")
 }
 
-func TestAcceptance14NodesAreLookedAtAgainWithoutAnyEvent(t *testing.T) {
+func TestNodesAreCheckedAgainWithoutAnyEvent(t *testing.T) {
 	var looks atomic.Int64
 	s := newScene(t, binary.Options{Stopped: true, Log: funcr.New(func(_, line string) {
 		if strings.Contains(line, "Node keeps its taint") {

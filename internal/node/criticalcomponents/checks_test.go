@@ -102,8 +102,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Acceptance 13.
-func TestAcceptance13DriversAreCountedOnce(t *testing.T) {
+func TestDriversAreCountedOnce(t *testing.T) {
 	pods := []corev1.Pod{podOf("a", "True", "foo", "foo.example.com"), podOf("b", "True", "foo", "foo.example.com", "bar", "bar.example.com")}
 	pods[0].Annotations["node.gardener.cloud/wait-for-csi"] = "other"
 	NewWithT(t).Expect(requiredDrivers(pods)).To(Equal([]string{"bar.example.com", "foo.example.com"}))

@@ -17,7 +17,7 @@ func (s *scene) unready(pod string) string {
 	return "Warning UnreadyNodeCriticalPods: Unready node-critical Pods found on Node: " + s.Namespace + "/" + pod
 }
 
-func TestEdgeCase02APodOfADaemonSetLabelledOnlyInsideCounts(t *testing.T) {
+func TestTaintStaysForAPodWhoseDaemonSetHasNoLabel(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	inside := s.daemonSet(s.Namespace, "inside", func(d *appsv1.DaemonSet) { d.Labels = nil })
 	pod := s.pod("inside-1", s.Namespace+"-n", ownedBy(inside))
@@ -27,14 +27,14 @@ func TestEdgeCase02APodOfADaemonSetLabelledOnlyInsideCounts(t *testing.T) {
 	s.expectFreed(n)
 }
 
-func TestEdgeCase03OtherValuesOfTheLabelDoNotCount(t *testing.T) {
+func TestOtherValuesOfTheLabelAreIgnored(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.daemonSet(s.Namespace, "critical", func(d *appsv1.DaemonSet) { d.Labels[critical], d.Spec.Template.Labels[critical] = "false", "false" })
 	s.pod("critical", s.Namespace+"-n", func(p *corev1.Pod) { p.Labels[critical] = "True" })
 	s.expectFreed(s.node("n"))
 }
 
-func TestEdgeCase04APodThatHasEndedHoldsBack(t *testing.T) {
+func TestTaintStaysForAPodThatHasEnded(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	pod := s.pod("job", s.Namespace+"-n")
 	before := client.MergeFrom(pod.DeepCopy())
@@ -47,7 +47,7 @@ func TestEdgeCase04APodThatHasEndedHoldsBack(t *testing.T) {
 	s.expectFreed(n)
 }
 
-func TestEdgeCase05OtherEffectsOfTheTaint(t *testing.T) {
+func TestTaintIsRemovedWhateverItsEffect(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	n := s.node("n", waitingTaint+"=x:PreferNoSchedule")
 	s.expectFreed(n)
@@ -55,7 +55,7 @@ func TestEdgeCase05OtherEffectsOfTheTaint(t *testing.T) {
 }
 
 // Later versions of Gardener also set the taint on existing Nodes.
-func TestEdgeCase06ANodeThatIsTaintedAgain(t *testing.T) {
+func TestTaintThatIsAddedAgainIsRemovedAgain(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	n := s.node("n")
 	s.expectFreed(n)
@@ -72,7 +72,7 @@ func TestEdgeCase06ANodeThatIsTaintedAgain(t *testing.T) {
 	s.Eventually(func() float64 { return s.metric("espalier_node_taints_removed_total", "") }).WithTimeout(binary.Patience).Should(Equal(2.0))
 }
 
-func TestEdgeCase07ANodeThatGoesWhileItWaits(t *testing.T) {
+func TestDeletedNodeIsRemovedFromTheMetric(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.daemonSet(s.Namespace, "critical")
 	gone, stays := s.node("gone"), s.node("stays")
@@ -83,7 +83,7 @@ func TestEdgeCase07ANodeThatGoesWhileItWaits(t *testing.T) {
 	s.Expect(s.waits(stays)).To(BeTrue())
 }
 
-func TestEdgeCase08ACSINodeWithoutTheDriver(t *testing.T) {
+func TestTaintStaysWhileTheCSINodeHasNoSuchDriver(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.ready(s.pod("csi", s.Namespace+"-n", annotated(waitForCSI+"driver", "foo.example.com")), "True")
 	s.csiNode(s.Namespace+"-n", "other.example.com")
@@ -91,7 +91,7 @@ func TestEdgeCase08ACSINodeWithoutTheDriver(t *testing.T) {
 	s.expectHeld(n, "Warning UnreadyRequiredCSIDrivers: Unready required CSI drivers for Node: [foo.example.com]")
 }
 
-func TestEdgeCase10OnlyTheConfiguredNamespacesCount(t *testing.T) {
+func TestOtherNamespacesAreIgnored(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-other"}}
 	s.Expect(s.Target.Create(s.Ctx, other)).To(Succeed())
@@ -111,7 +111,7 @@ func TestEdgeCase10OnlyTheConfiguredNamespacesCount(t *testing.T) {
 }
 
 // Gardener does not handle this: a Node that joins before its DaemonSets are created.
-func TestEdgeCase11DaemonSetsThatAreRequiredMustExist(t *testing.T) {
+func TestTaintStaysUntilRequiredDaemonSetsExist(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	s.Config.Espalier = config.Espalier{Node: config.EspalierNode{RequiredDaemonSets: []string{s.Namespace + "/network"}}}
 	s.Start()

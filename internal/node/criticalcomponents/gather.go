@@ -57,5 +57,5 @@ func list(ctx context.Context, from client.Reader, namespace string, node *corev
 		}
 		return nil
 	})
-	return daemonSets, pods, group.Wait() //nolint:wrapcheck // each error has context
+	return daemonSets, pods, group.Wait()
 }

@@ -61,13 +61,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, tar
 		return err
 	}
 	caches := target.GetCache()
-	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller adds context
-							Named(ControllerName).
-							WatchesRawSource(source.Kind(caches, &corev1.Node{}, r.nodes(), waits())).
-							WatchesRawSource(source.Kind(caches, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(r.nodeOfPod), changed[*corev1.Pod]())).
-							WatchesRawSource(source.Kind(caches, &appsv1.DaemonSet{}, handler.TypedEnqueueRequestsFromMapFunc(r.allNodes), changed[*appsv1.DaemonSet]())).
-							WatchesRawSource(source.Kind(caches, &storagev1.CSINode{}, handler.TypedEnqueueRequestsFromMapFunc(r.nodeOfCSINode), changed[*storagev1.CSINode]())).
-							WithOptions(controller.Options{
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(ControllerName).
+		WatchesRawSource(source.Kind(caches, &corev1.Node{}, r.nodes(), waits())).
+		WatchesRawSource(source.Kind(caches, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(r.nodeOfPod), changed[*corev1.Pod]())).
+		WatchesRawSource(source.Kind(caches, &appsv1.DaemonSet{}, handler.TypedEnqueueRequestsFromMapFunc(r.allNodes), changed[*appsv1.DaemonSet]())).
+		WatchesRawSource(source.Kind(caches, &storagev1.CSINode{}, handler.TypedEnqueueRequestsFromMapFunc(r.nodeOfCSINode), changed[*storagev1.CSINode]())).
+		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   deadline,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-func TestAcceptance18TokensThatMayBeMountedAreKept(t *testing.T) {
+func TestTokensOfAccountsThatAutomountAreKept(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	s.create(s.account("nil", nil), s.account("true", ptr.To(true)), s.secret("nil", "nil"), s.secret("true", "true"))
 	s.Eventually(s.labels("nil")).Should(Equal(unmarked()))
@@ -25,7 +25,7 @@ func TestAcceptance18TokensThatMayBeMountedAreKept(t *testing.T) {
 	s.Expect(s.labels("nil")()).To(Equal(unmarked()))
 }
 
-func TestAcceptance19TokensThatNobodyMountsAreMarked(t *testing.T) {
+func TestUnmountedTokensAreMarked(t *testing.T) {
 	for name, twoClusters := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, binary.Options{TwoClusters: twoClusters})
@@ -43,7 +43,7 @@ func TestAcceptance19TokensThatNobodyMountsAreMarked(t *testing.T) {
 	}
 }
 
-func TestAcceptance20ASkippedAccountGetsItsTokenBack(t *testing.T) {
+func TestTokenOfASkippedAccountIsUnmarked(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	account := s.account("a", ptr.To(false))
 	s.create(account, s.secret("a", "a"))
@@ -56,7 +56,7 @@ func TestAcceptance20ASkippedAccountGetsItsTokenBack(t *testing.T) {
 	s.Eventually(s.labels("a")).Should(Equal(unmarked()))
 }
 
-func TestAcceptance21AMountedTokenIsSparedUntilThePodIsGone(t *testing.T) {
+func TestMountedTokenIsMarkedWhenThePodIsDeleted(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	pod := s.pod("p", "a")
 	s.create(s.account("p", nil), s.account("a", ptr.To(false)))
@@ -68,7 +68,7 @@ func TestAcceptance21AMountedTokenIsSparedUntilThePodIsGone(t *testing.T) {
 	s.Eventually(s.labels("a")).Should(Equal(marked()))
 }
 
-func TestAcceptance22OtherSecretsAreLeftAlone(t *testing.T) {
+func TestOtherSecretsAreNotChanged(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	plain := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "plain"}}
 	s.create(s.account("a", ptr.To(false)), plain, s.secret("orphan", "missing"))
@@ -81,7 +81,7 @@ func TestAcceptance22OtherSecretsAreLeftAlone(t *testing.T) {
 	s.Eventually(s.labels("orphan")).Should(Equal(marked()), "once its ServiceAccount has appeared")
 }
 
-func TestAcceptance23TheSwitchesOfControllerAndWebhookMustAgree(t *testing.T) {
+func TestSwitchesOfControllerAndWebhookMustAgree(t *testing.T) {
 	g := NewWithT(t)
 	cfg, _, err := config.ResourceManager([]byte(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration

@@ -31,7 +31,7 @@ func newInformer(client metadata.Interface, namespace string) (cache.SharedIndex
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			upstream, err := resource.Watch(ctx, options)
 			if err != nil {
-				return nil, err //nolint:wrapcheck // the reflector checks the type of this error
+				return nil, err // the reflector checks the type of this error
 			}
 			return newSieve(upstream), nil
 		},
@@ -51,7 +51,7 @@ func list(ctx context.Context, resource metadata.ResourceInterface, options meta
 	for {
 		page, err := resource.List(ctx, options)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the reflector checks the type of this error
+			return nil, err // the reflector checks the type of this error
 		}
 		for i := range page.Items {
 			if names(&page.Items[i]) != "" {

@@ -63,12 +63,12 @@ func stripAccount(object any) (any, error) {
 
 // SetupWithManager adds the controller to a manager; accounts is the cache of the target, configured by TargetCache.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, accounts cache.Cache, workers int, cacheSyncTimeout time.Duration) error {
-	return builder.ControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
-							Named(ControllerName).
-							WatchesRawSource(r.Secrets).
-							WatchesRawSource(source.Kind[client.Object](accounts, &corev1.ServiceAccount{}, r.accountChanges(), accountPredicate())).
-							WithOptions(options(workers, cacheSyncTimeout)).
-							Complete(r)
+	return builder.ControllerManagedBy(mgr).
+		Named(ControllerName).
+		WatchesRawSource(r.Secrets).
+		WatchesRawSource(source.Kind[client.Object](accounts, &corev1.ServiceAccount{}, r.accountChanges(), accountPredicate())).
+		WithOptions(options(workers, cacheSyncTimeout)).
+		Complete(r)
 }
 
 func options(workers int, cacheSyncTimeout time.Duration) controller.Options {

@@ -17,7 +17,7 @@ import (
 // A renewal time has whole seconds, and requests take a moment.
 const slack = 2 * time.Second
 
-func TestAcceptance01ASecretGetsAToken(t *testing.T) {
+func TestSecretGetsAToken(t *testing.T) {
 	for name, twoClusters := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, binary.Options{TwoClusters: twoClusters})
@@ -31,7 +31,7 @@ func TestAcceptance01ASecretGetsAToken(t *testing.T) {
 	}
 }
 
-func TestAcceptance02TheLabelMayComeLaterAndTheAccountStays(t *testing.T) {
+func TestLabelMayBeAddedLaterAndTheAccountOutlivesTheSecret(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", without(purposeLabel)))
 	s.settled()
@@ -47,7 +47,7 @@ func labelled2(key, value string) func(*corev1.Secret) {
 	return func(secret *corev1.Secret) { secret.Labels = map[string]string{key: value} }
 }
 
-func TestAcceptance03WithoutTheLabelTheTokenStaysAsItIs(t *testing.T) {
+func TestTokenIsNotRenewedAfterTheLabelIsRemoved(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a"))
 	token := s.token("a", "")
@@ -59,7 +59,7 @@ func TestAcceptance03WithoutTheLabelTheTokenStaysAsItIs(t *testing.T) {
 	s.Expect(s.hasAccount("a")).To(BeTrue())
 }
 
-func TestAcceptance04AKubeconfigGetsTheToken(t *testing.T) {
+func TestKubeconfigGetsTheToken(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	s.create(s.secret("a", with("kubeconfig", kubeconfig("")), with("other", "kept")))
 	s.Eventually(func() string { return s.read("a").Annotations[renewKey] }).ShouldNot(BeEmpty())
@@ -74,7 +74,7 @@ func TestAcceptance04AKubeconfigGetsTheToken(t *testing.T) {
 	s.Expect(data).To(Equal(map[string][]byte{"other": []byte("kept")}))
 }
 
-func TestAcceptance05TheTokenGoesIntoATargetSecret(t *testing.T) {
+func TestTargetSecretGetsTheToken(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	elsewhere := s.namespace()
 	s.create(s.secret("a", targeted(elsewhere, "there"), with("token", "old"), with("kubeconfig", kubeconfig("")), with("other", "kept")))
@@ -85,7 +85,7 @@ func TestAcceptance05TheTokenGoesIntoATargetSecret(t *testing.T) {
 	s.Expect(s.renewal("a")).To(BeTemporally(">", time.Now().Add(9*time.Hour)))
 }
 
-func TestAcceptance06ATokenMovesToItsTarget(t *testing.T) {
+func TestTokenMovesToTheTargetSecret(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	s.create(s.secret("a"))
 	s.token("a", "")
@@ -94,7 +94,7 @@ func TestAcceptance06ATokenMovesToItsTarget(t *testing.T) {
 	s.Eventually(func() map[string][]byte { return s.read("a").Data }).Should(BeEmpty())
 }
 
-func TestAcceptance07AFreshTokenIsLeftAlone(t *testing.T) {
+func TestFreshTokenIsNotRenewed(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	s.Expect(s.Target.Create(s.Ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "there"}, Data: map[string][]byte{"token": []byte("b")}})).To(Succeed())
 	at := in(time.Hour)
@@ -109,7 +109,7 @@ func TestAcceptance07AFreshTokenIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAcceptance07ATokenIsRenewedInTime(t *testing.T) {
+func TestTokenIsRenewedBeforeItExpires(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", annotated(renewKey, in(3*time.Second)), with("token", "a")))
 	s.settled()
@@ -117,7 +117,7 @@ func TestAcceptance07ATokenIsRenewedInTime(t *testing.T) {
 	s.Expect(s.renewal("a")).To(BeTemporally(">", time.Now().Add(9*time.Hour)))
 }
 
-func TestAcceptance08AMissingTokenIsRequested(t *testing.T) {
+func TestMissingTokenIsRequested(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	s.create(s.secret("a", annotated(renewKey, in(time.Hour))))
 	s.create(s.secret("b", annotated(renewKey, in(time.Hour)), targeted(s.Namespace, "there")))
@@ -125,7 +125,7 @@ func TestAcceptance08AMissingTokenIsRequested(t *testing.T) {
 	s.Eventually(func() map[string][]byte { return s.readFrom(s.Target, s.Namespace, "there").Data }).Should(HaveKey("token"))
 }
 
-func TestAcceptance09ATokenIsRenewedWhenItIsTimeOrOnDemand(t *testing.T) {
+func TestTokenIsRenewedAtItsRenewalTimeOrOnDemand(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Secret){
 		"its time is over":          annotated(renewKey, in(-time.Minute)),
 		"its time is removed":       without(renewKey),
@@ -148,7 +148,7 @@ func TestAcceptance09ATokenIsRenewedWhenItIsTimeOrOnDemand(t *testing.T) {
 	}
 }
 
-func TestAcceptance10TheLifetimeCounts(t *testing.T) {
+func TestLifetimeDeterminesTheRenewalTime(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	for lifetime, window := range map[string][2]time.Duration{
 		"10m":  {8 * time.Minute, 8*time.Minute + 24*time.Second},
@@ -162,7 +162,7 @@ func TestAcceptance10TheLifetimeCounts(t *testing.T) {
 	}
 }
 
-func TestAcceptance11AnUnparsableLifetimeIsToldAndNoTokenRequested(t *testing.T) {
+func TestUnparsableLifetimeIsReportedAndNoTokenIsRequested(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", annotated(durationKey, "unparseable")))
 	s.Eventually(s.told("a")).Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: "), ContainSubstring(`invalid duration "unparseable"`), ContainSubstring(durationKey))))
@@ -174,14 +174,14 @@ func TestAcceptance11AnUnparsableLifetimeIsToldAndNoTokenRequested(t *testing.T)
 	s.Eventually(s.told("a")).Should(ContainElement(HavePrefix("Normal TokenRecovered: ")))
 }
 
-func TestAcceptance12AnUnparsableRenewalTimeIsTold(t *testing.T) {
+func TestUnparsableRenewalTimeIsReported(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", annotated(renewKey, "invalid-format"), with("token", "a")))
 	s.Eventually(s.told("a")).Should(ContainElement(And(HavePrefix("Warning TokenRenewalFailed: "), ContainSubstring("could not parse renew timestamp"))))
 	s.Expect(s.read("a").Data["token"]).To(BeEquivalentTo("a"))
 }
 
-func TestAcceptance13AnAccountThatMountsItsTokenIsCorrected(t *testing.T) {
+func TestAutomountOfAnAccountIsDisabled(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	s.Expect(s.Target.Create(s.Ctx, &corev1.ServiceAccount{
 		ObjectMeta:                   metav1.ObjectMeta{Namespace: s.Namespace, Name: "a", Labels: map[string]string{"old": "label"}, Annotations: map[string]string{"some": "annotation"}},
@@ -197,7 +197,7 @@ func TestAcceptance13AnAccountThatMountsItsTokenIsCorrected(t *testing.T) {
 	s.Expect(account.Secrets).To(Equal([]corev1.ObjectReference{{Name: "static"}}))
 }
 
-func TestAcceptance14TheClassCounts(t *testing.T) {
+func TestClassOfTheInstanceSelectsSecrets(t *testing.T) {
 	t.Run("an instance with a class", func(t *testing.T) {
 		s := newScene(t, binary.Options{Config: requestorEnabled + "espalier: {token: {class: foo}}\n"})
 		s.create(s.secret("none"))
@@ -221,7 +221,7 @@ func TestAcceptance14TheClassCounts(t *testing.T) {
 	})
 }
 
-func TestAcceptance15AFixedTargetNamespaceWins(t *testing.T) {
+func TestConfiguredTargetNamespaceOverridesTheAnnotation(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true, Stopped: true, Config: requestorEnabled + "espalier: {token: {class: garden, audiences: []}}\n"})
 	fixed := s.namespace()
 	s.Config.Espalier.Token.TargetNamespace = &fixed
@@ -235,14 +235,14 @@ func TestAcceptance15AFixedTargetNamespaceWins(t *testing.T) {
 	s.Expect(s.answers(string(s.readFrom(s.Target, s.Namespace, "there").Data["token"]))).To(Equal(http.StatusForbidden))
 }
 
-func TestAcceptance16TheAccountHasExactlyTheLabels(t *testing.T) {
+func TestAccountGetsExactlyTheLabelsOfTheAnnotation(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", annotated(labelsKey, `{"foo":"bar"}`)))
 	s.token("a", "")
 	s.Expect(s.account("a").Labels).To(Equal(map[string]string{"foo": "bar"}))
 }
 
-func TestAcceptance17TheTokenAuthenticates(t *testing.T) {
+func TestTokenAuthenticates(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	s.create(s.secret("a"))
 	token := s.token("a", "")

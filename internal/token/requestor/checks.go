@@ -64,7 +64,7 @@ func early(annotations map[string]string) string {
 	return ""
 }
 
-// decide follows the rules of the specification; the first match decides.
+// decide returns the decision of the first rule that matches.
 func decide(f facts) (decision, error) {
 	if reason := early(f.annotations); reason != "" {
 		return decision{reason: reason}, nil

@@ -57,13 +57,13 @@ func prepared(content, ca []byte) (*kubeconfig.Config, error) {
 	}
 	config, err := kubeconfig.Decode(content)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller adds the context
+		return nil, err
 	}
 	if ca == nil {
 		return config, nil
 	}
 	err = config.SetCA(ca)
-	return config, err //nolint:wrapcheck // the caller adds the context
+	return config, err
 }
 
 // changesFor returns the changes that write a token into a Secret. Config is the kubeconfig of the Secret; nil if it contains none.
@@ -74,7 +74,7 @@ func changesFor(config *kubeconfig.Config, i issued) (changes, error) {
 	config.SetToken(i.token)
 	encoded, err := config.Encode()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller adds the context
+		return nil, err
 	}
 	return changes{resourcesv1alpha1.DataKeyKubeconfig: encoded, resourcesv1alpha1.DataKeyCABundle: nil}, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-func TestEdgeCase04ASecretInDeletionIsStillServed(t *testing.T) {
+func TestSecretInDeletionGetsAToken(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", func(secret *corev1.Secret) { secret.Finalizers = []string{"example.com/hold"} }))
 	first := s.token("a", "")
@@ -22,7 +22,7 @@ func TestEdgeCase04ASecretInDeletionIsStillServed(t *testing.T) {
 	s.change("a", func(secret *corev1.Secret) { secret.Finalizers = nil })
 }
 
-func TestEdgeCase05ATokenThatIsRemovedComesBack(t *testing.T) {
+func TestRemovedTokenIsRequestedAgain(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a"))
 	first := s.token("a", "")
@@ -30,7 +30,7 @@ func TestEdgeCase05ATokenThatIsRemovedComesBack(t *testing.T) {
 	s.token("a", first)
 }
 
-func TestEdgeCase07ATokenComesBackFromItsTarget(t *testing.T) {
+func TestTokenMovesBackFromTheTargetSecret(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	s.create(s.secret("a", targeted(s.Namespace, "there")))
 	s.Eventually(func() map[string][]byte { return s.readFrom(s.Target, s.Namespace, "there").Data }).Should(HaveKey("token"))
@@ -41,14 +41,14 @@ func TestEdgeCase07ATokenComesBackFromItsTarget(t *testing.T) {
 	s.Expect(s.readFrom(s.Target, s.Namespace, "there").Data).To(Equal(old))
 }
 
-func TestEdgeCase08AnEmptyTokenCounts(t *testing.T) {
+func TestEmptyTokenIsNotReplaced(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", annotated(renewKey, in(time.Hour)), with("token", "")))
 	s.settled()
 	s.Expect(s.read("a").Data).To(Equal(map[string][]byte{"token": {}}))
 }
 
-func TestEdgeCase09AKubeconfigDecidesAndAStaleTokenIsLeft(t *testing.T) {
+func TestKubeconfigTakesPrecedenceOverAStaleToken(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", annotated(renewKey, in(time.Hour)), with("token", "stale"), with("kubeconfig", kubeconfig(""))))
 	s.Eventually(func() string { return s.embedded(s.read("a")) }).ShouldNot(BeEmpty())
@@ -66,7 +66,7 @@ func (s *scene) embedded(secret *corev1.Secret) string {
 	return ""
 }
 
-func TestEdgeCase10And11ABrokenKubeconfigIsToldAndLeftAlone(t *testing.T) {
+func TestBrokenKubeconfigIsReportedAndNotChanged(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	for name, tc := range map[string]struct{ content, want string }{
 		"nocontext": {content: "{apiVersion: v1, kind: Config, users: [{name: me, user: {token: t0ps3cret}}]}", want: "kubeconfig has no current-context"},
@@ -88,13 +88,13 @@ func TestEdgeCase10And11ABrokenKubeconfigIsToldAndLeftAlone(t *testing.T) {
 	s.Expect(s.tokenRequests()).To(BeZero(), "nobody could have used these tokens")
 }
 
-func TestEdgeCase12AShortLifetimeIsRefused(t *testing.T) {
+func TestLifetimeUnderTenMinutesIsRejected(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", annotated(durationKey, "9m")))
 	s.Eventually(s.told("a")).Should(ContainElement(And(ContainSubstring("may not specify a duration less than 10 minutes"), ContainSubstring(durationKey))))
 }
 
-func TestEdgeCase13AMissingNameIsTold(t *testing.T) {
+func TestMissingNameIsReported(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", without(nameKey)))
 	s.create(s.secret("b", without(namespaceKey)))
@@ -102,7 +102,7 @@ func TestEdgeCase13AMissingNameIsTold(t *testing.T) {
 	s.Eventually(s.told("b")).Should(ContainElement(HavePrefix(`Warning TokenRequestFailed: annotation "serviceaccount.resources.gardener.cloud/namespace" is missing: set it to`)))
 }
 
-func TestEdgeCase14NamespacesThatTheProcessIsNotForAreRefused(t *testing.T) {
+func TestNamespacesOutsideTheConfigurationAreRejected(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true, Stopped: true})
 	s.Config.TargetClientConnection.Namespaces = []string{s.Namespace}
 	s.Start()
@@ -114,7 +114,7 @@ func TestEdgeCase14NamespacesThatTheProcessIsNotForAreRefused(t *testing.T) {
 	s.Eventually(s.told("b")).Should(ContainElement(ContainSubstring("target Secret default/b is not in a namespace that this process works in")))
 }
 
-func TestEdgeCase15ATokenForAnotherAudienceDoesNotAuthenticate(t *testing.T) {
+func TestTokenForAnotherAudienceDoesNotAuthenticate(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", annotated(audiencesKey, "https://vault.example.com")))
 	s.Expect(s.answers(s.token("a", ""))).To(Equal(http.StatusUnauthorized))

@@ -228,7 +228,7 @@ func (r *Reconciler) readTarget(ctx context.Context, w *work) error {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w; bind ClusterRole %s in the target, at least in that namespace", err, roleName)
 	case err != nil:
-		return err //nolint:wrapcheck // the caller adds the context
+		return err
 	default:
 		w.targetSecret = secret
 	}

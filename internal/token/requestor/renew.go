@@ -189,9 +189,9 @@ func (r *Reconciler) writeTarget(ctx context.Context, w *work, change changes) e
 	if w.targetSecret == nil {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.target.Namespace, Name: w.target.Name}, Type: corev1.SecretTypeOpaque}
 		change.applyTo(secret)
-		return r.Target.Create(ctx, secret) //nolint:wrapcheck // the caller adds the context
+		return r.Target.Create(ctx, secret)
 	}
 	secret := w.targetSecret.DeepCopy()
 	change.applyTo(secret)
-	return r.Target.Update(ctx, secret) //nolint:wrapcheck // the caller adds the context
+	return r.Target.Update(ctx, secret)
 }

@@ -38,20 +38,20 @@ func TestDecide(t *testing.T) {
 		want           decision
 		wantErr        string
 	}{
-		"1: no time":                           {holder: held, want: decision{reason: reasonFirst}},
-		"1: no time, and nothing was read":     {want: decision{reason: reasonFirst}},
-		"forced":                               {renewAt: ahead, force: "true", holder: held, want: decision{reason: reasonForced}},
-		"forced by a word":                     {renewAt: ahead, force: "now", holder: held, want: decision{reason: reasonForced}},
-		"not forced":                           {renewAt: ahead, force: "false", holder: held, want: decision{wait: time.Hour}},
-		"2: no target Secret":                  {renewAt: ahead, want: decision{reason: reasonNoSecret}},
-		"4: a broken kubeconfig":               {renewAt: ahead, holder: holder{found: true, digest: digest.Digest{Kubeconfig: true, Fault: "x"}}, wantErr: "could not check whether token exists in secret data: x"},
-		"5: no token, before 6":                {renewAt: "bad", holder: holder{found: true}, want: decision{reason: reasonNoToken}},
-		"another certificate authority":        {renewAt: ahead, holder: held, ca: "other", want: decision{reason: reasonCA}},
-		"the certificate authority":            {renewAt: ahead, holder: held, ca: "ca", want: decision{wait: time.Hour}},
-		"6: no time that can be understood":    {renewAt: "bad", holder: held, wantErr: `could not parse renew timestamp: parsing time "bad" as "2006-01-02T15:04:05Z07:00": cannot parse "bad" as "2006"; write a time such as 2006-01-02T15:04:05Z, or remove the annotation to renew the token now`},
-		"7: before its time":                   {renewAt: ahead, holder: held, want: decision{wait: time.Hour}},
-		"8: at its time":                       {renewAt: "2030-01-01T12:00:00Z", holder: held, want: decision{reason: reasonDue}},
-		"8: after its time, in another offset": {renewAt: "2030-01-01T12:59:59+01:00", holder: held, want: decision{reason: reasonDue}},
+		"no time":                             {holder: held, want: decision{reason: reasonFirst}},
+		"no time, and nothing was read":       {want: decision{reason: reasonFirst}},
+		"forced":                              {renewAt: ahead, force: "true", holder: held, want: decision{reason: reasonForced}},
+		"forced by a word":                    {renewAt: ahead, force: "now", holder: held, want: decision{reason: reasonForced}},
+		"not forced":                          {renewAt: ahead, force: "false", holder: held, want: decision{wait: time.Hour}},
+		"no target Secret":                    {renewAt: ahead, want: decision{reason: reasonNoSecret}},
+		"a broken kubeconfig":                 {renewAt: ahead, holder: holder{found: true, digest: digest.Digest{Kubeconfig: true, Fault: "x"}}, wantErr: "could not check whether token exists in secret data: x"},
+		"no token, before the time is parsed": {renewAt: "bad", holder: holder{found: true}, want: decision{reason: reasonNoToken}},
+		"another certificate authority":       {renewAt: ahead, holder: held, ca: "other", want: decision{reason: reasonCA}},
+		"the certificate authority":           {renewAt: ahead, holder: held, ca: "ca", want: decision{wait: time.Hour}},
+		"no time that can be understood":      {renewAt: "bad", holder: held, wantErr: `could not parse renew timestamp: parsing time "bad" as "2006-01-02T15:04:05Z07:00": cannot parse "bad" as "2006"; write a time such as 2006-01-02T15:04:05Z, or remove the annotation to renew the token now`},
+		"before its time":                     {renewAt: ahead, holder: held, want: decision{wait: time.Hour}},
+		"at its time":                         {renewAt: "2030-01-01T12:00:00Z", holder: held, want: decision{reason: reasonDue}},
+		"after its time, in another offset":   {renewAt: "2030-01-01T12:59:59+01:00", holder: held, want: decision{reason: reasonDue}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

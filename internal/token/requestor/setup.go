@@ -45,12 +45,12 @@ func SourceCache(class *string) map[client.Object]cache.ByObject {
 
 // SetupWithManager adds the controller to the manager of the source cluster, whose cache is configured by SourceCache.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int, cacheSyncTimeout time.Duration) error {
-	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller names the controller
-							Named(ControllerName).
-							WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &corev1.Secret{}, r.changes())).
-							WatchesRawSource(source.Func(r.followCA)).
-							WithOptions(options(workers, cacheSyncTimeout)).
-							Complete(conflict.RetryAtOnce(r))
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(ControllerName).
+		WatchesRawSource(source.Kind[client.Object](mgr.GetCache(), &corev1.Secret{}, r.changes())).
+		WatchesRawSource(source.Func(r.followCA)).
+		WithOptions(options(workers, cacheSyncTimeout)).
+		Complete(conflict.RetryAtOnce(r))
 }
 
 func options(workers int, cacheSyncTimeout time.Duration) controller.Options {

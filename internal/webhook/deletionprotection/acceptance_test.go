@@ -124,7 +124,7 @@ func verdict(answer webhooktest.Answer) string {
 	return fmt.Sprintf("%t %d %s", answer.Allowed, answer.Status.Code, answer.Status.Message)
 }
 
-func TestAcceptanceV2_01OtherOperationsPass(t *testing.T) {
+func TestServerAllowsOtherOperations(t *testing.T) {
 	c := cluster(t)
 	for _, operation := range []string{"CREATE", "UPDATE", "CONNECT"} {
 		for _, request := range requests(operation) {
@@ -136,14 +136,14 @@ func TestAcceptanceV2_01OtherOperationsPass(t *testing.T) {
 	c.Expect(err).NotTo(HaveOccurred())
 }
 
-func TestAcceptanceV2_02OtherResourcesPass(t *testing.T) {
+func TestServerAllowsOtherResources(t *testing.T) {
 	c := posted(t)
 	answer := c.Review(path, "{operation: DELETE, name: one, resource: {group: foo, version: bar, resource: baz}}")
 	c.Expect(verdict(answer)).To(Equal("true 200 resource is not deletion-protected"))
 }
 
-// No API server sends what is no JSON, and nobody can post it within a review.
-func TestAcceptanceV2_03UndecodableObjectsAreErrors(t *testing.T) {
+// API servers send only JSON, and a review cannot contain anything else.
+func TestUndecodableObjectOfEveryKindIsAnError(t *testing.T) {
 	g := NewWithT(t)
 	for _, kind := range protectedKinds() {
 		request := review.Request{Operation: "DELETE", Name: "n"}
@@ -159,7 +159,7 @@ func TestAcceptanceV2_03UndecodableObjectsAreErrors(t *testing.T) {
 	}
 }
 
-func TestAcceptanceV2_04NamedObjectsNeedTheAnnotation(t *testing.T) {
+func TestDeletionOfAnObjectNeedsTheAnnotation(t *testing.T) {
 	c := cluster(t)
 	const confirmed = `{metadata: {annotations: {confirmation.gardener.cloud/deletion: "true"}}}`
 	for _, request := range requests("DELETE") {
@@ -177,7 +177,7 @@ func TestAcceptanceV2_04NamedObjectsNeedTheAnnotation(t *testing.T) {
 	}
 }
 
-func TestAcceptanceV2_05ValuesThatConfirm(t *testing.T) {
+func TestOnlyTrueValuesConfirmADeletion(t *testing.T) {
 	c := cluster(t)
 	for _, value := range []string{"yes", "false", ""} {
 		object := c.object(kindOf("DNSRecord"), "refused-"+value+"x")
@@ -191,7 +191,7 @@ func TestAcceptanceV2_05ValuesThatConfirm(t *testing.T) {
 	}
 }
 
-func TestAcceptanceV2_06WithoutAnObjectThereIsNothingToJudge(t *testing.T) {
+func TestDeletionOfAnObjectWithoutItsContentIsAnError(t *testing.T) {
 	c := posted(t)
 	for _, request := range requests("DELETE") {
 		c.Expect(verdict(c.Review(path, request+"name: one"))).To(Equal("false 500 no object found in admission request"))
@@ -206,8 +206,8 @@ type failing struct {
 
 func (f failing) List(context.Context, client.ObjectList, ...client.ListOption) error { return f.err }
 
-// No API server fails on request; see TestAcceptanceV2_11 for a list that is not found.
-func TestAcceptanceV2_07ErrorsOfLists(t *testing.T) {
+// No API server fails on request; see TestDefinitionsAreDeletedTogetherOnlyIfAllAreConfirmed for a list that is not found.
+func TestErrorsOfListsAreInTheResponse(t *testing.T) {
 	g := NewWithT(t)
 	request := &review.Request{Operation: "DELETE"}
 	request.Resource.Group, request.Resource.Version, request.Resource.Resource = "extensions.gardener.cloud", "v1alpha1", "workers"
@@ -219,7 +219,7 @@ func TestAcceptanceV2_07ErrorsOfLists(t *testing.T) {
 	}
 }
 
-func TestAcceptanceV2_08CollectionsNeedAllConfirmed(t *testing.T) {
+func TestDeletionOfACollectionNeedsTheAnnotationOnAllObjects(t *testing.T) {
 	c := cluster(t)
 	for _, kind := range protectedKinds() {
 		one, other := c.object(kind, "one"), c.object(kind, "other")
@@ -251,7 +251,7 @@ func TestCollectionsOfOtherNamespacesDoNotCount(t *testing.T) {
 	c.gone(here)
 }
 
-func TestAcceptanceV2_09ListsDecideAboutCollections(t *testing.T) {
+func TestDeletionOfACollectionIsDecidedByTheList(t *testing.T) {
 	c := cluster(t)
 	request := "operation: DELETE\nnamespace: $NS\nkind: {group: extensions.gardener.cloud, version: v1alpha1, kind: Worker}\nresource: {group: extensions.gardener.cloud, version: v1alpha1, resource: workers}\n"
 	const confirmed, not = `oldObject: {metadata: {annotations: {confirmation.gardener.cloud/deletion: "true"}}}`, "oldObject: {metadata: {name: w}}"
@@ -262,7 +262,7 @@ func TestAcceptanceV2_09ListsDecideAboutCollections(t *testing.T) {
 	c.Expect(verdict(c.Review(path, request+not))).To(Equal("true 200 "))
 }
 
-func TestAcceptanceV2_10NothingGoesUnconfirmed(t *testing.T) {
+func TestObjectsOfEveryProtectedKindNeedTheAnnotation(t *testing.T) {
 	c := cluster(t)
 	for _, kind := range protectedKinds() {
 		c.Expect(c.delete(c.object(kind, "o"))).To(MatchError(ContainSubstring("annotation to delete")), kind.Kind)
@@ -273,7 +273,7 @@ func TestAcceptanceV2_10NothingGoesUnconfirmed(t *testing.T) {
 	}
 }
 
-func TestAcceptanceV2_11DefinitionsGoTogether(t *testing.T) {
+func TestDefinitionsAreDeletedTogetherOnlyIfAllAreConfirmed(t *testing.T) {
 	c := cluster(t)
 	kinds := extensionvalidation.Kinds()
 	worker := requests("DELETE")[len(kinds)] // the last
@@ -313,14 +313,14 @@ func TestDefinitionsWithoutTheLabel(t *testing.T) {
 	c.gone(definition)
 }
 
-func TestAcceptanceV2_12PodsGo(t *testing.T) {
+func TestPodsAreDeletedWithoutTheAnnotation(t *testing.T) {
 	c := cluster(t)
 	pod := podtest.Create(c.Env, `{metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}`)
 	c.Expect(c.Target.Delete(c.Ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
 	c.gone(pod)
 }
 
-func TestAcceptanceV2_13BastionsGo(t *testing.T) {
+func TestBastionsAreDeletedWithoutTheAnnotation(t *testing.T) {
 	c := cluster(t)
 	one := c.object(kindOf("Bastion"), "one")
 	c.Expect(c.delete(one)).To(Succeed())

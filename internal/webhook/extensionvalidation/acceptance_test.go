@@ -125,35 +125,35 @@ func (v *validated) refusal(kind extensionvalidation.Kind, err error) []string {
 	return causes(v.T, encoded)
 }
 
-func TestAcceptanceV3_01EmptyObjectsAreRefusedForWhatTheyMiss(t *testing.T) {
+func TestMissingRequiredFieldsAreRejected(t *testing.T) {
 	cluster(t).judge(emptyObjects())
 }
 
-func TestAcceptanceV3_02SpecificationsOfDeletedObjectsAreFrozen(t *testing.T) {
+func TestSpecOfAnObjectInDeletionIsImmutable(t *testing.T) {
 	cluster(t).judge(deletedObjects())
 }
 
-func TestAcceptanceV3_03ImmutableFieldsStay(t *testing.T) { cluster(t).judge(immutableFields()) }
+func TestChangesOfImmutableFieldsAreRejected(t *testing.T) { cluster(t).judge(immutableFields()) }
 
-func TestAcceptanceV3_04PurposesOfControlPlanes(t *testing.T) {
+func TestPurposeOfAControlPlaneIsValidated(t *testing.T) {
 	cluster(t).judge(controlPlanePurposes())
 }
 
-func TestAcceptanceV3_05DNSRecords(t *testing.T) { cluster(t).judge(dnsRecords()) }
+func TestDNSRecordsAreValidated(t *testing.T) { cluster(t).judge(dnsRecords()) }
 
-func TestAcceptanceV3_06Networks(t *testing.T) { cluster(t).judge(networks()) }
+func TestNetworksAreValidated(t *testing.T) { cluster(t).judge(networks()) }
 
-func TestAcceptanceV3_07OperatingSystemConfigs(t *testing.T) {
+func TestOperatingSystemConfigsAreValidated(t *testing.T) {
 	cluster(t).judge(operatingSystemConfigs())
 }
 
-func TestAcceptanceV3_08Workers(t *testing.T) { cluster(t).judge(workers()) }
+func TestWorkersAreValidated(t *testing.T) { cluster(t).judge(workers()) }
 
-func TestAcceptanceV3_09Etcds(t *testing.T) { cluster(t).judge(etcds()) }
+func TestEtcdsAreValidated(t *testing.T) { cluster(t).judge(etcds()) }
 
-func TestAcceptanceV3_10UpdatesNeedAResourceVersion(t *testing.T) { cluster(t).judge(metadata()) }
+func TestUpdateWithoutResourceVersionIsRejected(t *testing.T) { cluster(t).judge(metadata()) }
 
-func TestAcceptanceV3_11TheErrorNamesWebhookKindAndObject(t *testing.T) {
+func TestErrorContainsWebhookKindAndObject(t *testing.T) {
 	v := cluster(t)
 	for _, kind := range extensionvalidation.Kinds() {
 		wrong := "spec: {type: ''}"
@@ -166,7 +166,7 @@ func TestAcceptanceV3_11TheErrorNamesWebhookKindAndObject(t *testing.T) {
 	}
 }
 
-func TestAcceptanceV3_12StatusIsNotValidated(t *testing.T) {
+func TestStatusIsNotValidated(t *testing.T) {
 	admin := extensiontest.Install(t)
 	bucket := extensiontest.Object(extensionvalidation.Kinds()[0], "", "without-anything")
 	NewWithT(t).Expect(admin.Create(t.Context(), bucket)).To(Succeed()) // nobody validates yet

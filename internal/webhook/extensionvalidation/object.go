@@ -41,14 +41,14 @@ type opaqueBytes []byte
 
 // UnmarshalJSON implements json.Unmarshaler: as elsewhere in Kubernetes, base64 may go over several lines.
 func (b *opaqueBytes) UnmarshalJSON(encoded []byte) error {
-	return json.Unmarshal(encoded, (*[]byte)(b)) //nolint:wrapcheck // the decoder says where
+	return json.Unmarshal(encoded, (*[]byte)(b))
 }
 
 // String implements fmt.Stringer.
 func (opaqueBytes) String() string { return concealed }
 
 // MarshalJSON implements json.Marshaler, by which values get into texts.
-func (opaqueBytes) MarshalJSON() ([]byte, error) { return json.Marshal(concealed) } //nolint:wrapcheck // a constant
+func (opaqueBytes) MarshalJSON() ([]byte, error) { return json.Marshal(concealed) }
 
 // opaqueExtension is a runtime.RawExtension that may hold a secret, and is never shown.
 type opaqueExtension struct{ runtime.RawExtension }
@@ -57,7 +57,7 @@ type opaqueExtension struct{ runtime.RawExtension }
 func (opaqueExtension) String() string { return concealed }
 
 // MarshalJSON implements json.Marshaler, by which values get into texts.
-func (opaqueExtension) MarshalJSON() ([]byte, error) { return json.Marshal(concealed) } //nolint:wrapcheck // a constant
+func (opaqueExtension) MarshalJSON() ([]byte, error) { return json.Marshal(concealed) }
 
 // opaqueText may hold a secret, and is never shown.
 type opaqueText string
@@ -66,4 +66,4 @@ type opaqueText string
 func (opaqueText) String() string { return concealed }
 
 // MarshalJSON implements json.Marshaler, by which values get into texts.
-func (opaqueText) MarshalJSON() ([]byte, error) { return json.Marshal(concealed) } //nolint:wrapcheck // a constant
+func (opaqueText) MarshalJSON() ([]byte, error) { return json.Marshal(concealed) }

@@ -27,7 +27,7 @@ func (q *quantity) UnmarshalJSON(encoded []byte) error {
 	if len(encoded) > maxQuantity || exponentDigits(encoded) > maxExponent {
 		return errQuantity
 	}
-	return q.Quantity.UnmarshalJSON(encoded) //nolint:wrapcheck // the decoder says where
+	return q.Quantity.UnmarshalJSON(encoded)
 }
 
 // exponentDigits returns how many digits follow the last letter e, and a sign.

@@ -26,7 +26,7 @@ func TestAnotherSchedulerIsKept(t *testing.T) {
 	e.Expect(schedulerScheduler(e, "bar-scheduler")).To(Equal("bar-scheduler"))
 }
 
-// TestAcceptance12_2NoScheduler asks the server itself too: API servers send the default.
+// TestPodWithoutSchedulerGetsTheConfiguredOne asks the server itself too: API servers send the default.
 func TestPodWithoutSchedulerGetsTheConfiguredOne(t *testing.T) {
 	t.Parallel()
 	e := schedulerServed(t)

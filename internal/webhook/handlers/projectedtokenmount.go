@@ -192,7 +192,7 @@ func parseSeconds(text string) (int64, error) {
 	if wrong, ok := errors.AsType[*strconv.NumError](err); ok {
 		wrong.Num = excerpt.Quoted(wrong.Num)
 	}
-	return seconds, err //nolint:wrapcheck // it is the text of the answer
+	return seconds, err // the response contains this text
 }
 
 func mountAll(changes *patch.Patch, list string, containers []*tokenContainer) {

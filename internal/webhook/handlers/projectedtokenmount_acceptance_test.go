@@ -70,7 +70,7 @@ func TestDefaultServiceAccountIsNotRead(t *testing.T) {
 	}
 }
 
-// TestAcceptance6_2AMissingServiceAccountIsNamed asks the server itself: an API server refuses such a Pod before.
+// TestMissingServiceAccountIsNamed asks the server itself: an API server refuses such a Pod before.
 func TestMissingServiceAccountIsNamed(t *testing.T) {
 	t.Parallel()
 	e := tokenMountServed(t)

@@ -27,7 +27,7 @@ func TestUnconfinedProfileIsKept(t *testing.T) {
 	e.Expect(pod.Spec.SecurityContext).To(BeComparableTo(&corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: "Unconfined"}}))
 }
 
-// TestAcceptance11_2NoSecurityContext asks the server itself too: API servers send an empty one.
+// TestPodWithoutSecurityContextGetsTheProfile asks the server itself too: API servers send an empty one.
 func TestPodWithoutSecurityContextGetsTheProfile(t *testing.T) {
 	t.Parallel()
 	e := seccompServed(t)

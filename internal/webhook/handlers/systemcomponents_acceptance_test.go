@@ -134,7 +134,7 @@ func TestPodsWithoutTheLabelManagedByStay(t *testing.T) {
 	e.Expect(systemOf(pod)).To(BeComparableTo(systemPlacement{}))
 }
 
-// TestAcceptance8_7OtherNodesDoNotCount relies on the node of another pool, which is always there.
+// TestTaintsOfOtherNodesAreNotTolerated relies on the node of another pool, which is always there.
 func TestTaintsOfOtherNodesAreNotTolerated(t *testing.T) {
 	t.Parallel()
 	e := systemServed(t)

@@ -35,7 +35,7 @@ func ofTwo(tolerance string) string {
 	return soft
 }
 
-func TestAcceptance4_01WithoutTheLabelConsiderNothingChanges(t *testing.T) {
+func TestNamespaceWithoutTheLabelConsiderIsNotChanged(t *testing.T) {
 	e := serve(t, "", ", defaultNotReadyTolerationSeconds: 60")
 	namespace := e.namespaceWith(nil, map[string]string{"failure-tolerance-type": "zone", "zones": "a,b"})
 	for _, kind := range kinds() {
@@ -45,7 +45,7 @@ func TestAcceptance4_01WithoutTheLabelConsiderNothingChanges(t *testing.T) {
 	}
 }
 
-func TestAcceptance4_02WithoutATypeReplicasStay(t *testing.T) {
+func TestReplicasOfAWorkloadWithoutATypeAreKept(t *testing.T) {
 	e := serve(t, "", "")
 	for _, kind := range kinds() {
 		e.becomes(workload{namespace: e.namespace(nil), kind: kind}.yaml(), "{replicas: 1}")
@@ -53,7 +53,7 @@ func TestAcceptance4_02WithoutATypeReplicasStay(t *testing.T) {
 	}
 }
 
-func TestAcceptance4_03ReplicasOfControllers(t *testing.T) {
+func TestControllersGetReplicasForTheFailureTolerance(t *testing.T) {
 	e := serve(t, "", "")
 	for name, want := range map[string]string{
 		"nil": "{replicas: 2, spread: [" + soft + "]}", "empty": "{replicas: 1}", "foo": "{replicas: 2, spread: [" + hard + "]}",
@@ -64,7 +64,7 @@ func TestAcceptance4_03ReplicasOfControllers(t *testing.T) {
 	}
 }
 
-func TestAcceptance4_04ReplicasOfServers(t *testing.T) {
+func TestServersGetReplicasForTheFailureTolerance(t *testing.T) {
 	e := serve(t, "", "")
 	for name, annotations := range tolerances() {
 		for _, kind := range kinds() {
@@ -73,7 +73,7 @@ func TestAcceptance4_04ReplicasOfServers(t *testing.T) {
 	}
 }
 
-func TestAcceptance4_05HibernatedWorkloadsStayAsleep(t *testing.T) {
+func TestHibernatedWorkloadsKeepZeroReplicas(t *testing.T) {
 	e := serve(t, "", "")
 	for _, component := range []string{"controller", "server"} {
 		for _, kind := range kinds() {
@@ -82,7 +82,7 @@ func TestAcceptance4_05HibernatedWorkloadsStayAsleep(t *testing.T) {
 	}
 }
 
-func TestAcceptance4_06AnAnnotationSetsReplicas(t *testing.T) {
+func TestAnnotationSetsReplicas(t *testing.T) {
 	e := serve(t, "", "")
 	for _, kind := range kinds() {
 		e.becomes(workload{namespace: e.namespace(nil), kind: kind, component: "controller", override: "4"}.yaml(), "{replicas: 4, spread: ["+soft+"]}")
@@ -99,7 +99,7 @@ func scalers(of workload) map[string]string {
 	}
 }
 
-func TestAcceptance4_07WhatIsScaledHorizontallyKeepsMoreReplicas(t *testing.T) {
+func TestHorizontallyScaledWorkloadKeepsMoreReplicas(t *testing.T) {
 	e := serve(t, "", "")
 	e.serveHvpas()
 	for _, kind := range kinds() {
@@ -114,14 +114,14 @@ func TestAcceptance4_07WhatIsScaledHorizontallyKeepsMoreReplicas(t *testing.T) {
 	}
 }
 
-func TestAcceptance4_08WhatIsNotScaledLosesReplicas(t *testing.T) {
+func TestReplicasOfAnUnscaledWorkloadAreReduced(t *testing.T) {
 	e := serve(t, "", "")
 	for _, kind := range kinds() {
 		e.becomes(workload{namespace: e.namespace(nil), kind: kind, component: "server", replicas: "5"}.yaml(), "{replicas: 2, spread: ["+soft+"]}")
 	}
 }
 
-func TestAcceptance4_09AnHvpaThatIsNotDeployedDoesNotScale(t *testing.T) {
+func TestHVPAThatDeploysNoHPADoesNotScale(t *testing.T) {
 	e := serve(t, "", "")
 	e.serveHvpas()
 	for _, kind := range kinds() {
@@ -136,7 +136,7 @@ func TestAcceptance4_09AnHvpaThatIsNotDeployedDoesNotScale(t *testing.T) {
 	}
 }
 
-func TestAcceptance4_10WithoutZonesThereIsNoAffinity(t *testing.T) {
+func TestNamespaceWithoutZonesGetsNoAffinity(t *testing.T) {
 	e := serve(t, "", "")
 	for _, kind := range kinds() {
 		e.becomes(workload{namespace: e.namespace(map[string]string{"failure-tolerance-type": "foo"}), kind: kind}.yaml(), "{replicas: 1}")
@@ -150,14 +150,14 @@ func (e *env) foo() string {
 	return e.namespace(map[string]string{"failure-tolerance-type": "foo", "zones": "a,b,c"})
 }
 
-func TestAcceptance4_11PodsArePinnedToZones(t *testing.T) {
+func TestPodsArePinnedToZones(t *testing.T) {
 	e := serve(t, "", "")
 	for _, kind := range kinds() {
 		e.becomes(workload{namespace: e.foo(), kind: kind}.yaml(), "{replicas: 1, affinity: "+required("{matchExpressions: ["+pinned+"]}")+"}")
 	}
 }
 
-func TestAcceptance4_12WhatIsPinnedStays(t *testing.T) {
+func TestExistingZonePinningIsKept(t *testing.T) {
 	e := serve(t, "", "")
 	affinity := required("{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}, " + pinned + "]}")
 	for _, kind := range kinds() {
@@ -165,7 +165,7 @@ func TestAcceptance4_12WhatIsPinnedStays(t *testing.T) {
 	}
 }
 
-func TestAcceptance4_13EveryTermIsPinned(t *testing.T) {
+func TestEveryNodeSelectorTermIsPinned(t *testing.T) {
 	e := serve(t, "", "")
 	have := required("{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}, " +
 		"{matchExpressions: [{key: topology.kubernetes.io/zone, operator: NotIn, values: [x]}]}, " +
@@ -178,7 +178,7 @@ func TestAcceptance4_13EveryTermIsPinned(t *testing.T) {
 	}
 }
 
-func TestAcceptance4_14AnEmptyToleranceOrZonePinningIsEnough(t *testing.T) {
+func TestEmptyFailureToleranceOrZonePinningPinsToZones(t *testing.T) {
 	e := serve(t, "", "")
 	want := "{replicas: 1, affinity: " + required("{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [a]}]}") + "}"
 	for _, kind := range kinds() {
@@ -187,7 +187,7 @@ func TestAcceptance4_14AnEmptyToleranceOrZonePinningIsEnough(t *testing.T) {
 	}
 }
 
-func TestAcceptance4_15OneReplicaKeepsItsSpread(t *testing.T) {
+func TestOneReplicaKeepsItsSpreadConstraints(t *testing.T) {
 	e := serve(t, "", "")
 	spread := "[" + hard + ", " + zoned("3", "7") + ", {topologyKey: some-key, maxSkew: 12, whenUnsatisfiable: ScheduleAnyway}]"
 	for _, kind := range kinds() {
@@ -195,21 +195,21 @@ func TestAcceptance4_15OneReplicaKeepsItsSpread(t *testing.T) {
 	}
 }
 
-func TestAcceptance4_16WithoutZonesPodsAreSpreadAcrossHosts(t *testing.T) {
+func TestPodsWithoutZonesAreSpreadAcrossHosts(t *testing.T) {
 	e := serve(t, "", "")
 	for _, kind := range kinds() {
 		e.becomes(workload{namespace: e.namespace(nil), kind: kind, replicas: "2"}.yaml(), "{replicas: 2, spread: ["+soft+"]}")
 	}
 }
 
-func TestAcceptance4_17PodsAreSpreadAcrossZones(t *testing.T) {
+func TestPodsAreSpreadAcrossZones(t *testing.T) {
 	e := serve(t, "", "")
 	for _, kind := range kinds() {
 		e.becomes(workload{namespace: e.namespace(map[string]string{"zones": "a,b,c"}), kind: kind, replicas: "2"}.yaml(), "{replicas: 2, spread: ["+soft+", "+zoned("1", "2")+"]}")
 	}
 }
 
-func TestAcceptance4_18OtherConstraintsAreKept(t *testing.T) {
+func TestOtherSpreadConstraintsAreKept(t *testing.T) {
 	e := serve(t, "", "")
 	const some = "{topologyKey: some-key, maxSkew: 12, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {a: b}}}"
 	for _, kind := range kinds() {
@@ -220,14 +220,14 @@ func TestAcceptance4_18OtherConstraintsAreKept(t *testing.T) {
 	}
 }
 
-func TestAcceptance4_19AToleranceOfNodesSpreadsAcrossHostsOnly(t *testing.T) {
+func TestNodeToleranceSpreadsAcrossHostsOnly(t *testing.T) {
 	e := serve(t, "", "")
 	for _, kind := range kinds() {
 		e.becomes(workload{namespace: e.foo(), kind: kind, replicas: "2"}.yaml(), "{replicas: 2, affinity: "+required("{matchExpressions: ["+pinned+"]}")+", spread: ["+hard+"]}")
 	}
 }
 
-func TestAcceptance4_20AToleranceOfZonesSpreadsAcrossBoth(t *testing.T) {
+func TestZoneToleranceSpreadsAcrossHostsAndZones(t *testing.T) {
 	e := serve(t, "", "")
 	affinity := required("{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [a, b]}]}")
 	for _, kind := range kinds() {
@@ -236,7 +236,7 @@ func TestAcceptance4_20AToleranceOfZonesSpreadsAcrossBoth(t *testing.T) {
 	}
 }
 
-func TestAcceptance4_21SpreadGoesByTheMostReplicas(t *testing.T) {
+func TestMaximumOfReplicasDeterminesTheSpread(t *testing.T) {
 	e := serve(t, "", "")
 	e.serveHvpas()
 	for _, kind := range kinds() {
@@ -262,14 +262,14 @@ const (
 	both        = ", defaultNotReadyTolerationSeconds: 60, defaultUnreachableTolerationSeconds: 120"
 )
 
-func TestAcceptance4_22DefaultTolerationsAreAppended(t *testing.T) {
+func TestDefaultTolerationsAreAppended(t *testing.T) {
 	e := serve(t, "", both)
 	for _, kind := range kinds() {
 		e.becomes(workload{namespace: e.namespace(nil), kind: kind}.yaml(), "{replicas: 1, tolerations: ["+notReady+", "+unreachable+"]}")
 	}
 }
 
-func TestAcceptance4_23AnotherEffectIsNoToleration(t *testing.T) {
+func TestTolerationOfAnotherEffectDoesNotReplaceTheDefault(t *testing.T) {
 	e := serve(t, "", both)
 	const have = "{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoSchedule}, {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoSchedule}"
 	for _, kind := range kinds() {
@@ -277,7 +277,7 @@ func TestAcceptance4_23AnotherEffectIsNoToleration(t *testing.T) {
 	}
 }
 
-func TestAcceptance4_24OwnTolerationsStay(t *testing.T) {
+func TestTolerationsOfAWorkloadAreKept(t *testing.T) {
 	e := serve(t, "", both)
 	const (
 		ownNotReady    = "{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}"
@@ -303,42 +303,42 @@ func (e *env) autoscalers(annotations map[string]string, component, override, li
 	e.becomesByPost(old, "{min: "+wantMin+", max: "+wantMax+"}")
 }
 
-func TestAcceptance4_25AutoscalersWithoutATypeStay(t *testing.T) {
+func TestAutoscalersWithoutATypeAreNotChanged(t *testing.T) {
 	e := serve(t, "", "")
 	e.serveHvpas()
 	e.autoscalers(nil, "", "", "minReplicas: 1, maxReplicas: 2", "1", "2")
 }
 
-// zone is what items 26 to 28 have in common.
+// zone is used by the tests of the minimum.
 var zone = map[string]string{"failure-tolerance-type": "zone"}
 
-func TestAcceptance4_26TheMinimumIsRaised(t *testing.T) {
+func TestMinimumOfReplicasIsRaised(t *testing.T) {
 	e := serve(t, "", "")
 	e.serveHvpas()
 	e.autoscalers(zone, "controller", "", "minReplicas: 1, maxReplicas: 2", "2", "2")
 	e.autoscalers(zone, "controller", "", "minReplicas: 1, maxReplicas: 1", "2", "2")
 }
 
-func TestAcceptance4_27AnAnnotationSetsTheMinimum(t *testing.T) {
+func TestAnnotationSetsTheMinimumOfReplicas(t *testing.T) {
 	e := serve(t, "", "")
 	e.serveHvpas()
 	e.autoscalers(zone, "controller", "12", "minReplicas: 1, maxReplicas: 2", "12", "12")
 }
 
-func TestAcceptance4_28TheMinimumIsNotLowered(t *testing.T) {
+func TestMinimumOfReplicasIsNotLowered(t *testing.T) {
 	e := serve(t, "", "")
 	e.serveHvpas()
 	e.autoscalers(zone, "controller", "", "minReplicas: 12, maxReplicas: 16", "12", "16")
 }
 
-func TestAcceptance4_29AnHvpaWithoutAMinimumStays(t *testing.T) {
+func TestHVPAWithoutAMinimumIsNotChanged(t *testing.T) {
 	e := serve(t, "", "")
 	e.serveHvpas()
 	e.becomes(hvpa(e.namespace(nil), "Deployment", "nobody", "true", "server", "", "maxReplicas: 1"), "{hvpaMax: 1}")
 }
 
-// All items above go through becomes, which holds this too.
-func TestAcceptance4_30TheOutputIsNotChangedAgain(t *testing.T) {
+// The tests above call becomes, which checks this too.
+func TestOutputIsNotChangedAgain(t *testing.T) {
 	e := serve(t, "", both)
 	namespace := e.namespace(map[string]string{"failure-tolerance-type": "zone", "zones": "c,b,a"})
 	for _, kind := range kinds() {

@@ -101,7 +101,7 @@ type pinnedTerm struct {
 // MarshalJSON lets encoders of any version keep the other members of the term.
 func (t pinnedTerm) MarshalJSON() ([]byte, error) {
 	type plain pinnedTerm
-	return json.Marshal(plain(t), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) //nolint:wrapcheck // encoders say what they encode
+	return json.Marshal(plain(t), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 func (e expression) is(want corev1.NodeSelectorRequirement) bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 )
 
-func TestEdgeCases4_10(t *testing.T) {
+func TestUnusualSettingsAndRequestsAreHandled(t *testing.T) {
 	server := serve(t, "", "")
 	pods := func(namespace string) string {
 		return workload{namespace: namespace, kind: "Deployment", replicas: "2"}.yaml()
@@ -81,7 +81,7 @@ func TestEdgeCases4_10(t *testing.T) {
 	})
 }
 
-func TestRequests4_3(t *testing.T) {
+func TestUnsupportedRequestsAreRejectedOrIgnored(t *testing.T) {
 	server := serve(t, "", "")
 	namespace := server.namespace(nil)
 	for name, tc := range map[string]struct {
@@ -132,7 +132,7 @@ func TestRequests4_3(t *testing.T) {
 	})
 }
 
-func TestLegacyMode4_9(t *testing.T) {
+func TestLegacyModeFollowsTheReplicaCriteria(t *testing.T) {
 	server := serve(t, "legacyReplicaCriteria: true", both)
 	legacySpread := "{topologyKey: topology.kubernetes.io/zone, maxSkew: SKEW, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web, tier: one}}}"
 	spread := func(skew string) string { return "spread: [" + hard + ", " + replace(legacySpread, "SKEW", skew) + "]" }

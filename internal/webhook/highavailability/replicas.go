@@ -62,7 +62,7 @@ func parseReplicas(text string) (int32, error) {
 		wrong.Num = excerpt.Quoted(wrong.Num)
 	}
 	if err != nil {
-		return 0, err //nolint:wrapcheck // it is the text of the answer
+		return 0, err // the response contains this text
 	}
 	return int32(count), nil //nolint:gosec // checked above
 }

@@ -176,7 +176,7 @@ func (h *hvpas) findLive(ctx context.Context, target highavailability.Target) (s
 		return scaler{}, nil
 	}
 	if err != nil {
-		return scaler{}, err //nolint:wrapcheck // the caller says what could not be listed
+		return scaler{}, err
 	}
 	first := scaler{}
 	for i := range list.Items {

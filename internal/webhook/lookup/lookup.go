@@ -88,7 +88,7 @@ func (l *Lookups) watchScaling(lifetime context.Context, clusters *process.Clust
 }
 
 func watch(lifetime context.Context, clusters *process.Clusters, object client.Object) (cache.Informer, error) {
-	return clusters.Target.GetCache().GetInformer(lifetime, object, cache.BlockUntilSynced(false)) //nolint:wrapcheck // the caller names the kind
+	return clusters.Target.GetCache().GetInformer(lifetime, object, cache.BlockUntilSynced(false))
 }
 
 // get reads one object from its cache if that is there and has it, else from the API server, whose errors it returns.
@@ -96,7 +96,7 @@ func (l *Lookups) get(ctx context.Context, from informer, key client.ObjectKey, 
 	if from != nil && from.HasSynced() && l.cached.Get(ctx, key, into) == nil {
 		return nil
 	}
-	return l.live.Get(ctx, key, into) //nolint:wrapcheck // it is the text of the answer
+	return l.live.Get(ctx, key, into) // the response contains this text
 }
 
 // list reads all objects that both options select: from the cache by the first, from the API server by the second.
@@ -104,7 +104,7 @@ func (l *Lookups) list(ctx context.Context, from informer, into client.ObjectLis
 	if from != nil && from.HasSynced() && l.cached.List(ctx, into, cached...) == nil {
 		return nil
 	}
-	return l.live.List(ctx, into, live...) //nolint:wrapcheck // the caller says what could not be listed
+	return l.live.List(ctx, into, live...)
 }
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch,roleName=espalier-webhook-server-target

@@ -18,14 +18,14 @@ type Kept[T any] struct {
 func (k *Kept[T]) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	sent, err := decoder.ReadValue()
 	if err != nil {
-		return err //nolint:wrapcheck // it is the text of the answer
+		return err // the response contains this text
 	}
 	k.sent = sent.Clone()
 	err = json.Unmarshal(k.sent, &k.Read, decoder.Options())
 	if wrong, ok := errors.AsType[*json.SemanticError](err); ok { // it knows its place in the element alone
 		wrong.JSONPointer = decoder.StackPointer() + wrong.JSONPointer
 	}
-	return err //nolint:wrapcheck // so is this
+	return err // the response contains this text
 }
 
 // MarshalJSON returns what was sent.

@@ -116,8 +116,8 @@ func TestValidating(t *testing.T) {
 	}
 }
 
-// TestAcceptance2OnlyEnabledHandlersAreRegistered switches one handler on at a time.
-func TestAcceptance2OnlyEnabledHandlersAreRegistered(t *testing.T) {
+// TestOnlyEnabledHandlersAreRegistered switches one handler on at a time.
+func TestOnlyEnabledHandlersAreRegistered(t *testing.T) {
 	t.Parallel()
 	on := config.Switch{Enabled: true}
 	for want, cfg := range map[string]config.Webhooks{

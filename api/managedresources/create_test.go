@@ -140,7 +140,7 @@ func TestCreateForSeedInTheNamespaceOfAShoot(t *testing.T) {
 	g.Expect(c.managedResources(t)["shoot--foo/mr"].Labels).To(BeEmpty())
 }
 
-func TestAcceptance83ChangedData(t *testing.T) {
+func TestChangedDataGetsANewSecretAndOldOnesAreLabelledAsGarbage(t *testing.T) {
 	g := NewWithT(t)
 	// A Secret of times before names were unique is superseded, too; it has no label yet.
 	c := newCluster(t, secretNamed("mr", nil), managedResourceNamed("mr", "mr"))

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/api/managedresources"
 )
 
-func TestAcceptance84Delete(t *testing.T) {
+func TestDeleteDeletesManagedResourceAndSecrets(t *testing.T) {
 	without := func(ctx context.Context, c client.Client) error {
 		return managedresources.Delete(ctx, c, "ns", "mr", false)
 	}

@@ -120,7 +120,7 @@ func TestRegistryLeavesObjectsAsTheyAre(t *testing.T) {
 	g.Expect(obj).To(BeComparableTo(configMap("c")))
 }
 
-func TestAcceptance85RegistryRejectsDuplicates(t *testing.T) {
+func TestRegistryRejectsDuplicates(t *testing.T) {
 	t.Run("the same object twice", func(t *testing.T) {
 		g := NewWithT(t)
 		r := managedresources.NewRegistry(newScheme(t))

@@ -87,7 +87,7 @@ func TestSecretBuilderUpdates(t *testing.T) {
 	g.Expect(c.newWrites()).To(BeEmpty(), "nothing has changed")
 }
 
-func TestEdgeCase60RenamedDataKey(t *testing.T) {
+func TestRenamedDataKeyKeepsTheNameAndIsRejectedAsImmutable(t *testing.T) {
 	g := NewWithT(t)
 	c := newCluster(t)
 	unique := func(key string) (string, *managedresources.SecretBuilder) {

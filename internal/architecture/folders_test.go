@@ -54,6 +54,7 @@ func project() layout {
 		},
 		binaries: map[string][]string{
 			"csr-approver":               {"csr"},
+			"garden-operator":            {"garden"},
 			"managedresource-controller": {"managedresource"},
 			"netpol-controller":          {"networkpolicy"},
 			"node-controller":            {"node"},
@@ -66,6 +67,9 @@ func project() layout {
 			"apply/inventory",
 			"apply/manifest",
 			"apply/merge",
+			"garden/versions",
+			"garden/webhook/defaulting",
+			"garden/webhook/validation",
 			"managedresource/plan",
 			"secrets/config",
 			"webhook/handlers",

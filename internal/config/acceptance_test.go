@@ -53,14 +53,14 @@ func defaulted() *ResourceManagerConfiguration {
 	}
 }
 
-func TestAcceptance2TheSmallestFileGetsEveryDefault(t *testing.T) {
+func TestSmallestFileGetsEveryDefault(t *testing.T) {
 	g := NewWithT(t)
 	c := load(t, minimal)
 	g.Expect(c).To(BeComparableTo(defaulted()))
 	g.Expect(mistakes(c)).To(BeEmpty())
 }
 
-func TestAcceptance3TheLeaseNeedsANamespaceUnlessNobodyElects(t *testing.T) {
+func TestLeaderElectionNeedsTheNamespaceOfTheLease(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(validate(t, header)).To(Equal([]string{
 		"leaderElection.resourceNamespace: Required value: must name the namespace of the lease, or leaderElect must be false",
@@ -146,7 +146,7 @@ espalier:
       flavor: standalone
 `
 
-func TestAcceptance4DefaultsNeverOverwriteWhatIsSet(t *testing.T) {
+func TestDefaultsDoNotOverwriteFields(t *testing.T) {
 	g := NewWithT(t)
 	c := load(t, everything)
 	g.Expect(mistakes(c)).To(BeEmpty())
@@ -168,7 +168,7 @@ func TestAcceptance4DefaultsNeverOverwriteWhatIsSet(t *testing.T) {
 	}))
 }
 
-func TestAcceptance5ConditionalDefaultsNeedTheSwitch(t *testing.T) {
+func TestConditionalDefaultsNeedTheSwitch(t *testing.T) {
 	g := NewWithT(t)
 	off := load(t, minimal)
 	g.Expect(off.Controllers.GarbageCollector).To(BeComparableTo(GarbageCollectorController{}))
@@ -203,41 +203,41 @@ webhooks: {podSchedulerName: {enabled: true}, projectedTokenMount: {enabled: tru
 	g.Expect(mistakes(on)).To(BeEmpty())
 }
 
-// TestAcceptance6To15 has one row for each statement about a refused value.
-func TestAcceptance6To15(t *testing.T) {
+// TestInvalidValuesAreRejected has one row for each rule.
+func TestInvalidValuesAreRejected(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file string
 		want []string
 	}{
-		"6 resync period and burst of the source": {
+		"resync period and burst of the source": {
 			file: "sourceClientConnection: {cacheResyncPeriod: 1s, burst: -1}",
 			want: []string{
 				`sourceClientConnection.burst: Invalid value: -1: must be at least 0`,
 				`sourceClientConnection.cacheResyncPeriod: Invalid value: "1s": must be at least 10s`,
 			},
 		},
-		"6 resync period and burst of the target": {
+		"resync period and burst of the target": {
 			file: "targetClientConnection: {cacheResyncPeriod: 1s, burst: -1}",
 			want: []string{
 				`targetClientConnection.burst: Invalid value: -1: must be at least 0`,
 				`targetClientConnection.cacheResyncPeriod: Invalid value: "1s": must be at least 10s`,
 			},
 		},
-		"7 log level and log format": {
+		"log level and log format": {
 			file: "logLevel: foo\nlogFormat: bar",
 			want: []string{
 				`logLevel: Unsupported value: "foo": supported values: "debug", "info", "error"`,
 				`logFormat: Unsupported value: "bar": supported values: "json", "text"`,
 			},
 		},
-		"8 negative ports": {
+		"negative ports": {
 			file: "server: {healthProbes: {port: -1}, metrics: {port: -2}}",
 			want: []string{
 				`server.healthProbes.port: Invalid value: -1: must be greater than or equal to 0`,
 				`server.metrics.port: Invalid value: -2: must be greater than or equal to 0`,
 			},
 		},
-		"10 workers and periods": {
+		"workers and periods": {
 			file: "controllers: {managedResource: {concurrentSyncs: 0, syncPeriod: 1s}, health: {concurrentSyncs: 0, syncPeriod: 1s}}",
 			want: []string{
 				`controllers.managedResources.concurrentSyncs: Invalid value: 0: must be at least 1`,
@@ -246,26 +246,26 @@ func TestAcceptance6To15(t *testing.T) {
 				`controllers.health.syncPeriod: Invalid value: "1s": must be at least 15s`,
 			},
 		},
-		"11 an empty managed-by label": {
+		"an empty managed-by label": {
 			file: `controllers: {managedResource: {managedByLabelValue: ""}}`,
 			want: []string{`controllers.managedResources.managedByLabelValue: Required value: must specify value of managed-by label`},
 		},
-		"12 an enabled garbage collector": {
+		"an enabled garbage collector": {
 			file: "controllers: {garbageCollector: {enabled: true, syncPeriod: 1s}}",
 			want: []string{`controllers.garbageCollector.syncPeriod: Invalid value: "1s": must be at least 15s`},
 		},
-		"12 a disabled garbage collector": {
+		"a disabled garbage collector": {
 			file: "controllers: {garbageCollector: {syncPeriod: 1s}}",
 		},
-		"13 only the controller invalidates tokens": {
+		"only the controller invalidates tokens": {
 			file: "controllers: {tokenInvalidator: {enabled: true}}",
 			want: []string{`controllers.tokenInvalidator: Forbidden: controller and webhook for TokenInvalidator must either be both disabled or enabled`},
 		},
-		"13 only the webhook invalidates tokens": {
+		"only the webhook invalidates tokens": {
 			file: "webhooks: {tokenInvalidator: {enabled: true}}",
 			want: []string{`controllers.tokenInvalidator: Forbidden: controller and webhook for TokenInvalidator must either be both disabled or enabled`},
 		},
-		"14 scheduler name, token lifetime, toleration seconds": {
+		"scheduler name, token lifetime, toleration seconds": {
 			file: `webhooks: {podSchedulerName: {enabled: true, schedulerName: ""}, projectedTokenMount: {enabled: true, expirationSeconds: 123},
   highAvailabilityConfig: {defaultNotReadyTolerationSeconds: -1, defaultUnreachableTolerationSeconds: -2}}`,
 			want: []string{
@@ -275,7 +275,7 @@ func TestAcceptance6To15(t *testing.T) {
 				`webhooks.projectedTokenMount.expirationSeconds: Invalid value: 123: must be at least 600`,
 			},
 		},
-		"15 a toleration that no Pod may have": {
+		"a toleration that no Pod may have": {
 			file: "webhooks: {systemComponentsConfig: {podTolerations: [{operator: Equal}]}}",
 			want: []string{`webhooks.systemComponentsConfig.podTolerations[0].operator: Invalid value: "Equal": must be Exists when key is empty`},
 		},
@@ -284,7 +284,7 @@ func TestAcceptance6To15(t *testing.T) {
 	}
 }
 
-func TestAcceptance9And11MissingPointersAreReportedNotFollowed(t *testing.T) {
+func TestMissingPointersAreReported(t *testing.T) {
 	c := defaulted()
 	c.Controllers = Controllers{}
 	c.Espalier = Espalier{}
@@ -309,14 +309,14 @@ func TestAcceptance9And11MissingPointersAreReportedNotFollowed(t *testing.T) {
 	}))
 }
 
-func TestAcceptance16ThePluralSectionIsAnAlias(t *testing.T) {
+func TestPluralSectionIsAnAlias(t *testing.T) {
 	g := NewWithT(t)
 	file := minimal + "controllers: {managedResources: {syncPeriod: 30s}}"
 	g.Expect(load(t, file).Controllers.ManagedResource.SyncPeriod).To(Equal(ptr.To(seconds(30))))
 	g.Expect(warnings(t, file)).To(Equal([]string{"line 4: controllers.managedResources: read as controllers.managedResource"}))
 }
 
-func TestAcceptance17ASingleNamespaceIsAnAlias(t *testing.T) {
+func TestSingleNamespaceIsAnAlias(t *testing.T) {
 	g := NewWithT(t)
 	file := minimal + "sourceClientConnection: {namespace: foo}\ntargetClientConnection: {namespace: bar}"
 	c := load(t, file)
@@ -328,7 +328,7 @@ func TestAcceptance17ASingleNamespaceIsAnAlias(t *testing.T) {
 	}))
 }
 
-func TestAcceptance18UnknownFieldsAreNamedAndIgnored(t *testing.T) {
+func TestUnknownFieldsAreReportedAndIgnored(t *testing.T) {
 	g := NewWithT(t)
 	file := minimal + `controllers:
   istioClusterConfiguration: {enabled: true}

@@ -58,7 +58,7 @@ func defaultedGarden() *ControllerManagerConfiguration {
 	}
 }
 
-func TestAcceptance69AnAbsentOrEmptyProjectSectionGetsEveryDefault(t *testing.T) {
+func TestAbsentOrEmptyProjectSectionGetsEveryDefault(t *testing.T) {
 	for name, file := range map[string]string{
 		"no section":                "",
 		"empty controllers":         "controllers: {}",
@@ -185,7 +185,7 @@ func TestQuotasThatAnAPIServerTakesAreNoMistakes(t *testing.T) {
 	NewWithT(t).Expect(gardenMistakes(t, "controllers: {project: {"+quotaWith(hard)+"}}")).To(BeEmpty())
 }
 
-func TestAcceptance69MistakesOfTheProjectSectionNameTheirField(t *testing.T) {
+func TestErrorsOfTheProjectSectionContainTheField(t *testing.T) {
 	const quota = "config: {apiVersion: v1, kind: ResourceQuota}"
 	for name, tc := range map[string]struct{ file, want string }{
 		"no workers":           {"concurrentSyncs: 0", `controllers.project.concurrentSyncs: Invalid value: 0: must be at least 1`},
@@ -241,7 +241,7 @@ func TestAcceptance69MistakesOfTheProjectSectionNameTheirField(t *testing.T) {
 	}
 }
 
-func TestAcceptance69AQuotaOfAnotherKindIsNoConfiguration(t *testing.T) {
+func TestQuotaOfAnotherKindIsInvalid(t *testing.T) {
 	const of = "controllers:\n  project:\n    quotas:\n    - config: {apiVersion: v1, kind: ResourceQuota}\n    - config: "
 	for name, tc := range map[string]struct{ config, want string }{
 		"a ConfigMap": {
@@ -367,7 +367,7 @@ func TestMistakesOfAControllerManager(t *testing.T) {
 		},
 		"more notice than is given": {
 			"espalier: {project: {staleForecast: 24h, staleDeletionNotice: 25h}}",
-			[]string{`espalier.project.staleDeletionNotice: Invalid value: "25h0m0s": must be at least 0s and at most staleForecast: what is not told is no notice`},
+			[]string{`espalier.project.staleDeletionNotice: Invalid value: "25h0m0s": must be at least 0s and at most staleForecast: without a forecast there is no notice`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(gardenMistakes(t, tc.file)).To(Equal(tc.want)) })

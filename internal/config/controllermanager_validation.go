@@ -51,7 +51,7 @@ func validateEspalierProject(c EspalierProject, at *field.Path) field.ErrorList 
 	if forecast := ptr.Deref(c.StaleForecast, metav1.Duration{}).Duration; forecast < 0 {
 		errs = append(errs, field.Invalid(at.Child("staleForecast"), forecast.String(), "must be at least 0s"))
 	} else if notice := ptr.Deref(c.StaleDeletionNotice, metav1.Duration{}).Duration; notice < 0 || notice > forecast {
-		errs = append(errs, field.Invalid(at.Child("staleDeletionNotice"), notice.String(), "must be at least 0s and at most staleForecast: what is not told is no notice"))
+		errs = append(errs, field.Invalid(at.Child("staleDeletionNotice"), notice.String(), "must be at least 0s and at most staleForecast: without a forecast there is no notice"))
 	}
 	if c.MaxProjectsPerCreator != nil && *c.MaxProjectsPerCreator < 1 {
 		errs = append(errs, field.Invalid(at.Child("maxProjectsPerCreator"), *c.MaxProjectsPerCreator, "must be at least 1; leave it out for any number"))

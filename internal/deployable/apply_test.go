@@ -165,3 +165,15 @@ func plain(t *testing.T, object client.Object) map[string]any {
 	g.Expect(yaml.Unmarshal(text, &read)).To(Succeed())
 	return read
 }
+
+// Removing the operator must not delete the namespace of the Garden, and with it the data of the virtual cluster.
+func TestGardenOperatorIsAppliedByOneCommandAndRemovedWithoutItsNamespaces(t *testing.T) {
+	g := NewWithT(t)
+	applied := kubectl(t, "apply", "--server-side", "-k", filepath.Join(root(t), "deploy", "overlays", "garden"))
+	g.Expect(applied).To(ContainSubstring("namespace/garden "))
+	g.Expect(applied).To(ContainSubstring("customresourcedefinition.apiextensions.k8s.io/gardens.operator.gardener.cloud "))
+	g.Expect(applied).To(ContainSubstring("deployment.apps/espalier-garden-operator "))
+	removed := kubectl(t, "delete", "-k", filepath.Join(root(t), "deploy", "garden-operator"))
+	g.Expect(removed).To(ContainSubstring(`"espalier-garden-operator" deleted`))
+	g.Expect(removed).NotTo(MatchRegexp("^(namespace|customresourcedefinition)"))
+}

@@ -81,3 +81,10 @@ func TestShippedProjectControllerDeletesNoUnusedProject(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(c.Espalier.Project.StaleDeletion).To(Equal("DryRun"))
 }
+
+// The rights of the operator are for the runtime cluster of a garden. Applying everything must not install it anywhere else.
+func TestShippedGardenOperatorIsNotInstalledWithTheOthers(t *testing.T) {
+	all := deployable.All()
+	binary := all[slices.IndexFunc(all, func(b deployable.Binary) bool { return b.Name == "garden-operator" })]
+	NewWithT(t).Expect(binary.OffTogether).To(BeTrue())
+}

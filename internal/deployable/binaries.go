@@ -9,10 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
 )
 
 const (
-	// projectController knows one cluster only.
+	// gardenOperator and projectController know one cluster only.
+	gardenOperator    = "garden-operator"
 	projectController = "project-controller"
 	tokenControllers  = "token-controllers"
 	webhookServer     = "webhook-server"
@@ -20,6 +22,9 @@ const (
 
 // Namespace is where all binaries run. Their generated roles name it.
 const Namespace = "espalier-system"
+
+// GardenNamespace is the namespace of the lease of garden-operator, and of everything that belongs to a Garden.
+const GardenNamespace = "garden"
 
 // Ports that all binaries serve at, unless their own configuration files have other defaults.
 const (
@@ -30,6 +35,10 @@ const (
 	projectProbePort   = 2718
 	projectMetricsPort = 2719
 	projectWebhookPort = 2720
+	// The same for garden-operator.
+	operatorProbePort   = 2751
+	operatorMetricsPort = 2752
+	operatorWebhookPort = 2750
 )
 
 const clusterAdmin = "cluster-admin"
@@ -50,8 +59,8 @@ type Binary struct {
 	Roles []Role
 	// Config is its configuration file where source and target are one cluster.
 	Config string
-	// OffTogether leaves it out where source and target are one cluster, until an administrator adds it with a configuration: it has
-	// nothing to do there as shipped.
+	// OffTogether leaves it out where source and target are one cluster, until an administrator adds it: it has nothing to do there as
+	// shipped.
 	OffTogether bool
 	// ConfigApart is its configuration file where they are two; empty if it knows one cluster only.
 	ConfigApart string
@@ -59,13 +68,15 @@ type Binary struct {
 	ProbePort, MetricsPort, WebhookPort int32
 	// Memory and CPU are requested.
 	Memory, CPU resource.Quantity
+
+	place Place
 }
 
 // All returns all binaries in the order of their names.
 func All() []Binary {
 	all := append(controllers(), servers()...)
 	for i := range all {
-		if all[i].Name != projectController {
+		if all[i].Name != projectController && all[i].Name != gardenOperator {
 			all[i].ConfigApart = apart(all[i].Config)
 		}
 	}
@@ -159,6 +170,17 @@ espalier:
 func servers() []Binary {
 	return []Binary{
 		{
+			Name: gardenOperator,
+			Roles: append(clusterRoles("garden-operator-source", "garden-operator-selfmanaged"),
+				Role{"espalier-garden-operator-lease", GardenNamespace}, Role{"espalier-garden-operator-garden", GardenNamespace},
+				Role{"espalier-garden-operator-cluster-identity", "kube-system"}, Role{"espalier-garden-operator-events", "default"},
+				Role{"espalier-garden-operator-selfmanaged", Namespace}),
+			Config:      operatorConfig,
+			OffTogether: true,
+			ProbePort:   operatorProbePort, MetricsPort: operatorMetricsPort, WebhookPort: operatorWebhookPort,
+			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"),
+		},
+		{
 			Name:      projectController,
 			Roles:     append(clusterRoles("project-controller-source", "project-controller-selfmanaged"), lease("project-controller"), Role{"espalier-project-controller-selfmanaged", Namespace}),
 			Config:    projectConfig,
@@ -195,6 +217,28 @@ espalier:
     staleDeletion: DryRun
     webhooks: {selfManaged: {}}
 `
+
+// operatorConfig leaves the lease where that of Gardener's operator is, in namespace garden, so that the two exclude each other.
+const operatorConfig = `apiVersion: operator.config.gardener.cloud/v1alpha1
+kind: OperatorConfiguration
+controllers:
+  gardenCare:
+    conditionThresholds:
+    - {type: VirtualGardenAPIServerAvailable, duration: 1m}
+    - {type: RuntimeComponentsHealthy, duration: 1m}
+    - {type: VirtualComponentsHealthy, duration: 1m}
+    - {type: ObservabilityComponentsHealthy, duration: 1m}
+  networkPolicy: {concurrentSyncs: 5}
+featureGates: {DefaultSeccompProfile: true}
+nodeToleration: {defaultNotReadyTolerationSeconds: 60, defaultUnreachableTolerationSeconds: 60}
+espalier:
+  garden:
+    webhooks: {selfManaged: {}}
+    ` + ShippedImages + `
+`
+
+// ShippedImages is the line of the configuration of garden-operator that says where the images of the other binaries come from.
+const ShippedImages = `images: {repository: ` + config.DefaultImageRepository + `}`
 
 // selfManaged registers the webhooks at the Service, which API servers of another cluster cannot reach.
 const selfManaged = `{selfManaged: {}}`

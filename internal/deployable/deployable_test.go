@@ -60,6 +60,15 @@ func TestConfigurationsAreValidWithoutWarning(t *testing.T) {
 					To(Equal([]int{int(each.ProbePort), int(each.MetricsPort), int(each.WebhookPort)}))
 				return
 			}
+			if each.Name == "garden-operator" {
+				c, warnings, err := config.Operator([]byte(each.Config))
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(warnings).To(BeEmpty())
+				g.Expect(c.Validate()).To(BeEmpty())
+				g.Expect([]int{c.Server.HealthProbes.Port, c.Server.Metrics.Port, c.Server.Webhooks.Port}).
+					To(Equal([]int{int(each.ProbePort), int(each.MetricsPort), int(each.WebhookPort)}))
+				return
+			}
 			c, warnings, err := config.ResourceManager([]byte(each.Config))
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(warnings).To(BeEmpty())

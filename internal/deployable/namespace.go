@@ -5,6 +5,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// GardenNamespaceObject returns the namespace of everything that belongs to a Garden. The operator sets its labels.
+func GardenNamespaceObject() *corev1.Namespace {
+	return &corev1.Namespace{TypeMeta: typeMeta("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{Name: GardenNamespace}}
+}
+
 // NamespaceObject returns the namespace of all binaries. It takes no Pods but those of the restricted standard.
 func NamespaceObject() *corev1.Namespace {
 	return &corev1.Namespace{TypeMeta: typeMeta("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{Name: Namespace, Labels: map[string]string{

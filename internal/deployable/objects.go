@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -46,9 +47,24 @@ func (b Binary) Objects(image string) []client.Object {
 	return append(objects, b.configMap(b.Config), b.service(), b.disruptionBudget(), b.deployment(image))
 }
 
-func (b Binary) object() string { return "espalier-" + b.Name }
+func (b Binary) object() string {
+	if b.place.Name != "" {
+		return b.place.Name
+	}
+	return "espalier-" + b.Name
+}
+
+func (b Binary) namespace() string {
+	if b.place.Namespace != "" {
+		return b.place.Namespace
+	}
+	return Namespace
+}
 
 func (b Binary) selector() map[string]string {
+	if b.place.Selector != nil {
+		return maps.Clone(b.place.Selector)
+	}
 	return map[string]string{"app.kubernetes.io/name": b.object()}
 }
 
@@ -59,7 +75,7 @@ func (b Binary) labels() map[string]string {
 }
 
 func (b Binary) meta() metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: Namespace, Name: b.object(), Labels: b.labels()}
+	return metav1.ObjectMeta{Namespace: b.namespace(), Name: b.object(), Labels: b.labels()}
 }
 
 func (b Binary) serviceAccount() *corev1.ServiceAccount {
@@ -78,7 +94,7 @@ func (b Binary) bindings(wanted func(Role) bool) []client.Object {
 
 // binding is named after its role, but that of cluster-admin, which others bind too, after the binary.
 func (b Binary) binding(role Role) client.Object {
-	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: Namespace, Name: b.object()}}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.namespace(), Name: b.object()}}
 	meta := metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name, Labels: b.labels()}
 	if role.Name == clusterAdmin {
 		meta.Name = b.object() + "-" + clusterAdmin

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/discovery"
 )
 
 // Patience is how long a process that runs in a cluster waits at start for API servers that do not answer. If it exited instead, the
@@ -29,18 +30,22 @@ func patience(getenv func(string) string) time.Duration {
 	return Patience
 }
 
-// awaitAccess repeats checkAccess until the deadline while the API server does not answer. An API server that has just started may refuse
-// all requests until it has read its roles. So after an outage, every error is retried until the deadline.
-func (s *Setup) awaitAccess(ctx context.Context, at side, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []right, deadline time.Time) error {
+// awaitAccess repeats checkAccess until the deadline while the API server does not answer, or does not list the required kinds in its
+// discovery yet. An API server that has just started may refuse all requests until it has read its roles. So after an outage, every error
+// is retried until the deadline.
+func (s *Setup) awaitAccess(ctx context.Context, at side, from connected, required []Requirement, rights []right, deadline time.Time) error {
 	reason, limit := "", accessTimeout
 	for {
-		err := checkAccess(ctx, at, s.Program.Name, cfg, httpClient, required, rights, limit)
+		err := checkAccess(ctx, at, s.Program.Name, from.config, from.httpClient, required, rights, limit)
+		if err == nil {
+			err = at.checkDiscovery(from.mapper, required)
+		}
 		left := deadline.Sub(s.clock().Now())
 		if err == nil || ctx.Err() != nil || left <= 0 || reason == "" && !isAway(err) {
 			return err
 		}
 		if now := err.Error(); now != reason {
-			s.Log.Info("Waiting for the API server", "cluster", at.name, "host", cfg.Host, "atMost", left.Round(time.Second).String(), "reason", now)
+			s.Log.Info("Waiting for the API server", "cluster", at.name, "host", from.config.Host, "atMost", left.Round(time.Second).String(), "reason", now)
 			reason = now
 		}
 		select {
@@ -52,6 +57,19 @@ func (s *Setup) awaitAccess(ctx context.Context, at side, cfg *rest.Config, http
 			return err
 		}
 	}
+}
+
+// checkDiscovery returns an error while the list of the kinds of a required group is outdated. The API server asks the servers behind it
+// for their kinds once a minute, so its answer is outdated for up to that time after an APIService or a CustomResourceDefinition changed.
+// All other errors of the mapper are those of the clients that use it.
+func (s side) checkDiscovery(mapper meta.RESTMapper, required []Requirement) error {
+	for _, each := range required {
+		_, err := mapper.RESTMapping(each.Kind.GroupKind(), each.Kind.Version)
+		if _, outdated := errors.AsType[discovery.StaleGroupVersionError](err); outdated {
+			return absence{s.explain(err)}
+		}
+	}
+	return nil
 }
 
 // absence is an error that is caused by a server that may come back.

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +20,10 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -196,7 +200,8 @@ func TestHowLongAccessIsAwaited(t *testing.T) {
 			setup := &Setup{Program: gardener(), Log: logr.Discard(), Clock: fake}
 			ended := make(chan error, 1)
 			go func() {
-				ended <- setup.awaitAccess(t.Context(), side{name: "source"}, &rest.Config{Host: server.URL}, &http.Client{}, nil, nil, fake.Now().Add(tc.patience))
+				from := connected{config: &rest.Config{Host: server.URL}, httpClient: &http.Client{}}
+				ended <- setup.awaitAccess(t.Context(), side{name: "source"}, from, nil, nil, fake.Now().Add(tc.patience))
 			}()
 			var err error
 			g.Eventually(func() bool {
@@ -216,6 +221,86 @@ func TestHowLongAccessIsAwaited(t *testing.T) {
 				g.Expect(err).To(MatchError(ContainSubstring(tc.want)))
 			}
 			g.Expect(int(asked.Load())).To(Equal(tc.asked))
+		})
+	}
+}
+
+// outdatedUntil makes an API server whose discovery lists the kinds of a group as outdated in the first answers.
+func outdatedUntil(t *testing.T, answers int32) (server *httptest.Server, asked *atomic.Int32) {
+	t.Helper()
+	asked = &atomic.Int32{}
+	group := func(name, kind string, freshness apidiscoveryv2.DiscoveryFreshness) apidiscoveryv2.APIGroupDiscoveryList {
+		return apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Versions: []apidiscoveryv2.APIVersionDiscovery{{Version: "v1", Freshness: freshness, Resources: []apidiscoveryv2.APIResourceDiscovery{{
+				Resource: strings.ToLower(kind) + "s", Scope: apidiscoveryv2.ScopeCluster, ResponseKind: &metav1.GroupVersionKind{Group: name, Version: "v1", Kind: kind},
+			}}}},
+		}}}
+	}
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any
+		switch r.URL.Path {
+		case "/api":
+			w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+			answer = group("", "Pod", apidiscoveryv2.DiscoveryFreshnessCurrent)
+		case "/apis":
+			w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+			freshness := apidiscoveryv2.DiscoveryFreshnessCurrent
+			if asked.Add(1) < answers {
+				freshness = apidiscoveryv2.DiscoveryFreshnessStale
+			}
+			answer = group("a.example.com", "Apple", freshness)
+		case "/apis/a.example.com/v1":
+			w.Header().Set("Content-Type", "application/json")
+			answer = metav1.APIResourceList{GroupVersion: "a.example.com/v1", APIResources: []metav1.APIResource{{Name: "apples", Kind: "Apple"}}}
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			answer = metav1.APIResourceList{GroupVersion: "v1"}
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(server.Close)
+	return server, asked
+}
+
+func TestOutdatedDiscoveryOfARequiredKindIsAwaited(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answers  int32
+		patience time.Duration
+		want     types.GomegaMatcher
+	}{
+		"current":                      {1, 0, Succeed()},
+		"current after a while":        {3, time.Minute, Succeed()},
+		"outdated without any waiting": {3, 0, MatchError(ContainSubstring("stale GroupVersion discovery"))},
+		"outdated until the deadline":  {1000, 3 * time.Second, MatchError(ContainSubstring("stale GroupVersion discovery"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			server, asked := outdatedUntil(t, tc.answers)
+			fake := clocktesting.NewFakeClock(time.Now())
+			setup := &Setup{Program: gardener(), Log: logr.Discard(), Clock: fake}
+			from := connected{config: &rest.Config{Host: server.URL}, httpClient: &http.Client{}}
+			var err error
+			from.mapper, err = NewMapper(from.config, from.httpClient, fake, noMatchAge)
+			g.Expect(err).NotTo(HaveOccurred())
+			required := []Requirement{{Kind: apple().WithVersion("v1")}}
+			ended := make(chan error, 1)
+			go func() {
+				ended <- setup.awaitAccess(t.Context(), side{name: "source"}, from, required, nil, fake.Now().Add(tc.patience))
+			}()
+			g.Eventually(func() bool {
+				if fake.HasWaiters() {
+					fake.Step(pause)
+				}
+				select {
+				case err = <-ended:
+					return true
+				default:
+					return false
+				}
+			}).WithTimeout(testPatience).WithPolling(time.Millisecond).Should(BeTrue())
+			g.Expect(err).To(tc.want)
+			g.Expect(asked.Load()).To(BeNumerically("<=", max(tc.answers, 2)))
 		})
 	}
 }

@@ -17,7 +17,7 @@ func identity(data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cluster-identity"}, Data: data}
 }
 
-func TestAcceptance21ResolveClusterID(t *testing.T) {
+func TestClusterIDIsResolved(t *testing.T) {
 	const prefix = "unable to determine cluster id: cannot determine cluster identity from configmap: "
 	down := interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 		return errors.New("server is down")

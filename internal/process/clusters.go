@@ -91,7 +91,7 @@ func (c *Clusters) share(mapper *Mapper) {
 // newSource connects to the source cluster and creates the manager.
 func (s *Setup) newSource(ctx context.Context, needs Needs, passive clock.PassiveClock, deadline time.Time) (manager.Manager, *Mapper, error) {
 	source := sourceSide(s.Program, s.Config)
-	cfg, httpClient, err := s.reach(source)
+	from, err := s.connect(source, passive)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -104,78 +104,81 @@ func (s *Setup) newSource(ctx context.Context, needs Needs, passive clock.Passiv
 	if options.LeaderElection {
 		rights = leaseRights(options.LeaderElectionNamespace, options.LeaderElectionID)
 	}
-	err = s.awaitAccess(ctx, source, cfg, httpClient, required, rights, deadline)
+	err = s.awaitAccess(ctx, source, from, required, rights, deadline)
 	if err != nil {
 		return nil, nil, err
 	}
-	mapper, err := NewMapper(cfg, httpClient, passive, noMatchAge)
-	if err != nil {
-		return nil, nil, source.explain(err)
+	options.MapperProvider = provide(from.mapper)
+	if from.config.RateLimiter != nil {
+		options.LeaderElectionConfig = withoutLimit(from.config)
 	}
-	options.MapperProvider = provide(mapper)
-	if cfg.RateLimiter != nil {
-		options.LeaderElectionConfig = withoutLimit(cfg)
-	}
-	mgr, err := manager.New(cfg, options)
+	mgr, err := manager.New(from.config, options)
 	if err != nil {
 		return nil, nil, explainPort(fmt.Errorf("create manager: %w", err))
 	}
-	return mgr, mapper, nil
+	return mgr, from.mapper, nil
 }
 
 // addTarget connects to a separate target cluster and lets the manager run its cache.
 func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, passive clock.PassiveClock, deadline time.Time) error {
 	target := targetSide(*s.Config.Target)
-	cfg, httpClient, err := s.reach(target)
+	from, err := s.connect(target, passive)
 	if err != nil {
 		return err
 	}
-	err = s.awaitAccess(ctx, target, cfg, httpClient, needs.TargetAccess, nil, deadline)
+	err = s.awaitAccess(ctx, target, from, needs.TargetAccess, nil, deadline)
 	if err != nil {
 		return err
-	}
-	mapper, err := NewMapper(cfg, httpClient, passive, noMatchAge)
-	if err != nil {
-		return target.explain(err)
 	}
 	options := TargetOptions(target.connection, needs, s.Log)
-	options.MapperProvider = provide(mapper)
-	options.HTTPClient = httpClient
-	clusters.Target, err = cluster.New(cfg, func(o *cluster.Options) { *o = options })
+	options.MapperProvider = provide(from.mapper)
+	options.HTTPClient = from.httpClient
+	clusters.Target, err = cluster.New(from.config, func(o *cluster.Options) { *o = options })
 	if err != nil {
 		return target.explain(err)
 	}
 	if err := clusters.Source.Add(clusters.Target); err != nil {
 		return fmt.Errorf("add target cluster to manager: %w", err)
 	}
-	clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper = cfg, httpClient, mapper
-	if cfg.Host == clusters.Source.GetConfig().Host {
+	clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper = from.config, from.httpClient, from.mapper
+	if from.config.Host == clusters.Source.GetConfig().Host {
 		clusters.Same = KnownSameness(true)
 		return nil
 	}
 	clusters.Same = askedSameness(ctx, passive,
 		identified{clusters.Source.GetAPIReader(), clusters.Source.GetConfig(), clusters.Source.GetHTTPClient()},
-		identified{clusters.Target.GetAPIReader(), cfg, httpClient})
+		identified{clusters.Target.GetAPIReader(), from.config, from.httpClient})
 	if _, err := clusters.Same.Ask(ctx); err != nil {
 		s.Log.Info("Assuming that source and target are one cluster until it is known", "reason", err.Error())
 	}
 	return nil
 }
 
-// reach returns the configuration and HTTP client for one side. It sends no request.
-func (s *Setup) reach(at side) (*rest.Config, *http.Client, error) {
+// connected is what the clients of one side share.
+type connected struct {
+	config     *rest.Config
+	httpClient *http.Client
+	mapper     *Mapper
+}
+
+// connect returns what the clients of one side share. It sends no request.
+func (s *Setup) connect(at side, passive clock.PassiveClock) (connected, error) {
 	cfg, err := restConfig(at.connection, s.Program.UserAgent())
 	if err != nil {
-		return nil, nil, at.explain(err)
+		return connected{}, at.explain(err)
 	}
 	if s.WrapTransport != nil {
 		cfg.Wrap(s.WrapTransport)
 	}
 	httpClient, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		return nil, nil, at.explain(err)
+		return connected{}, at.explain(err)
 	}
-	return cfg, httpClient, nil
+	mapper, err := NewMapper(cfg, httpClient, passive, noMatchAge)
+	if err != nil {
+		return connected{}, at.explain(err)
+	}
+	return connected{config: cfg, httpClient: httpClient, mapper: mapper}, nil
 }
 
 func provide(mapper *Mapper) func(*rest.Config, *http.Client) (meta.RESTMapper, error) {

@@ -63,7 +63,7 @@ Environment:
                       only if the configuration has a targetClientConnection
 `)
 	}
-	text.WriteString(`  POD_NAMESPACE       the namespace this process runs in, if it is not told by its ServiceAccount
+	text.WriteString(`  POD_NAMESPACE       the namespace this process runs in, if its ServiceAccount does not contain it
 
 Without a kubeconfig the process connects to the cluster that it runs in.
 Every field of the configuration file is explained in docs/configuration.md.

@@ -24,7 +24,7 @@ users: [{name: u, user: ` + user + `}, {name: other, user: {}}]
 `
 }
 
-func TestAcceptance20UsersThatAreRefused(t *testing.T) {
+func TestUnsupportedUsersOfAKubeconfigAreRejected(t *testing.T) {
 	for user, want := range map[string]string{
 		`{client-certificate: /c}`:                          "client-certificate",
 		`{client-key: /k}`:                                  "client-key",
@@ -44,7 +44,7 @@ func TestAcceptance20UsersThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestAcceptance20UsersThatAreTaken(t *testing.T) {
+func TestSupportedUsersOfAKubeconfigAreUsed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		user string
 		want func(*rest.Config)

@@ -45,7 +45,7 @@ func TestMistakesOnTheCommandLineAndInTheFile(t *testing.T) {
 		args []string
 		want string // the first line
 	}{
-		"acceptance 1: no config":    {want: "Error: missing config file"},
+		"no config":                  {want: "Error: missing config file"},
 		"a file that does not exist": {args: []string{"--config=/does/not/exist"}, want: "Error: error reading config file: open /does/not/exist: no such file or directory"},
 		"a file of another kind": {
 			args: []string{"--config", writeFile(t, "c.yaml", "apiVersion: v1\nkind: ConfigMap")},
@@ -93,7 +93,7 @@ Environment:
   KUBECONFIG          path of a kubeconfig file; used instead of sourceClientConnection.kubeconfig
   TARGET_KUBECONFIG   path of a kubeconfig file; used instead of targetClientConnection.kubeconfig,
                       only if the configuration has a targetClientConnection
-  POD_NAMESPACE       the namespace this process runs in, if it is not told by its ServiceAccount
+  POD_NAMESPACE       the namespace this process runs in, if its ServiceAccount does not contain it
 
 Without a kubeconfig the process connects to the cluster that it runs in.
 Every field of the configuration file is explained in docs/configuration.md.
@@ -172,7 +172,7 @@ func TestLogLevelsAndFormats(t *testing.T) {
 	}
 }
 
-func TestAcceptance19EnvironmentOverridesTheFile(t *testing.T) {
+func TestEnvironmentOverridesTheFile(t *testing.T) {
 	file := func() config.Process {
 		return config.Process{Source: config.ClientConnection{Kubeconfig: "s", QPS: 1}, Target: &config.ClientConnection{Kubeconfig: "t", QPS: 2}}
 	}
@@ -206,6 +206,8 @@ func TestNamesThatOthersSee(t *testing.T) {
 	g.Expect(Program{Name: "x", SharesLease: true}.FieldManager()).To(Equal("espalier"))
 	g.Expect(gardener().LeaseName("gardener-resource-manager")).To(Equal("gardener-resource-manager-gardener"))
 	g.Expect(Program{Name: "x", SharesLease: true}.LeaseName("gardener-resource-manager")).To(Equal("gardener-resource-manager"))
+	g.Expect(Program{Name: "x", KeepsLeaseName: true}.LeaseName("gardener-operator")).To(Equal("gardener-operator"))
+	g.Expect(Program{Name: "x", KeepsLeaseName: true}.FieldManager()).To(Equal("espalier-x"))
 }
 
 func TestOwnNamespace(t *testing.T) {

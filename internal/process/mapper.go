@@ -164,9 +164,9 @@ func (m *Mapper) discover(notEnough *discovered, group string) (*discovered, err
 		return fresh, nil
 	})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // ask says what failed
+		return nil, err
 	}
-	return fresh.(*discovered), nil //nolint:forcetypeassert,errcheck // the function above returns nothing else
+	return fresh.(*discovered), nil //nolint:errcheck // the function above returns nothing else
 }
 
 func (m *Mapper) current() (known *discovered, resets int) {

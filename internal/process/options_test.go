@@ -132,7 +132,7 @@ func TestManagerOptions(t *testing.T) {
 				w["Controller"] = controllerconfig.Controller{RecoverPanic: ptr.To(true), CacheSyncTimeout: time.Minute, SkipNameValidation: ptr.To(true)}
 			},
 		},
-		"restricted to namespaces, acceptance 17 and 24": {
+		"restricted to namespaces": {
 			change: func(c *config.Process, _ *Needs) { c.Source.Namespaces = []string{"a", "b"} },
 			want: func(w map[string]any) {
 				w["Cache"] = cache.Options{SyncPeriod: ptr.To(time.Minute), DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}

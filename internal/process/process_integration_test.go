@@ -49,7 +49,7 @@ func userFile(t *testing.T, server local.Server, user *clientcmdapi.AuthInfo) st
 	return file
 }
 
-func TestAcceptance22OnlyOneReplicaWorksAndHandsOverAtOnce(t *testing.T) {
+func TestOnlyTheLeaderWorksAndReleasesTheLeaseAtItsEnd(t *testing.T) {
 	s := servers(t)
 	g := NewWithT(t)
 	c := admin(t, s.Source)
@@ -72,7 +72,7 @@ func TestAcceptance22OnlyOneReplicaWorksAndHandsOverAtOnce(t *testing.T) {
 	second.says(t, `"msg":"Leading"`) // Within half of the lease's duration.
 }
 
-func TestAcceptance23And17And24EndpointsAndNamespaces(t *testing.T) {
+func TestEndpointsAndNamespacesFollowTheConfiguration(t *testing.T) {
 	s := servers(t)
 	g := NewWithT(t)
 	c := admin(t, s.Source)
@@ -97,7 +97,7 @@ func TestAcceptance23And17And24EndpointsAndNamespaces(t *testing.T) {
 	get(t, p.metrics+"/debug/pprof/", http.StatusNotFound)
 }
 
-func TestAcceptance23ProfilesAreServedWhenAskedFor(t *testing.T) {
+func TestProfilesAreServedWhenEnabled(t *testing.T) {
 	s := servers(t)
 	namespace := newNamespace(t, admin(t, s.Source))
 	p := start(t, roleGardener, configIn(namespace, "debugging: {enableProfiling: true}\n"), "KUBECONFIG="+adminFile(t, s.Source))
@@ -106,7 +106,7 @@ func TestAcceptance23ProfilesAreServedWhenAskedFor(t *testing.T) {
 	get(t, p.metrics+"/metrics", http.StatusOK)
 }
 
-func TestAcceptance19TwoClustersFromTheEnvironment(t *testing.T) {
+func TestEnvironmentSelectsTwoClusters(t *testing.T) {
 	s := servers(t)
 	namespace := newNamespace(t, admin(t, s.Source))
 	p := start(t, roleGardener, configIn(namespace, "targetClientConnection: {kubeconfig: /only/the/environment/counts}\n"),
@@ -117,7 +117,7 @@ func TestAcceptance19TwoClustersFromTheEnvironment(t *testing.T) {
 	get(t, p.probes+"/readyz", http.StatusOK)
 }
 
-func TestAcceptance19TheTargetVariableAloneMakesNoTarget(t *testing.T) {
+func TestTargetVariableIsIgnoredWithoutATargetConnection(t *testing.T) {
 	s := servers(t)
 	namespace := newNamespace(t, admin(t, s.Source))
 	p := start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+adminFile(t, s.Source), "TARGET_KUBECONFIG=/does/not/exist")
@@ -140,7 +140,7 @@ func TestOneClusterByTwoAddressesIsRecognised(t *testing.T) {
 	p.says(t, `"shared":false,"same":true`)
 }
 
-func TestAcceptance20ExecIsRefused(t *testing.T) {
+func TestExecPluginIsRejected(t *testing.T) {
 	s := servers(t)
 	g := NewWithT(t)
 	marker := filepath.Join(t.TempDir(), "ran")
@@ -154,7 +154,7 @@ func TestAcceptance20ExecIsRefused(t *testing.T) {
 	g.Expect(marker).NotTo(BeAnExistingFile())
 }
 
-func TestAcceptance20ATokenFileWorksAndMissingRightsAreNamed(t *testing.T) {
+func TestTokenFileIsUsedAndMissingRightsAreReported(t *testing.T) {
 	s := servers(t)
 	g := NewWithT(t)
 	c := admin(t, s.Source)

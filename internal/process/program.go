@@ -12,6 +12,9 @@ type Program struct {
 	// SharesLease makes the process use the configured lease name unchanged, so that it and a running Gardener resource manager exclude
 	// each other. All others append "-<name>".
 	SharesLease bool
+	// KeepsLeaseName makes the process use the configured lease name unchanged too, so that it and another running program of Gardener
+	// exclude each other. It keeps its own field manager.
+	KeepsLeaseName bool
 	// Subcommands are additional functions of the binary; --help lists them.
 	Subcommands []Subcommand
 }
@@ -34,7 +37,7 @@ func (p Program) UserAgent() string {
 
 // LeaseName returns the name of the lease under which replicas of this binary elect their leader.
 func (p Program) LeaseName(configured string) string {
-	if p.SharesLease {
+	if p.SharesLease || p.KeepsLeaseName {
 		return configured
 	}
 	return configured + "-" + p.Name

@@ -29,7 +29,7 @@ type domainFields struct {
 
 // MarshalJSON writes the domain as an object.
 func (d Domain) MarshalJSON() ([]byte, error) {
-	return json.Marshal(domainFields(d)) //nolint:wrapcheck // two strings can be written
+	return json.Marshal(domainFields(d))
 }
 
 // UnmarshalJSON reads both forms. It fails for invalid JSON only.

@@ -25,6 +25,13 @@ const (
 	AnnotationPausedUntil = "espalier.dev/paused-until"
 )
 
+// LabelCreatedBy is a label on the objects that the operator created in the runtime cluster, with the value CreatedByOperator. At the
+// deletion of the Garden it deletes only objects that have it.
+const (
+	LabelCreatedBy    = "espalier.dev/created-by"
+	CreatedByOperator = "garden-operator"
+)
+
 // Operation is a value of the annotation gardener.cloud/operation on a Garden. The annotation may have several of them, separated
 // by OperationSeparator. The operator removes those that it has handled.
 type Operation string
@@ -74,4 +81,17 @@ const (
 	VirtualComponentsHealthy corev1beta1.ConditionType = "VirtualComponentsHealthy"
 	// ObservabilityComponentsHealthy reports whether the components for logs and metrics are healthy.
 	ObservabilityComponentsHealthy corev1beta1.ConditionType = "ObservabilityComponentsHealthy"
+)
+
+// ReconciliationPaused is the type of a condition that a Garden has, with the status True, as long as AnnotationPausedUntil stops its
+// reconciliation and deletion.
+const ReconciliationPaused corev1beta1.ConditionType = "ReconciliationPaused"
+
+// Reasons of the condition ReconciliationPaused.
+const (
+	// ReasonPausedByUser means that the annotation has a time in the future, or no end.
+	ReasonPausedByUser = "PausedByUser"
+	// ReasonPauseInvalid means that the annotation has a value that is neither a time nor true. The Garden stays paused, because the user
+	// wanted a pause.
+	ReasonPauseInvalid = "PauseInvalid"
 )

@@ -1,0 +1,177 @@
+package config
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The group version and kind that a configuration file of garden-operator must name.
+const (
+	OperatorAPIVersion = "operator.config.gardener.cloud/v1alpha1"
+	OperatorKind       = "OperatorConfiguration"
+)
+
+// OperatorConfiguration is the configuration file of garden-operator. Operator decodes and defaults it.
+type OperatorConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// RuntimeClientConnection is the connection to the runtime cluster. It cannot be restricted to namespaces. Defaults: QPS 100, Burst 130.
+	RuntimeClientConnection ClientConnection `json:"runtimeClientConnection,omitempty"`
+	// VirtualClientConnection limits requests to the virtual cluster. Defaults: QPS 100, Burst 130. The kubeconfig comes from a Secret that
+	// the operator creates, so Kubeconfig has no effect.
+	VirtualClientConnection ClientConnection `json:"virtualClientConnection,omitempty"`
+	// LeaderElection configures which of several replicas is active. Defaults: ResourceNamespace garden, ResourceName
+	// gardener-operator-leader-election. The process uses this name unchanged.
+	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
+	// LogLevel is debug, info (default) or error.
+	LogLevel string `json:"logLevel,omitempty"`
+	// LogFormat is json (default) or text.
+	LogFormat string `json:"logFormat,omitempty"`
+	// Server configures where webhooks, health probes and metrics are served; default ports 2750, 2751 and 2752.
+	Server Server `json:"server,omitempty"`
+	// Debugging enables profiling.
+	Debugging Debugging `json:"debugging,omitempty"`
+	// FeatureGates enables and disables features; see FeatureGates. An unknown name is a mistake.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+	// Controllers has one section per controller.
+	Controllers OperatorControllers `json:"controllers,omitempty"`
+	// NodeToleration configures how long Pods of the runtime cluster stay on Nodes that are not ready or not reachable.
+	NodeToleration *NodeToleration `json:"nodeToleration,omitempty"`
+	// Espalier contains the settings that are not part of Gardener's schema.
+	Espalier EspalierOperator `json:"espalier,omitempty"`
+}
+
+// OperatorControllers has one section per controller.
+type OperatorControllers struct {
+	// Garden configures the controller of Gardens.
+	Garden GardenController `json:"garden,omitempty"`
+	// GardenCare configures the controller of the conditions of Gardens.
+	GardenCare GardenCareController `json:"gardenCare,omitempty"`
+	// NetworkPolicy configures the controller of NetworkPolicies in the runtime cluster.
+	NetworkPolicy OperatorNetworkPolicyController `json:"networkPolicy,omitempty"`
+}
+
+// GardenController configures the controller of Gardens.
+type GardenController struct {
+	// ConcurrentSyncs is the number of workers; at least 1, default 1.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+	// SyncPeriod is how often a Garden is reconciled without a change; at least 15s, default 1h.
+	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
+	// ETCDConfig configures etcd-druid and the backups of etcd. If it is set, even empty, none of its fields gets a default.
+	ETCDConfig *ETCDConfig `json:"etcdConfig,omitempty"`
+}
+
+// ETCDConfig configures etcd-druid and the backups of etcd.
+type ETCDConfig struct {
+	// ETCDController configures the controller of Etcds; default 50 workers.
+	ETCDController *ETCDWorkers `json:"etcdController,omitempty"`
+	// CustodianController configured a controller that current releases of etcd-druid do not have; default 10 workers.
+	CustodianController *ETCDWorkers `json:"custodianController,omitempty"`
+	// BackupCompactionController configures the compaction of backups.
+	BackupCompactionController *BackupCompactionController `json:"backupCompactionController,omitempty"`
+	// BackupLeaderElection configures the leader election of backup sidecars; nil: their own defaults.
+	BackupLeaderElection *ETCDBackupLeaderElection `json:"backupLeaderElection,omitempty"`
+	// FeatureGates are passed to etcd-druid.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+	// DeltaSnapshotRetentionPeriod is how long delta snapshots are kept.
+	DeltaSnapshotRetentionPeriod *metav1.Duration `json:"deltaSnapshotRetentionPeriod,omitempty"`
+}
+
+// ETCDWorkers configures a controller of etcd-druid.
+type ETCDWorkers struct {
+	// Workers is the number of workers.
+	Workers *int64 `json:"workers,omitempty"`
+}
+
+// BackupCompactionController configures the compaction of backups.
+type BackupCompactionController struct {
+	// Workers is the number of workers; default 3.
+	Workers *int64 `json:"workers,omitempty"`
+	// EnableBackupCompaction enables the compaction; default false.
+	EnableBackupCompaction *bool `json:"enableBackupCompaction,omitempty"`
+	// EventsThreshold is the number of etcd events that start a compaction; default 1000000.
+	EventsThreshold *int64 `json:"eventsThreshold,omitempty"`
+	// ActiveDeadlineDuration is how long a compaction may take; nil: the default of etcd-druid.
+	ActiveDeadlineDuration *metav1.Duration `json:"activeDeadlineDuration,omitempty"`
+	// MetricsScrapeWaitDuration is how long a finished compaction waits for its metrics to be scraped; default 60s.
+	MetricsScrapeWaitDuration *metav1.Duration `json:"metricsScrapeWaitDuration,omitempty"`
+}
+
+// ETCDBackupLeaderElection configures the leader election of backup sidecars.
+type ETCDBackupLeaderElection struct {
+	// ReelectionPeriod is how often the leadership of etcd is checked.
+	ReelectionPeriod *metav1.Duration `json:"reelectionPeriod,omitempty"`
+	// ETCDConnectionTimeout is how long a check waits for etcd.
+	ETCDConnectionTimeout *metav1.Duration `json:"etcdConnectionTimeout,omitempty"`
+}
+
+// GardenCareController configures the controller of the conditions of Gardens.
+type GardenCareController struct {
+	// SyncPeriod is how often the conditions are checked without a change; at least 15s, default 1m.
+	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
+	// ConditionThresholds are how long conditions are Progressing before they become False.
+	ConditionThresholds []ConditionThreshold `json:"conditionThresholds,omitempty"`
+}
+
+// ConditionThreshold is how long a condition is Progressing before it becomes False.
+type ConditionThreshold struct {
+	// Type is the type of the condition.
+	Type string `json:"type,omitempty"`
+	// Duration is the threshold.
+	Duration metav1.Duration `json:"duration,omitempty"`
+}
+
+// OperatorNetworkPolicyController configures the controller of NetworkPolicies in the runtime cluster.
+type OperatorNetworkPolicyController struct {
+	// ConcurrentSyncs is the number of workers; at least 1. Required.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+	// AdditionalNamespaceSelectors select namespaces whose Services are handled in addition to those of the Garden.
+	AdditionalNamespaceSelectors []metav1.LabelSelector `json:"additionalNamespaceSelectors,omitempty"`
+}
+
+// NodeToleration configures how long Pods stay on Nodes that are not ready or not reachable, in seconds; at least 0. Nil: the default of
+// the cluster.
+type NodeToleration struct {
+	DefaultNotReadyTolerationSeconds    *int64 `json:"defaultNotReadyTolerationSeconds,omitempty"`
+	DefaultUnreachableTolerationSeconds *int64 `json:"defaultUnreachableTolerationSeconds,omitempty"`
+}
+
+// EspalierOperator contains the settings that are not part of Gardener's schema.
+type EspalierOperator struct {
+	// Garden configures garden-operator.
+	Garden EspalierGarden `json:"garden,omitempty"`
+}
+
+// EspalierGarden configures garden-operator.
+type EspalierGarden struct {
+	// Webhooks configures the webhooks of Gardens.
+	Webhooks EspalierGardenWebhooks `json:"webhooks,omitempty"`
+	// Images are those of Espalier's binaries that the operator deploys.
+	Images EspalierImages `json:"images,omitempty"`
+}
+
+// EspalierImages names images of Espalier's binaries: <repository>/<binary>:<tag>.
+type EspalierImages struct {
+	// Repository is the first part of the names; default DefaultImageRepository.
+	Repository string `json:"repository,omitempty"`
+	// Tag is the version; default: that of the process.
+	Tag string `json:"tag,omitempty"`
+}
+
+// EspalierGardenWebhooks configures the webhooks of Gardens.
+type EspalierGardenWebhooks struct {
+	// ShutdownDelay is how long requests are still accepted after the process was asked to stop; at least 0, at most 4s, default 2s.
+	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
+	// SelfManaged makes the process issue its own certificates and maintain its own webhook configurations. Default: on, unless
+	// server.webhooks.tls.serverCertDir names a certificate; then another client maintains the configurations. The names of Secret and
+	// Service default to espalier-garden-operator, that of the configurations to gardener-operator. Only flavor standalone, and no
+	// ExcludedNamespaces.
+	SelfManaged *EspalierSelfManagedWebhooks `json:"selfManaged,omitempty"`
+}
+
+// Process returns the part of c that every binary needs. It expects a defaulted configuration.
+func (c *OperatorConfiguration) Process() Process {
+	return Process{
+		Source: c.RuntimeClientConnection, LeaderElection: c.LeaderElection, Server: c.Server, Debugging: c.Debugging,
+		LogLevel: c.LogLevel, LogFormat: c.LogFormat, CacheSyncTimeout: defaultCacheSyncTimeout,
+	}
+}

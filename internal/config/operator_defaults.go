@@ -1,0 +1,71 @@
+package config
+
+import (
+	"time"
+
+	"k8s.io/utils/ptr"
+)
+
+// DefaultImageRepository is the first part of the names of all images as they are shipped. Users replace it by their registry.
+const DefaultImageRepository = "espalier.local"
+
+// Defaults of garden-operator.
+const (
+	defaultOperatorWebhookPort   = 2750
+	defaultOperatorProbePort     = 2751
+	defaultOperatorMetricsPort   = 2752
+	defaultOperatorLease         = "gardener-operator-leader-election"
+	defaultOperatorName          = "espalier-garden-operator"
+	defaultOperatorConfiguration = "gardener-operator"
+	defaultGardenSyncPeriod      = time.Hour
+	defaultGardenCareSyncPeriod  = time.Minute
+)
+
+// Default sets every field of c that is unset and has a default. It keeps all other fields. A second call changes nothing.
+func (c *OperatorConfiguration) Default() {
+	for _, connection := range []*ClientConnection{&c.RuntimeClientConnection, &c.VirtualClientConnection} {
+		setIfZero(&connection.QPS, defaultQPS)
+		setIfZero(&connection.Burst, defaultBurst)
+		defaultClientConnection(connection)
+	}
+	setIfZero(&c.LeaderElection.ResourceName, defaultOperatorLease)
+	setIfZero(&c.LeaderElection.ResourceNamespace, defaultGardenNamespace)
+	defaultLeaderElection(&c.LeaderElection)
+	setIfZero(&c.LogLevel, "info")
+	setIfZero(&c.LogFormat, "json")
+	setIfZero(&c.Server.Webhooks.Port, defaultOperatorWebhookPort)
+	setIfNil(&c.Server.HealthProbes, Endpoint{})
+	setIfZero(&c.Server.HealthProbes.Port, defaultOperatorProbePort)
+	setIfNil(&c.Server.Metrics, Endpoint{})
+	setIfZero(&c.Server.Metrics.Port, defaultOperatorMetricsPort)
+	setIfNil(&c.Controllers.Garden.ConcurrentSyncs, 1)
+	setIfNil(&c.Controllers.Garden.SyncPeriod, duration(defaultGardenSyncPeriod))
+	setIfNil(&c.Controllers.Garden.ETCDConfig, defaultETCDConfig())
+	setIfNil(&c.Controllers.GardenCare.SyncPeriod, duration(defaultGardenCareSyncPeriod))
+	setIfZero(&c.Espalier.Garden.Images.Repository, DefaultImageRepository)
+	defaultGardenWebhooks(&c.Espalier.Garden.Webhooks, c.Server.Webhooks.TLS)
+}
+
+func defaultETCDConfig() ETCDConfig {
+	return ETCDConfig{
+		ETCDController:      &ETCDWorkers{Workers: ptr.To[int64](50)},
+		CustodianController: &ETCDWorkers{Workers: ptr.To[int64](10)},
+		BackupCompactionController: &BackupCompactionController{
+			Workers: ptr.To[int64](3), EnableBackupCompaction: ptr.To(false), EventsThreshold: ptr.To[int64](1_000_000),
+			MetricsScrapeWaitDuration: ptr.To(duration(time.Minute)),
+		},
+	}
+}
+
+// defaultGardenWebhooks makes the process issue its own certificate if the file names none: files for Gardener's operator, which always does
+// that, name none.
+func defaultGardenWebhooks(c *EspalierGardenWebhooks, tls TLSServer) {
+	setIfNil(&c.ShutdownDelay, duration(defaultShutdownDelay))
+	if tls.ServerCertDir == "" {
+		setIfNil(&c.SelfManaged, EspalierSelfManagedWebhooks{})
+	}
+	if c.SelfManaged != nil {
+		setIfZero(&c.SelfManaged.ConfigurationName, defaultOperatorConfiguration)
+	}
+	defaultSelfManagedWebhooks(c.SelfManaged, defaultOperatorName)
+}

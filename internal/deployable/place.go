@@ -1,0 +1,57 @@
+package deployable
+
+import (
+	"slices"
+	"strings"
+)
+
+// Place is where, and under which name, another program deploys a binary.
+type Place struct {
+	// Namespace is where the binary runs.
+	Namespace string
+	// Name is the name of its objects.
+	Name string
+	// Selector are the labels that its Deployment, Service and disruption budget select. Pods of other Deployments must not have all of
+	// them.
+	Selector map[string]string
+	// Config is its configuration file.
+	Config string
+}
+
+// Named returns a binary by its name, and false if there is none.
+func Named(name string) (Binary, bool) {
+	all := All()
+	i := slices.IndexFunc(all, func(b Binary) bool { return b.Name == name })
+	if i < 0 {
+		return Binary{}, false
+	}
+	return all[i], true
+}
+
+// At returns the binary at a place, where source and target are one cluster. Its roles are those of RoleAt.
+func (b Binary) At(place Place) Binary {
+	b.place, b.Config, b.ConfigApart = place, place.Config, ""
+	roles := make([]Role, 0, len(b.Roles))
+	for _, role := range b.Roles {
+		roles = append(roles, b.RoleAt(place, role))
+	}
+	b.Roles = roles
+	return b
+}
+
+// RoleAt returns the name and the namespace that a role in deploy/<name>/rbac must have at a place. The role cluster-admin stays as it is.
+func (b Binary) RoleAt(place Place, role Role) Role {
+	role.Name = b.AtPlace(place, role.Name)
+	if role.Namespace == Namespace {
+		role.Namespace = place.Namespace
+	}
+	return role
+}
+
+// AtPlace replaces the name of the objects of the binary at the beginning of a name: espalier-<name>-lease becomes <place>-lease.
+func (b Binary) AtPlace(place Place, name string) string {
+	if rest, ours := strings.CutPrefix(name, "espalier-"+b.Name); ours {
+		return place.Name + rest
+	}
+	return name
+}

@@ -1,0 +1,119 @@
+package care
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+)
+
+// ownTypes are the types of the conditions that this package sets, in the order in which the status lists them.
+var ownTypes = []corev1beta1.ConditionType{
+	operatorv1alpha1.VirtualGardenAPIServerAvailable,
+	operatorv1alpha1.RuntimeComponentsHealthy,
+	operatorv1alpha1.VirtualComponentsHealthy,
+	operatorv1alpha1.ObservabilityComponentsHealthy,
+}
+
+const (
+	// conditionCheckError is the reason of a condition whose check did not come to a verdict; its status is Unknown.
+	conditionCheckError = "ConditionCheckError"
+	messageInitialized  = "The condition has been initialized but its semantic check has not been performed yet."
+)
+
+// verdict is the result of a check.
+type verdict struct {
+	healthy         bool
+	reason, message string
+	// err says why there is no verdict. The other fields have no meaning then.
+	err error
+}
+
+func unhealthy(reason, message string) verdict { return verdict{reason: reason, message: message} }
+
+// history is what a failed check is compared with.
+type history struct {
+	now time.Time
+	// thresholds are how long conditions are Progressing before they are False. A type without one is False at once.
+	thresholds map[corev1beta1.ConditionType]time.Duration
+	// last is the last operation of the Garden, nil if there was none.
+	last *operatorv1alpha1.LastOperation
+}
+
+// initial returns the condition in the status, or a new one if there is none.
+func initial(conditions []corev1beta1.Condition, which corev1beta1.ConditionType, now time.Time) corev1beta1.Condition {
+	for _, each := range conditions {
+		if each.Type == which {
+			return each
+		}
+	}
+	return corev1beta1.Condition{
+		Type: which, Status: corev1beta1.ConditionUnknown, Reason: corev1beta1.ConditionInitialized, Message: messageInitialized,
+		LastTransitionTime: metav1.NewTime(now), LastUpdateTime: metav1.NewTime(now),
+	}
+}
+
+// next returns a condition after a check. Its times change only with what they are about.
+func next(old corev1beta1.Condition, v verdict, h history) corev1beta1.Condition {
+	updated := old
+	switch {
+	case v.err != nil:
+		updated.Status, updated.Reason, updated.Message = corev1beta1.ConditionUnknown, conditionCheckError, v.err.Error()
+	case v.healthy:
+		updated.Status, updated.Reason, updated.Message = corev1beta1.ConditionTrue, v.reason, v.message
+	default:
+		updated.Status, updated.Reason, updated.Message = h.failed(old, v.reason), v.reason, v.message
+	}
+	updated.Codes = nil
+	if updated.Status != old.Status {
+		updated.LastTransitionTime = metav1.NewTime(h.now)
+	}
+	if updated.Reason != old.Reason || updated.Message != old.Message || len(old.Codes) > 0 {
+		updated.LastUpdateTime = metav1.NewTime(h.now)
+	}
+	return updated
+}
+
+// failed returns the status of a condition after its check has failed.
+func (h history) failed(old corev1beta1.Condition, reason string) corev1beta1.ConditionStatus {
+	threshold, configured := h.thresholds[old.Type]
+	if !configured {
+		return corev1beta1.ConditionFalse
+	}
+	recentSuccess := h.last != nil && h.last.State == operatorv1alpha1.LastOperationSucceeded && h.within(threshold, h.last.LastUpdateTime)
+	progressing := false
+	switch old.Status {
+	case corev1beta1.ConditionTrue:
+		progressing = true
+	case corev1beta1.ConditionProgressing:
+		progressing = recentSuccess || h.within(threshold, old.LastTransitionTime)
+	case corev1beta1.ConditionFalse:
+		progressing = recentSuccess || reason != old.Reason
+	case corev1beta1.ConditionUnknown:
+	}
+	if progressing {
+		return corev1beta1.ConditionProgressing
+	}
+	return corev1beta1.ConditionFalse
+}
+
+// within reports whether a time is at most that long ago.
+func (h history) within(d time.Duration, since metav1.Time) bool { return h.now.Sub(since.Time) <= d }
+
+// merge returns the conditions of a status with the results. Conditions of other types stay, before the results. The second result is
+// false if no condition changes; the order in the status then stays too.
+func merge(conditions, results []corev1beta1.Condition) ([]corev1beta1.Condition, bool) {
+	changed := slices.ContainsFunc(results, func(result corev1beta1.Condition) bool {
+		i := slices.IndexFunc(conditions, func(c corev1beta1.Condition) bool { return c.Type == result.Type })
+		return i < 0 || !equality.Semantic.DeepEqual(conditions[i], result)
+	})
+	if !changed {
+		return conditions, false
+	}
+	merged := slices.DeleteFunc(slices.Clone(conditions), func(c corev1beta1.Condition) bool { return slices.Contains(ownTypes, c.Type) })
+	return append(merged, results...), true
+}

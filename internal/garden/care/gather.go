@@ -1,0 +1,153 @@
+package care
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// etcdKind is the kind of Etcds. It is read without its Go type, which a status of a few fields does not need.
+var etcdKind = schema.GroupVersionKind{Group: "druid.gardener.cloud", Version: "v1alpha1", Kind: "Etcd"}
+
+// controlPlane selects the objects of the control plane of the virtual cluster.
+var controlPlane = client.MatchingLabels{"gardener.cloud/role": "controlplane"}
+
+// gather reads what the checks judge, all at the same time, because a dead API server of the virtual cluster must not delay the others.
+func (r *Reconciler) gather(ctx context.Context, garden *operatorv1alpha1.Garden) facts {
+	f := facts{namespace: r.Namespace}
+	if settings := garden.Spec.RuntimeCluster.Settings; settings != nil && settings.VerticalPodAutoscaler != nil {
+		f.vpa = ptr.Deref(settings.VerticalPodAutoscaler.Enabled, false)
+	}
+	var group sync.WaitGroup // each function writes fields of its own
+	group.Go(func() { f.healthz = r.askHealthz(ctx) })
+	group.Go(func() { f.managedResources, f.managedResourcesErr = r.listManagedResources(ctx) })
+	group.Go(func() { f.deployments, f.deploymentsErr = r.listDeployments(ctx) })
+	group.Go(func() { f.etcds, f.etcdsErr = r.listEtcds(ctx) })
+	group.Wait()
+	return f
+}
+
+func (r *Reconciler) askHealthz(ctx context.Context) healthz {
+	server, err := r.Virtual(ctx)
+	if err != nil {
+		log.FromContext(ctx).Info("Cannot connect to virtual cluster", "error", err.Error())
+	}
+	if err != nil || server == nil {
+		return healthz{}
+	}
+	begin := r.Clock.Now()
+	body, err := server.Get().AbsPath("/healthz").Do(ctx).Raw()
+	answer := healthz{connected: true, took: r.Clock.Since(begin), status: http.StatusOK, body: string(body)}
+	if err == nil {
+		return answer
+	}
+	var refusal apierrors.APIStatus
+	if !errors.As(err, &refusal) {
+		answer.err = err
+		return answer
+	}
+	// client-go drops status and body of answers in plain text, and keeps them in the error.
+	status := refusal.Status()
+	answer.status = int(status.Code)
+	if answer.body == "" {
+		answer.body = textOf(status)
+	}
+	return answer
+}
+
+// textOf returns the text that a server has sent with an error.
+func textOf(status metav1.Status) string {
+	if status.Details != nil {
+		for _, cause := range status.Details.Causes {
+			if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
+				return cause.Message
+			}
+		}
+	}
+	return status.Message
+}
+
+func (r *Reconciler) listManagedResources(ctx context.Context) ([]resourcesv1alpha1.ManagedResource, error) {
+	var all []resourcesv1alpha1.ManagedResource
+	for _, namespace := range []string{r.Namespace, istioSystem} {
+		list := &resourcesv1alpha1.ManagedResourceList{}
+		if err := r.Client.List(ctx, list, client.InNamespace(namespace)); ignoreNotServed(err) != nil {
+			return nil, fmt.Errorf("list managed resources in namespace %q: %w", namespace, err)
+		}
+		all = append(all, list.Items...)
+	}
+	return all, nil
+}
+
+func (r *Reconciler) listDeployments(ctx context.Context) ([]appsv1.Deployment, error) {
+	list := &appsv1.DeploymentList{}
+	if err := r.Reader.List(ctx, list, client.InNamespace(r.Namespace), controlPlane); err != nil {
+		return nil, fmt.Errorf("list deployments of the control plane: %w", err)
+	}
+	return list.Items, nil
+}
+
+func (r *Reconciler) listEtcds(ctx context.Context) ([]etcd, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(etcdKind.GroupVersion().WithKind(etcdKind.Kind + "List"))
+	if err := r.Reader.List(ctx, list, client.InNamespace(r.Namespace), controlPlane); ignoreNotServed(err) != nil {
+		return nil, fmt.Errorf("list etcds of the control plane: %w", err)
+	}
+	var all []etcd
+	for i := range list.Items {
+		all = append(all, etcdOf(&list.Items[i]))
+	}
+	return all, nil
+}
+
+// ignoreNotServed returns nil if the API server does not serve a kind, which then has no objects.
+func ignoreNotServed(err error) error {
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// etcdOf reads an Etcd. Fields of unexpected types count as missing.
+func etcdOf(object *unstructured.Unstructured) etcd {
+	e := etcd{name: object.GetName()}
+	e.ready, _, _ = unstructured.NestedBool(object.Object, "status", "ready")
+	e.lastError, _, _ = unstructured.NestedString(object.Object, "status", "lastError")
+	lastErrors, _, _ := unstructured.NestedSlice(object.Object, "status", "lastErrors")
+	var descriptions []string
+	for _, each := range lastErrors {
+		if fields, ok := each.(map[string]any); ok {
+			if description, ok := fields["description"].(string); ok {
+				descriptions = append(descriptions, description)
+			}
+		}
+	}
+	if e.lastError == "" { // etcd-druid has replaced the field by lastErrors
+		e.lastError = strings.Join(descriptions, "; ")
+	}
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, each := range conditions {
+		fields, ok := each.(map[string]any)
+		if ok && fields["type"] == "BackupReady" && fields["status"] == "False" { // it is Unknown for minutes after a backup was configured
+			e.hasBackupFailure = true
+			e.backupFailure, _ = fields["message"].(string)
+		}
+	}
+	return e
+}

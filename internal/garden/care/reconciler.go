@@ -1,0 +1,105 @@
+// Package care reports in the conditions of a Garden whether its components are healthy.
+//
+// It watches Gardens and ManagedResources. It reads ManagedResources in the namespace of the Garden and in istio-system, Deployments and
+// Etcds of the control plane in the namespace of the Garden, and asks the API server of the virtual cluster for /healthz. It writes four
+// conditions in the status of the Garden and leaves the others alone. If the process stops before the write, the next run does it.
+package care
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
+)
+
+// Gardens are watched, and their conditions are written.
+// +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens,verbs=list;watch
+// +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens/status,verbs=patch
+
+// ManagedResources are watched. Deployments and Etcds are listed in the namespace of the Garden; the main loop needs Etcds of all namespaces.
+// +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=list;watch
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=list,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=druid.gardener.cloud,resources=etcds,verbs=list
+
+// Reconciler writes the conditions.
+type Reconciler struct {
+	// Client reads Gardens and ManagedResources from the cache, and writes.
+	Client client.Client
+	// Reader lists Deployments and Etcds. It is live, because the controller reads them once in each period and does not watch them.
+	Reader client.Reader
+	// Virtual returns a client for the API server of the virtual cluster, which is nil as long as there is none. An error counts as none,
+	// and is logged.
+	Virtual func(context.Context) (rest.Interface, error)
+	Clock   clock.PassiveClock
+	Config  config.GardenCareController
+	// Namespace is the namespace of the Garden's components.
+	Namespace string
+
+	watch lateWatch
+}
+
+// Reconcile checks the components, and writes the conditions if they change. It asks to be called again after the period.
+func (r *Reconciler) Reconcile(ctx context.Context, garden *operatorv1alpha1.Garden) (ctrl.Result, error) {
+	if err := r.watch.begin(); err != nil {
+		return ctrl.Result{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.deadline())
+	defer cancel()
+	checking, done := context.WithTimeout(ctx, r.deadline()/2) // so that there is time to write the result
+	verdicts := check(r.gather(checking, garden))
+	done()
+
+	h := history{now: r.Clock.Now(), thresholds: r.thresholds(), last: garden.Status.LastOperation}
+	var results []corev1beta1.Condition
+	for _, each := range ownTypes {
+		results = append(results, next(initial(garden.Status.Conditions, each, h.now), verdicts[each], h))
+	}
+	if err := r.write(ctx, garden, results); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: r.period()}, nil
+}
+
+// write patches the conditions. A list in a merge patch replaces the whole list, so the patch is for the version that was read: conditions
+// that others wrote meanwhile would be lost.
+func (r *Reconciler) write(ctx context.Context, garden *operatorv1alpha1.Garden, results []corev1beta1.Condition) error {
+	conditions, changed := merge(garden.Status.Conditions, results)
+	if !changed {
+		return nil
+	}
+	updated := garden.DeepCopy()
+	updated.Status.Conditions = conditions
+	err := r.Client.Status().Patch(ctx, updated, client.MergeFromWithOptions(garden, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write conditions of garden %q: %w", garden.Name, err)
+	}
+	return nil
+}
+
+// longest is the most time for one reconciliation.
+const longest = 3 * time.Minute
+
+func (r *Reconciler) deadline() time.Duration { return min(r.period(), longest) }
+
+func (r *Reconciler) period() time.Duration {
+	if r.Config.SyncPeriod == nil {
+		return time.Minute
+	}
+	return r.Config.SyncPeriod.Duration
+}
+
+func (r *Reconciler) thresholds() map[corev1beta1.ConditionType]time.Duration {
+	thresholds := map[corev1beta1.ConditionType]time.Duration{}
+	for _, each := range r.Config.ConditionThresholds {
+		thresholds[corev1beta1.ConditionType(each.Type)] = each.Duration.Duration
+	}
+	return thresholds
+}

@@ -1,0 +1,375 @@
+package care_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/garden/care"
+	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// scene is an API server without controllers, a Garden, and a namespace for its components.
+type scene struct {
+	*WithT
+	t          *testing.T
+	ctx        context.Context
+	admin      client.Client
+	config     *rest.Config
+	requests   *binary.Requests // of the reconciler
+	clock      *testingclock.FakePassiveClock
+	reconciler *care.Reconciler
+	namespace  string
+	garden     *operatorv1alpha1.Garden
+}
+
+// etcdCRD is a CRD for Etcds without a schema.
+const etcdCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: etcds.druid.gardener.cloud}
+spec:
+  group: druid.gardener.cloud
+  names: {kind: Etcd, plural: etcds}
+  scope: Namespaced
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	g := NewWithT(t)
+	servers, err := local.ForTests()
+	g.Expect(err).NotTo(HaveOccurred())
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, operatorv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme} {
+		g.Expect(add(scheme)).To(Succeed())
+	}
+	s := &scene{
+		WithT: g, t: t, ctx: t.Context(), requests: &binary.Requests{},
+		clock: testingclock.NewFakePassiveClock(time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)),
+	}
+	s.admin, err = client.New(servers.Target.Config, client.Options{Scheme: scheme})
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = binary.Install(s.ctx, s.admin, "deploy/garden-operator/crds/*.yaml", "deploy/crds/*.yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(client.IgnoreAlreadyExists(s.admin.Create(s.ctx, s.object(etcdCRD)))).To(Succeed())
+	etcds := &unstructured.UnstructuredList{}
+	etcds.SetAPIVersion("druid.gardener.cloud/v1alpha1")
+	etcds.SetKind("EtcdList")
+	for _, list := range []client.ObjectList{&operatorv1alpha1.GardenList{}, &resourcesv1alpha1.ManagedResourceList{}, etcds} {
+		g.Eventually(func() error { return s.admin.List(s.ctx, list) }, binary.Patience, 20*time.Millisecond).Should(Succeed())
+	}
+	istio := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "istio-system"}}
+	g.Expect(client.IgnoreAlreadyExists(s.admin.Create(s.ctx, istio))).To(Succeed())
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "care-"}}
+	g.Expect(s.admin.Create(s.ctx, namespace)).To(Succeed())
+	s.namespace = namespace.Name
+
+	kubeconfig, err := binary.IdentityIn(s.ctx, s.admin, servers.Target.Config, "garden-operator", s.namespace,
+		client.ObjectKey{Namespace: "garden", Name: "espalier-garden-operator-garden"})
+	g.Expect(err).NotTo(HaveOccurred())
+	s.config, err = clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	g.Expect(err).NotTo(HaveOccurred())
+	s.config.QPS = -1
+	s.config.Wrap(s.requests.Wrap)
+	own, err := client.New(s.config, client.Options{Scheme: scheme})
+	g.Expect(err).NotTo(HaveOccurred())
+	period := metav1.Duration{Duration: time.Minute}
+	s.reconciler = &care.Reconciler{
+		Client: own, Reader: own, Clock: s.clock, Namespace: s.namespace,
+		Virtual: func(context.Context) (rest.Interface, error) { return nil, nil }, //nolint:nilnil // there is none
+		Config:  config.GardenCareController{SyncPeriod: &period},
+	}
+	s.garden = s.createGarden()
+	return s
+}
+
+func (s *scene) object(manifest string) *unstructured.Unstructured {
+	s.t.Helper()
+	object := &unstructured.Unstructured{}
+	content, err := yaml.YAMLToJSON([]byte(manifest))
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(object.UnmarshalJSON(content)).To(Succeed())
+	return object
+}
+
+func (s *scene) createGarden() *operatorv1alpha1.Garden {
+	s.t.Helper()
+	garden := &operatorv1alpha1.Garden{}
+	s.Expect(yaml.UnmarshalStrict([]byte(`
+metadata: {generateName: care-}
+spec:
+  runtimeCluster:
+    ingress: {domains: [{name: ingress.example.com}], controller: {kind: nginx}}
+    networking: {pods: [10.2.0.0/16], services: [10.3.0.0/16]}
+    provider: {}
+  virtualCluster:
+    dns: {domains: [{name: example.com}]}
+    gardener: {clusterIdentity: garden-1}
+    kubernetes: {version: 1.36.1}
+    maintenance: {timeWindow: {begin: 220000+0100, end: 230000+0100}}
+    networking: {services: [100.64.0.0/13]}
+`), garden)).To(Succeed())
+	s.Expect(s.admin.Create(s.ctx, garden)).To(Succeed())
+	s.removeAtEnd(garden)
+	return garden
+}
+
+func (s *scene) removeAtEnd(object client.Object) {
+	s.t.Helper()
+	s.t.Cleanup(func() { s.Expect(client.IgnoreNotFound(s.admin.Delete(context.Background(), object))).To(Succeed()) })
+}
+
+// latest reads the Garden.
+func (s *scene) latest() *operatorv1alpha1.Garden {
+	s.t.Helper()
+	garden := &operatorv1alpha1.Garden{}
+	s.Expect(s.admin.Get(s.ctx, client.ObjectKeyFromObject(s.garden), garden)).To(Succeed())
+	return garden
+}
+
+// reconcile reconciles the latest version of the Garden twice, where the second time must not write. It returns the conditions as
+// "<status> <reason>: <message>" by their types.
+func (s *scene) reconcile() map[string]string {
+	s.t.Helper()
+	for _, run := range []string{"first", "second"} {
+		s.requests.Reset()
+		result, err := s.reconciler.Reconcile(s.ctx, s.latest())
+		s.Expect(err).NotTo(HaveOccurred(), run)
+		s.Expect(result.RequeueAfter).To(Equal(time.Minute))
+	}
+	s.Expect(s.requests.Writes()).To(BeEmpty())
+	conditions := map[string]string{}
+	for _, each := range s.latest().Status.Conditions {
+		conditions[string(each.Type)] = string(each.Status) + " " + each.Reason + ": " + each.Message
+	}
+	return conditions
+}
+
+const (
+	available     = "VirtualGardenAPIServerAvailable"
+	runtimes      = "RuntimeComponentsHealthy"
+	virtual       = "VirtualComponentsHealthy"
+	observability = "ObservabilityComponentsHealthy"
+)
+
+// patchStatus merges fields in JSON into the status of an object.
+func (s *scene) patchStatus(object client.Object, status string) {
+	s.t.Helper()
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":`+status+`}`))
+	s.Expect(s.admin.Status().Patch(s.ctx, object, patch)).To(Succeed())
+}
+
+func (s *scene) createManagedResource(namespace, name string) *resourcesv1alpha1.ManagedResource {
+	s.t.Helper()
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	mr.Spec.SecretRefs = []corev1.LocalObjectReference{{Name: "a"}}
+	s.Expect(s.admin.Create(s.ctx, mr)).To(Succeed())
+	s.removeAtEnd(mr)
+	return mr
+}
+
+// good are the conditions of a healthy ManagedResource.
+const good = `{"observedGeneration":1,"conditions":[
+	{"type":"ResourcesApplied","status":"True","reason":"a","message":"","lastTransitionTime":"2026-01-02T03:04:05Z","lastUpdateTime":"2026-01-02T03:04:05Z"},
+	{"type":"ResourcesHealthy","status":"True","reason":"a","message":"","lastTransitionTime":"2026-01-02T03:04:05Z","lastUpdateTime":"2026-01-02T03:04:05Z"},
+	{"type":"ResourcesProgressing","status":"False","reason":"a","message":"","lastTransitionTime":"2026-01-02T03:04:05Z","lastUpdateTime":"2026-01-02T03:04:05Z"}]}`
+
+func TestConditionsFollowRuntimeComponents(t *testing.T) {
+	s := newScene(t)
+	s.Expect(s.reconcile()).To(Equal(map[string]string{
+		available: "False VirtualGardenAPIServerDown: Could not reach virtual garden API server during client initialization.",
+		runtimes:  `False ResourceNotFound: managedresources.resources.gardener.cloud "etcd-druid" not found`,
+		virtual: "False DeploymentMissing: Missing required deployments: [virtual-garden-gardener-resource-manager " +
+			"virtual-garden-kube-apiserver virtual-garden-kube-controller-manager]",
+		observability: `False ResourceNotFound: managedresources.resources.gardener.cloud "fluent-bit" not found`,
+	}))
+	order := []string{}
+	for _, each := range s.latest().Status.Conditions {
+		order = append(order, string(each.Type))
+	}
+	s.Expect(order).To(Equal([]string{available, runtimes, virtual, observability}))
+
+	var all []*resourcesv1alpha1.ManagedResource
+	for _, name := range []string{"etcd-druid", "garden-system"} {
+		all = append(all, s.createManagedResource(s.namespace, name))
+	}
+	for _, name := range []string{"virtual-garden-istio", "istio-system"} {
+		all = append(all, s.createManagedResource("istio-system", name))
+	}
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes,
+		"False OutdatedStatus: observed generation of managed resource '"+s.namespace+"/etcd-druid' outdated (0/1)"))
+
+	for _, mr := range all {
+		s.patchStatus(mr, good)
+	}
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes, "True RuntimeComponentsRunning: All runtime components are healthy."))
+
+	s.Expect(s.admin.Patch(s.ctx, s.garden, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec":{"runtimeCluster":{"settings":{"verticalPodAutoscaler":{"enabled":true}}}}}`)))).To(Succeed())
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes, `False ResourceNotFound: managedresources.resources.gardener.cloud "vpa" not found`))
+}
+
+func TestConditionsFollowTheControlPlane(t *testing.T) {
+	s := newScene(t)
+	labels := map[string]string{"gardener.cloud/role": "controlplane"}
+	create := func(name string) {
+		pods := map[string]string{"app": name}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: labels}, Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: pods},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: pods}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}},
+			},
+		}}
+		s.Expect(s.admin.Create(s.ctx, d)).To(Succeed())
+		s.patchStatus(d, `{"observedGeneration":1,"conditions":[{"type":"Available","status":"True"}]}`)
+	}
+	create("virtual-garden-kube-apiserver")
+	create("virtual-garden-kube-controller-manager")
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(virtual,
+		"False DeploymentMissing: Missing required deployments: [virtual-garden-gardener-resource-manager]"))
+	create("virtual-garden-gardener-resource-manager")
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(virtual,
+		"False EtcdMissing: Missing required etcds: [virtual-garden-etcd-events virtual-garden-etcd-main]"))
+
+	etcd := func(name, status string) *unstructured.Unstructured {
+		return s.object(`{apiVersion: druid.gardener.cloud/v1alpha1, kind: Etcd, metadata: {namespace: ` + s.namespace + `, name: ` + name +
+			`, labels: {gardener.cloud/role: controlplane}}, status: ` + status + `}`)
+	}
+	main := etcd("virtual-garden-etcd-main", `{ready: false}`)
+	for _, each := range []*unstructured.Unstructured{main, etcd("virtual-garden-etcd-events", `{ready: true}`)} {
+		s.Expect(s.admin.Create(s.ctx, each)).To(Succeed())
+	}
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(virtual, `False EtcdUnhealthy: Etcd extension resource "virtual-garden-etcd-main" is unhealthy: `+
+		`etcd "virtual-garden-etcd-main" is not ready yet`))
+	ready := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"ready":true}}`))
+	s.Expect(s.admin.Patch(s.ctx, main, ready)).To(Succeed())
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(virtual,
+		`False ResourceNotFound: managedresources.resources.gardener.cloud "garden-system-virtual" not found`))
+}
+
+func TestConditionOfTheAPIServer(t *testing.T) {
+	s := newScene(t)
+	status, body := http.StatusOK, "ok"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.Expect(r.URL.Path).To(Equal("/healthz"))
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(server.Close)
+	connect := func(address string) rest.Interface {
+		c, err := rest.UnversionedRESTClientFor(&rest.Config{
+			Host: address, ContentConfig: rest.ContentConfig{NegotiatedSerializer: clientgoscheme.Codecs.WithoutConversion()},
+		})
+		s.Expect(err).NotTo(HaveOccurred())
+		return c
+	}
+	s.reconciler.Virtual = func(context.Context) (rest.Interface, error) { return connect(server.URL), nil }
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(available,
+		"True HealthzRequestSucceeded: API server /healthz endpoint responded with success status code."))
+
+	status, body = http.StatusInternalServerError, "etcd failed"
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(available,
+		"False HealthzRequestError: API server /healthz endpoint check returned a non ok status code 500. (etcd failed)"))
+
+	s.reconciler.Virtual = func(context.Context) (rest.Interface, error) { return connect("http://127.0.0.1:1"), nil }
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(available,
+		HavePrefix("False HealthzRequestFailed: Request to API server /healthz endpoint failed. [response_time:0ms] (Get ")))
+
+	s.reconciler.Virtual = func(context.Context) (rest.Interface, error) { return nil, errors.New("no kubeconfig") }
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(available,
+		"False VirtualGardenAPIServerDown: Could not reach virtual garden API server during client initialization."))
+}
+
+func TestThresholdDelaysFailure(t *testing.T) {
+	s := newScene(t)
+	s.reconciler.Config.ConditionThresholds = []config.ConditionThreshold{{Type: runtimes, Duration: metav1.Duration{Duration: time.Minute}}}
+	at := s.clock.Now().UTC().Format(time.RFC3339)
+	s.patchStatus(s.garden, `{"conditions":[{"type":"RuntimeComponentsHealthy","status":"True","reason":"a","message":"","lastTransitionTime":"`+at+`","lastUpdateTime":"`+at+`"}]}`)
+
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes, HavePrefix("Progressing ResourceNotFound: ")))
+	s.clock.SetTime(s.clock.Now().Add(time.Minute))
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes, HavePrefix("Progressing ResourceNotFound: ")))
+	s.clock.SetTime(s.clock.Now().Add(time.Second))
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes, HavePrefix("False ResourceNotFound: ")))
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes, HavePrefix("False ResourceNotFound: ")), "with the same reason")
+	s.createManagedResource(s.namespace, "etcd-druid")
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes, HavePrefix("Progressing OutdatedStatus: ")), "with another reason")
+
+	// Without a threshold, failures show at once.
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(observability, HavePrefix("False ")))
+}
+
+func TestForeignConditionsAndFieldsSurvive(t *testing.T) {
+	s := newScene(t)
+	s.patchStatus(s.garden, `{"observedGeneration":7,"conditions":[{"type":"Foreign","status":"True","reason":"a","message":"b",
+		"lastTransitionTime":"2026-01-02T03:04:05Z","lastUpdateTime":"2026-01-02T03:04:05Z"}]}`)
+	s.Expect(s.reconcile()).To(HaveKeyWithValue("Foreign", "True a: b"))
+	s.Expect(s.latest().Status.ObservedGeneration).To(Equal(int64(7)))
+	s.Expect(s.latest().Status.Conditions[0].Type).To(Equal(corev1beta1.ConditionType("Foreign")))
+}
+
+// What others write into the status after the Garden was read is not lost, and the conflict is returned.
+func TestConcurrentWritesAreNotOverwritten(t *testing.T) {
+	s := newScene(t)
+	stale := s.latest()
+	s.patchStatus(s.garden, `{"lastOperation":{"type":"Reconcile","state":"Processing","progress":50,"description":"d","lastUpdateTime":"2026-01-02T03:04:05Z"},
+		"conditions":[{"type":"Foreign","status":"True","reason":"a","message":"b","lastTransitionTime":"2026-01-02T03:04:05Z","lastUpdateTime":"2026-01-02T03:04:05Z"}]}`)
+	_, err := s.reconciler.Reconcile(s.ctx, stale)
+	s.Expect(apierrors.IsConflict(errors.Unwrap(err))).To(BeTrue(), "%v", err)
+	s.Expect(s.latest().Status.Conditions).To(HaveLen(1))
+	s.Expect(s.reconcile()).To(HaveKey("Foreign"))
+	s.Expect(s.latest().Status.LastOperation.Progress).To(Equal(int32(50)))
+}
+
+func TestPatchHasOwnFieldsOnly(t *testing.T) {
+	s := newScene(t)
+	recording := s.requests.Record()
+	_, err := s.reconciler.Reconcile(s.ctx, s.latest())
+	s.Expect(err).NotTo(HaveOccurred())
+	sent := recording.Of("PATCH", "/apis/operator.gardener.cloud/v1alpha1/gardens/"+s.garden.Name+"/status")
+	s.Expect(sent).To(HaveLen(1))
+	s.Expect(sent[0].Body).To(And(HaveLen(2), HaveKey("metadata"), HaveKey("status")))
+	s.Expect(sent[0].Body["metadata"]).To(HaveLen(1))
+	s.Expect(sent[0].Body["status"]).To(And(HaveLen(1), HaveKey("conditions")))
+}
+
+func TestChecksThatFailAreUnknown(t *testing.T) {
+	s := newScene(t)
+	s.requests.Hook(func(request *http.Request) error {
+		if request.Method == http.MethodGet && request.URL.Path == "/apis/apps/v1/namespaces/"+s.namespace+"/deployments" {
+			return errors.New("cut off")
+		}
+		return nil
+	})
+	s.Expect(s.reconcile()).To(And(
+		HaveKeyWithValue(virtual, And(HavePrefix("Unknown ConditionCheckError: list deployments of the control plane: "), ContainSubstring("cut off"))),
+		HaveKeyWithValue(runtimes, HavePrefix("False ResourceNotFound: ")),
+	))
+}

@@ -1,0 +1,134 @@
+// Package crds has the CustomResourceDefinitions that the garden operator deploys into the runtime cluster.
+//
+// The definitions of other projects are unchanged copies of files in their Go modules, which are licensed under the Apache License 2.0:
+// hack/garden-crds.sh says which module and version each folder is from. There is no definition of Hvpas: no module has one, and the kind
+// is only removed.
+package crds
+
+import (
+	"bufio"
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/deploy"
+)
+
+//go:embed etcd/*.yaml vpa/*.yaml istio/*.yaml fluent/*.yaml
+var files embed.FS
+
+// HVPA is the name of the definition of Hvpas, which Gardener deployed up to release 1.109.
+const HVPA = "hvpas.autoscaling.k8s.io"
+
+// deletionProtected is a label with which webhooks deny a deletion that is not confirmed.
+const deletionProtected = "gardener.cloud/deletion-protected"
+
+// derived are the kinds whose objects another component makes out of other data. They do not keep their definition from being deleted.
+var derived = []string{"verticalpodautoscalercheckpoints.autoscaling.k8s.io"}
+
+// IsDerived reports whether the objects of a definition, by its name, are made by a component that the operator deploys.
+func IsDerived(name string) bool { return slices.Contains(derived, name) }
+
+// ETCD returns the definitions for etcd-druid. Their deletion is protected.
+func ETCD() ([]*unstructured.Unstructured, error) {
+	definitions, err := read(files, "etcd")
+	for _, each := range definitions {
+		label(each, deletionProtected, "true")
+	}
+	return definitions, err
+}
+
+// VPA returns the definitions for the vertical pod autoscaler.
+func VPA() ([]*unstructured.Unstructured, error) {
+	definitions, err := read(files, "vpa")
+	for _, each := range definitions {
+		annotations := each.GetAnnotations()
+		annotations[resourcesv1alpha1.KeepObject] = "true"
+		each.SetAnnotations(annotations)
+	}
+	return definitions, err
+}
+
+// Istio returns the definitions for Istio.
+func Istio() ([]*unstructured.Unstructured, error) { return read(files, "istio") }
+
+// Fluent returns the definitions for fluent-operator, without those for fluentd.
+func Fluent() ([]*unstructured.Unstructured, error) { return read(files, "fluent") }
+
+// ManagedResources returns the definition of ManagedResources. Its deletion is protected.
+func ManagedResources() ([]*unstructured.Unstructured, error) {
+	definitions, err := read(deploy.Files, "crds")
+	for _, each := range definitions {
+		label(each, deletionProtected, "true")
+	}
+	return definitions, err
+}
+
+func label(o *unstructured.Unstructured, key, value string) {
+	labels := o.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[key] = value
+	o.SetLabels(labels)
+}
+
+// read returns the definitions in all files of a folder, sorted by name.
+func read(from fs.FS, folder string) ([]*unstructured.Unstructured, error) {
+	entries, err := fs.ReadDir(from, folder)
+	if err != nil {
+		return nil, fmt.Errorf("read definitions: %w", err)
+	}
+	var all []*unstructured.Unstructured
+	for _, entry := range entries {
+		content, err := fs.ReadFile(from, path.Join(folder, entry.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("read definitions: %w", err)
+		}
+		definitions, err := parse(content)
+		if err != nil {
+			return nil, fmt.Errorf("read definitions in %s/%s: %w", folder, entry.Name(), err)
+		}
+		all = append(all, definitions...)
+	}
+	slices.SortFunc(all, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return all, nil
+}
+
+func parse(content []byte) ([]*unstructured.Unstructured, error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	var all []*unstructured.Unstructured
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("split documents: %w", err)
+		}
+		text, err := yaml.YAMLToJSON(document)
+		if err != nil {
+			return nil, fmt.Errorf("decode YAML: %w", err)
+		}
+		if bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
+			continue
+		}
+		definition := &unstructured.Unstructured{}
+		if err := definition.UnmarshalJSON(text); err != nil {
+			return nil, fmt.Errorf("decode definition: %w", err)
+		}
+		unstructured.RemoveNestedField(definition.Object, "status")
+		all = append(all, definition)
+	}
+}

@@ -1,0 +1,116 @@
+package resourcemanager
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// class is the class of the ManagedResources for the runtime cluster.
+const class = "seed"
+
+// istioNamespace has the ManagedResources of Istio.
+const istioNamespace = "istio-system"
+
+type section = map[string]any
+
+// file returns a configuration file with the given sections.
+func file(sections section, v values.Values) (string, error) {
+	sections["apiVersion"], sections["kind"] = config.ResourceManagerAPIVersion, config.ResourceManagerKind
+	sections["leaderElection"] = section{"resourceNamespace": v.Namespace}
+	if v.LogLevel != "" {
+		sections["logLevel"] = v.LogLevel
+	}
+	if v.LogFormat != "" {
+		sections["logFormat"] = v.LogFormat
+	}
+	text, err := yaml.Marshal(sections)
+	if err != nil {
+		return "", fmt.Errorf("encode configuration: %w", err)
+	}
+	return string(text), nil
+}
+
+// managedResources applies sets of the garden namespace, of Istio, and of namespaces that extensions and control planes have. Sets act with
+// all rights, and only administrators can label namespaces.
+func managedResources(v values.Values) section {
+	return section{
+		"controllers": section{
+			"resourceClass":    class,
+			"managedResource":  section{"concurrentSyncs": 20, "syncPeriod": "1h"},
+			"health":           section{"syncPeriod": "1m"},
+			"garbageCollector": section{"enabled": true, "syncPeriod": "12h"},
+		},
+		"espalier": section{"managedResource": section{"namespaces": section{
+			"sets": []string{v.Namespace, istioNamespace},
+			"setSelector": section{"matchExpressions": []section{
+				{"key": role, "operator": "In", "values": []string{"extension", "istio-ingress", "shoot"}},
+			}},
+		}}},
+	}
+}
+
+func webhooks(v values.Values) section {
+	highAvailability := section{"enabled": true}
+	if v.NotReadySeconds != nil {
+		highAvailability["defaultNotReadyTolerationSeconds"] = *v.NotReadySeconds
+	}
+	if v.UnreachableSeconds != nil {
+		highAvailability["defaultUnreachableTolerationSeconds"] = *v.UnreachableSeconds
+	}
+	on := section{"enabled": true}
+	return section{
+		"controllers": section{"tokenInvalidator": on},
+		"webhooks": section{
+			"crdDeletionProtection":        on,
+			"endpointSliceHints":           section{"enabled": v.TopologyAwareRouting},
+			"extensionValidation":          on,
+			"highAvailabilityConfig":       highAvailability,
+			"podTopologySpreadConstraints": on,
+			"projectedTokenMount":          on,
+			"seccompProfile":               section{"enabled": v.DefaultSeccompProfile},
+			"tokenInvalidator":             on,
+		},
+		"espalier": section{"webhooks": section{"selfManaged": section{
+			"flavor": config.FlavorGardenerRuntime, "configurationName": Name, "secretName": webhooksName, "serviceName": webhooksName,
+		}}},
+	}
+}
+
+// webhooksName is the name of the Deployment that serves webhooks, of its Service and of the Secret with its certificate.
+const webhooksName = Name + "-webhooks"
+
+func networkPolicies(v values.Values) section {
+	selectors := slices.Concat([]metav1.LabelSelector{
+		labelled(role, "shoot"), labelled(role, "extension"), labelled(role, "istio-system"), labelled(role, "istio-ingress"),
+		{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "handler.exposureclass.gardener.cloud/name", Operator: metav1.LabelSelectorOpExists}}},
+		labelled("kubernetes.io/metadata.name", v.Namespace),
+	}, v.NamespaceSelectors)
+	controller := section{
+		"enabled":            true,
+		"namespaceSelectors": selectors,
+		"ingressControllerSelector": section{
+			"namespace": v.Namespace, "podSelector": section{"matchLabels": section{app: "nginx-ingress", "component": "controller"}},
+		},
+	}
+	if v.NetworkPolicyWorkers > 0 {
+		controller["concurrentSyncs"] = v.NetworkPolicyWorkers
+	}
+	return section{"controllers": section{"networkPolicy": controller}}
+}
+
+func labelled(key, value string) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+}
+
+func tokens(values.Values) section {
+	return section{
+		"controllers": section{"tokenInvalidator": section{"enabled": true, "concurrentSyncs": 5}, "tokenRequestor": section{"enabled": false}},
+		"webhooks":    section{"tokenInvalidator": section{"enabled": true}},
+	}
+}

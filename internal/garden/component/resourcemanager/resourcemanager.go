@@ -1,0 +1,166 @@
+// Package resourcemanager has the resource manager of the runtime cluster. It consists of four of Espalier's binaries, each in a Deployment
+// of its own: managedresource-controller as gardener-resource-manager, with the class seed, and beside it webhook-server, netpol-controller
+// and token-controllers.
+//
+// The first one has the name, the lease, the Service and the selector of Gardener's own resource manager, so that an existing landscape
+// hands over by a rolling update. webhook-server issues its own certificate and maintains its own webhook configurations, under the name
+// of those of Gardener's resource manager. netpol-controller has no setting for networks: it makes policies from Services only.
+package resourcemanager
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// Name is the name of the first Deployment, and the beginning of the names of the others.
+const Name = "gardener-resource-manager"
+
+const (
+	app  = "app"
+	role = "gardener.cloud/role"
+	// component distinguishes the Deployments, whose Pods all have the label app that webhooks leave alone.
+	component = "app.kubernetes.io/component"
+
+	skipHighAvailability = "high-availability-config.resources.gardener.cloud/skip"
+	skipTokenMount       = "projected-token-mount.resources.gardener.cloud/skip"
+	scrapeTargets        = "networking.resources.gardener.cloud/from-all-scrape-targets-allowed-ports"
+	gardenScrapeTargets  = "networking.resources.gardener.cloud/from-all-garden-scrape-targets-allowed-ports"
+)
+
+// part is one of the binaries.
+type part struct {
+	binary, suffix string
+	selector       map[string]string
+	config         func(values.Values) map[string]any
+	// wanted selects the roles of the binary; nil: all.
+	wanted func(role string) bool
+}
+
+func parts() []part {
+	return []part{
+		{
+			binary: "managedresource-controller", selector: map[string]string{app: Name, role: "seed"}, config: managedResources,
+		},
+		{binary: "webhook-server", suffix: "webhooks", selector: selector("webhooks"), config: webhooks},
+		{binary: "netpol-controller", suffix: "networkpolicies", selector: selector("networkpolicies"), config: networkPolicies},
+		{
+			binary: "token-controllers", suffix: "tokens", selector: selector("tokens"), config: tokens,
+			wanted: func(role string) bool { return !deployable.OnlyForRequestor(role) },
+		},
+	}
+}
+
+func selector(suffix string) map[string]string {
+	return map[string]string{app: Name, component: suffix}
+}
+
+func (p part) name() string {
+	if p.suffix == "" {
+		return Name
+	}
+	return Name + "-" + p.suffix
+}
+
+// Objects returns the objects of all binaries, in the order in which they are deployed, except for the CRD.
+func Objects(v values.Values) ([]client.Object, error) {
+	objects := []client.Object{system.CriticalClass()}
+	for _, each := range parts() {
+		own, err := each.objects(v)
+		if err != nil {
+			return nil, fmt.Errorf("render %s: %w", each.name(), err)
+		}
+		objects = append(objects, own...)
+	}
+	return objects, nil
+}
+
+func (p part) objects(v values.Values) ([]client.Object, error) {
+	binary, found := deployable.Named(p.binary)
+	if !found {
+		return nil, fmt.Errorf("there is no binary %s", p.binary)
+	}
+	config, err := file(p.config(v), v)
+	if err != nil {
+		return nil, err
+	}
+	if p.wanted != nil {
+		var roles []deployable.Role
+		for _, each := range binary.Roles {
+			if p.wanted(each.Name) {
+				roles = append(roles, each)
+			}
+		}
+		binary.Roles = roles
+	}
+	place := deployable.Place{Namespace: v.Namespace, Name: p.name(), Selector: p.selector, Config: config}
+	objects, err := p.roles(binary, place)
+	if err != nil {
+		return nil, err
+	}
+	for _, each := range binary.At(place).Objects(v.Image(p.binary)) {
+		switch o := each.(type) {
+		case *appsv1.Deployment:
+			adapt(o, v)
+		case *corev1.Service:
+			o.Annotations[gardenScrapeTargets] = o.Annotations[scrapeTargets]
+			delete(o.Annotations, scrapeTargets)
+		}
+		objects = append(objects, each)
+	}
+	return append(objects, autoscaler(v.Namespace, p.name())), nil
+}
+
+// adapt changes what is special in a garden namespace. The webhooks there do not serve the Pods of the resource manager.
+func adapt(d *appsv1.Deployment, v values.Values) {
+	d.Labels[skipHighAvailability] = "true"
+	template := &d.Spec.Template
+	template.Labels[skipTokenMount] = "true"
+	template.Spec.PriorityClassName = system.Critical
+	template.Spec.Tolerations = tolerations(v)
+	if len(v.Zones) > 1 {
+		zones := *template.Spec.TopologySpreadConstraints[0].DeepCopy()
+		zones.TopologyKey, zones.WhenUnsatisfiable = corev1.LabelTopologyZone, corev1.DoNotSchedule
+		// Old Pods must not keep new ones from being scheduled during a rolling update.
+		zones.MatchLabelKeys = []string{appsv1.DefaultDeploymentUniqueLabelKey}
+		template.Spec.TopologySpreadConstraints = append(template.Spec.TopologySpreadConstraints, zones)
+	}
+}
+
+func tolerations(v values.Values) []corev1.Toleration {
+	var all []corev1.Toleration
+	for _, each := range []struct {
+		taint   string
+		seconds *int64
+	}{{corev1.TaintNodeNotReady, v.NotReadySeconds}, {corev1.TaintNodeUnreachable, v.UnreachableSeconds}} {
+		if each.seconds != nil {
+			all = append(all, corev1.Toleration{
+				Key: each.taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: each.seconds,
+			})
+		}
+	}
+	return all
+}
+
+// autoscaler has no Go type in the modules that the product links.
+func autoscaler(namespace, name string) client.Object {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+		"metadata": map[string]any{"namespace": namespace, "name": name + "-vpa"},
+		"spec": map[string]any{
+			"targetRef":    map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+			"updatePolicy": map[string]any{"updateMode": "Auto"},
+			"resourcePolicy": map[string]any{"containerPolicies": []any{map[string]any{
+				"containerName": "*", "controlledValues": "RequestsOnly",
+				"minAllowed": map[string]any{"memory": "64Mi"}, "maxAllowed": map[string]any{"cpu": "4", "memory": "10G"},
+			}}},
+		},
+	}}
+}

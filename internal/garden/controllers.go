@@ -1,0 +1,94 @@
+package garden
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/internal/garden/care"
+	"github.com/espalier-dev/espalier/internal/garden/identity"
+	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
+	"github.com/espalier-dev/espalier/internal/garden/reference"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/process"
+)
+
+// addControllers adds the controllers. Only the replica that holds the lease runs them.
+func addControllers(p *parts) error {
+	mgr := p.clusters.Source
+	main, err := newLifecycle(p)
+	if err != nil {
+		return err
+	}
+	for _, each := range []interface{ SetupWithManager(mgr ctrl.Manager) error }{
+		main,
+		&care.Reconciler{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Clock: p.clusters.Clock, Config: p.cfg.Controllers.GardenCare,
+			Namespace: deployable.GardenNamespace, Virtual: noVirtualCluster,
+		},
+		&reference.Reconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: deployable.GardenNamespace},
+	} {
+		if err := each.SetupWithManager(mgr); err != nil {
+			return fmt.Errorf("add controllers of Gardens: %w", err)
+		}
+	}
+	return nil
+}
+
+// noVirtualCluster connects to no virtual cluster, because the operator does not deploy one yet.
+func noVirtualCluster(context.Context) (rest.Interface, error) { return nil, nil } //nolint:nilnil // there is none
+
+func newLifecycle(p *parts) (*lifecycle.Reconciler, error) {
+	mgr := p.clusters.Source
+	// It reads and writes live, and has a mapper of its own, which finds kinds as soon as their definitions are deployed.
+	live, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme()})
+	if err != nil {
+		return nil, fmt.Errorf("create client for Gardens: %w", err)
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("read name of host: %w", err)
+	}
+	cgroup, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read control groups: %w", err)
+	}
+	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) //nolint:gosec // it names the process, and is no secret
+	return &lifecycle.Reconciler{
+		Client: live, Clock: p.clusters.Clock, Identity: identity.New(hostname, identity.GardenerVersion, cgroup, random),
+		Operator: operatorValues(p.cfg), SyncPeriod: p.cfg.Controllers.Garden.SyncPeriod.Duration,
+		Workers: *p.cfg.Controllers.Garden.ConcurrentSyncs, Recorder: mgr.GetEventRecorder("garden-operator"),
+	}, nil
+}
+
+// operatorValues returns what a defaulted and valid configuration decides about components.
+func operatorValues(cfg *config.OperatorConfiguration) values.Operator {
+	o := values.Operator{
+		Namespace: deployable.GardenNamespace, Image: images(cfg.Espalier.Garden.Images, process.Version),
+		LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat,
+		NetworkPolicyWorkers: *cfg.Controllers.NetworkPolicy.ConcurrentSyncs, NamespaceSelectors: cfg.Controllers.NetworkPolicy.AdditionalNamespaceSelectors,
+		DefaultSeccompProfile: cfg.Enabled(config.GateDefaultSeccompProfile),
+	}
+	if t := cfg.NodeToleration; t != nil {
+		o.NotReadySeconds, o.UnreachableSeconds = t.DefaultNotReadyTolerationSeconds, t.DefaultUnreachableTolerationSeconds
+	}
+	return o
+}
+
+// images returns the function that names the image of a binary.
+func images(from config.EspalierImages, version string) func(binary string) string {
+	tag := from.Tag
+	if tag == "" {
+		tag = version
+	}
+	return func(binary string) string { return from.Repository + "/" + binary + ":" + tag }
+}

@@ -1,0 +1,633 @@
+package lifecycle_test
+
+import (
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// The tests that deploy all definitions come first: the others expect only a few.
+func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
+	s := newScene(t)
+	s.reconciler.OmitsDefinition = nil
+	created := s.create()
+	s.Expect(s.mustReconcile()).To(Equal(ctrl.Result{RequeueAfter: time.Hour}))
+
+	g := s.get()
+	s.Expect(g.Finalizers).To(Equal([]string{"gardener.cloud/operator"}))
+	s.Expect(g.Status.Gardener).To(HaveValue(Equal(operatorv1alpha1.OperatorIdentity{ID: "id", Name: "operator-0", Version: "v1.149.3"})))
+	s.Expect(g.Status.ObservedGeneration).To(Equal(created.Generation))
+	s.Expect(*g.Status.LastOperation).To(BeComparableTo(operatorv1alpha1.LastOperation{
+		Type: "Reconcile", State: "Succeeded", Progress: 100, Description: "Garden cluster has been successfully reconciled.", LastUpdateTime: metav1.NewTime(start),
+	}))
+	states := map[string]string{}
+	for _, task := range g.Status.Tasks {
+		states[task.Name] = string(task.State)
+	}
+	s.Expect(states).To(Equal(map[string]string{
+		"Generating generic token kubeconfig":                               "Succeeded",
+		"Deploying ETCD-related custom resource definitions":                "Succeeded",
+		"Deploying custom resource definitions for VPA":                     "Succeeded",
+		"Reconciling custom resource definitions for HVPA":                  "Succeeded",
+		"Deploying custom resource definitions for Istio":                   "Succeeded",
+		"Deploying custom resource definitions for fluent-operator":         "Succeeded",
+		"Deploying and waiting for gardener-resource-manager to be healthy": "Succeeded",
+		"Deploying runtime system resources":                                "Succeeded",
+	}))
+
+	namespace := &corev1.Namespace{}
+	s.Expect(s.exists(namespace, "", s.namespace())).To(BeTrue())
+	s.Expect(namespace.Labels).To(And(
+		HaveKeyWithValue("pod-security.kubernetes.io/enforce", "privileged"), HaveKeyWithValue("high-availability-config.resources.gardener.cloud/consider", "true"),
+	))
+	s.Expect(namespace.Annotations).To(HaveKeyWithValue("high-availability-config.resources.gardener.cloud/zones", "a,b,c"))
+
+	authorities := map[string]string{}
+	for _, name := range []string{"ca-garden-runtime", "ca-etcd", "ca-etcd-peer", "ca", "ca-client", "ca-front-proxy", "ca-gardener"} {
+		s.Expect(s.secrets(name)).To(HaveLen(1), name)
+		authorities[name] = s.secrets(name)[0].Name
+	}
+	s.Expect(authorities).To(Equal(map[string]string{
+		"ca-garden-runtime": "ca-garden-runtime-03768586", "ca-etcd": "ca-etcd-f7594faa", "ca-etcd-peer": "ca-etcd-peer-23be1f02",
+		"ca": "ca-f6032ea0", "ca-client": "ca-client-58f8e9ac", "ca-front-proxy": "ca-front-proxy-4841e85d", "ca-gardener": "ca-gardener-39044a95",
+	}))
+	kubeconfig := g.Annotations["generic-token-kubeconfig.secret.gardener.cloud/name"]
+	s.Expect(kubeconfig).To(HavePrefix("generic-token-kubeconfig-"))
+	secret := &corev1.Secret{}
+	s.Expect(s.exists(secret, s.namespace(), kubeconfig)).To(BeTrue())
+	s.Expect(string(secret.Data["kubeconfig"])).To(And(
+		ContainSubstring("server: https://virtual-garden-kube-apiserver\n"),
+		ContainSubstring("tokenFile: /var/run/secrets/gardener.cloud/shoot/generic-kubeconfig/token\n"),
+	))
+	s.Expect(s.definitions(deployedGroups...)).To(HaveLen(3 + 2 + 14 + 13 + 1))
+	for _, name := range []string{"", "-webhooks", "-networkpolicies", "-tokens"} {
+		s.Expect(s.exists(&appsv1.Deployment{}, s.namespace(), "gardener-resource-manager"+name)).To(BeTrue(), name)
+	}
+	set := &resourcesv1alpha1.ManagedResource{}
+	s.Expect(s.exists(set, s.namespace(), "garden-system")).To(BeTrue())
+	s.Expect(set.Spec.Class).To(HaveValue(Equal("seed")))
+	s.Expect(s.exists(secret, s.namespace(), set.Spec.SecretRefs[0].Name)).To(BeTrue())
+	s.Expect(secret.Data).To(HaveLen(5))
+}
+
+func TestDeletionRemovesEverythingThatWasCreated(t *testing.T) {
+	s := newScene(t)
+	s.reconciler.OmitsDefinition = nil
+	s.create()
+	s.mustReconcile()
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "foreign"}}
+	s.Expect(s.admin.Create(t.Context(), foreign)).To(Succeed())
+	s.delete()
+	s.Expect(s.mustReconcile()).To(Equal(ctrl.Result{}))
+	s.Expect(s.isGone()).To(BeTrue())
+	s.expectNothingLeft()
+	s.Expect(s.exists(&corev1.ConfigMap{}, s.namespace(), "foreign")).To(BeTrue())
+	s.Expect(s.exists(&corev1.Namespace{}, "", s.namespace())).To(BeTrue())
+	s.Expect(s.definitions("operator.gardener.cloud")).To(Equal([]string{"gardens.operator.gardener.cloud"}))
+}
+
+// expectNothingLeft requires that the deletion of the Garden left nothing of the operator but the namespace.
+func (s *scene) expectNothingLeft() {
+	s.t.Helper()
+	s.Expect(s.definitions(deployedGroups...)).To(BeEmpty())
+	s.Expect(s.secrets("")).To(BeEmpty())
+	ours := client.MatchingLabels{"espalier.dev/created-by": "garden-operator"}
+	for _, list := range []client.ObjectList{
+		&appsv1.DeploymentList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &corev1.SecretList{},
+		&rbacv1.RoleList{}, &rbacv1.RoleBindingList{},
+	} {
+		s.Expect(s.admin.List(s.t.Context(), list, ours, client.InNamespace(s.namespace()))).To(Succeed())
+		s.Expect(list).To(HaveField("Items", BeEmpty()))
+	}
+	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}} {
+		s.Expect(s.admin.List(s.t.Context(), list, ours)).To(Succeed())
+		s.Expect(list).To(HaveField("Items", BeEmpty()))
+	}
+}
+
+func TestSecondReconciliationWritesOnlyStartAndEnd(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	before := s.get()
+	s.clock.SetTime(start.Add(time.Hour))
+	s.requests.Reset()
+	s.mustReconcile()
+	const status = "PATCH /apis/operator.gardener.cloud/v1alpha1/gardens/garden/status"
+	s.Expect(s.requests.Writes()).To(Equal([]string{status, status}))
+	s.Expect(s.get().Status.LastOperation.LastUpdateTime.Time.UTC()).To(Equal(start.Add(time.Hour)))
+	s.Expect(s.get().Annotations).To(Equal(before.Annotations))
+}
+
+func TestWhatOthersChangedIsRestored(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	d := &appsv1.Deployment{}
+	s.Expect(s.exists(d, s.namespace(), "gardener-resource-manager")).To(BeTrue())
+	d.Spec.Template.Spec.Containers[0].Image = "example.com/other:v1"
+	d.Labels["team"] = "a"
+	s.Expect(s.admin.Update(t.Context(), d)).To(Succeed())
+	s.mustReconcile()
+	s.Expect(s.exists(d, s.namespace(), "gardener-resource-manager")).To(BeTrue())
+	s.Expect(d.Spec.Template.Spec.Containers[0].Image).To(Equal("example.com/managedresource-controller:v1"))
+	s.Expect(d.Labels).To(HaveKeyWithValue("team", "a"))
+}
+
+func TestEveryObjectIsRestored(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	before := s.ours()
+	s.Expect(len(before)).To(BeNumerically(">=", 50))
+	for _, each := range before {
+		patch := map[string]string{
+			"Role": `{"rules":null}`, "ClusterRole": `{"rules":null}`, "PriorityClass": `{"description":"other"}`,
+			"VerticalPodAutoscaler": `{"spec":{"updatePolicy":{"updateMode":"Off"}}}`, "ManagedResource": `{"spec":{"keepObjects":true}}`,
+			"Secret": `{"metadata":{"labels":{"resources.gardener.cloud/garbage-collectable-reference":"other"}}}`,
+		}[each.GetKind()]
+		if patch == "" {
+			patch = `{"metadata":{"labels":{"app":"other"}}}`
+		}
+		s.Expect(s.admin.Patch(t.Context(), each.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	}
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	s.Expect(s.exists(definition, "", "etcds.druid.gardener.cloud")).To(BeTrue())
+	definition.Labels["gardener.cloud/deletion-protected"] = "other"
+	s.Expect(s.admin.Update(t.Context(), definition)).To(Succeed())
+	s.mustReconcile()
+	s.Expect(s.ours()).To(BeComparableTo(before))
+	s.Expect(s.exists(definition, "", "etcds.druid.gardener.cloud")).To(BeTrue())
+	s.Expect(definition.Labels).To(HaveKeyWithValue("gardener.cloud/deletion-protected", "true"))
+}
+
+func TestDeletionWaitsForObjectsWithFinalizersOfOthers(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	held := map[string]unstructured.Unstructured{} // by resource and name
+	for _, each := range s.ours() {
+		if each.GetKind() == "Secret" || each.GetKind() == "Deployment" { // no task waits for Secrets, and the test plays the controller of Deployments
+			continue
+		}
+		mapping, err := s.admin.RESTMapper().RESTMapping(each.GroupVersionKind().GroupKind())
+		s.Expect(err).NotTo(HaveOccurred())
+		s.setFinalizers(each, `["example.com/test"]`)
+		held[mapping.Resource.Resource+"/"+each.GetName()] = each
+	}
+	var lock sync.Mutex
+	var released []string
+	s.requests.Hook(func(r *http.Request) error {
+		name, isOne := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
+		key := path.Base(r.URL.Path) + "/" + name
+		lock.Lock()
+		defer lock.Unlock()
+		if each, isHeld := held[key]; isOne && isHeld && r.URL.Query().Get("watch") != "" && !slices.Contains(released, key) {
+			released = append(released, key)
+			s.setFinalizers(each, "null")
+		}
+		return nil
+	})
+	s.delete()
+	s.mustReconcile()
+	s.requests.Hook(nil)
+	s.Expect(s.isGone()).To(BeTrue())
+	s.Expect(released).To(ConsistOf(slices.Collect(maps.Keys(held))))
+	s.expectNothingLeft()
+}
+
+func (s *scene) setFinalizers(o unstructured.Unstructured, finalizers string) {
+	s.t.Helper()
+	s.Expect(s.admin.Patch(s.t.Context(), &o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`)))).To(Succeed())
+}
+
+// ours returns all objects that the operator created, except for definitions, without what the API server counts.
+func (s *scene) ours() []unstructured.Unstructured {
+	s.t.Helper()
+	var all []unstructured.Unstructured
+	for _, kind := range append(slices.Clone(createdKinds), schedulingv1.SchemeGroupVersion.WithKind("PriorityClass")) {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		s.Expect(s.admin.List(s.t.Context(), list, client.MatchingLabels{"espalier.dev/created-by": "garden-operator"})).To(Succeed())
+		for _, each := range list.Items {
+			each.SetResourceVersion("")
+			each.SetManagedFields(nil)
+			each.SetGeneration(0)
+			all = append(all, each)
+		}
+	}
+	return all
+}
+
+func TestNothingIsDeployedBeforeTheResourceManagerIsHealthy(t *testing.T) {
+	s := newScene(t)
+	s.unhealthy.Store(true)
+	s.reconciler.Timing.ReportDelay, s.reconciler.Timing.ReportInterval = time.Millisecond, time.Millisecond
+	s.create()
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.reconcile()
+		done <- err
+	}()
+	waiting := func() string {
+		for _, task := range s.get().Status.Tasks {
+			if task.State == "Running" {
+				return task.Name + ": " + task.WaitingFor
+			}
+		}
+		return ""
+	}
+	s.Eventually(waiting, binary.Patience, 20*time.Millisecond).Should(And(
+		HavePrefix("Deploying and waiting for gardener-resource-manager to be healthy: "), ContainSubstring("Deployment "+s.namespace()+"/gardener-resource-manager is not healthy"),
+	))
+	s.Expect(s.get().Status.LastOperation.State).To(BeEquivalentTo("Processing"))
+	s.Expect(s.exists(&resourcesv1alpha1.ManagedResource{}, s.namespace(), "garden-system")).To(BeFalse())
+	s.healAll()
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+	s.Expect(s.exists(&resourcesv1alpha1.ManagedResource{}, s.namespace(), "garden-system")).To(BeTrue())
+}
+
+func TestFailureOfATaskIsRecordedAndRetried(t *testing.T) {
+	s := newScene(t)
+	s.unhealthy.Store(true)
+	s.reconciler.Timing.ResourceManager = 50 * time.Millisecond
+	s.create()
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring(`task "Deploying and waiting for gardener-resource-manager to be healthy" failed:`)))
+	g := s.get()
+	s.Expect(g.Status.LastOperation.State).To(BeEquivalentTo("Error"))
+	s.Expect(g.Status.LastOperation.Description).To(Equal(err.Error() + " Operation will be retried."))
+	s.Expect(g.Status.Tasks).To(ContainElement(HaveField("State", BeEquivalentTo("Failed"))))
+	s.healAll()
+	s.mustReconcile()
+	s.Expect(s.get().Status.LastOperation.State).To(BeEquivalentTo("Succeeded"))
+}
+
+func TestOperationIsHandledAndItsAnnotationRemoved(t *testing.T) {
+	s := newScene(t)
+	s.create(annotated("gardener.cloud/operation", "foo;reconcile; rotate-ca-start"))
+	s.mustReconcile()
+	g := s.get()
+	s.Expect(g.Annotations).To(HaveKeyWithValue("gardener.cloud/operation", "foo"))
+	now := metav1.NewTime(start)
+	s.Expect(g.Status.Credentials.Rotation).To(BeComparableTo(&operatorv1alpha1.CredentialsRotation{
+		CertificateAuthorities: &operatorv1alpha1.Rotation{Phase: "Prepared", LastInitiationTime: &now, LastInitiationFinishedTime: &now},
+	}))
+}
+
+func TestRotationOfAuthoritiesKeepsTheOldOnesUntilItCompletes(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	s.clock.SetTime(start.Add(time.Hour))
+	s.edit(annotated("gardener.cloud/operation", "rotate-ca-start"))
+	s.mustReconcile()
+	s.Expect(s.get().Annotations).NotTo(HaveKey("gardener.cloud/operation"))
+	s.Expect(s.secrets("ca")).To(HaveLen(2))
+	s.Expect(s.secrets("ca-garden-runtime")).To(HaveLen(1))
+	s.Expect(s.secrets("generic-token-kubeconfig")).To(HaveLen(2))
+
+	s.edit(annotated("gardener.cloud/operation", "rotate-ca-complete"))
+	s.clock.SetTime(start.Add(2 * time.Hour))
+	s.mustReconcile()
+	s.Expect(s.get().Status.Credentials.Rotation.CertificateAuthorities.Phase).To(BeEquivalentTo("Completed"))
+	s.Expect(s.secrets("ca")).To(HaveLen(1))
+	s.Expect(s.secrets("ca")[0].Name).NotTo(Equal("ca-f6032ea0"))
+}
+
+func TestOperationThatDoesNotFitThePhaseHasNoEffect(t *testing.T) {
+	s := newScene(t)
+	s.create(annotated("gardener.cloud/operation", "rotate-ca-complete"))
+	s.mustReconcile()
+	s.Expect(s.get().Status.Credentials).To(BeNil())
+	s.Expect(s.recorder.Events).To(Receive(ContainSubstring("The rotation of the certificate authorities does not complete, because there is none.")))
+}
+
+func TestDisabledAutoscalerNeedsOneInTheCluster(t *testing.T) {
+	s := newSceneOn(t, func(s local.Servers) *rest.Config { return s.Source.Config }) // no test deploys definitions there
+	s.create(func(g *operatorv1alpha1.Garden) { g.Spec.RuntimeCluster.Settings = nil })
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("VPA is required for runtime cluster but CRD is not installed: ")))
+	s.Expect(s.get().Status.LastOperation.State).To(BeEquivalentTo("Error"))
+	s.Expect(s.get().Status.LastOperation.Description).To(ContainSubstring("VPA is required for runtime cluster but CRD is not installed"))
+}
+
+func TestSeveralGardensAreNotTouched(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.Expect(s.admin.Create(t.Context(), garden("second"))).To(Succeed())
+	s.Expect(s.mustReconcile()).To(Equal(ctrl.Result{}))
+	s.Expect(s.get().Status).To(BeZero())
+	s.Expect(s.get().Finalizers).To(BeEmpty())
+	s.Expect(s.requests.Writes()).To(BeEmpty())
+}
+
+func TestInvalidGardenIsRefused(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		change func(*operatorv1alpha1.Garden)
+		want   string
+	}{
+		"no domain":  {func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.DNS.Domains = nil }, "spec.virtualCluster.dns.domains must have at least one domain"},
+		"no version": {func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Kubernetes.Version = "latest" }, `failed parsing version "latest" for virtual cluster: `},
+		"what the webhook denies": {func(g *operatorv1alpha1.Garden) {
+			g.Spec.VirtualCluster.Networking.Services = operatorv1alpha1.CIDRList{"no network"}
+		}, "spec.virtualCluster.networking.services"},
+		"version with a gap": {func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Kubernetes.Version = "1..2" }, `failed parsing version "1..2" for virtual cluster: `},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			s := newScene(t)
+			s.create(tc.change)
+			_, err := s.reconcile()
+			s.Expect(err).To(MatchError(ContainSubstring(tc.want)))
+			s.Expect(s.get().Status.LastOperation.Description).To(ContainSubstring(tc.want))
+			s.Expect(s.get().Finalizers).To(BeEmpty())
+			s.Expect(s.requests.Writes()).To(Equal([]string{"PATCH /apis/operator.gardener.cloud/v1alpha1/gardens/garden/status"}))
+		})
+	}
+}
+
+func TestHvpaDefinitionIsRemovedUnlessItIsUsed(t *testing.T) {
+	s := newScene(t)
+	definition := hvpaDefinition()
+	s.Expect(s.admin.Create(t.Context(), definition)).To(Succeed())
+	used := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling.k8s.io/v1alpha1", "kind": "Hvpa", "metadata": map[string]any{"name": "used", "namespace": "default"}}}
+	s.Eventually(func() error { return s.admin.Create(t.Context(), used) }, binary.Patience, 20*time.Millisecond).Should(Succeed())
+	s.create()
+	s.mustReconcile()
+	s.Expect(s.exists(&apiextensionsv1.CustomResourceDefinition{}, "", "hvpas.autoscaling.k8s.io")).To(BeTrue())
+	s.Expect(s.admin.Delete(t.Context(), used)).To(Succeed())
+	s.mustReconcile()
+	s.Expect(s.exists(&apiextensionsv1.CustomResourceDefinition{}, "", "hvpas.autoscaling.k8s.io")).To(BeFalse())
+}
+
+func hvpaDefinition() *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "hvpas.autoscaling.k8s.io", Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"}},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "autoscaling.k8s.io", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "hvpas", Singular: "hvpa", Kind: "Hvpa", ListKind: "HvpaList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1alpha1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+			}},
+		},
+	}
+}
+
+func TestObservedGenerationIsThatOfTheStartOfTheRun(t *testing.T) {
+	s := newScene(t)
+	created := s.create()
+	changed := false
+	s.requests.Hook(func(r *http.Request) error {
+		if !changed && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/secrets") {
+			changed = true
+			s.edit(func(g *operatorv1alpha1.Garden) { g.Spec.RuntimeCluster.Provider.Zones = []string{"a"} })
+		}
+		return nil
+	})
+	s.mustReconcile()
+	s.requests.Hook(nil)
+	g := s.get()
+	s.Expect(changed).To(BeTrue())
+	s.Expect(g.Generation).To(Equal(created.Generation + 1))
+	s.Expect(g.Status.ObservedGeneration).To(Equal(created.Generation))
+}
+
+func TestPausedGardenIsNotReconciled(t *testing.T) {
+	s := newScene(t)
+	s.create(annotated("espalier.dev/paused-until", start.Add(30*time.Minute).Format(time.RFC3339)))
+	s.Expect(s.mustReconcile()).To(Equal(ctrl.Result{RequeueAfter: 30 * time.Minute}))
+	s.mustReconcile()
+	s.Expect(s.requests.Writes()).To(Equal([]string{"PATCH /apis/operator.gardener.cloud/v1alpha1/gardens/garden/status"}))
+	g := s.get()
+	s.Expect(g.Status.LastOperation).To(BeNil())
+	s.Expect(g.Status.Conditions).To(HaveLen(1))
+	s.Expect(g.Status.Conditions[0]).To(And(HaveField("Type", BeEquivalentTo("ReconciliationPaused")), HaveField("Status", BeEquivalentTo("True")),
+		HaveField("Reason", "PausedByUser"), HaveField("Message", "The annotation espalier.dev/paused-until stops reconciliation and deletion until 2026-02-28T12:30:00Z.")))
+
+	s.edit(annotated("espalier.dev/paused-until", "tomorrow"))
+	s.Expect(s.mustReconcile()).To(Equal(ctrl.Result{}))
+	s.Expect(s.get().Status.Conditions[0].Reason).To(Equal("PauseInvalid"))
+
+	s.edit(annotated("espalier.dev/paused-until", start.Add(30*time.Minute).Format(time.RFC3339)))
+	s.clock.SetTime(start.Add(30 * time.Minute))
+	s.mustReconcile()
+	s.Expect(s.get().Status.Conditions).To(BeEmpty())
+	s.Expect(s.get().Status.LastOperation.State).To(BeEquivalentTo("Succeeded"))
+}
+
+func TestSecretsOfOtherComponentsAreKept(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "service-account-key-c37a87f6", Labels: map[string]string{
+		"name": "service-account-key", "managed-by": "secrets-manager", "manager-identity": "gardener-operator", "last-rotation-initiation-time": "",
+	}}}
+	s.Expect(s.admin.Create(t.Context(), key)).To(Succeed())
+	s.mustReconcile()
+	s.Expect(s.secrets("service-account-key")).To(HaveLen(1))
+}
+
+func TestDeletionRemovesWhatTheWebhookServerCreated(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	name := metav1.ObjectMeta{Name: "gardener-resource-manager"}
+	certificate := metav1.ObjectMeta{Namespace: s.namespace(), Name: "gardener-resource-manager-webhooks"}
+	created := []client.Object{
+		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: name}, &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: name},
+		&corev1.Secret{ObjectMeta: certificate},
+	}
+	for _, each := range created {
+		s.Expect(s.admin.Create(t.Context(), each)).To(Succeed())
+	}
+	s.delete()
+	s.mustReconcile()
+	for _, each := range created {
+		s.Expect(s.exists(each, each.GetNamespace(), each.GetName())).To(BeFalse(), "%T", each)
+	}
+}
+
+func TestForeignManagedResourceStopsTheDeletion(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	foreign := &resourcesv1alpha1.ManagedResource{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foreign"},
+		Spec:       resourcesv1alpha1.ManagedResourceSpec{Class: ptr.To("seed"), SecretRefs: []corev1.LocalObjectReference{{Name: "none"}}},
+	}
+	s.Expect(s.admin.Create(t.Context(), foreign)).To(Succeed())
+	s.reconciler.Timing.ManagedResources = 50 * time.Millisecond
+	s.delete()
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("at least one ManagedResource still exists: default/foreign")))
+	s.Expect(s.get().Status.LastOperation).To(HaveValue(And(
+		HaveField("Type", BeEquivalentTo("Delete")), HaveField("State", BeEquivalentTo("Error")),
+		HaveField("Description", ContainSubstring("at least one ManagedResource still exists")),
+	)))
+	s.Expect(s.exists(&appsv1.Deployment{}, s.namespace(), "gardener-resource-manager")).To(BeTrue())
+	s.Expect(s.secrets("ca")).To(HaveLen(1))
+
+	s.reconciler.Timing.ManagedResources = binary.Patience
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.reconcile()
+		done <- err
+	}()
+	s.Expect(s.admin.Delete(t.Context(), foreign)).To(Succeed())
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
+	s.Expect(s.isGone()).To(BeTrue())
+}
+
+func TestDeletionKeepsWhatOthersCreatedOrUse(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	account := &corev1.ServiceAccount{}
+	s.Expect(s.exists(account, s.namespace(), "gardener-resource-manager")).To(BeTrue())
+	delete(account.Labels, "espalier.dev/created-by")
+	s.Expect(s.admin.Update(t.Context(), account)).To(Succeed())
+	gateway := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "networking.istio.io/v1beta1", "kind": "Gateway", "metadata": map[string]any{"name": "shop", "namespace": "default"}, "spec": map[string]any{},
+	}}
+	s.Expect(s.admin.Create(t.Context(), gateway)).To(Succeed())
+	t.Cleanup(func() { _ = s.admin.Delete(t.Context(), gateway) })
+	s.delete()
+	s.mustReconcile()
+	s.Expect(s.isGone()).To(BeTrue())
+	s.Expect(s.exists(&corev1.ServiceAccount{}, s.namespace(), "gardener-resource-manager")).To(BeTrue())
+	s.Expect(s.definitions("istio.io")).To(Equal([]string{"gateways.networking.istio.io"}))
+	s.Expect(s.recorder.Events).To(Receive(ContainSubstring("gateways.networking.istio.io, for example default/shop")))
+	s.Expect(s.admin.Delete(t.Context(), gateway)).To(Succeed())
+}
+
+func TestEtcdsKeepTheirDefinitionsAndTheGarden(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	task := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "druid.gardener.cloud/v1alpha1", "kind": "EtcdCopyBackupsTask", "metadata": map[string]any{"name": "copy", "namespace": "default"},
+		"spec": map[string]any{"sourceStore": map[string]any{"prefix": "a"}, "targetStore": map[string]any{"prefix": "b"}},
+	}}
+	s.Expect(s.admin.Create(t.Context(), task)).To(Succeed())
+	s.delete()
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("cannot delete etcd CRDs because there are still")))
+	s.Expect(s.definitions("druid.gardener.cloud")).To(HaveLen(2))
+	s.Expect(s.isGone()).To(BeFalse())
+	s.Expect(s.admin.Delete(t.Context(), task)).To(Succeed())
+	s.mustReconcile()
+	s.Expect(s.isGone()).To(BeTrue())
+}
+
+func TestDefinitionThatIsBeingDeletedIsCreatedAgainWhenItIsGone(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	s.editDefinition(func(d *apiextensionsv1.CustomResourceDefinition) {
+		d.Finalizers = append(d.Finalizers, "example.com/test")
+	})
+	s.deleteDefinition()
+	s.reconciler.Timing.ReportDelay, s.reconciler.Timing.ReportInterval = time.Millisecond, time.Millisecond
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.reconcile()
+		done <- err
+	}()
+	s.Eventually(func() []operatorv1alpha1.Task { return s.get().Status.Tasks }, binary.Patience, 20*time.Millisecond).Should(ContainElement(
+		HaveField("WaitingFor", "CustomResourceDefinition gateways.networking.istio.io is being deleted, and is created again when it is gone"),
+	))
+	s.editDefinition(func(d *apiextensionsv1.CustomResourceDefinition) {
+		d.Finalizers = slices.DeleteFunc(d.Finalizers, func(each string) bool { return each == "example.com/test" })
+	})
+	s.Eventually(done, 4*binary.Patience).Should(Receive(BeNil()))
+	s.Expect(s.definition().DeletionTimestamp).To(BeNil())
+}
+
+func TestDefinitionThatIsDeletedMeanwhileIsCreatedAgain(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	reads := 0
+	s.requests.Hook(func(r *http.Request) error {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+definitionOfGateways) {
+			reads++
+			if reads == 2 {
+				s.deleteDefinition()
+			}
+		}
+		return nil
+	})
+	before := s.definition().UID
+	s.mustReconcile()
+	s.requests.Hook(nil)
+	s.Expect(s.definition().UID).NotTo(Equal(before))
+	s.Expect(s.definition().DeletionTimestamp).To(BeNil())
+}
+
+const definitionOfGateways = "gateways.networking.istio.io"
+
+func (s *scene) definition() *apiextensionsv1.CustomResourceDefinition {
+	s.t.Helper()
+	d := &apiextensionsv1.CustomResourceDefinition{}
+	s.Expect(s.admin.Get(s.t.Context(), client.ObjectKey{Name: definitionOfGateways}, d)).To(Succeed())
+	return d
+}
+
+func (s *scene) editDefinition(change func(*apiextensionsv1.CustomResourceDefinition)) {
+	s.t.Helper()
+	s.Eventually(func() error {
+		after := s.definition()
+		change(after)
+		return s.admin.Update(s.t.Context(), after)
+	}, binary.Patience, 20*time.Millisecond).Should(Succeed())
+}
+
+func (s *scene) deleteDefinition() {
+	s.t.Helper()
+	s.Expect(s.admin.Delete(s.t.Context(), s.definition())).To(Succeed())
+}
+
+func TestGardenWithoutTheFinalizerIsNotDestroyed(t *testing.T) {
+	s := newScene(t)
+	s.create(func(g *operatorv1alpha1.Garden) { g.Finalizers = []string{"example.com/other"} })
+	s.delete()
+	s.requests.Reset()
+	s.mustReconcile()
+	s.Expect(s.requests.Writes()).To(BeEmpty())
+}
+
+func TestInvalidGardenCanBeDeleted(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	s.edit(func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Kubernetes.Version = "none" })
+	s.delete()
+	s.mustReconcile()
+	s.Expect(s.isGone()).To(BeTrue())
+}

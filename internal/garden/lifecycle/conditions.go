@@ -1,0 +1,83 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+)
+
+// pause is that a user has stopped the reconciliation of a Garden.
+type pause struct {
+	// until is when it ends; zero: when the user removes the annotation.
+	until           time.Time
+	reason, message string
+}
+
+// pauseOf returns the pause of a Garden, nil if there is none.
+func pauseOf(garden *operatorv1alpha1.Garden, now time.Time) *pause {
+	value, annotated := garden.Annotations[operatorv1alpha1.AnnotationPausedUntil]
+	if !annotated || value == "" {
+		return nil
+	}
+	if value == "true" {
+		return &pause{reason: operatorv1alpha1.ReasonPausedByUser, message: fmt.Sprintf(
+			"The annotation %s stops reconciliation and deletion until it is removed.", operatorv1alpha1.AnnotationPausedUntil,
+		)}
+	}
+	until, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return &pause{reason: operatorv1alpha1.ReasonPauseInvalid, message: fmt.Sprintf(
+			"The annotation %s is neither a time in RFC 3339 nor true. It stops reconciliation and deletion until it is corrected or removed.",
+			operatorv1alpha1.AnnotationPausedUntil,
+		)}
+	}
+	if !now.Before(until) {
+		return nil
+	}
+	return &pause{until: until, reason: operatorv1alpha1.ReasonPausedByUser, message: fmt.Sprintf(
+		"The annotation %s stops reconciliation and deletion until %s.", operatorv1alpha1.AnnotationPausedUntil, until.UTC().Format(time.RFC3339),
+	)}
+}
+
+// result requests a reconciliation at the end of the pause.
+func (p *pause) result(now time.Time) ctrl.Result {
+	if p.until.IsZero() {
+		return ctrl.Result{}
+	}
+	return ctrl.Result{RequeueAfter: max(p.until.Sub(now), time.Millisecond)}
+}
+
+// withPause returns the conditions with that of a pause. They are the same if it is there already.
+func withPause(conditions []corev1beta1.Condition, p *pause, now metav1.Time) []corev1beta1.Condition {
+	wanted := corev1beta1.Condition{
+		Type: operatorv1alpha1.ReconciliationPaused, Status: corev1beta1.ConditionTrue, Reason: p.reason, Message: p.message,
+		LastTransitionTime: now, LastUpdateTime: now,
+	}
+	for i := range conditions {
+		have := conditions[i]
+		if have.Type != wanted.Type {
+			continue
+		}
+		if have.Status == wanted.Status && have.Reason == wanted.Reason && have.Message == wanted.Message {
+			return conditions
+		}
+		if have.Status == wanted.Status {
+			wanted.LastTransitionTime = have.LastTransitionTime
+		}
+		changed := slices.Clone(conditions)
+		changed[i] = wanted
+		return changed
+	}
+	return append(slices.Clone(conditions), wanted)
+}
+
+// withoutPause returns the conditions without that of a pause.
+func withoutPause(conditions []corev1beta1.Condition) []corev1beta1.Condition {
+	return slices.DeleteFunc(slices.Clone(conditions), func(c corev1beta1.Condition) bool { return c.Type == operatorv1alpha1.ReconciliationPaused })
+}

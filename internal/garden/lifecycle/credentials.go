@@ -1,0 +1,143 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/secrets"
+	"github.com/espalier-dev/espalier/internal/secrets/config"
+	"github.com/espalier-dev/espalier/internal/secrets/manager"
+)
+
+// secretsIdentity is the identity of the Secrets of a Garden.
+const secretsIdentity = "gardener-operator"
+
+// Certificate authorities that renew themselves.
+const (
+	authorityRuntime   = "ca-garden-runtime"
+	authorityBasicAuth = "ca-virtual-garden-istio-basic-auth-server"
+
+	shortValidity = 720 * time.Hour
+	shortOverlap  = 24 * time.Hour
+)
+
+// What the generic token kubeconfig contains.
+const (
+	genericKubeconfig        = "generic-token-kubeconfig"
+	genericKubeconfigContext = "garden"
+	virtualAPIServer         = "virtual-garden-kube-apiserver"
+	genericTokenFile         = "/var/run/secrets/gardener.cloud/shoot/generic-kubeconfig/token"
+)
+
+func (r *Reconciler) secretsManager(ctx context.Context, garden *operatorv1alpha1.Garden) (*manager.Manager, error) {
+	source := r.Random
+	if source.Random == nil {
+		source = config.RandomSource(r.Clock.Now())
+	}
+	m, err := manager.New(ctx, r.Client, r.Clock, source, secrets.Options{
+		Namespace: r.Operator.Namespace, Identity: secretsIdentity, RotationTimes: rotation.Times(rotationOf(garden)),
+		RenewedAuthorities: []string{authorityRuntime, authorityBasicAuth},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create secrets manager: %w", err)
+	}
+	return m, nil
+}
+
+// authorities returns the requests for all certificate authorities, in their order.
+func authorities(phase operatorv1alpha1.RotationPhase) []secrets.Request {
+	commonNames := map[string]string{
+		"ca-etcd": "etcd", "ca-etcd-peer": "etcd-peer", "ca": "kubernetes", "ca-client": "kubernetes-client",
+		"ca-front-proxy": "front-proxy", "ca-gardener": "gardener",
+	}
+	renewed := func(name, commonName string) secrets.Request {
+		return secrets.Request{
+			Config:  config.Certificate{Name: name, CommonName: commonName, Type: config.CA, Validity: ptr.To(shortValidity)},
+			KeepOld: true, IgnoreOldAfter: shortOverlap,
+		}
+	}
+	requests := []secrets.Request{renewed(authorityRuntime, "")}
+	for _, name := range rotation.RotatedAuthorities {
+		requests = append(requests, secrets.Request{
+			Config:  config.Certificate{Name: name, CommonName: commonNames[name], Type: config.CA},
+			KeepOld: true, IgnoreOld: phase == operatorv1alpha1.RotationCompleting,
+		})
+	}
+	return append(requests, renewed(authorityBasicAuth, "istio-basic-auth-server"))
+}
+
+func (o *operation) generateAuthorities(ctx context.Context) error {
+	for _, request := range authorities(o.values.AuthorityPhase) {
+		if _, err := o.secrets.Generate(ctx, request); err != nil {
+			return fmt.Errorf("generate certificate authority: %w", err)
+		}
+	}
+	if expiring := o.secrets.ExpiringAuthorities(); len(expiring) > 0 {
+		log.FromContext(ctx).Info("Certificate authorities expire soon; rotate them", "names", expiring)
+	}
+	return nil
+}
+
+// generateKubeconfig generates the generic token kubeconfig and names it in an annotation of the Garden.
+func (o *operation) generateKubeconfig(ctx context.Context) error {
+	bundle, found := o.secrets.Get("ca", secrets.BundleOrCurrent)
+	if !found {
+		return errors.New("the bundle of certificate authority ca was not generated")
+	}
+	secret, err := o.secrets.Generate(ctx, secrets.Request{KeepOld: true, Config: config.Kubeconfig{
+		Name: genericKubeconfig, ContextName: genericKubeconfigContext,
+		Cluster: config.Cluster{Server: virtualAPIServer, CAData: bundle.Data[config.DataKeyCertificateBundle]},
+		User:    config.User{TokenFile: genericTokenFile},
+	}})
+	if err != nil {
+		return fmt.Errorf("generate kubeconfig: %w", err)
+	}
+	garden := o.garden.DeepCopy()
+	if garden.Annotations[operatorv1alpha1.AnnotationGenericTokenKubeconfig] == secret.Name {
+		return nil
+	}
+	if garden.Annotations == nil {
+		garden.Annotations = map[string]string{}
+	}
+	garden.Annotations[operatorv1alpha1.AnnotationGenericTokenKubeconfig] = secret.Name
+	if err := o.Client.Patch(ctx, garden, client.MergeFrom(o.garden)); err != nil {
+		return fmt.Errorf("annotate Garden: %w", err)
+	}
+	return nil
+}
+
+// cleanUpSecrets deletes Secrets that are not needed any more. It deletes nothing as long as there are Secrets of components that the flow
+// does not deploy, because a landscape that was taken over still needs them.
+func (o *operation) cleanUpSecrets(ctx context.Context) error {
+	managed := &corev1.SecretList{}
+	err := o.Client.List(ctx, managed, client.InNamespace(o.values.Namespace), client.MatchingLabels{
+		secrets.LabelManagedBy: secrets.ManagedBy, secrets.LabelManagerIdentity: secretsIdentity,
+	})
+	if err != nil {
+		return fmt.Errorf("list managed Secrets: %w", err)
+	}
+	for i := range managed.Items {
+		labels := managed.Items[i].Labels
+		name := labels[secrets.LabelName]
+		if of := labels[secrets.LabelBundleFor]; of != "" {
+			name = of
+		}
+		if _, known := o.secrets.Get(name, secrets.Current); !known {
+			log.FromContext(ctx).Info("Kept all Secrets, because one belongs to a component that is not deployed", "secret", managed.Items[i].Name)
+			return nil
+		}
+	}
+	if err := o.secrets.Cleanup(ctx); err != nil {
+		return fmt.Errorf("clean up Secrets: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/crds"
+	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// Names of the tasks of a deletion.
+const (
+	taskDestroySystem          = "Destroying runtime system resources"
+	taskNoManagedResources     = "Ensuring no ManagedResources exist anymore"
+	taskDestroyResourceManager = "Destroying and waiting for gardener-resource-manager to be deleted"
+	taskDestroyFluentCRDs      = "Destroying custom resource definition for fluent-operator"
+	taskDestroyIstioCRDs       = "Destroying custom resource definition for Istio"
+	taskDestroyVPACRDs         = "Destroying custom resource definition for VPA"
+	taskDestroyHVPACRDs        = "Destroying custom resource definition for HVPA"
+	taskDestroyETCDCRDs        = "Destroying ETCD-related custom resource definitions"
+	taskCleanUpSecrets         = "Cleaning up secrets"
+)
+
+var errManagedResources = errors.New("requeue in 5s due to at least one ManagedResource still exists")
+
+// delete destroys what the operator created, and then removes the finalizer.
+func (o *operation) delete(ctx context.Context) error {
+	o.values = values.Values{Operator: o.Operator, VerticalPodAutoscaler: values.VerticalPodAutoscaler(o.status.garden)}
+	if _, err := o.run(ctx, "Garden deletion", o.deletionTasks()); err != nil {
+		return err
+	}
+	return o.removeFinalizer(ctx, o.status.garden)
+}
+
+func (o *operation) deletionTasks() []flow.Task {
+	noVPADefinitions := ""
+	if !o.values.VerticalPodAutoscaler {
+		noVPADefinitions = noVPA
+	}
+	managed := []string{taskDestroyResourceManager}
+	return []flow.Task{
+		{Name: taskDestroySystem, Run: o.destroySystem},
+		{Name: taskNoManagedResources, DependsOn: []string{taskDestroySystem}, Run: o.untilNoManagedResources},
+		{Name: taskDestroyResourceManager, DependsOn: []string{taskNoManagedResources}, Run: o.destroyResourceManager},
+		{Name: taskDestroyFluentCRDs, DependsOn: managed, Run: o.destroyDefinitions(crds.Fluent)},
+		{Name: taskDestroyIstioCRDs, DependsOn: managed, Run: o.destroyDefinitions(crds.Istio)},
+		{Name: taskDestroyVPACRDs, DependsOn: managed, Run: o.destroyDefinitions(crds.VPA), SkipReason: noVPADefinitions},
+		{Name: taskDestroyHVPACRDs, DependsOn: managed, SkipReason: "Reconciliations remove it already."},
+		{Name: taskDestroyETCDCRDs, DependsOn: managed, Run: o.destroyETCDDefinitions},
+		{Name: taskCleanUpSecrets, DependsOn: managed, Run: func(ctx context.Context, _ flow.WaitingFor) error { return o.secrets.Cleanup(ctx) }},
+	}
+}
+
+func (o *operation) destroySystem(ctx context.Context, waitingFor flow.WaitingFor) error {
+	return o.cluster.DestroySeedSet(ctx, waitingFor, o.Timing.defaulted().ManagedResources, o.values.Namespace, system.ManagedResource) //nolint:wrapcheck // it names the object
+}
+
+// untilNoManagedResources waits until the runtime cluster has no ManagedResource left, including those of other clients. Without the
+// resource manager, none of them could be deleted any more.
+func (o *operation) untilNoManagedResources(ctx context.Context, waitingFor flow.WaitingFor) error {
+	watched := rollout.Watched{Kind: resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource")}
+	return o.cluster.Until(ctx, waitingFor, o.Timing.defaulted().ManagedResources, watched, func(ctx context.Context) error { //nolint:wrapcheck // it has its final form
+		sets := &resourcesv1alpha1.ManagedResourceList{}
+		err := o.Client.List(ctx, sets)
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("list ManagedResources: %w", err)
+		}
+		for i := range sets.Items {
+			if class := sets.Items[i].Spec.Class; class != nil && *class == rollout.ClassSeed {
+				return fmt.Errorf("%w: %s", errManagedResources, client.ObjectKeyFromObject(&sets.Items[i]))
+			}
+		}
+		return nil
+	})
+}
+
+// destroyResourceManager destroys the Deployments before the webhook configurations, which one of them would create again.
+func (o *operation) destroyResourceManager(ctx context.Context, waitingFor flow.WaitingFor) error {
+	if err := o.destroyDefinitions(crds.ManagedResources)(ctx, waitingFor); err != nil {
+		return err
+	}
+	typed, err := resourcemanager.Objects(o.values)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the object
+	}
+	objects, err := rollout.Unstructured(typed...)
+	if err != nil {
+		return err //nolint:wrapcheck // as above
+	}
+	timeout := o.Timing.defaulted().ResourceManager
+	running := deployments(objects)
+	served, err := o.anyOurs(ctx, append(running, objects...))
+	if err != nil {
+		return err
+	}
+	if err := o.cluster.Destroy(ctx, waitingFor, timeout, running...); err != nil {
+		return err //nolint:wrapcheck // as above
+	}
+	if served {
+		// webhook-server, which the operator had deployed, created these.
+		for _, each := range append(resourcemanager.WebhookConfigurations(), resourcemanager.CertificateSecret(o.values.Namespace)) {
+			if _, err := o.cluster.Delete(ctx, each, rollout.Any); err != nil {
+				return err //nolint:wrapcheck // as above
+			}
+		}
+	}
+	return o.cluster.Destroy(ctx, waitingFor, timeout, objects...) //nolint:wrapcheck // as above
+}
+
+// anyOurs reports whether the operator created one of the objects.
+func (o *operation) anyOurs(ctx context.Context, objects []*unstructured.Unstructured) (bool, error) {
+	for _, each := range objects {
+		ours, err := o.cluster.IsOurs(ctx, each)
+		if ours || err != nil {
+			return ours, err //nolint:wrapcheck // it names the object
+		}
+	}
+	return false, nil
+}
+
+// destroyDefinitions returns the work of a task that destroys definitions which the operator created. A definition is kept if objects of
+// its kind exist: others have created them, and they would be deleted too.
+func (o *operation) destroyDefinitions(read definitions) func(context.Context, flow.WaitingFor) error {
+	return func(ctx context.Context, waitingFor flow.WaitingFor) error {
+		wanted, err := o.definitions(read)
+		if err != nil {
+			return err
+		}
+		var deleted []*unstructured.Unstructured
+		for _, each := range wanted {
+			requested, err := o.cluster.DeleteDefinition(ctx, each, rollout.Ours, !crds.IsDerived(each.GetName()))
+			if errors.Is(err, rollout.ErrInUse) {
+				log.FromContext(ctx).Info("Kept definition", "name", each.GetName(), "reason", err.Error())
+				o.Recorder.Eventf(o.garden, nil, "Warning", reasonDefinitionKept, "Delete", "Kept CustomResourceDefinition: %s", err)
+				continue
+			}
+			if err != nil {
+				return err //nolint:wrapcheck // it names the object
+			}
+			if requested {
+				deleted = append(deleted, each)
+			}
+		}
+		return o.untilGone(ctx, waitingFor, deleted)
+	}
+}
+
+func (o *operation) untilGone(ctx context.Context, waitingFor flow.WaitingFor, deleted []*unstructured.Unstructured) error {
+	for _, each := range deleted {
+		if err := o.cluster.UntilGone(ctx, waitingFor, o.Timing.defaulted().Definitions, each); err != nil {
+			return err //nolint:wrapcheck // it names the object
+		}
+	}
+	return nil
+}
+
+// destroyETCDDefinitions fails as long as there are objects of these kinds: they are the data of the virtual cluster.
+func (o *operation) destroyETCDDefinitions(ctx context.Context, waitingFor flow.WaitingFor) error {
+	wanted, err := o.definitions(crds.ETCD)
+	if err != nil {
+		return err
+	}
+	for _, each := range wanted {
+		err := o.cluster.Unused(ctx, each)
+		if errors.Is(err, rollout.ErrInUse) {
+			return fmt.Errorf("cannot delete etcd CRDs because there are still objects: %w", err)
+		}
+		if err != nil {
+			return err //nolint:wrapcheck // as above
+		}
+	}
+	return o.destroyDefinitions(crds.ETCD)(ctx, waitingFor)
+}
+
+// removeHVPA deletes the definition of Hvpas, even if another client created it, when no Hvpa is left. No program uses them any more.
+func (o *operation) removeHVPA(ctx context.Context, waitingFor flow.WaitingFor) error {
+	definition := &unstructured.Unstructured{}
+	definition.SetAPIVersion("apiextensions.k8s.io/v1")
+	definition.SetKind("CustomResourceDefinition")
+	definition.SetName(crds.HVPA)
+	requested, err := o.cluster.DeleteDefinition(ctx, definition, rollout.Any, true)
+	if errors.Is(err, rollout.ErrInUse) {
+		log.FromContext(ctx).Info("Kept definition", "name", crds.HVPA, "reason", err.Error())
+		return nil
+	}
+	if err != nil || !requested {
+		return err //nolint:wrapcheck // it names the object
+	}
+	return o.untilGone(ctx, waitingFor, []*unstructured.Unstructured{definition})
+}

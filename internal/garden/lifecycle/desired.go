@@ -1,0 +1,80 @@
+package lifecycle
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
+	"github.com/espalier-dev/espalier/internal/garden/flow"
+)
+
+const gardenerOperation = resourcesv1alpha1.GardenerOperation
+
+func minimum(text string) *version.Version { return version.MustParseSemantic(text) }
+
+func operationType(garden *operatorv1alpha1.Garden) operatorv1alpha1.LastOperationType {
+	if garden.DeletionTimestamp != nil {
+		return operatorv1alpha1.LastOperationDelete
+	}
+	return operatorv1alpha1.LastOperationReconcile
+}
+
+func startOf(garden *operatorv1alpha1.Garden) string {
+	if garden.DeletionTimestamp != nil {
+		return deletionStarts
+	}
+	return reconciliationStarts
+}
+
+func rotationOf(garden *operatorv1alpha1.Garden) *operatorv1alpha1.CredentialsRotation {
+	if garden.Status.Credentials == nil {
+		return nil
+	}
+	return garden.Status.Credentials.Rotation
+}
+
+func setRotation(status *operatorv1alpha1.GardenStatus, r *operatorv1alpha1.CredentialsRotation) {
+	if r == nil {
+		return
+	}
+	if status.Credentials == nil {
+		status.Credentials = &operatorv1alpha1.Credentials{}
+	}
+	status.Credentials.Rotation = r
+}
+
+// providers returns the encryption providers of spec and status. That of the status is empty if it is not known.
+func providers(garden *operatorv1alpha1.Garden) (wanted, current operatorv1alpha1.EncryptionProviderType) {
+	wanted = operatorv1alpha1.EncryptionProviderAESCBC
+	if s := garden.Spec.VirtualCluster.Kubernetes.KubeAPIServer; s != nil && s.EncryptionConfig != nil && s.EncryptionConfig.Provider != nil {
+		if t := ptr.Deref(s.EncryptionConfig.Provider.Type, ""); t != "" {
+			wanted = t
+		}
+	}
+	if c := garden.Status.Credentials; c != nil && c.EncryptionAtRest != nil && c.EncryptionAtRest.Provider != nil {
+		current = c.EncryptionAtRest.Provider.Type
+	}
+	return wanted, current
+}
+
+// tasksOf returns the tasks of a flow for the status.
+func tasksOf(progress flow.Status) []operatorv1alpha1.Task {
+	tasks := make([]operatorv1alpha1.Task, 0, len(progress.Tasks))
+	for _, each := range progress.Tasks[:min(len(progress.Tasks), operatorv1alpha1.MaxTasks)] {
+		tasks = append(tasks, operatorv1alpha1.Task{
+			Name: each.Name, State: operatorv1alpha1.TaskState(each.State), Since: metav1.NewTime(each.Since),
+			WaitingFor: excerpt.Of(each.Message, operatorv1alpha1.MaxWaitingFor),
+		})
+	}
+	return slices.Clip(tasks)
+}
+
+func equalConditions(a, b *operatorv1alpha1.Garden) bool {
+	return equality.Semantic.DeepEqual(a.Status.Conditions, b.Status.Conditions)
+}

@@ -1,0 +1,220 @@
+// Package lifecycle is the main loop of Gardens: it deploys what a Garden consists of into the runtime cluster, and destroys it when the
+// Garden is deleted.
+//
+// It watches Gardens. Everything else is read live, once in each reconciliation: reconciliations are an hour apart, and a decision on an
+// outdated cache could renew credentials. All state is in the objects and in the status of the Garden. If the process stops at any point,
+// the next one runs the same flow again, whose tasks write only what differs.
+//
+// The flow has the tasks that prepare the runtime cluster: definitions, the resource manager and system resources. There is no second pass
+// for the seed authorizer, because the flow has no API servers that it concerns.
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+// Gardens are watched; finalizer and annotations are patched.
+// +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens/status,verbs=patch
+// Definitions are deployed, awaited and destroyed; their deletion is confirmed by an annotation.
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;watch;create;update;patch;delete
+// Objects of these definitions keep them from being destroyed.
+// +kubebuilder:rbac:groups=druid.gardener.cloud,resources=etcds;etcdcopybackupstasks;etcdopstasks,verbs=list
+// +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=verticalpodautoscalers;hvpas,verbs=list
+// +kubebuilder:rbac:groups=fluentbit.fluent.io,resources=clusterfilters;clusterfluentbitconfigs;clusterinputs;clustermultilineparsers,verbs=list
+// +kubebuilder:rbac:groups=fluentbit.fluent.io,resources=clusteroutputs;clusterparsers;collectors;filters;fluentbitconfigs;fluentbits,verbs=list
+// +kubebuilder:rbac:groups=fluentbit.fluent.io,resources=multilineparsers;outputs;parsers,verbs=list
+// +kubebuilder:rbac:groups=networking.istio.io,resources=destinationrules;envoyfilters;gateways;proxyconfigs;serviceentries;sidecars,verbs=list
+// +kubebuilder:rbac:groups=networking.istio.io,resources=virtualservices;workloadentries;workloadgroups,verbs=list
+// +kubebuilder:rbac:groups=security.istio.io,resources=authorizationpolicies;peerauthentications;requestauthentications,verbs=list
+// +kubebuilder:rbac:groups=telemetry.istio.io,resources=telemetries,verbs=list
+// +kubebuilder:rbac:groups=extensions.istio.io,resources=wasmplugins,verbs=list
+// The garden namespace is prepared. It exists, because the Role of the operator is in it.
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=garden,verbs=get;update
+// Credentials, and the content of ManagedResources, are Secrets. Any ManagedResource of the cluster can keep the Garden from being deleted.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;create;patch;delete;update,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=list;watch
+// The resource manager is deployed, awaited and destroyed.
+// +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts;services,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=verticalpodautoscalers,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=priorityclasses,verbs=create
+// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=priorityclasses,resourceNames=gardener-garden-system-critical,verbs=get;watch;update;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;delete
+// The resource manager has rights that the operator itself does not have, among them those of cluster-admin. Escalation on creation cannot
+// be limited to names.
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=create;escalate
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=gardener-resource-manager-source;gardener-resource-manager-webhooks-source;gardener-resource-manager-webhooks-target;gardener-resource-manager-webhooks-target-selfmanaged;gardener-resource-manager-networkpolicies-target;gardener-resource-manager-tokens-target-invalidator,verbs=get;watch;update;delete;bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=cluster-admin,verbs=bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,verbs=create
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=gardener-resource-manager-cluster-admin;gardener-resource-manager-source;gardener-resource-manager-webhooks-source;gardener-resource-manager-webhooks-target;gardener-resource-manager-webhooks-target-selfmanaged;gardener-resource-manager-networkpolicies-target;gardener-resource-manager-tokens-target-invalidator,verbs=get;watch;update;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=get;watch;create;update;delete;escalate;bind,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=create;escalate,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,resourceNames=gardener-resource-manager-cluster-identity,verbs=get;watch;update;delete;bind,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=create,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=gardener-resource-manager-cluster-identity,verbs=get;watch;update;delete,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
+// Events report operations that are refused and definitions that are kept.
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,namespace=default,roleName=espalier-garden-operator-events
+
+// Reconciler is the main loop. All fields are required unless they say otherwise.
+type Reconciler struct {
+	// Client reads and writes the runtime cluster live. It is not that of the manager, which reads caches: client.NewWithWatch returns one.
+	// Its scheme must have the kinds of Scheme.
+	Client client.WithWatch
+	// Clock gives the times in the status.
+	Clock clock.PassiveClock
+	// Identity is this process, for the status.
+	Identity operatorv1alpha1.OperatorIdentity
+	// Operator is what the configuration of the operator decides about components. Its Namespace is the garden namespace.
+	Operator values.Operator
+	// SyncPeriod is the time between a successful reconciliation and the next one.
+	SyncPeriod time.Duration
+	// Workers is the number of Gardens that are reconciled at the same time; at least 1.
+	Workers int
+	// Recorder records Events about Gardens.
+	Recorder events.EventRecorder
+	// Random is where new credentials come from. The zero value stands for the operating system.
+	Random secretconfig.Source
+	// Timing changes durations for tests. The zero value stands for the defaults.
+	Timing Timing
+	// OmitsDefinition reports whether a definition, by its name, is neither deployed nor destroyed. It is for tests, because definitions are
+	// large. Nil omits none.
+	OmitsDefinition func(name string) bool
+}
+
+// maxDescription bounds the description of an error in the status, in bytes.
+const maxDescription = 8 << 10
+
+// Reconcile reconciles or deletes the Garden.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	garden := &operatorv1alpha1.Garden{}
+	if err := r.Client.Get(ctx, request.NamespacedName, garden); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err) //nolint:wrapcheck // it names the object
+	}
+	if garden.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(garden, operatorv1alpha1.FinalizerOperator) {
+		return ctrl.Result{}, nil
+	}
+	if single, err := r.isSingle(ctx); !single {
+		return ctrl.Result{}, err
+	}
+	now := r.Clock.Now()
+	if p := pauseOf(garden, now); p != nil {
+		return p.result(now), r.writePause(ctx, garden, p)
+	}
+	s := &status{client: r.Client, garden: garden, clock: r.Clock}
+	if invalid := validate(garden); invalid != nil {
+		return ctrl.Result{}, s.failed(ctx, r.Identity, reconcile.TerminalError(invalid))
+	}
+	if err := r.begin(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
+	result, err := r.operate(ctx, s)
+	var unrecorded *unrecordedError
+	if err == nil || ctx.Err() != nil || conflict.Only(err) || errors.As(err, &unrecorded) {
+		return result, err
+	}
+	return result, s.failed(ctx, r.Identity, err)
+}
+
+// isSingle reports whether there is only one Garden. It logs that there are several: none of them is reconciled then.
+func (r *Reconciler) isSingle(ctx context.Context) (bool, error) {
+	gardens := &metav1.PartialObjectMetadataList{}
+	gardens.SetGroupVersionKind(operatorv1alpha1.SchemeGroupVersion.WithKind("GardenList"))
+	if err := r.Client.List(ctx, gardens, client.Limit(2)); err != nil {
+		return false, fmt.Errorf("list Gardens: %w", err)
+	}
+	if len(gardens.Items) > 1 {
+		log.FromContext(ctx).Error(nil, "there can be at most one operator.gardener.cloud/v1alpha1.Garden resource in the system at a time")
+		return false, nil
+	}
+	return true, nil
+}
+
+// validate returns why the operator refuses to act on a Garden. A Garden that is being deleted is never refused.
+func validate(garden *operatorv1alpha1.Garden) error {
+	if garden.DeletionTimestamp != nil {
+		return nil
+	}
+	if _, err := values.New(garden, values.Operator{}); err != nil {
+		return err
+	}
+	return validation.Stored(garden).ToAggregate()
+}
+
+// operate reconciles or deletes the Garden after the start of the operation was recorded.
+func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error) {
+	secrets, err := r.secretsManager(ctx, s.garden)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	o := &operation{Reconciler: r, cluster: rollout.Cluster{Client: r.Client}, status: s, secrets: secrets}
+	if s.garden.DeletionTimestamp != nil {
+		return ctrl.Result{}, o.delete(ctx)
+	}
+	if o.values, err = values.New(s.garden, r.Operator); err != nil {
+		return ctrl.Result{}, err
+	}
+	if failure := o.prepare(ctx); failure != nil {
+		return ctrl.Result{}, failure
+	}
+	tasks, err := o.run(ctx, "Garden reconciliation", o.reconciliationTasks())
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if failure := o.cleanUpSecrets(ctx); failure != nil {
+		return ctrl.Result{}, failure
+	}
+	again, err := s.succeeded(ctx, tasks)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if again {
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	}
+	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
+}
+
+// addFinalizer adds the finalizer before anything is created that has to be destroyed.
+func (r *Reconciler) addFinalizer(ctx context.Context, garden *operatorv1alpha1.Garden) error {
+	before := garden.DeepCopy()
+	if !controllerutil.AddFinalizer(garden, operatorv1alpha1.FinalizerOperator) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, garden, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("add finalizer: %w", err)
+	}
+	return nil
+}
+
+func (r *Reconciler) removeFinalizer(ctx context.Context, garden *operatorv1alpha1.Garden) error {
+	before := garden.DeepCopy()
+	controllerutil.RemoveFinalizer(garden, operatorv1alpha1.FinalizerOperator)
+	err := r.Client.Patch(ctx, garden, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("failed to remove finalizer: %w", err)
+	}
+	return nil
+}

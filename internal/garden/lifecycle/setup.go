@@ -1,0 +1,76 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
+)
+
+// ControllerName names the controller in logs and metrics.
+const ControllerName = "garden"
+
+// The pause after a failure grows from shortestPause to longestPause.
+const (
+	shortestPause = 5 * time.Millisecond
+	longestPause  = 1000 * time.Second
+)
+
+// Scheme returns a scheme with the kinds that the Reconciler reads and writes.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, operatorv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("build scheme: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// SetupWithManager adds the controller to the manager. No timeout limits a reconciliation as a whole: its waits have timeouts of their own.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named(ControllerName).
+		WatchesRawSource(source.Kind(mgr.GetCache(), &operatorv1alpha1.Garden{}, &handler.TypedEnqueueRequestForObject[*operatorv1alpha1.Garden]{}, triggers())).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: r.Workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
+		}).
+		Complete(conflict.RetryAtOnce(r))
+	if err != nil {
+		return fmt.Errorf("add controller %s: %w", ControllerName, err)
+	}
+	return nil
+}
+
+// triggers passes new Gardens and updates that change the generation, ask for an operation, or change a pause.
+func triggers() predicate.TypedFuncs[*operatorv1alpha1.Garden] {
+	return predicate.TypedFuncs[*operatorv1alpha1.Garden]{
+		CreateFunc: func(event.TypedCreateEvent[*operatorv1alpha1.Garden]) bool { return true },
+		UpdateFunc: func(e event.TypedUpdateEvent[*operatorv1alpha1.Garden]) bool {
+			before, after := e.ObjectOld, e.ObjectNew
+			return before.Generation != after.Generation || before.UID != after.UID ||
+				rotation.Appeared(before.Annotations[gardenerOperation], after.Annotations[gardenerOperation]) ||
+				before.Annotations[operatorv1alpha1.AnnotationPausedUntil] != after.Annotations[operatorv1alpha1.AnnotationPausedUntil]
+		},
+		DeleteFunc:  func(event.TypedDeleteEvent[*operatorv1alpha1.Garden]) bool { return false },
+		GenericFunc: func(event.TypedGenericEvent[*operatorv1alpha1.Garden]) bool { return false },
+	}
+}

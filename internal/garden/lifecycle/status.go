@@ -1,0 +1,170 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
+	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// Descriptions of operations.
+const (
+	reconciliationStarts = "Reconciliation of Garden cluster initialized."
+	deletionStarts       = "Deletion of Garden cluster in progress."
+	reconciled           = "Garden cluster has been successfully reconciled."
+	retried              = " Operation will be retried."
+)
+
+// singleStepEncryption is the first version of Kubernetes with which rotations of the encryption key complete by themselves.
+const singleStepEncryption = "1.34.0"
+
+// status writes the parts of the status of a Garden that belong to operations. Each write is a merge patch of what differs: the care
+// controller writes conditions at the same time. No two goroutines use it at the same time.
+type status struct {
+	client client.Client
+	clock  clock.PassiveClock
+	// garden is the Garden as the API server returned it last.
+	garden *operatorv1alpha1.Garden
+	// tasks are those of a flow that failed, for the record of the error.
+	tasks []operatorv1alpha1.Task
+}
+
+// write changes the status. Locked makes the write fail with a conflict if the Garden was changed since it was read.
+func (s *status) write(ctx context.Context, locked bool, change func(*operatorv1alpha1.GardenStatus)) error {
+	changed := s.garden.DeepCopy()
+	change(&changed.Status)
+	patch := client.MergeFrom(s.garden)
+	if locked {
+		patch = client.MergeFromWithOptions(s.garden, client.MergeFromWithOptimisticLock{})
+	}
+	if err := s.client.Status().Patch(ctx, changed, patch); err != nil {
+		return err //nolint:wrapcheck // callers add context
+	}
+	s.garden = changed
+	return nil
+}
+
+// begin records the start of an operation, and then removes the operations that it handles from the annotation. If the process stops in
+// between, they are handled again, which changes nothing.
+func (r *Reconciler) begin(ctx context.Context, s *status) error {
+	annotation := s.garden.Annotations[gardenerOperation]
+	operations, rest := rotation.Parse(annotation)
+	now := metav1.NewTime(r.Clock.Now()).Rfc3339Copy()
+	facts := rotation.Facts{Operations: operations, Now: now}
+	if version, err := values.KubernetesVersion(s.garden); err == nil {
+		facts.SingleStepEncryption = version.AtLeast(minimum(singleStepEncryption))
+	}
+	facts.WantedProvider, facts.CurrentProvider = providers(s.garden)
+	next, refused := rotation.Begin(rotationOf(s.garden), facts)
+	err := s.write(ctx, true, func(status *operatorv1alpha1.GardenStatus) {
+		status.LastOperation = &operatorv1alpha1.LastOperation{
+			Type: operationType(s.garden), State: operatorv1alpha1.LastOperationProcessing, Description: startOf(s.garden), LastUpdateTime: now,
+		}
+		status.Gardener, status.ObservedGeneration, status.Tasks = ptr.To(r.Identity), s.garden.Generation, nil
+		status.Conditions = withoutPause(status.Conditions)
+		setRotation(status, next)
+	})
+	if err != nil {
+		return fmt.Errorf("record start of operation: %w", err)
+	}
+	for _, each := range refused {
+		r.Recorder.Eventf(s.garden, nil, "Warning", reasonOperationRefused, "Reconcile", "%s", each)
+	}
+	if operations.Len() == 0 {
+		return nil
+	}
+	return r.removeOperations(ctx, s, rest)
+}
+
+// removeOperations leaves only the values in the annotation that are no operations. It fails with a conflict if the user has changed the
+// Garden in the meantime.
+func (r *Reconciler) removeOperations(ctx context.Context, s *status, rest string) error {
+	changed := s.garden.DeepCopy()
+	delete(changed.Annotations, gardenerOperation)
+	if rest != "" {
+		changed.Annotations[gardenerOperation] = rest
+	}
+	if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(s.garden, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("remove operations from annotation: %w", err)
+	}
+	s.garden = changed
+	return nil
+}
+
+// report records how far the flow is. A report that cannot be written is only logged.
+func (s *status) report(ctx context.Context, progress flow.Status) {
+	err := s.write(ctx, false, func(status *operatorv1alpha1.GardenStatus) {
+		status.LastOperation.Progress = int32(min(progress.Progress, 100)) //nolint:gosec // it is a percentage
+		status.LastOperation.Description = excerpt.Of(progress.Description, maxDescription)
+		status.LastOperation.LastUpdateTime = metav1.NewTime(s.clock.Now())
+		status.Tasks = tasksOf(progress)
+	})
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Could not report reconciliation progress")
+	}
+}
+
+// succeeded records the end of a reconciliation. Again is true if the next one must follow at once.
+func (s *status) succeeded(ctx context.Context, tasks []operatorv1alpha1.Task) (again bool, err error) {
+	now := metav1.NewTime(s.clock.Now()).Rfc3339Copy()
+	next, again := rotation.End(rotationOf(s.garden), now)
+	err = s.write(ctx, false, func(status *operatorv1alpha1.GardenStatus) {
+		status.LastOperation = &operatorv1alpha1.LastOperation{
+			Type: operatorv1alpha1.LastOperationReconcile, State: operatorv1alpha1.LastOperationSucceeded, Progress: 100,
+			Description: reconciled, LastUpdateTime: now,
+		}
+		status.Tasks = tasks
+		setRotation(status, next)
+	})
+	if err != nil {
+		// The operation itself has succeeded, so that no error is recorded, as a conflict would not be.
+		return false, &unrecordedError{fmt.Errorf("record success: %w", err)}
+	}
+	return again, nil
+}
+
+// unrecordedError is an error that is returned without being recorded in the status.
+type unrecordedError struct{ error }
+
+func (e *unrecordedError) Unwrap() error { return e.error }
+
+// failed records an error, and returns it. Progress stays as it was reported last.
+func (s *status) failed(ctx context.Context, identity operatorv1alpha1.OperatorIdentity, cause error) error {
+	err := s.write(ctx, false, func(status *operatorv1alpha1.GardenStatus) {
+		last := ptr.Deref(status.LastOperation, operatorv1alpha1.LastOperation{})
+		last.Type, last.State, last.LastUpdateTime = operationType(s.garden), operatorv1alpha1.LastOperationError, metav1.NewTime(s.clock.Now())
+		last.Description = excerpt.Of(cause.Error(), maxDescription) + retried
+		status.Gardener, status.LastOperation = &identity, &last
+		if s.tasks != nil {
+			status.Tasks = s.tasks
+		}
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("failed updating last operation to state 'Error' (due to %w): %w", cause, err)
+	}
+	return cause
+}
+
+// writePause records a pause in a condition. Conditions are a list that others write too, hence the lock.
+func (r *Reconciler) writePause(ctx context.Context, garden *operatorv1alpha1.Garden, p *pause) error {
+	now := metav1.NewTime(r.Clock.Now())
+	changed := garden.DeepCopy()
+	changed.Status.Conditions = withPause(garden.Status.Conditions, p, now)
+	if len(changed.Status.Conditions) == len(garden.Status.Conditions) && equalConditions(changed, garden) {
+		return nil
+	}
+	if err := r.Client.Status().Patch(ctx, changed, client.MergeFromWithOptions(garden, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("record pause: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,378 @@
+package lifecycle_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// The tests use the API server without controllers: they play the part of the controllers that a runtime cluster has.
+func TestMain(m *testing.M) {
+	ctrllog.SetLogger(logr.Discard())
+	os.Exit(binary.WithOwnServers(m))
+}
+
+var start = time.Date(2026, time.February, 28, 12, 0, 0, 0, time.UTC)
+
+// keyPool contains keys that are generated once, because keys take long.
+var keyPool = sync.OnceValues(func() ([]*rsa.PrivateKey, error) {
+	pool := make([]*rsa.PrivateKey, 8)
+	for i := range pool {
+		key, err := rsa.GenerateKey(rand.Reader, 1024)
+		if err != nil {
+			return nil, err
+		}
+		pool[i] = key
+	}
+	return pool, nil
+})
+
+// operators are the kubeconfigs of the operator's ServiceAccount, by the address of the API server. Tests run one after another.
+var operators = map[string][]byte{}
+
+// fewDefinitions are at least one of each task. Deploying and destroying all definitions takes many seconds.
+var fewDefinitions = []string{
+	"managedresources.resources.gardener.cloud", "etcds.druid.gardener.cloud", "etcdcopybackupstasks.druid.gardener.cloud",
+	"verticalpodautoscalers.autoscaling.k8s.io", "verticalpodautoscalercheckpoints.autoscaling.k8s.io",
+	"gateways.networking.istio.io", "clusteroutputs.fluentbit.fluent.io",
+}
+
+// scene is a Garden on a real API server. The reconciler has the rights of the binary.
+type scene struct {
+	*WithT
+	t          *testing.T
+	admin      client.WithWatch
+	requests   *binary.Requests
+	clock      *clocktesting.FakePassiveClock
+	recorder   *events.FakeRecorder
+	reconciler *lifecycle.Reconciler
+	// unhealthy keeps Deployments from getting healthy.
+	unhealthy atomic.Bool
+	keys      atomic.Int64
+}
+
+// newScene returns a Garden that deploys only a few of the definitions.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	return newSceneOn(t, func(s local.Servers) *rest.Config { return s.Target.Config })
+}
+
+// newSceneOn returns a scene on one of the API servers of this package.
+func newSceneOn(t *testing.T, server func(local.Servers) *rest.Config) *scene {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs an API server")
+	}
+	s := &scene{WithT: NewWithT(t), t: t, requests: &binary.Requests{}, clock: clocktesting.NewFakePassiveClock(start), recorder: events.NewFakeRecorder(100)}
+	servers, err := local.ForTests()
+	s.Expect(err).NotTo(HaveOccurred())
+	s.admin = s.connect(server(servers), nil)
+	s.clear()
+	if err := s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}); err != nil {
+		_, err = binary.Install(t.Context(), s.admin, "deploy/garden-operator/crds/*.yaml")
+		s.Expect(err).NotTo(HaveOccurred())
+		s.Eventually(func() error { return s.admin.List(t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience, 20*time.Millisecond).Should(Succeed())
+	}
+
+	s.reconciler = &lifecycle.Reconciler{
+		Client:   s.connect(s.operator(server(servers)), s.requests.Wrap),
+		Clock:    s.clock,
+		Identity: operatorv1alpha1.OperatorIdentity{ID: "id", Name: "operator-0", Version: "v1.149.3"},
+		Operator: values.Operator{
+			Namespace: "garden", Image: func(binary string) string { return "example.com/" + binary + ":v1" },
+		},
+		SyncPeriod: time.Hour, Workers: 1, Recorder: s.recorder, Random: s.source(),
+		Timing: lifecycle.Timing{ReportDelay: time.Hour}, OmitsDefinition: func(name string) bool { return !slices.Contains(fewDefinitions, name) },
+	}
+	s.play()
+	t.Cleanup(s.clear)
+	return s
+}
+
+// operator returns the configuration of a client with exactly the rights of the binary.
+func (s *scene) operator(admin *rest.Config) *rest.Config {
+	s.t.Helper()
+	if operators[admin.Host] == nil {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}
+		s.Expect(s.admin.Create(s.t.Context(), namespace)).To(Succeed())
+		kubeconfig, err := binary.Identity(s.t.Context(), s.admin, admin, "garden-operator", namespace.Name, binary.Source)
+		s.Expect(err).NotTo(HaveOccurred())
+		operators[admin.Host] = kubeconfig
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(operators[admin.Host])
+	s.Expect(err).NotTo(HaveOccurred())
+	config.QPS = -1
+	return config
+}
+
+func (s *scene) connect(config *rest.Config, wrap func(http.RoundTripper) http.RoundTripper) client.WithWatch {
+	s.t.Helper()
+	scheme, err := lifecycle.Scheme()
+	s.Expect(err).NotTo(HaveOccurred())
+	config = rest.CopyConfig(config)
+	if wrap != nil {
+		config.Wrap(wrap)
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	s.Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+func (s *scene) source() secretconfig.Source {
+	return secretconfig.Source{Random: rand.Reader, RSAKey: func(int) (*rsa.PrivateKey, error) {
+		pool, err := keyPool()
+		if err != nil {
+			return nil, err
+		}
+		return pool[int(s.keys.Add(1))%len(pool)], nil
+	}}
+}
+
+// play does what controllers of a runtime cluster do: Deployments become healthy, and the garbage collector ends foreground deletions.
+func (s *scene) play() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for ctx.Err() == nil {
+			watched, err := s.admin.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(s.namespace()))
+			if err != nil {
+				continue
+			}
+			for each := range watched.ResultChan() {
+				if d, ok := each.Object.(*appsv1.Deployment); ok {
+					s.control(ctx, d)
+				}
+			}
+		}
+	})
+	s.t.Cleanup(func() { cancel(); ended.Wait() })
+}
+
+func (s *scene) control(ctx context.Context, d *appsv1.Deployment) {
+	if d.DeletionTimestamp != nil && len(d.Finalizers) > 0 {
+		_ = s.admin.Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		return
+	}
+	if s.unhealthy.Load() || d.Status.ObservedGeneration == d.Generation && len(d.Status.Conditions) > 0 {
+		return
+	}
+	s.heal(ctx, d)
+}
+
+func (s *scene) heal(ctx context.Context, d *appsv1.Deployment) {
+	patch := fmt.Sprintf(`{"status":{"observedGeneration":%d,"conditions":[{"type":"Available","status":"True"}]}}`, d.Generation)
+	_ = s.admin.Status().Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(patch)))
+}
+
+// healAll makes all Deployments healthy that are not.
+func (s *scene) healAll() {
+	s.t.Helper()
+	s.unhealthy.Store(false)
+	list := &appsv1.DeploymentList{}
+	s.Expect(s.admin.List(s.t.Context(), list, client.InNamespace(s.namespace()))).To(Succeed())
+	for i := range list.Items {
+		s.heal(s.t.Context(), &list.Items[i])
+	}
+}
+
+// clear deletes Gardens, and what they have created except for definitions and the namespace.
+func (s *scene) clear() {
+	ctx := context.Background()
+	gardens := &operatorv1alpha1.GardenList{}
+	if s.admin.List(ctx, gardens) != nil {
+		return // nothing was created yet
+	}
+	for i := range gardens.Items {
+		s.Expect(client.IgnoreNotFound(s.admin.Delete(ctx, &gardens.Items[i]))).To(Succeed())
+		err := s.admin.Patch(ctx, &gardens.Items[i], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		s.Expect(client.IgnoreNotFound(err)).To(Succeed())
+	}
+	for _, kind := range createdKinds {
+		options := []client.DeleteAllOfOption{}
+		if kind.Group == rbacv1.GroupName { // the operator has roles of its own
+			options = append(options, client.MatchingLabels{"espalier.dev/created-by": "garden-operator"})
+		}
+		namespaces := []string{"garden", "kube-system", "default"}
+		if strings.HasPrefix(kind.Kind, "Cluster") {
+			namespaces = []string{""}
+		} else if kind.Group != rbacv1.GroupName {
+			namespaces = namespaces[:1]
+		}
+		if kind.Kind == "ManagedResource" {
+			namespaces = append(namespaces, "default")
+		}
+		for _, namespace := range namespaces {
+			o := &unstructured.Unstructured{}
+			o.SetGroupVersionKind(kind)
+			if err := s.admin.DeleteAllOf(ctx, o, append(options, client.InNamespace(namespace))...); !meta.IsNoMatchError(err) {
+				s.Expect(client.IgnoreNotFound(err)).To(Succeed())
+			}
+		}
+	}
+}
+
+// createdKinds are the kinds of which objects are created in the garden namespace, and of roles.
+var createdKinds = []schema.GroupVersionKind{
+	corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("Service"),
+	corev1.SchemeGroupVersion.WithKind("ServiceAccount"), appsv1.SchemeGroupVersion.WithKind("Deployment"),
+	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"),
+	{Group: "autoscaling.k8s.io", Version: "v1", Kind: "VerticalPodAutoscaler"},
+	rbacv1.SchemeGroupVersion.WithKind("Role"), rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
+	rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
+}
+
+func (s *scene) namespace() string { return "garden" }
+
+// garden returns a Garden, without creating it.
+func garden(name string, changes ...func(*operatorv1alpha1.Garden)) *operatorv1alpha1.Garden {
+	g := &operatorv1alpha1.Garden{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: operatorv1alpha1.GardenSpec{
+			RuntimeCluster: operatorv1alpha1.RuntimeCluster{
+				Ingress: operatorv1alpha1.Ingress{
+					Domains: []operatorv1alpha1.Domain{{Name: "ingress.example.com"}}, Controller: operatorv1alpha1.IngressController{Kind: "nginx"},
+				},
+				Networking: operatorv1alpha1.RuntimeNetworking{
+					Pods: operatorv1alpha1.CIDRList{"10.2.0.0/16"}, Services: operatorv1alpha1.CIDRList{"10.3.0.0/16"},
+				},
+				Provider: operatorv1alpha1.Provider{Zones: []string{"a", "b", "c"}},
+				Settings: &operatorv1alpha1.Settings{VerticalPodAutoscaler: &operatorv1alpha1.VerticalPodAutoscaler{Enabled: ptr.To(true)}},
+			},
+			VirtualCluster: operatorv1alpha1.VirtualCluster{
+				DNS:      operatorv1alpha1.DNS{Domains: []operatorv1alpha1.Domain{{Name: "example.com"}}},
+				Gardener: operatorv1alpha1.Gardener{ClusterIdentity: "garden-1"}, Kubernetes: operatorv1alpha1.Kubernetes{Version: "1.33.1"},
+				Maintenance: operatorv1alpha1.Maintenance{TimeWindow: operatorv1alpha1.MaintenanceTimeWindow{Begin: "220000+0100", End: "230000+0100"}},
+				Networking:  operatorv1alpha1.VirtualNetworking{Services: operatorv1alpha1.CIDRList{"100.64.0.0/13"}},
+			},
+		},
+	}
+	for _, each := range changes {
+		each(g)
+	}
+	return g
+}
+
+func annotated(key, value string) func(*operatorv1alpha1.Garden) {
+	return func(g *operatorv1alpha1.Garden) { metav1.SetMetaDataAnnotation(&g.ObjectMeta, key, value) }
+}
+
+func (s *scene) create(changes ...func(*operatorv1alpha1.Garden)) *operatorv1alpha1.Garden {
+	s.t.Helper()
+	g := garden("garden", changes...)
+	s.Expect(s.admin.Create(s.t.Context(), g)).To(Succeed())
+	return g
+}
+
+// reconcile runs one reconciliation of the Garden.
+func (s *scene) reconcile() (ctrl.Result, error) {
+	return s.reconciler.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "garden"}})
+}
+
+func (s *scene) mustReconcile() ctrl.Result {
+	s.t.Helper()
+	result, err := s.reconcile()
+	s.Expect(err).NotTo(HaveOccurred())
+	return result
+}
+
+func (s *scene) get() *operatorv1alpha1.Garden {
+	s.t.Helper()
+	g := &operatorv1alpha1.Garden{}
+	s.Expect(s.admin.Get(s.t.Context(), client.ObjectKey{Name: "garden"}, g)).To(Succeed())
+	return g
+}
+
+func (s *scene) edit(change func(*operatorv1alpha1.Garden)) {
+	s.t.Helper()
+	before := s.get()
+	after := before.DeepCopy()
+	change(after)
+	s.Expect(s.admin.Patch(s.t.Context(), after, client.MergeFrom(before))).To(Succeed())
+}
+
+// exists reports whether an object exists.
+func (s *scene) exists(o client.Object, namespace, name string) bool {
+	s.t.Helper()
+	err := s.admin.Get(s.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
+	if err != nil && !apierrors.IsNotFound(err) {
+		s.Expect(err).NotTo(HaveOccurred())
+	}
+	return err == nil
+}
+
+// secrets returns the managed Secrets of a logical name; all if it is empty.
+func (s *scene) secrets(name string) []corev1.Secret {
+	s.t.Helper()
+	labels := client.MatchingLabels{"managed-by": "secrets-manager", "manager-identity": "gardener-operator"}
+	if name != "" {
+		labels["name"] = name
+	}
+	list := &corev1.SecretList{}
+	s.Expect(s.admin.List(s.t.Context(), list, client.InNamespace(s.namespace()), labels)).To(Succeed())
+	return list.Items
+}
+
+// definitions returns the names of the definitions of groups.
+func (s *scene) definitions(groups ...string) []string {
+	s.t.Helper()
+	list := &apiextensionsv1.CustomResourceDefinitionList{}
+	s.Expect(s.admin.List(s.t.Context(), list)).To(Succeed())
+	var names []string
+	for i := range list.Items {
+		if slices.ContainsFunc(groups, func(group string) bool { return strings.HasSuffix(list.Items[i].Spec.Group, group) }) {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	return names
+}
+
+var deployedGroups = []string{"druid.gardener.cloud", "autoscaling.k8s.io", "istio.io", "fluentbit.fluent.io", "resources.gardener.cloud"}
+
+// delete marks the Garden for deletion.
+func (s *scene) delete() {
+	s.t.Helper()
+	s.Expect(s.admin.Delete(s.t.Context(), s.get())).To(Succeed())
+}
+
+func (s *scene) isGone() bool {
+	return apierrors.IsNotFound(s.admin.Get(s.t.Context(), client.ObjectKey{Name: "garden"}, &operatorv1alpha1.Garden{}))
+}

@@ -1,0 +1,80 @@
+package reference
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+)
+
+// labelRole is a label on Secrets that components of Gardener manage. Such Secrets are left alone if its value is not empty.
+const labelRole = "gardener.cloud/role"
+
+// facts are what a decision about a Garden needs.
+type facts struct {
+	garden *operatorv1alpha1.Garden
+	// referenced are the names that all Gardens refer to, those that are being deleted aside.
+	referenced Names
+	// objects are the Secrets and ConfigMaps in the namespace.
+	objects []metav1.PartialObjectMetadata
+}
+
+// actions are what follows from facts.
+type actions struct {
+	// release and protect are the objects whose finalizer is removed or added.
+	release, protect []metav1.PartialObjectMetadata
+	// protectGarden says whether the Garden must have the finalizer. It is false if the finalizer must go.
+	protectGarden bool
+	// problems say which references cannot be protected.
+	problems []error
+}
+
+func plan(f facts) actions {
+	var todo actions
+	for _, object := range f.objects {
+		if isProtected(&object) && !isIgnored(&object) && !f.referenced.include(object.Kind, object.Name) {
+			todo.release = append(todo.release, object)
+		}
+	}
+	if f.garden.DeletionTimestamp != nil {
+		return todo
+	}
+
+	names := Of(f.garden)
+	for _, kind := range kinds() {
+		list := names.Secrets
+		if kind == configMap {
+			list = names.ConfigMaps
+		}
+		for _, name := range list {
+			i := slices.IndexFunc(f.objects, func(o metav1.PartialObjectMetadata) bool { return o.Kind == kind && o.Name == name })
+			if i < 0 {
+				todo.problems = append(todo.problems, fmt.Errorf("referenced %s %q does not exist", kind, name))
+				continue
+			}
+			object := f.objects[i]
+			switch {
+			case isIgnored(&object):
+				continue
+			case isProtected(&object):
+			case object.DeletionTimestamp != nil: // the API server accepts no finalizers any more
+				todo.problems = append(todo.problems, fmt.Errorf("referenced %s %q is being deleted", kind, name))
+				continue
+			default:
+				todo.protect = append(todo.protect, object)
+			}
+			todo.protectGarden = true
+		}
+	}
+	return todo
+}
+
+func isProtected(object metav1.Object) bool {
+	return slices.Contains(object.GetFinalizers(), operatorv1alpha1.FinalizerReferenceProtection)
+}
+
+func isIgnored(object *metav1.PartialObjectMetadata) bool {
+	return object.Kind == secret && object.Labels[labelRole] != ""
+}

@@ -1,0 +1,57 @@
+package reference
+
+import (
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/conflict"
+)
+
+// ControllerName names the controller in logs and metrics.
+const ControllerName = "reference"
+
+const (
+	// deadline limits one reconciliation.
+	deadline = 3 * time.Minute
+	// The pause after a failure grows from shortestPause to longestPause. A missing Secret is found that late after it was created.
+	shortestPause = 100 * time.Millisecond
+	longestPause  = time.Minute
+)
+
+// SetupWithManager adds the controller to the manager.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr). //nolint:wrapcheck // the caller adds context
+							Named(ControllerName).
+							For(&operatorv1alpha1.Garden{}, builder.WithPredicates(relevant())).
+							WithOptions(controller.Options{
+			MaxConcurrentReconciles: 1,
+			ReconciliationTimeout:   deadline,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](shortestPause, longestPause),
+		}).
+		Complete(conflict.RetryAtOnce(reconcile.AsReconciler(r.Client, r)))
+}
+
+// relevant selects new Gardens, changes of what a Garden refers to, and Gardens in deletion that still have the finalizer.
+func relevant() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return true },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			old, wasGarden := e.ObjectOld.(*operatorv1alpha1.Garden)
+			updated, isGarden := e.ObjectNew.(*operatorv1alpha1.Garden)
+			if !wasGarden || !isGarden {
+				return false
+			}
+			return !Of(old).equal(Of(updated)) || updated.DeletionTimestamp != nil && isProtected(updated)
+		},
+	}
+}

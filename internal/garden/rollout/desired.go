@@ -1,0 +1,76 @@
+package rollout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+)
+
+// predecessor is the field manager of Gardener's own operator, whose landscape is taken over.
+const predecessor = "gardener-operator"
+
+// Unstructured returns typed objects, which must have their apiVersion and kind, in the form in which they are written.
+func Unstructured(objects ...client.Object) ([]*unstructured.Unstructured, error) {
+	all := make([]*unstructured.Unstructured, 0, len(objects))
+	for _, each := range objects {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(each)
+		if err != nil {
+			return nil, fmt.Errorf("convert %s: %w", each.GetName(), err)
+		}
+		o := &unstructured.Unstructured{Object: content}
+		unstructured.RemoveNestedField(o.Object, "status")
+		unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
+		unstructured.RemoveNestedField(o.Object, "spec", "template", "metadata", "creationTimestamp")
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// created returns the object to create.
+func created(desired *unstructured.Unstructured) *unstructured.Unstructured {
+	o := desired.DeepCopy()
+	mark(o)
+	return o
+}
+
+// updated returns what a live object must become: labels and annotations are added to those that it has, the other parts that the desired
+// object has are replaced, and the rest stays. An object of Gardener's own operator becomes one of ours.
+func updated(live, desired *unstructured.Unstructured) *unstructured.Unstructured {
+	o := live.DeepCopy()
+	for field, value := range desired.DeepCopy().Object {
+		if !slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, field) {
+			o.Object[field] = value
+		}
+	}
+	o.SetLabels(overlaid(o.GetLabels(), desired.GetLabels()))
+	o.SetAnnotations(overlaid(o.GetAnnotations(), desired.GetAnnotations()))
+	for _, entry := range live.GetManagedFields() {
+		if entry.Manager == predecessor {
+			mark(o)
+		}
+	}
+	return o
+}
+
+func overlaid(base, top map[string]string) map[string]string {
+	if base == nil && len(top) > 0 {
+		base = map[string]string{}
+	}
+	maps.Copy(base, top)
+	return base
+}
+
+func mark(o client.Object) {
+	o.SetLabels(overlaid(o.GetLabels(), map[string]string{operatorv1alpha1.LabelCreatedBy: operatorv1alpha1.CreatedByOperator}))
+}
+
+// Ours reports whether the operator created an object, so that it may delete it.
+func Ours(o client.Object) bool {
+	return o.GetLabels()[operatorv1alpha1.LabelCreatedBy] == operatorv1alpha1.CreatedByOperator
+}

@@ -1,0 +1,76 @@
+package rollout
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+type object = map[string]any
+
+func of(content object) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: content}
+}
+
+func TestUpdateKeepsWhatOthersAdded(t *testing.T) {
+	for sentence, tc := range map[string]struct{ live, desired, want object }{
+		"labels and annotations are added": {
+			live:    object{"metadata": object{"name": "a", "resourceVersion": "7", "labels": object{"foreign": "1", "own": "old"}}},
+			desired: object{"metadata": object{"name": "a", "labels": object{"own": "new"}, "annotations": object{"note": "x"}}},
+			want: object{"metadata": object{
+				"name": "a", "resourceVersion": "7", "labels": object{"foreign": "1", "own": "new"}, "annotations": object{"note": "x"},
+			}},
+		},
+		"the spec is replaced, the status and other parts stay": {
+			live:    object{"metadata": object{"name": "a"}, "spec": object{"a": "1", "b": "2"}, "secrets": []any{"s"}, "status": object{"x": "y"}},
+			desired: object{"metadata": object{"name": "a"}, "spec": object{"a": "3"}, "status": object{"x": "z"}},
+			want:    object{"metadata": object{"name": "a"}, "spec": object{"a": "3"}, "secrets": []any{"s"}, "status": object{"x": "y"}},
+		},
+		"an object of the predecessor becomes ours": {
+			live:    object{"metadata": object{"name": "a", "managedFields": []any{object{"manager": "gardener-operator"}}}},
+			desired: object{"metadata": object{"name": "a"}},
+			want: object{"metadata": object{
+				"name": "a", "managedFields": []any{object{"manager": "gardener-operator"}}, "labels": object{"espalier.dev/created-by": "garden-operator"},
+			}},
+		},
+		"an object of another client does not": {
+			live:    object{"metadata": object{"name": "a", "managedFields": []any{object{"manager": "kubectl"}}}},
+			desired: object{"metadata": object{"name": "a"}},
+			want:    object{"metadata": object{"name": "a", "managedFields": []any{object{"manager": "kubectl"}}}},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			NewWithT(t).Expect(updated(of(tc.live), of(tc.desired)).Object).To(BeComparableTo(tc.want))
+		})
+	}
+}
+
+func TestCreatedObjectsAreMarked(t *testing.T) {
+	g := NewWithT(t)
+	desired := of(object{"metadata": object{"name": "a"}})
+	g.Expect(created(desired).GetLabels()).To(Equal(map[string]string{"espalier.dev/created-by": "garden-operator"}))
+	g.Expect(desired.GetLabels()).To(BeEmpty())
+	g.Expect(Ours(created(desired))).To(BeTrue())
+	g.Expect(Ours(desired)).To(BeFalse())
+}
+
+func TestSeedSetHasAUniqueSecret(t *testing.T) {
+	g := NewWithT(t)
+	set, err := SeedSet("garden", "set", &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "c"}, Data: map[string]string{"a": "b"},
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(set).To(HaveLen(2))
+	secret, resource := set[0], set[1]
+	g.Expect(secret.GetName()).To(MatchRegexp("^managedresource-set-[0-9a-f]{8}$"))
+	g.Expect(secret.Object["immutable"]).To(BeTrue())
+	g.Expect(secret.GetLabels()).To(HaveKeyWithValue("resources.gardener.cloud/garbage-collectable-reference", "true"))
+	g.Expect(resource.GetLabels()).To(Equal(map[string]string{"gardener.cloud/role": "seed-system-component"}))
+	g.Expect(resource.Object["spec"]).To(Equal(object{
+		"class": "seed", "keepObjects": false, "secretRefs": []any{object{"name": secret.GetName()}},
+	}))
+	g.Expect(resource.GetAnnotations()).To(ContainElement(secret.GetName()))
+}

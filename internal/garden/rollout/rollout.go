@@ -1,0 +1,308 @@
+// Package rollout deploys lists of objects into the runtime cluster, waits for them, and destroys them.
+//
+// It reads and writes live. An object is written only if that changes something. Objects that the operator creates get a label, and only
+// objects with that label are destroyed. A wait is a watch of metadata, which is opened only if the first check fails.
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/apply/merge"
+	"github.com/espalier-dev/espalier/internal/garden/flow"
+	"github.com/espalier-dev/espalier/internal/health"
+)
+
+// FieldManager is the field manager of all writes.
+const FieldManager = "garden-operator"
+
+const (
+	// reopenPause is how long a wait pauses before it opens a watch again that has ended.
+	reopenPause = time.Second
+	// deletionProtected is a label on objects whose deletion must be confirmed.
+	deletionProtected = "gardener.cloud/deletion-protected"
+	confirmDeletion   = "confirmation.gardener.cloud/deletion"
+)
+
+// Cluster is the runtime cluster.
+type Cluster struct {
+	// Client reads and writes live.
+	Client client.WithWatch
+}
+
+// Deploy creates and updates objects in their order.
+func (c Cluster) Deploy(ctx context.Context, objects ...*unstructured.Unstructured) error {
+	for _, desired := range objects {
+		if err := c.deploy(ctx, desired); err != nil {
+			return fmt.Errorf("deploy %s: %w", describe(desired), err)
+		}
+	}
+	return nil
+}
+
+func (c Cluster) deploy(ctx context.Context, desired *unstructured.Unstructured) error {
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(desired.GroupVersionKind())
+	err := c.Client.Get(ctx, client.ObjectKeyFromObject(desired), live)
+	if apierrors.IsNotFound(err) {
+		return c.Client.Create(ctx, created(desired), client.FieldOwner(FieldManager)) //nolint:wrapcheck // Deploy adds context
+	}
+	if err != nil {
+		return err //nolint:wrapcheck // Deploy adds context
+	}
+	wanted := updated(live, desired)
+	if len(merge.Differences(live, wanted)) == 0 {
+		return nil
+	}
+	return c.Client.Update(ctx, wanted, client.FieldOwner(FieldManager)) //nolint:wrapcheck // Deploy adds context
+}
+
+func describe(o client.Object) string {
+	name := o.GetName()
+	if o.GetNamespace() != "" {
+		name = o.GetNamespace() + "/" + name
+	}
+	return o.GetObjectKind().GroupVersionKind().Kind + " " + name
+}
+
+// UntilHealthy waits until objects are healthy that were deployed before. One that is being deleted, or that another client has deleted in
+// the meantime, is created again as soon as it is gone.
+func (c Cluster) UntilHealthy(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured) error {
+	for _, each := range objects {
+		if err := c.Until(ctx, waitingFor, timeout, one(each), func(ctx context.Context) error { return c.ensureHealthy(ctx, each) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c Cluster) ensureHealthy(ctx context.Context, desired *unstructured.Unstructured) error {
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(desired.GroupVersionKind())
+	err := c.Client.Get(ctx, client.ObjectKeyFromObject(desired), live)
+	if apierrors.IsNotFound(err) {
+		live = created(desired)
+		err = c.Client.Create(ctx, live, client.FieldOwner(FieldManager))
+	}
+	if err != nil {
+		return fmt.Errorf("read or create %s: %w", describe(desired), err)
+	}
+	if live.GetDeletionTimestamp() != nil {
+		return fmt.Errorf("%s is being deleted, and is created again when it is gone", describe(desired))
+	}
+	if verdict := health.Judge(live); verdict.Unhealthy != "" || verdict.Failed != "" {
+		return fmt.Errorf("%s is not healthy: %s%s", describe(desired), verdict.Unhealthy, verdict.Failed)
+	}
+	return nil
+}
+
+// Watched are the objects whose changes repeat a check.
+type Watched struct {
+	Kind    schema.GroupVersionKind
+	Options []client.ListOption
+}
+
+// one watches a single object.
+func one(o client.Object) Watched {
+	return Watched{Kind: o.GetObjectKind().GroupVersionKind(), Options: []client.ListOption{
+		client.InNamespace(o.GetNamespace()), client.MatchingFields{"metadata.name": o.GetName()},
+	}}
+}
+
+// Until waits until a check returns nil. The check is repeated when a watched object changes.
+func (c Cluster) Until(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, w Watched, check func(context.Context) error) error {
+	if check(ctx) == nil {
+		return nil
+	}
+	changes := &flow.Changes{}
+	watching, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.notify(watching, w, changes)
+	}()
+	defer func() { stop(); <-ended }()
+	return flow.Wait{Changes: changes, Timeout: timeout}.Until(ctx, waitingFor, check)
+}
+
+// notify reports changes until the context ends. A watch that ends is opened again, which counts as a change.
+func (c Cluster) notify(ctx context.Context, w Watched, changes *flow.Changes) {
+	for ctx.Err() == nil {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(w.Kind.GroupVersion().WithKind(w.Kind.Kind + "List"))
+		watched, err := c.Client.Watch(ctx, list, w.Options...)
+		changes.Notify()
+		if err == nil {
+			drain(ctx, watched.ResultChan(), changes.Notify)
+			watched.Stop()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(reopenPause):
+		}
+	}
+}
+
+func drain[T any](ctx context.Context, events <-chan T, notify func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, open := <-events:
+			if !open {
+				return
+			}
+			notify()
+		}
+	}
+}
+
+// Destroy deletes those of the objects that the operator created, in their order, and then waits until they are gone. Objects that others
+// created stay.
+func (c Cluster) Destroy(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, objects ...*unstructured.Unstructured) error {
+	var deleted []*unstructured.Unstructured
+	for _, each := range objects {
+		requested, err := c.Delete(ctx, each, Ours)
+		if err != nil {
+			return err
+		}
+		if requested {
+			deleted = append(deleted, each)
+		}
+	}
+	for _, each := range deleted {
+		if err := c.UntilGone(ctx, waitingFor, timeout, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Delete requests the deletion of an object that satisfies a condition, and confirms it where that is needed. It returns false if there is
+// no such object. Deployments are gone only when their Pods are.
+func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condition func(client.Object) bool) (bool, error) {
+	live := metadataOf(o)
+	err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), live)
+	if isGone(err) || err == nil && !condition(live) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", describe(o), err)
+	}
+	if live.DeletionTimestamp != nil {
+		return true, nil
+	}
+	if live.Labels[deletionProtected] == "true" && live.Annotations[confirmDeletion] != "true" {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+confirmDeletion+`":"true"}}}`))
+		if failure := c.Client.Patch(ctx, live, patch, client.FieldOwner(FieldManager)); failure != nil {
+			return false, fmt.Errorf("confirm deletion of %s: %w", describe(o), failure)
+		}
+	}
+	propagation := metav1.DeletePropagationBackground
+	if o.GetKind() == "Deployment" {
+		propagation = metav1.DeletePropagationForeground
+	}
+	uid := live.UID
+	// The answer is the object if it has finalizers. Clients for metadata cannot decode it if its kind is not in their scheme.
+	err = c.Client.Delete(ctx, o.DeepCopy(), client.PropagationPolicy(propagation), client.Preconditions{UID: &uid})
+	if err != nil && !isGone(err) {
+		return false, fmt.Errorf("delete %s: %w", describe(o), err)
+	}
+	return true, nil
+}
+
+// UntilGone waits until an object does not exist.
+func (c Cluster) UntilGone(ctx context.Context, waitingFor flow.WaitingFor, timeout time.Duration, o *unstructured.Unstructured) error {
+	return c.Until(ctx, waitingFor, timeout, one(o), func(ctx context.Context) error {
+		err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), metadataOf(o))
+		if err == nil {
+			return fmt.Errorf("%s still exists", describe(o))
+		}
+		if !isGone(err) {
+			return fmt.Errorf("read %s: %w", describe(o), err)
+		}
+		return nil
+	})
+}
+
+func metadataOf(o *unstructured.Unstructured) *metav1.PartialObjectMetadata {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(o.GroupVersionKind())
+	return live
+}
+
+// isGone reports whether an object does not exist, or its kind is not served.
+func isGone(err error) bool {
+	return apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
+}
+
+// ErrInUse is why a definition is not deleted: objects of its kind exist.
+var ErrInUse = errors.New("objects of this kind exist")
+
+// DeleteDefinition requests the deletion of a CustomResourceDefinition that satisfies a condition, unless objects of its kind exist:
+// deleting the definition would delete them. It returns false if there is no such definition.
+func (c Cluster) DeleteDefinition(ctx context.Context, definition *unstructured.Unstructured, condition func(client.Object) bool, counts bool) (bool, error) {
+	live := definition.DeepCopy()
+	err := c.Client.Get(ctx, client.ObjectKeyFromObject(definition), live)
+	if isGone(err) || err == nil && !condition(live) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", describe(definition), err)
+	}
+	if counts {
+		if err := c.Unused(ctx, live); err != nil {
+			return false, err
+		}
+	}
+	return c.Delete(ctx, live, condition)
+}
+
+// Unused returns an error that wraps ErrInUse and names an object if there are objects of the kind of a definition.
+func (c Cluster) Unused(ctx context.Context, definition *unstructured.Unstructured) error {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, each := range versions {
+		version, _ := each.(map[string]any)
+		if served, _, _ := unstructured.NestedBool(version, "served"); !served {
+			continue
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		name, _, _ := unstructured.NestedString(version, "name")
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: name, Kind: kind + "List"})
+		if err := c.Client.List(ctx, list, client.Limit(1)); err != nil && !isGone(err) {
+			return fmt.Errorf("list objects of %s: %w", describe(definition), err)
+		}
+		if len(list.Items) > 0 {
+			return fmt.Errorf("%w: %s, for example %s", ErrInUse, definition.GetName(), client.ObjectKeyFromObject(&list.Items[0]))
+		}
+		return nil
+	}
+	return nil
+}
+
+// Any is the condition that all objects satisfy.
+func Any(client.Object) bool { return true }
+
+// IsOurs reports whether an object exists that the operator created.
+func (c Cluster) IsOurs(ctx context.Context, o *unstructured.Unstructured) (bool, error) {
+	live := metadataOf(o)
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil {
+		if isGone(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("read %s: %w", describe(o), err)
+	}
+	return Ours(live), nil
+}

@@ -1,0 +1,205 @@
+package rotation
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+)
+
+// Facts are what the start of a rotation depends on.
+type Facts struct {
+	// Operations are what the user asks for.
+	Operations Operations
+	// SingleStepEncryption is true if the virtual cluster is of Kubernetes 1.34 or newer: then the rotation of the encryption key always
+	// completes by itself.
+	SingleStepEncryption bool
+	// WantedProvider and CurrentProvider are the encryption providers of spec and status. An empty CurrentProvider is unknown.
+	WantedProvider, CurrentProvider operatorv1alpha1.EncryptionProviderType
+	// Now is the time of the reconciliation.
+	Now metav1.Time
+}
+
+// Names of the credentials in sentences.
+const (
+	authorities         = "the certificate authorities"
+	serviceAccountKey   = "the key for tokens of ServiceAccounts"
+	workloadIdentityKey = "the key for tokens of workload identities"
+	encryptionKey       = "the encryption key of etcd"
+)
+
+// Begin returns the state at the start of a reconciliation, and one sentence for each operation that it does not carry out. The state is
+// nil if there never was a rotation.
+//
+// A rotation starts if none is going on, and completes after it was prepared. The webhook denies other operations. They have no effect
+// here, because without the webhook a second start would drop credentials that are still in use. That also makes it harmless to handle an
+// operation twice.
+func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operatorv1alpha1.CredentialsRotation, refused []string) {
+	next = current.DeepCopy()
+	if next == nil {
+		next = &operatorv1alpha1.CredentialsRotation{}
+	}
+	begin := func(at **operatorv1alpha1.Rotation, operations pair, credential string) {
+		rotation := ptr.Deref(*at, operatorv1alpha1.Rotation{})
+		if refusal := advance(&rotation, operations.in(f.Operations), credential, f.Now); refusal != "" {
+			refused = append(refused, refusal)
+		}
+		if rotation != (operatorv1alpha1.Rotation{}) {
+			*at = &rotation
+		}
+	}
+	begin(&next.CertificateAuthorities, pair{operatorv1alpha1.OperationRotateCAStart, operatorv1alpha1.OperationRotateCAComplete}, authorities)
+	begin(&next.ServiceAccountKey, pair{
+		operatorv1alpha1.OperationRotateServiceAccountKeyStart, operatorv1alpha1.OperationRotateServiceAccountKeyComplete,
+	}, serviceAccountKey)
+	begin(&next.WorkloadIdentityKey, pair{
+		operatorv1alpha1.OperationRotateWorkloadIdentityKeyStart, operatorv1alpha1.OperationRotateWorkloadIdentityKeyComplete,
+	}, workloadIdentityKey)
+
+	var refusal string
+	if next.ETCDEncryptionKey, refusal = beginEncryption(next.ETCDEncryptionKey, f); refusal != "" {
+		refused = append(refused, refusal)
+	}
+	if f.Operations.HasAny(operatorv1alpha1.OperationRotateObservabilityCredentials, operatorv1alpha1.OperationRotateCredentialsStart) {
+		observability := ptr.Deref(next.Observability, operatorv1alpha1.ObservabilityRotation{})
+		observability.LastInitiationTime = &f.Now
+		next.Observability = &observability
+	}
+	if *next == (operatorv1alpha1.CredentialsRotation{}) {
+		return nil, refused
+	}
+	return next, refused
+}
+
+// step is what an operation does with one credential.
+type step int
+
+const (
+	nothing step = iota
+	start
+	complete
+)
+
+// pair are the operations for the two steps of a rotation.
+type pair struct{ start, complete operatorv1alpha1.Operation }
+
+func (p pair) in(operations Operations) step {
+	switch {
+	case operations.HasAny(p.start, operatorv1alpha1.OperationRotateCredentialsStart):
+		return start
+	case operations.HasAny(p.complete, operatorv1alpha1.OperationRotateCredentialsComplete):
+		return complete
+	}
+	return nothing
+}
+
+// advance changes a rotation, or returns why it does not.
+func advance(rotation *operatorv1alpha1.Rotation, does step, credential string, now metav1.Time) (refusal string) {
+	switch does {
+	case start:
+		switch rotation.Phase {
+		case "", operatorv1alpha1.RotationCompleted:
+		case operatorv1alpha1.RotationPreparing: // the operation is handled a second time
+			return ""
+		default:
+			return fmt.Sprintf("The rotation of %s does not start, because the last one is in phase %s.", credential, rotation.Phase)
+		}
+		rotation.Phase = operatorv1alpha1.RotationPreparing
+		rotation.LastInitiationTime, rotation.LastInitiationFinishedTime, rotation.LastCompletionTriggeredTime = &now, nil, nil
+	case complete:
+		switch rotation.Phase {
+		case operatorv1alpha1.RotationPrepared:
+		case operatorv1alpha1.RotationCompleting:
+			return ""
+		case "":
+			return fmt.Sprintf("The rotation of %s does not complete, because there is none.", credential)
+		default:
+			return fmt.Sprintf("The rotation of %s does not complete, because it is in phase %s.", credential, rotation.Phase)
+		}
+		rotation.Phase, rotation.LastCompletionTriggeredTime = operatorv1alpha1.RotationCompleting, &now
+	case nothing:
+	}
+	return ""
+}
+
+// beginEncryption is advance for the encryption key, whose rotation may complete by itself, and starts when the provider changes.
+func beginEncryption(current *operatorv1alpha1.ETCDEncryptionKeyRotation, f Facts) (next *operatorv1alpha1.ETCDEncryptionKeyRotation, refusal string) {
+	rotation := ptr.Deref(current, operatorv1alpha1.ETCDEncryptionKeyRotation{})
+	does, completesItself := encryptionStep(f)
+	before := rotation.Phase
+	refusal = advance(&rotation.Rotation, does, encryptionKey, f.Now)
+	if does == start && before != rotation.Phase {
+		rotation.AutoCompleteAfterPrepared = &completesItself
+	}
+	switch rotation.Phase {
+	case operatorv1alpha1.RotationPrepared:
+		if ptr.Deref(rotation.AutoCompleteAfterPrepared, false) || f.SingleStepEncryption {
+			advance(&rotation.Rotation, complete, encryptionKey, f.Now)
+		}
+	case "", operatorv1alpha1.RotationCompleted:
+		if f.CurrentProvider != "" && f.CurrentProvider != f.WantedProvider {
+			advance(&rotation.Rotation, start, encryptionKey, f.Now)
+			rotation.AutoCompleteAfterPrepared = ptr.To(true)
+		}
+	default:
+	}
+	if rotation == (operatorv1alpha1.ETCDEncryptionKeyRotation{}) {
+		return nil, refusal
+	}
+	return &rotation, refusal
+}
+
+// encryptionStep returns what the operations do with the encryption key, and whether a rotation that starts completes by itself.
+func encryptionStep(f Facts) (does step, completesItself bool) {
+	switch o := f.Operations; {
+	case o.Has(operatorv1alpha1.OperationRotateCredentialsStart):
+		return start, f.SingleStepEncryption
+	case o.Has(operatorv1alpha1.OperationRotateETCDEncryptionKey):
+		return start, true
+	case o.Has(operatorv1alpha1.OperationRotateETCDEncryptionKeyStart):
+		return start, false
+	case o.Has(operatorv1alpha1.OperationRotateETCDEncryptionKeyComplete),
+		o.Has(operatorv1alpha1.OperationRotateCredentialsComplete) && !f.SingleStepEncryption:
+		return complete, false
+	}
+	return nothing, false
+}
+
+// End returns the state after a successful reconciliation. It is nil if there never was a rotation. Again is true if the next
+// reconciliation must follow at once, because it completes a rotation.
+func End(current *operatorv1alpha1.CredentialsRotation, now metav1.Time) (next *operatorv1alpha1.CredentialsRotation, again bool) {
+	if current == nil {
+		return nil, false
+	}
+	next = current.DeepCopy()
+	for _, each := range []*operatorv1alpha1.Rotation{next.CertificateAuthorities, next.ServiceAccountKey, next.WorkloadIdentityKey} {
+		if each != nil {
+			finish(each, now)
+		}
+	}
+	if key := next.ETCDEncryptionKey; key != nil {
+		finish(&key.Rotation, now)
+		again = key.Phase == operatorv1alpha1.RotationPrepared && ptr.Deref(key.AutoCompleteAfterPrepared, false)
+		if key.Phase == operatorv1alpha1.RotationCompleted {
+			key.AutoCompleteAfterPrepared = nil
+		}
+	}
+	if o := next.Observability; o != nil && o.LastInitiationTime != nil &&
+		(o.LastCompletionTime == nil || o.LastCompletionTime.Before(o.LastInitiationTime)) {
+		o.LastCompletionTime = &now
+	}
+	return next, again
+}
+
+func finish(rotation *operatorv1alpha1.Rotation, now metav1.Time) {
+	switch rotation.Phase {
+	case operatorv1alpha1.RotationPreparing:
+		rotation.Phase, rotation.LastInitiationFinishedTime = operatorv1alpha1.RotationPrepared, &now
+	case operatorv1alpha1.RotationCompleting:
+		rotation.Phase, rotation.LastCompletionTime = operatorv1alpha1.RotationCompleted, &now
+		rotation.LastInitiationFinishedTime, rotation.LastCompletionTriggeredTime = nil, nil
+	default:
+	}
+}

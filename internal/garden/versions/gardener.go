@@ -1,0 +1,83 @@
+package versions
+
+import "slices"
+
+// Component is a program of Gardener that has feature gates.
+type Component string
+
+// Components of Gardener.
+const (
+	// GardenerAPIServer is gardener-apiserver.
+	GardenerAPIServer Component = "gardener-apiserver"
+	// GardenerControllerManager is gardener-controller-manager.
+	GardenerControllerManager Component = "gardener-controller-manager"
+	// GardenerScheduler is gardener-scheduler.
+	GardenerScheduler Component = "gardener-scheduler"
+)
+
+// GardenerFeatureGate returns a feature gate of a component of Gardener 1.149, and whether the component has it. The component does not
+// start with a gate that it does not have.
+func GardenerFeatureGate(component Component, name string) (FeatureGate, bool) {
+	if gate, ok := gardenerFeatureGates[component][name]; ok {
+		return gate, true
+	}
+	generic, ok := tables().featureGates[name]
+	if component != GardenerAPIServer || !ok || generic.mark != "generic" {
+		return FeatureGate{}, false
+	}
+	return gateOf(generic.columns[len(generic.columns)-1]), true
+}
+
+// gardenerFeatureGates are the gates of Gardener 1.149. gardener-apiserver has those of API servers of Kubernetes 1.36 too.
+var gardenerFeatureGates = map[Component]map[string]FeatureGate{
+	GardenerAPIServer: {
+		"CloudProfileCapabilities":       {Default: true},
+		"DisableNginxIngressInShoot":     {},
+		"InPlaceNodeUpdates":             {},
+		"LiveControlPlaneMigration":      {},
+		"VersionClassificationLifecycle": {},
+	},
+	GardenerControllerManager: {
+		"DisableNginxIngressInShoot": {},
+	},
+}
+
+// GardenerFeatureGateHVPA is the gate for the autoscaler that Gardener no longer has. Gardens may set it, without an effect.
+const GardenerFeatureGateHVPA = "HVPA"
+
+// RetiredGardenerFeatureGate reports whether a gate existed in Gardener 1.84 and does not any more. It must not reach a component.
+func RetiredGardenerFeatureGate(name string) bool {
+	return slices.Contains([]string{
+		"APIServerFastRollout", "ContainerdRegistryHostsDir", "CoreDNSQueryRewriting", "DefaultSeccompProfile", GardenerFeatureGateHVPA,
+		"HVPAForShootedSeed", "IPv6SingleStack", "MachineControllerManagerDeployment", "MutableShootSpecNetworkingNodes",
+		"ShootForceDeletion", "UseGardenerNodeAgent", "WorkerlessShoots",
+	}, name)
+}
+
+// GardenerAdmissionPlugins returns the names of the admission plugins of gardener-apiserver 1.149, sorted.
+func GardenerAdmissionPlugins() []string {
+	return []string{
+		"BackupBucketValidator", "Bastion", "ControllerRegistrationResources", "CustomVerbAuthorizer", "DeletionConfirmation",
+		"ExtensionLabels", "ExtensionValidator", "FinalizerRemoval", "ManagedSeed", "ManagedSeedShoot", "MutatingAdmissionPolicy",
+		"MutatingAdmissionWebhook", "NamespaceLifecycle", "NamespacedCloudProfileValidator", "ProjectMutator", "ResourceQuota",
+		"ResourceReferenceManager", "SeedMutator", "SeedValidator", "ShootDNS", "ShootDNSRewriting", "ShootExposureClass",
+		"ShootManagedSeed", "ShootMutator", "ShootNodeLocalDNSEnabledByDefault", "ShootQuotaValidator", "ShootResourceReservation",
+		"ShootTolerationRestriction", "ShootVPAEnabledByDefault", "ShootValidator", "ValidatingAdmissionPolicy",
+		"ValidatingAdmissionWebhook",
+	}
+}
+
+// RetiredGardenerAdmissionPlugin reports whether gardener-apiserver 1.84 had the plugin and 1.149 does not. It must not reach
+// gardener-apiserver, which does not start with it.
+func RetiredGardenerAdmissionPlugin(name string) bool {
+	return slices.Contains([]string{"ClusterOpenIDConnectPreset", "OpenIDConnectPreset", "ProjectValidator"}, name)
+}
+
+// VPAFeatureGate reports whether the vertical pod autoscaler 1.8 has a feature gate.
+func VPAFeatureGate(name string) bool {
+	return slices.Contains([]string{"AllAlpha", "AllBeta", "CPUStartupBoost", "InPlace", "PerVPAConfig"}, name)
+}
+
+// RetiredVPAFeatureGate reports whether an earlier vertical pod autoscaler had a gate for what 1.8 always does. It must not reach the
+// vertical pod autoscaler. Gardens may set it, without an effect.
+func RetiredVPAFeatureGate(name string) bool { return name == "InPlaceOrRecreate" }

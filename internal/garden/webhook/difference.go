@@ -1,0 +1,58 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/admission/patch"
+)
+
+// fields returns a Garden as JSON decodes it.
+func fields(garden *operatorv1alpha1.Garden) (map[string]any, error) {
+	encoded, err := json.Marshal(garden)
+	if err != nil {
+		return nil, fmt.Errorf("encode Garden: %w", err)
+	}
+	decoded := map[string]any{}
+	if err := json.Unmarshal(encoded, &decoded); err != nil {
+		return nil, fmt.Errorf("decode Garden: %w", err)
+	}
+	return decoded, nil
+}
+
+// difference returns the patch that makes in an object, as it was sent, the changes between two typed forms of it. What does not differ
+// between the two is not patched, so old forms of fields and fields that the types do not have stay as they were sent. Objects that were not
+// sent are added with all they contain. Lists are replaced as a whole.
+func difference(sent, before, after map[string]any) patch.Patch {
+	return differenceAt(nil, sent, before, after)
+}
+
+func differenceAt(at []any, sent, before, after map[string]any) patch.Patch {
+	var changes patch.Patch
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		was, is := before[name], after[name]
+		if reflect.DeepEqual(was, is) {
+			continue
+		}
+		path := append(slices.Clone(at), name)
+		sentObject, wasSent := sent[name].(map[string]any)
+		isObject, ok := is.(map[string]any)
+		if !wasSent || !ok {
+			changes.Add(patch.Pointer(path...), is)
+			continue
+		}
+		wasObject, _ := was.(map[string]any)
+		changes = append(changes, differenceAt(path, sentObject, wasObject, isObject)...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		_, stays := after[name]
+		if _, wasSent := sent[name]; wasSent && !stays {
+			changes.Remove(patch.Pointer(append(slices.Clone(at), name)...))
+		}
+	}
+	return changes
+}

@@ -1,0 +1,67 @@
+// Package webhook is the admission of Gardens: the handlers that answer API servers, and the webhook configurations that register them.
+// Rules and defaults are in the packages below it, which only compute. Handlers judge, or change what is about to be stored, and write
+// nothing themselves. They read Gardens from the API server.
+package webhook
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/admission/registration"
+	"github.com/espalier-dev/espalier/internal/admission/review"
+)
+
+// gardenNamespace is the namespace of everything that belongs to the Garden in the runtime cluster.
+const gardenNamespace = "garden"
+
+// Handler is one row of the table.
+type Handler struct {
+	// Name is the handler's name in metrics and logs.
+	Name string
+	// Webhook declares its name, its path, and for which requests API servers call it.
+	Webhook registration.Webhook
+	// Review returns what answers reviews. Live reads metadata of Gardens, and must not read from a cache.
+	Review func(live client.Reader) review.Handler
+}
+
+// Handlers returns the table.
+func Handlers() []Handler {
+	return []Handler{
+		{
+			Name:    "garden-defaulting",
+			Webhook: ofGardens(registration.Mutating, "defaulting.operator.gardener.cloud", "/webhooks/default-operator-gardener-cloud-v1alpha1-garden"),
+			Review:  func(client.Reader) review.Handler { return Defaulting{} },
+		},
+		{
+			Name:    "garden-validation",
+			Webhook: ofGardens(registration.Validating, "validation.operator.gardener.cloud", "/webhooks/validate-operator-gardener-cloud-v1alpha1-garden"),
+			Review:  func(live client.Reader) review.Handler { return &Validation{Gardens: live} },
+		},
+		{
+			Name: "garden-namespace-deletion",
+			Webhook: registration.Webhook{
+				Type: registration.Validating, Name: "namespace-deletion-validation.operator.gardener.cloud", Path: "/webhooks/validate-core-v1-namespace",
+				Rules:          registration.Rules(registration.Rule(registration.OnDelete(), "", registration.Versions("v1"), "namespaces")),
+				Namespaces:     registration.Selection{Labels: registration.Labelled(corev1.LabelMetadataName, gardenNamespace)},
+				ReviewVersions: reviewVersions(),
+			},
+			Review: func(live client.Reader) review.Handler { return &NamespaceDeletion{Gardens: live} },
+		},
+	}
+}
+
+// Mutating reports whether the handler changes objects. Other handlers only allow or deny.
+func (h Handler) Mutating() bool { return h.Webhook.Type == registration.Mutating }
+
+// ofGardens returns a webhook that is called for every write of a Garden, except of its status.
+func ofGardens(kind registration.Type, name, path string) registration.Webhook {
+	on := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete}
+	return registration.Webhook{
+		Type: kind, Name: name, Path: path, ReviewVersions: reviewVersions(),
+		Rules: registration.Rules(registration.Rule(on, operatorv1alpha1.GroupName, registration.Versions(operatorv1alpha1.SchemeGroupVersion.Version), "gardens")),
+	}
+}
+
+func reviewVersions() []string { return []string{"v1", "v1beta1"} }

@@ -1,0 +1,93 @@
+package webhook
+
+import (
+	"context"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
+)
+
+// Validation denies Gardens that break the rules of package validation, Gardens beside another one, and unconfirmed deletions. It warns of
+// fields without effect when they are set.
+type Validation struct {
+	// Gardens reads metadata of Gardens. It must not read from a cache, in which a Garden that was just created may be missing.
+	Gardens client.Reader
+}
+
+// Handle implements review.Handler.
+func (h *Validation) Handle(ctx context.Context, request *review.Request) review.Response {
+	if request.SubResource != "" {
+		return review.Allowed("")
+	}
+	switch request.Operation {
+	case review.Create:
+		return h.create(ctx, request)
+	case review.Update:
+		return update(request)
+	case review.Delete:
+		return remove(request)
+	case review.Connect:
+	}
+	return review.Allowed("")
+}
+
+func (h *Validation) create(ctx context.Context, request *review.Request) review.Response {
+	garden := &operatorv1alpha1.Garden{}
+	if err := request.Decode(garden); err != nil {
+		return review.Undecodable(err)
+	}
+	found, err := exists(ctx, h.Gardens)
+	if err != nil {
+		return review.Errored(http.StatusInternalServerError, err)
+	}
+	if found {
+		return review.Errored(http.StatusBadRequest, validation.ErrNotAlone)
+	}
+	if err := validation.Finalizers(garden); err != nil {
+		return review.Errored(http.StatusBadRequest, err)
+	}
+	return judged(garden, validation.Create(garden), validation.Warnings(garden))
+}
+
+func update(request *review.Request) review.Response {
+	garden, old := &operatorv1alpha1.Garden{}, &operatorv1alpha1.Garden{}
+	if err := request.Decode(garden); err != nil {
+		return review.Undecodable(err)
+	}
+	if err := review.Decode(request.OldObject, old); err != nil {
+		return review.Undecodable(err)
+	}
+	var warnings []string
+	if !equality.Semantic.DeepEqual(garden.Spec, old.Spec) {
+		warnings = validation.Warnings(garden)
+	}
+	return judged(garden, validation.Update(garden, old), warnings)
+}
+
+func remove(request *review.Request) review.Response {
+	garden := &operatorv1alpha1.Garden{}
+	if err := review.Decode(request.OldObject, garden); err != nil {
+		return review.Undecodable(err)
+	}
+	if err := validation.Delete(garden); err != nil {
+		return review.Denied(err.Error())
+	}
+	return review.Allowed("")
+}
+
+func judged(garden *operatorv1alpha1.Garden, errs field.ErrorList, warnings []string) review.Response {
+	response := review.Allowed("")
+	if len(errs) > 0 {
+		response = review.Refused(apierrors.NewInvalid(schema.GroupKind{Group: operatorv1alpha1.GroupName, Kind: "Garden"}, garden.Name, errs))
+	}
+	response.Warnings = warnings
+	return response
+}

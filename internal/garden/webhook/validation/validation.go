@@ -1,0 +1,97 @@
+// Package validation decides whether a Garden is allowed. It only computes. The webhook asks it about requests, and the reconciler asks
+// it about the stored Garden, because the webhook may have been away when that was stored.
+//
+// Rules that the schema of the CRD has are not repeated, as the API server applies them to every Garden that is stored.
+package validation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/versions"
+	"github.com/espalier-dev/espalier/internal/garden/webhook/defaulting"
+)
+
+// ErrNotAlone denies the creation of a Garden beside another one. Its text is the whole message.
+var ErrNotAlone = errors.New("there can be only one operator.gardener.cloud/v1alpha1.Garden resource in the system at a time")
+
+// immutable is the detail of errors about fields that must not change.
+const immutable = "field is immutable"
+
+// Finalizers returns the denial of a Garden that is created with a finalizer of the operator, nil if it has none. Its text is the whole
+// message.
+func Finalizers(g *operatorv1alpha1.Garden) error {
+	for _, finalizer := range []string{operatorv1alpha1.FinalizerOperator, operatorv1alpha1.FinalizerReferenceProtection} {
+		if slices.Contains(g.Finalizers, finalizer) {
+			return fmt.Errorf("finalizer %q cannot be added on creation", finalizer)
+		}
+	}
+	return nil
+}
+
+// Create returns what is wrong with a new Garden: its operations, as Operations does, and its spec. Finalizers and ErrNotAlone come
+// before it.
+func Create(g *operatorv1alpha1.Garden) field.ErrorList {
+	return append(Operations(g), spec(g, nil)...)
+}
+
+// Update returns what is wrong with a Garden that replaces an old one: its operations, as Operations does, and its spec.
+//
+// Parts that do not change are not judged: the operations if the annotation is the same, and the spec if both are the same apart from
+// defaults. So a Garden that rules forbid by now, or that was stored while the webhook was away, can lose its finalizers.
+func Update(updated, old *operatorv1alpha1.Garden) field.ErrorList {
+	var found field.ErrorList
+	if updated.Annotations[resourcesv1alpha1.GardenerOperation] != old.Annotations[resourcesv1alpha1.GardenerOperation] {
+		found = Operations(updated)
+	}
+	if equality.Semantic.DeepEqual(defaulted(updated).Spec, defaulted(old).Spec) {
+		return found
+	}
+	found = append(found, changes(updated, old)...)
+	return append(found, spec(updated, old)...)
+}
+
+// Stored returns what is wrong with the spec of a stored Garden, as Update would if an unrelated field changed. The reconciler must not
+// act on a Garden with findings. It does not judge operations, because they may have begun.
+func Stored(g *operatorv1alpha1.Garden) field.ErrorList { return spec(g, g) }
+
+// Delete returns the denial of a deletion, nil if the Garden confirms it. Its text is the whole message.
+func Delete(g *operatorv1alpha1.Garden) error {
+	if confirmed, err := strconv.ParseBool(g.Annotations[operatorv1alpha1.AnnotationConfirmDeletion]); err != nil || !confirmed {
+		return fmt.Errorf("must have a %q annotation to delete", operatorv1alpha1.AnnotationConfirmDeletion)
+	}
+	return nil
+}
+
+func defaulted(g *operatorv1alpha1.Garden) *operatorv1alpha1.Garden {
+	g = g.DeepCopy()
+	defaulting.Garden(g)
+	return g
+}
+
+// spec judges a spec. Old is the Garden before, nil for a new one: it allows some values that are no longer supported if they are the
+// same there.
+func spec(g, old *operatorv1alpha1.Garden) field.ErrorList {
+	path := field.NewPath("spec")
+	if old == nil {
+		old = &operatorv1alpha1.Garden{}
+	}
+	found := runtimeCluster(path.Child("runtimeCluster"), g)
+	return append(found, virtualCluster(path.Child("virtualCluster"), g, old)...)
+}
+
+// kubernetesOf returns the version of Kubernetes, or the zero value, which is not supported, if it cannot be parsed.
+func kubernetesOf(g *operatorv1alpha1.Garden) versions.Kubernetes {
+	parsed, err := versions.ParseKubernetes(g.Spec.VirtualCluster.Kubernetes.Version)
+	if err != nil {
+		return versions.Kubernetes{}
+	}
+	return parsed
+}

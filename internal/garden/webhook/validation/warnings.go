@@ -1,0 +1,159 @@
+package validation
+
+import (
+	"encoding/json"
+	"fmt"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/versions"
+)
+
+// Warnings returns a sentence for each part of a Garden that is deprecated or has no effect, in the order of the spec. The webhook
+// returns them to the client, whether it allows the Garden or not.
+func Warnings(g *operatorv1alpha1.Garden) []string {
+	const runtime, virtual = "spec.runtimeCluster", "spec.virtualCluster"
+	all := runtimeClusterWarnings(runtime, g.Spec.RuntimeCluster)
+	all = append(all, gardenerWarnings(virtual+".gardener", g.Spec.VirtualCluster.Gardener)...)
+	return append(all, kubeAPIServerWarnings(virtual+".kubernetes.kubeAPIServer", g.Spec.VirtualCluster.Kubernetes.KubeAPIServer)...)
+}
+
+func runtimeClusterWarnings(path string, cluster operatorv1alpha1.RuntimeCluster) []string {
+	var all []string
+	if hasOldCertManagement(cluster) {
+		all = append(all, withoutEffect(path+".certManagement"))
+	}
+	if oldIngressDomain(cluster.Ingress) != nil {
+		all = append(all, fmt.Sprintf("%s.ingress.domain is deprecated, use %s.ingress.domains", path, path))
+	}
+	if settings := cluster.Settings; settings != nil && settings.VerticalPodAutoscaler != nil {
+		all = append(all, retiredGates(path+".settings.verticalPodAutoscaler", settings.VerticalPodAutoscaler.FeatureGates,
+			versions.RetiredVPAFeatureGate)...)
+	}
+	return all
+}
+
+func gardenerWarnings(path string, gardener operatorv1alpha1.Gardener) []string {
+	var all []string
+	if server := gardener.APIServer; server != nil {
+		all = append(all, retiredGates(path+".gardenerAPIServer", server.FeatureGates, versions.RetiredGardenerFeatureGate)...)
+		for i, plugin := range server.AdmissionPlugins {
+			if versions.RetiredGardenerAdmissionPlugin(plugin.Name) {
+				all = append(all, withoutEffect(fmt.Sprintf("%s.gardenerAPIServer.admissionPlugins[%d]: %s", path, i, plugin.Name)))
+			}
+		}
+	}
+	if manager := gardener.ControllerManager; manager != nil {
+		all = append(all, retiredGates(path+".gardenerControllerManager", manager.FeatureGates, versions.RetiredGardenerFeatureGate)...)
+	}
+	if scheduler := gardener.Scheduler; scheduler != nil {
+		all = append(all, retiredGates(path+".gardenerScheduler", scheduler.FeatureGates, versions.RetiredGardenerFeatureGate)...)
+	}
+	return all
+}
+
+func retiredGates(path string, gates map[string]bool, retired func(name string) bool) []string {
+	var all []string
+	for _, name := range sortedKeys(gates) {
+		if retired(name) {
+			all = append(all, withoutEffect(path+".featureGates."+name))
+		}
+	}
+	return all
+}
+
+func withoutEffect(subject string) string { return subject + " has no effect, remove it" }
+
+func kubeAPIServerWarnings(path string, server *operatorv1alpha1.KubeAPIServer) []string {
+	if server == nil {
+		return nil
+	}
+	var all []string
+	if set := server.EnableAnonymousAuthentication; set != nil && *set {
+		// The default is false below 1.35, and users cannot avoid that one.
+		all = append(all, fmt.Sprintf("%s.enableAnonymousAuthentication is deprecated and not supported for Kubernetes 1.%d and later, "+
+			"use anonymous in the AuthenticationConfiguration of structuredAuthentication", path, fieldsGoneFrom))
+	}
+	if ttl := server.EventTTL; ttl != nil && ttl.Duration > longestEventTTL {
+		all = append(all, path+".eventTTL can not be longer than 24h")
+	}
+	if config := oldOIDCConfig(server); config != nil {
+		all = append(all, fmt.Sprintf("%s.oidcConfig is deprecated, use structuredAuthentication with %s",
+			path, authenticationConfiguration(*config)))
+	}
+	if sizes := server.WatchCacheSizes; sizes != nil && sizes.Default != nil {
+		all = append(all, fmt.Sprintf("%s.watchCacheSizes.default is deprecated and not supported for Kubernetes 1.%d and later",
+			path, fieldsGoneFrom))
+	}
+	return all
+}
+
+// Parts of an AuthenticationConfiguration.
+type (
+	jwtConfiguration struct {
+		APIVersion string             `json:"apiVersion"`
+		Kind       string             `json:"kind"`
+		JWT        []jwtAuthenticator `json:"jwt"`
+	}
+	jwtAuthenticator struct {
+		Issuer        jwtIssuer       `json:"issuer"`
+		ClaimMappings jwtMappings     `json:"claimMappings"`
+		ClaimRules    []requiredClaim `json:"claimValidationRules,omitempty"`
+	}
+	jwtIssuer struct {
+		URL                  string   `json:"url"`
+		Audiences            []string `json:"audiences"`
+		CertificateAuthority string   `json:"certificateAuthority,omitempty"`
+	}
+	jwtMappings struct {
+		Username jwtMapping  `json:"username"`
+		Groups   *jwtMapping `json:"groups,omitempty"`
+	}
+	jwtMapping struct {
+		Claim  string `json:"claim"`
+		Prefix string `json:"prefix"`
+	}
+	requiredClaim struct {
+		Claim         string `json:"claim"`
+		RequiredValue string `json:"requiredValue"`
+	}
+)
+
+// authenticationConfiguration returns the AuthenticationConfiguration for an OpenID Connect provider, in one line. Certificates are left
+// out for their length, and signing algorithms have no counterpart.
+func authenticationConfiguration(config operatorv1alpha1.OIDCConfig) string {
+	username := jwtMapping{Claim: valueOr(config.UsernameClaim, "sub")}
+	// kube-apiserver prefixes names by the issuer unless they come from the claim email, and "-" stands for no prefix.
+	switch prefix := valueOr(config.UsernamePrefix, ""); {
+	case prefix == "" && username.Claim != "email":
+		username.Prefix = valueOr(config.IssuerURL, "") + "#"
+	case prefix != "-":
+		username.Prefix = prefix
+	}
+	authenticator := jwtAuthenticator{
+		Issuer:        jwtIssuer{URL: valueOr(config.IssuerURL, ""), Audiences: []string{valueOr(config.ClientID, "")}},
+		ClaimMappings: jwtMappings{Username: username},
+	}
+	if config.CABundle != nil {
+		authenticator.Issuer.CertificateAuthority = "the value of caBundle"
+	}
+	if config.GroupsClaim != nil {
+		authenticator.ClaimMappings.Groups = &jwtMapping{Claim: *config.GroupsClaim, Prefix: valueOr(config.GroupsPrefix, "")}
+	}
+	for _, claim := range sortedKeys(config.RequiredClaims) {
+		authenticator.ClaimRules = append(authenticator.ClaimRules, requiredClaim{Claim: claim, RequiredValue: config.RequiredClaims[claim]})
+	}
+	text, err := json.Marshal(jwtConfiguration{
+		APIVersion: "apiserver.config.k8s.io/v1beta1", Kind: "AuthenticationConfiguration", JWT: []jwtAuthenticator{authenticator},
+	})
+	if err != nil {
+		return "an AuthenticationConfiguration"
+	}
+	return string(text)
+}
+
+func valueOr(value *string, otherwise string) string {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}

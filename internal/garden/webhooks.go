@@ -1,0 +1,104 @@
+package garden
+
+import (
+	"fmt"
+	"os"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/admission/selfmanaged"
+	"github.com/espalier-dev/espalier/internal/admission/serving"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/garden/webhook"
+)
+
+// A process that manages its certificates itself needs, in its own namespace, its Secret and the lease of the replica that writes it, and
+// in the cluster its webhook configurations.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=create,namespace=espalier-system,roleName=espalier-garden-operator-selfmanaged
+// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=espalier-garden-operator,verbs=get;list;watch;update,namespace=espalier-system,roleName=espalier-garden-operator-selfmanaged
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-garden-operator-selfmanaged
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=espalier-garden-operator,verbs=get;update,namespace=espalier-system,roleName=espalier-garden-operator-selfmanaged
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=create,roleName=espalier-garden-operator-selfmanaged
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=gardener-operator,verbs=get;list;watch;patch,roleName=espalier-garden-operator-selfmanaged
+
+func server(cfg *config.OperatorConfiguration) *serving.Server {
+	return serving.New(serving.Options{
+		BindAddress: cfg.Server.Webhooks.BindAddress, Port: cfg.Server.Webhooks.Port, CertDir: cfg.Server.Webhooks.TLS.ServerCertDir,
+		ShutdownDelay: ptr.Deref(cfg.Espalier.Garden.Webhooks.ShutdownDelay, metav1.Duration{}).Duration,
+		Clock:         clock.RealClock{}, Log: ctrl.Log.WithName("webhook-server"),
+	})
+}
+
+// addWebhooks adds the webhooks. The webhook configurations decide which of them the API server calls.
+func addWebhooks(p *parts) error {
+	server, err := serving.Of(p.clusters.Source)
+	if err != nil {
+		return err //nolint:wrapcheck // it says what is wrong
+	}
+	handlers := webhook.Handlers()
+	served := make([]serving.Webhook, 0, len(handlers))
+	for _, each := range handlers {
+		served = append(served, serving.Webhook{
+			Name: each.Name, Path: each.Webhook.Path, Mutating: each.Mutating(), Handler: each.Review(p.clusters.Source.GetAPIReader()),
+		})
+	}
+	server.Handle(p.clusters.Source, p.registry, p.clusters.Clock, served)
+	if err := keepWebhooks(p, server); err != nil {
+		return err
+	}
+	if err := server.AddTo(p.clusters.Source); err != nil {
+		return fmt.Errorf("add webhook server: %w", err)
+	}
+	return nil
+}
+
+// keepWebhooks lets the server create its own certificate, and maintains the webhook configurations, if selfManaged is set.
+func keepWebhooks(p *parts, server *serving.Server) error {
+	if p.cfg.Espalier.Garden.Webhooks.SelfManaged == nil {
+		return nil
+	}
+	own := *p.cfg.Espalier.Garden.Webhooks.SelfManaged
+	var err error
+	if own.URL, err = addressOf(own, p.clusters.OwnNamespace, os.Getenv); err != nil {
+		return err
+	}
+	err = selfmanaged.Keep(selfmanaged.Options{
+		Clusters: p.clusters, Server: server, BindAddress: p.cfg.Server.Webhooks.BindAddress,
+		Settings: &own, SettingsPath: "espalier.garden.webhooks.selfManaged", Registry: p.registry,
+		Configurations: func(serviceNamespace string) func([]byte) []client.Object {
+			return webhook.Configurations(webhook.Own{
+				Name: own.ConfigurationName, Namespace: serviceNamespace, ServiceName: own.ServiceName, URL: own.URL,
+			})
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("manage webhooks: %w", err)
+	}
+	return nil
+}
+
+// addressOf returns the URL by which API servers reach the webhooks; empty: by the Service. If the configuration has none, the environment
+// decides, as for Gardener's operator: WEBHOOK_MODE is service (default), url for the host in WEBHOOK_URL, or url-service for the DNS name
+// of the Service.
+func addressOf(own config.EspalierSelfManagedWebhooks, namespace string, getenv func(string) string) (string, error) {
+	if own.URL != "" {
+		return own.URL, nil
+	}
+	switch mode := getenv("WEBHOOK_MODE"); mode {
+	case "", "service":
+		return "", nil
+	case "url":
+		if host := getenv("WEBHOOK_URL"); host != "" {
+			return "https://" + host, nil
+		}
+		return "", fmt.Errorf("WEBHOOK_MODE is %q: WEBHOOK_URL must be the host, or host and port, of the webhooks", mode)
+	case "url-service":
+		return fmt.Sprintf("https://%s.%s.svc:443", own.ServiceName, namespace), nil
+	default:
+		return "", fmt.Errorf("WEBHOOK_MODE must be service, url or url-service, not %q", mode)
+	}
+}

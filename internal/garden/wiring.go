@@ -1,0 +1,70 @@
+// Package garden assembles what garden-operator runs. It has no rules of its own.
+package garden
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/garden/identity"
+	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
+	"github.com/espalier-dev/espalier/internal/garden/skew"
+	"github.com/espalier-dev/espalier/internal/process"
+)
+
+// parts are shared by all parts of the family.
+type parts struct {
+	clusters *process.Clusters
+	cfg      *config.OperatorConfiguration
+	registry prometheus.Registerer
+}
+
+// Of several replicas, only the one that holds the lease works. The lease has the name and namespace of that of Gardener's operator, so that
+// the two exclude each other.
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=garden,roleName=espalier-garden-operator-lease
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-operator-leader-election,verbs=get;update,namespace=garden,roleName=espalier-garden-operator-lease
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=garden,roleName=espalier-garden-operator-lease
+
+// Needs returns what the family needs from its connection.
+func Needs(cfg *config.OperatorConfiguration) (process.Needs, error) {
+	scheme, err := lifecycle.Scheme()
+	if err != nil {
+		return process.Needs{}, err //nolint:wrapcheck // it says what failed
+	}
+	return process.Needs{
+		Scheme:       scheme,
+		SourceCache:  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		SourceAccess: []process.Requirement{gardens()},
+		// Every replica serves webhooks, so the server starts with or without a lease.
+		WebhookServer: server(cfg),
+	}, nil
+}
+
+// gardens is the requirement of the kind Garden, without which nothing works.
+func gardens() process.Requirement {
+	return process.Requirement{
+		Kind: operatorv1alpha1.SchemeGroupVersion.WithKind("Garden"), Verbs: []string{"get", "list", "watch", "patch"},
+		Remedy: "kubectl apply -f deploy/garden-operator/crds",
+	}
+}
+
+// Add checks that this version may act on the Garden, and adds all controllers and webhooks to the manager. The manager must have been
+// created with Needs.
+func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.OperatorConfiguration, registry prometheus.Registerer) error {
+	return addParts(lifetime, &parts{clusters: clusters, cfg: cfg, registry: registry}, addWebhooks, addControllers)
+}
+
+func addParts(lifetime context.Context, p *parts, all ...func(*parts) error) error {
+	if err := skew.Verify(lifetime, p.clusters.Source.GetAPIReader(), identity.GardenerVersion); err != nil {
+		return err //nolint:wrapcheck // the callee adds context
+	}
+	for _, add := range all {
+		if err := add(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

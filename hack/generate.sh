@@ -9,13 +9,13 @@ header=hack/generated-header.txt
 
 controller_gen() { go tool -modfile=hack/tools/go.mod controller-gen "$@"; }
 
-# roles <binary> <folder>…: roles of one binary, from the markers in the folders whose code runs in it.
+# roles <binary> <pattern>…: roles of one binary, from the markers in the packages whose code runs in it.
 # The roles are cluster roles of the source side, unless a marker names another role by roleName= (the target side).
 roles() {
   local binary=$1 paths=()
   shift
-  for folder in "$@"; do
-    paths+=("paths=./$folder/...")
+  for pattern in "$@"; do
+    paths+=("paths=./$pattern")
   done
   echo "generating roles of $binary"
   controller_gen "rbac:roleName=espalier-$binary-source,headerFile=$header" "${paths[@]}" "output:rbac:dir=deploy/$binary/rbac"
@@ -27,13 +27,14 @@ controller_gen "crd:headerFile=$header" paths=./api/resources/... output:crd:dir
 controller_gen "crd:headerFile=$header" paths=./api/core/... paths=./api/security/... output:crd:dir=deploy/project-controller/crds
 controller_gen "crd:headerFile=$header" paths=./api/operator/... output:crd:dir=deploy/garden-operator/crds
 
-roles managedresource-controller internal/managedresource
-roles node-controller internal/node
-roles csr-approver internal/csr
-roles netpol-controller internal/networkpolicy
-roles token-controllers internal/token
-roles webhook-server internal/webhook
-roles project-controller internal/project
+roles managedresource-controller internal/managedresource/...
+roles node-controller internal/node/...
+roles csr-approver internal/csr/...
+roles netpol-controller internal/networkpolicy/...
+roles token-controllers internal/token/...
+roles webhook-server internal/webhook/...
+roles project-controller internal/project/...
+roles garden-operator internal/garden internal/garden/{care,lifecycle,reference,skew,webhook}/...
 
 echo "rendering deploy/"
 go run ./hack/render

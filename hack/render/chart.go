@@ -31,7 +31,8 @@ func chart(root, folder string) error {
 	failures := []error{
 		values(filepath.Join(folder, "values.yaml")),
 		schema(filepath.Join(folder, "values.schema.json")),
-		copyCRDs(filepath.Join(folder, "crds"), filepath.Join(root, "crds"), filepath.Join(root, "project-controller", "crds")),
+		copyCRDs(filepath.Join(folder, "crds"), filepath.Join(root, "crds"), filepath.Join(root, "project-controller", "crds"),
+			filepath.Join(root, "garden-operator", "crds")),
 	}
 	for _, each := range deployable.All() {
 		content, err := template(root, each)
@@ -89,15 +90,19 @@ func template(root string, b deployable.Binary) (string, error) {
 // values of earlier releases name the Secret only. An explicit false takes precedence.
 func isOn(b deployable.Binary) string {
 	enabled := ".Values." + key(b) + ".enabled"
-	if !b.OffTogether {
+	if !b.OffTogether || !b.HasTarget() {
 		return enabled
 	}
 	return fmt.Sprintf("or %s (and (kindIs \"invalid\" %[1]s) .Values.%s.targetKubeconfigSecret)", enabled, key(b))
 }
 
+// imagesOfValues names the images that the values of the chart name for all binaries.
+const imagesOfValues = "images: {repository: {{ .root.Values.image.repository }}{{ with .root.Values.image.tag }}, tag: {{ . | quote }}{{ end }}}"
+
 // configTemplate defines the configuration file.
 func configTemplate(b deployable.Binary) string {
 	text := func(config string) string {
+		config = strings.Replace(config, deployable.ShippedImages, imagesOfValues, 1)
 		return strings.TrimSuffix(strings.ReplaceAll(config, deployable.Namespace, "{{ .root.Release.Namespace }}"), "\n")
 	}
 	body := text(b.Config)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
+	gardenwebhook "github.com/espalier-dev/espalier/internal/garden/webhook"
 	projectwebhook "github.com/espalier-dev/espalier/internal/project/webhook"
 	"github.com/espalier-dev/espalier/internal/webhook/policies"
 	"github.com/espalier-dev/espalier/internal/webhook/registrations"
@@ -35,6 +36,7 @@ func run(root string) error {
 	server := filepath.Join(root, "webhook-server")
 	return errors.Join(errors.Join(bases(root)...),
 		write(filepath.Join(root, "namespace"), map[string][]client.Object{"namespace": {deployable.NamespaceObject()}}),
+		write(filepath.Join(root, "garden-operator", "namespace"), map[string][]client.Object{"namespace": {deployable.GardenNamespaceObject()}}),
 		images(filepath.Join(root, "images")),
 		sourceTarget(root, filepath.Join(root, "overlays", "source-target")),
 		invalidator(filepath.Join(root, "components", "token-invalidator")),
@@ -43,6 +45,7 @@ func run(root string) error {
 		configurations(filepath.Join(server, "gardener", "runtime"), registrations.Shipped(config.FlavorGardenerRuntime)),
 		configurations(filepath.Join(server, "gardener", "shoot"), registrations.Shipped(config.FlavorGardenerShoot)),
 		configurations(filepath.Join(root, "project-controller", "webhooks"), projectwebhook.Shipped()),
+		configurations(filepath.Join(root, "garden-operator", "webhooks"), gardenwebhook.Shipped()),
 		admissionPolicies(filepath.Join(root, "policies")),
 	)
 }

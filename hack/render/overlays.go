@@ -16,12 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
 // registry is the first part of the names of all images, which users replace; tag is the tag of an unnamed version.
 const (
-	registry = "espalier.local"
+	registry = config.DefaultImageRepository
 	tag      = "v0.0.0-dev"
 )
 

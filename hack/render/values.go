@@ -77,6 +77,8 @@ const valuesOfTarget = `  # A Secret in the release's namespace with a kubeconfi
 
 // purposes are the descriptions of the binaries in comments.
 var purposes = map[string]string{
+	"garden-operator": "garden-operator checks Gardens and sets their defaults. Namespace garden must exist before it is enabled. See\n" +
+		"# docs/garden-operator.md.",
 	"csr-approver":               "csr-approver approves serving certificates of kubelets.",
 	"managedresource-controller": "managedresource-controller keeps the objects of ManagedResources, with the rights of cluster-admin. It collects garbage, too.",
 	"netpol-controller":          "netpol-controller makes NetworkPolicies from Services.",
@@ -93,6 +95,9 @@ func values(file string) error {
 	for _, each := range deployable.All() {
 		target, together, enabled := "", "", "true"
 		if each.OffTogether {
+			enabled = "false"
+		}
+		if each.OffTogether && each.HasTarget() {
 			enabled = "null"
 		}
 		if each.HasTarget() {
@@ -147,7 +152,7 @@ func schema(file string) error {
 	for _, each := range deployable.All() {
 		own := scheduling()
 		own["enabled"] = anything("boolean")
-		if each.OffTogether {
+		if each.OffTogether && each.HasTarget() {
 			own["enabled"] = map[string]any{"type": []string{"boolean", "null"}}
 		}
 		own["image"] = object(map[string]any{

@@ -47,7 +47,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- merge (dict "espalier.dev/config-checksum" $checksum) .values.podAnnotations .root.Values.podAnnotations | toYaml -}}
 {{- end -}}
 
-{{/* What of a Pod's specification is for whoever knows the nodes. */}}
+{{/* The parts of a Pod's specification that depend on the nodes. */}}
 {{- define "espalier.scheduling" -}}
 {{- $fields := dict -}}
 {{- range $name := list "nodeSelector" "tolerations" "affinity" "priorityClassName" -}}

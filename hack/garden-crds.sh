@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Copies the definitions of other projects that the garden operator deploys from their Go modules, unchanged.
+# Called by `make garden-crds`, when a version below changes.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../internal/garden/component/crds"
+
+# files <folder> <module@version> <pattern>…: the files of the module that match the patterns, and its license.
+files() {
+  local folder=$1 module=$2 dir pattern
+  shift 2
+  dir=$(cd "$(mktemp -d)" && go mod download -json "$module" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  for pattern in "$@"; do
+    # shellcheck disable=SC2086 # the pattern is to be expanded
+    install -m 0644 $dir/$pattern "$folder"
+  done
+  install -m 0644 "$dir/LICENSE" "$folder/LICENSE"
+  echo "copied from $module:"
+  ls "$folder"
+}
+
+files etcd github.com/gardener/etcd-druid/api@v0.38.1 \
+  core/v1alpha1/crds/druid.gardener.cloud_etcds.yaml 'core/v1alpha1/crds/druid.gardener.cloud_etcdcopybackupstasks.yaml' \
+  core/v1alpha1/crds/druid.gardener.cloud_etcdopstasks.yaml
+files vpa k8s.io/autoscaler/vertical-pod-autoscaler@v1.8.1 deploy/vpa-v1-crd-gen.yaml
+files istio istio.io/api@v1.29.6 kubernetes/customresourcedefinitions.gen.yaml
+files fluent github.com/fluent/fluent-operator/v3@v3.7.0 'config/crd/bases/fluentbit.fluent.io_*.yaml'

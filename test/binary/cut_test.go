@@ -157,18 +157,19 @@ func run(p *process, length int) func(*testing.T, binary.Cut) bool {
 }
 
 func TestEveryCut(t *testing.T) {
+	t.Setenv("CRASH_SAMPLE", "")
 	for name, tc := range map[string]struct {
 		every, length int
 		want          []string
 		happened      int
 	}{
 		"every request": {every: 1, length: 2, happened: 4, want: []string{
-			"before request 1", "after request 1", "before request 2", "after request 2", "before request 3", "after request 3",
+			"before request 1", "after request 1", "before request 2", "after request 2", "before request 3",
 		}},
 		"every other request": {every: 2, length: 4, happened: 4, want: []string{
-			"before request 1", "after request 1", "before request 3", "after request 3", "before request 5", "after request 5",
+			"before request 1", "after request 1", "before request 3", "after request 3", "before request 5",
 		}},
-		"a run without requests": {every: 1, want: []string{"before request 1", "after request 1"}},
+		"a run without requests": {every: 1, want: []string{"before request 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -179,7 +180,7 @@ func TestEveryCut(t *testing.T) {
 				tried = append(tried, at.String())
 				return run(p, tc.length)(t, at)
 			})
-			g.Expect(tried).To(Equal(tc.want), "the last two are undisturbed")
+			g.Expect(tried).To(Equal(tc.want), "the last one is undisturbed")
 			g.Expect(happened).To(Equal(tc.happened))
 		})
 	}

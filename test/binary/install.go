@@ -35,7 +35,7 @@ const credentialLifetime = 3 * time.Hour
 func Install(ctx context.Context, c client.Client, patterns ...string) ([]*unstructured.Unstructured, error) {
 	root, err := local.RepositoryRoot()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what to do
+		return nil, err
 	}
 	var all []*unstructured.Unstructured
 	for _, pattern := range patterns {
@@ -66,11 +66,11 @@ func create(ctx context.Context, c client.Client, object *unstructured.Unstructu
 	if object.GetNamespace() != "" {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.GetNamespace()}}
 		if err := c.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
-			return err //nolint:wrapcheck // the caller says what it was about
+			return err
 		}
 	}
 	if err := c.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err //nolint:wrapcheck // the caller says what it was about
+		return err
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func create(ctx context.Context, c client.Client, object *unstructured.Unstructu
 func decode(file string) ([]*unstructured.Unstructured, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the file
+		return nil, err
 	}
 	var objects []*unstructured.Unstructured
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
@@ -131,7 +131,30 @@ func Identity(ctx context.Context, c client.Client, admin *rest.Config, binary, 
 	if err := awaitRights(ctx, admin, "system:serviceaccount:"+namespace+":"+binary, bound); err != nil {
 		return nil, err
 	}
-	return local.ServiceAccountKubeconfig(ctx, admin, namespace, binary, credentialLifetime) //nolint:wrapcheck // it says what failed
+	return local.ServiceAccountKubeconfig(ctx, admin, namespace, binary, credentialLifetime)
+}
+
+// IdentityIn is like Identity for the source, in a namespace in which the binary also has the rights of one of its Roles, as if the
+// namespace were that of the Role.
+func IdentityIn(ctx context.Context, c client.Client, admin *rest.Config, binary, namespace string, own client.ObjectKey) ([]byte, error) {
+	if _, err := Install(ctx, c, "deploy/"+binary+"/rbac/*.yaml"); err != nil {
+		return nil, err
+	}
+	role := &unstructured.Unstructured{}
+	role.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("Role"))
+	if err := c.Get(ctx, own, role); err != nil {
+		return nil, fmt.Errorf("read Role %s: %w", own, err)
+	}
+	copied := &unstructured.Unstructured{Object: map[string]any{"rules": role.Object["rules"]}}
+	copied.SetGroupVersionKind(role.GroupVersionKind())
+	copied.SetNamespace(namespace)
+	copied.SetName("own")
+	for _, object := range []client.Object{copied, binding(copied, namespace, binary)} {
+		if err := c.Create(ctx, object); err != nil {
+			return nil, fmt.Errorf("copy Role %s: %w", own, err)
+		}
+	}
+	return Identity(ctx, c, admin, binary, namespace, Source) // it waits for bindings that are created after this one
 }
 
 // awaitRights waits until the API server knows that a user has been given roles. It learns of them by watches, and forbids
@@ -180,7 +203,7 @@ func firstRight(role *unstructured.Unstructured) (*authorizationv1.ResourceAttri
 		}
 		return found, nil
 	}
-	return nil, nil //nolint:nilnil // nothing is an answer
+	return nil, nil
 }
 
 func sideOf(role, binary string) Side {

@@ -82,5 +82,5 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		_ = response.Body.Close()
 		return nil, ErrCutOff
 	}
-	return response, err //nolint:wrapcheck // a transport passes errors as they are
+	return response, err
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
-	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/espalier-dev/espalier/internal/process"
@@ -31,14 +30,9 @@ type Runner struct {
 	stop func()
 }
 
-// staleDiscovery is how long an API server may answer with an outdated list of a group's kinds after the group's
-// APIService or CustomResourceDefinitions changed: it asks again once a minute. A Pod would be restarted meanwhile.
-const staleDiscovery = 90 * time.Second
-
-func isStaleDiscovery(err error) bool {
-	_, stale := errors.AsType[discovery.StaleGroupVersionError](err)
-	return stale
-}
+// outdatedDiscovery is how long an API server may answer with an outdated list of a group's kinds after the group's
+// APIService or CustomResourceDefinitions changed: it asks again once a minute.
+const outdatedDiscovery = 90 * time.Second
 
 // discardLibraryLog sets the logger of controller-runtime itself, which otherwise prints a stack after 30 seconds.
 var discardLibraryLog = sync.OnceFunc(func() { log.SetLogger(logr.Discard()) })
@@ -56,11 +50,8 @@ func (r *Runner) Start() {
 	if setup.Log.GetSink() == nil {
 		setup.Log = logr.Discard()
 	}
-	var clusters *process.Clusters
-	g.Eventually(func() error {
-		clusters, err = setup.Connect(ctx, needs)
-		return err
-	}).WithTimeout(staleDiscovery).Should(Or(Succeed(), Not(Satisfy(isStaleDiscovery))))
+	setup.Patience = max(setup.Patience, outdatedDiscovery)
+	clusters, err := setup.Connect(ctx, needs)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(r.Add(ctx, clusters)).To(Succeed())
 	done := make(chan error, 1)

@@ -41,11 +41,11 @@ func runWithServers(m *testing.M, start startServers) (code int, err error) {
 	ctx := context.Background()
 	assets, err := local.Assets(ctx, os.Stderr)
 	if err != nil {
-		return 0, err //nolint:wrapcheck // it says what to do
+		return 0, err
 	}
 	dir, err := os.MkdirTemp("", "espalier-test-servers-")
 	if err != nil {
-		return 0, err //nolint:wrapcheck // it names the folder
+		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	planes, err := start(ctx, dir, assets)
@@ -54,7 +54,7 @@ func runWithServers(m *testing.M, start startServers) (code int, err error) {
 	}
 	defer func() { err = local.StopAll(planes) }()
 	if err := os.Setenv(local.TestServersVariable, dir); err != nil {
-		return 0, err //nolint:wrapcheck // it names the variable
+		return 0, err
 	}
 	return m.Run(), nil
 }

@@ -45,7 +45,7 @@ func (s Storm) Start() Fault {
 		if concerns(request) && hits() {
 			return s.Disturb(request, next)
 		}
-		return next.RoundTrip(request) //nolint:wrapcheck // a transport returns errors unchanged
+		return next.RoundTrip(request)
 	}
 }
 
@@ -95,21 +95,21 @@ func Lost(request *http.Request, next http.RoundTripper) (*http.Response, error)
 func carryOut(request *http.Request, next http.RoundTripper) error {
 	response, err := next.RoundTrip(request)
 	if err != nil {
-		return err //nolint:wrapcheck // a transport returns errors unchanged
+		return err
 	}
-	return response.Body.Close() //nolint:wrapcheck // as above
+	return response.Body.Close()
 }
 
 // Truncated cuts the second half of a response.
 func Truncated(request *http.Request, next http.RoundTripper) (*http.Response, error) {
 	response, err := next.RoundTrip(request)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // a transport returns errors unchanged
+		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	whole, err := io.ReadAll(response.Body)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // as above
+		return nil, err
 	}
 	response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(whole[:len(whole)/2]), failing{}))
 	return response, nil
@@ -126,9 +126,9 @@ func Slow(by time.Duration) Fault {
 		select {
 		case <-time.After(by):
 		case <-request.Context().Done():
-			return nil, request.Context().Err() //nolint:wrapcheck // a transport returns errors unchanged
+			return nil, request.Context().Err()
 		}
-		return next.RoundTrip(request) //nolint:wrapcheck // as above
+		return next.RoundTrip(request)
 	}
 }
 
@@ -140,7 +140,7 @@ func ShortStreams(after time.Duration) Fault {
 			body := response.Body
 			time.AfterFunc(after, func() { _ = body.Close() })
 		}
-		return response, err //nolint:wrapcheck // a transport returns errors unchanged
+		return response, err
 	}
 }
 
@@ -151,7 +151,7 @@ func LateStreams(by time.Duration) Fault {
 		if err == nil {
 			response.Body = &late{response.Body, by}
 		}
-		return response, err //nolint:wrapcheck // a transport returns errors unchanged
+		return response, err
 	}
 }
 
@@ -164,7 +164,7 @@ type late struct {
 func (l *late) Read(into []byte) (int, error) {
 	n, err := l.ReadCloser.Read(into)
 	time.Sleep(l.by)
-	return n, err //nolint:wrapcheck // a transport returns errors unchanged
+	return n, err
 }
 
 // Expired ends every watch after some time. The next watch fails, because its resourceVersion is too old: alternately at once, or with its

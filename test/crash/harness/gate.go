@@ -153,7 +153,7 @@ func (p *passage) unlessDead(response *http.Response, err error) (*http.Response
 
 func (p *passage) send(request *http.Request, fault Fault) (*http.Response, error) {
 	if fault == nil {
-		return p.next.RoundTrip(request) //nolint:wrapcheck // a transport returns errors unchanged
+		return p.next.RoundTrip(request)
 	}
 	return fault(request, p.next)
 }
@@ -184,7 +184,7 @@ type stream struct {
 // Close implements io.Closer.
 func (s *stream) Close() error {
 	s.stop()
-	return s.ReadCloser.Close() //nolint:wrapcheck // a transport returns errors unchanged
+	return s.ReadCloser.Close()
 }
 
 // enter records a request and returns the cut, if it must be made here, and the fault that executes the request. The caller must call the

@@ -58,7 +58,7 @@ func (p *Process) run(ctx context.Context, cfg *config.ResourceManagerConfigurat
 	if err != nil {
 		return err
 	}
-	return clusters.Start(ctx) //nolint:wrapcheck // the error of the controller
+	return clusters.Start(ctx)
 }
 
 // prepare does everything that a process does before it starts to work.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -177,7 +178,7 @@ func (r *run) end() (state, error) {
 		err := r.await("the end", func() bool {
 			before := r.setsSnapshot()
 			end = r.observe()
-			return difference(before, r.setsSnapshot()) == ""
+			return (r.scenario.TwoClusters || !outdated(before)) && difference(before, r.setsSnapshot()) == ""
 		}, calmUndisturbed)
 		r.note()
 		r.collect()
@@ -202,6 +203,14 @@ func (r *run) end() (state, error) {
 		return end, fmt.Errorf("%w; it is not as it is undisturbed:\n%s", err, difference(r.reference.End, end.Snapshot))
 	}
 	return end, nil
+}
+
+// outdated reports whether the condition of a set says that the controller manager has not seen a workload yet. On a busy machine, that takes
+// longer than any pause. The target of a scenario with two clusters has no controller manager: there, workloads stay outdated.
+func outdated(sets Snapshot) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(sets)), func(text string) bool {
+		return strings.Contains(text, "observed generation outdated")
+	})
 }
 
 // step makes a change and waits until the controllers have processed it.

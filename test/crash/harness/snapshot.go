@@ -36,7 +36,7 @@ func (w *World) setsSnapshot() Snapshot {
 		w.do("convert set", func() error {
 			text, err := json.Marshal(mr)
 			if err != nil {
-				return err //nolint:wrapcheck // do adds the context
+				return err
 			}
 			return json.Unmarshal(text, &content.Object)
 		})

@@ -140,7 +140,7 @@ func (w *World) Secret(name string, documents ...string) {
 		if apierrors.IsAlreadyExists(err) {
 			err = w.Source.Update(w.ctx, secret)
 		}
-		return err //nolint:wrapcheck // do adds the context
+		return err
 	})
 }
 
@@ -211,7 +211,7 @@ func (w *World) ChangeStatus(name string, change func(*resourcesv1alpha1.Managed
 func (w *World) read(name string) (*resourcesv1alpha1.ManagedResource, error) {
 	mr := &resourcesv1alpha1.ManagedResource{}
 	err := w.Source.Get(w.ctx, client.ObjectKey{Namespace: w.NS, Name: name}, mr)
-	return mr, err //nolint:wrapcheck // the caller adds the context
+	return mr, err
 }
 
 // DeleteSet deletes a set, and then its Secrets. In the other order, a controller might report a missing Secret, depending on timing.
@@ -265,7 +265,7 @@ func (w *World) Live(kind, name string) *unstructured.Unstructured {
 			found = false
 			return nil
 		}
-		return err //nolint:wrapcheck // do adds the context
+		return err
 	})
 	if !found || w.err != nil {
 		return nil

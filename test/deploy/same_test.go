@@ -15,6 +15,7 @@ import (
 // inValues is what the chart calls a binary.
 var inValues = map[string]string{
 	"csr-approver":               "csrApprover",
+	"garden-operator":            "gardenOperator",
 	"managedresource-controller": "managedresourceController",
 	"netpol-controller":          "netpolController",
 	"node-controller":            "nodeController",
@@ -150,7 +151,7 @@ func TestBothHaveTheSameCRDs(t *testing.T) {
 	standalone := kustomized(t, "overlays", "standalone")
 	wanted := maps.Clone(standalone)
 	maps.DeleteFunc(wanted, func(_ string, fields map[string]any) bool { return fields["kind"] != "CustomResourceDefinition" })
-	g.Expect(wanted).To(HaveLen(12))
+	g.Expect(wanted).To(HaveLen(13))
 	expectSame(t, shipped, wanted)
 }
 
@@ -160,7 +161,7 @@ func TestEverythingIsTheStandaloneOverlay(t *testing.T) {
 
 // TestOneTagIsForAllImages holds that no Deployment is forgotten by deploy/images.
 func TestOneTagIsForAllImages(t *testing.T) {
-	for _, overlay := range []string{"standalone", "minimal", filepath.Join("source-target", "source")} {
+	for _, overlay := range []string{"standalone", "minimal", "garden", filepath.Join("source-target", "source")} {
 		t.Run(overlay, func(t *testing.T) {
 			g := NewWithT(t)
 			found := 0

@@ -127,7 +127,7 @@ func TestEverythingIsInTheNamespaceOfTheRelease(t *testing.T) {
 func TestServiceMonitorsAreForWhomWantsThem(t *testing.T) {
 	g := NewWithT(t)
 	const kind = "monitoring.coreos.com/v1 ServiceMonitor espalier-system espalier-"
-	rendered := helmed(t, parse(t, "serviceMonitor: {enabled: true, labels: {team: a}}\ntokenControllers: {enabled: true}"))
+	rendered := helmed(t, parse(t, "serviceMonitor: {enabled: true, labels: {team: a}}\ntokenControllers: {enabled: true}\ngardenOperator: {enabled: true}"))
 	for _, each := range all() {
 		g.Expect(rendered).To(HaveKey(kind + each))
 	}

@@ -83,6 +83,6 @@ func TestEveryRightIsUsedOrHasAReason(t *testing.T) {
 	g := NewWithT(t)
 	s, err := load(filepath.FromSlash("../.."))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(s.binaries).To(HaveLen(7))
+	g.Expect(s.binaries).To(HaveLen(8))
 	g.Expect(s.check()).To(Succeed())
 }

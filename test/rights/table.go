@@ -87,7 +87,7 @@ func account(suites []string, reason string) string {
 	reason = strings.Join(strings.Fields(reason), " ")
 	switch {
 	case len(suites) == 0 && reason == "":
-		return "**not used, and nobody says why it is granted**"
+		return "**not used, and no reason is given**"
 	case len(suites) == 0:
 		return reason
 	}

@@ -30,5 +30,5 @@ func TestTable(t *testing.T) {
 		"| `list pods in n` | *e2e*, `internal/x` |\n" +
 		"| `get pods in n` | For a \\| b. |\n" +
 		"\nClusterRole `s`:\n\n| right | used by, or why it is granted |\n|---|---|\n" +
-		"| `get /x` | **not used, and nobody says why it is granted** |\n"))
+		"| `get /x` | **not used, and no reason is given** |\n"))
 }

@@ -96,7 +96,7 @@ const invalid = "\x00\x00\x00"
 // forbid lets a ServiceAccount have no static tokens: its Pods do not mount them.
 const forbid = `{"automountServiceAccountToken": false}`
 
-func TestAcceptance10_5AStaticTokenStopsToAuthenticate(t *testing.T) {
+func TestInvalidatedStaticTokenStopsAuthenticating(t *testing.T) {
 	s := newScene(t)
 	bearer := s.account("robot")
 	s.patch(&corev1.ServiceAccount{}, "robot", forbid)
@@ -116,7 +116,7 @@ func TestAcceptance10_5AStaticTokenStopsToAuthenticate(t *testing.T) {
 	})
 }
 
-func TestAcceptance10_5ATokenThatAPodHoldsSurvives(t *testing.T) {
+func TestStaticTokenThatAPodMountsKeepsAuthenticating(t *testing.T) {
 	s := newScene(t)
 	bearer := s.account("holder")
 	podtest.Create(s.Env, "{metadata: {name: holder}, spec: {serviceAccountName: default, containers: [{name: c, image: i}], volumes: [{name: token, secret: {secretName: holder}}]}}")

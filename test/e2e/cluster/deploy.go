@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -110,7 +111,7 @@ func (c *Cluster) withdraw(ctx context.Context, binary string) error {
 	if err != nil {
 		return err
 	}
-	meta := metav1.ObjectMeta{Name: "espalier-" + binary}
+	meta := metav1.ObjectMeta{Name: configurationsOf(binary)}
 	for _, configuration := range []client.Object{
 		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta},
@@ -122,10 +123,23 @@ func (c *Cluster) withdraw(ctx context.Context, binary string) error {
 	return nil
 }
 
+// configurationsOf returns the name of the webhook configurations of a binary. Those of garden-operator replace those of Gardener's operator.
+func configurationsOf(binary string) string {
+	if binary == "garden-operator" {
+		return "gardener-operator"
+	}
+	return "espalier-" + binary
+}
+
 // prepare applies the objects that the binaries need before their start.
 func (c *Cluster) prepare(ctx context.Context, binaries []string) error {
 	folders := []string{filepath.Join("deploy", "crds")}
+	apply := []string{"apply", "--server-side", "--force-conflicts", "-f", filepath.Join("deploy", "namespace")}
 	for _, binary := range binaries {
+		namespace := filepath.Join("deploy", binary, "namespace")
+		if _, err := os.Stat(filepath.Join(c.root, namespace)); err == nil {
+			apply = append(apply, "-f", namespace)
+		}
 		own := filepath.Join("deploy", binary, "crds")
 		if found, err := filepath.Glob(filepath.Join(c.root, own, "*.yaml")); err == nil && len(found) > 0 {
 			folders = append(folders, own)
@@ -135,8 +149,7 @@ func (c *Cluster) prepare(ctx context.Context, binaries []string) error {
 	for _, folder := range folders {
 		files = append(files, "-f", folder)
 	}
-	apply := append([]string{"apply", "--server-side", "--force-conflicts", "-f", filepath.Join("deploy", "namespace")}, files...)
-	if _, err := c.Kubectl(ctx, apply...); err != nil {
+	if _, err := c.Kubectl(ctx, append(apply, files...)...); err != nil {
 		return fmt.Errorf("prepare cluster for %s: %w", strings.Join(binaries, ", "), err)
 	}
 	wait := append([]string{"wait", "--for=condition=Established", "--timeout=60s"}, files...)

@@ -12,6 +12,8 @@ import (
 	"encoding/pem"
 	"net"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,9 +21,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/test/local"
-
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
 )
 
 const servingSigner = "kubernetes.io/kubelet-serving"

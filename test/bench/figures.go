@@ -109,7 +109,7 @@ type expected struct {
 func expectations(s size) expected {
 	e := expected{
 		published: published{"–", "–", "–", "–", "–", "–", "–"},
-		update:    time.Second, restart: 3 * time.Second, memory: 60 << 20, drift: 100 * time.Millisecond, tail: time.Second,
+		update:    time.Second, restart: 3 * time.Second, memory: 60 << 20, drift: 100 * time.Millisecond, tail: 500 * time.Millisecond,
 	}
 	if s.total() > 2000 {
 		e.update, e.memory = 4*time.Second, 90<<20

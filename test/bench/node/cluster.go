@@ -41,11 +41,11 @@ rules:
 func build(ctx context.Context, dir string, out io.Writer) (program, assets string, err error) {
 	root, err := local.RepositoryRoot()
 	if err != nil {
-		return "", "", err //nolint:wrapcheck // the error has its remedy
+		return "", "", err
 	}
 	assets, err = local.Assets(ctx, out)
 	if err != nil {
-		return "", "", err //nolint:wrapcheck // the error has its remedy
+		return "", "", err
 	}
 	program = filepath.Join(dir, binaryName)
 	command := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/"+binaryName)
@@ -67,11 +67,11 @@ func startController(ctx context.Context, plane *local.ControlPlane, dir, progra
 	}
 	kubeconfig, err := binary.Identity(ctx, admin, plane.AdminConfig(), binaryName, namespace, binary.Source, binary.Target)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the error has its context
+		return nil, err
 	}
 	ports, err := gauge.FreePorts(2)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the error has its context
+		return nil, err
 	}
 	config := fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
@@ -92,7 +92,7 @@ controllers: {node: {enabled: true}}
 		Dir: dir, LogFile: filepath.Join(dir, "log"), RecordFile: filepath.Join(dir, "record.json"),
 	})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the error names the program
+		return nil, err
 	}
 	if err := awaitReady(ctx, process, ports[0]); err != nil {
 		return nil, errors.Join(err, process.Failure(), process.Stop(stopGrace))
@@ -110,7 +110,7 @@ func awaitReady(ctx context.Context, process *child.Process, port int) error {
 		}
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 		if err != nil {
-			return false, err //nolint:wrapcheck // cannot happen
+			return false, err // cannot happen
 		}
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {

@@ -70,7 +70,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.BoolVar(&o.enforce, "enforce", false, "fail if a target is missed")
 	smoke := flags.Bool("smoke", false, "a tiny workload, to see that it works")
 	if err := flags.Parse(args); err != nil {
-		return options{}, err //nolint:wrapcheck // it was printed, with the usage
+		return options{}, err
 	}
 	if *smoke {
 		o.nodes = 20

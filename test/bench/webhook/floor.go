@@ -45,7 +45,7 @@ func serveFloor(ctx context.Context, address, certificates, file string) error {
 	}
 	bodies := sync.Pool{New: func() any { return &bytes.Buffer{} }}
 	server := &http.Server{Addr: address, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert,errcheck // the pool contains nothing else
+		body := bodies.Get().(*bytes.Buffer) //nolint:errcheck // the pool contains nothing else
 		defer bodies.Put(body)
 		body.Reset()
 		_, _ = body.ReadFrom(r.Body)

@@ -9,7 +9,9 @@ LDFLAGS  := -X github.com/espalier-dev/espalier/internal/process.Version=$(VERSI
 PACKAGES ?= ./...
 KILLS    ?= 50
 SOAK     ?= 1h
+PARALLEL ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 BINARIES ?=
+CRASHED  ?= ./internal/csr/... ./internal/networkpolicy/... ./internal/node/... ./internal/project/... ./internal/token/...
 BENCH    ?= token csr networkpolicy node webhook project
 TOOL     := go tool -modfile=hack/tools/go.mod
 
@@ -51,11 +53,12 @@ clean: down ## Stop what is running and remove build output from the work tree (
 
 ##@ Test
 
-# -w links test binaries without debug information, which is faster; stack traces stay complete.
+# -w links test binaries without debug information, which is faster; stack traces stay complete. `make vet` vets. Most tests wait for an API
+# server most of the time, so two packages for each core keep them busy.
 .PHONY: test
 test: ## Run all tests, unit and integration, with the race detector, on real API servers, and list the slowest packages (PACKAGES=./...)
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; set -x; \
-	go run ./test/local/testservers run -- go test -race -ldflags=-w -timeout 30m $(PACKAGES) | tee "$$log" || status=$$?; \
+	go run ./test/local/testservers run -- go test -race -ldflags=-w -vet=off -p $(PARALLEL) -timeout 30m $(PACKAGES) | tee "$$log" || status=$$?; \
 	{ set +x; } 2>/dev/null; awk -f hack/slowest.awk "$$log"; exit $$status
 
 .PHONY: e2e
@@ -85,7 +88,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (20000x: that many inputs, or a time)
 .PHONY: crash
 crash: ## Disconnect the controller at every request of every scenario, and inject every fault (CRASH_SAMPLE=100 runs a sample)
 	CRASH_SAMPLE=$${CRASH_SAMPLE:-0} CRASH_RANDOM=$${CRASH_RANDOM:-100} CRASH_FAULTS=$${CRASH_FAULTS:-all} go run ./test/local/testservers run -- \
-	  bash -c 'go test -count=1 -v -timeout 120m ./test/crash/points && go test -count=1 -v -timeout 120m ./test/crash/faults && go test -count=1 -v -timeout 120m -run ^TestCrashPoints ./internal/project/lifecycle'
+	  bash -c 'go test -count=1 -v -timeout 120m ./test/crash/points && go test -count=1 -v -timeout 120m ./test/crash/faults && go test -count=1 -v -timeout 120m -run ^TestCrashPoints $(CRASHED)'
 
 .PHONY: kill
 kill: ## Kill the controller 50 times (KILLS=50) at random moments and check the result of the next one
@@ -134,6 +137,10 @@ format: ## Format the code as the linters require
 .PHONY: generate
 generate: ## Write generated code, CRDs and roles
 	@hack/generate.sh
+
+.PHONY: garden-crds
+garden-crds: ## Copy the CRDs of other projects that garden-operator deploys from their Go modules
+	@hack/garden-crds.sh
 
 .PHONY: verify-generated
 verify-generated: ## Check that generated files are current (changes nothing)

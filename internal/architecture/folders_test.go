@@ -38,6 +38,7 @@ func project() layout {
 			"excerpt",
 			"health",
 			"process",
+			"repair",
 			"secrets",
 			"secrets/config",
 			"secrets/manager",

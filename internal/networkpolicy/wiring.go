@@ -94,7 +94,7 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 		Cached: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(), Writer: clusters.Target.GetClient(),
 		Events:  &controller.Events{Recorder: clusters.Target.GetEventRecorder("netpol-controller"), Told: told},
 		Metrics: controller.NewMetrics(registry, told, observeOnly(cfg)),
-		Scopes:  &controller.Scopes{}, Writes: controller.NewWrites(clusters.Clock), Fights: controller.NewFights(clusters.Clock), Selections: &controller.Selections{}, Waiting: &controller.Waiting{},
+		Scopes:  &controller.Scopes{}, Writes: controller.NewWrites(clusters.Clock), Repairs: controller.NewRepairs(clusters.Clock), Selections: &controller.Selections{}, Waiting: &controller.Waiting{},
 		Handled: handled, Clients: clients, Visible: visible, IngressController: ingressController, ObserveOnly: observeOnly(cfg),
 		Slots: make(chan struct{}, cfg.Espalier.NetworkPolicy.Requests()),
 	}

@@ -188,10 +188,10 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 		if next == leave && seen.FirstMetadata != nil {
 			r.Watcher.DropFirstMetadata(each.kind.GroupKind(), each.namespace, each.key.Name)
 		}
-		if f.same() && each.known.backoff.isPaused(p.now) {
-			result.requeueAt(each.known.backoff.until)
+		if wait := each.known.backoff.Remaining(p.now); wait > 0 && f.same() {
+			result.requeueAt(p.now.Add(wait))
 			result.postponed = result.postponed ||
-				next != leave && knowledge != observe.Absent && fields.IsOwnName(each.known.backoff.manager)
+				next != leave && knowledge != observe.Absent && fields.IsOwnName(each.known.backoff.Cause())
 			continue
 		}
 		if next != leave {

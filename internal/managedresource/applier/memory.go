@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/fields"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/repair"
 )
 
 // digest identifies the bytes of a document.
@@ -60,7 +61,7 @@ type knowledge struct {
 	// claimant is the other set that holds the object, "" if there is none.
 	claimant string
 	// backoff is nil until the object had to be repaired.
-	backoff *repairBackoff
+	backoff *repair.Backoff
 }
 
 // set is what the controller keeps of one ManagedResource. Only the worker that processes the set accesses it.

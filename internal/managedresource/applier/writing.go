@@ -334,10 +334,10 @@ func (w *writing) repaired(live *unstructured.Unstructured, changed []fieldpath.
 	w.result.count(&w.result.repaired)
 	w.Metrics.addRepair(w.item.kind, manager)
 	w.Events.driftRepaired(w.pass.mr, w.item, live == nil, manager)
-	next, pause := w.item.known.backoff.repaired(manager, w.pass.now)
+	next, pause := w.item.known.backoff.Repaired(manager, w.pass.now)
 	w.item.known.backoff = next
-	if pause {
-		w.Events.repairPaused(w.pass.mr, w.item, manager, next.pause)
-		w.result.requeueAt(next.until)
+	if pause > 0 {
+		w.Events.repairPaused(w.pass.mr, w.item, manager, pause)
+		w.result.requeueAt(w.pass.now.Add(pause))
 	}
 }

@@ -307,7 +307,7 @@ func TestManualChangesAreRepaired(t *testing.T) {
 		"the labels of another":   func() { policy.Labels[prefix+"service-name"] = "t" },
 	} {
 		t.Log(name)
-		now.Step(2 * time.Minute) // so that these changes are no fight
+		now.Step(2 * time.Minute) // so that repairs do not pause
 		s.change(policy, change)
 		s.settled() // the policy may be deleted and created again
 		restored()

@@ -108,9 +108,9 @@ func (e *Events) conflicts(f *facts, conflicts []conflict) {
 	e.warn(f, ReasonNameTaken, notes, f.whole)
 }
 
-func (e *Events) truces(f *facts, truces []truce) {
-	notes := make([]string, 0, len(truces))
-	for _, each := range truces {
+func (e *Events) pausedRepairs(f *facts, paused []pausedRepair) {
+	notes := make([]string, 0, len(paused))
+	for _, each := range paused {
 		notes = append(notes, each.String())
 	}
 	slices.Sort(notes)

@@ -19,9 +19,9 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-func TestAFightOverAPolicyIsSlowedDown(t *testing.T) {
+func TestRepairsPauseWhenAnotherClientKeepsChangingAPolicy(t *testing.T) {
 	t.Parallel()
-	now := clocktesting.NewFakeClock(time.Now()) // the window of a fight and its truce pass only when the test says so
+	now := clocktesting.NewFakeClock(time.Now()) // time passes only when the test says so
 	s := newScene(t, setting{clock: now})
 	created := func(want float64) { // a write is counted after it is made
 		s.T.Helper()
@@ -43,7 +43,7 @@ func TestAFightOverAPolicyIsSlowedDown(t *testing.T) {
 	s.Expect(s.Target.Delete(s.Ctx, foreign(s.A, "ingress-to-s-tcp-5678", nil))).To(Succeed())
 	s.awaits(own()[1:]) // others are repaired in the meantime
 	now.Step(10 * time.Second)
-	s.awaits(own()) // and this one after the truce
+	s.awaits(own()) // and this one after the pause
 }
 
 // Earlier versions wrote policies under the name of managedresource-controller.

@@ -65,7 +65,7 @@ func (r *Reconciler) policyEvents() handler.TypedFuncs[*networkingv1.NetworkPoli
 			return
 		}
 		if !initial {
-			r.Fights.disturbed(key)
+			r.Repairs.disturbed(key)
 		}
 		r.whole(q, owner)
 	}

@@ -56,7 +56,7 @@ type Reconciler struct {
 	Metrics      *Metrics
 	Scopes       *Scopes
 	Writes       *Writes
-	Fights       *Fights
+	Repairs      *Repairs
 	Selections   *Selections
 	Waiting      *Waiting
 
@@ -95,8 +95,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		r.tellDifference(seen, changes)
 		return r.wait(ctx, seen, seen.conflicts), nil
 	}
-	changes, truces := r.Fights.hold(changes)
-	r.Events.truces(seen, truces)
+	changes, paused := r.Repairs.split(changes)
+	r.Events.pausedRepairs(seen, paused)
 	outcome := r.write(ctx, key, changes)
 	conflicts := slices.Concat(seen.conflicts, outcome.conflicts)
 	r.Events.conflicts(seen, conflicts)
@@ -111,8 +111,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if outcome.again {
 		result = sooner(result, missedPause)
 	}
-	for _, each := range truces {
-		result = sooner(result, each.rest)
+	for _, each := range paused {
+		result = sooner(result, each.remaining)
 	}
 	return result, nil
 }

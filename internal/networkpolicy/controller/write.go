@@ -95,7 +95,7 @@ func (r *Reconciler) writeOne(ctx context.Context, service types.NamespacedName,
 		done = r.live(ctx, service, c) // the cache lags behind
 	}
 	if done.written {
-		r.Fights.wrote(c.policy, fingerprint)
+		r.Repairs.wrote(c.policy, fingerprint)
 	} else {
 		r.Writes.fail(service, c.policy)
 	}

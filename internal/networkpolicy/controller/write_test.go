@@ -25,7 +25,7 @@ func (refusing) Create(_ context.Context, object client.Object, _ ...client.Crea
 func writing(slots int) *Reconciler {
 	passive := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	return &Reconciler{
-		Writer: refusing{}, Writes: NewWrites(passive), Fights: NewFights(passive), Slots: make(chan struct{}, slots),
+		Writer: refusing{}, Writes: NewWrites(passive), Repairs: NewRepairs(passive), Slots: make(chan struct{}, slots),
 		Metrics: NewMetrics(prometheus.NewRegistry(), &Told{}, false),
 	}
 }

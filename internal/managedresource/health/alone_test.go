@@ -275,6 +275,18 @@ func TestAcceptance70And74MissingObjects(t *testing.T) {
 	}
 }
 
+func TestAnObjectWhoseVersionIsNotServedIsJudgedInAServedVersion(t *testing.T) {
+	a := newAlone(t)
+	a.Create(a.Fill(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: x, namespace: $NS}, spec: {selector: {matchLabels: {a: b}},
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}`))
+	a.set("with-rule", a.ref("apps/v9", "Deployment", a.Namespace, "x"))
+	a.judge("with-rule")
+	a.Expect(a.verdict("with-rule")[0]).To(Equal(a.Fill(`False/DeploymentUnhealthy: Deployment "$NS/x" is unhealthy: observed generation outdated (0/1)`)))
+	a.set("without-rule", a.ref("rbac.authorization.k8s.io/v9", "ClusterRole", "", "view"))
+	a.judge("without-rule")
+	a.Expect(a.verdict("without-rule")).To(Equal([2]string{allHealthy, allRolledOut}))
+}
+
 // The first fault in the order of the status determines the reason, whatever its problem.
 func TestTheFirstCulpritMakesTheReason(t *testing.T) {
 	a := newAlone(t)

@@ -91,8 +91,8 @@ crash: ## Disconnect the controller at every request of every scenario, and inje
 	  bash -c 'go test -count=1 -v -timeout 120m ./test/crash/points && go test -count=1 -v -timeout 120m ./test/crash/faults && go test -count=1 -v -timeout 120m -run ^TestCrashPoints $(CRASHED)'
 
 .PHONY: kill
-kill: ## Kill the controller 50 times (KILLS=50) at random moments and check the result of the next one
-	CRASH_KILLS=$(KILLS) go run ./test/local/testservers run -- go test -count=1 -v -timeout 60m ./test/crash/kill
+kill: ## Kill managedresource-controller and garden-operator 50 times each (KILLS=50) at random moments and check the result of the next process
+	CRASH_KILLS=$(KILLS) go run ./test/local/testservers run -- go test -count=1 -v -timeout 60m -run 'Killed' ./test/crash/kill ./internal/garden
 
 .PHONY: bench
 bench: ## Measure against a bare client and print the table with its targets

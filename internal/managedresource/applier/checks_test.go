@@ -1,7 +1,6 @@
 package applier
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -162,7 +161,7 @@ func TestPanicBecomesAnErrorAndItsStackIsLogged(t *testing.T) {
 	g := NewWithT(t)
 	var lines []string
 	logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
-	err := recoverPanic(log.IntoContext(context.Background(), logger), panicking)
+	err := recoverPanic(log.IntoContext(t.Context(), logger), panicking)
 	g.Expect(err).To(MatchError("panic: no reason"))
 	g.Expect(lines).To(ConsistOf(ContainSubstring("Recovered from a panic")))
 	g.Expect(strings.Join(lines, "")).To(ContainSubstring("applier.panicking("))

@@ -326,11 +326,13 @@ func TestANewNamespaceOfTheSameNameIsNotFinalized(t *testing.T) {
 	var replace sync.Once
 	// Another client finalizes the namespace just before the controller reads it for that, and creates a new one.
 	e.Requests.Hook(func(request *http.Request) error {
-		older := &corev1.Namespace{}
 		whole := !strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadata")
-		if request.Method != http.MethodGet || request.URL.Path != "/api/v1/namespaces/"+newer.Name || !whole ||
-			e.Target.Get(e.Ctx, client.ObjectKeyFromObject(newer), older) != nil || older.DeletionTimestamp == nil {
+		if request.Method != http.MethodGet || request.URL.Path != "/api/v1/namespaces/"+newer.Name || !whole {
 			return nil
+		}
+		older := &corev1.Namespace{}
+		if err := e.Target.Get(e.Ctx, client.ObjectKeyFromObject(newer), older); err != nil || older.DeletionTimestamp == nil {
+			return client.IgnoreNotFound(err)
 		}
 		replace.Do(func() {
 			older.Spec.Finalizers = nil

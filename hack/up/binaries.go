@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
 // systemNamespace is the namespace of the ServiceAccounts and leases of our binaries.
@@ -17,6 +20,10 @@ const systemNamespace = "espalier-system"
 // deploy/<name>/roles, and its CRDs in deploy/<name>/crds; the last two are optional.
 type binary struct {
 	name string
+	// program is the file in bin/ that runs; empty: the one with the binary's name.
+	program string
+	// namespace is that of its ServiceAccount; empty: systemNamespace.
+	namespace string
 	// clusterRoles are bound to its ServiceAccount, which has the binary's name, in addition to every Role that it ships. Here one cluster
 	// is source and target.
 	clusterRoles []string
@@ -40,6 +47,8 @@ type environment struct {
 type world struct {
 	client client.WithWatch
 	admin  *rest.Config
+	// dead is called when a process of ours dies.
+	dead failed
 }
 
 // binaries returns the binaries in the order in which they are started.
@@ -94,8 +103,18 @@ func binaries() []binary {
 			ownClusterOnly: "it would act on projects of yours, and its API server cannot call this machine",
 			show:           settings.showProject,
 		},
+		{
+			name:           "garden-operator",
+			clusterRoles:   []string{"espalier-garden-operator-source", "espalier-garden-operator-selfmanaged"},
+			config:         operatorConfig,
+			ownClusterOnly: "it would deploy definitions and a resource manager, and its API server cannot call this machine",
+			show:           settings.showGarden,
+		},
 	}
 }
+
+// processes returns everything that runs beside the control plane, in the order in which it is started.
+func processes() []binary { return append(binaries(), resourceManager()) }
 
 // webhookSections make the server manage certificates and webhook configurations itself. Both halves of the token invalidator are enabled,
 // as in token-controllers.
@@ -172,14 +191,26 @@ espalier:
 func resourceManagerConfig(e environment, sections string) string {
 	return fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
-sourceClientConnection: {kubeconfig: %q}
 leaderElection: {leaderElect: true, resourceNamespace: %s}
+logFormat: text
+%s%s`, systemNamespace, addresses("sourceClientConnection", e), sections)
+}
+
+// addresses renders where a binary finds its cluster, and where it is found.
+func addresses(connection string, e environment) string {
+	return fmt.Sprintf(`%s: {kubeconfig: %q}
 server:
   healthProbes: {bindAddress: 127.0.0.1, port: %d}
   metrics: {bindAddress: 127.0.0.1, port: %d}
   webhooks: {bindAddress: 127.0.0.1, port: %d}
-logFormat: text
-%s`, e.kubeconfig, systemNamespace, e.probePort, e.metricsPort, e.webhookPort, sections)
+`, connection, e.kubeconfig, e.probePort, e.metricsPort, e.webhookPort)
+}
+
+// operatorConfig is the shipped file of garden-operator with other addresses.
+func operatorConfig(e environment) string {
+	operator, _ := deployable.Named("garden-operator")
+	url := fmt.Sprintf(`selfManaged: {url: "https://127.0.0.1:%d"}`, e.webhookPort)
+	return strings.Replace(operator.Config, "selfManaged: {}", url, 1) + "logFormat: text\n" + addresses("runtimeClientConnection", e)
 }
 
 // controllerManagerConfig renders the file of project-controller. An unused project is stale at once, has a grace period of a day, and is
@@ -209,7 +240,7 @@ espalier:
 `, e.kubeconfig, systemNamespace, e.probePort, e.metricsPort, e.webhookPort)
 }
 
-// environmentOf gives each binary its own files and ports; index is its place in binaries().
+// environmentOf gives each binary its own files and ports; index is its place in processes().
 func (s settings) environmentOf(b binary, index int) environment {
 	first := s.port + binaryPorts + index*portsPerBinary
 	return environment{

@@ -27,7 +27,7 @@ func down(s settings, r *report) error {
 	}
 	defer unlock()
 	var stopped []string
-	for _, b := range slices.Backward(binaries()) {
+	for _, b := range slices.Backward(processes()) {
 		ran, stopErr := s.stop(b)
 		if stopErr != nil {
 			return stopErr

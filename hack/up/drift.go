@@ -47,14 +47,18 @@ func spoiledObjects() []spoiled {
 				return pears == "12"
 			},
 		},
-		{
-			object: object("v1", "ConfigMap", exampleNamespace, "notes", nil),
-			what:   "deleted ConfigMap notes",
-			spoil: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
-				return c.Delete(ctx, o)
-			},
-			repaired: func(before, now *unstructured.Unstructured) bool { return before.GetUID() != now.GetUID() },
+		deleted(object("v1", "ConfigMap", exampleNamespace, "notes", nil)),
+	}
+}
+
+func deleted(o *unstructured.Unstructured) spoiled {
+	return spoiled{
+		object: o,
+		what:   "deleted " + o.GetKind() + " " + o.GetName(),
+		spoil: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+			return c.Delete(ctx, o)
 		},
+		repaired: func(before, now *unstructured.Unstructured) bool { return before.GetUID() != now.GetUID() },
 	}
 }
 
@@ -66,11 +70,9 @@ func showDriftRepair(ctx context.Context, r *report, c client.WithWatch) error {
 		return err
 	}
 	for _, s := range spoiledObjects() {
-		took, err := repair(ctx, r, c, s)
-		if err != nil {
-			return fmt.Errorf("show drift repair: %s: %w", s.what, err)
+		if err := showRepair(ctx, r, c, s); err != nil {
+			return err
 		}
-		_, _ = fmt.Fprintf(r, "%s: restored after %d ms", s.what, took.Milliseconds())
 	}
 	// The client is shown if Events name it; tests check that they do.
 	_ = await(ctx, eventLimit, "Events", func(ctx context.Context) error {
@@ -88,6 +90,15 @@ func showDriftRepair(ctx context.Context, r *report, c client.WithWatch) error {
 		return nil
 	})
 	return ctx.Err()
+}
+
+func showRepair(ctx context.Context, r *report, c client.WithWatch, s spoiled) error {
+	took, err := repair(ctx, r, c, s)
+	if err != nil {
+		return fmt.Errorf("show drift repair: %s: %w", s.what, err)
+	}
+	_, _ = fmt.Fprintf(r, "%s: restored after %d ms", s.what, took.Milliseconds())
+	return nil
 }
 
 // repair measures the time from the response to the change until a watch shows the former state of the object.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/local"
@@ -46,8 +46,8 @@ func installCRDs(ctx context.Context, c client.Client, folder string) error {
 }
 
 // install prepares what a binary needs: its roles, its ServiceAccount with a token in a kubeconfig, and its configuration.
-func (s settings) install(ctx context.Context, admin *rest.Config, c client.Client, b binary, e environment) error {
-	err := s.installForUsers(ctx, c, b)
+func (s settings) install(ctx context.Context, w world, b binary, e environment) error {
+	err := s.installBefore(ctx, w.client, b)
 	if err != nil {
 		return err
 	}
@@ -64,11 +64,19 @@ func (s settings) install(ctx context.Context, admin *rest.Config, c client.Clie
 		object("v1", "Namespace", "", systemNamespace, nil),
 		object("v1", "ServiceAccount", systemNamespace, b.name, nil),
 	}, roles...)
-	err = apply(ctx, c, append(objects, bindings...)...)
+	err = apply(ctx, w.client, append(objects, bindings...)...)
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := local.ServiceAccountKubeconfig(ctx, admin, systemNamespace, b.name, tokenLifetime)
+	return s.writeFiles(ctx, w, b, e, b.config(e))
+}
+
+// accountNamespace is the namespace of the binary's ServiceAccount.
+func (b binary) accountNamespace() string { return cmp.Or(b.namespace, systemNamespace) }
+
+// writeFiles writes a kubeconfig with a token of the binary's ServiceAccount, and its configuration.
+func (s settings) writeFiles(ctx context.Context, w world, b binary, e environment, config string) error {
+	kubeconfig, err := local.ServiceAccountKubeconfig(ctx, w.admin, b.accountNamespace(), b.name, tokenLifetime)
 	if err != nil {
 		return err
 	}
@@ -78,14 +86,24 @@ func (s settings) install(ctx context.Context, admin *rest.Config, c client.Clie
 	if err = os.WriteFile(e.kubeconfig, kubeconfig, 0o600); err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
-	if err = os.WriteFile(s.state(b.name, "config.yaml"), []byte(b.config(e)), 0o600); err != nil {
+	if err = os.WriteFile(s.state(b.name, "config.yaml"), []byte(config), 0o600); err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
 	return nil
 }
 
-// installForUsers installs what a binary ships for its users: CRDs, and roles that it binds but does not have itself.
-func (s settings) installForUsers(ctx context.Context, c client.Client, b binary) error {
+// installBefore installs what must exist before the binary's own roles: a namespace beside that of all binaries, and what it ships for its
+// users: CRDs, and roles that it binds but does not have itself.
+func (s settings) installBefore(ctx context.Context, c client.Client, b binary) error {
+	if namespace := filepath.Join(s.deployOf(b), "namespace"); isFolder(namespace) {
+		manifests, err := readManifests(namespace)
+		if err != nil {
+			return err
+		}
+		if err := apply(ctx, c, manifests...); err != nil {
+			return err
+		}
+	}
 	if crds := filepath.Join(s.deployOf(b), "crds"); isFolder(crds) {
 		if err := installCRDs(ctx, c, crds); err != nil {
 			return err

@@ -29,7 +29,7 @@ func readSettings(root string, getenv func(string) string) (settings, error) {
 	s := settings{root: root, port: defaultPort, cluster: getenv("ESPALIER_KUBECONFIG")}
 	if text := getenv("ESPALIER_PORT"); text != "" {
 		port, err := strconv.Atoi(text)
-		if last := 65535 - binaryPorts - portsPerBinary*len(binaries()); err != nil || port < 1 || port > last {
+		if last := 65535 - binaryPorts - portsPerBinary*len(processes()); err != nil || port < 1 || port > last {
 			return settings{}, fmt.Errorf("ESPALIER_PORT: %q is not a port from 1 to %d", text, last)
 		}
 		s.port = port

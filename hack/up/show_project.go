@@ -201,7 +201,7 @@ func verdict(answer error, refusal string) (string, error) {
 		return "allowed", nil
 	case answer == nil:
 		return "", fmt.Errorf("it is allowed, and should be refused: %s", refusal)
-	case refusal == "" || !apierrors.IsForbidden(answer):
+	case refusal == "" || !errors.As(answer, new(apierrors.APIStatus)):
 		return "", answer
 	case !strings.Contains(answer.Error(), refusal):
 		return "", fmt.Errorf("it is refused, but not as it should be (%s): %w", refusal, answer)

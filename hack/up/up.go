@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,7 @@ func (s settings) showBinaries(ctx context.Context, r *report, admin *rest.Confi
 	if err != nil {
 		return fmt.Errorf("connect to cluster: %w", err)
 	}
+	w := world{client: c, admin: admin, dead: dead}
 	r.step("installing the CRDs of deploy/crds")
 	if err := installCRDs(ctx, c, filepath.Join(s.root, "deploy", "crds")); err != nil {
 		return err
@@ -63,7 +65,7 @@ func (s settings) showBinaries(ctx context.Context, r *report, admin *rest.Confi
 			r.step("not starting %s: %s", b.name, b.ownClusterOnly)
 			continue
 		}
-		if err := s.startBinary(ctx, r, admin, c, b, index, dead); err != nil {
+		if err := s.startBinary(ctx, r, w, b, index, s.install); err != nil {
 			return err
 		}
 	}
@@ -71,7 +73,7 @@ func (s settings) showBinaries(ctx context.Context, r *report, admin *rest.Confi
 		if !present[b.name] || b.show == nil || b.ownClusterOnly != "" && s.cluster != "" {
 			continue
 		}
-		if err := b.show(s, ctx, r, world{client: c, admin: admin}); err != nil {
+		if err := b.show(s, ctx, r, w); err != nil {
 			return err
 		}
 	}
@@ -157,8 +159,11 @@ func (s settings) useCluster(r *report) (*rest.Config, error) {
 	return config, nil
 }
 
+// installer prepares what a binary needs, and writes its files.
+type installer func(context.Context, world, binary, environment) error
+
 // startBinary replaces the binary if it runs, because it may be rebuilt, and waits until it is ready.
-func (s settings) startBinary(ctx context.Context, r *report, admin *rest.Config, c client.Client, b binary, index int, dead failed) error {
+func (s settings) startBinary(ctx context.Context, r *report, w world, b binary, index int, install installer) error {
 	e := s.environmentOf(b, index)
 	ran, err := s.stop(b)
 	if err != nil {
@@ -171,22 +176,23 @@ func (s settings) startBinary(ctx context.Context, r *report, admin *rest.Config
 	if err != nil {
 		return err
 	}
-	err = s.install(ctx, admin, c, b, e)
+	err = install(ctx, w, b, e)
 	if err != nil {
 		return err
 	}
 	p, err := child.Start(child.Spec{
-		Name: b.name, Path: s.bin(b.name), Args: []string{"--config=" + s.state(b.name, "config.yaml")},
+		Name: b.name, Path: s.bin(cmp.Or(b.program, b.name)), Args: []string{"--config=" + s.state(b.name, "config.yaml")},
+		Env: []string{"POD_NAMESPACE=" + b.accountNamespace()},
 		Dir: s.state(b.name), LogFile: s.logOf(b), RecordFile: s.recordOf(b), Detached: true,
 	})
 	if err != nil {
 		return err
 	}
-	r.step("started %s (pid %d) as ServiceAccount %s/%s", b.name, p.ID, systemNamespace, b.name)
+	r.step("started %s (pid %d) as ServiceAccount %s/%s", b.name, p.ID, b.accountNamespace(), b.name)
 	go func() {
 		select {
 		case <-p.Done():
-			dead(p.Failure())
+			w.dead(p.Failure())
 		case <-ctx.Done():
 		}
 	}()

@@ -12,10 +12,13 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/yaml"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/garden/webhook/validation"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -29,8 +32,8 @@ func TestReadSettings(t *testing.T) {
 		"another port":                            {map[string]string{"ESPALIER_PORT": "30000"}, settings{root: "/repo", port: 30000}, ""},
 		"a cluster of one's own":                  {map[string]string{"ESPALIER_KUBECONFIG": "/my/kubeconfig"}, settings{root: "/repo", port: 26443, cluster: "/my/kubeconfig"}, ""},
 		"the shell's kubeconfigs are not ours":    {map[string]string{"KUBECONFIG": "/k", "TARGET_KUBECONFIG": "/t"}, settings{root: "/repo", port: 26443}, ""},
-		"no number":                               {map[string]string{"ESPALIER_PORT": "many"}, settings{}, `ESPALIER_PORT: "many" is not a port from 1 to 65504`},
-		"a port that leaves no room for the rest": {map[string]string{"ESPALIER_PORT": "65530"}, settings{}, `ESPALIER_PORT: "65530" is not a port from 1 to 65504`},
+		"no number":                               {map[string]string{"ESPALIER_PORT": "many"}, settings{}, `ESPALIER_PORT: "many" is not a port from 1 to 65498`},
+		"a port that leaves no room for the rest": {map[string]string{"ESPALIER_PORT": "65530"}, settings{}, `ESPALIER_PORT: "65530" is not a port from 1 to 65498`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -109,6 +112,35 @@ func TestControllerManagerConfig(t *testing.T) {
 	g.Expect(cfg.LeaderElection.ResourceNamespace).To(Equal("espalier-system"))
 	g.Expect([]int{cfg.Server.HealthProbes.Port, cfg.Server.Metrics.Port, cfg.Espalier.Project.Webhooks.Port}).To(Equal([]int{1, 2, 3}))
 	g.Expect(cfg.Espalier.Project.Webhooks.SelfManaged.URL).To(Equal("https://127.0.0.1:3"))
+}
+
+func TestOperatorConfig(t *testing.T) {
+	g := NewWithT(t)
+	cfg, warnings, err := config.Operator([]byte(operatorConfig(environment{kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3})))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(warnings).To(BeEmpty())
+	g.Expect(cfg.Validate()).To(BeEmpty())
+	g.Expect(cfg.RuntimeClientConnection.Kubeconfig).To(Equal(`/a "b"/k`))
+	g.Expect([]int{cfg.Server.HealthProbes.Port, cfg.Server.Metrics.Port, cfg.Server.Webhooks.Port}).To(Equal([]int{1, 2, 3}))
+	g.Expect(cfg.Espalier.Garden.Webhooks.SelfManaged.URL).To(Equal("https://127.0.0.1:3"))
+}
+
+func TestGardenExampleIsValid(t *testing.T) {
+	g := NewWithT(t)
+	objects, err := readManifests(filepath.Join("..", "..", gardenExample))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(objects).To(HaveLen(1))
+	findings := func(o *unstructured.Unstructured) []string {
+		garden := &operatorv1alpha1.Garden{}
+		g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, garden, true)).To(Succeed())
+		var messages []string
+		for _, each := range validation.Create(garden) {
+			messages = append(messages, each.Detail)
+		}
+		return messages
+	}
+	g.Expect(findings(objects[0])).To(BeEmpty())
+	g.Expect(findings(withOverlap(objects[0]))).To(Equal([]string{noOverlap}))
 }
 
 // The walk-through impersonates these users.

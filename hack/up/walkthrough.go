@@ -35,24 +35,19 @@ func (s settings) walkThrough(ctx context.Context, r *report, w world) error {
 	if err != nil {
 		return err
 	}
-	set, err := applied(ctx, c)
+	set, err := s.showApplied(ctx, r, c, binary{name: walkThroughBinary}, exampleNamespace, exampleName)
 	if err != nil {
-		log := s.logOf(binary{name: walkThroughBinary})
-		return fmt.Errorf("%w; the end of %s:\n%s", err, log, child.Tail(log))
+		return err
 	}
-	_, reason, message := condition(set, "ResourcesApplied")
-	r.step("ManagedResource %s/%s: ResourcesApplied is True (%s: %s)", exampleNamespace, exampleName, reason, message)
 	if s.cluster == "" {
 		err = s.showConditions(ctx, r, c)
 		if err != nil {
 			return err
 		}
 	}
-	rows, err := objectTable(ctx, c, set)
-	if err != nil {
+	if err := showObjects(ctx, r, c, set); err != nil {
 		return err
 	}
-	r.table(rows)
 	if err := showDriftRepair(ctx, r, c); err != nil {
 		return err
 	}
@@ -79,10 +74,20 @@ func (s settings) showConditions(ctx context.Context, r *report, c client.Client
 	})
 }
 
-// applied waits until the current generation of the example is applied.
-func applied(ctx context.Context, c client.Client) (*unstructured.Unstructured, error) {
-	set := object("resources.gardener.cloud/v1alpha1", "ManagedResource", exampleNamespace, exampleName, nil)
-	return set, await(ctx, 60*time.Second, describe(set)+" to be applied", func(ctx context.Context) error {
+// showApplied waits until a binary has applied the current generation of a ManagedResource, and returns that.
+func (s settings) showApplied(ctx context.Context, r *report, c client.Client, b binary, namespace, name string) (*unstructured.Unstructured, error) {
+	set := object("resources.gardener.cloud/v1alpha1", "ManagedResource", namespace, name, nil)
+	if err := untilApplied(ctx, c, set); err != nil {
+		log := s.logOf(b)
+		return nil, fmt.Errorf("%w; the end of %s:\n%s", err, log, child.Tail(log))
+	}
+	_, reason, message := condition(set, "ResourcesApplied")
+	r.step("ManagedResource %s/%s: ResourcesApplied is True (%s: %s)", namespace, name, reason, message)
+	return set, nil
+}
+
+func untilApplied(ctx context.Context, c client.Client, set *unstructured.Unstructured) error {
+	return await(ctx, 60*time.Second, describe(set)+" to be applied", func(ctx context.Context) error {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(set), set); err != nil {
 			return err
 		}
@@ -101,12 +106,12 @@ func applied(ctx context.Context, c client.Client) (*unstructured.Unstructured, 
 	})
 }
 
-// objectTable reads every object that the ManagedResource lists in its status.
-func objectTable(ctx context.Context, c client.Client, set *unstructured.Unstructured) ([][]string, error) {
+// showObjects reads every object that the ManagedResource lists in its status.
+func showObjects(ctx context.Context, r *report, c client.Client, set *unstructured.Unstructured) error {
 	rows := [][]string{{"KIND", "NAMESPACE", "NAME", "STATE"}}
 	references, _, err := unstructured.NestedSlice(set.Object, "status", "resources")
 	if err != nil {
-		return nil, fmt.Errorf("read status of %s: %w", describe(set), err)
+		return fmt.Errorf("read status of %s: %w", describe(set), err)
 	}
 	for _, entry := range references {
 		fields, _ := entry.(map[string]any)
@@ -116,14 +121,15 @@ func objectTable(ctx context.Context, c client.Client, set *unstructured.Unstruc
 		row := []string{o.GetKind(), namespace, name, "missing"}
 		err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
 		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("read %s %s/%s: %w", row[0], namespace, name, err)
+			return fmt.Errorf("read %s %s/%s: %w", row[0], namespace, name, err)
 		}
 		if !apierrors.IsNotFound(err) {
 			row[3] = stateOf(o)
 		}
 		rows = append(rows, row)
 	}
-	return rows, nil
+	r.table(rows)
+	return nil
 }
 
 // stateOf describes the state of an existing object in one or two words.
@@ -157,6 +163,7 @@ func (s settings) howToGoOn() string {
 		{kubectl + set + "edit secret " + exampleName, "what you change here is carried out"},
 		{kubectl + set + "delete managedresource " + exampleName, "takes its objects along"},
 		{kubectl + " apply -f " + projectExample, "a project again"},
+		{kubectl + " get garden -o wide", "the Garden, and how far it is"},
 		{"tail -f .local/" + walkThroughBinary + "/log", "what the controller says"},
 		{"make up", "again, with newly built binaries"},
 		{"make down", "stops everything"},

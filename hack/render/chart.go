@@ -145,8 +145,12 @@ func document(b deployable.Binary, object client.Object) (string, error) {
 	}
 	text := strings.ReplaceAll(string(content), "namespace: "+deployable.Namespace, "namespace: {{ $.Release.Namespace | quote }}")
 	text = "---\n" + marks.replace(text)
-	if b.HasTarget() && b.IsForTarget(roleOf(fields, object)) {
+	role := roleOf(fields, object)
+	if b.HasTarget() && b.IsForTarget(role) {
 		text = fmt.Sprintf("{{- if not .Values.%s.targetKubeconfigSecret }}\n%s{{- end }}\n", key(b), text)
+	}
+	if role == deployable.ClusterAdmin {
+		text = fmt.Sprintf("{{- if .Values.%s.clusterAdmin }}\n%s{{- end }}\n", key(b), text)
 	}
 	return text, nil
 }

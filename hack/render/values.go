@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/espalier-dev/espalier/internal/deployable"
@@ -75,12 +76,16 @@ const valuesOfTarget = `  # A Secret in the release's namespace with a kubeconfi
   targetKubeconfigSecret: ""
 `
 
+const valuesOfClusterAdmin = `  # Whether it is bound to cluster-admin in one cluster. With false, bind the roles of docs/security.md#rights-in-the-target.
+  clusterAdmin: true
+`
+
 // purposes are the descriptions of the binaries in comments.
 var purposes = map[string]string{
 	"garden-operator": "garden-operator checks Gardens and sets their defaults. Namespace garden must exist before it is enabled. See\n" +
 		"# docs/garden-operator.md.",
 	"csr-approver":               "csr-approver approves serving certificates of kubelets.",
-	"managedresource-controller": "managedresource-controller keeps the objects of ManagedResources, with the rights of cluster-admin. It collects garbage, too.",
+	"managedresource-controller": "managedresource-controller keeps the objects of ManagedResources. It collects garbage, too.",
 	"netpol-controller":          "netpol-controller makes NetworkPolicies from Services.",
 	"node-controller":            "node-controller holds new Nodes back until what they need runs on them.",
 	"project-controller":         "project-controller keeps namespaces, members and quotas of Projects.",
@@ -103,6 +108,9 @@ func values(file string) error {
 		if each.HasTarget() {
 			target = valuesOfTarget
 		}
+		if isClusterAdmin(each) {
+			target += valuesOfClusterAdmin
+		}
 		if each.Name == "webhook-server" {
 			together = "; of this binary all work"
 		}
@@ -112,6 +120,10 @@ func values(file string) error {
 		fmt.Fprintf(&out, valuesOfBinary, purposes[each.Name], key(each), enabled, each.Name, together, each.CPU.String(), each.Memory.String(), target)
 	}
 	return writeFile(file, []byte(out.String()))
+}
+
+func isClusterAdmin(b deployable.Binary) bool {
+	return slices.Contains(b.Roles, deployable.Role{Name: deployable.ClusterAdmin})
 }
 
 // object returns a JSON schema of an object that refuses unknown fields.
@@ -164,6 +176,9 @@ func schema(file string) error {
 		own["config"], own["configFile"] = anything("object"), anything("string")
 		if each.HasTarget() {
 			own["targetKubeconfigSecret"] = anything("string")
+		}
+		if isClusterAdmin(each) {
+			own["clusterAdmin"] = anything("boolean")
 		}
 		properties[key(each)] = object(own)
 	}

@@ -19,7 +19,7 @@ func (b Binary) TargetSecret() string { return b.object() + "-target" }
 
 // IsForTarget is true for roles that the binary needs in the target; the others it needs in the source.
 func (b Binary) IsForTarget(role string) bool {
-	return role == clusterAdmin || strings.HasPrefix(role, b.object()+"-target")
+	return role == ClusterAdmin || strings.HasPrefix(role, b.object()+"-target")
 }
 
 // SourceObjects are as Objects, in the source, if the target is another cluster.

@@ -41,7 +41,8 @@ const (
 	operatorWebhookPort = 2750
 )
 
-const clusterAdmin = "cluster-admin"
+// ClusterAdmin is the built-in role with all rights.
+const ClusterAdmin = "cluster-admin"
 
 // Role is a role that a binary's ServiceAccount is given.
 type Role struct {
@@ -102,7 +103,7 @@ espalier:
 		{
 			Name: "managedresource-controller",
 			// Whatever a set holds is applied with these rights; docs/security.md says what that means, and how to restrict it.
-			Roles: append(clusterRoles("managedresource-controller-source"), lease("managedresource-controller"), Role{"espalier-managedresource-controller-cluster-identity", "kube-system"}, Role{Name: clusterAdmin}),
+			Roles: append(clusterRoles("managedresource-controller-source"), lease("managedresource-controller"), Role{"espalier-managedresource-controller-cluster-identity", "kube-system"}, Role{Name: ClusterAdmin}),
 			// Sets act with these rights, so only administrators say where sets are applied: the role edit allows changes of Secrets,
 			// and none of Namespaces.
 			Config: resourceManager(`controllers:

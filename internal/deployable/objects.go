@@ -96,8 +96,8 @@ func (b Binary) bindings(wanted func(Role) bool) []client.Object {
 func (b Binary) binding(role Role) client.Object {
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.namespace(), Name: b.object()}}
 	meta := metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name, Labels: b.labels()}
-	if role.Name == clusterAdmin {
-		meta.Name = b.object() + "-" + clusterAdmin
+	if role.Name == ClusterAdmin {
+		meta.Name = b.object() + "-" + ClusterAdmin
 	}
 	if role.Namespace == "" {
 		return &rbacv1.ClusterRoleBinding{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
@@ -65,9 +66,9 @@ const garbagePercent = 50
 // Add adds the controllers to the manager of the source cluster. Watches end with lifetime.
 func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
 	process.LimitGarbage(garbagePercent, os.LookupEnv)
-	clusterID, err := process.ResolveClusterID(lifetime, clusters.Source.GetAPIReader(), ptr.Deref(cfg.Controllers.ClusterID, ""))
+	clusterID, err := resolveClusterID(lifetime, clusters.Source.GetAPIReader(), ptr.Deref(cfg.Controllers.ClusterID, ""))
 	if err != nil {
-		return err // the specification defines the text of this error
+		return err
 	}
 	own := cfg.Espalier.ManagedResource
 	target, err := apply.NewTarget(clusters.TargetConfig, clusters.TargetHTTPClient, clusters.TargetMapper, ptr.Deref(own.MaxConcurrentRequests, 0), clusters.Clock)
@@ -106,6 +107,15 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 		return err
 	}
 	return addHealth(clusters, cfg, judge)
+}
+
+// resolveClusterID returns errors whose text the specification defines, with the remedy if a right is missing.
+func resolveClusterID(ctx context.Context, source client.Reader, value string) (string, error) {
+	id, err := process.ResolveClusterID(ctx, source, value)
+	if apierrors.IsForbidden(err) {
+		return "", fmt.Errorf("%w; in the source, bind Role espalier-managedresource-controller-cluster-identity of namespace kube-system", err)
+	}
+	return id, err
 }
 
 func limits(cfg *config.ResourceManagerConfiguration) applier.Limits {

@@ -268,6 +268,9 @@ func (a *accessChecker) deny(ctx context.Context, rights []right) ([]string, err
 
 func (r right) object() string {
 	object := schema.GroupResource{Group: r.group, Resource: r.resource}.String()
+	if r.name != "" {
+		object += fmt.Sprintf(" named %q", r.name)
+	}
 	if r.namespace == "" {
 		return object + " in all namespaces"
 	}

@@ -170,7 +170,9 @@ func TestTokenFileIsUsedAndMissingRightsAreReported(t *testing.T) {
 	g.Expect(code).To(Equal(1))
 	g.Expect(last).To(Equal(`Error: source cluster at ` + s.Source.Config.Host + `: ` +
 		`not allowed to list, watch configmaps in namespace "` + namespace + `": grant it, for example with the roles in deploy/gardener; ` +
-		`not allowed to create, get, update leases.coordination.k8s.io in namespace "` + namespace + `": grant it, for example with the roles in deploy/gardener`))
+		`not allowed to create leases.coordination.k8s.io in namespace "` + namespace + `": grant it, for example with the roles in deploy/gardener; ` +
+		`not allowed to get, update leases.coordination.k8s.io named "gardener-resource-manager-gardener" in namespace "` + namespace +
+		`": grant it, for example with the roles in deploy/gardener`))
 
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "gardener"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}},

@@ -85,6 +85,32 @@ func TestDocumentedCommandsMakeAMatchingCertificate(t *testing.T) {
 	}
 }
 
+// TestDocumentedCommandsGrantRights runs commands of the documentation, and asks an API server about a right that they are for.
+func TestDocumentedCommandsGrantRights(t *testing.T) {
+	for name, tc := range map[string]struct{ page, user, right string }{
+		"lease":             {"running.md", "managedresource-controller", "update leases.coordination.k8s.io/gardener-resource-manager -n garden"},
+		"names":             {"webhook-server.md", "webhook-server", "patch mutatingwebhookconfigurations.admissionregistration.k8s.io/hooks"},
+		"creation":          {"project-controller.md", "", "create projects.core.gardener.cloud --as-group=team-leads"},
+		"quota":             {"project-controller.md", "", "choose-quota projects.core.gardener.cloud --as-group=quota-administrators"},
+		"source-namespace":  {"security.md", "managedresource-controller", "patch secrets -n shop"},
+		"restricted-target": {"security.md", "managedresource-controller", "delete configmaps -n default"},
+		"identity":          {"token-controllers.md", "token-controllers", "get namespaces/kube-system -n kube-system"},
+	} {
+		t.Run(tc.page+" "+name, func(t *testing.T) {
+			folder, user := t.TempDir(), "nobody"
+			NewWithT(t).Expect(os.Symlink(filepath.Join(root(t), "deploy"), filepath.Join(folder, "deploy"))).To(Succeed())
+			if tc.user != "" {
+				user = "system:serviceaccount:espalier-system:espalier-" + tc.user
+			}
+			shell(t, folder, "kubectl apply --server-side -f deploy/namespace -f deploy/project-controller/crds -f deploy/project-controller/roles\n"+
+				"for each in garden shop; do kubectl create namespace $each --dry-run=client -o yaml | kubectl apply --server-side -f -; done\n"+
+				"kubectl apply --server-side -f deploy/managedresource-controller/rbac\n"+
+				commandsOf(t, tc.page, name)+"\n"+
+				"for _ in $(seq 50); do kubectl auth can-i "+tc.right+" --as="+user+" && exit; sleep 0.1; done; exit 1")
+		})
+	}
+}
+
 // noteForCI logs a note, which also appears in the table of .ci/run.
 func noteForCI(t *testing.T, note string) {
 	t.Helper()

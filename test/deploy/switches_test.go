@@ -1,0 +1,319 @@
+package deploy_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/deployable"
+)
+
+// switches are the settings that an administrator may switch on or off in the shipped deployment. Sections of the configuration are the
+// values that the documentation names for the chart.
+var switches = []struct {
+	binary, config string
+	// code are the files and folders whose RBAC markers declare the rights that the setting needs; empty if it needs no rights of its own.
+	code []string
+	// overlay has the bindings in one cluster; empty for the folder of the binary.
+	overlay string
+	// page has commands with bindings that replace that of cluster-admin; empty if cluster-admin stays.
+	page string
+}{
+	{binary: "csr-approver", config: "controllers: {kubeletCSRApprover: {enabled: true}}", code: []string{"csr/approver"}},
+	{binary: "csr-approver", config: "espalier: {csrApprover: {withoutMachines: false}}", code: []string{"csr/approver"}},
+	{
+		binary: "csr-approver", code: []string{"csr/approver"},
+		config: "controllers: {kubeletCSRApprover: {machineNamespace: shoot}}\nespalier: {csrApprover: {withoutMachines: false}}",
+	},
+	{binary: "csr-approver", config: "espalier: {csrApprover: {observeOnly: true, events: true}}", code: []string{"csr/approver"}},
+	{binary: "csr-approver", config: "espalier: {csrApprover: {deniedIdentities: {apiServer: true}}}", code: []string{"csr/apiserver.go"}},
+	{binary: "csr-approver", config: "espalier: {csrApprover: {rateLimit: {requests: 5}, subsetOfAddresses: true}}"},
+	{binary: "csr-approver", config: "espalier: {csrApprover: {maxExpiration: 1h, allowUnsetExpiration: true}}"},
+
+	{binary: "garden-operator", config: "controllers: {garden: {etcdConfig: {backupCompactionController: {enableBackupCompaction: true}}}}"},
+	{binary: "garden-operator", config: "espalier: {garden: {webhooks: {selfManaged: {}}}}", code: []string{"garden/webhooks.go"}},
+	{
+		binary: "garden-operator", config: "controllers: {networkPolicy: {additionalNamespaceSelectors: [{matchLabels: {a: b}}]}}",
+		code: []string{"garden/lifecycle", "garden/care", "garden/reference"},
+	},
+
+	{
+		binary: "managedresource-controller", config: "controllers: {garbageCollector: {enabled: true}}",
+		code: []string{"managedresource/garbagecollector"},
+	},
+	{
+		binary: "managedresource-controller", config: "controllers: {garbageCollector: {enabled: true}}", page: "garbage-collector.md",
+		code: []string{"managedresource/garbagecollector"},
+	},
+	{
+		binary: "managedresource-controller", config: "controllers: {garbageCollector: {enabled: true}}", page: "security.md",
+		code: []string{"managedresource/garbagecollector", "managedresource/applier", "managedresource/health", "managedresource/secret"},
+	},
+	{
+		binary: "managedresource-controller", config: "controllers: {clusterID: <cluster>}",
+		code: []string{"managedresource/applier/reconciler.go"},
+	},
+	{
+		binary: "managedresource-controller", config: "controllers: {managedResource: {alwaysUpdate: true}}",
+		code: []string{"managedresource/applier/reconciler.go"},
+	},
+	{
+		binary: "managedresource-controller", config: "espalier: {managedResource: {namespaces: {setSelector: {matchLabels: {a: b}}}}}",
+		code: []string{"managedresource/applier/namespaces.go"},
+	},
+	{
+		binary: "managedresource-controller",
+		config: "espalier: {managedResource: {kstatus: true, garbageCollectionReportOnly: true, namespaces: {clusterScoped: false}}}",
+	},
+
+	{binary: "netpol-controller", config: "controllers: {networkPolicy: {enabled: true}}", code: []string{"networkpolicy/controller"}},
+	{
+		binary: "netpol-controller", config: "controllers: {networkPolicy: {ingressControllerSelector: {namespace: a, podSelector: {}}}}",
+		code: []string{"networkpolicy/controller"},
+	},
+	{binary: "netpol-controller", config: "espalier: {networkPolicy: {observeOnly: true}}", code: []string{"networkpolicy/controller"}},
+
+	{binary: "node-controller", config: "controllers: {node: {enabled: true}}", code: []string{"node/criticalcomponents"}},
+	{binary: "node-controller", config: "espalier: {node: {requiredDaemonSets: [a/b]}}", code: []string{"node/criticalcomponents"}},
+	{binary: "node-controller", config: "leaderElection: {leaderElect: false}"},
+	{binary: "node-controller", config: "debugging: {enableProfiling: true, enableContentionProfiling: true}"},
+
+	{
+		binary: "project-controller", config: "espalier: {project: {staleDeletion: Delete, staleDeletionWithoutShoots: true}}",
+		code: []string{"project/stale", "project/usage", "project/activity", "project/served"},
+	},
+	{binary: "project-controller", config: "espalier: {project: {membershipExpiry: true}}", code: []string{"project/lifecycle"}},
+	{binary: "project-controller", config: "espalier: {project: {maxProjectsPerCreator: 3}}", code: []string{"project/webhook"}},
+	{binary: "project-controller", config: "espalier: {project: {webhooks: {selfManaged: {}}}}", code: []string{"project/webhooks.go"}},
+
+	{
+		binary: "token-controllers", code: []string{"token/requestor", "token/wiring.go"},
+		config: "controllers: {tokenRequestor: {enabled: true}}\nespalier: {token: {sameCluster: {scope: SecretNamespace}}}",
+	},
+	{
+		binary: "token-controllers", config: "controllers: {tokenInvalidator: {enabled: true}}\nwebhooks: {tokenInvalidator: {enabled: true}}",
+		code: []string{"token/invalidator"},
+	},
+	{
+		binary: "token-controllers", config: "controllers: {tokenInvalidator: {enabled: true}}\nwebhooks: {tokenInvalidator: {enabled: true}}",
+		code: []string{"token/invalidator"}, overlay: "token-invalidator",
+	},
+
+	{binary: "webhook-server", config: "controllers: {tokenInvalidator: {enabled: true}}\nwebhooks: {tokenInvalidator: {enabled: true}}"},
+	{binary: "webhook-server", config: "webhooks: {crdDeletionProtection: {enabled: true}}", code: []string{"webhook/deletionprotection"}},
+	{binary: "webhook-server", config: "webhooks: {highAvailabilityConfig: {enabled: true}}", code: []string{"webhook/lookup"}},
+	{binary: "webhook-server", config: "webhooks: {projectedTokenMount: {enabled: true}}", code: []string{"webhook/lookup"}},
+	{binary: "webhook-server", config: "webhooks: {systemComponentsConfig: {enabled: true}}", code: []string{"webhook/lookup"}},
+	{binary: "webhook-server", config: "webhooks: {endpointSliceHints: {enabled: true}, extensionValidation: {enabled: true}}"},
+	{binary: "webhook-server", config: "webhooks: {podTopologySpreadConstraints: {enabled: true}, seccompProfile: {enabled: true}}"},
+	{binary: "webhook-server", config: "webhooks: {kubernetesServiceHost: {enabled: true, host: a.b}, podSchedulerName: {enabled: true}}"},
+	{binary: "webhook-server", config: "espalier: {webhooks: {selfManaged: {}}}", code: []string{"webhook/selfmanaged.go"}},
+	{binary: "webhook-server", config: "espalier: {webhooks: {legacyReplicaCriteria: true}}", code: []string{"webhook/lookup"}},
+}
+
+// TestEverySwitchHasItsRoles holds that each switch works in the shipped deployment: the chart makes a valid configuration of it, and the
+// roles that its code declares are bound by kustomize and Helm, in one cluster and in two, or by the commands of the documentation.
+func TestEverySwitchHasItsRoles(t *testing.T) {
+	for _, each := range switches {
+		t.Run(each.binary+" "+each.config+" "+each.overlay+each.page, func(t *testing.T) {
+			g := NewWithT(t)
+			binary, found := deployable.Named(each.binary)
+			g.Expect(found).To(BeTrue())
+			roles := declared(t, each.binary, each.code)
+			sections := parse(t, each.config)
+
+			values := map[string]any{"enabled": true, "config": sections}
+			var commands []string
+			if each.page != "" {
+				values["clusterAdmin"] = false
+				commands = boundByCommands(t, each.page, binary)
+			}
+			rendered := helmed(t, map[string]any{inValues[each.binary]: values})
+			file := text(at(t, rendered["v1 ConfigMap espalier-system espalier-"+each.binary], "data", "config.yaml"))
+			g.Expect(mistakes(t, each.binary, file)).To(BeEmpty())
+			for path, value := range leaves(sections, "") {
+				g.Expect(leaves(parse(t, file), "")).To(HaveKeyWithValue(path, value))
+			}
+			g.Expect(unbound(binary, roles, append(bound(t, rendered, binary), commands...))).To(BeEmpty(), "in the chart")
+
+			folder := []string{each.binary}
+			if each.overlay != "" {
+				folder = []string{"overlays", each.overlay}
+			}
+			given := bound(t, kustomized(t, folder...), binary)
+			if each.page != "" {
+				given = slices.DeleteFunc(given, func(role string) bool { return role == "/"+deployable.ClusterAdmin })
+				given = append(given, commands...)
+			}
+			g.Expect(unbound(binary, roles, given)).To(BeEmpty(), "in one cluster")
+
+			if binary.HasTarget() {
+				given = nil
+				for _, cluster := range []string{"source", "target"} {
+					there := bound(t, kustomized(t, "overlays", "source-target", cluster, each.binary), binary)
+					there = slices.DeleteFunc(there, func(role string) bool { return forTarget(binary, role) != (cluster == "target") })
+					given = append(given, there...)
+				}
+				g.Expect(unbound(binary, roles, given)).To(BeEmpty(), "in two clusters")
+			}
+		})
+	}
+}
+
+// TestEverySwitchIsListed finds the settings by their type: what is true or false is a switch.
+func TestEverySwitchIsListed(t *testing.T) {
+	listed := map[string]any{}
+	for _, each := range switches {
+		maps.Copy(listed, leaves(parse(t, each.config), ""))
+	}
+	for _, file := range []any{config.ResourceManagerConfiguration{}, config.ControllerManagerConfiguration{}, config.OperatorConfiguration{}} {
+		for _, path := range booleans(reflect.TypeOf(file), "") {
+			NewWithT(t).Expect(slices.Collect(maps.Keys(listed))).To(ContainElement(path))
+		}
+	}
+}
+
+// booleans returns the paths of the fields of a configuration that are true or false.
+func booleans(in reflect.Type, at string) []string {
+	if in.Kind() == reflect.Pointer {
+		in = in.Elem()
+	}
+	if in.Kind() == reflect.Bool {
+		return []string{strings.TrimPrefix(at, ".")}
+	}
+	var found []string
+	if in.Kind() == reflect.Struct && strings.HasSuffix(in.PkgPath(), "/internal/config") {
+		for i := range in.NumField() {
+			name, _, _ := strings.Cut(in.Field(i).Tag.Get("json"), ",")
+			found = append(found, booleans(in.Field(i).Type, at+"."+name)...)
+		}
+	}
+	return found
+}
+
+// leaves returns the values of an object that are no objects with fields, by their paths.
+func leaves(in map[string]any, at string) map[string]any {
+	found := map[string]any{}
+	for name, value := range in {
+		if fields, ok := value.(map[string]any); ok && len(fields) > 0 {
+			maps.Copy(found, leaves(fields, at+name+"."))
+		} else {
+			found[at+name] = value
+		}
+	}
+	return found
+}
+
+// mistakes returns the warnings and errors about a configuration file.
+func mistakes(t *testing.T, binary, file string) []string {
+	t.Helper()
+	loaded, warnings, err := load(binary, []byte(file))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred(), file)
+	var found []string
+	for _, each := range warnings {
+		found = append(found, each.Path+": "+each.Message)
+	}
+	for _, each := range loaded.Validate() {
+		found = append(found, each.Error())
+	}
+	return found
+}
+
+func load(binary string, file []byte) (interface{ Validate() field.ErrorList }, []config.Warning, error) {
+	switch binary {
+	case "project-controller":
+		return config.ControllerManager(file)
+	case "garden-operator":
+		return config.Operator(file)
+	}
+	return config.ResourceManager(file)
+}
+
+var marker = regexp.MustCompile(`(?m)^// \+kubebuilder:rbac:(.*)$`)
+
+// declared returns the roles, as namespace/name, of the RBAC markers in files and folders of internal/.
+func declared(t *testing.T, binary string, code []string) []string {
+	t.Helper()
+	g := NewWithT(t)
+	var roles []string
+	for _, each := range code {
+		files, err := filepath.Glob(folder(t, "..", "internal", each, "*.go"))
+		g.Expect(err).NotTo(HaveOccurred())
+		if strings.HasSuffix(each, ".go") {
+			files = []string{folder(t, "..", "internal", each)}
+		}
+		before := len(roles)
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			g.Expect(err).NotTo(HaveOccurred())
+			for _, found := range marker.FindAllStringSubmatch(string(content), -1) {
+				role := map[string]string{"roleName": "espalier-" + binary + "-source"}
+				for argument := range strings.SplitSeq(found[1], ",") {
+					name, value, _ := strings.Cut(argument, "=")
+					role[name] = value
+				}
+				roles = append(roles, role["namespace"]+"/"+role["roleName"])
+			}
+		}
+		g.Expect(len(roles)).To(BeNumerically(">", before), "%s declares rights", each)
+	}
+	slices.Sort(roles)
+	return slices.Compact(roles)
+}
+
+// bound returns the roles, as namespace/name, that are bound to the ServiceAccount of a binary, all of which must exist.
+func bound(t *testing.T, rendered objects, binary deployable.Binary) []string {
+	t.Helper()
+	var roles []string
+	for id, fields := range rendered {
+		subject := map[string]any{"kind": "ServiceAccount", "namespace": namespace, "name": "espalier-" + binary.Name}
+		if subjects, ok := fields["subjects"].([]any); !ok || !reflect.DeepEqual(subjects, []any{subject}) {
+			continue
+		}
+		within, name := text(at(t, fields, "metadata", "namespace")), text(at(t, fields, "roleRef", "name"))
+		if name != deployable.ClusterAdmin {
+			kind := text(at(t, fields, "roleRef", "kind"))
+			role := strings.Join([]string{"rbac.authorization.k8s.io/v1", kind, within, name}, " ")
+			NewWithT(t).Expect(rendered[role] != nil).To(BeTrue(), "%s binds %s", id, role)
+		}
+		roles = append(roles, within+"/"+name)
+	}
+	return roles
+}
+
+var bindingCommand = regexp.MustCompile(`kubectl create clusterrolebinding \S+ +--clusterrole=(\S+) --serviceaccount=(\S+)`)
+
+// boundByCommands returns the ClusterRoles that commands of a page bind to the ServiceAccount of a binary, except cluster-admin.
+func boundByCommands(t *testing.T, page string, binary deployable.Binary) []string {
+	t.Helper()
+	content, err := os.ReadFile(folder(t, "..", "docs", page))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	var roles []string
+	for _, found := range bindingCommand.FindAllStringSubmatch(strings.ReplaceAll(string(content), "\\\n", ""), -1) {
+		if found[1] != deployable.ClusterAdmin && found[2] == namespace+":espalier-"+binary.Name {
+			roles = append(roles, "/"+found[1])
+		}
+	}
+	return roles
+}
+
+// unbound returns the roles that are not given. The role cluster-admin includes all that are for the target.
+func unbound(binary deployable.Binary, roles, given []string) []string {
+	return slices.DeleteFunc(slices.Clone(roles), func(role string) bool {
+		return slices.Contains(given, role) || slices.Contains(given, "/"+deployable.ClusterAdmin) && forTarget(binary, role)
+	})
+}
+
+func forTarget(binary deployable.Binary, role string) bool {
+	_, name, _ := strings.Cut(role, "/")
+	return binary.IsForTarget(name)
+}

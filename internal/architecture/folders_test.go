@@ -69,6 +69,7 @@ func project() layout {
 			"apply/manifest",
 			"apply/merge",
 			"garden/versions",
+			"garden/webhook/auditpolicy",
 			"garden/webhook/defaulting",
 			"garden/webhook/validation",
 			"managedresource/plan",

@@ -1,8 +1,10 @@
 package garden_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,6 +118,47 @@ func TestGardensAreDeniedOnUpdate(t *testing.T) {
 			g.Expect(pathsOf(err)).To(Equal(tc.paths))
 		})
 	}
+}
+
+func TestAuditPoliciesMustBeUsable(t *testing.T) {
+	o := newOperator(t)
+	const usable = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}`
+	good := o.configMap("good", map[string]string{"policy": usable})
+	other := o.configMap("other", map[string]string{"policy": "none"})
+	o.configMap("empty", map[string]string{"a": "b"})
+
+	const at = "spec.virtualCluster.kubernetes.kubeAPIServer.auditConfig.auditPolicy.configMapRef.name"
+	from := func(name string) string {
+		return "{spec: {virtualCluster: {kubernetes: {kubeAPIServer: {auditConfig: {auditPolicy: {configMapRef: {name: " + name + "}}}}}}}}"
+	}
+	for name, problem := range map[string]string{
+		"missing": "there is no ConfigMap of this name in the namespace of the Garden", "empty": `the ConfigMap has no key "policy"`,
+		"other": "the ConfigMap has a policy that API servers cannot use: decode audit policy: ",
+	} {
+		err := o.admin.Create(t.Context(), o.garden(from(name)), client.DryRunAll)
+		o.Expect(err).To(MatchError(ContainSubstring(problem)), name)
+		o.Expect(code(err)).To(BeEquivalentTo(http.StatusUnprocessableEntity))
+		o.Expect(pathsOf(err)).To(Equal([]string{at}))
+	}
+	garden := o.created(from("good"))
+	o.Expect(o.change(garden.DeepCopy(), from("other"), client.DryRunAll)).To(MatchError(ContainSubstring("cannot use")))
+	o.Expect(o.change(garden.DeepCopy(), "{metadata: {labels: {a: b}}}")).To(Succeed())
+
+	err := o.change(good.DeepCopy(), "{data: {policy: none}}")
+	o.Expect(err).To(MatchError(ContainSubstring("a Garden takes its audit policy from here: decode audit policy: ")))
+	o.Expect(pathsOf(err)).To(Equal([]string{"data[policy]"}))
+	o.Expect(o.change(good.DeepCopy(), "{data: {policy: }}")).To(MatchError(ContainSubstring("data[policy]: Required value: a Garden takes its audit policy from here")))
+	o.Expect(o.change(good.DeepCopy(), "{data: {policy: '"+strings.ReplaceAll(usable, "Metadata", "Request")+"', a: b}}")).To(Succeed())
+	o.Expect(o.change(other, "{data: {policy: still none}}")).To(Succeed(), "no Garden refers to it")
+}
+
+// configMap creates a ConfigMap in the namespace of the Garden for the duration of the test.
+func (o *operator) configMap(name string, data map[string]string) *corev1.ConfigMap {
+	o.t.Helper()
+	created := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: name}, Data: data}
+	o.Expect(o.admin.Create(o.t.Context(), created)).To(Succeed())
+	o.t.Cleanup(func() { o.Expect(o.admin.Delete(context.Background(), created)).To(Succeed()) })
+	return created
 }
 
 func TestOperationsDependOnThePhaseThatIsStored(t *testing.T) {

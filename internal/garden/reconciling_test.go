@@ -32,7 +32,9 @@ func TestOperatorReconcilesAndDeletesAGarden(t *testing.T) {
 	o.awaitWebhooks()
 	audit := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "audit"}}
 	o.Expect(o.admin.Create(t.Context(), audit)).To(Succeed())
-	policy := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "policy"}}
+	policy := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "policy"}, Data: map[string]string{
+		"policy": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]",
+	}}
 	o.Expect(o.admin.Create(t.Context(), policy)).To(Succeed())
 	created := o.created("{spec: {virtualCluster: {kubernetes: {kubeAPIServer: {auditWebhook: {kubeconfigSecretName: audit}, " +
 		"auditConfig: {auditPolicy: {configMapRef: {name: policy}}}}}}}}")
@@ -79,6 +81,14 @@ func TestOperatorReconcilesAndDeletesAGarden(t *testing.T) {
 		o.requests.Reset()
 		g.Consistently(o.requests.Seen, 3*time.Second, 100*time.Millisecond).Should(BeEmpty())
 	}, patience).Should(Succeed(), "requests at rest")
+
+	o.Expect(o.change(created.DeepCopy(), "{metadata: {annotations: {gardener.cloud/operation: reconcile}}}")).To(Succeed())
+	before := garden.Status.LastOperation.LastUpdateTime
+	o.Eventually(func(g Gomega) {
+		g.Expect(state()).To(Equal("Succeeded"))
+		g.Expect(garden.Annotations).NotTo(HaveKey("gardener.cloud/operation"))
+		g.Expect(garden.Status.LastOperation.LastUpdateTime.Time).To(BeTemporally(">", before.Time))
+	}, patience, 50*time.Millisecond).Should(Succeed(), "a reconciliation that the user asks for")
 
 	o.keepsUsedDefinition(created)
 	for _, each := range []client.Object{audit, policy} {

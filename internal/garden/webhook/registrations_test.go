@@ -30,7 +30,7 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingWebhookConfiguration
 metadata: {name: gardener-operator, labels: {app: espalier-garden-operator}}
 webhooks:
-- name: defaulting.operator.gardener.cloud
+- name: garden-defaulting.operator.gardener.cloud
   clientConfig: {service: {namespace: espalier-system, name: espalier-garden-operator, path: /webhooks/default-operator-gardener-cloud-v1alpha1-garden}}
 `+wantedOfGardens[1:]), mutating)).To(Succeed())
 	g.Expect(yaml.UnmarshalStrict([]byte(`
@@ -38,7 +38,7 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: gardener-operator, labels: {app: espalier-garden-operator}}
 webhooks:
-- name: validation.operator.gardener.cloud
+- name: garden-validation.operator.gardener.cloud
   clientConfig: {service: {namespace: espalier-system, name: espalier-garden-operator, path: /webhooks/validate-operator-gardener-cloud-v1alpha1-garden}}
 `+wantedOfGardens[1:]+`
 - name: namespace-deletion-validation.operator.gardener.cloud
@@ -46,6 +46,21 @@ webhooks:
   rules: [{operations: [DELETE], apiGroups: [""], apiVersions: [v1], resources: [namespaces]}]
   namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: garden}}
   objectSelector: {}
+  failurePolicy: Fail
+  matchPolicy: Exact
+  sideEffects: None
+  timeoutSeconds: 10
+  admissionReviewVersions: [v1, v1beta1]
+- name: audit-policies.operator.gardener.cloud
+  clientConfig: {service: {namespace: espalier-system, name: espalier-garden-operator, path: /webhooks/audit-policies}}
+  rules:
+  - {operations: [CREATE, UPDATE], apiGroups: [operator.gardener.cloud], apiVersions: [v1alpha1], resources: [gardens]}
+  - {operations: [UPDATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: garden}}
+  objectSelector: {}
+  matchConditions:
+  - name: policy
+    expression: "request.resource.resource != 'configmaps' || [object, oldObject].exists(o, has(o.data) && 'policy' in o.data)"
   failurePolicy: Fail
   matchPolicy: Exact
   sideEffects: None
@@ -64,7 +79,9 @@ func TestConfigurationsForAURLNameNoService(t *testing.T) {
 		case *admissionregistrationv1.MutatingWebhookConfiguration:
 			reached = append(reached, configuration.Webhooks[0].ClientConfig)
 		case *admissionregistrationv1.ValidatingWebhookConfiguration:
-			reached = append(reached, configuration.Webhooks[0].ClientConfig, configuration.Webhooks[1].ClientConfig)
+			for i := range configuration.Webhooks {
+				reached = append(reached, configuration.Webhooks[i].ClientConfig)
+			}
 		}
 		for _, each := range reached {
 			g.Expect(*each.URL).To(HavePrefix("https://host:1/webhooks/"))

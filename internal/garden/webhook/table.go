@@ -1,6 +1,6 @@
 // Package webhook is the admission of Gardens: the handlers that answer API servers, and the webhook configurations that register them.
 // Rules and defaults are in the packages below it, which only compute. Handlers judge, or change what is about to be stored, and write
-// nothing themselves. They read Gardens from the API server.
+// nothing themselves. They read Gardens, and ConfigMaps with audit policies, from the API server.
 package webhook
 
 import (
@@ -11,6 +11,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/garden/webhook/auditpolicy"
 )
 
 // gardenNamespace is the namespace of everything that belongs to the Garden in the runtime cluster.
@@ -22,7 +23,7 @@ type Handler struct {
 	Name string
 	// Webhook declares its name, its path, and for which requests API servers call it.
 	Webhook registration.Webhook
-	// Review returns what answers reviews. Live reads metadata of Gardens, and must not read from a cache.
+	// Review returns what answers reviews. Live reads Gardens, their metadata and ConfigMaps, and must not read from a cache.
 	Review func(live client.Reader) review.Handler
 }
 
@@ -31,12 +32,12 @@ func Handlers() []Handler {
 	return []Handler{
 		{
 			Name:    "garden-defaulting",
-			Webhook: ofGardens(registration.Mutating, "defaulting.operator.gardener.cloud", "/webhooks/default-operator-gardener-cloud-v1alpha1-garden"),
+			Webhook: ofGardens(registration.Mutating, "garden-defaulting.operator.gardener.cloud", "/webhooks/default-operator-gardener-cloud-v1alpha1-garden"),
 			Review:  func(client.Reader) review.Handler { return Defaulting{} },
 		},
 		{
 			Name:    "garden-validation",
-			Webhook: ofGardens(registration.Validating, "validation.operator.gardener.cloud", "/webhooks/validate-operator-gardener-cloud-v1alpha1-garden"),
+			Webhook: ofGardens(registration.Validating, "garden-validation.operator.gardener.cloud", "/webhooks/validate-operator-gardener-cloud-v1alpha1-garden"),
 			Review:  func(live client.Reader) review.Handler { return &Validation{Gardens: live} },
 		},
 		{
@@ -49,6 +50,20 @@ func Handlers() []Handler {
 			},
 			Review: func(live client.Reader) review.Handler { return &NamespaceDeletion{Gardens: live} },
 		},
+		{
+			Name: "garden-audit-policies",
+			Webhook: registration.Webhook{
+				Type: registration.Validating, Name: "audit-policies.operator.gardener.cloud", Path: "/webhooks/audit-policies",
+				Rules: registration.Rules(
+					ruleForGardens(registration.OnWrite()), registration.Rule(onUpdate(), "", registration.Versions("v1"), "configmaps"),
+				),
+				// It selects ConfigMaps only: Gardens have no namespace.
+				Namespaces:      registration.Selection{Labels: registration.Labelled(corev1.LabelMetadataName, gardenNamespace)},
+				MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "policy", Expression: mayHavePolicy}},
+				ReviewVersions:  reviewVersions(),
+			},
+			Review: func(live client.Reader) review.Handler { return &AuditPolicies{Live: live} },
+		},
 	}
 }
 
@@ -60,8 +75,21 @@ func ofGardens(kind registration.Type, name, path string) registration.Webhook {
 	on := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete}
 	return registration.Webhook{
 		Type: kind, Name: name, Path: path, ReviewVersions: reviewVersions(),
-		Rules: registration.Rules(registration.Rule(on, operatorv1alpha1.GroupName, registration.Versions(operatorv1alpha1.SchemeGroupVersion.Version), "gardens")),
+		Rules: registration.Rules(ruleForGardens(on)),
 	}
+}
+
+func ruleForGardens(on []admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
+	version := operatorv1alpha1.SchemeGroupVersion
+	return registration.Rule(on, version.Group, registration.Versions(version.Version), "gardens")
+}
+
+// mayHavePolicy leaves out ConfigMaps without an audit policy, so that they can be changed while no replica answers.
+const mayHavePolicy = `request.resource.resource != 'configmaps' || ` +
+	`[object, oldObject].exists(o, has(o.data) && '` + auditpolicy.Key + `' in o.data)`
+
+func onUpdate() []admissionregistrationv1.OperationType {
+	return []admissionregistrationv1.OperationType{admissionregistrationv1.Update}
 }
 
 func reviewVersions() []string { return []string{"v1", "v1beta1"} }

@@ -1,0 +1,130 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/garden/webhook/auditpolicy"
+)
+
+// Audit policies are read from ConfigMaps in the namespace of the Garden.
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
+
+// AuditPolicies denies Gardens whose audit policies API servers could not use, and such changes of the ConfigMaps that have the policies.
+// An API server does not start with a policy that it cannot use.
+type AuditPolicies struct {
+	// Live reads Gardens and ConfigMaps. It must not read from a cache.
+	Live client.Reader
+}
+
+// Handle implements review.Handler.
+func (h *AuditPolicies) Handle(ctx context.Context, request *review.Request) review.Response {
+	switch {
+	case request.SubResource != "":
+	case request.Kind.Kind == "Garden" && (request.Operation == review.Create || request.Operation == review.Update):
+		return h.garden(ctx, request)
+	case request.Kind.Kind == "ConfigMap" && request.Operation == review.Update && request.Namespace == gardenNamespace:
+		return h.configMap(ctx, request)
+	}
+	return review.Allowed("")
+}
+
+// garden judges the references that an old Garden does not have. Those that stay are judged when their ConfigMap changes.
+func (h *AuditPolicies) garden(ctx context.Context, request *review.Request) review.Response {
+	garden, old := &operatorv1alpha1.Garden{}, &operatorv1alpha1.Garden{}
+	if err := request.Decode(garden); err != nil {
+		return review.Undecodable(err)
+	}
+	if request.Operation == review.Update {
+		if err := review.Decode(request.OldObject, old); err != nil {
+			return review.Undecodable(err)
+		}
+	}
+	if garden.DeletionTimestamp != nil {
+		return review.Allowed("")
+	}
+	known := auditpolicy.References(old)
+	var found field.ErrorList
+	for _, each := range auditpolicy.References(garden) {
+		if slices.ContainsFunc(known, func(k auditpolicy.Reference) bool { return k.Name == each.Name }) {
+			continue
+		}
+		problem, err := h.problem(ctx, each.Name)
+		if err != nil {
+			return review.Errored(http.StatusInternalServerError, err)
+		}
+		if problem != "" {
+			found = append(found, field.Invalid(each.Path, each.Name, problem))
+		}
+	}
+	return judged(garden, found, nil)
+}
+
+// problem says what is wrong with the policy in a ConfigMap; empty if nothing is.
+func (h *AuditPolicies) problem(ctx context.Context, name string) (string, error) {
+	configMap := &corev1.ConfigMap{}
+	err := h.Live.Get(ctx, client.ObjectKey{Namespace: gardenNamespace, Name: name}, configMap)
+	if apierrors.IsNotFound(err) {
+		return auditpolicy.Problem(nil), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read ConfigMap with audit policy: %w", err)
+	}
+	return auditpolicy.Problem(configMap), nil
+}
+
+// configMap judges a policy that changes, if a Garden refers to it.
+func (h *AuditPolicies) configMap(ctx context.Context, request *review.Request) review.Response {
+	var updated, old struct {
+		Data map[string]string `json:"data"`
+	}
+	if err := request.Decode(&updated); err != nil {
+		return review.Undecodable(err)
+	}
+	if err := review.Decode(request.OldObject, &old); err != nil {
+		return review.Undecodable(err)
+	}
+	text, present := updated.Data[auditpolicy.Key]
+	if before, was := old.Data[auditpolicy.Key]; text == before && present == was {
+		return review.Allowed("")
+	}
+	used, err := h.isUsed(ctx, request.Name)
+	if err != nil {
+		return review.Errored(http.StatusInternalServerError, err)
+	}
+	if !used {
+		return review.Allowed("")
+	}
+	path, wrong := field.NewPath("data").Key(auditpolicy.Key), field.ErrorList(nil)
+	if !present {
+		wrong = field.ErrorList{field.Required(path, "a Garden takes its audit policy from here")}
+	} else if err := auditpolicy.Check(text); err != nil {
+		wrong = field.ErrorList{field.Invalid(path, field.OmitValueType{}, fmt.Sprintf("a Garden takes its audit policy from here: %v", err))}
+	}
+	if len(wrong) == 0 {
+		return review.Allowed("")
+	}
+	return review.Refused(apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, request.Name, wrong))
+}
+
+// isUsed reports whether a Garden takes an audit policy from a ConfigMap. A Garden that is being deleted does not count.
+func (h *AuditPolicies) isUsed(ctx context.Context, name string) (bool, error) {
+	gardens := &operatorv1alpha1.GardenList{}
+	if err := h.Live.List(ctx, gardens); err != nil {
+		return false, fmt.Errorf("list Gardens: %w", err)
+	}
+	return slices.ContainsFunc(gardens.Items, func(garden operatorv1alpha1.Garden) bool {
+		return garden.DeletionTimestamp == nil &&
+			slices.ContainsFunc(auditpolicy.References(&garden), func(r auditpolicy.Reference) bool { return r.Name == name })
+	}), nil
+}

@@ -1,0 +1,93 @@
+// Package auditpolicy judges audit policies for the API servers of a virtual cluster, and finds the ConfigMaps that a Garden takes them
+// from. It only computes.
+package auditpolicy
+
+import (
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/apis/audit"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	auditvalidation "k8s.io/apiserver/pkg/apis/audit/validation"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+)
+
+// Key is the key of a ConfigMap that has the policy.
+const Key = "policy"
+
+// Reference is a field of a Garden that names a ConfigMap.
+type Reference struct {
+	Path *field.Path
+	Name string
+}
+
+// References returns the fields of a Garden that name ConfigMaps with audit policies. Fields without a name are left out.
+func References(garden *operatorv1alpha1.Garden) []Reference {
+	path, cluster := field.NewPath("spec", "virtualCluster"), garden.Spec.VirtualCluster
+	var all []Reference
+	add := func(at *field.Path, config *operatorv1alpha1.AuditConfig) {
+		if config == nil || config.AuditPolicy == nil || config.AuditPolicy.ConfigMapRef == nil || config.AuditPolicy.ConfigMapRef.Name == "" {
+			return
+		}
+		at = at.Child("auditConfig", "auditPolicy", "configMapRef", "name")
+		all = append(all, Reference{Path: at, Name: config.AuditPolicy.ConfigMapRef.Name})
+	}
+	if server := cluster.Kubernetes.KubeAPIServer; server != nil {
+		add(path.Child("kubernetes", "kubeAPIServer"), server.AuditConfig)
+	}
+	if server := cluster.Gardener.APIServer; server != nil {
+		add(path.Child("gardener", "gardenerAPIServer"), server.AuditConfig)
+	}
+	return all
+}
+
+// Problem says what is wrong with the policy in a ConfigMap, which is nil if it does not exist. It is empty if nothing is wrong.
+func Problem(configMap *corev1.ConfigMap) string {
+	if configMap == nil {
+		return "there is no ConfigMap of this name in the namespace of the Garden"
+	}
+	text, present := configMap.Data[Key]
+	if !present {
+		return fmt.Sprintf("the ConfigMap has no key %q", Key)
+	}
+	if err := Check(text); err != nil {
+		return fmt.Sprintf("the ConfigMap has a policy that API servers cannot use: %v", err)
+	}
+	return ""
+}
+
+var decoder = sync.OnceValues(func() (runtime.Decoder, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{audit.AddToScheme, auditv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("build scheme: %w", err)
+		}
+	}
+	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(audit.SchemeGroupVersion), nil
+})
+
+// Check returns what is wrong with the text of a policy, nil if an API server can use it. Unlike API servers, it refuses fields that do
+// not exist, because a misspelt field would leave requests out of the audit log unnoticed.
+func Check(text string) error {
+	reader, err := decoder()
+	if err != nil {
+		return err
+	}
+	object, _, err := reader.Decode([]byte(text), nil, nil)
+	if err != nil {
+		return fmt.Errorf("decode audit policy: %w", err)
+	}
+	policy, ok := object.(*audit.Policy)
+	if !ok {
+		return fmt.Errorf("must be a Policy of %s", auditv1.SchemeGroupVersion)
+	}
+	if len(policy.Rules) == 0 {
+		return field.Required(field.NewPath("rules"), "must have at least one rule")
+	}
+	return auditvalidation.ValidatePolicy(policy).ToAggregate()
+}

@@ -32,6 +32,16 @@ const (
 	CreatedByOperator = "garden-operator"
 )
 
+// LabelRole is a label on a Secret with a certificate for all domains below those of the ingress, a wildcard certificate. Users set it,
+// with one of these values. There must be at most one such Secret in the namespace garden.
+const (
+	LabelRole = "gardener.cloud/role"
+	// RoleWildcardCertificate is the value since Gardener 1.111.
+	RoleWildcardCertificate = "garden-cert"
+	// RoleFormerWildcardCertificate is the value that Gardener up to 1.110 expected. It has the same meaning.
+	RoleFormerWildcardCertificate = "controlplane-cert"
+)
+
 // Operation is a value of the annotation gardener.cloud/operation on a Garden. The annotation may have several of them, separated
 // by OperationSeparator. The operator removes those that it has handled.
 type Operation string

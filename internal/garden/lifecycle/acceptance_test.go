@@ -42,6 +42,7 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 	s.Expect(g.Finalizers).To(Equal([]string{"gardener.cloud/operator"}))
 	s.Expect(g.Status.Gardener).To(HaveValue(Equal(operatorv1alpha1.OperatorIdentity{ID: "id", Name: "operator-0", Version: "v1.149.3"})))
 	s.Expect(g.Status.ObservedGeneration).To(Equal(created.Generation))
+	s.Expect(g.Status.AdvertisedAddresses).To(Equal([]operatorv1alpha1.AdvertisedAddress{{Name: "virtual-garden", URL: "https://api.example.com"}}))
 	s.Expect(*g.Status.LastOperation).To(BeComparableTo(operatorv1alpha1.LastOperation{
 		Type: "Reconcile", State: "Succeeded", Progress: 100, Description: "Garden cluster has been successfully reconciled.", LastUpdateTime: metav1.NewTime(start),
 	}))
@@ -265,7 +266,10 @@ func TestNothingIsDeployedBeforeTheResourceManagerIsHealthy(t *testing.T) {
 	s.Eventually(waiting, binary.Patience, 20*time.Millisecond).Should(And(
 		HavePrefix("Deploying and waiting for gardener-resource-manager to be healthy: "), ContainSubstring("Deployment "+s.namespace()+"/gardener-resource-manager is not healthy"),
 	))
-	s.Expect(s.get().Status.LastOperation.State).To(BeEquivalentTo("Processing"))
+	s.Expect(s.get().Status.LastOperation).To(HaveValue(And(
+		HaveField("Type", BeEquivalentTo("Reconcile")), HaveField("State", BeEquivalentTo("Processing")), HaveField("Progress", BeNumerically("<", 100)),
+	)))
+	s.Expect(s.get().Status.Gardener).To(HaveValue(HaveField("Name", "operator-0")))
 	s.Expect(s.exists(&resourcesv1alpha1.ManagedResource{}, s.namespace(), "garden-system")).To(BeFalse())
 	s.healAll()
 	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
@@ -335,6 +339,49 @@ func TestDisabledAutoscalerNeedsOneInTheCluster(t *testing.T) {
 	s.Expect(err).To(MatchError(ContainSubstring("VPA is required for runtime cluster but CRD is not installed: ")))
 	s.Expect(s.get().Status.LastOperation.State).To(BeEquivalentTo("Error"))
 	s.Expect(s.get().Status.LastOperation.Description).To(ContainSubstring("VPA is required for runtime cluster but CRD is not installed"))
+}
+
+func TestOneWildcardCertificateIsAllowed(t *testing.T) {
+	s := newScene(t)
+	certificate := func(name, role string) {
+		t.Helper()
+		s.Expect(s.admin.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace(), Name: name, Labels: map[string]string{"gardener.cloud/role": role},
+		}})).To(Succeed())
+	}
+	s.create(func(g *operatorv1alpha1.Garden) {
+		g.Spec.VirtualCluster.Kubernetes.KubeAPIServer = &operatorv1alpha1.KubeAPIServer{SNI: &operatorv1alpha1.SNI{}}
+	})
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError("spec.virtualCluster.kubernetes.kubeAPIServer.sni has no secretName, " +
+		"and namespace garden has no Secret with the label gardener.cloud/role=garden-cert"))
+	certificate("former", "controlplane-cert")
+	s.mustReconcile()
+	certificate("today", "garden-cert")
+	_, err = s.reconcile()
+	s.Expect(err).To(MatchError("misconfigured cluster: not possible to provide more than one secret with annotation controlplane-cert: former, today"))
+	s.Expect(s.get().Status.LastOperation).To(HaveValue(And(
+		HaveField("State", BeEquivalentTo("Error")), HaveField("Description", HavePrefix("misconfigured cluster: ")),
+	)))
+}
+
+func TestUnusableAuditPolicyIsRefused(t *testing.T) {
+	s := newScene(t)
+	s.create(func(g *operatorv1alpha1.Garden) {
+		g.Spec.VirtualCluster.Gardener.APIServer = &operatorv1alpha1.GardenerAPIServer{AuditConfig: &operatorv1alpha1.AuditConfig{
+			AuditPolicy: &operatorv1alpha1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: "policy"}},
+		}}
+	})
+	const at = `spec.virtualCluster.gardener.gardenerAPIServer.auditConfig.auditPolicy.configMapRef.name: Invalid value: "policy": `
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(at + "there is no ConfigMap of this name in the namespace of the Garden"))
+	policy := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "policy"}, Data: map[string]string{"policy": "{}"}}
+	s.Expect(s.admin.Create(t.Context(), policy)).To(Succeed())
+	_, err = s.reconcile()
+	s.Expect(err).To(MatchError(HavePrefix(at + "the ConfigMap has a policy that API servers cannot use: ")))
+	policy.Data["policy"] = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]"
+	s.Expect(s.admin.Update(t.Context(), policy)).To(Succeed())
+	s.mustReconcile()
 }
 
 func TestSeveralGardensAreNotTouched(t *testing.T) {

@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -87,6 +92,37 @@ func (o *operation) generateAuthorities(ctx context.Context) error {
 	return nil
 }
 
+// checkWildcardCertificate fails if there are several wildcard certificates, or none although the Garden needs one.
+func (o *operation) checkWildcardCertificate(ctx context.Context) error {
+	role, err := labels.NewRequirement(operatorv1alpha1.LabelRole, selection.In, []string{
+		operatorv1alpha1.RoleWildcardCertificate, operatorv1alpha1.RoleFormerWildcardCertificate,
+	})
+	if err != nil {
+		return fmt.Errorf("select wildcard certificates: %w", err)
+	}
+	found := &metav1.PartialObjectMetadataList{}
+	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	selector := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*role)}
+	if err := o.Client.List(ctx, found, client.InNamespace(o.values.Namespace), selector); err != nil {
+		return fmt.Errorf("list wildcard certificates: %w", err)
+	}
+	server := o.status.garden.Spec.VirtualCluster.Kubernetes.KubeAPIServer
+	switch {
+	case len(found.Items) > 1:
+		names := make([]string, 0, len(found.Items))
+		for i := range found.Items {
+			names = append(names, found.Items[i].Name)
+		}
+		slices.Sort(names)
+		return fmt.Errorf("misconfigured cluster: not possible to provide more than one secret with annotation %s: %s",
+			operatorv1alpha1.RoleFormerWildcardCertificate, strings.Join(names, ", "))
+	case len(found.Items) == 0 && server != nil && server.SNI != nil && server.SNI.SecretName == nil:
+		return fmt.Errorf("spec.virtualCluster.kubernetes.kubeAPIServer.sni has no secretName, "+
+			"and namespace %s has no Secret with the label %s=%s", o.values.Namespace, operatorv1alpha1.LabelRole, operatorv1alpha1.RoleWildcardCertificate)
+	}
+	return nil
+}
+
 // generateKubeconfig generates the generic token kubeconfig and names it in an annotation of the Garden.
 func (o *operation) generateKubeconfig(ctx context.Context) error {
 	bundle, found := o.secrets.Get("ca", secrets.BundleOrCurrent)
@@ -126,9 +162,9 @@ func (o *operation) cleanUpSecrets(ctx context.Context) error {
 		return fmt.Errorf("list managed Secrets: %w", err)
 	}
 	for i := range managed.Items {
-		labels := managed.Items[i].Labels
-		name := labels[secrets.LabelName]
-		if of := labels[secrets.LabelBundleFor]; of != "" {
+		own := managed.Items[i].Labels
+		name := own[secrets.LabelName]
+		if of := own[secrets.LabelBundleFor]; of != "" {
 			name = of
 		}
 		if _, known := o.secrets.Get(name, secrets.Current); !known {

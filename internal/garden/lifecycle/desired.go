@@ -32,6 +32,16 @@ func startOf(garden *operatorv1alpha1.Garden) string {
 	return reconciliationStarts
 }
 
+// advertisedAddresses returns where clients reach the virtual cluster. A Garden without a domain, which can only be deleted, keeps what it
+// has.
+func advertisedAddresses(garden *operatorv1alpha1.Garden) []operatorv1alpha1.AdvertisedAddress {
+	domains := garden.Spec.VirtualCluster.DNS.Domains
+	if len(domains) == 0 {
+		return garden.Status.AdvertisedAddresses
+	}
+	return []operatorv1alpha1.AdvertisedAddress{{Name: "virtual-garden", URL: "https://api." + domains[0].Name}}
+}
+
 func rotationOf(garden *operatorv1alpha1.Garden) *operatorv1alpha1.CredentialsRotation {
 	if garden.Status.Credentials == nil {
 		return nil

@@ -6,8 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
@@ -16,6 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/flow"
 	"github.com/espalier-dev/espalier/internal/garden/rollout"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/webhook/auditpolicy"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
@@ -58,7 +63,32 @@ func (o *operation) prepare(ctx context.Context) error {
 	if err := o.cluster.Deploy(ctx, namespace(o.values)); err != nil {
 		return err
 	}
-	return o.generateAuthorities(ctx)
+	if err := o.generateAuthorities(ctx); err != nil {
+		return err
+	}
+	if err := o.checkWildcardCertificate(ctx); err != nil {
+		return err
+	}
+	return o.checkAuditPolicies(ctx)
+}
+
+// checkAuditPolicies fails if API servers could not start with an audit policy that the Garden refers to. The webhook may have been away
+// when the Garden or the ConfigMap was stored.
+func (o *operation) checkAuditPolicies(ctx context.Context) error {
+	for _, each := range auditpolicy.References(o.status.garden) {
+		configMap := &corev1.ConfigMap{}
+		err := o.Client.Get(ctx, client.ObjectKey{Namespace: o.values.Namespace, Name: each.Name}, configMap)
+		if apierrors.IsNotFound(err) {
+			configMap, err = nil, nil
+		}
+		if err != nil {
+			return fmt.Errorf("read ConfigMap with audit policy: %w", err)
+		}
+		if problem := auditpolicy.Problem(configMap); problem != "" {
+			return field.Invalid(each.Path, each.Name, problem)
+		}
+	}
+	return nil
 }
 
 func namespace(v values.Values) *unstructured.Unstructured {

@@ -72,6 +72,7 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 		}
 		status.Gardener, status.ObservedGeneration, status.Tasks = ptr.To(r.Identity), s.garden.Generation, nil
 		status.Conditions = withoutPause(status.Conditions)
+		status.AdvertisedAddresses = advertisedAddresses(s.garden)
 		setRotation(status, next)
 	})
 	if err != nil {

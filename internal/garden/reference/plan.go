@@ -9,9 +9,6 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// labelRole is a label on Secrets that components of Gardener manage. Such Secrets are left alone if its value is not empty.
-const labelRole = "gardener.cloud/role"
-
 // facts are what a decision about a Garden needs.
 type facts struct {
 	garden *operatorv1alpha1.Garden
@@ -75,6 +72,7 @@ func isProtected(object metav1.Object) bool {
 	return slices.Contains(object.GetFinalizers(), operatorv1alpha1.FinalizerReferenceProtection)
 }
 
+// isIgnored reports whether an object is a Secret with a role: components of Gardener manage these.
 func isIgnored(object *metav1.PartialObjectMetadata) bool {
-	return object.Kind == secret && object.Labels[labelRole] != ""
+	return object.Kind == secret && object.Labels[operatorv1alpha1.LabelRole] != ""
 }

@@ -10,7 +10,7 @@ import (
 // ManagedResource is the name of the ManagedResource with these objects.
 const ManagedResource = "garden-system"
 
-// Critical is the PriorityClass of the operator and of the components that everything else needs. It is not part of Objects, because the
+// Critical is the PriorityClass of the components that everything else needs. It is not part of Objects, because the
 // ManagedResource needs a running resource manager, whose Pods have this class.
 const Critical = "gardener-garden-system-critical"
 
@@ -25,7 +25,7 @@ func Objects() []client.Object {
 	}
 }
 
-// CriticalClass returns the PriorityClass Critical. The manifests of the operator have it too, with the same content.
+// CriticalClass returns the PriorityClass Critical. The chart of Gardener's operator has it too, with the same content.
 func CriticalClass() client.Object { return priorityClass(Critical, 999999550) }
 
 func priorityClass(name string, value int32) *schedulingv1.PriorityClass {

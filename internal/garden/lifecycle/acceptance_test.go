@@ -94,6 +94,29 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 	s.Expect(set.Spec.Class).To(HaveValue(Equal("seed")))
 	s.Expect(s.exists(secret, s.namespace(), set.Spec.SecretRefs[0].Name)).To(BeTrue())
 	s.Expect(secret.Data).To(HaveLen(5))
+	s.Expect(s.exists(set, s.namespace(), "garden-networkpolicies")).To(BeTrue())
+	s.Expect(s.exists(secret, s.namespace(), set.Spec.SecretRefs[0].Name)).To(BeTrue())
+	s.Expect(string(secret.Data["networkpolicy__garden__garden-to-private-networks.yaml"])).To(ContainSubstring("- 10.3.0.0/16\n"))
+	s.Expect(string(secret.Data["networkpolicy__garden__garden-to-runtime-apiserver.yaml"])).To(ContainSubstring("- port: 443\n"))
+}
+
+func TestNetworkPoliciesFollowTheNetworksOfTheGarden(t *testing.T) {
+	s := newScene(t)
+	s.create()
+	s.mustReconcile()
+	public := func() string {
+		t.Helper()
+		set, secret := &resourcesv1alpha1.ManagedResource{}, &corev1.Secret{}
+		s.Expect(s.exists(set, s.namespace(), "garden-networkpolicies")).To(BeTrue())
+		s.Expect(s.exists(secret, s.namespace(), set.Spec.SecretRefs[0].Name)).To(BeTrue())
+		return string(secret.Data["networkpolicy__garden__garden-to-public-networks.yaml"])
+	}
+	s.Expect(public()).NotTo(ContainSubstring("169.254.169.254/32"))
+	s.edit(func(g *operatorv1alpha1.Garden) {
+		g.Spec.RuntimeCluster.Networking.BlockCIDRs = []string{"169.254.169.254/32"}
+	})
+	s.mustReconcile()
+	s.Expect(public()).To(ContainSubstring("- 169.254.169.254/32\n"))
 }
 
 func TestDeletionRemovesEverythingThatWasCreated(t *testing.T) {

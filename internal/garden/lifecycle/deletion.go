@@ -13,6 +13,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
+	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
@@ -64,7 +65,12 @@ func (o *operation) deletionTasks() []flow.Task {
 }
 
 func (o *operation) destroySystem(ctx context.Context, waitingFor flow.WaitingFor) error {
-	return o.cluster.DestroySeedSet(ctx, waitingFor, o.Timing.defaulted().ManagedResources, o.values.Namespace, system.ManagedResource) //nolint:wrapcheck // it names the object
+	for _, name := range []string{networkpolicies.ManagedResource, system.ManagedResource} {
+		if err := o.cluster.DestroySeedSet(ctx, waitingFor, o.Timing.defaulted().ManagedResources, o.values.Namespace, name); err != nil {
+			return err //nolint:wrapcheck // it names the object
+		}
+	}
+	return nil
 }
 
 // untilNoManagedResources waits until the runtime cluster has no ManagedResource left, including those of other clients. Without the

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -15,6 +16,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
+	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/flow"
@@ -69,7 +71,10 @@ func (o *operation) prepare(ctx context.Context) error {
 	if err := o.checkWildcardCertificate(ctx); err != nil {
 		return err
 	}
-	return o.checkAuditPolicies(ctx)
+	if err := o.checkAuditPolicies(ctx); err != nil {
+		return err
+	}
+	return o.readAPIServerPorts(ctx)
 }
 
 // checkAuditPolicies fails if API servers could not start with an audit policy that the Garden refers to. The webhook may have been away
@@ -88,6 +93,23 @@ func (o *operation) checkAuditPolicies(ctx context.Context) error {
 			return field.Invalid(each.Path, each.Name, problem)
 		}
 	}
+	return nil
+}
+
+// readAPIServerPorts adds to the values at which ports Pods reach the API server of the runtime cluster.
+func (o *operation) readAPIServerPorts(ctx context.Context) error {
+	service := &corev1.Service{}
+	if err := o.Client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, service); err != nil {
+		return fmt.Errorf("read Service of API server: %w", err)
+	}
+	for _, each := range service.Spec.Ports {
+		o.values.APIServerPorts = append(o.values.APIServerPorts, each.Port)
+		if target := each.TargetPort.IntVal; target != 0 {
+			o.values.APIServerPorts = append(o.values.APIServerPorts, target)
+		}
+	}
+	slices.Sort(o.values.APIServerPorts)
+	o.values.APIServerPorts = slices.Compact(o.values.APIServerPorts)
 	return nil
 }
 
@@ -194,9 +216,13 @@ func deployments(objects []*unstructured.Unstructured) []*unstructured.Unstructu
 }
 
 func (o *operation) deploySystem(ctx context.Context) error {
-	set, err := rollout.SeedSet(o.values.Namespace, system.ManagedResource, system.Objects()...)
+	classes, err := rollout.SeedSet(o.values.Namespace, system.ManagedResource, system.Objects()...)
 	if err != nil {
 		return err //nolint:wrapcheck // it names the object
 	}
-	return o.cluster.Deploy(ctx, set...) //nolint:wrapcheck // as above
+	policies, err := rollout.SeedSet(o.values.Namespace, networkpolicies.ManagedResource, networkpolicies.Objects(o.values)...)
+	if err != nil {
+		return err //nolint:wrapcheck // as above
+	}
+	return o.cluster.Deploy(ctx, append(classes, policies...)...) //nolint:wrapcheck // as above
 }

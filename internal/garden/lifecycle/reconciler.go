@@ -76,6 +76,8 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,resourceNames=gardener-resource-manager-cluster-identity,verbs=get;watch;update;delete;bind,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=create,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=gardener-resource-manager-cluster-identity,verbs=get;watch;update;delete,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
+// NetworkPolicies allow the ports of the API server of the runtime cluster.
+// +kubebuilder:rbac:groups="",resources=services,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-garden-operator-apiserver
 // Events report operations that are refused and definitions that are kept.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,namespace=default,roleName=espalier-garden-operator-events
 

@@ -4,6 +4,7 @@ package values
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,12 +42,25 @@ type Values struct {
 	Zones []string
 	// Domains are the domains of the virtual cluster. There is at least one.
 	Domains []string
+	// Networks are networks of the runtime cluster.
+	Networks Networks
+	// APIServerPorts are the ports of the API server of the runtime cluster, of its Service and of its Pods. New does not set them, because
+	// they are not in the Garden.
+	APIServerPorts []int32
 	// VerticalPodAutoscaler is true if the operator deploys the vertical pod autoscaler.
 	VerticalPodAutoscaler bool
 	// TopologyAwareRouting is true if Services prefer endpoints in the zone of the client.
 	TopologyAwareRouting bool
 	// AuthorityPhase is the phase of the rotation of the certificate authorities.
 	AuthorityPhase operatorv1alpha1.RotationPhase
+}
+
+// Networks are networks of the runtime cluster.
+type Networks struct {
+	// Cluster are the networks of nodes, Pods and Services.
+	Cluster []netip.Prefix
+	// Blocked are those that Pods must not reach.
+	Blocked []netip.Prefix
 }
 
 // New returns the values of a Garden. The error says what is wrong with the Garden.
@@ -65,6 +79,13 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	if len(v.Domains) == 0 {
 		return Values{}, errors.New("spec.virtualCluster.dns.domains must have at least one domain")
 	}
+	networking := garden.Spec.RuntimeCluster.Networking
+	if v.Networks.Cluster, err = networks(slices.Concat(networking.Nodes, networking.Pods, networking.Services)); err != nil {
+		return Values{}, fmt.Errorf("spec.runtimeCluster.networking: %w", err)
+	}
+	if v.Networks.Blocked, err = networks(networking.BlockCIDRs); err != nil {
+		return Values{}, fmt.Errorf("spec.runtimeCluster.networking.blockCIDRs: %w", err)
+	}
 	if settings := garden.Spec.RuntimeCluster.Settings; settings != nil && settings.TopologyAwareRouting != nil {
 		v.TopologyAwareRouting = settings.TopologyAwareRouting.Enabled
 	}
@@ -72,6 +93,18 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 		v.AuthorityPhase = c.Rotation.CertificateAuthorities.Phase
 	}
 	return v, nil
+}
+
+func networks(texts []string) ([]netip.Prefix, error) {
+	all := make([]netip.Prefix, 0, len(texts))
+	for _, text := range texts {
+		parsed, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("parse network: %w", err)
+		}
+		all = append(all, parsed)
+	}
+	return all, nil
 }
 
 // KubernetesVersion returns the version of the virtual cluster.

@@ -4,7 +4,7 @@
 //
 // The first one has the name, the lease, the Service and the selector of Gardener's own resource manager, so that an existing landscape
 // hands over by a rolling update. webhook-server issues its own certificate and maintains its own webhook configurations, under the name
-// of those of Gardener's resource manager. netpol-controller has no setting for networks: it makes policies from Services only.
+// of those of Gardener's resource manager. netpol-controller makes policies from Services only; package networkpolicies has the others.
 package resourcemanager
 
 import (

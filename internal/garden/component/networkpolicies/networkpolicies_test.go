@@ -1,0 +1,73 @@
+package networkpolicies_test
+
+import (
+	"bytes"
+	"flag"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func networks(texts ...string) []netip.Prefix {
+	var all []netip.Prefix
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
+
+func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
+	for name, v := range map[string]values.Values{
+		"plain": {Operator: values.Operator{Namespace: "garden"}, APIServerPorts: []int32{443}, Networks: values.Networks{
+			Cluster: networks("10.1.0.0/16", "10.2.0.0/16", "100.64.0.0/13"),
+		}},
+		"blocked": {Operator: values.Operator{Namespace: "garden"}, APIServerPorts: []int32{443, 6443}, Networks: values.Networks{
+			Cluster: networks("10.1.0.0/16", "2001:db8::/32", "fd00::/64"),
+			Blocked: networks("169.254.169.254/32", "192.0.0.0/8", "10.1.2.3/24", "2001:db8:1::/48"),
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			objects, err := rollout.Unstructured(networkpolicies.Objects(v)...)
+			g.Expect(err).NotTo(HaveOccurred())
+			var got bytes.Buffer
+			for _, each := range objects {
+				content, failure := yaml.Marshal(each.Object)
+				g.Expect(failure).NotTo(HaveOccurred())
+				got.WriteString("---\n" + string(content))
+			}
+			path := filepath.Join("testdata", name+".yaml")
+			if *update {
+				g.Expect(os.MkdirAll("testdata", 0o750)).To(Succeed())
+				g.Expect(os.WriteFile(path, got.Bytes(), 0o600)).To(Succeed())
+			}
+			want, err := os.ReadFile(path)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got.String()).To(Equal(string(want)))
+		})
+	}
+}
+
+// A rule without peers, or without ports, allows all of them.
+func TestNothingLeftIsNothingAllowed(t *testing.T) {
+	g := NewWithT(t)
+	for _, each := range networkpolicies.Objects(values.Values{Networks: values.Networks{Blocked: networks("0.0.0.0/0", "::/0")}}) {
+		policy, ok := each.(*networkingv1.NetworkPolicy)
+		g.Expect(ok).To(BeTrue())
+		g.Expect(policy.Spec.PolicyTypes).To(Equal([]networkingv1.PolicyType{"Egress"}))
+		if policy.Name != "garden-to-dns" {
+			g.Expect(policy.Spec.Egress).To(BeEmpty(), policy.Name)
+		}
+	}
+}

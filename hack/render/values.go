@@ -76,13 +76,14 @@ const valuesOfTarget = `  # A Secret in the release's namespace with a kubeconfi
   targetKubeconfigSecret: ""
 `
 
-const valuesOfClusterAdmin = `  # Whether it is bound to cluster-admin in one cluster. With false, bind the roles of docs/security.md#rights-in-the-target.
+const valuesOfClusterAdmin = `  # Whether its ServiceAccount is bound to cluster-admin; without effect if targetKubeconfigSecret is set. With false, bind the roles of
+  # docs/security.md#rights-in-the-target.
   clusterAdmin: true
 `
 
 // purposes are the descriptions of the binaries in comments.
 var purposes = map[string]string{
-	"garden-operator": "garden-operator checks Gardens and sets their defaults. Namespace garden must exist before it is enabled. See\n" +
+	"garden-operator": "garden-operator checks Gardens, and prepares the runtime cluster for them. Namespace garden must exist before it is enabled. See\n" +
 		"# docs/garden-operator.md.",
 	"csr-approver":               "csr-approver approves serving certificates of kubelets.",
 	"managedresource-controller": "managedresource-controller keeps the objects of ManagedResources. It collects garbage, too.",

@@ -156,7 +156,7 @@ func showAuthorities(ctx context.Context, r *report, w world) error {
 // showResourceManager starts the resource manager, and shows that it keeps the ManagedResource of the operator applied.
 func (s settings) showResourceManager(ctx context.Context, r *report, w world) error {
 	b := resourceManager()
-	r.step("gardens: Pods of the fake node run no program, so this starts the one of Deployment %s/%s,", b.namespace, b.name)
+	r.step("gardens: the Pods of the fake node run no program, so make up itself starts the program of Deployment %s/%s,", b.namespace, b.name)
 	_, _ = fmt.Fprintf(r, "with the configuration and the ServiceAccount that the operator has created for it")
 	err := s.startBinary(ctx, r, w, b, len(binaries()), s.installResourceManager)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,11 +163,13 @@ func (s settings) howToGoOn() string {
 		{kubectl + set + "edit configmap harvest", "is undone at once"},
 		{kubectl + set + "edit secret " + exampleName, "what you change here is carried out"},
 		{kubectl + set + "delete managedresource " + exampleName, "takes its objects along"},
-		{kubectl + " apply -f " + projectExample, "a project again"},
-		{kubectl + " get garden -o wide", "the Garden, and how far it is"},
 		{"tail -f .local/" + walkThroughBinary + "/log", "what the controller says"},
 		{"make up", "again, with newly built binaries"},
 		{"make down", "stops everything"},
+	}
+	if s.cluster == "" { // a cluster of the user's has no CRDs of Projects and Gardens
+		lines = slices.Insert(lines, len(lines)-3,
+			[2]string{kubectl + " apply -f " + projectExample, "a project again"}, [2]string{kubectl + " get garden -o wide", "the Garden and its state"})
 	}
 	var text strings.Builder
 	text.WriteString("\nIt keeps running in the background. Go on with it:\n\n")

@@ -50,7 +50,7 @@ func loadAny(file string) (interface{ Validate() field.ErrorList }, []Warning, e
 var (
 	wholeFile = regexp.MustCompile(`(?m)^( *)apiVersion: \w+\.config\.gardener\.cloud/v1alpha1$`)
 	endOfFile = regexp.MustCompile("^(```|[A-Z]+\n|---\n)")
-	yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+	yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)\n```$")
 )
 
 // configurationsIn returns the configuration files in a page. Blocks that are a part of a file are completed.

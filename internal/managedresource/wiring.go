@@ -109,11 +109,11 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	return addHealth(clusters, cfg, judge)
 }
 
-// resolveClusterID returns errors whose text the specification defines, with the remedy if a right is missing.
+// resolveClusterID returns the cluster ID. The specification defines the texts of its errors; if a right is missing, the remedy follows.
 func resolveClusterID(ctx context.Context, source client.Reader, value string) (string, error) {
 	id, err := process.ResolveClusterID(ctx, source, value)
 	if apierrors.IsForbidden(err) {
-		return "", fmt.Errorf("%w; in the source, bind Role espalier-managedresource-controller-cluster-identity of namespace kube-system", err)
+		return "", fmt.Errorf("%w; in the source, allow get on ConfigMap cluster-identity in namespace kube-system, for example with Role espalier-managedresource-controller-cluster-identity", err)
 	}
 	return id, err
 }

@@ -17,10 +17,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
-// switches are the settings that an administrator may switch on or off in the shipped deployment. Sections of the configuration are the
-// values that the documentation names for the chart.
+// switches are the settings that an administrator may switch on or off in the shipped deployment.
 var switches = []struct {
-	binary, config string
+	binary string
+	// config is a part of the configuration file, as in the value "config" of the chart.
+	config string
 	// code are the files and folders whose RBAC markers declare the rights that the setting needs; empty if it needs no rights of its own.
 	code []string
 	// overlay has the bindings in one cluster; empty for the folder of the binary.
@@ -138,6 +139,9 @@ func TestEverySwitchHasItsRoles(t *testing.T) {
 				commands = boundByCommands(t, each.page, binary)
 			}
 			rendered := helmed(t, map[string]any{inValues[each.binary]: values})
+			if each.page != "" {
+				g.Expect(bound(t, rendered, binary)).NotTo(ContainElement("/"+deployable.ClusterAdmin), "in the chart")
+			}
 			file := text(at(t, rendered["v1 ConfigMap espalier-system espalier-"+each.binary], "data", "config.yaml"))
 			g.Expect(mistakes(t, each.binary, file)).To(BeEmpty())
 			for path, value := range leaves(sections, "") {
@@ -162,6 +166,10 @@ func TestEverySwitchHasItsRoles(t *testing.T) {
 					there := bound(t, kustomized(t, "overlays", "source-target", cluster, each.binary), binary)
 					there = slices.DeleteFunc(there, func(role string) bool { return forTarget(binary, role) != (cluster == "target") })
 					given = append(given, there...)
+				}
+				if each.page != "" {
+					given = slices.DeleteFunc(given, func(role string) bool { return role == "/"+deployable.ClusterAdmin })
+					given = append(given, commands...)
 				}
 				g.Expect(unbound(binary, roles, given)).To(BeEmpty(), "in two clusters")
 			}

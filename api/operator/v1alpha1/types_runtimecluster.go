@@ -85,7 +85,7 @@ type RuntimeNetworking struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +required
 	Services CIDRList `json:"services,omitempty"`
-	// BlockCIDRs are networks that Pods must not reach.
+	// BlockCIDRs are networks that the NetworkPolicies to-public-networks and to-private-networks leave out.
 	// +optional
 	BlockCIDRs []string `json:"blockCIDRs,omitempty"`
 }

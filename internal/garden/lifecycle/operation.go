@@ -77,8 +77,8 @@ func (o *operation) prepare(ctx context.Context) error {
 	return o.readAPIServerPorts(ctx)
 }
 
-// checkAuditPolicies fails if API servers could not start with an audit policy that the Garden refers to. The webhook may have been away
-// when the Garden or the ConfigMap was stored.
+// checkAuditPolicies fails if API servers could not start with an audit policy that the Garden refers to. The API server may
+// have stored the Garden or the ConfigMap before the webhook was registered.
 func (o *operation) checkAuditPolicies(ctx context.Context) error {
 	for _, each := range auditpolicy.References(o.status.garden) {
 		configMap := &corev1.ConfigMap{}
@@ -96,7 +96,7 @@ func (o *operation) checkAuditPolicies(ctx context.Context) error {
 	return nil
 }
 
-// readAPIServerPorts adds to the values at which ports Pods reach the API server of the runtime cluster.
+// readAPIServerPorts sets APIServerPorts in the values: the ports of Service default/kubernetes and their target ports.
 func (o *operation) readAPIServerPorts(ctx context.Context) error {
 	service := &corev1.Service{}
 	if err := o.Client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, service); err != nil {

@@ -59,7 +59,7 @@ type Values struct {
 type Networks struct {
 	// Cluster are the networks of nodes, Pods and Services.
 	Cluster []netip.Prefix
-	// Blocked are those that Pods must not reach.
+	// Blocked are networks that the NetworkPolicies to-public-networks and to-private-networks leave out.
 	Blocked []netip.Prefix
 }
 

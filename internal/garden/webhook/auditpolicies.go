@@ -39,7 +39,7 @@ func (h *AuditPolicies) Handle(ctx context.Context, request *review.Request) rev
 	return review.Allowed("")
 }
 
-// garden judges the references that an old Garden does not have. Those that stay are judged when their ConfigMap changes.
+// garden checks the ConfigMaps that the stored Garden does not refer to yet. The others are checked when they change.
 func (h *AuditPolicies) garden(ctx context.Context, request *review.Request) review.Response {
 	garden, old := &operatorv1alpha1.Garden{}, &operatorv1alpha1.Garden{}
 	if err := request.Decode(garden); err != nil {
@@ -83,7 +83,7 @@ func (h *AuditPolicies) problem(ctx context.Context, name string) (string, error
 	return auditpolicy.Problem(configMap), nil
 }
 
-// configMap judges a policy that changes, if a Garden refers to it.
+// configMap checks a policy that changes, if a Garden refers to it.
 func (h *AuditPolicies) configMap(ctx context.Context, request *review.Request) review.Response {
 	var updated, old struct {
 		Data map[string]string `json:"data"`
@@ -117,7 +117,7 @@ func (h *AuditPolicies) configMap(ctx context.Context, request *review.Request) 
 	return review.Refused(apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, request.Name, wrong))
 }
 
-// isUsed reports whether a Garden takes an audit policy from a ConfigMap. A Garden that is being deleted does not count.
+// isUsed reports whether a Garden takes an audit policy from a ConfigMap. Gardens that are being deleted are ignored.
 func (h *AuditPolicies) isUsed(ctx context.Context, name string) (bool, error) {
 	gardens := &operatorv1alpha1.GardenList{}
 	if err := h.Live.List(ctx, gardens); err != nil {

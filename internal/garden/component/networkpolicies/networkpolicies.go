@@ -1,7 +1,7 @@
-// Package networkpolicies has the NetworkPolicies for Pods of the garden namespace that connect to something else than Services: a label
-// networking.gardener.cloud/to-<target>: allowed selects the Pods. netpol-controller makes the policies for connections to Services.
+// Package networkpolicies has the NetworkPolicies for connections of Pods in the garden namespace that do not go to Services. Each policy
+// selects the Pods with the label networking.gardener.cloud/to-<target>: allowed. netpol-controller makes those for connections to Services.
 //
-// Kubernetes isolates a Pod as soon as one policy selects it, so all targets for which components have labels need a policy. Their names
+// Kubernetes denies all other connections of a Pod once a policy selects it, so each label that components set needs its policy. The names
 // differ from those of gardenlet's policies, which may run in the same cluster.
 package networkpolicies
 

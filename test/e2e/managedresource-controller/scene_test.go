@@ -59,13 +59,19 @@ func (s scene) apply(ctx context.Context, name string, objects ...client.Object)
 // write writes the manifests of a set into its Secret.
 func (s scene) write(ctx context.Context, name string, objects ...client.Object) {
 	GinkgoHelper()
-	data := map[string][]byte{"objects.yaml": []byte(manifests(objects...))}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: data}
-	err := c.Client.Create(ctx, secret)
+	err := c.Client.Create(ctx, s.secret(name, objects...))
 	if apierrors.IsAlreadyExists(err) {
-		err = c.Client.Patch(ctx, &corev1.Secret{ObjectMeta: secret.ObjectMeta, Data: data}, client.Merge)
+		err = c.Client.Patch(ctx, s.secret(name, objects...), client.Merge)
 	}
 	Expect(err).NotTo(HaveOccurred())
+}
+
+// secret returns the Secret of a set.
+func (s scene) secret(name string, objects ...client.Object) *corev1.Secret {
+	GinkgoHelper()
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: map[string][]byte{"objects.yaml": []byte(manifests(objects...))},
+	}
 }
 
 // manifests renders objects as YAML documents in one value.

@@ -10,9 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -55,19 +53,8 @@ var _ = Describe("the shipped configuration", func() {
 	// The attacker has the role edit in one namespace.
 	It("does not let the editor of a namespace have policies created in other namespaces", Label("smoke"), func(ctx SpecContext) {
 		own, other := namespaceOfSpec(ctx, nil), plainNamespace(ctx, nil)
-		const user = "e2e-editor"
-		Expect(c.Client.Create(ctx, &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: user},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-		})).To(Succeed())
-		cfg := rest.CopyConfig(c.Config)
-		cfg.Impersonate = rest.ImpersonationConfig{UserName: user}
-		editor, err := client.New(cfg, client.Options{Scheme: c.Client.Scheme()})
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, func(ctx context.Context) error {
-			return editor.Create(ctx, stall(own, map[string]string{prefix + "namespace-selectors": "[{}]"}))
-		}).Should(Succeed())
+		editor := c.User(ctx, "editor-of-"+own, "edit", own)
+		Expect(editor.Create(ctx, stall(own, map[string]string{prefix + "namespace-selectors": "[{}]"}))).To(Succeed())
 		Eventually(ctx, namesOf).WithArguments(own).Should(ContainElement(own + "/ingress-to-stall-tcp-8080"))
 
 		label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+optIn+`":"enabled"}}}`))
@@ -75,6 +62,31 @@ var _ = Describe("the shipped configuration", func() {
 		for _, namespace := range []string{other, "kube-system", "default"} {
 			Consistently(ctx, isolatedIn).WithArguments(namespace).WithTimeout(quiet).Should(BeEmpty())
 		}
+	}, SpecTimeout(2*time.Minute))
+
+	// The labels of a policy say to which Service it belongs. An editor may write them in one namespace.
+	It("lets no editor of a namespace change policies for Services of other namespaces", Label("smoke"), func(ctx SpecContext) {
+		own, other := namespaceOfSpec(ctx, nil), namespaceOfSpec(ctx, nil)
+		editor := c.User(ctx, "editor-of-"+own, "edit", own)
+		Expect(c.Client.Create(ctx, stall(other, nil))).To(Succeed())
+		want := specs{
+			other + "/ingress-to-stall-tcp-8080": letsIn(prefix+"to-stall-tcp-8080", nil, 8080),
+			other + "/egress-to-stall-tcp-8080":  letsOut(prefix+"to-stall-tcp-8080", nil, 8080),
+		}
+		Eventually(ctx, policiesOf).WithArguments(other).Should(Equal(want))
+		forged := &networkingv1.NetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "ingress-to-stall-tcp-8080", Labels: map[string]string{
+				prefix + "service-name": "stall", prefix + "service-namespace": other,
+			}},
+			Spec: networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}}},
+		}
+		Expect(editor.Create(ctx, forged)).To(Succeed())
+
+		Eventually(ctx, policiesOf).WithArguments(other).Should(Equal(want), "the policy of the editor is deleted")
+		open := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"ingress":[{}]}}`))
+		foreign := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "ingress-to-stall-tcp-8080"}}
+		Expect(editor.Patch(ctx, foreign, open)).To(MatchError(ContainSubstring("forbidden")))
+		Consistently(ctx, policiesOf).WithArguments(other).WithTimeout(quiet).Should(Equal(want))
 	}, SpecTimeout(2*time.Minute))
 })
 

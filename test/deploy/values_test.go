@@ -66,6 +66,12 @@ func TestConfigurations(t *testing.T) {
 				"leaderElection: {resourceNamespace: espalier-system}\nlogLevel: debug\ncontrollers: {garbageCollector: {enabled: false}}\n" +
 				"espalier: {managedResource: {namespaces: {sets: [espalier-system], setSelector: {matchLabels: {espalier.dev/managedresources: allowed}}}}}",
 		},
+		"merged with null": {
+			collector + ": {config: {controllers: {garbageCollector: null}}}",
+			"apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\n" +
+				"leaderElection: {resourceNamespace: espalier-system}\ncontrollers: {garbageCollector: null}\n" +
+				"espalier: {managedResource: {namespaces: {sets: [espalier-system], setSelector: {matchLabels: {espalier.dev/managedresources: allowed}}}}}",
+		},
 		"replaced": {collector + ": {config: {logLevel: debug}, configFile: \"kind: A\\n\"}", "kind: A"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
 // Leader returns the name of the Pod with a lease of a binary, empty if none of its Pods has it.
@@ -20,7 +22,7 @@ func (c *Cluster) Leader(ctx context.Context, binary, lease string) (string, err
 		return "", fmt.Errorf("find leader of %s: %w", binary, err)
 	}
 	found := &coordinationv1.Lease{}
-	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: SystemNamespace, Name: lease}, found); err != nil {
+	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: leaseNamespaceOf(binary), Name: lease}, found); err != nil {
 		return "", fmt.Errorf("find leader of %s: %w", binary, err)
 	}
 	holder := ptr.Deref(found.Spec.HolderIdentity, "")
@@ -31,6 +33,14 @@ func (c *Cluster) Leader(ctx context.Context, binary, lease string) (string, err
 		}
 	}
 	return "", nil
+}
+
+// leaseNamespaceOf returns the namespace of a binary's lease. That of garden-operator is the same as that of Gardener's operator.
+func leaseNamespaceOf(binary string) string {
+	if binary == "garden-operator" {
+		return deployable.GardenNamespace
+	}
+	return SystemNamespace
 }
 
 // HandOver waits for a lease holder, deletes its Pod as a user would, and waits until another Pod has the lease: later work is not done by

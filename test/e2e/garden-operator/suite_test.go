@@ -1,0 +1,35 @@
+//go:build e2e
+
+// Package gardenoperator_test checks garden-operator from outside, in a real cluster: what it creates for a Garden, that the resource
+// manager which it deploys works, which requests are refused, and that nothing is left of a deleted Garden.
+package gardenoperator_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
+)
+
+const binary = "garden-operator"
+
+// c is the cluster under test. The suite sets it before the specs.
+var c *cluster.Cluster
+
+func TestE2E(t *testing.T) { cluster.Run(t, binary) }
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	c = cluster.Deployed(ctx, binary)
+	if c.Repository == cluster.DefaultRepository {
+		return
+	}
+	// The images of the resource manager are named by the configuration, which no transformer of kustomize changes.
+	shipped, _ := deployable.Named(binary)
+	config := strings.Replace(shipped.Config, "repository: "+cluster.DefaultRepository, "repository: "+c.Repository, 1)
+	Expect(c.Configure(ctx, binary, config)).To(Succeed())
+}, NodeTimeout(10*time.Minute))

@@ -12,10 +12,8 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,7 +26,6 @@ const (
 	example   = "examples/garden.yaml"
 	// patience is for a reconciliation or a deletion, in which eight Pods start or end.
 	patience = 5 * time.Minute
-	editor   = "e2e-editor"
 )
 
 var _ = Describe("a Garden", Ordered, Label("smoke"), func() {
@@ -114,16 +111,10 @@ var _ = Describe("a Garden", Ordered, Label("smoke"), func() {
 	})
 
 	It("cannot be written by a user with the role edit in a namespace", func(ctx SpecContext) {
-		binding := &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: editor},
-			Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: editor}},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
-		}
-		Expect(c.Client.Create(ctx, binding)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(c.Client.Delete(ctx, binding)).To(Succeed()) })
-		user := as(editor)
-		note := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: editor}}
-		Eventually(ctx, func(ctx context.Context) error { return user.Create(ctx, note.DeepCopy(), client.DryRunAll) }).Should(Succeed())
+		shop, removeShop, err := c.Namespace(ctx, "garden-operator", nil)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) { Expect(removeShop(ctx)).To(Succeed()) }, NodeTimeout(3*time.Minute))
+		user := c.User(ctx, "editor-of-"+shop, "edit", shop)
 
 		second := &operatorv1alpha1.Garden{ObjectMeta: metav1.ObjectMeta{Name: "second"}, Spec: garden.Spec}
 		Expect(user.Create(ctx, second)).To(MatchError(apierrors.IsForbidden, "is forbidden"))
@@ -153,16 +144,6 @@ var _ = Describe("a Garden", Ordered, Label("smoke"), func() {
 		Expect(c.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.DryRunAll)).To(Succeed())
 	}, SpecTimeout(patience+time.Minute))
 })
-
-// as returns a client for a user.
-func as(user string) client.Client {
-	GinkgoHelper()
-	config := rest.CopyConfig(c.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user}
-	created, err := client.New(config, client.Options{Scheme: c.Client.Scheme(), Mapper: c.Client.RESTMapper()})
-	Expect(err).NotTo(HaveOccurred())
-	return created
-}
 
 // stateOf reads a Garden and returns the state of its last operation.
 func stateOf(ctx context.Context, garden *operatorv1alpha1.Garden) (operatorv1alpha1.LastOperationState, error) {

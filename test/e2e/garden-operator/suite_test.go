@@ -31,5 +31,6 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	// The images of the resource manager are named by the configuration, which no transformer of kustomize changes.
 	shipped, _ := deployable.Named(binary)
 	config := strings.Replace(shipped.Config, "repository: "+cluster.DefaultRepository, "repository: "+c.Repository, 1)
+	Expect(config).NotTo(Equal(shipped.Config), "the shipped configuration names the repository")
 	Expect(c.Configure(ctx, binary, config)).To(Succeed())
 }, NodeTimeout(10*time.Minute))

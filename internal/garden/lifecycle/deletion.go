@@ -100,13 +100,9 @@ func (o *operation) destroyResourceManager(ctx context.Context, waitingFor flow.
 	if err := o.destroyDefinitions(crds.ManagedResources)(ctx, waitingFor); err != nil {
 		return err
 	}
-	typed, err := resourcemanager.Objects(o.values)
+	objects, err := o.resourceManager()
 	if err != nil {
-		return err //nolint:wrapcheck // it names the object
-	}
-	objects, err := rollout.Unstructured(typed...)
-	if err != nil {
-		return err //nolint:wrapcheck // as above
+		return err
 	}
 	timeout := o.Timing.defaulted().ResourceManager
 	running := deployments(objects)
@@ -115,7 +111,7 @@ func (o *operation) destroyResourceManager(ctx context.Context, waitingFor flow.
 		return err
 	}
 	if err := o.cluster.Destroy(ctx, waitingFor, timeout, running...); err != nil {
-		return err //nolint:wrapcheck // as above
+		return err //nolint:wrapcheck // it names the object
 	}
 	if served {
 		// webhook-server, which the operator had deployed, created these.

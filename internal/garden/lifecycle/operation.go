@@ -186,21 +186,26 @@ func (o *operation) deployDefinitions(read definitions) func(context.Context, fl
 	}
 }
 
+// resourceManager returns the objects of the resource manager.
+func (o *operation) resourceManager() ([]*unstructured.Unstructured, error) {
+	typed, err := resourcemanager.Objects(o.values)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the object
+	}
+	return rollout.Unstructured(typed...) //nolint:wrapcheck // as above
+}
+
 // deployResourceManager deploys the definition of ManagedResources and the resource manager, and waits until its Deployments are healthy.
 func (o *operation) deployResourceManager(ctx context.Context, waitingFor flow.WaitingFor) error {
 	if err := o.deployDefinitions(crds.ManagedResources)(ctx, waitingFor); err != nil {
 		return err
 	}
-	typed, err := resourcemanager.Objects(o.values)
+	objects, err := o.resourceManager()
 	if err != nil {
-		return err //nolint:wrapcheck // it names the object
-	}
-	objects, err := rollout.Unstructured(typed...)
-	if err != nil {
-		return err //nolint:wrapcheck // as above
+		return err
 	}
 	if err := o.cluster.Deploy(ctx, objects...); err != nil {
-		return err //nolint:wrapcheck // as above
+		return err //nolint:wrapcheck // it names the object
 	}
 	return o.cluster.UntilHealthy(ctx, waitingFor, o.Timing.defaulted().ResourceManager, deployments(objects)...) //nolint:wrapcheck // as above
 }

@@ -53,7 +53,8 @@ func (s *scene) cut(at binary.Cut) (happened bool) {
 	<-done
 	happened = s.requests.Connect()
 	s.clock.SetTime(s.clock.Now().Add(time.Minute))
-	s.Eventually(func() error { _, err := s.reconcile(); return err }, 2*binary.Patience, 5*time.Millisecond).Should(Succeed())
+	// A busy API server can take longer to remove a definition than one reconciliation waits for it. Then the next one continues.
+	s.Eventually(func() error { _, err := s.reconcile(); return err }, 10*binary.Patience, 5*time.Millisecond).Should(Succeed())
 	return happened
 }
 

@@ -1,23 +1,17 @@
 package networkpolicies_test
 
 import (
-	"bytes"
-	"flag"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	networkingv1 "k8s.io/api/networking/v1"
-	"sigs.k8s.io/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/garden/goldentest"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func networks(texts ...string) []netip.Prefix {
 	var all []netip.Prefix
@@ -28,35 +22,19 @@ func networks(texts ...string) []netip.Prefix {
 }
 
 func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
-	for name, v := range map[string]values.Values{
-		"plain": {Operator: values.Operator{Namespace: "garden"}, APIServerPorts: []int32{443}, Networks: values.Networks{
-			Cluster: networks("10.1.0.0/16", "10.2.0.0/16", "100.64.0.0/13"),
-		}},
-		"blocked": {Operator: values.Operator{Namespace: "garden"}, APIServerPorts: []int32{443, 6443}, Networks: values.Networks{
-			Cluster: networks("10.1.0.0/16", "2001:db8::/32", "fd00::/64"),
-			Blocked: networks("169.254.169.254/32", "192.0.0.0/8", "10.1.2.3/24", "2001:db8:1::/48"),
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			objects, err := rollout.Unstructured(networkpolicies.Objects(v)...)
-			g.Expect(err).NotTo(HaveOccurred())
-			var got bytes.Buffer
-			for _, each := range objects {
-				content, failure := yaml.Marshal(each.Object)
-				g.Expect(failure).NotTo(HaveOccurred())
-				got.WriteString("---\n" + string(content))
-			}
-			path := filepath.Join("testdata", name+".yaml")
-			if *update {
-				g.Expect(os.MkdirAll("testdata", 0o750)).To(Succeed())
-				g.Expect(os.WriteFile(path, got.Bytes(), 0o600)).To(Succeed())
-			}
-			want, err := os.ReadFile(path)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(got.String()).To(Equal(string(want)))
-		})
-	}
+	goldentest.Compare(t, "", map[string][]client.Object{
+		"plain": networkpolicies.Objects(values.Values{
+			Operator: values.Operator{Namespace: "garden"}, APIServerPorts: []int32{443}, Networks: values.Networks{
+				Cluster: networks("10.1.0.0/16", "10.2.0.0/16", "100.64.0.0/13"),
+			},
+		}),
+		"blocked": networkpolicies.Objects(values.Values{
+			Operator: values.Operator{Namespace: "garden"}, APIServerPorts: []int32{443, 6443}, Networks: values.Networks{
+				Cluster: networks("10.1.0.0/16", "2001:db8::/32", "fd00::/64"),
+				Blocked: networks("169.254.169.254/32", "192.0.0.0/8", "10.1.2.3/24", "2001:db8:1::/48"),
+			},
+		}),
+	})
 }
 
 // A rule without peers, or without ports, allows all of them.

@@ -1,10 +1,6 @@
 package resourcemanager_test
 
 import (
-	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,15 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
-	"github.com/espalier-dev/espalier/internal/garden/rollout"
+	"github.com/espalier-dev/espalier/internal/garden/goldentest"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func image(binary string) string { return "example.com/" + binary + ":v1" }
 
@@ -38,29 +33,13 @@ func variants() map[string]values.Values {
 }
 
 func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
+	objects := map[string][]client.Object{}
 	for name, v := range variants() {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			typed, err := resourcemanager.Objects(v)
-			g.Expect(err).NotTo(HaveOccurred())
-			objects, err := rollout.Unstructured(typed...)
-			g.Expect(err).NotTo(HaveOccurred())
-			var got bytes.Buffer
-			for _, each := range objects {
-				content, failure := yaml.Marshal(each.Object)
-				g.Expect(failure).NotTo(HaveOccurred())
-				got.WriteString("---\n" + string(content))
-			}
-			path := filepath.Join("testdata", name+".yaml")
-			if *update {
-				g.Expect(os.MkdirAll("testdata", 0o750)).To(Succeed())
-				g.Expect(os.WriteFile(path, got.Bytes(), 0o600)).To(Succeed())
-			}
-			want, err := os.ReadFile(path)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(got.String()).To(Equal(string(want)))
-		})
+		var err error
+		objects[name], err = resourcemanager.Objects(v)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	}
+	goldentest.Compare(t, "full", objects)
 }
 
 func TestConfigurationsAreValid(t *testing.T) {

@@ -1,0 +1,119 @@
+// Package goldentest compares the objects of components with golden files, and sends all golden files to a real API server.
+package goldentest
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/garden/rollout"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const (
+	folder    = "testdata"
+	separator = "---\n"
+	absent    = "# absent: "
+)
+
+// Compare compares the objects of each variant of a component with testdata/<variant>.yaml. With -update it replaces the folder testdata.
+//
+// The file of the variant base has all its objects, in their order. The file of another variant has only the objects that differ from those
+// of base, or that base does not have, and names in comments the objects that only base has. An empty base stands for complete files.
+func Compare(t *testing.T, base string, variants map[string][]client.Object) {
+	t.Helper()
+	g := NewWithT(t)
+	rendered := map[string][]document{}
+	for name, objects := range variants {
+		rendered[name] = render(g, objects)
+	}
+	if base != "" {
+		g.Expect(rendered).To(HaveKey(base))
+	}
+	if *update {
+		g.Expect(os.RemoveAll(folder)).To(Succeed())
+		g.Expect(os.MkdirAll(folder, 0o750)).To(Succeed())
+	}
+	for name, documents := range rendered {
+		t.Run(name, func(t *testing.T) {
+			own := NewWithT(t)
+			got := text(documents)
+			if base != "" && name != base {
+				got = difference(rendered[base], documents)
+			}
+			path := filepath.Join(folder, name+".yaml")
+			if *update {
+				own.Expect(os.WriteFile(path, []byte(got), 0o600)).To(Succeed())
+			}
+			want, err := os.ReadFile(path)
+			own.Expect(err).NotTo(HaveOccurred())
+			own.Expect(got).To(Equal(string(want)))
+		})
+	}
+	entries, err := os.ReadDir(folder)
+	g.Expect(err).NotTo(HaveOccurred())
+	files := make([]string, 0, len(entries))
+	for _, each := range entries {
+		files = append(files, strings.TrimSuffix(each.Name(), ".yaml"))
+	}
+	g.Expect(files).To(ConsistOf(slices.Collect(maps.Keys(variants))), "files in testdata without a variant")
+}
+
+// document is an object as text, with what identifies it.
+type document struct{ identity, content string }
+
+func render(g Gomega, objects []client.Object) []document {
+	converted, err := rollout.Unstructured(objects...)
+	g.Expect(err).NotTo(HaveOccurred())
+	documents := make([]document, 0, len(converted))
+	known := map[string]bool{}
+	for _, each := range converted {
+		content, err := yaml.Marshal(each.Object)
+		g.Expect(err).NotTo(HaveOccurred())
+		identity := identityOf(each)
+		g.Expect(each.GetAPIVersion()).NotTo(BeEmpty(), identity)
+		g.Expect(known).NotTo(HaveKey(identity))
+		known[identity] = true
+		documents = append(documents, document{identity: identity, content: string(content)})
+	}
+	return documents
+}
+
+func identityOf(o *unstructured.Unstructured) string {
+	return strings.TrimSpace(o.GetKind() + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
+}
+
+func text(documents []document) string {
+	var all strings.Builder
+	for _, each := range documents {
+		all.WriteString(separator + each.content)
+	}
+	return all.String()
+}
+
+func difference(base, variant []document) string {
+	var all strings.Builder
+	contents := map[string]string{}
+	for _, each := range base {
+		contents[each.identity] = each.content
+		if !slices.ContainsFunc(variant, func(other document) bool { return other.identity == each.identity }) {
+			all.WriteString(absent + each.identity + "\n")
+		}
+	}
+	for _, each := range variant {
+		if contents[each.identity] != each.content {
+			all.WriteString(separator + each.content)
+		}
+	}
+	return all.String()
+}

@@ -1,17 +1,24 @@
-// Package values turns a Garden and the configuration of the operator into one immutable value, from which components are built. It is pure.
+// Package values turns a Garden and the configuration of the operator into one immutable value, from which components are built. It is
+// pure.
 package values
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/garden/images"
 )
 
 // Operator is what the configuration of the operator decides about components.
@@ -31,6 +38,16 @@ type Operator struct {
 	NamespaceSelectors []metav1.LabelSelector
 	// DefaultSeccompProfile is the feature gate of that name.
 	DefaultSeccompProfile bool
+	// Images are the images of programs of others.
+	Images images.List
+	// ComponentImages are lists of images that components which deploy further images read themselves, by the names of these components.
+	ComponentImages map[string]string
+	// RuntimeKubernetes is the version of the runtime cluster. Nil: unknown, which counts as old.
+	RuntimeKubernetes *version.Version
+	// Architecture is that of the nodes of the runtime cluster.
+	Architecture string
+	// ETCDConfig configures etcd-druid and backups.
+	ETCDConfig config.ETCDConfig
 }
 
 // Values is what components are built from. Nothing changes it.
@@ -51,8 +68,30 @@ type Values struct {
 	VerticalPodAutoscaler bool
 	// TopologyAwareRouting is true if Services prefer endpoints in the zone of the client.
 	TopologyAwareRouting bool
+	// Autoscaling are settings for the vertical pod autoscaler.
+	Autoscaling operatorv1alpha1.VerticalPodAutoscaler
+	// HighAvailability is true if the control plane of the virtual cluster has more replicas.
+	HighAvailability bool
+	// LoadBalancers are settings for Services of type LoadBalancer.
+	LoadBalancers operatorv1alpha1.LoadBalancerServices
+	// Ingress is how the runtime cluster publishes its endpoints.
+	Ingress Ingress
+	// ETCDMain and ETCDEvents are settings for the etcds of the virtual cluster.
+	ETCDMain   operatorv1alpha1.ETCDMain
+	ETCDEvents operatorv1alpha1.ETCDEvents
+	// Maintenance is when disruptive work may happen.
+	Maintenance Maintenance
+	// GardenUID and GardenCreated identify the Garden.
+	GardenUID     types.UID
+	GardenCreated time.Time
 	// AuthorityPhase is the phase of the rotation of the certificate authorities.
 	AuthorityPhase operatorv1alpha1.RotationPhase
+}
+
+// ExternalImage returns the image of a program of others.
+func (v Values) ExternalImage(name string) (string, error) {
+	cluster := images.Cluster{Runtime: v.RuntimeKubernetes, Target: v.Kubernetes, Architecture: v.Architecture}
+	return v.Images.Find(name, cluster) //nolint:wrapcheck // it names the image
 }
 
 // Networks are networks of the runtime cluster.
@@ -61,6 +100,22 @@ type Networks struct {
 	Cluster []netip.Prefix
 	// Blocked are networks that the NetworkPolicies to-public-networks and to-private-networks leave out.
 	Blocked []netip.Prefix
+}
+
+// Ingress is how the runtime cluster publishes its endpoints.
+type Ingress struct {
+	// Domains are the domains below which endpoints are published.
+	Domains []string
+	// Settings are those of the ingress controller that differ from the defaults.
+	Settings map[string]string
+}
+
+// Maintenance is when disruptive work may happen.
+type Maintenance struct {
+	// Window is as in the Garden.
+	Window operatorv1alpha1.MaintenanceTimeWindow
+	// Begin is the first moment of the window, in UTC, as the time since midnight. Length is 0 if the window is the whole day or not set.
+	Begin, Length time.Duration
 }
 
 // New returns the values of a Garden. The error says what is wrong with the Garden.
@@ -86,13 +141,88 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	if v.Networks.Blocked, err = networks(networking.BlockCIDRs); err != nil {
 		return Values{}, fmt.Errorf("spec.runtimeCluster.networking.blockCIDRs: %w", err)
 	}
-	if settings := garden.Spec.RuntimeCluster.Settings; settings != nil && settings.TopologyAwareRouting != nil {
-		v.TopologyAwareRouting = settings.TopologyAwareRouting.Enabled
+	v.setSettings(garden.Spec.RuntimeCluster.Settings)
+	if v.Ingress, err = ingress(garden.Spec.RuntimeCluster.Ingress); err != nil {
+		return Values{}, fmt.Errorf("spec.runtimeCluster.ingress.controller.providerConfig: %w", err)
 	}
+	if v.Maintenance, err = maintenance(garden.Spec.VirtualCluster.Maintenance.TimeWindow); err != nil {
+		return Values{}, fmt.Errorf("spec.virtualCluster.maintenance.timeWindow: %w", err)
+	}
+	v.setETCD(garden.Spec.VirtualCluster.ETCD)
+	v.GardenUID, v.GardenCreated = garden.UID, garden.CreationTimestamp.Time
+	c := garden.Spec.VirtualCluster.ControlPlane
+	v.HighAvailability = c != nil && c.HighAvailability != nil
 	if c := garden.Status.Credentials; c != nil && c.Rotation != nil && c.Rotation.CertificateAuthorities != nil {
 		v.AuthorityPhase = c.Rotation.CertificateAuthorities.Phase
 	}
 	return v, nil
+}
+
+func (v *Values) setSettings(settings *operatorv1alpha1.Settings) {
+	if settings == nil {
+		return
+	}
+	settings = settings.DeepCopy()
+	if settings.TopologyAwareRouting != nil {
+		v.TopologyAwareRouting = settings.TopologyAwareRouting.Enabled
+	}
+	v.LoadBalancers = ptr.Deref(settings.LoadBalancerServices, operatorv1alpha1.LoadBalancerServices{})
+	v.Autoscaling = ptr.Deref(settings.VerticalPodAutoscaler, operatorv1alpha1.VerticalPodAutoscaler{})
+}
+
+func (v *Values) setETCD(etcd *operatorv1alpha1.ETCD) {
+	if etcd == nil {
+		return
+	}
+	etcd = etcd.DeepCopy()
+	v.ETCDMain = ptr.Deref(etcd.Main, operatorv1alpha1.ETCDMain{})
+	v.ETCDEvents = ptr.Deref(etcd.Events, operatorv1alpha1.ETCDEvents{})
+}
+
+// ingress returns the settings as texts, because they become data of a ConfigMap.
+func ingress(from operatorv1alpha1.Ingress) (Ingress, error) {
+	var in Ingress
+	for _, each := range from.AllDomains() {
+		in.Domains = append(in.Domains, each.Name)
+	}
+	if from.Controller.ProviderConfig == nil {
+		return in, nil
+	}
+	settings := map[string]any{}
+	decoder := json.NewDecoder(bytes.NewReader(from.Controller.ProviderConfig.Raw))
+	decoder.UseNumber() // 1000000 must not become 1e+06
+	if err := decoder.Decode(&settings); err != nil {
+		return Ingress{}, fmt.Errorf("decode settings: %w", err)
+	}
+	in.Settings = map[string]string{}
+	for key, value := range settings {
+		in.Settings[key] = fmt.Sprint(value)
+	}
+	return in, nil
+}
+
+// maintenance parses a window, whose times have the form HHMMSS+ZZ00.
+func maintenance(window operatorv1alpha1.MaintenanceTimeWindow) (Maintenance, error) {
+	const (
+		form = "150405-0700"
+		day  = 24 * time.Hour
+	)
+	m := Maintenance{Window: window}
+	if window.Begin == "" && window.End == "" || window.Begin == "000000+0000" && window.End == "235959+0000" {
+		return m, nil
+	}
+	begin, err := time.Parse(form, window.Begin)
+	if err != nil {
+		return Maintenance{}, fmt.Errorf("begin: %w", err)
+	}
+	end, err := time.Parse(form, window.End)
+	if err != nil {
+		return Maintenance{}, fmt.Errorf("end: %w", err)
+	}
+	begin, end = begin.UTC(), end.UTC()
+	m.Begin = begin.Sub(begin.Truncate(day))
+	m.Length = (end.Sub(begin)%day + day) % day
+	return m, nil
 }
 
 func networks(texts []string) ([]netip.Prefix, error) {

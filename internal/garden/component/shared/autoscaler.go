@@ -1,0 +1,75 @@
+package shared
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// Autoscaler describes a VerticalPodAutoscaler.
+type Autoscaler struct {
+	Name        string
+	Labels      map[string]string
+	Annotations map[string]string
+	// APIVersion, Kind and Target are the workload. Without them it is the Deployment of that name.
+	APIVersion, Kind, Target string
+	// Container is the only container whose requests change. Empty: all containers.
+	Container string
+	// MinAllowed are the least requests.
+	MinAllowed corev1.ResourceList
+	// WithLimits changes limits in proportion to requests.
+	WithLimits bool
+}
+
+// Object returns the VerticalPodAutoscaler. It has no Go type in the modules that the product links.
+func (a Autoscaler) Object(v values.Values, namespace string) client.Object {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler"}}
+	o.SetNamespace(namespace)
+	o.SetName(a.Name)
+	o.SetLabels(a.Labels)
+	o.SetAnnotations(a.Annotations)
+	o.Object["spec"] = map[string]any{
+		"targetRef": map[string]any{
+			"apiVersion": cmp.Or(a.APIVersion, "apps/v1"), "kind": cmp.Or(a.Kind, "Deployment"), "name": cmp.Or(a.Target, a.Name),
+		},
+		"updatePolicy":   map[string]any{"updateMode": updateMode(v)},
+		"resourcePolicy": map[string]any{"containerPolicies": a.policies()},
+	}
+	return o
+}
+
+// updateMode returns the mode that changes requests without a restart where that is possible. A vertical pod autoscaler that the operator
+// does not deploy may be too old for it.
+func updateMode(v values.Values) string {
+	if v.VerticalPodAutoscaler {
+		return "InPlaceOrRecreate"
+	}
+	return "Auto"
+}
+
+func (a Autoscaler) policies() []any {
+	const all = "*"
+	policy := map[string]any{"containerName": all}
+	if a.Container != "" {
+		policy["containerName"] = a.Container
+	}
+	if !a.WithLimits {
+		policy["controlledValues"] = "RequestsOnly"
+	}
+	if len(a.MinAllowed) > 0 {
+		minimum := map[string]any{}
+		for name, quantity := range a.MinAllowed {
+			minimum[string(name)] = quantity.String()
+		}
+		policy["minAllowed"] = minimum
+	}
+	policies := []any{policy}
+	if a.Container != "" {
+		policies = append(policies, map[string]any{"containerName": all, "mode": "Off"})
+	}
+	return policies
+}

@@ -1,0 +1,208 @@
+// Package shared has labels, annotations and small objects that several components have. What only one component has is in the package of
+// that component. The flow of Gardens does not deploy these components yet.
+package shared
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+)
+
+// Role is the label that says what an object is for.
+const Role = "gardener.cloud/role"
+
+// Labels of workloads and their values.
+const (
+	// AvailabilityType makes a webhook set the replicas of a Deployment or StatefulSet, and spread its Pods.
+	AvailabilityType = "high-availability-config.resources.gardener.cloud/type"
+	// Controller and Server are its values.
+	Controller = "controller"
+	Server     = "server"
+)
+
+// Labels of Pods. Package networkpolicies has the policies for them.
+const (
+	toDNS              = "networking.gardener.cloud/to-dns"
+	toRuntimeAPIServer = "networking.gardener.cloud/to-runtime-apiserver"
+	// ToPublicNetworks and ToPrivateNetworks allow connections to networks.
+	ToPublicNetworks  = "networking.gardener.cloud/to-public-networks"
+	ToPrivateNetworks = "networking.gardener.cloud/to-private-networks"
+)
+
+// Aliases of the clients of Services that many Pods may be.
+const (
+	// GardenScrapeTargets are scraped by the Prometheus of the garden.
+	GardenScrapeTargets = "all-garden-scrape-targets"
+	// SeedScrapeTargets are scraped by the Prometheus of the garden and of seeds.
+	SeedScrapeTargets = "all-seed-scrape-targets"
+)
+
+// Union returns a new map with the entries of all maps. Later maps win.
+func Union(all ...map[string]string) map[string]string {
+	union := map[string]string{}
+	for _, each := range all {
+		maps.Copy(union, each)
+	}
+	return union
+}
+
+// Clients returns the labels of Pods that connect to the DNS and the API server of the runtime cluster.
+func Clients() map[string]string { return Allowed(toDNS, toRuntimeAPIServer) }
+
+// DNSClients returns the label of Pods that connect to the DNS of the runtime cluster.
+func DNSClients() map[string]string { return Allowed(toDNS) }
+
+// Allowed returns labels with the value that allows a connection.
+func Allowed(keys ...string) map[string]string {
+	labels := map[string]string{}
+	for _, each := range keys {
+		labels[each] = resourcesv1alpha1.NetworkingClientAllowed
+	}
+	return labels
+}
+
+// ClientsOf returns the labels of Pods that connect to Services, each given as <service>-tcp-<port>, or <namespace>-<service>-tcp-<port> if
+// the Service is in another namespace.
+func ClientsOf(services ...string) map[string]string {
+	labels := map[string]string{}
+	for _, each := range services {
+		labels[resourcesv1alpha1.NetworkingClientLabel(each)] = resourcesv1alpha1.NetworkingClientAllowed
+	}
+	return labels
+}
+
+// From returns the annotation of a Service that allows the Pods with an alias to connect to ports of its Pods.
+func From(alias string, ports ...int32) map[string]string {
+	return map[string]string{
+		resourcesv1alpha1.NetworkingFromPrefix + alias + resourcesv1alpha1.NetworkingAllowedPortsSuffix: portList(ports),
+	}
+}
+
+// FromWorld returns the annotation of a Service that allows everything to connect to ports of its Pods.
+func FromWorld(ports ...int32) map[string]string {
+	return map[string]string{resourcesv1alpha1.NetworkingFromWorldToPorts: portList(ports)}
+}
+
+// FromNamespaces returns the annotation of a Service that allows Pods of other namespaces to be clients. Selectors is a JSON list.
+func FromNamespaces(selectors string) map[string]string {
+	return map[string]string{resourcesv1alpha1.NetworkingNamespaceSelectors: selectors}
+}
+
+func portList(ports []int32) string {
+	items := make([]string, 0, len(ports))
+	for _, each := range ports {
+		items = append(items, fmt.Sprintf(`{"protocol":"TCP","port":%d}`, each))
+	}
+	return "[" + strings.Join(items, ",") + "]"
+}
+
+// Services returns the DNS names of a Service.
+func Services(namespace string, names ...string) []string {
+	all := make([]string, 0, 4*len(names))
+	for _, each := range names {
+		inNamespace := each + "." + namespace
+		all = append(all, each, inNamespace, inNamespace+".svc", inNamespace+".svc.cluster.local")
+	}
+	return all
+}
+
+// Type returns the type of an object.
+func Type(apiVersion, kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
+}
+
+// Owner is where the objects of a component are and which labels they have. An empty namespace is for objects without one.
+type Owner struct {
+	Namespace string
+	Labels    map[string]string
+}
+
+// Meta returns metadata with the labels.
+func (o Owner) Meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: o.Namespace, Name: name, Labels: maps.Clone(o.Labels)}
+}
+
+// WithLabels returns an Owner with further labels.
+func (o Owner) WithLabels(labels ...map[string]string) Owner {
+	return Owner{Namespace: o.Namespace, Labels: Union(append([]map[string]string{o.Labels}, labels...)...)}
+}
+
+// ServiceAccount returns a ServiceAccount whose token is not mounted. A webhook of the resource manager mounts a short-lived one.
+func (o Owner) ServiceAccount(name string) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{
+		TypeMeta: Type("v1", "ServiceAccount"), ObjectMeta: o.Meta(name), AutomountServiceAccountToken: ptr.To(false),
+	}
+}
+
+// Rule returns a rule of a role.
+func Rule(groups, resources []string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: groups, Resources: resources, Verbs: verbs}
+}
+
+// Groups returns API groups for Rule.
+func Groups(names ...string) []string { return names }
+
+// Resources returns resources for Rule.
+func Resources(names ...string) []string { return names }
+
+// Named returns a rule for single objects.
+func Named(rule rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
+	rule.ResourceNames = names
+	return rule
+}
+
+// ClusterRole returns a ClusterRole.
+func (o Owner) ClusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
+	meta := o.Meta(name)
+	meta.Namespace = ""
+	return &rbacv1.ClusterRole{TypeMeta: Type(rbacv1.SchemeGroupVersion.String(), "ClusterRole"), ObjectMeta: meta, Rules: rules}
+}
+
+// ClusterRoleBinding binds a ClusterRole to ServiceAccounts of the namespace.
+func (o Owner) ClusterRoleBinding(name, role string, accounts ...string) *rbacv1.ClusterRoleBinding {
+	meta := o.Meta(name)
+	meta.Namespace = ""
+	return &rbacv1.ClusterRoleBinding{
+		TypeMeta: Type(rbacv1.SchemeGroupVersion.String(), "ClusterRoleBinding"), ObjectMeta: meta,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}, Subjects: o.subjects(accounts),
+	}
+}
+
+// RoleIn returns a Role.
+func (o Owner) RoleIn(name string, rules ...rbacv1.PolicyRule) *rbacv1.Role {
+	return &rbacv1.Role{TypeMeta: Type(rbacv1.SchemeGroupVersion.String(), "Role"), ObjectMeta: o.Meta(name), Rules: rules}
+}
+
+// RoleBinding binds a Role to ServiceAccounts of the namespace.
+func (o Owner) RoleBinding(name, role string, accounts ...string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		TypeMeta: Type(rbacv1.SchemeGroupVersion.String(), "RoleBinding"), ObjectMeta: o.Meta(name),
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role}, Subjects: o.subjects(accounts),
+	}
+}
+
+func (o Owner) subjects(accounts []string) []rbacv1.Subject {
+	subjects := make([]rbacv1.Subject, 0, len(accounts))
+	for _, each := range accounts {
+		subjects = append(subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: each})
+	}
+	return subjects
+}
+
+// DisruptionBudget returns a PodDisruptionBudget with the bounds of budget.
+func (o Owner) DisruptionBudget(
+	name string, selector map[string]string, budget policyv1.PodDisruptionBudgetSpec,
+) *policyv1.PodDisruptionBudget {
+	budget.Selector = &metav1.LabelSelector{MatchLabels: selector}
+	return &policyv1.PodDisruptionBudget{
+		TypeMeta: Type(policyv1.SchemeGroupVersion.String(), "PodDisruptionBudget"), ObjectMeta: o.Meta(name), Spec: budget,
+	}
+}

@@ -1,0 +1,108 @@
+package values_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/images"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+func garden(changes ...func(*operatorv1alpha1.Garden)) *operatorv1alpha1.Garden {
+	g := &operatorv1alpha1.Garden{Spec: operatorv1alpha1.GardenSpec{VirtualCluster: operatorv1alpha1.VirtualCluster{
+		DNS:        operatorv1alpha1.DNS{Domains: []operatorv1alpha1.Domain{{Name: "example.com"}}},
+		Kubernetes: operatorv1alpha1.Kubernetes{Version: "1.33.1"},
+	}}}
+	for _, each := range changes {
+		each(g)
+	}
+	return g
+}
+
+func window(begin, end string) operatorv1alpha1.MaintenanceTimeWindow {
+	return operatorv1alpha1.MaintenanceTimeWindow{Begin: begin, End: end}
+}
+
+func TestMaintenanceWindowIsInUTC(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		window        operatorv1alpha1.MaintenanceTimeWindow
+		begin, length time.Duration
+	}{
+		"an offset":             {window("220000+0100", "233000+0100"), 21 * time.Hour, 90 * time.Minute},
+		"over midnight":         {window("230000+0000", "010000+0000"), 23 * time.Hour, 2 * time.Hour},
+		"the day before in UTC": {window("003000+0200", "013000+0200"), 22*time.Hour + 30*time.Minute, time.Hour},
+		"the day after in UTC":  {window("230000-0300", "000000-0300"), 2 * time.Hour, time.Hour},
+		"the whole day":         {window("000000+0000", "235959+0000"), 0, 0},
+		"none":                  {window("", ""), 0, 0},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			g := NewWithT(t)
+			v, err := values.New(garden(func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Maintenance.TimeWindow = tc.window }), values.Operator{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(v.Maintenance).To(Equal(values.Maintenance{Window: tc.window, Begin: tc.begin, Length: tc.length}))
+		})
+	}
+	_, err := values.New(garden(func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Maintenance.TimeWindow.Begin = "22:00" }), values.Operator{})
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("spec.virtualCluster.maintenance.timeWindow: begin: ")))
+}
+
+func TestSettingsOfTheIngressControllerAreTexts(t *testing.T) {
+	with := func(config string) (values.Values, error) {
+		return values.New(garden(func(g *operatorv1alpha1.Garden) {
+			g.Spec.RuntimeCluster.Ingress.Domains = []operatorv1alpha1.Domain{{Name: "ingress.example.com"}}
+			g.Spec.RuntimeCluster.Ingress.Controller.ProviderConfig = &runtime.RawExtension{Raw: []byte(config)}
+		}), values.Operator{})
+	}
+	g := NewWithT(t)
+	v, err := with(`{"size": 1000000, "on": true, "text": "a"}`)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(v.Ingress).To(Equal(values.Ingress{
+		Domains: []string{"ingress.example.com"}, Settings: map[string]string{"size": "1000000", "on": "true", "text": "a"},
+	}))
+	_, err = with(`[]`)
+	g.Expect(err).To(MatchError(ContainSubstring("spec.runtimeCluster.ingress.controller.providerConfig: ")))
+}
+
+func TestSettingsOfAGarden(t *testing.T) {
+	g := NewWithT(t)
+	created := metav1.NewTime(time.Date(2026, time.March, 4, 5, 6, 7, 0, time.UTC))
+	from := garden(func(g *operatorv1alpha1.Garden) {
+		g.UID, g.CreationTimestamp = "uid", created
+		g.Spec.VirtualCluster.ControlPlane = &operatorv1alpha1.ControlPlane{HighAvailability: &operatorv1alpha1.HighAvailability{}}
+		g.Spec.VirtualCluster.ETCD = &operatorv1alpha1.ETCD{Main: &operatorv1alpha1.ETCDMain{Backup: &operatorv1alpha1.Backup{
+			Provider: "S3", SecretRef: corev1.LocalObjectReference{Name: "backup"},
+		}}}
+		g.Spec.RuntimeCluster.Settings = &operatorv1alpha1.Settings{
+			LoadBalancerServices:  &operatorv1alpha1.LoadBalancerServices{Annotations: map[string]string{"a": "b"}},
+			VerticalPodAutoscaler: &operatorv1alpha1.VerticalPodAutoscaler{Enabled: ptr.To(true), FeatureGates: map[string]bool{"InPlace": true}},
+			TopologyAwareRouting:  &operatorv1alpha1.TopologyAwareRouting{Enabled: true},
+		}
+	})
+	v, err := values.New(from, values.Operator{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(v).To(Equal(values.Values{
+		Kubernetes: version.MustParseSemantic("1.33.1"), Domains: []string{"example.com"}, VerticalPodAutoscaler: true, TopologyAwareRouting: true,
+		Autoscaling: *from.Spec.RuntimeCluster.Settings.VerticalPodAutoscaler, LoadBalancers: *from.Spec.RuntimeCluster.Settings.LoadBalancerServices,
+		HighAvailability: true, ETCDMain: *from.Spec.VirtualCluster.ETCD.Main, GardenUID: "uid", GardenCreated: created.Time,
+		Networks: values.Networks{Cluster: v.Networks.Cluster, Blocked: v.Networks.Blocked},
+	}))
+	from.Spec.RuntimeCluster.Settings.LoadBalancerServices.Annotations["a"] = "c"
+	g.Expect(v.LoadBalancers.Annotations).To(HaveKeyWithValue("a", "b"))
+}
+
+func TestImagesOfProgramsOfOthersDependOnVersions(t *testing.T) {
+	g := NewWithT(t)
+	list, err := images.Parse([]byte(`images: [{name: a, repository: r, targetVersion: ">= 1.33"}]`))
+	g.Expect(err).NotTo(HaveOccurred())
+	v, err := values.New(garden(), values.Operator{Images: list})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(v.ExternalImage("a")).To(Equal("r:v1.33.1"))
+}

@@ -14,14 +14,28 @@ const ManagedResource = "garden-system"
 // ManagedResource needs a running resource manager, whose Pods have this class.
 const Critical = "gardener-garden-system-critical"
 
+// PriorityClasses of components, by their importance.
+const (
+	// Class500 is for etcds and API servers.
+	Class500 = "gardener-garden-system-500"
+	// Class400 is for the resource manager of the virtual cluster and gardener-admission-controller.
+	Class400 = "gardener-garden-system-400"
+	// Class300 is for the admission of the vertical pod autoscaler, etcd-druid, nginx-ingress and kube-controller-manager.
+	Class300 = "gardener-garden-system-300"
+	// Class200 is for the other parts of the vertical pod autoscaler, gardener-controller-manager and gardener-scheduler.
+	Class200 = "gardener-garden-system-200"
+	// Class100 is for components that observe.
+	Class100 = "gardener-garden-system-100"
+)
+
 // Objects returns the objects of the ManagedResource.
 func Objects() []client.Object {
 	return []client.Object{
-		priorityClass("gardener-garden-system-500", 999999500),
-		priorityClass("gardener-garden-system-400", 999999400),
-		priorityClass("gardener-garden-system-300", 999999300),
-		priorityClass("gardener-garden-system-200", 999999200),
-		priorityClass("gardener-garden-system-100", 999999100),
+		priorityClass(Class500, 999999500),
+		priorityClass(Class400, 999999400),
+		priorityClass(Class300, 999999300),
+		priorityClass(Class200, 999999200),
+		priorityClass(Class100, 999999100),
 	}
 }
 

@@ -1,0 +1,76 @@
+package etcddruid_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
+	"github.com/espalier-dev/espalier/internal/garden/goldentest"
+	"github.com/espalier-dev/espalier/internal/garden/images"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// shipped returns values with what the default configuration decides.
+func shipped(t *testing.T) values.Values {
+	t.Helper()
+	list, err := images.Embedded()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	cfg := config.OperatorConfiguration{}
+	cfg.Default()
+	return values.Values{
+		Operator:              values.Operator{Namespace: "garden", Images: list, ETCDConfig: *cfg.Controllers.Garden.ETCDConfig},
+		VerticalPodAutoscaler: true,
+	}
+}
+
+func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
+	plain := shipped(t)
+	ownAutoscaler := shipped(t)
+	ownAutoscaler.VerticalPodAutoscaler = false
+	configured := shipped(t)
+	configured.ComponentImages = map[string]string{"etcd-druid": "images:\n- name: etcd-wrapper\n  ref: example.com/etcd-wrapper:v1\n"}
+	configured.ETCDConfig = config.ETCDConfig{
+		ETCDController: &config.ETCDWorkers{Workers: ptr.To[int64](7)},
+		BackupCompactionController: &config.BackupCompactionController{
+			Workers: ptr.To[int64](2), EnableBackupCompaction: ptr.To(true), EventsThreshold: ptr.To[int64](500),
+			ActiveDeadlineDuration: &metav1.Duration{Duration: 90 * time.Minute}, MetricsScrapeWaitDuration: &metav1.Duration{Duration: 30 * time.Second},
+		},
+		FeatureGates: map[string]bool{"UpgradeEtcdVersion": true},
+	}
+	unset := shipped(t)
+	unset.ETCDConfig = config.ETCDConfig{}
+	objects := map[string][]client.Object{}
+	for name, v := range map[string]values.Values{"shipped": plain, "own-vpa": ownAutoscaler, "configured": configured, "no-etcd-config": unset} {
+		var err error
+		objects[name], err = etcddruid.Objects(v)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	}
+	goldentest.Compare(t, "shipped", objects)
+}
+
+func TestReadyMeansHealthyAndNotProgressing(t *testing.T) {
+	set := func(healthy, progressing corev1beta1.ConditionStatus) *resourcesv1alpha1.ManagedResource {
+		return &resourcesv1alpha1.ManagedResource{Status: resourcesv1alpha1.ManagedResourceStatus{Conditions: []corev1beta1.Condition{
+			{Type: resourcesv1alpha1.ResourcesApplied, Status: corev1beta1.ConditionTrue},
+			{Type: resourcesv1alpha1.ResourcesHealthy, Status: healthy},
+			{Type: resourcesv1alpha1.ResourcesProgressing, Status: progressing},
+		}}}
+	}
+	g := NewWithT(t)
+	g.Expect(etcddruid.Ready(set(corev1beta1.ConditionTrue, corev1beta1.ConditionFalse))).To(Succeed())
+	g.Expect(etcddruid.Ready(set(corev1beta1.ConditionTrue, corev1beta1.ConditionTrue))).NotTo(Succeed())
+	g.Expect(etcddruid.Ready(set(corev1beta1.ConditionFalse, corev1beta1.ConditionFalse))).NotTo(Succeed())
+}
+
+func TestImageIsRequired(t *testing.T) {
+	_, err := etcddruid.Objects(values.Values{})
+	NewWithT(t).Expect(err).To(MatchError(`there is no image "etcd-druid" for this cluster`))
+}

@@ -1,0 +1,55 @@
+package etcd
+
+import (
+	"net"
+	"slices"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/secrets"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+// Certificate authorities of etcds.
+const (
+	Authority     = "ca-etcd"
+	PeerAuthority = "ca-etcd-peer"
+)
+
+// Certificates are requests for the certificates of an etcd. Peer is nil without high availability.
+type Certificates struct {
+	Server secrets.Request
+	Peer   *secrets.Request
+}
+
+// ClientCertificate returns the request for the certificate of all clients.
+func ClientCertificate() secrets.Request {
+	return secrets.Request{SignedBy: Authority, Config: secretconfig.Certificate{
+		Name: "etcd-client", CommonName: "etcd-client", Type: secretconfig.Client, SkipPublishingCACertificate: true,
+	}}
+}
+
+// ServerCertificates returns the requests for the certificates of an etcd.
+func ServerCertificates(v values.Values, role Role) Certificates {
+	name, members := role.Name(), "*."+role.Name()+"-peer"
+	requests := Certificates{Server: secrets.Request{
+		SignedBy: Authority,
+		Config: serverConfig("etcd-server-"+string(role), slices.Concat(
+			[]string{name + "-local"}, shared.Services(v.Namespace, name+"-client", members),
+		)),
+	}}
+	if v.HighAvailability {
+		requests.Peer = &secrets.Request{
+			SignedBy: PeerAuthority, Signer: secrets.CurrentSigner,
+			Config: serverConfig("etcd-peer-server-"+string(role), shared.Services(v.Namespace, name+"-peer", members)),
+		}
+	}
+	return requests
+}
+
+func serverConfig(name string, dnsNames []string) secretconfig.Certificate {
+	return secretconfig.Certificate{
+		Name: name, CommonName: "etcd-server", DNSNames: dnsNames, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		Type: secretconfig.ServerAndClient, SkipPublishingCACertificate: true,
+	}
+}

@@ -1,0 +1,253 @@
+// Package etcd has the two etcds of the virtual cluster, as objects for etcd-druid. The flow of Gardens does not deploy them yet.
+//
+// etcd-druid acts on a changed object only if an annotation asks for an operation. Request sets it where it is needed, so that an unchanged
+// and healthy Etcd is not written.
+package etcd
+
+import (
+	"maps"
+	"strings"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+// Role is what an etcd is for.
+type Role string
+
+// The etcds of the virtual cluster.
+const (
+	// Main has everything but events.
+	Main Role = "main"
+	// Events has events. It has no backup.
+	Events Role = "events"
+)
+
+// Name returns the name of the Etcd.
+func (r Role) Name() string { return "virtual-garden-etcd-" + string(r) }
+
+const (
+	serverPort = 2380
+	clientPort = 2379
+	backupPort = 8080
+	// wrapperPort must not change: the sidecar expects it.
+	wrapperPort = 9095
+)
+
+// Secrets are the names of the Secrets with credentials. Those for peers are needed with high availability only.
+type Secrets struct {
+	CA, Server, Client string
+	PeerCA, PeerServer string
+}
+
+// figures are what distinguishes the etcds.
+type figures struct {
+	metrics                  druidcorev1alpha1.MetricsLevel
+	volumeClaim              string
+	capacity                 string
+	cpu, memory, leastMemory string
+	backupCPU, backupMemory  string
+	minAllowed               corev1.ResourceList
+	storage                  *operatorv1alpha1.Storage
+}
+
+func (r Role) figures(v values.Values) figures {
+	if r == Events {
+		return figures{
+			metrics: druidcorev1alpha1.Basic, volumeClaim: r.Name(), capacity: "10Gi", cpu: "30m", memory: "150M", leastMemory: "60M",
+			backupCPU: "10m", backupMemory: "40Mi", minAllowed: minAllowed(v.ETCDEvents.Autoscaling), storage: v.ETCDEvents.Storage,
+		}
+	}
+	return figures{
+		metrics: druidcorev1alpha1.Extensive, volumeClaim: "main-virtual-garden-etcd", capacity: "25Gi",
+		cpu: "150m", memory: "500M", leastMemory: "300M",
+		backupCPU: "20m", backupMemory: "80Mi", minAllowed: minAllowed(v.ETCDMain.Autoscaling), storage: v.ETCDMain.Storage,
+	}
+}
+
+func minAllowed(a *operatorv1alpha1.Autoscaling) corev1.ResourceList {
+	if a == nil {
+		return nil
+	}
+	return a.MinAllowed
+}
+
+// Object returns the Etcd. Live is the one in the cluster, nil if there is none: its schedules and its storage are kept.
+func Object(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Etcd {
+	f := role.figures(v)
+	o := &druidcorev1alpha1.Etcd{
+		TypeMeta: shared.Type(druidcorev1alpha1.SchemeGroupVersion.String(), "Etcd"),
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: v.Namespace, Name: role.Name(), Labels: map[string]string{"role": string(role), shared.Role: "controlplane"},
+		},
+		Spec: druidcorev1alpha1.EtcdSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: role.selector()}, Labels: podLabels(v, role), Replicas: 1,
+			PriorityClassName: ptr.To(system.Class500), VolumeClaimTemplate: &f.volumeClaim, StorageCapacity: capacity(f, live),
+			Etcd: etcdSpec(v, role, secrets, live), Backup: backup(v, role, secrets, live),
+		},
+	}
+	if f.storage != nil {
+		o.Spec.StorageClass = f.storage.ClassName
+	}
+	switch {
+	case v.HighAvailability:
+		o.Spec.Replicas = 3
+	case role == Main:
+		o.Spec.Annotations = map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+	}
+	if role == Events {
+		o.Annotations = map[string]string{"resources.druid.gardener.cloud/allow-unhealthy-pod-eviction": ""}
+	}
+	return o
+}
+
+func (r Role) selector() map[string]string {
+	return map[string]string{shared.Role: "controlplane", "role": string(r), "app": "etcd-statefulset"}
+}
+
+func podLabels(v values.Values, role Role) map[string]string {
+	labels := shared.Union(role.selector(), shared.Clients(), shared.Allowed(shared.ToPublicNetworks, shared.ToPrivateNetworks))
+	if v.HighAvailability {
+		service := role.Name() + "-client-tcp-"
+		maps.Copy(labels, shared.ClientsOf(service+"2379", service+"8080", service+"2380"))
+	}
+	return labels
+}
+
+func capacity(f figures, live *druidcorev1alpha1.Etcd) *resource.Quantity {
+	if live != nil && live.Spec.StorageCapacity != nil {
+		return ptr.To(live.Spec.StorageCapacity.DeepCopy())
+	}
+	if f.storage != nil && f.storage.Capacity != nil {
+		return ptr.To(f.storage.Capacity.DeepCopy())
+	}
+	return ptr.To(resource.MustParse(f.capacity))
+}
+
+func etcdSpec(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1.Etcd) druidcorev1alpha1.EtcdConfig {
+	f := role.figures(v)
+	spec := druidcorev1alpha1.EtcdConfig{
+		Metrics: &f.metrics, Quota: ptr.To(resource.MustParse("8Gi")), DefragmentationSchedule: ptr.To(defragmentation(v, role, live)),
+		ServerPort: ptr.To[int32](serverPort), ClientPort: ptr.To[int32](clientPort), WrapperPort: ptr.To[int32](wrapperPort),
+		Resources: requests(f.cpu, f.memory, f.minAllowed), ClientUrlTLS: clientTLS(v.Namespace, secrets), ClientService: clientService(v),
+	}
+	if v.HighAvailability {
+		spec.PeerUrlTLS = &druidcorev1alpha1.PeerTLSConfig{TLSConfig: druidcorev1alpha1.TLSConfig{
+			TLSCASecretRef: bundle(v.Namespace, secrets.PeerCA), ServerTLSSecretRef: reference(v.Namespace, secrets.PeerServer),
+		}}
+	}
+	return spec
+}
+
+func clientTLS(namespace string, secrets Secrets) *druidcorev1alpha1.TLSConfig {
+	return &druidcorev1alpha1.TLSConfig{
+		TLSCASecretRef: bundle(namespace, secrets.CA), ServerTLSSecretRef: reference(namespace, secrets.Server),
+		ClientTLSSecretRef: reference(namespace, secrets.Client),
+	}
+}
+
+func bundle(namespace, name string) druidcorev1alpha1.SecretReference {
+	key := secretconfig.DataKeyCertificateBundle
+	return druidcorev1alpha1.SecretReference{SecretReference: reference(namespace, name), DataKey: &key}
+}
+
+func reference(namespace, name string) corev1.SecretReference {
+	return corev1.SecretReference{Namespace: namespace, Name: name}
+}
+
+// requests returns the requests, but at least those of minAllowed.
+func requests(cpu, memory string, minAllowed corev1.ResourceList) *corev1.ResourceRequirements {
+	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	for name, least := range minAllowed {
+		if own, found := list[name]; !found || own.Cmp(least) < 0 {
+			list[name] = least
+		}
+	}
+	return &corev1.ResourceRequirements{Requests: list}
+}
+
+func clientService(v values.Values) *druidcorev1alpha1.ClientService {
+	service := &druidcorev1alpha1.ClientService{Annotations: shared.From(shared.GardenScrapeTargets, clientPort, backupPort)}
+	if v.TopologyAwareRouting {
+		service.TrafficDistribution = ptr.To(corev1.ServiceTrafficDistributionPreferClose)
+		if v.RuntimeKubernetes != nil && v.RuntimeKubernetes.AtLeast(version.MajorMinor(1, 34)) {
+			service.TrafficDistribution = ptr.To(corev1.ServiceTrafficDistributionPreferSameZone)
+		}
+	}
+	return service
+}
+
+func backup(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1.Etcd) druidcorev1alpha1.BackupSpec {
+	f := role.figures(v)
+	spec := druidcorev1alpha1.BackupSpec{
+		TLS: clientTLS(v.Namespace, secrets), Port: ptr.To[int32](backupPort), Resources: requests(f.backupCPU, f.backupMemory, nil),
+		GarbageCollectionPolicy: ptr.To[druidcorev1alpha1.GarbageCollectionPolicy](druidcorev1alpha1.GarbageCollectionPolicyExponential),
+		GarbageCollectionPeriod: duration(garbageCollectionPeriod),
+		SnapshotCompression: &druidcorev1alpha1.CompressionSpec{
+			Enabled: ptr.To(true), Policy: ptr.To[druidcorev1alpha1.CompressionPolicy](druidcorev1alpha1.GzipCompression),
+		},
+		SnapshotCompaction: &druidcorev1alpha1.SnapshotCompactionSpec{Resources: requests("600m", "3Gi", nil)},
+	}
+	if role != Main || v.ETCDMain.Backup == nil {
+		return spec
+	}
+	spec.Store = store(v)
+	spec.FullSnapshotSchedule = ptr.To(fullSnapshot(v, live))
+	spec.DeltaSnapshotPeriod = duration(deltaSnapshotPeriod)
+	spec.DeltaSnapshotMemoryLimit = ptr.To(resource.MustParse("100Mi"))
+	spec.DeltaSnapshotRetentionPeriod = v.ETCDConfig.DeltaSnapshotRetentionPeriod
+	if election := v.ETCDConfig.BackupLeaderElection; election != nil {
+		spec.LeaderElection = &druidcorev1alpha1.LeaderElectionSpec{
+			ReelectionPeriod: election.ReelectionPeriod, EtcdConnectionTimeout: election.ETCDConnectionTimeout,
+		}
+	}
+	return spec
+}
+
+// store returns where backups go. The part of the bucket name behind the first slash is the beginning of the prefix.
+func store(v values.Values) *druidcorev1alpha1.StoreSpec {
+	b := v.ETCDMain.Backup
+	container, above, _ := strings.Cut(ptr.Deref(b.BucketName, ""), "/")
+	if container == "" {
+		container = "garden-" + string(v.GardenUID)
+	}
+	prefix := Main.Name() + "/etcd-main"
+	if above = strings.TrimRight(above, "/"); above != "" {
+		prefix = above + "/" + prefix
+	}
+	return &druidcorev1alpha1.StoreSpec{
+		Provider: ptr.To(druidcorev1alpha1.StorageProvider(b.Provider)), Container: &container, Prefix: prefix,
+		SecretRef: ptr.To(reference(v.Namespace, b.SecretRef.Name)),
+	}
+}
+
+// Autoscaler returns the VerticalPodAutoscaler of an etcd. Another controller decides when it may take resources away, because that can
+// need a restart: never for main, and in the maintenance window for events.
+func Autoscaler(v values.Values, role Role) client.Object {
+	f := role.figures(v)
+	least := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(f.leastMemory)}
+	maps.Copy(least, f.minAllowed)
+	annotations := map[string]string{"eviction-requirements.autoscaling.gardener.cloud/downscale-restriction": "never"}
+	if role == Events {
+		annotations["eviction-requirements.autoscaling.gardener.cloud/downscale-restriction"] = "in-maintenance-window-only"
+		annotations["shoot.gardener.cloud/maintenance-window"] = v.Maintenance.Window.Begin + "," + v.Maintenance.Window.End
+	}
+	return shared.Autoscaler{
+		Name: role.Name(), APIVersion: druidcorev1alpha1.SchemeGroupVersion.String(), Kind: "Etcd", Container: "etcd", MinAllowed: least,
+		Labels: map[string]string{
+			"role": "etcd-vpa-" + string(role), "autoscaling.gardener.cloud/eviction-requirements": "managed-by-controller",
+		},
+		Annotations: annotations,
+	}.Object(v, v.Namespace)
+}

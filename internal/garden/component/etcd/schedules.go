@@ -1,0 +1,54 @@
+package etcd
+
+import (
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+const (
+	garbageCollectionPeriod = 12 * time.Hour
+	deltaSnapshotPeriod     = 5 * time.Minute
+	// Full snapshots are taken in the hour that ends 15 minutes before the maintenance window begins.
+	snapshotWindow = time.Hour
+	snapshotMargin = 15 * time.Minute
+)
+
+func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+
+// defragmentation returns the schedule that an Etcd has, or a time in the maintenance window.
+func defragmentation(v values.Values, role Role, live *druidcorev1alpha1.Etcd) string {
+	if live != nil && live.Spec.Etcd.DefragmentationSchedule != nil {
+		return *live.Spec.Etcd.DefragmentationSchedule
+	}
+	days := "*"
+	if role == Events {
+		days = "*/3"
+	}
+	return schedule(v, v.Maintenance.Begin, v.Maintenance.Length, days)
+}
+
+// fullSnapshot returns the schedule that an Etcd has, or a time before the maintenance window.
+func fullSnapshot(v values.Values, live *druidcorev1alpha1.Etcd) string {
+	if live != nil && live.Spec.Backup.FullSnapshotSchedule != nil {
+		return *live.Spec.Backup.FullSnapshotSchedule
+	}
+	return schedule(v, v.Maintenance.Begin-snapshotMargin-snapshotWindow, snapshotWindow, "*")
+}
+
+// schedule returns a time in UTC, in the form of cron. Gardens differ in it, so that not all of a region work at once: it is a minute of
+// the given length from begin that depends on the UID. If maintenance may happen at any time, it is the time when the Garden was created.
+func schedule(v values.Values, begin, length time.Duration, days string) string {
+	const day = 24 * time.Hour
+	at := v.GardenCreated.UTC().Sub(v.GardenCreated.UTC().Truncate(day))
+	if minutes := int64(length / time.Minute); v.Maintenance.Length > 0 && minutes > 0 {
+		at = begin + time.Duration(int64(crc32.ChecksumIEEE([]byte(v.GardenUID)))%minutes)*time.Minute
+	}
+	at = (at%day + day) % day
+	return fmt.Sprintf("%d %d %s * *", int(at.Minutes())%60, int(at.Hours()), days)
+}

@@ -1,0 +1,103 @@
+package vpa
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+)
+
+const rolePrefix = "gardener.cloud:vpa:source:"
+
+var (
+	read  = []string{"get", "list", "watch"}
+	core  = shared.Groups("")
+	group = shared.Groups("autoscaling.k8s.io")
+)
+
+// roles returns the roles of all programs and their bindings.
+func roles(owner shared.Owner) []client.Object {
+	shares := []struct {
+		suffix   string
+		accounts []string
+		rules    []rbacv1.PolicyRule
+	}{
+		{"admission-controller", []string{admission}, admissionRules()},
+		{"metrics-reader", []string{recommender}, []rbacv1.PolicyRule{
+			shared.Rule(shared.Groups("metrics.k8s.io"), shared.Resources("pods"), "get", "list"),
+		}},
+		{"checkpoint-actor", []string{recommender}, []rbacv1.PolicyRule{
+			shared.Rule(group, shared.Resources("verticalpodautoscalercheckpoints"), "get", "list", "watch", "create", "patch", "delete"),
+			shared.Rule(core, shared.Resources("namespaces"), "get", "list"),
+		}},
+		{"status-actor", []string{recommender}, []rbacv1.PolicyRule{
+			shared.Rule(group, shared.Resources("verticalpodautoscalers/status"), "get", "patch"),
+		}},
+		{"evictioner", []string{updater}, []rbacv1.PolicyRule{
+			shared.Rule(shared.Groups("apps", "extensions"), shared.Resources("replicasets"), "get"),
+			shared.Rule(core, shared.Resources("pods/eviction"), "create"),
+		}},
+		{"vpa-updater-in-place", []string{updater}, []rbacv1.PolicyRule{
+			shared.Rule(core, shared.Resources("pods", "pods/resize"), "patch"),
+		}},
+		{"actor", []string{recommender, updater}, actorRules()},
+		{"target-reader", []string{admission, recommender, updater}, targetRules()},
+	}
+	leases := []string{recommender, updater}
+	objects := make([]client.Object, 0, 2*len(shares)+2*len(leases))
+	for _, each := range shares {
+		role := owner.ClusterRole(rolePrefix+each.suffix, each.rules...)
+		name := role.Name
+		if each.suffix == "vpa-updater-in-place" {
+			name += "-binding"
+		}
+		binding := owner.ClusterRoleBinding(name, role.Name, each.accounts...)
+		binding.Annotations = map[string]string{resourcesv1alpha1.DeleteOnInvalidUpdate: "true"}
+		objects = append(objects, role, binding)
+	}
+	for _, each := range leases {
+		objects = append(objects, lease(owner, each)...)
+	}
+	return objects
+}
+
+// lease returns a Role for the lease of a program.
+func lease(owner shared.Owner, name string) []client.Object {
+	leases := shared.Rule(shared.Groups("coordination.k8s.io"), shared.Resources("leases"))
+	create, use := leases, shared.Named(leases, name)
+	create.Verbs, use.Verbs = []string{"create"}, []string{"get", "watch", "update"}
+	role := owner.RoleIn(rolePrefix+"leader-locking-"+name, create, use)
+	binding := owner.RoleBinding(role.Name, role.Name, name)
+	binding.Annotations = map[string]string{resourcesv1alpha1.DeleteOnInvalidUpdate: "true"}
+	return []client.Object{role, binding}
+}
+
+func admissionRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		shared.Rule(core, shared.Resources("pods", "configmaps", "nodes", "limitranges"), read...),
+		shared.Rule(shared.Groups("admissionregistration.k8s.io"), shared.Resources("mutatingwebhookconfigurations"),
+			"create", "delete", "get", "list"),
+		shared.Rule(group, shared.Resources("verticalpodautoscalers"), read...),
+		shared.Rule(shared.Groups("coordination.k8s.io"), shared.Resources("leases"), "create", "update", "get", "list", "watch"),
+	}
+}
+
+func actorRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		shared.Rule(core, shared.Resources("pods", "nodes", "limitranges"), read...),
+		shared.Rule(shared.Groups("", "events.k8s.io"), shared.Resources("events"), "create", "get", "list", "watch", "patch", "update"),
+		shared.Rule(group, shared.Resources("verticalpodautoscalers"), read...),
+		shared.Rule(shared.Groups("coordination.k8s.io"), shared.Resources("leases"), read...),
+	}
+}
+
+func targetRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		shared.Rule(shared.Groups("*"), shared.Resources("*/scale"), "get", "watch"),
+		shared.Rule(core, shared.Resources("replicationcontrollers"), read...),
+		shared.Rule(shared.Groups("apps"), shared.Resources("daemonsets", "deployments", "replicasets", "statefulsets"), read...),
+		shared.Rule(shared.Groups("batch"), shared.Resources("jobs", "cronjobs"), read...),
+		shared.Rule(shared.Groups("druid.gardener.cloud"), shared.Resources("etcds", "etcds/scale"), read...),
+	}
+}

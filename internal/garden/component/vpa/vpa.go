@@ -1,0 +1,317 @@
+// Package vpa has the vertical pod autoscaler 1.8.1: admission controller, recommender and updater. Without the metrics API in the runtime
+// cluster, the recommender has nothing to recommend. The flow of Gardens does not deploy them yet.
+package vpa
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/api/references"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/secrets"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+// ManagedResource is the name of the ManagedResource with these objects.
+const ManagedResource = "vpa"
+
+const (
+	admission   = "vpa-admission-controller"
+	recommender = "vpa-recommender"
+	updater     = "vpa-updater"
+
+	webhookService = "vpa-webhook"
+	webhookPort    = 10250
+	// webhookConfiguration sorts behind those of webhooks that add containers.
+	webhookConfiguration = "zzz-vpa-webhook-config-source"
+
+	certificatePath = "/etc/tls-certs"
+)
+
+// gates are the feature gates of this version. Another one would end the process.
+var gates = []string{"CPUStartupBoost", "InPlace", "PerVPAConfig"}
+
+// Credentials are what the API server needs to trust the webhook.
+type Credentials struct {
+	// Authority is the Secret with the bundle of the certificate authority, and Bundle its content.
+	Authority string
+	Bundle    []byte
+	// Server is the Secret with the certificate of the webhook.
+	Server string
+}
+
+// ServerCertificate returns the request for the certificate of the webhook.
+func ServerCertificate(namespace string) secrets.Request {
+	return secrets.Request{SignedBy: "ca-garden-runtime", Signer: secrets.CurrentSigner, Config: secretconfig.Certificate{
+		Name: "vpa-admission-controller-server", CommonName: webhookService + "." + namespace + ".svc", Type: secretconfig.Server,
+		DNSNames: shared.Services(namespace, webhookService), SkipPublishingCACertificate: true,
+	}}
+}
+
+// UnknownGates returns the feature gates of the Garden that this version does not know, sorted. They have no effect.
+func UnknownGates(v values.Values) []string {
+	var unknown []string
+	for _, each := range slices.Sorted(maps.Keys(v.Autoscaling.FeatureGates)) {
+		if !slices.Contains(gates, each) {
+			unknown = append(unknown, each)
+		}
+	}
+	return unknown
+}
+
+// Objects returns the objects of the ManagedResource. There are none if the Garden brings its own vertical pod autoscaler, which removes
+// those of an earlier time.
+func Objects(v values.Values, credentials Credentials) ([]client.Object, error) {
+	if !v.VerticalPodAutoscaler {
+		return nil, nil
+	}
+	owner := shared.Owner{Namespace: v.Namespace, Labels: map[string]string{shared.Role: "vpa"}}
+	objects := roles(owner)
+	objects = append(objects, webhook(owner, credentials))
+	for _, each := range []workload{admissionWorkload(v, credentials), recommenderWorkload(v), updaterWorkload(v)} {
+		own, err := each.objects(owner, v)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, own...)
+	}
+	return objects, nil
+}
+
+// workload is one of the three programs.
+type workload struct {
+	name, container, priority, availability string
+	args                                    []string
+	cpu, memory, limit                      string
+	metricsPort                             int32
+	ports                                   []corev1.ContainerPort
+	// namespaceVariable is true if the program reads its namespace from the environment.
+	namespaceVariable bool
+	// minMemory is the least memory of the VerticalPodAutoscaler. Empty: the program is not scaled.
+	minMemory string
+	service   *corev1.Service
+	// complete changes the Deployment.
+	complete func(*appsv1.Deployment)
+}
+
+func admissionWorkload(v values.Values, credentials Credentials) workload {
+	const metricsPort = 8944
+	return workload{
+		name: admission, container: "admission-controller", priority: system.Class300, availability: shared.Server,
+		args: slices.Concat([]string{
+			"--v=2", "--stderrthreshold=info", "--client-ca-file=" + certificatePath + "/bundle.crt",
+			"--tls-cert-file=" + certificatePath + "/tls.crt", "--tls-private-key=" + certificatePath + "/tls.key",
+			"--address=:" + strconv.Itoa(metricsPort), "--port=" + strconv.Itoa(webhookPort), "--register-webhook=false",
+			"--kube-api-qps=200", "--kube-api-burst=250",
+		}, gateArgs(v)),
+		cpu: "30m", memory: "200Mi", limit: "3Gi", metricsPort: metricsPort, namespaceVariable: true, minMemory: "100Mi",
+		ports: []corev1.ContainerPort{port("webhooks", webhookPort)},
+		service: &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: webhookService, Annotations: shared.Union(
+				shared.FromWorld(webhookPort), shared.From(shared.GardenScrapeTargets, metricsPort),
+			)},
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{
+				servicePort("server", 443, webhookPort), servicePort("metrics", metricsPort, metricsPort),
+			}},
+		},
+		complete: func(d *appsv1.Deployment) { addCertificates(d, credentials) },
+	}
+}
+
+func recommenderWorkload(v values.Values) workload {
+	const metricsPort = 8942
+	args := slices.Concat([]string{
+		"--v=3", "--stderrthreshold=info", "--pod-recommendation-min-cpu-millicores=10", "--pod-recommendation-min-memory-mb=10",
+		"--recommendation-margin-fraction=0.050000", "--recommender-interval=1m0s", "--kube-api-qps=200", "--kube-api-burst=250",
+		"--memory-saver=true", "--leader-elect=true", "--leader-elect-resource-name=" + recommender,
+		"--leader-elect-resource-namespace=" + v.Namespace,
+	}, gateArgs(v))
+	for _, each := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if most, found := v.Autoscaling.MaxAllowed[each]; found {
+			args = append(args, fmt.Sprintf("--container-recommendation-max-allowed-%s=%s", each, most.String()))
+		}
+	}
+	return workload{
+		name: recommender, container: "recommender", priority: system.Class200, availability: shared.Controller, args: args,
+		cpu: "200m", memory: "800M", limit: "4Gi", metricsPort: metricsPort, ports: []corev1.ContainerPort{port("server", 8080)},
+		service: metricsService(recommender, metricsPort),
+	}
+}
+
+func updaterWorkload(v values.Values) workload {
+	const metricsPort = 8943
+	return workload{
+		name: updater, container: "updater", priority: system.Class200, availability: shared.Controller,
+		args: slices.Concat([]string{
+			"--min-replicas=1", "--eviction-tolerance=1.000000", "--eviction-rate-burst=1", "--eviction-rate-limit=-1.000000",
+			"--evict-after-oom-threshold=48h0m0s", "--updater-interval=1m0s", "--stderrthreshold=info", "--v=2",
+			"--kube-api-qps=200", "--kube-api-burst=250", "--leader-elect=true", "--leader-elect-resource-namespace=" + v.Namespace,
+		}, gateArgs(v)),
+		cpu: "30m", memory: "200Mi", limit: "4Gi", metricsPort: metricsPort, ports: []corev1.ContainerPort{port("server", 8080)},
+		namespaceVariable: true, minMemory: "50Mi", service: metricsService(updater, metricsPort),
+	}
+}
+
+// gateArgs returns the flag for the known feature gates of the Garden.
+func gateArgs(v values.Values) []string {
+	var set []string
+	for _, each := range gates {
+		if enabled, found := v.Autoscaling.FeatureGates[each]; found {
+			set = append(set, fmt.Sprintf("%s=%t", each, enabled))
+		}
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	return []string{"--feature-gates=" + strings.Join(set, ",")}
+}
+
+func metricsService(name string, port int32) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: shared.From(shared.GardenScrapeTargets, port)},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{servicePort("metrics", port, port)}},
+	}
+}
+
+func port(name string, number int32) corev1.ContainerPort {
+	return corev1.ContainerPort{Name: name, ContainerPort: number, Protocol: corev1.ProtocolTCP}
+}
+
+func servicePort(name string, number, target int32) corev1.ServicePort {
+	return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromInt32(target), Protocol: corev1.ProtocolTCP}
+}
+
+func (w workload) objects(owner shared.Owner, v values.Values) ([]client.Object, error) {
+	image, err := v.ExternalImage(w.name)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the image
+	}
+	selector := map[string]string{"app": w.name}
+	owner = owner.WithLabels(selector)
+	service := w.service
+	service.TypeMeta = shared.Type("v1", "Service")
+	service.Namespace, service.Labels, service.Spec.Selector = owner.Namespace, owner.Meta("").Labels, selector
+	d := w.deployment(owner, image)
+	if w.complete != nil {
+		w.complete(d)
+	}
+	if err := references.InjectAnnotations(d); err != nil {
+		return nil, fmt.Errorf("annotate Deployment %s: %w", w.name, err)
+	}
+	budget := owner.DisruptionBudget(w.name, selector, policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(1))})
+	if w.minMemory == "" {
+		return []client.Object{owner.ServiceAccount(w.name), service, d, budget}, nil
+	}
+	autoscaler := shared.Autoscaler{
+		Name: w.name, Labels: owner.Labels, Container: w.container,
+		MinAllowed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(w.minMemory)},
+	}
+	return []client.Object{owner.ServiceAccount(w.name), service, d, budget, autoscaler.Object(v, v.Namespace)}, nil
+}
+
+func (w workload) deployment(owner shared.Owner, image string) *appsv1.Deployment {
+	c := corev1.Container{
+		Name: w.container, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: w.args,
+		Ports: append([]corev1.ContainerPort{port("metrics", w.metricsPort)}, w.ports...),
+		LivenessProbe: &corev1.Probe{
+			ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/health-check", Port: intstr.FromString("metrics")}},
+			InitialDelaySeconds: 120, PeriodSeconds: 60, TimeoutSeconds: 30, FailureThreshold: 3,
+		},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(w.cpu), corev1.ResourceMemory: resource.MustParse(w.memory)},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(w.limit)},
+		},
+		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)},
+	}
+	if w.namespaceVariable {
+		c.Env = []corev1.EnvVar{{
+			Name: "NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}},
+		}}
+	}
+	selector := map[string]string{"app": w.name}
+	return &appsv1.Deployment{
+		TypeMeta:   shared.Type(appsv1.SchemeGroupVersion.String(), "Deployment"),
+		ObjectMeta: owner.WithLabels(map[string]string{shared.AvailabilityType: w.availability}).Meta(w.name),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](1), RevisionHistoryLimit: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: selector},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: shared.Union(owner.Labels, shared.Clients())},
+				Spec: corev1.PodSpec{
+					ServiceAccountName: w.name, PriorityClassName: w.priority, Containers: []corev1.Container{c},
+				},
+			},
+		},
+	}
+}
+
+func addCertificates(d *appsv1.Deployment, credentials Credentials) {
+	const volume = "vpa-tls-certs"
+	item := func(secret string, keys ...string) corev1.VolumeProjection {
+		items := make([]corev1.KeyToPath, 0, len(keys))
+		for _, key := range keys {
+			items = append(items, corev1.KeyToPath{Key: key, Path: key})
+		}
+		return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Items: items,
+		}}
+	}
+	pod := &d.Spec.Template.Spec
+	pod.Volumes = []corev1.Volume{{Name: volume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: ptr.To[int32](420), Sources: []corev1.VolumeProjection{
+			item(credentials.Authority, secretconfig.DataKeyCertificateBundle),
+			item(credentials.Server, secretconfig.DataKeyCertificate, secretconfig.DataKeyPrivateKey),
+		},
+	}}}}
+	c := &pod.Containers[0]
+	c.VolumeMounts = []corev1.VolumeMount{{Name: volume, MountPath: certificatePath, ReadOnly: true}}
+	c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+		HTTPGet: &corev1.HTTPGetAction{Path: "/health-check", Port: intstr.FromString("metrics")},
+	}}
+}
+
+// webhook returns the configuration that the admission controller does not write itself.
+func webhook(owner shared.Owner, credentials Credentials) *admissionregistrationv1.MutatingWebhookConfiguration {
+	meta := owner.WithLabels(map[string]string{"remediation.webhook.shoot.gardener.cloud/exclude": "true"}).Meta(webhookConfiguration)
+	meta.Namespace = ""
+	rule := func(group, resource string, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
+		versions := []string{"v1"}
+		if group != "" {
+			versions = []string{"*"}
+		}
+		return admissionregistrationv1.RuleWithOperations{Operations: operations, Rule: admissionregistrationv1.Rule{
+			APIGroups: []string{group}, APIVersions: versions, Resources: []string{resource}, Scope: ptr.To(admissionregistrationv1.AllScopes),
+		}}
+	}
+	return &admissionregistrationv1.MutatingWebhookConfiguration{
+		TypeMeta: shared.Type(admissionregistrationv1.SchemeGroupVersion.String(), "MutatingWebhookConfiguration"), ObjectMeta: meta,
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: "vpa.k8s.io", AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: ptr.To[int32](10),
+			FailurePolicy: ptr.To(admissionregistrationv1.Ignore), MatchPolicy: ptr.To(admissionregistrationv1.Exact),
+			ReinvocationPolicy: ptr.To(admissionregistrationv1.IfNeededReinvocationPolicy),
+			SideEffects:        ptr.To(admissionregistrationv1.SideEffectClassNone),
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				CABundle: credentials.Bundle,
+				Service:  &admissionregistrationv1.ServiceReference{Namespace: owner.Namespace, Name: webhookService, Port: ptr.To[int32](443)},
+			},
+			Rules: []admissionregistrationv1.RuleWithOperations{
+				rule("", "pods", admissionregistrationv1.Create),
+				rule("autoscaling.k8s.io", "verticalpodautoscalers", admissionregistrationv1.Create, admissionregistrationv1.Update),
+			},
+		}},
+	}
+}

@@ -1,0 +1,254 @@
+package istio
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+const (
+	// Gateway is the name of the Deployment of the gateway and of its Service, whose load balancer is the address of the virtual cluster.
+	Gateway        = "istio-ingressgateway"
+	gatewayAccount = Gateway + "-service-account"
+	gatewayRole    = Gateway + "-sds"
+	gatewayPort    = 9443
+	metricsPort    = 15090
+	statusPort     = 15021
+
+	bootstrapName = "istio-custom-bootstrap-config"
+	bootstrapKey  = "custom_bootstrap.yaml"
+	bootstrapPath = "/etc/istio/custom-bootstrap"
+	bootstrap     = `layered_runtime:
+  layers:
+  - name: static-layer
+    static_layer:
+      overload.global_downstream_max_connections: 750000
+`
+)
+
+// GatewayObjects returns the objects of the ManagedResource for the gateway.
+func GatewayObjects(v values.Values) ([]client.Object, error) {
+	image, err := v.ExternalImage("istio-proxy")
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the image
+	}
+	owner := shared.Owner{Namespace: GatewayNamespace, Labels: map[string]string{
+		"app": Gateway, "istio": "ingressgateway", "istio-role": "garden",
+	}}
+	configuration := &corev1.ConfigMap{
+		TypeMeta: shared.Type("v1", "ConfigMap"), ObjectMeta: owner.Meta(bootstrapName), Data: map[string]string{bootstrapKey: bootstrap},
+	}
+	return []client.Object{
+		owner.ServiceAccount(gatewayAccount),
+		owner.RoleIn(gatewayRole, shared.Rule(shared.Groups(""), shared.Resources("secrets"), "get", "watch", "list")),
+		owner.RoleBinding(gatewayRole, gatewayRole, gatewayAccount),
+		configuration, gatewayService(v, owner), gatewayDeployment(v, owner, image), horizontalAutoscaler(v, owner),
+		owner.DisruptionBudget(Gateway, owner.Labels, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))}),
+		connectionFilter(owner), accessLogFilter(owner),
+	}, nil
+}
+
+func gatewayService(v values.Values, owner shared.Owner) *corev1.Service {
+	meta := owner.Meta(Gateway)
+	meta.Annotations = shared.Union(
+		v.LoadBalancers.Annotations, shared.FromWorld(8132, 8443, gatewayPort), shared.From(shared.SeedScrapeTargets, metricsPort),
+		shared.FromNamespaces(`[{"matchLabels":{"gardener.cloud/role":"shoot"}},`+
+			`{"matchLabels":{"kubernetes.io/metadata.name":"`+v.Namespace+`"}}]`),
+		map[string]string{resourcesv1alpha1.NetworkingPodLabelSelectorNamespaceAlias: "all-istio-ingresses"},
+	)
+	service := &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, Selector: owner.Labels,
+		Ports: []corev1.ServicePort{{Name: "tcp", Port: 443, TargetPort: intstr.FromInt32(gatewayPort), Protocol: corev1.ProtocolTCP}},
+	}}
+	if policy := v.LoadBalancers.ExternalTrafficPolicy; policy != nil {
+		service.Spec.ExternalTrafficPolicy = *policy
+	}
+	return service
+}
+
+// perZone multiplies a number of replicas by the number of zones.
+func perZone(v values.Values, replicas int32) int32 {
+	total := replicas
+	for i := range v.Zones {
+		if i > 0 {
+			total += replicas
+		}
+	}
+	return total
+}
+
+func horizontalAutoscaler(v values.Values, owner shared.Owner) *autoscalingv2.HorizontalPodAutoscaler {
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		TypeMeta: shared.Type(autoscalingv2.SchemeGroupVersion.String(), "HorizontalPodAutoscaler"), ObjectMeta: owner.Meta(Gateway),
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
+				APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Name: Gateway,
+			},
+			MinReplicas: ptr.To(perZone(v, 2)), MaxReplicas: perZone(v, 16),
+			Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
+				Name:   corev1.ResourceCPU,
+				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To[int32](80)},
+			}}},
+		},
+	}
+}
+
+func gatewayDeployment(v values.Values, owner shared.Owner, image string) *appsv1.Deployment {
+	m := gatewayMounts()
+	return &appsv1.Deployment{
+		TypeMeta: shared.Type(appsv1.SchemeGroupVersion.String(), "Deployment"), ObjectMeta: owner.Meta(Gateway),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(perZone(v, 2)), RevisionHistoryLimit: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: owner.Labels},
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
+				MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+			}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					// netpol-controller makes policies from Services, not from VirtualServices, so the destinations are listed.
+					Labels: shared.Union(owner.Labels, shared.DNSClients(), shared.ClientsOf(
+						"istio-system-istiod-tcp-15012", v.Namespace+"-virtual-garden-kube-apiserver-tcp-443",
+						v.Namespace+"-nginx-ingress-controller-tcp-443",
+					), map[string]string{
+						"service.istio.io/canonical-name": Gateway, "service.istio.io/canonical-revision": "1.7",
+					}),
+					Annotations: map[string]string{"sidecar.istio.io/inject": "false", "checksum/" + bootstrapName: checksum(bootstrap)},
+				},
+				Spec: corev1.PodSpec{
+					ServiceAccountName: gatewayAccount, PriorityClassName: system.Critical, Affinity: apart(owner.Labels), Volumes: m.volumes,
+					SecurityContext: &corev1.PodSecurityContext{
+						RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](1337), RunAsGroup: ptr.To[int64](1337), FSGroup: ptr.To[int64](1337),
+						Sysctls: []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}},
+					},
+					Containers: []corev1.Container{gatewayContainer(image, m.paths)},
+				},
+			},
+		},
+	}
+}
+
+func gatewayContainer(image string, paths []corev1.VolumeMount) corev1.Container {
+	return corev1.Container{
+		Name: "istio-proxy", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Args: []string{
+			"proxy", "router", "--domain=" + GatewayNamespace + ".svc.cluster.local", "--proxyLogLevel=warning",
+			"--proxyComponentLogLevel=misc:error", "--log_output_level=all:warn,ads:error", "--serviceCluster=" + Gateway, "--concurrency=4",
+		},
+		Ports: []corev1.ContainerPort{{ContainerPort: gatewayPort, Protocol: corev1.ProtocolTCP}},
+		ReadinessProbe: &corev1.Probe{
+			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz/ready", Port: intstr.FromInt32(statusPort)}},
+			FailureThreshold: 30, InitialDelaySeconds: 1, PeriodSeconds: 2, TimeoutSeconds: 1,
+		},
+		Env: gatewayEnvironment(), VolumeMounts: paths, SecurityContext: restricted(),
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("2Gi")},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("8Gi")},
+		},
+	}
+}
+
+func gatewayEnvironment() []corev1.EnvVar {
+	return []corev1.EnvVar{
+		field("NODE_NAME", "spec.nodeName"), field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"),
+		field("INSTANCE_IP", "status.podIP"), field("HOST_IP", "status.hostIP"), field("SERVICE_ACCOUNT", "spec.serviceAccountName"),
+		field("ISTIO_META_POD_NAME", "metadata.name"), field("ISTIO_META_CONFIG_NAMESPACE", "metadata.namespace"),
+		field("ISTIO_META_NODE_NAME", "spec.nodeName"), variable("JWT_POLICY", "third-party-jwt"), variable("PILOT_CERT_PROVIDER", istiod),
+		variable("ISTIO_META_USER_SDS", "true"), variable("CA_ADDR", "istiod.istio-system.svc:15012"),
+		variable("ISTIO_META_WORKLOAD_NAME", Gateway),
+		variable("ISTIO_META_OWNER", "kubernetes://apis/apps/v1/namespaces/"+GatewayNamespace+"/deployments/"+Gateway),
+		variable("ISTIO_AUTO_MTLS_ENABLED", "true"), variable("ISTIO_META_ROUTER_MODE", "standard"),
+		variable("ISTIO_META_CLUSTER_ID", "Kubernetes"), variable("ISTIO_BOOTSTRAP_OVERRIDE", bootstrapPath+"/"+bootstrapKey),
+	}
+}
+
+func gatewayMounts() mounts {
+	item := func(name string) corev1.DownwardAPIVolumeFile {
+		return corev1.DownwardAPIVolumeFile{Path: name, FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata." + name}}
+	}
+	var m mounts
+	m.add("workload-socket", "/var/run/secrets/workload-spiffe-uds", false, emptyDir(""))
+	m.add("credential-socket", "/var/run/secrets/credential-uds", false, emptyDir(""))
+	m.add("workload-certs", "/var/run/secrets/workload-spiffe-credentials", false, emptyDir(""))
+	m.add("istio-envoy", "/etc/istio/proxy", false, emptyDir(""))
+	m.add("istio-data", "/var/lib/istio/data", false, emptyDir(""))
+	m.add("istiod-ca-cert", "/var/run/secrets/istio", false, configMapSource("istio-ca-root-cert", false))
+	m.add("custom-bootstrap-volume", bootstrapPath, false, configMapSource(bootstrapName, false))
+	m.add("istio-token", "/var/run/secrets/tokens", true, token())
+	m.add("podinfo", "/etc/istio/pod", false, corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+		Items: []corev1.DownwardAPIVolumeFile{item("labels"), item("annotations")},
+	}})
+	return m
+}
+
+func filter(owner shared.Owner, name string, patches ...any) client.Object {
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "networking.istio.io/v1alpha3", "kind": "EnvoyFilter",
+		"spec": map[string]any{"workloadSelector": map[string]any{"labels": selectorOf(owner)}, "configPatches": patches},
+	}}
+	o.SetNamespace(owner.Namespace)
+	o.SetName(name)
+	o.SetLabels(owner.Labels)
+	return o
+}
+
+func selectorOf(owner shared.Owner) map[string]any {
+	labels := map[string]any{}
+	for key, value := range owner.Labels {
+		labels[key] = value
+	}
+	return labels
+}
+
+// connectionFilter bounds the buffers of connections, and sends keep-alive probes so that load balancers do not end idle connections.
+func connectionFilter(owner shared.Owner) client.Object {
+	const buffer = 32768
+	option := func(level, name, value int64) any {
+		return map[string]any{"level": level, "name": name, "int_value": value, "state": "STATE_LISTENING"}
+	}
+	return filter(owner, Gateway,
+		map[string]any{
+			"applyTo": "LISTENER",
+			"match":   map[string]any{"context": "GATEWAY", "listener": map[string]any{"portNumber": int64(gatewayPort)}},
+			"patch": map[string]any{"operation": "MERGE", "value": map[string]any{
+				"per_connection_buffer_limit_bytes": int64(buffer),
+				"socket_options":                    []any{option(1, 9, 1), option(6, 4, 55), option(6, 5, 55)},
+			}},
+		},
+		map[string]any{
+			"applyTo": "CLUSTER", "match": map[string]any{"context": "GATEWAY"},
+			"patch": map[string]any{"operation": "MERGE", "value": map[string]any{"per_connection_buffer_limit_bytes": int64(buffer)}},
+		},
+	)
+}
+
+// accessLogFilter makes the gateway log connections and requests to its standard output.
+func accessLogFilter(owner shared.Owner) client.Object {
+	const extensions = "type.googleapis.com/envoy.extensions."
+	patch := func(name, kind string) any {
+		return map[string]any{
+			"applyTo": "NETWORK_FILTER",
+			"match": map[string]any{"context": "GATEWAY", "listener": map[string]any{
+				"filterChain": map[string]any{"filter": map[string]any{"name": "envoy.filters.network." + name}},
+			}},
+			"patch": map[string]any{"operation": "MERGE", "value": map[string]any{"typed_config": map[string]any{
+				"@type": extensions + "filters.network." + name + ".v3." + kind,
+				"access_log": []any{map[string]any{
+					"name":         "envoy.access_loggers.stdout",
+					"typed_config": map[string]any{"@type": extensions + "access_loggers.stream.v3.StdoutAccessLog"},
+				}},
+			}}},
+		}
+	}
+	return filter(owner, "access-log", patch("tcp_proxy", "TcpProxy"), patch("http_connection_manager", "HttpConnectionManager"))
+}

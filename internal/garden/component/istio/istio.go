@@ -1,0 +1,146 @@
+// Package istio has Istio 1.29 in the runtime cluster: istiod, and a gateway that passes TLS connections through to the API server of the
+// virtual cluster by their server names. Each has a ManagedResource in the namespace istio-system. The flow of Gardens
+// does not deploy them yet.
+//
+// Objects of Istio have no Go types in the modules that the product links.
+package istio
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/api/managedresources"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// Namespaces of Istio.
+const (
+	// Namespace has istiod and the ManagedResources.
+	Namespace = "istio-system"
+	// GatewayNamespace has the gateway.
+	GatewayNamespace = "virtual-garden-istio-ingress"
+)
+
+// Names of the ManagedResources.
+const (
+	ManagedResource        = "istio-system"
+	GatewayManagedResource = "virtual-garden-istio"
+)
+
+// ExportTo is an annotation of Services. Value: the namespaces whose gateways may send connections to it, separated by commas. Missing:
+// none, because that is the default of the mesh.
+const ExportTo = "networking.istio.io/exportTo"
+
+// GatewayNamespaceSelector is a JSON list of label selectors that selects the namespace of the gateway.
+const GatewayNamespaceSelector = `[{"matchLabels":{"gardener.cloud/role":"istio-ingress"}}]`
+
+// tokenExpiration is that of the tokens with which gateways authenticate at istiod, in seconds.
+const tokenExpiration = 43200
+
+// GatewaySelector returns the labels by which objects of the kind Gateway select the Pods of the gateway.
+func GatewaySelector() map[string]any {
+	return map[string]any{"istio": "ingressgateway", "istio-role": "garden"}
+}
+
+// Namespaces returns the namespaces, which are deployed before the ManagedResources. The webhook that spreads Pods serves them; with a
+// single zone it keeps the Pods of the gateway in it.
+func Namespaces(v values.Values) []client.Object {
+	system := namespace(v, Namespace, map[string]string{shared.Role: "istio-system"})
+	gateway := namespace(v, GatewayNamespace, map[string]string{shared.Role: "istio-ingress", "istio": "ingressgateway"})
+	if len(v.Zones) == 1 {
+		gateway.Annotations["high-availability-config.resources.gardener.cloud/zone-pinning"] = "true"
+	}
+	return []client.Object{system, gateway}
+}
+
+// namespace returns the metadata alone, because the API server sets the specification.
+func namespace(v values.Values, name string, labels map[string]string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: shared.Type("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{
+		Name: name,
+		Labels: shared.Union(labels, map[string]string{
+			"istio-operator-managed": "Reconcile", "istio-injection": "disabled", "pod-security.kubernetes.io/enforce": "baseline",
+			"high-availability-config.resources.gardener.cloud/consider": "true",
+		}),
+		Annotations: map[string]string{"high-availability-config.resources.gardener.cloud/zones": strings.Join(v.Zones, ",")},
+	}}
+}
+
+// apart returns an affinity that prefers different nodes for Pods with these labels.
+func apart(labels map[string]string) *corev1.Affinity {
+	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+			Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{
+				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
+			},
+		}},
+	}}
+}
+
+// restricted returns the security context of containers.
+func restricted() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true), RunAsNonRoot: ptr.To(true),
+		RunAsUser: ptr.To[int64](1337), RunAsGroup: ptr.To[int64](1337),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+func field(name, path string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+}
+
+func variable(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
+
+// mounts are volumes with the paths of their mounts.
+type mounts struct {
+	volumes []corev1.Volume
+	paths   []corev1.VolumeMount
+}
+
+func (m *mounts) add(name, path string, readOnly bool, source corev1.VolumeSource) {
+	m.volumes = append(m.volumes, corev1.Volume{Name: name, VolumeSource: source})
+	m.paths = append(m.paths, corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: readOnly})
+}
+
+func emptyDir(medium corev1.StorageMedium) corev1.VolumeSource {
+	return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}}
+}
+
+func configMapSource(name string, optional bool) corev1.VolumeSource {
+	source := &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}
+	if optional {
+		source.Optional = ptr.To(true)
+	}
+	return corev1.VolumeSource{ConfigMap: source}
+}
+
+func optionalSecret(name string) corev1.VolumeSource {
+	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, Optional: ptr.To(true)}}
+}
+
+func token() corev1.VolumeSource {
+	return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{
+		ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+			Audience: "istio-ca", ExpirationSeconds: ptr.To[int64](tokenExpiration), Path: "istio-token",
+		},
+	}}}}
+}
+
+// checksum returns the beginning of the SHA-256 of a text. As an annotation of Pods it makes a change roll out.
+func checksum(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Ready returns why istiod or the gateway, by its ManagedResource, is not healthy.
+func Ready(set *resourcesv1alpha1.ManagedResource) error {
+	return managedresources.CheckAppliedAndHealthy(set) //nolint:wrapcheck // it names the ManagedResource
+}

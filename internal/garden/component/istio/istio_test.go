@@ -1,0 +1,50 @@
+package istio_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/istio"
+	"github.com/espalier-dev/espalier/internal/garden/goldentest"
+	"github.com/espalier-dev/espalier/internal/garden/images"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+func plain(t *testing.T, zones ...string) values.Values {
+	t.Helper()
+	list, err := images.Embedded()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return values.Values{Operator: values.Operator{Namespace: "garden", Images: list}, VerticalPodAutoscaler: true, Zones: zones}
+}
+
+func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
+	balanced := plain(t)
+	balanced.LoadBalancers.Annotations = map[string]string{"example.com/kind": "network"}
+	balanced.LoadBalancers.ExternalTrafficPolicy = ptr.To(corev1.ServiceExternalTrafficPolicyLocal)
+	ownAutoscaler := plain(t)
+	ownAutoscaler.VerticalPodAutoscaler = false
+	objects := map[string][]client.Object{}
+	for name, v := range map[string]values.Values{
+		"plain": plain(t), "one-zone": plain(t, "a"), "three-zones": plain(t, "a", "b", "c"), "load-balancer": balanced, "own-vpa": ownAutoscaler,
+	} {
+		g := NewWithT(t)
+		system, err := istio.Objects(v)
+		g.Expect(err).NotTo(HaveOccurred())
+		gateway, err := istio.GatewayObjects(v)
+		g.Expect(err).NotTo(HaveOccurred())
+		objects[name] = append(append(istio.Namespaces(v), system...), gateway...)
+	}
+	goldentest.Compare(t, "plain", objects)
+}
+
+func TestImagesAreRequired(t *testing.T) {
+	g := NewWithT(t)
+	_, err := istio.Objects(values.Values{})
+	g.Expect(err).To(MatchError(`there is no image "istio-istiod" for this cluster`))
+	_, err = istio.GatewayObjects(values.Values{})
+	g.Expect(err).To(MatchError(`there is no image "istio-proxy" for this cluster`))
+}

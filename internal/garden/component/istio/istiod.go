@@ -1,0 +1,220 @@
+package istio
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+const (
+	istiod         = "istiod"
+	sdsPort        = 15012
+	webhookPort    = 10250
+	monitoringPort = 15014
+	readyPort      = 8080
+
+	// mesh exports Services and objects of Istio to no namespace unless they say so.
+	mesh = `accessLogFile: ""
+defaultConfig:
+  discoveryAddress: istiod.istio-system.svc:15012
+defaultDestinationRuleExportTo:
+- "~"
+defaultServiceExportTo:
+- "~"
+defaultVirtualServiceExportTo:
+- "~"
+enablePrometheusMerge: true
+ingressControllerMode: "OFF"
+rootNamespace: istio-system
+trustDomain: cluster.local
+`
+	meshNetworks = "networks: {}\n"
+)
+
+// Objects returns the objects of the ManagedResource for istiod.
+func Objects(v values.Values) ([]client.Object, error) {
+	image, err := v.ExternalImage("istio-istiod")
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the image
+	}
+	owner := shared.Owner{Namespace: Namespace, Labels: map[string]string{"app": istiod, "istio": "pilot"}}
+	configuration := &corev1.ConfigMap{
+		TypeMeta: shared.Type("v1", "ConfigMap"), ObjectMeta: owner.Meta("istio"),
+		Data: map[string]string{"mesh": mesh, "meshNetworks": meshNetworks},
+	}
+	objects := append([]client.Object{owner.ServiceAccount(istiod)}, istiodRoles(owner)...)
+	return append(objects,
+		configuration, istiodService(v, owner), istiodDeployment(owner, image),
+		owner.DisruptionBudget(istiod, owner.Labels, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))}),
+		shared.Autoscaler{
+			Name: istiod, Labels: owner.Labels, Container: "discovery",
+			MinAllowed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+		}.Object(v, Namespace),
+		validation(owner),
+	), nil
+}
+
+func istiodService(v values.Values, owner shared.Owner) *corev1.Service {
+	meta := owner.Meta(istiod)
+	meta.Annotations = shared.Union(
+		shared.From(shared.SeedScrapeTargets, monitoringPort), shared.FromWorld(webhookPort),
+		shared.FromNamespaces(`[{"matchLabels":{"gardener.cloud/role":"istio-ingress"}},`+
+			`{"matchExpressions":[{"key":"handler.exposureclass.gardener.cloud/name","operator":"Exists"}]},`+
+			`{"matchLabels":{"kubernetes.io/metadata.name":"`+v.Namespace+`"}}]`),
+	)
+	port := func(name string, number, target int32) corev1.ServicePort {
+		return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromInt32(target), Protocol: corev1.ProtocolTCP}
+	}
+	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeClusterIP, Selector: owner.Labels, Ports: []corev1.ServicePort{
+			port("https-sds", sdsPort, sdsPort), port("https-webhook", 443, webhookPort), port("metrics", monitoringPort, monitoringPort),
+		},
+	}}
+}
+
+func istiodDeployment(owner shared.Owner, image string) *appsv1.Deployment {
+	m := istiodMounts()
+	return &appsv1.Deployment{
+		TypeMeta: shared.Type(appsv1.SchemeGroupVersion.String(), "Deployment"), ObjectMeta: owner.Meta(istiod),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](2), RevisionHistoryLimit: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: owner.Labels},
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
+				MaxSurge: ptr.To(intstr.FromString("100%")), MaxUnavailable: ptr.To(intstr.FromString("25%")),
+			}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Labels:      shared.Union(owner.Labels, shared.Clients()),
+					Annotations: map[string]string{"sidecar.istio.io/inject": "false", "checksum/istio-config": checksum(mesh + meshNetworks)},
+				},
+				Spec: corev1.PodSpec{
+					ServiceAccountName: istiod, PriorityClassName: system.Critical, Affinity: apart(owner.Labels),
+					SecurityContext: &corev1.PodSecurityContext{FSGroup: ptr.To[int64](1337)}, Volumes: m.volumes,
+					Containers: []corev1.Container{{
+						Name: "discovery", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+						Args: []string{
+							"discovery", "--monitoringAddr=:15014", "--httpsAddr=:10250", "--grpcAddr=", "--log_output_level=default:info,ads:error",
+							"--domain", "cluster.local", "--keepaliveMaxServerConnectionAge", "30m",
+						},
+						Ports: []corev1.ContainerPort{
+							{ContainerPort: sdsPort, Protocol: corev1.ProtocolTCP},
+							{ContainerPort: webhookPort, Protocol: corev1.ProtocolTCP},
+							{ContainerPort: readyPort, Protocol: corev1.ProtocolTCP},
+						},
+						ReadinessProbe: &corev1.Probe{
+							ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(readyPort)}},
+							InitialDelaySeconds: 1, PeriodSeconds: 3, TimeoutSeconds: 5,
+						},
+						Env: istiodEnvironment(), VolumeMounts: m.paths, SecurityContext: restricted(),
+						Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+							corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("256Mi"),
+						}},
+					}},
+				},
+			},
+		},
+	}
+}
+
+func istiodEnvironment() []corev1.EnvVar {
+	return []corev1.EnvVar{
+		variable("REVISION", "default"), variable("PILOT_CERT_PROVIDER", istiod),
+		field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"), field("SERVICE_ACCOUNT", "spec.serviceAccountName"),
+		variable("KUBECONFIG", "/var/run/secrets/remote/config"), variable("PILOT_TRACE_SAMPLING", "1"),
+		variable("PILOT_ENABLE_ANALYSIS", "false"), variable("CLUSTER_ID", "Kubernetes"),
+	}
+}
+
+func istiodMounts() mounts {
+	var m mounts
+	m.add("config-volume", "/etc/istio/config", false, configMapSource("istio", false))
+	m.add("istio-token", "/var/run/secrets/tokens", true, token())
+	m.add("local-certs", "/var/run/secrets/istio-dns", false, emptyDir(corev1.StorageMediumMemory))
+	m.add("cacerts", "/etc/cacerts", true, optionalSecret("cacerts"))
+	m.add("istio-kubeconfig", "/var/run/secrets/remote", true, optionalSecret("istio-kubeconfig"))
+	m.add("istio-csr-dns-cert", "/var/run/secrets/istiod/tls", true, optionalSecret("istiod-tls"))
+	m.add("istio-csr-ca-configmap", "/var/run/secrets/istiod/ca", true, configMapSource("istio-ca-root-cert", true))
+	return m
+}
+
+// validation returns the configuration of the webhook for objects of Istio. istiod sets its CA bundle and its failure policy.
+func validation(owner shared.Owner) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	meta := owner.WithLabels(map[string]string{"istio.io/rev": "default"}).Meta(istiod)
+	meta.Namespace = ""
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{
+		TypeMeta: shared.Type(admissionregistrationv1.SchemeGroupVersion.String(), "ValidatingWebhookConfiguration"), ObjectMeta: meta,
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "rev.validation.istio.io", AdmissionReviewVersions: []string{"v1"}, FailurePolicy: ptr.To(admissionregistrationv1.Ignore),
+			MatchPolicy: ptr.To(admissionregistrationv1.Exact), SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				Service: &admissionregistrationv1.ServiceReference{Namespace: Namespace, Name: istiod, Path: ptr.To("/validate")},
+			},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups:   []string{"security.istio.io", "networking.istio.io", "telemetry.istio.io", "extensions.istio.io"},
+					APIVersions: []string{"*"}, Resources: []string{"*"},
+				},
+			}},
+		}},
+	}
+}
+
+func istiodRoles(owner shared.Owner) []client.Object {
+	read := []string{"get", "list", "watch"}
+	full := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+	core, admission := shared.Groups(""), shared.Groups("admissionregistration.k8s.io")
+	gatewayAPI := shared.Groups("gateway.networking.k8s.io", "networking.x-k8s.io")
+	certificates := shared.Groups("certificates.k8s.io")
+	const controller = istiod + "-gateway-controller"
+	return []client.Object{
+		owner.ClusterRole(istiod,
+			shared.Rule(admission, shared.Resources("mutatingwebhookconfigurations"), "get", "list", "watch", "update", "patch"),
+			shared.Rule(admission, shared.Resources("validatingwebhookconfigurations"), "get", "list", "watch", "update"),
+			shared.Rule(shared.Groups(
+				"config.istio.io", "security.istio.io", "networking.istio.io", "authentication.istio.io", "rbac.istio.io",
+				"telemetry.istio.io", "extensions.istio.io",
+			), shared.Resources("*"), read...),
+			shared.Rule(shared.Groups("networking.istio.io"), shared.Resources("workloadentries", "workloadentries/status"), full...),
+			shared.Rule(shared.Groups("apiextensions.k8s.io"), shared.Resources("customresourcedefinitions"), read...),
+			shared.Rule(core, shared.Resources("pods", "nodes", "services", "namespaces", "endpoints"), read...),
+			shared.Rule(shared.Groups("discovery.k8s.io"), shared.Resources("endpointslices"), read...),
+			shared.Rule(shared.Groups("networking.k8s.io"), shared.Resources("ingresses", "ingressclasses"), read...),
+			shared.Rule(shared.Groups("networking.k8s.io"), shared.Resources("ingresses/status"), "*"),
+			shared.Rule(core, shared.Resources("configmaps"), "create", "get", "list", "watch", "update"),
+			shared.Rule(certificates, shared.Resources(
+				"certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status",
+			), "update", "create", "get", "delete", "watch"),
+			shared.Named(shared.Rule(certificates, shared.Resources("signers"), "approve"), "kubernetes.io/legacy-unknown"),
+			shared.Rule(shared.Groups("authentication.k8s.io"), shared.Resources("tokenreviews"), "create"),
+			shared.Rule(shared.Groups("authorization.k8s.io"), shared.Resources("subjectaccessreviews"), "create"),
+			shared.Rule(gatewayAPI, shared.Resources("*"), "get", "list", "watch", "update", "patch"),
+			shared.Rule(core, shared.Resources("secrets"), read...),
+			shared.Rule(shared.Groups("multicluster.x-k8s.io"), shared.Resources("serviceexports"), "get", "list", "watch", "create", "delete"),
+			shared.Rule(shared.Groups("multicluster.x-k8s.io"), shared.Resources("serviceimports"), read...),
+		),
+		owner.ClusterRoleBinding(istiod, istiod, istiod),
+		owner.ClusterRole(controller,
+			shared.Rule(shared.Groups("apps"), shared.Resources("deployments"), full...),
+			shared.Rule(core, shared.Resources("services", "serviceaccounts"), full...),
+		),
+		owner.ClusterRoleBinding(controller, controller, istiod),
+		owner.RoleIn(istiod,
+			shared.Rule(shared.Groups("networking.istio.io"), shared.Resources("gateways"), "create"),
+			shared.Rule(core, shared.Resources("secrets"), "create", "get", "watch", "list", "update", "delete"),
+			shared.Rule(core, shared.Resources("serviceaccounts"), read...),
+			shared.Rule(core, shared.Resources("configmaps"), "delete"),
+			shared.Rule(shared.Groups("coordination.k8s.io"), shared.Resources("leases"), "get", "update", "patch", "create"),
+		),
+		owner.RoleBinding(istiod, istiod, istiod),
+	}
+}

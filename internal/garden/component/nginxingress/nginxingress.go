@@ -1,0 +1,255 @@
+// Package nginxingress has the ingress controller of the runtime cluster. It is behind the gateway of Istio, which passes TLS connections
+// for the domains below the ingress domains through to it. The flow of Gardens does not deploy it yet.
+package nginxingress
+
+import (
+	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/api/references"
+	"github.com/espalier-dev/espalier/internal/garden/component/istio"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// ManagedResource is the name of the ManagedResource with these objects.
+const ManagedResource = "nginx-ingress"
+
+// Class is the name of the IngressClass.
+const Class = "nginx-ingress-gardener"
+
+const (
+	app         = "nginx-ingress"
+	controller  = "nginx-ingress-controller"
+	backend     = "nginx-ingress-k8s-backend"
+	backendPort = 8080
+	healthPort  = 10254
+	leader      = "ingress-controller-seed-leader"
+	class       = "k8s.io/" + Class
+	priority    = system.Class300
+	grace       = 60
+)
+
+// Objects returns the objects of the ManagedResource.
+func Objects(v values.Values) ([]client.Object, error) {
+	configuration := configMap(v)
+	own, err := controllerDeployment(v, configuration.Name)
+	if err != nil {
+		return nil, err
+	}
+	other, err := backendDeployment(v)
+	if err != nil {
+		return nil, err
+	}
+	owner := controllerOwner(v)
+	objects := []client.Object{
+		shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": app}}.ServiceAccount(app),
+	}
+	objects = append(objects, roles(owner)...)
+	objects = append(objects,
+		configuration, ingressClass(owner), controllerService(v), own,
+		owner.DisruptionBudget(controller, owner.Labels, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))}),
+		shared.Autoscaler{
+			Name: controller, Labels: owner.Labels, Container: controller,
+			MinAllowed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("100Mi")},
+		}.Object(v, v.Namespace),
+		backendService(v), other,
+	)
+	return append(objects, exposure(v)...), nil
+}
+
+func controllerOwner(v values.Values) shared.Owner {
+	return shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": app, "component": "controller"}}
+}
+
+func backendOwner(v values.Values) shared.Owner {
+	return shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": app, "component": backend}}
+}
+
+// controllerSelector has a label that only Pods have.
+func controllerSelector(v values.Values) map[string]string {
+	return shared.Union(controllerOwner(v).Labels, map[string]string{"release": "addons"})
+}
+
+func configMap(v values.Values) *corev1.ConfigMap {
+	defaults := map[string]string{
+		"enable-vts-status": "false", "server-name-hash-bucket-size": "256", "use-proxy-protocol": "false", "worker-processes": "2",
+		"allow-snippet-annotations": "false",
+	}
+	o := &corev1.ConfigMap{
+		TypeMeta: shared.Type("v1", "ConfigMap"), ObjectMeta: controllerOwner(v).Meta(controller),
+		Data: shared.Union(defaults, v.Ingress.Settings),
+	}
+	references.MakeConfigMapUnique(o)
+	return o
+}
+
+func ingressClass(owner shared.Owner) *networkingv1.IngressClass {
+	return &networkingv1.IngressClass{
+		TypeMeta:   shared.Type(networkingv1.SchemeGroupVersion.String(), "IngressClass"),
+		ObjectMeta: metav1.ObjectMeta{Name: Class, Labels: owner.Meta("").Labels}, Spec: networkingv1.IngressClassSpec{Controller: class},
+	}
+}
+
+func controllerService(v values.Values) *corev1.Service {
+	meta := controllerOwner(v).Meta(controller)
+	meta.Annotations = shared.Union(
+		shared.FromWorld(80, 443), shared.FromNamespaces(istio.GatewayNamespaceSelector),
+		map[string]string{istio.ExportTo: istio.GatewayNamespace},
+	)
+	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeClusterIP, Selector: controllerSelector(v), Ports: []corev1.ServicePort{
+			{Name: "http", Port: 80, TargetPort: intstr.FromInt32(80), Protocol: corev1.ProtocolTCP},
+			{Name: "https", Port: 443, TargetPort: intstr.FromInt32(443), Protocol: corev1.ProtocolTCP},
+		},
+	}}
+}
+
+func backendService(v values.Values) *corev1.Service {
+	owner := backendOwner(v)
+	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: owner.Meta(backend), Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeClusterIP, Selector: owner.Labels,
+		Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(backendPort), Protocol: corev1.ProtocolTCP}},
+	}}
+}
+
+func controllerDeployment(v values.Values, configMap string) (*appsv1.Deployment, error) {
+	image, err := v.ExternalImage(controller)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the image
+	}
+	probe := &corev1.Probe{
+		ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(healthPort)}},
+		InitialDelaySeconds: 40, PeriodSeconds: 10, TimeoutSeconds: 1, FailureThreshold: 3,
+	}
+	c := corev1.Container{
+		Name: controller, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args(v, configMap),
+		Env: []corev1.EnvVar{field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")},
+		Ports: []corev1.ContainerPort{
+			{Name: "http", ContainerPort: 80, Protocol: corev1.ProtocolTCP}, {Name: "https", ContainerPort: 443, Protocol: corev1.ProtocolTCP},
+		},
+		LivenessProbe: probe, ReadinessProbe: probe.DeepCopy(), Resources: resources("100m", "375Mi", "1500Mi"),
+		// The image changes its root, and listens on low ports as a user that is not root.
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr.To(true), RunAsUser: ptr.To[int64](101),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined},
+			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_BIND_SERVICE", "SYS_CHROOT"}},
+		},
+	}
+	selector := controllerSelector(v)
+	d := deployment(controllerOwner(v), controller, 2, selector, c)
+	d.Spec.Template.Labels = shared.Union(selector, shared.Clients(), shared.ClientsOf(backend+"-tcp-"+strconv.Itoa(backendPort)),
+		map[string]string{"seccompprofile.resources.gardener.cloud/skip": "true"})
+	d.Spec.Template.Spec.ServiceAccountName = app
+	// It reads the ConfigMap by the API, so no volume refers to it.
+	reference := map[string]string{references.AnnotationKey(references.KindConfigMap, configMap): configMap}
+	d.Annotations, d.Spec.Template.Annotations = reference, shared.Union(reference)
+	return d, nil
+}
+
+func field(name, path string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+}
+
+func resources(cpu, memory, limit string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)},
+	}
+}
+
+func args(v values.Values, configMap string) []string {
+	own := func(name string) string { return v.Namespace + "/" + name }
+	return []string{
+		"/nginx-ingress-controller", "--default-backend-service=" + own(backend), "--enable-ssl-passthrough=true",
+		"--publish-service=" + own(controller), "--election-id=" + leader, "--update-status=true",
+		"--annotations-prefix=nginx.ingress.kubernetes.io", "--configmap=" + own(configMap), "--ingress-class=" + Class,
+		"--controller-class=" + class, "--enable-annotation-validation=true",
+	}
+}
+
+func backendDeployment(v values.Values) (*appsv1.Deployment, error) {
+	image, err := v.ExternalImage("ingress-default-backend")
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the image
+	}
+	owner := backendOwner(v)
+	d := deployment(owner, backend, 1, owner.Labels, corev1.Container{
+		Name: backend, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Ports: []corev1.ContainerPort{{ContainerPort: backendPort, Protocol: corev1.ProtocolTCP}},
+		LivenessProbe: &corev1.Probe{
+			ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthy", Port: intstr.FromInt32(backendPort)}},
+			InitialDelaySeconds: 30, TimeoutSeconds: 5,
+		},
+		Resources:       resources("20m", "20Mi", "100Mi"),
+		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)},
+	})
+	d.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](65534), FSGroup: ptr.To[int64](65534)}
+	return d, nil
+}
+
+func deployment(owner shared.Owner, name string, replicas int32, selector map[string]string, c corev1.Container) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		TypeMeta: shared.Type(appsv1.SchemeGroupVersion.String(), "Deployment"), ObjectMeta: owner.Meta(name),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, RevisionHistoryLimit: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: selector},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: selector},
+				Spec: corev1.PodSpec{
+					PriorityClassName: priority, TerminationGracePeriodSeconds: ptr.To[int64](grace), Containers: []corev1.Container{c},
+				},
+			},
+		},
+	}
+}
+
+// exposure returns the objects with which the gateway of Istio passes connections through. They have no Go types in the modules that the
+// product links.
+func exposure(v values.Values) []client.Object {
+	owner := controllerOwner(v)
+	host := fmt.Sprintf("%s.%s.svc.cluster.local", controller, v.Namespace)
+	hosts := make([]any, 0, len(v.Ingress.Domains))
+	for _, domain := range v.Ingress.Domains {
+		hosts = append(hosts, "*."+domain)
+	}
+	gateway := networkingObject(owner, "Gateway", controller, map[string]any{
+		"selector": istio.GatewaySelector(),
+		"servers": []any{map[string]any{
+			"port": map[string]any{"number": int64(443), "name": "tls", "protocol": "TLS"},
+			"tls":  map[string]any{"mode": "PASSTHROUGH"}, "hosts": hosts,
+		}},
+	})
+	objects := []client.Object{gateway}
+	for i, each := range hosts {
+		objects = append(objects, networkingObject(owner, "VirtualService", fmt.Sprintf("%s-%d", controller, i), map[string]any{
+			"exportTo": []any{istio.GatewayNamespace}, "hosts": []any{each}, "gateways": []any{controller},
+			"tls": []any{map[string]any{
+				"match": []any{map[string]any{"port": int64(443), "sniHosts": []any{each}}},
+				"route": []any{map[string]any{"destination": map[string]any{"host": host, "port": map[string]any{"number": int64(443)}}}},
+			}},
+		}))
+	}
+	return append(objects, networkingObject(owner, "DestinationRule", controller, map[string]any{
+		"exportTo": []any{istio.GatewayNamespace}, "host": host, "trafficPolicy": map[string]any{"tls": map[string]any{"mode": "DISABLE"}},
+	}))
+}
+
+func networkingObject(owner shared.Owner, kind, name string, spec map[string]any) client.Object {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.istio.io/v1beta1", "kind": kind, "spec": spec}}
+	o.SetNamespace(owner.Namespace)
+	o.SetName(name)
+	o.SetLabels(owner.Labels)
+	return o
+}

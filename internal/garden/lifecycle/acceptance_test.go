@@ -451,7 +451,13 @@ func TestHvpaDefinitionIsRemovedUnlessItIsUsed(t *testing.T) {
 	s.mustReconcile()
 	s.Expect(s.exists(&apiextensionsv1.CustomResourceDefinition{}, "", "hvpas.autoscaling.k8s.io")).To(BeTrue())
 	s.Expect(s.admin.Delete(t.Context(), used)).To(Succeed())
+	former := &resourcesv1alpha1.ManagedResource{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "hvpa"},
+		Spec:       resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{{Name: "managedresource-hvpa"}}},
+	}
+	s.Expect(s.admin.Create(t.Context(), former)).To(Succeed())
 	s.mustReconcile()
+	s.Expect(s.exists(&resourcesv1alpha1.ManagedResource{}, s.namespace(), "hvpa")).To(BeFalse())
 	s.Expect(s.exists(&apiextensionsv1.CustomResourceDefinition{}, "", "hvpas.autoscaling.k8s.io")).To(BeFalse())
 }
 

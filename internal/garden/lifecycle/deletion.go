@@ -34,6 +34,9 @@ const (
 	taskCleanUpSecrets         = "Cleaning up secrets"
 )
 
+// hvpaManagedResource is the name of the ManagedResource of former releases of Gardener with the controller of Hvpas.
+const hvpaManagedResource = "hvpa"
+
 var errManagedResources = errors.New("requeue in 5s due to at least one ManagedResource still exists")
 
 // delete destroys what the operator created, and then removes the finalizer.
@@ -189,8 +192,16 @@ func (o *operation) destroyETCDDefinitions(ctx context.Context, waitingFor flow.
 	return o.destroyDefinitions(crds.ETCD)(ctx, waitingFor)
 }
 
-// removeHVPA deletes the definition of Hvpas, even if another client created it, when no Hvpa is left. No program uses them any more.
+// removeHVPA deletes the ManagedResource of the controller of Hvpas, and the definition of Hvpas when no Hvpa is left, even if another client
+// created them. No program uses them any more. It does not wait for the ManagedResource, because the resource manager may not be there yet.
 func (o *operation) removeHVPA(ctx context.Context, waitingFor flow.WaitingFor) error {
+	set := &unstructured.Unstructured{}
+	set.SetGroupVersionKind(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"))
+	set.SetNamespace(o.values.Namespace)
+	set.SetName(hvpaManagedResource)
+	if _, err := o.cluster.Delete(ctx, set, rollout.Any); err != nil {
+		return err //nolint:wrapcheck // it names the object
+	}
 	definition := &unstructured.Unstructured{}
 	definition.SetAPIVersion("apiextensions.k8s.io/v1")
 	definition.SetKind("CustomResourceDefinition")

@@ -96,28 +96,27 @@ kill: ## Kill managedresource-controller and garden-operator 50 times each (KILL
 
 .PHONY: bench
 bench: ## Measure against a bare client and print the table with its targets
-	go run ./test/bench
+	go run ./test/bench workloads
 
 .PHONY: bench-smoke
 bench-smoke: ## Run every benchmark on a small workload, to check that it works
-	go run ./test/bench -smoke
-	for each in $(BENCH); do go run ./test/bench/$$each -smoke; done
+	go run ./test/bench all -smoke
 
 .PHONY: bench-binaries
 bench-binaries: ## Measure the other binaries, each against a bare client (BENCH="token csr networkpolicy node webhook project")
-	for each in $(BENCH); do go run ./test/bench/$$each; done
+	for each in $(BENCH); do go run ./test/bench $$each || exit 1; done
 
 .PHONY: bench-latency
 bench-latency: ## Measure the delay between a Deployment's status and the conditions
-	go run ./test/bench -latency
+	go run ./test/bench latency
 
 .PHONY: bench-scale
 bench-scale: ## Measure 10,000 and 50,000 objects, two clusters, and 80,000 foreign Secrets (takes most of an hour)
-	go run ./test/bench -scale
+	go run ./test/bench scale
 
 .PHONY: soak
 soak: ## Change everything for SOAK (1h) and fail if the controller grows
-	go run ./test/bench -soak $(SOAK) -enforce
+	go run ./test/bench soak -length $(SOAK) -enforce
 
 ##@ Check
 

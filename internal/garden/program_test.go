@@ -30,7 +30,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission/admissiontest"
 	"github.com/espalier-dev/espalier/internal/config"
-	"github.com/espalier-dev/espalier/test/bench/gauge"
+	"github.com/espalier-dev/espalier/test/bench/harness"
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
 )
@@ -240,7 +240,7 @@ func TestObjectsOfOthersInTheNamespaceCostLittleMemory(t *testing.T) {
 	o.awaitWebhooks()
 	p.create()
 	o.Eventually(p.succeeded, patience, 20*time.Millisecond).Should(BeTrue()) // ManagedResources are served now
-	alone, _, err := gauge.Memory(p.process.ID)
+	alone, _, err := harness.Memory(p.process.ID)
 	o.Expect(err).NotTo(HaveOccurred())
 	p.kill()
 
@@ -274,12 +274,12 @@ func TestObjectsOfOthersInTheNamespaceCostLittleMemory(t *testing.T) {
 		return garden.GetAnnotations(), readErr
 	}, patience, 20*time.Millisecond).ShouldNot(HaveKey("gardener.cloud/operation"))
 	o.Eventually(p.succeeded, patience, 20*time.Millisecond).Should(BeTrue())
-	beside, peak, err := gauge.Memory(p.process.ID)
+	beside, peak, err := harness.Memory(p.process.ID)
 	o.Expect(err).NotTo(HaveOccurred())
-	t.Logf("with %d Secrets: webhooks served after %s, %d requests until reconciled, resident memory %.0f MiB (maximum %.0f; without them %.0f)",
-		secrets, ready.Round(time.Millisecond), p.requestsSent(), beside, peak, alone)
-	o.Expect(beside).To(BeNumerically("<=", 90), "MiB")
-	o.Expect(beside-alone).To(BeNumerically("<=", 30), "MiB more than without them")
+	t.Logf("with %d Secrets: webhooks served after %s, %d requests until reconciled, resident memory %d MiB (maximum %d; without them %d)",
+		secrets, ready.Round(time.Millisecond), p.requestsSent(), beside>>20, peak>>20, alone>>20)
+	o.Expect(beside).To(BeNumerically("<=", 90<<20))
+	o.Expect(beside-alone).To(BeNumerically("<=", 30<<20), "more than without them")
 
 	for _, kind := range []client.Object{&corev1.Secret{}, &resourcesv1alpha1.ManagedResource{}} {
 		o.Expect(o.admin.DeleteAllOf(t.Context(), kind, client.InNamespace("garden"), client.MatchingLabels(labels))).To(Succeed())

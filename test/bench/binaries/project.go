@@ -1,0 +1,361 @@
+package binaries
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/binary"
+)
+
+// project measures project-controller on real control planes. Every Project has an owner and four members, of which three are people or
+// groups.
+//
+// First convergence: the Projects exist before the process starts, as at an installation. Its time is that from the first write of the
+// process to the last one, by the audit log. A bare client, before and after, creates the same namespaces, roles and bindings on separate
+// API servers with the same Projects: as many Projects concurrently as the controller has workers, and for each first the namespace and
+// then everything else at once. It does not write to Projects, which the controller does three times for each: finalizer, first phase,
+// last phase. The time of a bare client that also does that is printed too. If API server and writer share a few processors, each request costs
+// processor time: a write to a Project, which the API server validates by the rules of its CRD, takes about three times as much as the
+// creation of a role or binding. The processor time of API server, etcd and writer is printed for all of them, because other load on the
+// machine affects it less than the elapsed time.
+//
+// Then the process is stopped. Every other namespace gets Shoots and their SecretBinding. The other namespaces get Secrets and Quotas,
+// which those Shoots use, except for one in five, which is unused. Each Shoot has its own Secrets. The process starts again with a short
+// period of stale checks, no Project too young to be stale, and no deletion. The figures are the time until it has checked all Projects,
+// the time until there is nothing left to write, and the number of requests; then, while nothing happens, the number of requests, and the
+// cost of a check. The run fails unless exactly the unused Projects are marked. All objects are younger than an hour, so that each
+// namespace's activity is recorded once at that start, which takes most of its time; this does not happen in an older garden.
+type project struct {
+	projects, shoots, secrets int
+	// period is that of the stale checks after the first convergence, rest is the duration of the idle measurement.
+	period, rest time.Duration
+	// generated lets the controller choose the names of the namespaces; alone omits the bare clients.
+	generated, alone bool
+
+	*harness.Run
+}
+
+const (
+	projectBinary = "project-controller"
+	// projectWorkers is how many Projects the controller reconciles concurrently by default, and the bare client too.
+	projectWorkers = 5
+	// filling is how many objects are created concurrently before the measurement.
+	filling = 32
+	// projectConfig contains the section of the controller, and of our own settings.
+	projectConfig = `apiVersion: controllermanager.config.gardener.cloud/v1alpha1
+kind: ControllerManagerConfiguration
+gardenClientConnection: {kubeconfig: $SOURCE}
+leaderElection: {leaderElect: false} # so that all requests are about Projects
+` + harness.ServerConfig + "controllers: {project: {%s}}\nespalier: {project: {%s}}\n"
+)
+
+func projectBenchmark() harness.Benchmark {
+	p := &project{period: 20 * time.Second, rest: time.Minute}
+	return harness.Benchmark{
+		Name: "project", Summary: "many Projects and Shoots, with project-controller",
+		Flags: func(flags *flag.FlagSet) {
+			flags.IntVar(&p.projects, "projects", 5000, "`number` of Projects")
+			flags.IntVar(&p.shoots, "shoots", 20000, "`number` of Shoots in all")
+			flags.IntVar(&p.secrets, "secrets", 2, "`number` of Secrets of each Shoot")
+			flags.BoolVar(&p.generated, "generated", false, "let the controller name the namespaces")
+			flags.BoolVar(&p.alone, "alone", false, "omit the bare clients, and with them the comparison of the first convergence")
+		},
+		Smoke: func() { p.projects, p.shoots, p.period, p.rest = 30, 120, time.Second, 3*time.Second },
+		Jobs:  job(p.measure, &p.projects, &p.shoots, &p.secrets),
+	}
+}
+
+func (p *project) measure(ctx context.Context, r *harness.Run) ([]harness.Row, error) {
+	p.Run = r
+	var floors []time.Duration
+	var everything time.Duration
+	floor := func(name string, withProjects bool) error {
+		if p.alone {
+			return nil
+		}
+		took, err := p.floor(ctx, name, withProjects)
+		if withProjects {
+			everything = took
+		} else {
+			floors = append(floors, took)
+		}
+		return err
+	}
+	if err := floor("before", false); err != nil {
+		return nil, err
+	}
+	own, err := p.own(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(floor("after", false), floor("everything", true)); err != nil {
+		return nil, err
+	}
+	workload := fmt.Sprintf("%d Projects, %d Shoots × %d Secrets", p.projects, p.shoots, p.secrets)
+	return harness.On(workload, p.rows(own, floors, everything)...), nil
+}
+
+func (p *project) rows(own projectResult, floors []time.Duration, everything time.Duration) []harness.Row {
+	first, again, checks := own.convergence, own.restart, own.checks
+	perProject, perCheck := float64(len(first.sent))/float64(p.projects), float64(own.checking.Microseconds())/checks
+	atRest := fmt.Sprintf("requests in %s at rest, stale checks every %s", p.rest, p.period)
+	return []harness.Row{
+		harness.Inform("first convergence, from the first write to the last", "%s (%s from the start of the process)",
+			harness.Seconds(first.took), harness.Seconds(first.settled)).WithNote("processor time: %s", first.used),
+		harness.Ratio("first convergence ÷ namespaces, roles and bindings", 1.3, first.took, floors...),
+		harness.Ratio("first convergence ÷ a client that writes to the Projects too", 0, first.took, everything),
+		harness.Inform("requests for each Project", "%.2f", perProject).WithNote("%s", first.sent),
+		harness.Exactly(atRest, len(own.rest), 0).WithNote("%s", own.rest),
+		harness.Inform("stale checks at rest", "%.0f", checks),
+		harness.Inform("processor time for each check, with all else that the process does", "%.2f µs", perCheck),
+		harness.AtMost("resident memory at rest", "%.0f MiB", mebibytes(own.memory), 120),
+		harness.Inform("highest resident memory since its start", "%s", harness.Mebibytes(own.peak)),
+		harness.Inform("restart until the main loop has processed all Projects", "%s", harness.Seconds(again.looked)),
+		harness.Inform("restart until nothing is left to write either", "%s", harness.Seconds(again.settled)).
+			WithNote("processor time: %s", again.used),
+		harness.Inform("requests of the restart", "%d", len(again.sent)).WithNote("%s", again.sent),
+	}
+}
+
+// garden is a separate control plane with the Projects.
+type garden struct {
+	*harness.Cluster
+	admin client.Client
+	// kubeconfig and config are those of the controller's ServiceAccount.
+	kubeconfig []byte
+	config     *rest.Config
+	projects   []*corev1beta1.Project
+}
+
+// newGarden starts a control plane and creates the Projects.
+func (p *project) newGarden(ctx context.Context, name string) (g *garden, err error) {
+	g = &garden{projects: make([]*corev1beta1.Project, p.projects)}
+	if g.Cluster, err = p.StartCluster(ctx, name, harness.Setup{Audited: []string{harness.User(projectBinary)}}); err != nil {
+		return nil, err
+	}
+	if g.admin, err = gardenClient(g.AdminConfig()); err != nil {
+		return nil, err
+	}
+	if _, err = binary.Install(ctx, g.admin, "deploy/project-controller/crds/*.yaml"); err != nil {
+		return nil, err
+	}
+	for _, list := range []client.ObjectList{&corev1beta1.ProjectList{}, &corev1beta1.ShootList{}} {
+		served := func(ctx context.Context) error { return g.admin.List(ctx, list) }
+		err = harness.Await(ctx, time.Minute, "the CRDs to be served", served)
+		if err != nil {
+			return nil, err
+		}
+	}
+	if g.kubeconfig, g.config, err = g.Identity(ctx, projectBinary, harness.Namespace); err != nil {
+		return nil, err
+	}
+	return g, harness.Parallel(ctx, p.projects, filling, func(ctx context.Context, i int) error {
+		g.projects[i] = newProject(i, p.generated)
+		return g.admin.Create(ctx, g.projects[i])
+	})
+}
+
+func gardenClient(cfg *rest.Config) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), corev1beta1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	return client.New(cfg, client.Options{Scheme: scheme})
+}
+
+// floor measures a bare client on a new control plane.
+func (p *project) floor(ctx context.Context, name string, withProjects bool) (took time.Duration, err error) {
+	g, err := p.newGarden(ctx, "floor-"+name)
+	if err != nil {
+		return 0, err
+	}
+	c, err := gardenClient(g.config)
+	if err != nil {
+		return 0, err
+	}
+	before := g.Usage().With(harness.Self())
+	profiled := p.Profile(ctx, "floor-"+name, 20*time.Second, nil, g.Cluster)
+	took, err = harness.Timed(ctx, len(g.projects), projectWorkers, func(ctx context.Context, i int) error {
+		return createForProject(ctx, c, g.projects[i], withProjects)
+	})
+	if err != nil {
+		return 0, err
+	}
+	p.Step("bare client, %s: %s; processor time: %s", name, harness.Seconds(took), g.Usage().With(harness.Self()).Since(before))
+	profiled()
+	return took, p.CloseCluster(g.Cluster)
+}
+
+// projectResult is the result of the controller.
+type projectResult struct {
+	convergence, restart projectPhase
+	// rest are the requests while nothing happens; checks and checking are the number of stale checks then, and the processor time.
+	rest         harness.Requests
+	checks       float64
+	checking     time.Duration
+	memory, peak int64
+}
+
+// projectPhase is a part of the controller's work.
+type projectPhase struct {
+	took    time.Duration // from its first write to its last
+	looked  time.Duration // from the start of the process until the main loop has processed all Projects
+	settled time.Duration // from the start of the process until both loops have, and all queues are empty
+	used    harness.Usage // by all processes until then
+	sent    harness.Requests
+}
+
+// own measures the controller in its own garden.
+func (p *project) own(ctx context.Context) (r projectResult, err error) {
+	g, err := p.newGarden(ctx, "own")
+	if err != nil {
+		return r, err
+	}
+	program, err := p.Program(ctx, projectBinary, g.kubeconfig)
+	if err != nil {
+		return r, err
+	}
+	if r.convergence, err = p.follow(ctx, g, program, fmt.Sprintf(projectConfig, "", ""), 0); err != nil {
+		return r, err
+	}
+	p.Step("first convergence: %s; processor time until it is in sync: %s", harness.Seconds(r.convergence.took), r.convergence.used)
+	err = errors.Join(g.complete(ctx), program.Stop())
+	if err != nil {
+		return r, err
+	}
+	err = p.addUses(ctx, g)
+	if err != nil {
+		return r, err
+	}
+	place, err := g.Audit.End()
+	if err != nil {
+		return r, err
+	}
+	// Each check determines whether the Project is used: no Project is too young to be stale, and none is deleted.
+	checking := fmt.Sprintf(projectConfig, fmt.Sprintf("staleSyncPeriod: %s, minimumLifetimeDays: 0", p.period), `staleDeletion: "Off"`)
+	if r.restart, err = p.follow(ctx, g, program, checking, place); err != nil {
+		return r, err
+	}
+	err = g.judged(ctx)
+	if err != nil {
+		return r, err
+	}
+	err = p.atRest(ctx, g, program, &r)
+	if err != nil {
+		return r, err
+	}
+	if r.memory, r.peak, err = harness.Memory(program.PID()); err != nil {
+		return r, err
+	}
+	return r, errors.Join(p.SaveProfile(ctx, program, "/debug/pprof/heap", "rest.heap"), program.Stop(), p.CloseCluster(g.Cluster))
+}
+
+// follow starts the controller, waits until it is in sync, and counts its requests since then.
+func (p *project) follow(ctx context.Context, g *garden, program *harness.Program, config string, place int64) (projectPhase, error) {
+	var f projectPhase
+	before := g.Usage()
+	if err := errors.Join(program.Configure(config, p.Profiles != ""), program.Start()); err != nil {
+		return f, err
+	}
+	profiled := p.Profile(ctx, fmt.Sprintf("convergence-%d", place), 20*time.Second, program, g.Cluster)
+	err := program.Await(ctx, "the controller to be in sync", func(ctx context.Context) error {
+		// Each read makes the process count all Projects, which would slow down the measured work.
+		if err := harness.Pause(ctx, 500*time.Millisecond); err != nil {
+			return err
+		}
+		metrics, err := program.Metrics(ctx)
+		if err != nil {
+			return err
+		}
+		f.settled = time.Since(program.Started)
+		looked := successes(metrics, "project") >= float64(p.projects)
+		if looked && f.looked == 0 {
+			f.looked = f.settled
+		}
+		busy := metrics.Sum("controller_runtime_active_workers") + metrics.Sum("workqueue_depth")
+		if !looked || successes(metrics, "project-stale") < float64(p.projects) || busy > 0 {
+			return fmt.Errorf("%.0f objects are queued or in progress", busy)
+		}
+		return nil
+	})
+	if err != nil {
+		return f, err
+	}
+	f.used = g.Usage().With(program.Usage()).Since(before)
+	profiled()
+	all, _, err := g.Audit.Since(place, harness.User(projectBinary))
+	f.sent = all.Only(aboutObjects)
+	// Events are sent asynchronously.
+	f.took = f.sent.Only(func(r harness.Request) bool {
+		return r.IsWrite() && r.Object.Resource != "events" && r.Object.Resource != "selfsubjectaccessreviews"
+	}).Period()
+	return f, err
+}
+
+// successes returns the number of successful reconciles.
+func successes(m harness.Metrics, controller string) float64 {
+	const name = "controller_runtime_reconcile_total"
+	return m.Sum(name, "controller", controller) - m.Sum(name, "controller", controller, "result", "error")
+}
+
+// aboutObjects reports whether a request is about an object and not a watch, which is renewed every few minutes.
+func aboutObjects(r harness.Request) bool { return r.Verb != "watch" && r.Object.Resource != "" }
+
+// complete fails unless all Projects are Ready and all their objects exist.
+func (g *garden) complete(ctx context.Context) error {
+	projects := &corev1beta1.ProjectList{}
+	if err := g.admin.List(ctx, projects); err != nil {
+		return err
+	}
+	for _, p := range projects.Items {
+		if p.Status.Phase != corev1beta1.ProjectReady || p.Status.ObservedGeneration != p.Generation {
+			return fmt.Errorf("project %s is %q of generation %d, not Ready of %d",
+				p.Name, p.Status.Phase, p.Status.ObservedGeneration, p.Generation)
+		}
+	}
+	namespaces := &corev1.NamespaceList{}
+	if err := g.admin.List(ctx, namespaces, client.MatchingLabels{"gardener.cloud/role": "project"}); err != nil {
+		return err
+	}
+	if len(namespaces.Items) != len(projects.Items) {
+		return fmt.Errorf("%d Projects have %d namespaces", len(projects.Items), len(namespaces.Items))
+	}
+	return nil
+}
+
+// atRest counts the requests of the controller while nothing happens, and measures the cost of its checks.
+func (p *project) atRest(ctx context.Context, g *garden, program *harness.Program, r *projectResult) error {
+	if err := harness.Pause(ctx, 3*time.Second); err != nil { // the last Events arrive in this time
+		return err
+	}
+	effort := func() (checks float64, used time.Duration, err error) {
+		metrics, err := program.Metrics(ctx)
+		return successes(metrics, "project-stale"), program.Usage().Total(), err
+	}
+	checks, used, err := effort()
+	if err != nil {
+		return err
+	}
+	sent, err := restRequests(ctx, p.Run, g.Cluster, harness.User(projectBinary), p.rest)
+	if err != nil {
+		return err
+	}
+	r.rest = sent.Only(aboutObjects)
+	checksAfter, usedAfter, err := effort()
+	r.checks, r.checking = checksAfter-checks, usedAfter-used
+	if err == nil && r.checks == 0 {
+		err = errors.New("no Project was checked")
+	}
+	return err
+}

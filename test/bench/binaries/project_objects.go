@@ -1,0 +1,221 @@
+package binaries
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/project/roles"
+	"github.com/espalier-dev/espalier/test/bench/harness"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+func newProject(i int, generated bool) *corev1beta1.Project {
+	user := func(name string) rbacv1.Subject {
+		return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: fmt.Sprintf("%s-%05d@example.org", name, i)}
+	}
+	owner, namespace := user("owner"), fmt.Sprintf("garden-p-%05d", i)
+	p := &corev1beta1.Project{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p-%05d", i)},
+		Spec: corev1beta1.ProjectSpec{
+			CreatedBy: &owner, Owner: &owner, Namespace: &namespace,
+			Description: ptr.To("A project that the benchmark has created"),
+			Members: []corev1beta1.ProjectMember{
+				{Subject: owner, Role: "admin", Roles: []string{"owner"}},
+				{Subject: user("admin"), Role: "admin", Roles: []string{"uam"}},
+				{Subject: rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: fmt.Sprintf("team-%05d", i)}, Role: "viewer"},
+				{Subject: rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "robot", Namespace: namespace}, Role: "serviceaccountmanager"},
+			},
+		},
+	}
+	if generated {
+		p.Spec.Namespace = nil
+	}
+	return p
+}
+
+// createForProject does for one Project what the controller does: it creates the namespace, roles and bindings, and optionally writes to
+// the Project.
+func createForProject(ctx context.Context, c client.Client, p *corev1beta1.Project, withProjects bool) error {
+	merge := func(patch string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(patch)) }
+	if withProjects {
+		if err := c.Patch(ctx, p, merge(`{"metadata":{"finalizers":["gardener"]}}`)); err != nil {
+			return err
+		}
+		if err := c.Status().Patch(ctx, p, merge(`{"status":{"phase":"Pending","observedGeneration":1}}`)); err != nil {
+			return err
+		}
+	}
+	name := ptr.Deref(p.Spec.Namespace, "garden-"+p.Name+"-12345")
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   name,
+		Labels: map[string]string{"gardener.cloud/role": "project", "project.gardener.cloud/name": p.Name},
+		Annotations: map[string]string{
+			"namespace.gardener.cloud/project": string(p.UID), "namespace.gardener.cloud/created-by-project-controller": "true",
+		},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(p, corev1beta1.SchemeGroupVersion.WithKind("Project"))},
+	}}
+	if err := c.Create(ctx, namespace); err != nil {
+		return err
+	}
+	if withProjects && p.Spec.Namespace == nil {
+		if err := c.Patch(ctx, p, merge(fmt.Sprintf(`{"spec":{"namespace":%q}}`, name))); err != nil {
+			return err
+		}
+	}
+	objects, refused := roles.Desired(p, p.Spec.Members, name)
+	group, all := errgroup.WithContext(ctx)
+	for _, each := range objects {
+		group.Go(func() error { return c.Create(all, each) })
+	}
+	if err := errors.Join(append(refused, group.Wait())...); err != nil || !withProjects {
+		return err
+	}
+	return c.Status().Patch(ctx, p, merge(`{"status":{"phase":"Ready","observedGeneration":1}}`))
+}
+
+// use is the way in which the namespace of a Project is used. The namespaces are in the order of the Projects' names.
+type use string
+
+const (
+	// withShoots has Shoots, and the SecretBinding that these use: every other namespace.
+	withShoots use = "Shoot"
+	// bySecret and byQuota have a Secret or a Quota that Shoots of the preceding namespace use.
+	bySecret use = "Secret"
+	byQuota  use = "Quota"
+	// unused has a Secret and a Quota as well, which are not used: one in ten.
+	unused use = "nothing"
+)
+
+func useOf(i int) use {
+	switch {
+	case i%2 == 0:
+		return withShoots
+	case i%10 == 9:
+		return unused
+	case i%4 == 1:
+		return bySecret
+	default:
+		return byQuota
+	}
+}
+
+// addUses fills the namespaces of the Projects, so that the checks search for all kinds of use, and most Secrets belong to Shoots.
+func (p *project) addUses(ctx context.Context, g *garden) error {
+	list := &corev1beta1.ProjectList{}
+	if err := g.admin.List(ctx, list); err != nil {
+		return err
+	}
+	namespaces := make([]string, len(list.Items))
+	for i := range list.Items {
+		namespaces[i] = ptr.Deref(list.Items[i].Spec.Namespace, "")
+	}
+	credentials := func(ctx context.Context, i int) error { return g.addCredentials(ctx, namespaces, i) }
+	if err := harness.Parallel(ctx, len(namespaces), filling, credentials); err != nil {
+		return err
+	}
+	root, err := local.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	manifest, err := os.ReadFile(filepath.Join(root, "internal", "project", "crdtest", "testdata", "shoot.yaml"))
+	if err != nil {
+		return err
+	}
+	holders := (len(namespaces) + 1) / 2
+	return harness.Parallel(ctx, p.shoots, filling, func(ctx context.Context, i int) error {
+		shoot, err := object(namespaces[2*(i%holders)], string(manifest))
+		if err != nil {
+			return err
+		}
+		shoot.SetName(fmt.Sprintf("s-%05d", i))
+		return g.addShoot(ctx, shoot, p.secrets)
+	})
+}
+
+// addCredentials creates a Secret in a namespace, and a SecretBinding or a Quota. The Shoots reference the binding.
+func (g *garden) addCredentials(ctx context.Context, namespaces []string, i int) error {
+	const secret, quota = "credentials", "limits"
+	referenced := map[string]string{"reference.gardener.cloud/secretbinding": "true"}
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespaces[i], Name: name, Labels: referenced}
+	}
+	if err := g.admin.Create(ctx, &corev1.Secret{ObjectMeta: meta(secret)}); err != nil {
+		return err
+	}
+	if useOf(i) != withShoots {
+		limits := &corev1beta1.Quota{ObjectMeta: meta(quota)}
+		limits.Spec.Scope = corev1.ObjectReference{APIVersion: "v1", Kind: "Secret"}
+		return g.admin.Create(ctx, limits)
+	}
+	binding := &corev1beta1.SecretBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[i], Name: "account"}}
+	binding.SecretRef = corev1.SecretReference{Namespace: namespaces[i], Name: secret}
+	if i+1 < len(namespaces) {
+		switch useOf(i + 1) {
+		case bySecret:
+			binding.SecretRef.Namespace = namespaces[i+1]
+		case byQuota:
+			binding.Quotas = []corev1.ObjectReference{{Namespace: namespaces[i+1], Name: quota}}
+		case withShoots, unused:
+		}
+	}
+	return g.admin.Create(ctx, binding)
+}
+
+// addShoot creates a Shoot with its own Secrets.
+func (g *garden) addShoot(ctx context.Context, shoot *unstructured.Unstructured, secrets int) error {
+	if err := g.admin.Create(ctx, shoot); err != nil {
+		return err
+	}
+	owner := metav1.OwnerReference{APIVersion: shoot.GetAPIVersion(), Kind: shoot.GetKind(), Name: shoot.GetName(), UID: shoot.GetUID()}
+	for i := range secrets {
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: shoot.GetNamespace(), Name: fmt.Sprintf("%s.kubeconfig-%d", shoot.GetName(), i),
+				Labels: map[string]string{"gardener.cloud/role": "kubeconfig"}, OwnerReferences: []metav1.OwnerReference{owner},
+			},
+			Data: map[string][]byte{"kubeconfig": make([]byte, 1024)},
+		}
+		if err := g.admin.Create(ctx, secret); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judged waits until every unused Project is marked as stale, and fails if another one is: otherwise the checks did not do the measured
+// work.
+func (g *garden) judged(ctx context.Context) error {
+	return harness.Await(ctx, harness.Patience, "the unused Projects to be marked", func(ctx context.Context) error {
+		list := &corev1beta1.ProjectList{}
+		if err := g.admin.List(ctx, list); err != nil {
+			return harness.GiveUp(err)
+		}
+		missing := 0
+		for i, p := range list.Items {
+			stale := p.Status.StaleSinceTimestamp != nil
+			switch {
+			case stale && useOf(i) != unused:
+				return harness.GiveUp(fmt.Errorf("project %s is marked as stale, but used by a %s", p.Name, useOf(i)))
+			case !stale && useOf(i) == unused:
+				missing++
+			}
+		}
+		if missing > 0 {
+			return fmt.Errorf("%d are not", missing)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,251 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/test/local/child"
+)
+
+// Config is the head of the configuration of most binaries; the server section is last, so that lines can be added to it. Configure
+// replaces the variables.
+const Config = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
+kind: ResourceManagerConfiguration
+sourceClientConnection: {kubeconfig: $SOURCE}
+leaderElection: {leaderElect: false, resourceNamespace: ` + Namespace + `}
+` + ServerConfig
+
+// ServerConfig is the part of the configuration that this package needs.
+const ServerConfig = `debugging: {enableProfiling: $PROFILING}
+server:
+  healthProbes: {bindAddress: 127.0.0.1, port: $PROBES}
+  metrics: {bindAddress: 127.0.0.1, port: $METRICS}
+`
+
+// stopGrace is how long a process may take to stop before it is killed.
+const stopGrace = 30 * time.Second
+
+// Program is a binary with its configuration. It runs between Start and Stop, and can be started again.
+type Program struct {
+	// WebhookPort is free for webhooks, which the binary serves only if its configuration says so.
+	WebhookPort int
+	// Started is when the process was started last.
+	Started time.Time
+	// ClientConfig is that of the program's ServiceAccount; only StartClusterFor sets it.
+	ClientConfig *rest.Config
+
+	name, path, dir string
+	probes, metrics int
+	process         *child.Process
+}
+
+// StartClusterFor starts a control plane, and prepares a binary that uses it with the roles that it ships.
+func (r *Run) StartClusterFor(ctx context.Context, name string, s Setup) (*Cluster, *Program, error) {
+	c, err := r.StartCluster(ctx, "plane", s)
+	if err != nil {
+		return nil, nil, err
+	}
+	kubeconfig, cfg, err := c.Identity(ctx, name, Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := r.Program(ctx, name, kubeconfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.ClientConfig = cfg
+	return c, p, nil
+}
+
+// Program builds a binary and prepares its files. The kubeconfigs are those of the source and of the target, if there is one.
+func (r *Run) Program(ctx context.Context, name string, kubeconfigs ...[]byte) (*Program, error) {
+	path, err := r.build(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	p := &Program{name: name, path: path, dir: filepath.Join(r.Dir, name)}
+	r.programs = append(r.programs, p)
+	failure := os.MkdirAll(p.dir, 0o700)
+	for _, port := range []*int{&p.probes, &p.metrics, &p.WebhookPort} {
+		*port, err = r.FreePort()
+		failure = errors.Join(failure, err)
+	}
+	for i, kubeconfig := range kubeconfigs {
+		failure = errors.Join(failure, os.WriteFile(p.File([]string{"source", "target"}[i]), kubeconfig, 0o600))
+	}
+	return p, failure
+}
+
+// File returns the path of a file of the program: "source" and "target" are the kubeconfigs.
+func (p *Program) File(name string) string { return filepath.Join(p.dir, name) }
+
+// Configure writes the configuration, in which it replaces the variables.
+func (p *Program) Configure(text string, profiling bool) error {
+	variables := strings.NewReplacer("$SOURCE", strconv.Quote(p.File("source")), "$TARGET", strconv.Quote(p.File("target")),
+		"$PROBES", strconv.Itoa(p.probes), "$METRICS", strconv.Itoa(p.metrics), "$WEBHOOKS", strconv.Itoa(p.WebhookPort),
+		"$PROFILING", strconv.FormatBool(profiling))
+	return os.WriteFile(p.File("config.yaml"), []byte(variables.Replace(text)), 0o600)
+}
+
+// Start starts the process, and does not wait.
+func (p *Program) Start() (err error) {
+	p.Started = time.Now()
+	p.process, err = child.Start(child.Spec{
+		Name: p.name, Path: p.path, Args: []string{"--config=" + p.File("config.yaml")},
+		Dir: p.dir, LogFile: p.File("log"), RecordFile: p.File("record.json"),
+	})
+	return err
+}
+
+// StartReady starts the process and waits until it is ready.
+func (p *Program) StartReady(ctx context.Context) error {
+	if err := p.Start(); err != nil {
+		return err
+	}
+	return p.Ready(ctx)
+}
+
+// Stop stops the process, if it is running.
+func (p *Program) Stop() error {
+	if p.process == nil {
+		return nil
+	}
+	defer func() { p.process = nil }()
+	return p.process.Stop(stopGrace)
+}
+
+// PID returns the id of the running process.
+func (p *Program) PID() int { return p.process.ID }
+
+// Usage returns the processor time of the process so far, if it is running.
+func (p *Program) Usage() Usage {
+	if p == nil || p.process == nil {
+		return Usage{}
+	}
+	return usageOf(map[string]int{p.name: p.process.ID})
+}
+
+// Ready waits until the process is ready.
+func (p *Program) Ready(ctx context.Context) error {
+	return p.Await(ctx, p.name+" to be ready", func(ctx context.Context) error {
+		_, err := Get(ctx, http.DefaultClient, fmt.Sprintf("http://127.0.0.1:%d/readyz", p.probes))
+		return err
+	})
+}
+
+// Await is like the function of that name, but gives up when the process ends.
+func (p *Program) Await(ctx context.Context, what string, probe func(context.Context) error) error {
+	return Await(ctx, Patience, what, func(ctx context.Context) error {
+		err := probe(ctx)
+		select {
+		case <-p.process.Done():
+			return endedError{errors.Join(errors.New("the process has ended"), err)}
+		default:
+			return err
+		}
+	})
+}
+
+// explain adds the end of the log to an error.
+func (p *Program) explain(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w; the end of the log of %s:\n%s", err, p.name, child.Tail(p.File("log")))
+}
+
+// LogContains reports whether the process has logged a text.
+func (p *Program) LogContains(text string) (bool, error) {
+	log, err := os.ReadFile(p.File("log"))
+	return bytes.Contains(log, []byte(text)), err
+}
+
+// URL returns the address of a path that the process serves beside its metrics.
+func (p *Program) URL(path string) string {
+	return fmt.Sprintf("http://127.0.0.1:%d%s", p.metrics, path)
+}
+
+// Metrics are the values on a page of metrics.
+type Metrics map[string]*dto.MetricFamily
+
+// Metrics returns the current ones. Rendering them costs the process a few milliseconds.
+func (p *Program) Metrics(ctx context.Context) (Metrics, error) {
+	page, err := Get(ctx, http.DefaultClient, p.URL("/metrics"))
+	if err != nil {
+		return nil, err
+	}
+	return ParseMetrics(page)
+}
+
+// ParseMetrics reads a page of metrics.
+func ParseMetrics(page []byte) (Metrics, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(page))
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	return families, nil
+}
+
+// Sum returns the sum of the series of a metric that have all labels, given as names and values; 0 without any.
+func (m Metrics) Sum(name string, labels ...string) (sum float64) {
+	for _, series := range m[name].GetMetric() {
+		if has(series, labels) {
+			sum += series.GetCounter().GetValue() + series.GetGauge().GetValue() + series.GetUntyped().GetValue()
+		}
+	}
+	return sum
+}
+
+func has(series *dto.Metric, labels []string) bool {
+	present := map[string]string{}
+	for _, label := range series.GetLabel() {
+		present[label.GetName()] = label.GetValue()
+	}
+	for i := 0; i+1 < len(labels); i += 2 {
+		if present[labels[i]] != labels[i+1] {
+			return false
+		}
+	}
+	return true
+}
+
+// Value is like Sum for a metric that must exist.
+func (m Metrics) Value(name string) (float64, error) {
+	if m[name] == nil {
+		return 0, fmt.Errorf("there is no metric %s", name)
+	}
+	return m.Sum(name), nil
+}
+
+// Get returns the body of a response with status 200. The server does not compress it, which would cost the measured process time.
+func Get(ctx context.Context, c *http.Client, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept-Encoding", "identity")
+	response, err := c.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	return io.ReadAll(response.Body)
+}

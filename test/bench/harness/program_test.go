@@ -1,0 +1,52 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+const metricsText = `# HELP espalier_managedresource_objects Objects.
+# TYPE espalier_managedresource_objects gauge
+espalier_managedresource_objects{state="applied"} 1.5e+03
+espalier_managedresource_objects{side="b",state="applied"} 7
+espalier_managedresource_objects{state="failed"} 3
+espalier_managedresource_objects_total{state="applied"} 100
+go_goroutines_other 3
+go_goroutines 141
+go_memstats_heap_alloc_bytes 5.5967448e+06
+`
+
+func TestSumAddsUpTheSeriesWithTheLabels(t *testing.T) {
+	g := NewWithT(t)
+	metrics, err := ParseMetrics([]byte(metricsText))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(metrics.Sum("espalier_managedresource_objects", "state", "applied")).To(Equal(1507.0))
+	g.Expect(metrics.Sum("espalier_managedresource_objects", "state", "applied", "side", "b")).To(Equal(7.0))
+	g.Expect(metrics.Sum("espalier_managedresource_objects", "state", "claimed")).To(BeZero())
+	g.Expect(metrics.Sum("espalier_managedresource_objects")).To(Equal(1510.0))
+}
+
+func TestValueIsThatOfAMetricThatExists(t *testing.T) {
+	g := NewWithT(t)
+	metrics, err := ParseMetrics([]byte(metricsText))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(metrics.Value("go_goroutines")).To(Equal(141.0))
+	g.Expect(metrics.Value("go_memstats_heap_alloc_bytes")).To(Equal(5596744.8))
+	_, err = metrics.Value("go_threads")
+	g.Expect(err).To(MatchError("there is no metric go_threads"))
+}
+
+func TestAwaitGivesUpWhenTheProbeSaysSo(t *testing.T) {
+	probe := func(context.Context) error { return GiveUp(errors.New("it has ended")) }
+	err := Await(t.Context(), 5*time.Second, "a process to be ready", probe)
+	NewWithT(t).Expect(err).To(MatchError("wait for a process to be ready: it has ended"))
+}
+
+func TestAwaitReportsTheLastErrorAfterTheLimit(t *testing.T) {
+	err := Await(t.Context(), time.Millisecond, "a process to be ready", func(context.Context) error { return errors.New("it is not") })
+	NewWithT(t).Expect(err).To(MatchError("wait for a process to be ready: not within 1ms: it is not"))
+}

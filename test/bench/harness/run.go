@@ -1,0 +1,200 @@
+// Package harness contains what all benchmarks share: clusters, the measured process, the audit log, statistics, and the table with the
+// targets. It depends on no binary.
+package harness
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// Benchmark is a subcommand.
+type Benchmark struct {
+	Name, Summary string
+	// Flags defines the flags that only this benchmark has; nil means none.
+	Flags func(*flag.FlagSet)
+	// Smoke replaces the sizes by tiny ones.
+	Smoke func()
+	// Jobs returns the measurements. It is called after the flags are parsed, and validates them.
+	Jobs func() ([]Job, error)
+}
+
+// Job is an independent measurement. It returns the rows that could be measured, even with an error.
+type Job func(context.Context, *Run) ([]Row, error)
+
+// Options are the flags of all benchmarks.
+type Options struct {
+	// Smoke makes the benchmark tiny.
+	Smoke bool
+	// Enforce makes the run fail if an enforced row misses its target.
+	Enforce bool
+	// Profiles is the folder for profiles; empty means none.
+	Profiles string
+	// Binary, if set, is measured instead of one that is built from this tree.
+	Binary string
+}
+
+// Run contains what a job uses. Clusters and processes that are started with it end after the job.
+type Run struct {
+	Options
+	*Report
+	// Dir is a temporary folder of the job.
+	Dir string
+
+	assets   string
+	clusters []*Cluster
+	programs []*Program
+	releases []func() // of ports
+}
+
+// Main runs the benchmark that the first argument names, or all of them, and prints one table, even if a job could not be completed.
+func Main(ctx context.Context, args []string, out io.Writer, benchmarks []Benchmark) error {
+	selected, o, err := parse(args, out, benchmarks)
+	if err != nil {
+		return err
+	}
+	report := NewReport(out)
+	report.Step("%s", machine())
+	var rows []Row
+	var failures []error
+	for _, b := range selected {
+		jobs, err := b.Jobs()
+		failures = append(failures, err)
+		for _, job := range jobs {
+			if ctx.Err() != nil {
+				break
+			}
+			report.Say("")
+			report.Step("%s: %s (load average of the machine: %s)", b.Name, b.Summary, load())
+			measured, err := (&Run{Options: o, Report: report}).do(ctx, job)
+			rows = append(rows, measured...)
+			if err != nil {
+				failures = append(failures, fmt.Errorf("%s: %w", b.Name, err))
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		failures = append(failures, context.Cause(ctx))
+	}
+	if len(rows) > 0 {
+		report.Say("")
+		report.Say(machine())
+		report.Table(rows)
+	}
+	if o.Enforce {
+		failures = append(failures, Enforce(rows))
+	}
+	return errors.Join(failures...)
+}
+
+// parse selects the benchmarks, and sets their sizes. It prints the usage to out if it is requested, and then returns flag.ErrHelp.
+func parse(args []string, out io.Writer, benchmarks []Benchmark) (selected []Benchmark, o Options, err error) {
+	if len(args) == 0 || slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {
+		usage(out, benchmarks)
+		return nil, o, flag.ErrHelp
+	}
+	name := args[0]
+	selected = slices.DeleteFunc(slices.Clone(benchmarks), func(b Benchmark) bool { return name != "all" && name != b.Name })
+	if len(selected) == 0 {
+		return nil, o, fmt.Errorf("there is no benchmark %q", name)
+	}
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.BoolVar(&o.Smoke, "smoke", false, "a tiny workload of seconds, to check that everything works; its figures say nothing")
+	flags.BoolVar(&o.Enforce, "enforce", false, "fail if a target is missed that does not depend on the speed of the machine")
+	flags.StringVar(&o.Profiles, "pprof", "", "`folder` for profiles (taking them costs a little time)")
+	flags.StringVar(&o.Binary, "binary", "", "measure this `program` instead of building one, for comparisons")
+	for _, b := range selected {
+		own := flags
+		if name == "all" { // the flags of one benchmark may have the names of another one's
+			own = flag.NewFlagSet(b.Name, flag.ContinueOnError)
+		}
+		if b.Flags != nil {
+			b.Flags(own)
+		}
+	}
+	err = flags.Parse(args[1:])
+	if err != nil {
+		return nil, o, err
+	}
+	if flags.NArg() > 0 {
+		return nil, o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if o.Smoke {
+		for _, b := range selected {
+			b.Smoke()
+		}
+	}
+	for _, path := range []*string{&o.Profiles, &o.Binary} {
+		if *path != "" && err == nil {
+			*path, err = filepath.Abs(*path)
+		}
+	}
+	return selected, o, err
+}
+
+func usage(out io.Writer, benchmarks []Benchmark) {
+	fmt.Fprintln(out, "usage: go run ./test/bench <benchmark> [flags]\n\nbenchmarks:")
+	for _, b := range benchmarks {
+		fmt.Fprintf(out, "  %-14s %s\n", b.Name, b.Summary)
+	}
+	fmt.Fprintln(out, "  all            all of them, with their default sizes or with -smoke")
+}
+
+// do runs a job and then stops everything. An error contains the state of the processes.
+func (r *Run) do(ctx context.Context, job Job) (rows []Row, err error) {
+	if r.Dir, err = os.MkdirTemp("", "espalier-bench-"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(r.Dir)) }()
+	rows, err = job(ctx, r)
+	for _, p := range slices.Backward(r.programs) {
+		err = errors.Join(p.explain(err), p.Stop())
+	}
+	for _, c := range slices.Backward(r.clusters) {
+		if err != nil {
+			err = errors.Join(err, c.Failure())
+		}
+		err = errors.Join(err, c.Stop())
+	}
+	for _, release := range r.releases {
+		release()
+	}
+	return rows, err
+}
+
+// FreePort returns a port of loopback that is not used by others until the end of the job.
+func (r *Run) FreePort() (int, error) {
+	port, release, err := local.FreePort()
+	if err == nil {
+		r.releases = append(r.releases, release)
+	}
+	return port, err
+}
+
+// build returns the path of a binary of cmd, which it builds unless another one is to be measured.
+func (r *Run) build(ctx context.Context, binary string) (string, error) {
+	if r.Binary != "" {
+		return r.Binary, nil
+	}
+	root, err := local.RepositoryRoot()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, "bin", binary)
+	r.Step("building bin/%s", binary)
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd/"+binary)
+	build.Dir, build.Stdout, build.Stderr = root, r.Report, r.Report
+	if err := build.Run(); err != nil {
+		return "", fmt.Errorf("build %s: %w", binary, err)
+	}
+	return path, nil
+}

@@ -1,0 +1,99 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+// counting is a benchmark that reports its size.
+func counting(name string, size int) Benchmark {
+	return Benchmark{
+		Name: name, Summary: "counts " + name,
+		Flags: func(flags *flag.FlagSet) { flags.IntVar(&size, "size", size, "`number` of things") },
+		Smoke: func() { size = 1 },
+		Jobs: func() ([]Job, error) {
+			if size < 1 {
+				return nil, errors.New("-size must be at least 1")
+			}
+			return []Job{func(context.Context, *Run) ([]Row, error) {
+				return On(name, AtMost("things", "%.0f", float64(size), 10)), nil
+			}}, nil
+		},
+	}
+}
+
+func TestMain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want []string // in the output
+		err  string
+	}{
+		"without arguments":            {want: []string{"usage:", "apples", "counts pears"}, err: "flag: help requested"},
+		"the flags of a benchmark":     {args: []string{"apples", "-h"}, want: []string{"-size", "-smoke"}, err: "flag: help requested"},
+		"a benchmark":                  {args: []string{"apples"}, want: []string{"machine: ", "things   apples    ≤ 10    7         PASS"}},
+		"another size":                 {args: []string{"apples", "-size", "11"}, want: []string{"11        MISS"}},
+		"a missed target is enforced":  {args: []string{"apples", "-size", "11", "-enforce"}, err: "apples, things: 11, target ≤ 10"},
+		"a tiny size":                  {args: []string{"apples", "-smoke"}, want: []string{"≤ 10    1 "}},
+		"all benchmarks":               {args: []string{"all"}, want: []string{"apples    ≤ 10    7", "pears     ≤ 10    20        MISS"}},
+		"a size that is not valid":     {args: []string{"apples", "-size", "0"}, err: "-size must be at least 1"},
+		"a benchmark that is not here": {args: []string{"plums"}, err: `there is no benchmark "plums"`},
+		"an argument that is no flag":  {args: []string{"apples", "50x40"}, err: `unexpected argument "50x40"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var out bytes.Buffer
+			err := Main(t.Context(), tc.args, &out, []Benchmark{counting("apples", 7), counting("pears", 20)})
+			if tc.err == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+			} else {
+				g.Expect(err).To(MatchError(tc.err))
+			}
+			for _, text := range tc.want {
+				g.Expect(out.String()).To(ContainSubstring(text))
+			}
+		})
+	}
+}
+
+func TestTheRowsOfAJobThatFailsAreShown(t *testing.T) {
+	g := NewWithT(t)
+	failing := counting("apples", 7)
+	failing.Jobs = func() ([]Job, error) {
+		return []Job{func(context.Context, *Run) ([]Row, error) {
+			return []Row{Inform("apples", "%d", 3), AtMost("pears", "%.0f", 0, 1).If(false)}, errors.New("interrupted")
+		}}, nil
+	}
+	var out bytes.Buffer
+	g.Expect(Main(t.Context(), []string{"apples"}, &out, []Benchmark{failing})).To(MatchError("apples: interrupted"))
+	g.Expect(out.String()).To(MatchRegexp(`apples +– +3\s+\n`))
+	g.Expect(out.String()).To(MatchRegexp(`pears +≤ 1 +– +NOT MEASURED`))
+}
+
+func TestTableGroupsByMeasure(t *testing.T) {
+	g := NewWithT(t)
+	var out bytes.Buffer
+	NewReport(&out).Table(append(
+		On("soak", Row{Measure: "goroutines", Target: "≤ +20", Figure: "5", Verdict: Miss}, Inform("files", "–").If(false)),
+		On("rest", Row{Measure: "goroutines", Target: "≤ +20", Figure: "25", Verdict: Pass, Note: "two runs"})...))
+	g.Expect(out.String()).To(Equal(`measure     workload  target  Espalier  
+-------     --------  ------  --------  
+goroutines  soak      ≤ +20   5         MISS
+goroutines  rest      ≤ +20   25        PASS
+files       soak      –       –         NOT MEASURED
+rest, two runs
+`))
+}
+
+func TestRatioWithoutTimesIsNotMeasured(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(Ratio("a ÷ b", 1.5, 0, 1)).To(Equal(Row{Measure: "a ÷ b", Target: "≤ 1.5", Figure: "–", Verdict: Unmeasured, Enforced: true}))
+	g.Expect(Ratio("a ÷ b", 0, 1)).To(Equal(Row{Measure: "a ÷ b", Target: "–", Figure: "–", Verdict: Unmeasured}))
+	g.Expect(Ratio("a ÷ b", 0, 3e9, 1e9, 2e9)).To(Equal(Row{
+		Measure: "a ÷ b", Target: "–", Figure: "2.00", Note: "a ÷ b: 3.00 s ÷ mean of 1.00 s, 2.00 s (67 % apart)",
+	}))
+}

@@ -1,0 +1,166 @@
+package harness
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Verdict compares a figure with its target.
+type Verdict int
+
+// A figure without a target is informative.
+const (
+	Informative Verdict = iota
+	Pass
+	Miss
+	Unmeasured
+)
+
+func (v Verdict) String() string { return [...]string{"", "PASS", "MISS", "NOT MEASURED"}[v] }
+
+// Judge returns Pass or Miss.
+func Judge(met bool) Verdict {
+	if met {
+		return Pass
+	}
+	return Miss
+}
+
+// Row is a line of the table.
+type Row struct {
+	Measure, Workload string
+	// Gardener is a published figure of Gardener.
+	Gardener, Target, Figure string
+	Verdict                  Verdict
+	// Note explains a figure below the table.
+	Note string
+	// Enforced rows make the run fail with -enforce if they miss their target.
+	Enforced bool
+}
+
+// Inform returns a row without a target.
+func Inform(measure, format string, values ...any) Row {
+	return Row{Measure: measure, Target: "–", Figure: fmt.Sprintf(format, values...)}
+}
+
+// AtMost returns an enforced row for a figure with a maximum, both in that format.
+func AtMost(measure, format string, value, limit float64) Row {
+	target := "≤ " + fmt.Sprintf(format, limit)
+	return Row{Measure: measure, Target: target, Figure: fmt.Sprintf(format, value), Verdict: Judge(value <= limit), Enforced: true}
+}
+
+// Exactly returns an enforced row for a number.
+func Exactly(measure string, value, want int) Row {
+	return Row{Measure: measure, Target: strconv.Itoa(want), Figure: strconv.Itoa(value), Verdict: Judge(value == want), Enforced: true}
+}
+
+// Ratio returns an enforced row that compares a time with the mean of the floors, and shows all of them. A limit of 0 means no target.
+func Ratio(measure string, limit float64, ours time.Duration, floors ...time.Duration) Row {
+	base := Mean(floors)
+	quotient := float64(ours) / float64(base)
+	row := Inform(measure, "%.2f", quotient).WithNote("%s ÷ mean of %s", Seconds(ours), Spread(floors))
+	if limit > 0 {
+		row.Target, row.Verdict, row.Enforced = fmt.Sprintf("≤ %.1f", limit), Judge(quotient <= limit), true
+	}
+	return row.If(ours > 0 && base > 0)
+}
+
+// WithNote adds a note, which is printed below the table.
+func (l Row) WithNote(format string, values ...any) Row {
+	l.Note = l.Measure + ": " + fmt.Sprintf(format, values...)
+	return l
+}
+
+// If returns the row, as not measured unless it was.
+func (l Row) If(measured bool) Row {
+	if !measured {
+		l.Figure, l.Note, l.Verdict = "–", "", Unmeasured
+	}
+	return l
+}
+
+// On returns the rows with the name of their workload.
+func On(workload string, rows ...Row) []Row {
+	for i := range rows {
+		rows[i].Workload = workload
+	}
+	return rows
+}
+
+// Enforce returns an error for each enforced row that misses its target.
+func Enforce(rows []Row) error {
+	var missed []error
+	for _, r := range rows {
+		if r.Enforced && r.Verdict != Pass {
+			missed = append(missed, fmt.Errorf("%s, %s: %s, target %s", r.Workload, r.Measure, r.Figure, r.Target))
+		}
+	}
+	return errors.Join(missed...)
+}
+
+// Report prints what happens, each step with the time since the start.
+type Report struct {
+	out   io.Writer
+	begin time.Time
+}
+
+// NewReport returns a report that begins now.
+func NewReport(out io.Writer) *Report { return &Report{out: out, begin: time.Now()} }
+
+// Step prints a line with the time.
+func (r *Report) Step(format string, args ...any) {
+	_, _ = fmt.Fprintf(r.out, "[%6.1f s] %s\n", time.Since(r.begin).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// Detail adds a line to the preceding step.
+func (r *Report) Detail(format string, args ...any) {
+	_, _ = fmt.Fprintf(r.out, "             %s\n", fmt.Sprintf(format, args...))
+}
+
+// Say prints a line.
+func (r *Report) Say(text string) { _, _ = fmt.Fprintln(r.out, text) }
+
+// Write adds the output of programs to the preceding step.
+func (r *Report) Write(text []byte) (int, error) {
+	for line := range strings.SplitSeq(strings.TrimRight(string(text), "\n"), "\n") {
+		r.Detail("%s", line)
+	}
+	return len(text), nil
+}
+
+// Table prints the rows, grouped by measure in their order, and their notes below. It has a column for Gardener if a row has a figure for
+// it.
+func (r *Report) Table(rows []Row) {
+	order := map[string]int{}
+	for i, l := range slices.Backward(rows) {
+		order[l.Measure] = i
+	}
+	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b Row) int { return order[a.Measure] - order[b.Measure] })
+	gardener := slices.ContainsFunc(rows, func(l Row) bool { return l.Gardener != "" })
+	w := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
+	line := func(measure, workload, theirs, target, ours, verdict string) {
+		cells := []string{measure, workload, theirs, target, ours, verdict}
+		if !gardener {
+			cells = slices.Delete(cells, 2, 3)
+		}
+		_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	line("measure", "workload", "Gardener v1.149.3", "target", "Espalier", "")
+	line("-------", "--------", "-----------------", "------", "--------", "")
+	for _, l := range rows {
+		line(l.Measure, l.Workload, cmp.Or(l.Gardener, "–"), l.Target, l.Figure, l.Verdict.String())
+	}
+	_ = w.Flush() // continue even if the terminal is gone
+	for _, l := range rows {
+		if l.Note != "" {
+			r.Say(l.Workload + ", " + l.Note)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package managedresource
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// verdicts are the two conditions of a set about the health of its objects; "" is a missing condition.
+type verdicts struct{ healthy, progressing string }
+
+// settled and broken are the required conditions of a set with one Deployment when its rollout is complete, and when it is not.
+func settled() verdicts { return verdicts{healthy: "True", progressing: "False"} }
+func broken() verdicts  { return verdicts{healthy: "False", progressing: "True"} }
+
+func (v verdicts) String() string {
+	return fmt.Sprintf("ResourcesHealthy %s, ResourcesProgressing %s", cmp.Or(v.healthy, "absent"), cmp.Or(v.progressing, "absent"))
+}
+
+// verdictsOf reads them from a set.
+func verdictsOf(set map[string]any) verdicts {
+	conditions := conditionsOf(set)
+	return verdicts{healthy: conditions["ResourcesHealthy"], progressing: conditions["ResourcesProgressing"]}
+}
+
+// conditionTracker watches sets until they have the wanted conditions. A set and its Deployment have the same name.
+type conditionTracker struct {
+	last map[string]verdicts
+	// written is when the watch of Deployments received each version of them.
+	written map[string]map[string]time.Time
+
+	want    verdicts
+	missing map[string]bool
+	reached map[string]time.Time
+}
+
+func newConditionTracker() *conditionTracker {
+	return &conditionTracker{last: map[string]verdicts{}, written: map[string]map[string]time.Time{}}
+}
+
+// expect starts to wait for the sets.
+func (t *conditionTracker) expect(want verdicts, names ...string) {
+	t.want, t.written = want, map[string]map[string]time.Time{}
+	t.missing, t.reached = map[string]bool{}, map[string]time.Time{}
+	for _, name := range names {
+		if t.last[name] != want {
+			t.missing[name] = true
+		}
+	}
+}
+
+// done is true when no set is missing.
+func (t *conditionTracker) done() bool { return len(t.missing) == 0 }
+
+// see processes an event, also before expect was called, and returns true when no set is missing any more.
+func (t *conditionTracker) see(e event) bool {
+	name := e.object.GetName()
+	if e.resource == deployments {
+		if t.written[name] == nil {
+			t.written[name] = map[string]time.Time{}
+		}
+		t.written[name][e.object.GetResourceVersion()] = e.at
+		return t.done()
+	}
+	t.last[name] = verdictsOf(e.content())
+	if t.missing[name] && t.last[name] == t.want {
+		t.reached[name] = e.at
+		delete(t.missing, name)
+	}
+	return t.done()
+}
+
+// begin returns the start of the measured time of a set: when its Deployment was known to have changed, by the response to the request or,
+// if that is earlier, by the watch.
+func (t *conditionTracker) begin(name, resourceVersion string, answered time.Time) time.Time {
+	if seen, ok := t.written[name][resourceVersion]; ok && seen.Before(answered) {
+		return seen
+	}
+	return answered
+}
+
+// explain describes the conditions of the missing sets, grouped.
+func (t *conditionTracker) explain() string {
+	sets := map[string]int{}
+	for name := range t.missing {
+		sets[t.last[name].String()]++
+	}
+	parts := make([]string, 0, len(sets))
+	for _, what := range slices.Sorted(maps.Keys(sets)) {
+		parts = append(parts, fmt.Sprintf("%d say %s", sets[what], what))
+	}
+	return strings.Join(parts, "; ")
+}

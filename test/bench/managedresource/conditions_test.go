@@ -1,0 +1,70 @@
+package managedresource
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// sayingSet returns a set with both conditions; "" omits one.
+func sayingSet(name, healthy, progressing string) *unstructured.Unstructured {
+	conditions := []any{map[string]any{"type": "ResourcesApplied", "status": "True"}}
+	for kind, status := range map[string]string{"ResourcesHealthy": healthy, "ResourcesProgressing": progressing} {
+		if status != "" {
+			conditions = append(conditions, map[string]any{"type": kind, "status": status})
+		}
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": name}, "status": map[string]any{"conditions": conditions},
+	}}
+}
+
+func TestVerdictsOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		set  *unstructured.Unstructured
+		want string
+	}{
+		"both are there":        {sayingSet("a", "True", "False"), "ResourcesHealthy True, ResourcesProgressing False"},
+		"one is not there":      {sayingSet("a", "Unknown", ""), "ResourcesHealthy Unknown, ResourcesProgressing absent"},
+		"a set without status":  {&unstructured.Unstructured{Object: map[string]any{}}, "ResourcesHealthy absent, ResourcesProgressing absent"},
+		"an object that is new": {sayingSet("a", "", ""), "ResourcesHealthy absent, ResourcesProgressing absent"},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(verdictsOf(tc.set.Object).String()).To(Equal(tc.want)) })
+	}
+}
+
+func TestConditionTracker(t *testing.T) {
+	g := NewWithT(t)
+	second := func(n int) time.Time { return time.Unix(1000+int64(n), 0) }
+	set := func(at int, name, healthy, progressing string) event {
+		return event{at: second(at), resource: managedResources, object: metav1.Object(sayingSet(name, healthy, progressing))}
+	}
+	deployment := func(at int, name, version string) event {
+		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name, "resourceVersion": version}}}
+		return event{at: second(at), resource: deployments, object: metav1.Object(o)}
+	}
+	tracker := newConditionTracker()
+	g.Expect(tracker.see(deployment(0, "a", "1"))).To(BeTrue(), "nothing is expected yet")
+	tracker.see(set(1, "a", "False", "True"))
+
+	tracker.expect(verdicts{healthy: "False", progressing: "True"}, "a", "b")
+	g.Expect(tracker.explain()).To(Equal("1 say ResourcesHealthy absent, ResourcesProgressing absent"))
+	g.Expect(tracker.see(set(2, "b", "False", "True"))).To(BeTrue())
+
+	tracker.expect(verdicts{healthy: "True", progressing: "False"}, "a", "b")
+	g.Expect(tracker.see(deployment(3, "a", "7"))).To(BeFalse())
+	g.Expect(tracker.see(set(4, "a", "True", "True"))).To(BeFalse(), "one of two conditions")
+	g.Expect(tracker.explain()).To(Equal("1 say ResourcesHealthy False, ResourcesProgressing True; 1 say ResourcesHealthy True, ResourcesProgressing True"))
+	g.Expect(tracker.see(set(5, "a", "True", "False"))).To(BeFalse(), "b is missing")
+	g.Expect(tracker.see(set(6, "a", "True", "False"))).To(BeFalse())
+	g.Expect(tracker.see(set(7, "c", "True", "False"))).To(BeFalse(), "nobody waits for c")
+	g.Expect(tracker.see(set(8, "b", "True", "False"))).To(BeTrue())
+	g.Expect(tracker.reached).To(Equal(map[string]time.Time{"a": second(5), "b": second(8)}))
+
+	g.Expect(tracker.begin("a", "7", second(4))).To(Equal(second(3)), "the watch told first")
+	g.Expect(tracker.begin("a", "7", second(2))).To(Equal(second(2)), "the answer told first")
+	g.Expect(tracker.begin("b", "9", second(6))).To(Equal(second(6)), "the watch has not told yet")
+}

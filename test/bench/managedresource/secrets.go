@@ -1,0 +1,273 @@
+package managedresource
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/test/bench/harness"
+)
+
+// foreignNamespaces is the number of namespaces of the foreign Secrets.
+const foreignNamespaces = 50
+
+// foreignSecrets measures start-up and memory in a cluster with very many Secrets that no set references.
+type foreignSecrets struct {
+	secrets int
+	// sets are few: they show when the controller can work, and need hardly any memory.
+	sets size
+	// starts is how many times start-up is measured.
+	starts int
+	// wait is the time between sync and the measurement of memory.
+	wait time.Duration
+}
+
+// foreignFigures are the results; zero values were not measured.
+type foreignFigures struct {
+	foreignSecrets
+
+	// lists are the times of the API server to list the metadata of all Secrets, undecoded.
+	lists []time.Duration
+	// ready and inSync are measured from the start of the process.
+	ready, inSync []time.Duration
+	// empty is without any object in the source, few with the sets alone, full with everything.
+	empty, few, full footprint
+}
+
+// footprint is the memory of a process in bytes: peak is the highest resident one so far.
+type footprint struct{ resident, peak, heap int64 }
+
+func (s foreignSecrets) measure(ctx context.Context, r *harness.Run) ([]harness.Row, error) {
+	f := foreignFigures{foreignSecrets: s}
+	b, err := open(ctx, r, setup{}, workload{size: s.sets, calm: time.Second})
+	if err == nil {
+		err = b.besideForeignSecrets(ctx, &f)
+	}
+	return f.rows(), err
+}
+
+func (f foreignFigures) rows() []harness.Row {
+	const readyAfter, above = 5 * time.Second, int64(60 << 20)
+	ready, list := harness.Longest(f.ready), harness.Median(f.lists)
+	startup, growth := max(0, ready-list), f.full.resident-f.empty.resident
+	started := fmt.Sprintf("%s (%s − %s)", harness.Seconds(startup), harness.Seconds(ready), harness.Seconds(list))
+	grown := fmt.Sprintf("%s (%s − %s)", harness.Mebibytes(growth), harness.Mebibytes(f.full.resident), harness.Mebibytes(f.empty.resident))
+	memory := atMost("resident memory above an empty source", grown, growth, above, harness.Mebibytes)
+	memory.Note = fmt.Sprintf("resident memory, each %s after start-up: empty %s; with the sets alone %s; with everything %s",
+		f.wait, f.empty, f.few, f.full)
+	return harness.On(fmt.Sprintf("%d foreign Secrets", f.secrets),
+		atMost("ready after the API server's list", started, startup, readyAfter, harness.Seconds).
+			WithNote("ready after %s, lists %s", harness.Spread(f.ready), harness.Spread(f.lists)).If(len(f.ready) > 0 && len(f.lists) > 0),
+		harness.Inform("start-up until all sets are in sync", "%s", harness.Seconds(harness.Longest(f.inSync))).If(len(f.inSync) > 0),
+		memory.If(f.full.resident > 0 && f.empty.resident > 0),
+		harness.Inform("highest resident memory until then", "%s", harness.Mebibytes(f.full.peak)).If(f.full.peak > 0),
+	)
+}
+
+func (f footprint) String() string {
+	return fmt.Sprintf("%s, heap in use %s, at most %s", harness.Mebibytes(f.resident), harness.Mebibytes(f.heap), harness.Mebibytes(f.peak))
+}
+
+// besideForeignSecrets starts a new process for each figure: with nothing, with the sets alone, with everything.
+func (b *bench) besideForeignSecrets(ctx context.Context, f *foreignFigures) error {
+	weigh := func(into *footprint, beside string) func(context.Context) error {
+		return func(ctx context.Context) (err error) {
+			*into, err = b.weigh(ctx, f.wait, beside)
+			return err
+		}
+	}
+	stop := func(context.Context) error { return b.controller.Stop() }
+	begin := func(ctx context.Context) error {
+		_, _, err := b.startUp(ctx)
+		return err
+	}
+	err := harness.InOrder(ctx,
+		b.startController, weigh(&f.empty, "an empty source"), b.createFew, stop, begin, weigh(&f.few, "the sets alone"), stop,
+		func(ctx context.Context) error { return b.createForeignSecrets(ctx, f.secrets) }, b.settle)
+	if err != nil {
+		return err
+	}
+	for range f.starts {
+		if err := b.startBeside(ctx, f); err != nil {
+			return err
+		}
+	}
+	return weigh(&f.full, "everything")(ctx)
+}
+
+// startBeside measures the API server's list and then a start-up.
+func (b *bench) startBeside(ctx context.Context, f *foreignFigures) error {
+	if err := b.controller.Stop(); err != nil {
+		return err
+	}
+	listed, err := b.listSecrets(ctx)
+	if err != nil {
+		return err
+	}
+	f.lists = append(f.lists, listed)
+	place, err := b.mark()
+	if err != nil {
+		return err
+	}
+	ready, inSync, err := b.startUp(ctx)
+	if err != nil {
+		return err
+	}
+	f.ready, f.inSync = append(f.ready, ready), append(f.inSync, inSync)
+	b.Step("start-up: ready after %s, in sync after %s; the API server's list takes %s; CPU: %s",
+		harness.Seconds(ready), harness.Seconds(inSync), harness.Seconds(listed), b.controller.Usage())
+	return b.reportRequests(place)
+}
+
+// startUp starts a process and measures the time until it is ready, and until all sets are in sync.
+func (b *bench) startUp(ctx context.Context) (ready, inSync time.Duration, err error) {
+	err = b.controller.Start()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer b.profile(ctx, "start", 10*time.Second)()
+	err = b.controller.Ready(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	ready = time.Since(b.controller.Started)
+	err = b.inSync(ctx)
+	return ready, time.Since(b.controller.Started), err
+}
+
+// createFew creates the sets, and waits until the running controller has applied them.
+func (b *bench) createFew(ctx context.Context) error {
+	data, err := b.secretsData(dataBefore)
+	if err != nil {
+		return err
+	}
+	return harness.InOrder(ctx, b.createNamespaces, func(ctx context.Context) error {
+		return harness.Parallel(ctx, b.sets, workers, func(ctx context.Context, set int) error { return b.createSet(ctx, set, data[set]) })
+	}, b.inSync)
+}
+
+// weigh waits and then measures the memory.
+func (b *bench) weigh(ctx context.Context, wait time.Duration, beside string) (f footprint, err error) {
+	err = harness.Pause(ctx, wait)
+	if err != nil {
+		return f, err
+	}
+	if f.resident, f.peak, err = harness.Memory(b.controller.PID()); err != nil {
+		return f, err
+	}
+	metrics, err := b.controller.Metrics(ctx)
+	f.heap = int64(metrics.Sum("go_memstats_heap_inuse_bytes"))
+	b.Step("memory beside %s, %s after start-up: resident %s", beside, wait, f)
+	return f, err
+}
+
+// listSecrets measures the time of the API server for the first list of a metadata cache. The response is not decoded: that is the
+// controller's own work.
+func (b *bench) listSecrets(ctx context.Context) (took time.Duration, err error) {
+	config := b.source.AdminConfig()
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	config.DisableCompression = true // like caches
+	config.Timeout = harness.Patience
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return 0, fmt.Errorf("create client: %w", err)
+	}
+	begin := time.Now()
+	body, err := clients.CoreV1().RESTClient().Get().Resource(secrets.Resource).Param("resourceVersion", "0").Stream(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("list Secrets: %w", err)
+	}
+	defer func() { err = errors.Join(err, body.Close()) }()
+	bytes, err := io.Copy(io.Discard, body)
+	if err != nil {
+		return 0, fmt.Errorf("list Secrets: %w", err)
+	}
+	took = time.Since(begin)
+	b.Detail("the metadata of all Secrets: %s in %s", harness.Mebibytes(bytes), harness.Seconds(took))
+	return took, nil
+}
+
+// createForeignSecrets uses the cheapest client.
+func (b *bench) createForeignSecrets(ctx context.Context, n int) error {
+	begin := time.Now()
+	b.Step("creating %d foreign Secrets in %d namespaces", n, foreignNamespaces)
+	if err := createForeignNamespaces(ctx, b.source.Typed); err != nil {
+		return err
+	}
+	err := createForeignSecrets(ctx, b.source.Typed, n)
+	b.Detail("created after %s", harness.Seconds(time.Since(begin)))
+	return err
+}
+
+func createForeignNamespaces(ctx context.Context, clients kubernetes.Interface) error {
+	return harness.Parallel(ctx, foreignNamespaces, workers, func(ctx context.Context, i int) error {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: foreignNamespace(i)}}
+		if _, err := clients.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create namespace %s: %w", namespace.Name, err)
+		}
+		return nil
+	})
+}
+
+func createForeignSecrets(ctx context.Context, clients kubernetes.Interface, n int) error {
+	return harness.Parallel(ctx, n, workers, func(ctx context.Context, i int) error { return createForeignSecret(ctx, clients, i) })
+}
+
+func createForeignSecret(ctx context.Context, clients kubernetes.Interface, n int) error {
+	s := foreignSecret(n)
+	if _, err := clients.CoreV1().Secrets(s.Namespace).Create(ctx, s, metav1.CreateOptions{FieldManager: "secrets-operator"}); err != nil {
+		return fmt.Errorf("create Secret %s/%s: %w", s.Namespace, s.Name, err)
+	}
+	return nil
+}
+
+func foreignNamespace(n int) string {
+	return fmt.Sprintf("tenant-%02d--workspace", n%foreignNamespaces)
+}
+
+// foreignSecret returns a Secret as an operator with many tenants stores it: a key pair with more metadata than a cache needs. The same
+// number gives the same Secret.
+func foreignSecret(n int) *corev1.Secret {
+	source := rand.New(rand.NewPCG(uint64(n), 1))
+	random := func(length int) []byte {
+		data := make([]byte, length)
+		for i := range data {
+			data[i] = byte(source.UintN(256))
+		}
+		return data
+	}
+	checksum := sha256.Sum256(random(16))
+	issued := time.Unix(1_700_000_000+int64(n)*60, 0).UTC()
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: foreignNamespace(n), Name: fmt.Sprintf("component-%05d-%s", n, hex.EncodeToString(checksum[:4])),
+			Labels: map[string]string{
+				"app.kubernetes.io/name": "component", "app.kubernetes.io/instance": fmt.Sprintf("component-%05d", n),
+				"app.kubernetes.io/managed-by": "secrets-operator", "secrets.example.com/rotation": "in-place",
+				"secrets.example.com/issued-at": strconv.FormatInt(issued.Unix(), 10), "secrets.example.com/config": hex.EncodeToString(checksum[:8]),
+			},
+			Annotations: map[string]string{
+				"secrets.example.com/checksum":   hex.EncodeToString(checksum[:]),
+				"secrets.example.com/expires-at": issued.AddDate(1, 0, 0).Format(time.RFC3339),
+				"description":                    "key pair of a component, renewed before it expires",
+			},
+			ManagedFields: []metav1.ManagedFieldsEntry{{ // of an earlier writer; the API server adds the creator's
+				Manager: "backup-restore", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: ptr.To(metav1.NewTime(issued)),
+				FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:description":{}}}}`),
+			}},
+		},
+		Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{"tls.crt": random(600), "tls.key": random(200), "ca.crt": random(400)},
+	}
+}

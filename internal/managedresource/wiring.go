@@ -23,6 +23,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource/applier"
 	"github.com/espalier-dev/espalier/internal/managedresource/health"
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 	"github.com/espalier-dev/espalier/internal/process"
 )
@@ -118,8 +119,8 @@ func resolveClusterID(ctx context.Context, source client.Reader, value string) (
 	return id, err
 }
 
-func limits(cfg *config.ResourceManagerConfiguration) applier.Limits {
-	allowed := applier.Limits{ClusterScoped: true, TargetNamespaces: targetNamespaces(cfg)}
+func limits(cfg *config.ResourceManagerConfiguration) ownership.Limits {
+	allowed := ownership.Limits{ClusterScoped: true, TargetNamespaces: targetNamespaces(cfg)}
 	if own := cfg.Espalier.ManagedResource.Namespaces; own != nil {
 		allowed.SetNamespaces, allowed.SetSelector, allowed.ObjectNamespaces = own.Sets, own.SetSelector, own.Objects
 		allowed.ClusterScoped = ptr.Deref(own.ClusterScoped, true)

@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 )
 
 // attempts is how often an object is read and written again after a conflict before the queue takes over.
@@ -108,17 +109,17 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 	}()
 	if err := r.autoscalers(ctx, tasks); err != nil {
 		tasks = slices.DeleteFunc(tasks, func(t task) bool {
-			if scalable(t.item.kind) {
+			if scalable(t.item.Kind) {
 				result.fail(t.item, err)
 			}
-			return scalable(t.item.kind)
+			return scalable(t.item.Kind)
 		})
 	}
-	waves := inventory.ApplyWaves(tasks, func(t task) string { return t.item.kind.Kind },
-		func(t task) (string, string) { return t.item.key.Namespace, t.item.key.Name })
+	waves := inventory.ApplyWaves(tasks, func(t task) string { return t.item.Kind.Kind },
+		func(t task) (string, string) { return t.item.Key.Namespace, t.item.Key.Name })
 	for number, wave := range waves {
 		r.applyWave(ctx, p, wave, result)
-		r.awaitDefinitions(ctx, p, wave, waves[number+1:], result)
+		r.awaitDefinitions(ctx, wave, waves[number+1:], result, p.manifests.Of)
 	}
 	return result
 }
@@ -168,11 +169,11 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 	unchanged := p.unchanged()
 	last := make(map[inventory.Key]*item, len(p.set.items))
 	for _, each := range p.set.items {
-		last[each.key] = each
+		last[each.Key] = each
 	}
 	var tasks []task
 	for _, each := range p.set.items {
-		if last[each.key] != each {
+		if last[each.Key] != each {
 			continue
 		}
 		seen, knowledge := r.lookup(each)
@@ -186,7 +187,7 @@ func (r *Reconciler) plan(p *pass, result *outcome) []task {
 		}
 		next := decide(f)
 		if next == leave && seen.FirstMetadata != nil {
-			r.Watcher.DropFirstMetadata(each.kind.GroupKind(), each.namespace, each.key.Name)
+			r.Watcher.DropFirstMetadata(each.Kind.GroupKind(), each.Namespace, each.Key.Name)
 		}
 		if wait := each.known.backoff.Remaining(p.now); wait > 0 && f.same() {
 			result.requeueAt(p.now.Add(wait))
@@ -207,10 +208,10 @@ func (r *Reconciler) markDue(p *pass) {
 	dirty := r.memory.takeDirty(p.name)
 	update := r.AlwaysUpdate && !p.now.Before(p.set.nextUpdate)
 	for _, each := range p.set.items {
-		if _, found := dirty[each.key]; found || p.set.auditOwed {
+		if _, found := dirty[each.Key]; found || p.set.auditOwed {
 			each.known.due = max(each.known.due, compare)
 		}
-		if update && !each.unlabelled {
+		if update && !each.Unlabelled {
 			each.known.due = write
 		}
 	}
@@ -221,10 +222,10 @@ func (r *Reconciler) markDue(p *pass) {
 }
 
 func (r *Reconciler) lookup(i *item) (observe.Object, observe.Presence) {
-	if i.unlabelled {
-		return r.Watcher.LookupNamed(i.kind.GroupKind(), i.namespace, i.key.Name)
+	if i.Unlabelled {
+		return r.Watcher.LookupNamed(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
 	}
-	return r.Watcher.Lookup(i.kind.GroupKind(), i.namespace, i.key.Name)
+	return r.Watcher.Lookup(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
 }
 
 // applyOne does what was planned for one object.
@@ -232,19 +233,19 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outc
 	if p.previous[t.item] == nil && !t.item.known.confirmed {
 		t.item.known.unwritten = true // the status did not name it when this pass began
 	}
-	resource, err := r.Target.Resource(t.item.kind)
+	resource, err := r.Target.Resource(t.item.Kind)
 	if err != nil {
 		return err
 	}
-	if refusal := r.guard(p, t.item.key, resource); refusal != nil {
+	if refusal := p.owner.Refusal(t.item.Key, resource); refusal != nil {
 		return refusal
 	}
 	// Only a change of what is desired may take an object from another set.
 	yields := t.same || !t.item.known.confirmed && p.recorded()
-	if yields && r.claim(ctx, r.Source, p, t.item.key, t.seen.Origin) == claimed {
+	if yields && p.owner.Claim(ctx, r.Source, t.item.Key, t.seen.Origin) == ownership.Claimed {
 		return r.yieldToOtherSet(p, t.item, t.seen.Origin, result)
 	}
-	manifest, err := r.object(ctx, p, t.item)
+	manifest, err := p.manifests.Of(ctx, t.item.Item)
 	if err != nil {
 		return err
 	}
@@ -263,11 +264,11 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, t task, result *outc
 func (r *Reconciler) prepare(p *pass, i *item, resource apply.Resource, manifest *unstructured.Unstructured) *writing {
 	w := &writing{Reconciler: r, pass: p, item: i, resource: resource, manifest: manifest}
 	w.options = merge.Options{
-		Origin: p.origin, InjectLabels: p.injected, Previous: p.previous[i],
+		Origin: p.settings.Origin, InjectLabels: p.settings.InjectLabels, Previous: p.previous[i],
 		ForceLabels: isTrue(p.mr.Spec.ForceOverwriteLabels), ForceAnnotations: isTrue(p.mr.Spec.ForceOverwriteAnnotations),
 	}
-	if scalable(i.kind) {
-		scaling := r.Autoscalers.Of(r.equivalents(p, i.kind.GroupKind()), i.key.Namespace, i.key.Name)
+	if scalable(i.Kind) {
+		scaling := r.Autoscalers.Of(r.equivalents(p, i.Kind.GroupKind()), i.Key.Namespace, i.Key.Name)
 		w.options.PreserveReplicas, w.options.PreserveResources = scaling.Replicas, scaling.Resources
 	}
 	return w
@@ -285,7 +286,7 @@ func scalable(kind schema.GroupVersionKind) bool {
 }
 
 func (r *Reconciler) autoscalers(ctx context.Context, tasks []task) error {
-	if !slices.ContainsFunc(tasks, func(t task) bool { return scalable(t.item.kind) }) {
+	if !slices.ContainsFunc(tasks, func(t task) bool { return scalable(t.item.Kind) }) {
 		return nil
 	}
 	return r.Autoscalers.Ensure(ctx) // the condition contains this text
@@ -298,4 +299,17 @@ func (r *Reconciler) equivalents(p *pass, kind schema.GroupKind) []schema.GroupK
 		kinds = append(kinds, schema.GroupKind{Group: each.Group, Kind: each.Kind})
 	}
 	return kinds
+}
+
+// yieldToOtherSet leaves an object to the set that holds it.
+func (r *Reconciler) yieldToOtherSet(p *pass, i *item, claimant string, result *outcome) error {
+	if i.known.claimant != claimant {
+		r.Metrics.addClaimed()
+		r.Events.objectClaimed(p.mr, i, claimant)
+	}
+	i.known.claimant = claimant
+	result.mu.Lock()
+	result.claimed++
+	result.mu.Unlock()
+	return &ownership.ClaimedError{Claimant: claimant}
 }

@@ -137,7 +137,7 @@ func missingVerdicts(conditions []corev1beta1.Condition, items, missing []*item)
 	var faults []rules.Fault
 	for _, each := range items {
 		if slices.Contains(missing, each) {
-			faults = append(faults, rules.Fault{Kind: each.kind.Kind, Namespace: each.namespace, Name: each.key.Name, Problem: rules.Missing})
+			faults = append(faults, rules.Fault{Kind: each.Kind.Kind, Namespace: each.Namespace, Name: each.Key.Name, Problem: rules.Missing})
 		}
 	}
 	if len(faults) == 0 {
@@ -165,8 +165,8 @@ func failureMessage(namespace string, failures []failure, items []*item) string 
 	slices.SortStableFunc(failures, func(a, b failure) int { return position[a.item] - position[b.item] })
 	texts := make([]string, 0, len(failures))
 	for _, each := range failures {
-		at := each.item.place
-		texts = append(texts, fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s')", failureText(each), at.index, at.dataKey, namespace, at.secret))
+		at := each.item.Place
+		texts = append(texts, fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s')", failureText(each), at.Index, at.DataKey, namespace, at.Secret))
 	}
 	return strings.Join(bounded(texts), "; ")
 }
@@ -176,7 +176,7 @@ const maxFailureText = 1024
 
 func failureText(f failure) string {
 	text := f.err.Error()
-	name := describe(f.item.kind, f.item.key.Namespace, f.item.key.Name)
+	name := describe(f.item.Kind, f.item.Key.Namespace, f.item.Key.Name)
 	if !strings.Contains(text, name) {
 		text = fmt.Sprintf("error during apply of object %q: %s", name, text)
 	}

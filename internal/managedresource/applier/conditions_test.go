@@ -13,6 +13,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 )
 
 // brief formats conditions as "type=status/reason" in their order.
@@ -107,8 +108,8 @@ func TestInUseKeepsTheLabelsOfBothSides(t *testing.T) {
 func TestMessages(t *testing.T) {
 	configMap := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 	items := []*item{
-		{kind: configMap, key: inventory.KeyOf("", "ConfigMap", "ns", "a"), place: place{"s", "objects.yaml", 0}},
-		{kind: configMap, key: inventory.KeyOf("", "ConfigMap", "ns", "b"), place: place{"s", "objects.yaml", 4}},
+		{Item: &desired.Item{Kind: configMap, Key: inventory.KeyOf("", "ConfigMap", "ns", "a"), Place: desired.Place{Secret: "s", DataKey: "objects.yaml"}}},
+		{Item: &desired.Item{Kind: configMap, Key: inventory.KeyOf("", "ConfigMap", "ns", "b"), Place: desired.Place{Secret: "s", DataKey: "objects.yaml", Index: 4}}},
 	}
 	for name, tc := range map[string]struct{ have, want string }{
 		"failures stand in the order of the set": {
@@ -133,15 +134,17 @@ func TestMessages(t *testing.T) {
 }
 
 func TestAFailureTextIsBounded(t *testing.T) {
-	i := &item{kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, key: inventory.KeyOf("", "ConfigMap", "ns", "a")}
+	i := &item{Item: &desired.Item{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Key: inventory.KeyOf("", "ConfigMap", "ns", "a")}}
 	text := failureText(failure{i, errors.New(strings.Repeat("é", 2000))})
 	NewWithT(t).Expect(len(text)).To(BeNumerically("<=", 1024+len("…")))
 }
 
 // The health controller does not check a set that could not be applied.
 func TestMissingObjectsMakeTheSetUnhealthy(t *testing.T) {
-	web := &item{key: inventory.KeyOf("", "Secret", "shop", "web"), kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, namespace: "shop"}
-	role := &item{key: inventory.KeyOf("rbac.authorization.k8s.io", "ClusterRole", "", "all"), kind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}}
+	web := &item{Item: &desired.Item{Key: inventory.KeyOf("", "Secret", "shop", "web"), Kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Namespace: "shop"}}
+	role := &item{Item: &desired.Item{
+		Key: inventory.KeyOf("rbac.authorization.k8s.io", "ClusterRole", "", "all"), Kind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
+	}}
 	items := []*item{role, web}
 	unhealthy := func(message string) []corev1beta1.Condition {
 		return []corev1beta1.Condition{{Type: "ResourcesHealthy", Status: "False", Message: message}}

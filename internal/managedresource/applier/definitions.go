@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 )
 
 const (
@@ -21,14 +23,17 @@ const (
 // one pass applies a set with definitions and their objects. It waits for created definitions, because other sets may need them and
 // would not discover them while the mapper remembers that they are not served. It waits for updated definitions only if later waves
 // need their kinds. The API server serves a kind only after its definition is established, so the definitions are not read.
-func (r *Reconciler) awaitDefinitions(ctx context.Context, p *pass, wave []task, rest [][]task, result *outcome) {
+func (r *Reconciler) awaitDefinitions(
+	ctx context.Context, wave []task, rest [][]task, result *outcome,
+	manifestOf func(context.Context, *desired.Item) (*unstructured.Unstructured, error),
+) {
 	var kinds []schema.GroupVersionKind
 	created := false
 	for _, each := range wave {
-		if each.item.kind.Kind != "CustomResourceDefinition" || each.action == leave || r.failed(result, each.item) {
+		if each.item.Kind.Kind != "CustomResourceDefinition" || each.action == leave || r.failed(result, each.item) {
 			continue
 		}
-		if manifest, err := r.object(ctx, p, each.item); err == nil && (each.action == create || defines(manifest, rest)) {
+		if manifest, err := manifestOf(ctx, each.item.Item); err == nil && (each.action == create || defines(manifest, rest)) {
 			kinds = append(kinds, definedKinds(manifest)...)
 			created = created || each.action == create
 		}
@@ -76,7 +81,7 @@ func defines(definition *unstructured.Unstructured, rest [][]task) bool {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
 	return slices.ContainsFunc(rest, func(wave []task) bool {
-		return slices.ContainsFunc(wave, func(t task) bool { return t.item.kind.Group == group && t.item.kind.Kind == kind })
+		return slices.ContainsFunc(wave, func(t task) bool { return t.item.Kind.Group == group && t.item.Kind.Kind == kind })
 	})
 }
 

@@ -1,6 +1,7 @@
 package applier
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 )
 
 // definingServer responds to discoveries. It serves a kind after a given number of them. Known kinds need no discovery.
@@ -86,23 +88,25 @@ func (s *definingServer) waitFor(t *testing.T, act action, kinds ...string) (too
 	target, err := apply.NewTarget(&rest.Config{Host: server.URL, QPS: -1}, server.Client(), s, 1, now)
 	g.Expect(err).NotTo(HaveOccurred())
 	r := &Reconciler{Target: target, Clock: now}
-	p := &pass{objects: map[*item]*unstructured.Unstructured{}}
+	manifests := map[*desired.Item]*unstructured.Unstructured{}
 	var wave, objects []task
 	for _, kind := range kinds {
 		name := strings.ToLower(kind) + "s.example.com"
-		i := &item{kind: definitionKind, key: inventory.KeyOf(definitionKind.Group, definitionKind.Kind, "", name)}
-		p.objects[i] = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		i := &item{Item: &desired.Item{Kind: definitionKind, Key: inventory.KeyOf(definitionKind.Group, definitionKind.Kind, "", name)}}
+		manifests[i.Item] = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 			"group": "example.com", "names": map[string]any{"kind": kind},
 			"versions": []any{map[string]any{"name": "v1", "served": true}, map[string]any{"name": "v1alpha1", "served": false}},
 		}}}
 		wave = append(wave, task{item: i, action: act})
-		object := &item{kind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: kind}}
+		object := &item{Item: &desired.Item{Kind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: kind}}}
 		objects = append(objects, task{item: object, action: create})
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.awaitDefinitions(t.Context(), p, wave, [][]task{objects}, &outcome{})
+		r.awaitDefinitions(t.Context(), wave, [][]task{objects}, &outcome{}, func(_ context.Context, i *desired.Item) (*unstructured.Unstructured, error) {
+			return manifests[i], nil
+		})
 	}()
 	for waits := true; waits; {
 		select {

@@ -43,10 +43,10 @@ func (e *Events) send(mr *resourcesv1alpha1.ManagedResource, related *corev1.Obj
 }
 
 func (e *Events) driftRepaired(mr *resourcesv1alpha1.ManagedResource, i *item, missing bool, manager string) {
-	note := fmt.Sprintf("Restored %s", shown(i.kind, i.key.Namespace, i.key.Name))
+	note := fmt.Sprintf("Restored %s", shown(i.Kind, i.Key.Namespace, i.Key.Name))
 	switch {
 	case missing:
-		note = fmt.Sprintf("Recreated %s, which had been deleted or stripped of its label", shown(i.kind, i.key.Namespace, i.key.Name))
+		note = fmt.Sprintf("Recreated %s, which had been deleted or stripped of its label", shown(i.Kind, i.Key.Namespace, i.Key.Name))
 	case manager != "":
 		note += fmt.Sprintf(", changed by %q", manager)
 	}
@@ -58,13 +58,13 @@ func (e *Events) repairPaused(mr *resourcesv1alpha1.ManagedResource, i *item, ma
 		manager = "unknown"
 	}
 	note := fmt.Sprintf("Repairs of %s pause for %s: field manager %q changes it again and again",
-		shown(i.kind, i.key.Namespace, i.key.Name), pause, manager)
+		shown(i.Kind, i.Key.Namespace, i.Key.Name), pause, manager)
 	e.send(mr, i.reference(), corev1.EventTypeWarning, ReasonDriftRepairPaused, "Repair", note)
 }
 
 func (e *Events) objectClaimed(mr *resourcesv1alpha1.ManagedResource, i *item, claimant string) {
 	e.send(mr, i.reference(), corev1.EventTypeWarning, ReasonObjectClaimed, "Apply", fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s') is held by ManagedResource %q, which wants it as well; remove it from one of the two",
-		shown(i.kind, i.key.Namespace, i.key.Name), i.place.index, i.place.dataKey, mr.Namespace, i.place.secret, claimant))
+		shown(i.Kind, i.Key.Namespace, i.Key.Name), i.Place.Index, i.Place.DataKey, mr.Namespace, i.Place.Secret, claimant))
 }
 
 func (e *Events) deletionRefused(mr *resourcesv1alpha1.ManagedResource, ref resourcesv1alpha1.ObjectReference, reason string) {
@@ -103,8 +103,8 @@ func (e *Events) recovered(p *pass) { p.set.lastFault = "" }
 
 // reference names the object for the Events API.
 func (i *item) reference() *corev1.ObjectReference {
-	version, kind := i.kind.ToAPIVersionAndKind()
-	return &corev1.ObjectReference{APIVersion: version, Kind: kind, Namespace: i.key.Namespace, Name: i.key.Name}
+	version, kind := i.Kind.ToAPIVersionAndKind()
+	return &corev1.ObjectReference{APIVersion: version, Kind: kind, Namespace: i.Key.Namespace, Name: i.Key.Name}
 }
 
 // shown formats an object for the note of an Event.

@@ -25,7 +25,7 @@ func (r *Reconciler) isInSync(ctx context.Context, name types.NamespacedName) bo
 	if refusal, err := r.refusal(ctx, mr.Namespace); err != nil || refusal != "" {
 		return false
 	}
-	if !r.secretsCurrent(&pass{mr: mr, set: s}) {
+	if !r.reader().IsCurrent(mr, s.content.Versions) {
 		return false
 	}
 	for _, each := range s.items {
@@ -39,8 +39,8 @@ func (r *Reconciler) isInSync(ctx context.Context, name types.NamespacedName) bo
 
 // asLeft reports whether an object has not changed since the last comparison or write. An unlabelled object only has to exist.
 func (i *item) asLeft(seen observe.Object) bool {
-	return i.mapped && i.known.confirmed && i.known.due == leave && i.known.hash == i.hash && seen.FirstMetadata == nil &&
-		(i.unlabelled || i.known.fingerprint == seen.Fingerprint)
+	return i.Mapped && i.known.confirmed && i.known.due == leave && i.known.hash == i.Hash && seen.FirstMetadata == nil &&
+		(i.Unlabelled || i.known.fingerprint == seen.Fingerprint)
 }
 
 // markInSync records that a pass found this version of the set in sync. It does not record that of sets that must be reconciled without an

@@ -5,40 +5,20 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/fields"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/repair"
 )
 
-// digest identifies the bytes of a document.
-type digest [16]byte
-
-// place is the position of a document in the Secrets of a set.
-type place struct {
-	secret, dataKey string
-	index           int
-}
-
-// item is what the controller keeps of one desired object. The manifest is not kept: it is read again when it is needed.
+// item is a desired object with what the controller knows about the live one.
 type item struct {
-	key   inventory.Key
-	kind  schema.GroupVersionKind
-	place place
-	// namespace is where the object is observed. It is empty for cluster-scoped kinds, although their keys contain "default".
-	namespace string
-	raw       digest
-	// hash covers the document and every setting of the set that changes the result.
-	hash uint64
-	// unlabelled objects (manifest annotation "ignore") are created once and never carry the managed-by label.
-	unlabelled bool
-	// mapped is true if the target served the kind when the document was read, so that its scope is known.
-	mapped bool
-	known  knowledge
+	*desired.Item
+	known knowledge
 }
 
 // knowledge is what the controller knows about the live object. After a restart, it is restored from the watches.
@@ -66,14 +46,10 @@ type knowledge struct {
 
 // set is what the controller keeps of one ManagedResource. Only the worker that processes the set accesses it.
 type set struct {
-	loaded     bool
-	generation int64
-	versions   []secretVersion
-	options    uint64
-	items      []*item
-	released   []released
-	faults     []string
-	checksum   string
+	// content is what the set wants, items are its items with what is known about them. Loaded is false if content must be read again.
+	content *desired.Content
+	items   []*item
+	loaded  bool
 	// references are the objects to list in the status; nil after they were written there.
 	references []resourcesv1alpha1.ObjectReference
 	// reported is the digest of status.resources as last written.
@@ -113,19 +89,8 @@ type set struct {
 	planFailures  int
 }
 
-// released is an object that the set no longer manages (mode "Ignore").
-type released struct {
-	key  inventory.Key
-	kind schema.GroupVersionKind
-}
-
-type secretVersion struct {
-	name            string
-	uid             types.UID
-	resourceVersion string
-	// restores is how often the source had been restored from a backup before the Secret was read.
-	restores int
-}
+// newSet returns the state of a set that was not read yet.
+func newSet() *set { return &set{content: &desired.Content{}} }
 
 // memory contains the state of all sets, and which sets must be reconciled after a change of an object. After a restart it is empty,
 // which costs one list per kind and one read per Secret.
@@ -168,7 +133,7 @@ func (m *memory) get(name types.NamespacedName) *set {
 	defer m.mu.Unlock()
 	known := m.sets[name]
 	if known == nil {
-		known = &set{}
+		known = newSet()
 		m.sets[name] = known
 	}
 	return known
@@ -190,7 +155,8 @@ func (m *memory) forgetContent(name types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known := m.sets[name]; known != nil {
-		m.sets[name] = &set{version: known.version, endedUID: known.endedUID}
+		m.sets[name] = newSet()
+		m.sets[name].version, m.sets[name].endedUID = known.version, known.endedUID
 	}
 	delete(m.dirty, name)
 	m.clearConcluded(name)

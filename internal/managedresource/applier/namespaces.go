@@ -24,15 +24,15 @@ import (
 // refusal returns why sets of a namespace are not applied, "" if they are. A namespace that the cache does not have yet is
 // an error: its labels are not known.
 func (r *Reconciler) refusal(ctx context.Context, namespace string) (string, error) {
-	if !r.Limits.needsLabels(namespace) {
-		return r.Limits.refuseSet(namespace, nil), nil
+	if !r.Limits.NeedsLabels(namespace) {
+		return r.Limits.RefuseSet(namespace, nil), nil
 	}
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := r.Source.Get(ctx, client.ObjectKey{Name: namespace}, found); err != nil {
 		return "", fmt.Errorf("read Namespace: %w", err)
 	}
-	return r.Limits.refuseSet(namespace, found.Labels), nil
+	return r.Limits.RefuseSet(namespace, found.Labels), nil
 }
 
 // refuseSet reports that a set is not applied. Its objects stay as they are. The state of the set stays too, so that the controller
@@ -56,7 +56,7 @@ func (r *Reconciler) watchNamespaces(b *builder.Builder) *builder.Builder {
 	}
 	return b.WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.setsIn), builder.WithPredicates(predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return r.Limits.isSelected(e.ObjectOld.GetLabels()) != r.Limits.isSelected(e.ObjectNew.GetLabels())
+			return r.Limits.Selects(e.ObjectOld.GetLabels()) != r.Limits.Selects(e.ObjectNew.GetLabels())
 		},
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	}))

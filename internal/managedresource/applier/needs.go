@@ -34,8 +34,8 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 		}
 	}
 	for _, each := range p.set.items {
-		if !each.unlabelled {
-			add(each.kind, each.key.Namespace)
+		if !each.Unlabelled {
+			add(each.Kind, each.Key.Namespace)
 		}
 	}
 	for _, ref := range p.mr.Status.Resources {
@@ -43,11 +43,11 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 	}
 	named := 0
 	for _, each := range p.set.items {
-		if resource, err := r.Target.Resource(each.kind); err == nil && each.unlabelled && named < maxNamed {
+		if resource, err := r.Target.Resource(each.Kind); err == nil && each.Unlabelled && named < maxNamed {
 			named++
 			needs = append(needs, observe.Need{
-				Resource: resource.Resource, Kind: each.kind.GroupKind(), Namespaced: resource.Namespaced, Namespaces: []string{each.namespace}, Name: each.key.Name,
-				Whole: r.needsWholeObject(p, each.kind),
+				Resource: resource.Resource, Kind: each.Kind.GroupKind(), Namespaced: resource.Namespaced, Namespaces: []string{each.Namespace}, Name: each.Key.Name,
+				Whole: r.needsWholeObject(p, each.Kind),
 			})
 		}
 	}

@@ -2,23 +2,20 @@ package applier
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
-	"github.com/espalier-dev/espalier/internal/apply/manifest"
-	"github.com/espalier-dev/espalier/internal/apply/merge"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
@@ -28,11 +25,9 @@ type pass struct {
 	name types.NamespacedName
 	set  *set
 	now  time.Time
-	// sameCluster is true if source and target are one cluster, or may be.
-	sameCluster bool
 
-	origin   string
-	injected map[string]string
+	settings desired.Settings
+	owner    ownership.Owner
 	// before are the entries of the status when the pass began, before anything was announced.
 	before []resourcesv1alpha1.ObjectReference
 	// index finds these entries; nil until compare is called.
@@ -40,16 +35,10 @@ type pass struct {
 	// previous is the entry of each item in the status when the pass began; nil for new items.
 	previous map[*item]*resourcesv1alpha1.ObjectReference
 
-	// payload is the data of the set's Secrets, if they were read in this pass.
-	lock      sync.Mutex // guards what follows while objects are applied in parallel
-	payload   map[string]map[string][]byte
-	documents map[documentKey][]manifest.Document
-	objects   map[*item]*unstructured.Unstructured
+	manifests *desired.Manifests
 	// stale objects have caused a conflict, so the watch does not show their latest version.
 	stale map[inventory.Key]struct{}
 }
-
-type documentKey struct{ secret, dataKey string }
 
 func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) *pass {
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
@@ -58,12 +47,13 @@ func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	if set.initialStatusTime == nil {
 		set.initialStatusTime = ptr.To(status.Written(mr))
 	}
+	owner := ownership.Owner{
+		Set: mr, ClusterID: r.ClusterID, SameCluster: r.SameCluster(ctx), OwnNamespace: r.OwnNamespace, Limits: r.Limits,
+		Users: r.memory.subscribersOf,
+	}
 	return &pass{
-		mr: mr, before: mr.Status.Resources, name: name, set: set, now: r.Clock.Now(), sameCluster: r.SameCluster(ctx),
-		origin:    resourcesv1alpha1.Origin{ClusterID: r.ClusterID, Namespace: mr.Namespace, Name: mr.Name}.String(),
-		injected:  merge.InjectedLabels(mr.Spec.InjectLabels, r.ManagedBy),
-		documents: map[documentKey][]manifest.Document{},
-		objects:   map[*item]*unstructured.Unstructured{},
+		mr: mr, before: mr.Status.Resources, name: name, set: set, now: r.Clock.Now(), owner: owner,
+		settings: desired.SettingsOf(mr, owner.Origin(), r.ManagedBy),
 	}
 }
 
@@ -72,44 +62,16 @@ func (p *pass) compare(before []resourcesv1alpha1.ObjectReference) {
 	p.index = inventory.NewIndex(before, inventory.NewEquivalences(p.mr.Spec.Equivalences))
 	p.previous = make(map[*item]*resourcesv1alpha1.ObjectReference, len(p.set.items))
 	for _, each := range p.set.items {
-		if previous, found := p.index.Lookup(each.key); found {
+		if previous, found := p.index.Lookup(each.Key); found {
 			p.previous[each] = &previous
 		}
 	}
-	for _, each := range p.set.released {
-		p.index.Lookup(each.key)
+	for _, each := range p.set.content.Released {
+		p.index.Lookup(each.Key)
 	}
-}
-
-// statusByKey indexes the entries of status.resources.
-func statusByKey(refs []resourcesv1alpha1.ObjectReference) map[inventory.Key]resourcesv1alpha1.ObjectReference {
-	entries := make(map[inventory.Key]resourcesv1alpha1.ObjectReference, len(refs))
-	for _, ref := range refs {
-		entries[inventory.RefKey(ref)] = ref
-	}
-	return entries
-}
-
-// options returns a hash of everything that changes the objects of the set besides their manifests.
-func (p *pass) options() uint64 {
-	hash := xxhash.New()
-	for _, key := range slices.Sorted(maps.Keys(p.injected)) {
-		_, _ = fmt.Fprintf(hash, "%q=%q,", key, p.injected[key])
-	}
-	_, _ = fmt.Fprintf(hash, "%q %t %t", p.origin, isTrue(p.mr.Spec.ForceOverwriteLabels), isTrue(p.mr.Spec.ForceOverwriteAnnotations))
-	return hash.Sum64()
 }
 
 func isTrue(value *bool) bool { return value != nil && *value }
-
-func itemHash(raw digest, options uint64) uint64 {
-	hash := xxhash.New()
-	_, _ = hash.Write(raw[:])
-	var buffer [8]byte
-	binary.LittleEndian.PutUint64(buffer[:], options)
-	_, _ = hash.Write(buffer[:])
-	return hash.Sum64()
-}
 
 // referencesDigest returns a hash of status.resources, to recognize them without a copy.
 func referencesDigest(refs []resourcesv1alpha1.ObjectReference) uint64 {
@@ -137,7 +99,7 @@ func referencesDigest(refs []resourcesv1alpha1.ObjectReference) uint64 {
 // recorded reports whether the last completed apply was of the content that the set has now.
 func (p *pass) recorded() bool {
 	return p.mr.Status.ObservedGeneration == p.mr.Generation && p.mr.Status.SecretsDataChecksum != nil &&
-		*p.mr.Status.SecretsDataChecksum == p.set.checksum
+		*p.mr.Status.SecretsDataChecksum == p.set.content.Checksum
 }
 
 // unchanged reports whether the status shows that the set as it is now was applied completely before.

@@ -39,7 +39,7 @@ type facts struct {
 // same reports whether the desired state of the object is the one that was applied last.
 func (f facts) same() bool {
 	known := f.item.known
-	return known.confirmed && known.hash == f.item.hash || !known.confirmed && f.unchanged
+	return known.confirmed && known.hash == f.item.Hash || !known.confirmed && f.unchanged
 }
 
 // decide returns what to do with one object.
@@ -48,7 +48,7 @@ func decide(f facts) action {
 	switch {
 	case f.knowledge == observe.Absent:
 		return create
-	case f.item.unlabelled:
+	case f.item.Unlabelled:
 		return decideUnlabelled(f)
 	case known.due == write || !same:
 		return write
@@ -72,7 +72,7 @@ func decide(f facts) action {
 // decideUnlabelled handles an object whose manifest has the annotation "ignore". It only has to exist.
 func decideUnlabelled(f facts) action {
 	known := f.item.known
-	if known.confirmed && known.hash == f.item.hash && known.due == leave &&
+	if known.confirmed && known.hash == f.item.Hash && known.due == leave &&
 		(f.knowledge == observe.Present || known.checkedAt.After(f.recheckBefore)) {
 		return leave
 	}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -15,7 +16,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // untouched returns the facts about an object in its desired state.
 func untouched(modify ...func(*facts)) facts {
 	f := facts{
-		item:      &item{hash: 7, known: knowledge{hash: 7, fingerprint: 9, confirmed: true, checkedAt: noon}},
+		item:      &item{Item: &desired.Item{Hash: 7}, known: knowledge{hash: 7, fingerprint: 9, confirmed: true, checkedAt: noon}},
 		seen:      observe.Object{Fingerprint: 9},
 		knowledge: observe.Present, unchanged: true, recheckBefore: noon.Add(-time.Minute),
 	}
@@ -27,7 +28,7 @@ func untouched(modify ...func(*facts)) facts {
 
 func afterRestart(f *facts)  { f.item.known = knowledge{}; f.seen.FirstMetadata = &metav1.ObjectMeta{} }
 func setChanged(f *facts)    { f.unchanged = false }
-func desiredChange(f *facts) { f.item.hash = 8 }
+func desiredChange(f *facts) { f.item.Hash = 8 }
 func touched(f *facts)       { f.seen.Fingerprint = 10 }
 func absent(f *facts)        { f.knowledge = observe.Absent }
 func unwatched(f *facts)     { f.knowledge = observe.Unwatched }
@@ -36,7 +37,7 @@ func audited(f *facts)       { f.item.known.due = compare }
 func forced(f *facts)        { f.item.known.due = write }
 func rawLost(f *facts)       { f.seen.FirstMetadata = nil }
 func writtenLater(f *facts)  { f.writtenLater = true }
-func createdOnce(f *facts)   { f.item.unlabelled = true }
+func createdOnce(f *facts)   { f.item.Unlabelled = true }
 
 func TestDecide(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/health"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
@@ -54,14 +55,14 @@ func (r *Reconciler) Preview(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 func (r *Reconciler) newPreview(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*preview, error) {
 	refusal, err := r.refusal(ctx, mr.Namespace)
 	if apierrors.IsNotFound(err) { // the user will create the Namespace with the set, and it will need the labels
-		refusal, err = r.Limits.refuseSet(mr.Namespace, nil), nil
+		refusal, err = r.Limits.RefuseSet(mr.Namespace, nil), nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	p := r.newPass(ctx, mr.DeepCopy())
 	// The preview uses the known state of the objects, but works on a copy of the set.
-	p.set = &set{items: p.set.items, initialStatusTime: p.set.initialStatusTime, kstatus: health.Kstatus(mr, r.Kstatus)}
+	p.set = &set{content: &desired.Content{}, items: p.set.items, initialStatusTime: p.set.initialStatusTime, kstatus: health.Kstatus(mr, r.Kstatus)}
 	return &preview{
 		Reconciler: r, pass: p,
 		plan: &plan.Plan{Namespace: mr.Namespace, Name: mr.Name, Generation: mr.Generation, Problem: refusal},
@@ -73,7 +74,7 @@ func (v *preview) load(ctx context.Context) error {
 	if v.removesSet || v.plan.Problem != "" {
 		return nil
 	}
-	payload, versions, err := v.readSecrets(ctx, v.pass.mr)
+	decoded, err := v.reader().Read(ctx, v.pass.mr, v.pass.settings, nil)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !v.otherRights {
 		v.plan.Problem = err.Error()
 		return nil
@@ -81,10 +82,10 @@ func (v *preview) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.pass.payload, v.pass.set.versions = payload, versions
-	v.decode(v.pass)
+	v.pass.manifests = decoded.Manifests
+	v.pass.set.replaceContent(decoded)
 	v.pass.compare(v.pass.before)
-	v.plan.Checksum = v.pass.set.checksum
+	v.plan.Checksum = v.pass.set.content.Checksum
 	return nil
 }
 
@@ -96,7 +97,7 @@ func (v *preview) compute(ctx context.Context) *plan.Plan {
 	if v.removesSet {
 		v.plan.Remarks = append(v.plan.Remarks, removalReason(v.pass.mr))
 	}
-	v.plan.Faults = v.pass.set.faults
+	v.plan.Faults = v.pass.set.content.Faults
 	objects := v.planLeaving(ctx)
 	if !v.removesSet {
 		objects = append(objects, v.planReleased(ctx)...)

@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
@@ -35,7 +36,7 @@ func (v *preview) planLeaving(ctx context.Context) []plan.Object {
 		switch {
 		case v.removesSet && isTrue(v.pass.mr.Spec.KeepObjects):
 			l.Stays = "spec.keepObjects"
-		case len(v.pass.set.faults) > 0:
+		case len(v.pass.set.content.Faults) > 0:
 			l.Stays = "nothing is deleted while documents of the set cannot be read"
 		default:
 			v.checkLeaving(ctx, refs[number], &l)
@@ -67,7 +68,7 @@ func (v *preview) checkLeaving(ctx context.Context, ref resourcesv1alpha1.Object
 		l.Gone = "it was never written"
 		return
 	}
-	if l.Stays = v.protectedReason(v.pass, key); l.Stays != "" {
+	if l.Stays = v.pass.owner.Protection(key); l.Stays != "" {
 		return
 	}
 	live, resource, err := v.find(ctx, refKind(ref), ref.Namespace, ref.Name)
@@ -115,13 +116,13 @@ func (v *preview) countVolumeClaims(ctx context.Context, ref resourcesv1alpha1.O
 
 // planReleased returns what would be done with the objects that are in mode "Ignore" now, and that the set managed before.
 func (v *preview) planReleased(ctx context.Context) []plan.Object {
-	before := statusByKey(v.pass.before)
-	managed := slices.DeleteFunc(slices.Clone(v.pass.set.released), func(each released) bool {
-		_, found := before[each.key]
+	before := desired.StatusByKey(v.pass.before)
+	managed := slices.DeleteFunc(slices.Clone(v.pass.set.content.Released), func(each desired.Released) bool {
+		_, found := before[each.Key]
 		return !found
 	})
 	id := func(number int) plan.ID {
-		return planID(managed[number].kind, before[managed[number].key].Namespace, managed[number].key.Name)
+		return planID(managed[number].Kind, before[managed[number].Key].Namespace, managed[number].Key.Name)
 	}
 	return v.planEach(ctx, len(managed), func(number int) plan.Object {
 		l := plan.Leaving{ID: id(number), Released: true}
@@ -131,18 +132,18 @@ func (v *preview) planReleased(ctx context.Context) []plan.Object {
 }
 
 // checkReleased determines whether an object would be released.
-func (v *preview) checkReleased(ctx context.Context, each released, l *plan.Leaving) {
-	if !apply.CanExist(each.key.Namespace, each.key.Name) {
+func (v *preview) checkReleased(ctx context.Context, each desired.Released, l *plan.Leaving) {
+	if !apply.CanExist(each.Key.Namespace, each.Key.Name) {
 		l.Gone = unserved
 		return
 	}
-	live, _, err := v.find(ctx, each.kind, each.key.Namespace, each.key.Name)
+	live, _, err := v.find(ctx, each.Kind, each.Key.Namespace, each.Key.Name)
 	switch {
 	case apply.IsGone(err):
 		l.Gone = whyGone(err)
 	case err != nil:
 		l.Doubt = err.Error()
-	case !v.isOwnOrigin(v.pass, live.Annotations[resourcesv1alpha1.OriginAnnotation]):
+	case !v.pass.owner.IsOwnOrigin(live.Annotations[resourcesv1alpha1.OriginAnnotation]):
 		l.Stays = `mode "Ignore": it does not bear the origin of the set, and is left as it is`
 	}
 }

@@ -12,6 +12,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/fields"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
@@ -19,20 +20,20 @@ import (
 func (v *preview) planWanted(ctx context.Context) []plan.Object {
 	last := make(map[inventory.Key]*item, len(v.pass.set.items))
 	for _, each := range v.pass.set.items {
-		last[each.key] = each
+		last[each.Key] = each
 	}
-	items := slices.DeleteFunc(slices.Clone(v.pass.set.items), func(i *item) bool { return last[i.key] != i })
+	items := slices.DeleteFunc(slices.Clone(v.pass.set.items), func(i *item) bool { return last[i.Key] != i })
 	var scaling error
-	if slices.ContainsFunc(items, func(i *item) bool { return scalable(i.kind) }) {
+	if slices.ContainsFunc(items, func(i *item) bool { return scalable(i.Kind) }) {
 		scaling = v.Autoscalers.Ensure(ctx)
 	}
-	items = slices.Concat(inventory.ApplyWaves(items, func(i *item) string { return i.kind.Kind },
-		func(i *item) (string, string) { return i.key.Namespace, i.key.Name })...)
+	items = slices.Concat(inventory.ApplyWaves(items, func(i *item) string { return i.Kind.Kind },
+		func(i *item) (string, string) { return i.Key.Namespace, i.Key.Name })...)
 	unchanged := v.pass.unchanged()
 	return v.planEach(ctx, len(items),
 		func(number int) plan.Object {
 			facts := v.gather(ctx, items[number], unchanged)
-			if scaling != nil && scalable(items[number].kind) && facts.Refusal == "" {
+			if scaling != nil && scalable(items[number].Kind) && facts.Refusal == "" {
 				facts.Doubt = scaling.Error()
 			}
 			return plan.Decide(facts)
@@ -40,20 +41,20 @@ func (v *preview) planWanted(ctx context.Context) []plan.Object {
 		func(number int) plan.ID { return items[number].id() })
 }
 
-func (i *item) id() plan.ID { return planID(i.kind, i.namespace, i.key.Name) }
+func (i *item) id() plan.ID { return planID(i.Kind, i.Namespace, i.Key.Name) }
 
 // gather collects the facts about an object.
 func (v *preview) gather(ctx context.Context, i *item, unchanged bool) plan.Wanted {
 	p := v.pass
 	w := plan.Wanted{
-		ID: i.id(), Origin: p.origin, Managed: p.previous[i] != nil, CreatedOnce: i.unlabelled, OtherRights: v.otherRights,
+		ID: i.id(), Origin: p.settings.Origin, Managed: p.previous[i] != nil, CreatedOnce: i.Unlabelled, OtherRights: v.otherRights,
 		NamespaceInSet: slices.ContainsFunc(p.set.items, func(other *item) bool {
-			return other.kind.Group == "" && other.kind.Kind == "Namespace" && other.key.Name == i.namespace
+			return other.Kind.Group == "" && other.Kind.Kind == "Namespace" && other.Key.Name == i.Namespace
 		}),
 	}
-	resource, err := v.Target.Resource(i.kind)
+	resource, err := v.Target.Resource(i.Kind)
 	if meta.IsNoMatchError(err) {
-		if w.Unserved = v.definition(i.kind); w.Unserved == "" {
+		if w.Unserved = v.definition(i.Kind); w.Unserved == "" {
 			w.Refusal = err.Error()
 		}
 		return w
@@ -62,11 +63,11 @@ func (v *preview) gather(ctx context.Context, i *item, unchanged bool) plan.Want
 		w.Doubt = err.Error()
 		return w
 	}
-	if refusal := v.guard(p, i.key, resource); refusal != nil {
+	if refusal := p.owner.Refusal(i.Key, resource); refusal != nil {
 		w.Refusal = refusal.Error()
 		return w
 	}
-	manifest, err := v.object(ctx, p, i)
+	manifest, err := p.manifests.Of(ctx, i.Item)
 	if err != nil {
 		w.Doubt = err.Error()
 		return w
@@ -86,17 +87,17 @@ func (v *preview) gather(ctx context.Context, i *item, unchanged bool) plan.Want
 // definition returns the name of the CustomResourceDefinition in the set that defines a kind, "" if there is none.
 func (v *preview) definition(kind schema.GroupVersionKind) string {
 	for _, each := range v.pass.set.items {
-		if each.kind.Kind != "CustomResourceDefinition" {
+		if each.Kind.Kind != "CustomResourceDefinition" {
 			continue
 		}
-		manifest := v.pass.objects[each]
+		manifest := v.pass.manifests.Decoded(each.Item)
 		if manifest == nil {
 			continue
 		}
 		group, _, _ := unstructured.NestedString(manifest.Object, "spec", "group")
 		name, _, _ := unstructured.NestedString(manifest.Object, "spec", "names", "kind")
 		if group == kind.Group && name == kind.Kind {
-			return each.key.Name
+			return each.Key.Name
 		}
 	}
 	return ""
@@ -106,7 +107,7 @@ func (v *preview) definition(kind schema.GroupVersionKind) string {
 // that the caller must try again.
 func (w *writing) dryRun(ctx context.Context, facts *plan.Wanted) bool {
 	facts.Live, facts.Desired, facts.Answer, facts.Err = nil, nil, nil, nil
-	live, err := w.Target.Get(ctx, w.resource, w.manifest.GetNamespace(), w.item.key.Name)
+	live, err := w.Target.Get(ctx, w.resource, w.manifest.GetNamespace(), w.item.Key.Name)
 	if apierrors.IsNotFound(err) {
 		return w.dryRunCreate(ctx, facts)
 	}
@@ -115,15 +116,15 @@ func (w *writing) dryRun(ctx context.Context, facts *plan.Wanted) bool {
 		return false
 	}
 	facts.Live = live
-	switch w.claim(ctx, w.Source, w.pass, w.item.key, live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation]) {
-	case claimed:
+	switch w.pass.owner.Claim(ctx, w.Source, w.item.Key, live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation]) {
+	case ownership.Claimed:
 		facts.Held, facts.Yields = plan.HeldByOther, w.yields
 		if w.yields {
 			return false
 		}
-	case unknown, doubtful:
+	case ownership.Unknown, ownership.Doubtful:
 		facts.Held = plan.HeldUnknown
-	case unclaimed, former:
+	case ownership.Unclaimed, ownership.Former:
 		facts.Held = plan.HeldByNobody
 	}
 	merged, changed, err := w.merge(live)

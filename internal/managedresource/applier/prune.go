@@ -25,6 +25,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 )
 
 // removal is the progress of the deletion of a set's objects. After a restart it is empty, which costs a read per object.
@@ -206,7 +207,7 @@ func (w *removing) deleteServed(ctx context.Context, ref resourcesv1alpha1.Objec
 	if !apply.CanExist(ref.Namespace, ref.Name) {
 		return true, nil
 	}
-	if reason := w.protectedReason(w.pass, inventory.RefKey(ref)); reason != "" {
+	if reason := w.pass.owner.Protection(inventory.RefKey(ref)); reason != "" {
 		w.Events.deletionRefused(w.pass.mr, ref, reason)
 		return true, nil
 	}
@@ -334,21 +335,21 @@ func (r *Reconciler) keepReason(
 	if collectable && r.GarbageCollector {
 		return "it is the garbage collector's to delete", false, nil
 	}
-	written := seen.Origin == p.origin
-	switch r.claim(ctx, r.SourceLive, p, inventory.RefKey(ref), seen.Origin) {
-	case claimed:
+	written := seen.Origin == p.settings.Origin
+	switch p.owner.Claim(ctx, r.SourceLive, inventory.RefKey(ref), seen.Origin) {
+	case ownership.Claimed:
 		return fmt.Sprintf("ManagedResource %q holds it", seen.Origin), false, nil
-	case unknown:
+	case ownership.Unknown:
 		return fmt.Sprintf("its origin %q names a set that cannot be seen from here", seen.Origin), true, nil
-	case doubtful:
+	case ownership.Doubtful:
 		if seen.WrittenByUs {
-			return "", false, doubtfulOriginError(seen.Origin)
+			return "", false, ownership.DoubtfulOriginError(seen.Origin)
 		}
-	case former:
+	case ownership.Former:
 		written = seen.WrittenByUs
-	case unclaimed:
+	case ownership.Unclaimed:
 	}
-	lostOrigin := seen.Origin == "" && seen.WrittenByUs && r.guard(p, inventory.RefKey(ref), resource) == nil
+	lostOrigin := seen.Origin == "" && seen.WrittenByUs && p.owner.Refusal(inventory.RefKey(ref), resource) == nil
 	if !written && !lostOrigin {
 		return "nothing shows that it was ever written on behalf of this set", true, nil
 	}

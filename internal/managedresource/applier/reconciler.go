@@ -31,6 +31,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/managedresource/health"
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
 )
 
@@ -73,7 +74,7 @@ type Reconciler struct {
 	// SameCluster reports whether source and target are one cluster, or may be; OwnNamespace is where the process runs.
 	SameCluster  func(context.Context) bool
 	OwnNamespace string
-	Limits       Limits
+	Limits       ownership.Limits
 	// GarbageCollector is true if the garbage collector deletes garbage-collectable ConfigMaps and Secrets.
 	GarbageCollector bool
 	// SyncPeriod is how often a set is compared with the state of the watches, which costs no request.
@@ -269,7 +270,7 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 func (r *Reconciler) addFinalizer(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) error {
 	before := mr.DeepCopy()
 	added := controllerutil.AddFinalizer(mr, r.Class.finalizer())
-	recorded := recordClusterID(mr, r.ClusterID, added && len(mr.Status.Resources) == 0)
+	recorded := ownership.RecordClusterID(mr, r.ClusterID, added && len(mr.Status.Resources) == 0)
 	if !added && !recorded {
 		return nil
 	}
@@ -277,6 +278,21 @@ func (r *Reconciler) addFinalizer(ctx context.Context, mr *resourcesv1alpha1.Man
 		return fmt.Errorf("add finalizer: %w", err)
 	}
 	r.memory.recordWrite(mr)
+	return nil
+}
+
+// recordOnlyClusterID records that all objects of a set have the present cluster ID.
+func (r *Reconciler) recordOnlyClusterID(ctx context.Context, p *pass) error {
+	if len(p.set.content.Faults) > 0 || ownership.HasOnlyClusterID(p.mr, r.ClusterID) {
+		return nil
+	}
+	next := p.mr.DeepCopy()
+	ownership.SetOnlyClusterID(next, r.ClusterID)
+	if err := r.Source.Patch(ctx, next, client.MergeFromWithOptions(p.mr, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("record the cluster ID: %w", err)
+	}
+	p.mr = next
+	r.memory.recordWrite(p.mr)
 	return nil
 }
 
@@ -297,7 +313,7 @@ func (r *Reconciler) auditDue(s *set) bool {
 
 // prune deletes objects that the set no longer contains. It deletes nothing while a document of the set is unreadable.
 func (r *Reconciler) prune(ctx context.Context, p *pass) ([]pending, time.Time) {
-	if len(p.set.faults) > 0 || p.set.settled {
+	if len(p.set.content.Faults) > 0 || p.set.settled {
 		return nil, time.Time{} // the status of a settled set lists exactly its objects
 	}
 	p.compare(p.before)

@@ -8,22 +8,23 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 )
 
 // release releases the objects of mode "Ignore" that the set managed before. It removes origin and description from those that still have
 // the origin of the set, and does not change the others.
 func (r *Reconciler) release(ctx context.Context, p *pass) error {
 	var texts []string
-	if len(p.set.released) == 0 {
+	if len(p.set.content.Released) == 0 {
 		return nil
 	}
-	before := statusByKey(p.before)
-	for _, each := range p.set.released {
-		if _, managed := before[each.key]; !managed {
+	before := desired.StatusByKey(p.before)
+	for _, each := range p.set.content.Released {
+		if _, managed := before[each.Key]; !managed {
 			continue
 		}
 		if err := r.releaseOne(ctx, p, each); err != nil {
-			texts = append(texts, fmt.Sprintf("release of resource %q: %v", describe(each.kind, each.key.Namespace, each.key.Name), err))
+			texts = append(texts, fmt.Sprintf("release of resource %q: %v", describe(each.Kind, each.Key.Namespace, each.Key.Name), err))
 		}
 	}
 	if len(texts) == 0 {
@@ -33,12 +34,12 @@ func (r *Reconciler) release(ctx context.Context, p *pass) error {
 	return fmt.Errorf("Could not release all orphaned resources%s", countedErrors(texts)) //nolint:staticcheck // the wire format of the condition
 }
 
-func (r *Reconciler) releaseOne(ctx context.Context, p *pass, each released) error {
-	if !apply.CanExist(each.key.Namespace, each.key.Name) {
+func (r *Reconciler) releaseOne(ctx context.Context, p *pass, each desired.Released) error {
+	if !apply.CanExist(each.Key.Namespace, each.Key.Name) {
 		return nil
 	}
-	err := r.Target.InServedVersion(each.kind, func(resource apply.Resource) error {
-		return r.removeOrigin(ctx, p, each.key, resource)
+	err := r.Target.InServedVersion(each.Kind, func(resource apply.Resource) error {
+		return r.removeOrigin(ctx, p, each.Key, resource)
 	})
 	if apply.IsGone(err) {
 		return nil
@@ -52,7 +53,7 @@ func (r *Reconciler) removeOrigin(ctx context.Context, p *pass, key inventory.Ke
 	if err != nil {
 		return err
 	}
-	if !r.isOwnOrigin(p, live.Annotations[resourcesv1alpha1.OriginAnnotation]) {
+	if !p.owner.IsOwnOrigin(live.Annotations[resourcesv1alpha1.OriginAnnotation]) {
 		return nil
 	}
 	_, err = r.Target.MergePatch(ctx, resource, live.Namespace, live.Name, map[string]any{"metadata": map[string]any{

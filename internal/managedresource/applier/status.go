@@ -14,6 +14,8 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
@@ -55,7 +57,7 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	if s.references == nil {
 		return nil
 	}
-	content := fmt.Sprintf("%d %s %x", s.generation, s.checksum, referencesDigest(s.references))
+	content := fmt.Sprintf("%d %s %x", s.content.Generation, s.content.Checksum, referencesDigest(s.references))
 	if status.SecretsDataChecksum != nil && inventory.SameReferences(s.references, status.Resources) {
 		if !p.recorded() {
 			r.memory.markInProgress(p.name) // so that the health controller does not write the status before the result is written
@@ -140,7 +142,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		return ctrl.Result{}, fmt.Errorf("stop: %w", context.Cause(ctx))
 	}
 	s := p.set
-	if slices.ContainsFunc(result.failures, func(f failure) bool { return errors.Is(f.err, errSecretChanged) }) {
+	if slices.ContainsFunc(result.failures, func(f failure) bool { return errors.Is(f.err, desired.ErrChanged) }) {
 		s.loaded = false
 		return ctrl.Result{RequeueAfter: settlePause}, nil
 	}
@@ -155,7 +157,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		claimed: result.claimed, unwatched: result.unwatched,
 	})
 	if s.settled && whole && p.recorded() && hasVerdict(p.mr.Status.Conditions, judgement) {
-		if err := r.recordOnlyID(ctx, p); err != nil {
+		if err := r.recordOnlyClusterID(ctx, p); err != nil {
 			return ctrl.Result{}, err
 		}
 		r.requestJudgement(p, false)
@@ -166,8 +168,8 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		status.Conditions = withVerdicts(r.Clock, status.Conditions, judgement)
 		s.listReferences(status, whole)
 		if whole {
-			status.SecretsDataChecksum = &s.checksum
-			status.ObservedGeneration = s.generation
+			status.SecretsDataChecksum = &s.content.Checksum
+			status.ObservedGeneration = s.content.Generation
 		}
 		if judged := whole && r.judgeHealth(p, status); s.outdated && !judged {
 			status.Conditions = withVerdicts(r.Clock, status.Conditions, checksPending()...)
@@ -182,7 +184,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		s.settled, s.reported, s.references, s.announced = true, referencesDigest(p.mr.Status.Resources), nil, ""
 		r.memory.subscribe(p.name, subscribedKeys(s.items, p.mr.Status.Resources))
 		r.requestJudgement(p, true)
-		if err := r.recordOnlyID(ctx, p); err != nil {
+		if err := r.recordOnlyClusterID(ctx, p); err != nil {
 			return ctrl.Result{}, err
 		}
 		s.markInSync(p.mr.ResourceVersion, result)
@@ -214,8 +216,8 @@ func (r *Reconciler) requestJudgement(p *pass, wrote bool) {
 // judge turns the outcome into the condition, and into an error if a retry may help.
 func (r *Reconciler) judge(p *pass, result *outcome) (verdict, error) {
 	if len(result.failures) == 0 {
-		if len(p.set.faults) > 0 {
-			message := decodingMessage(p.set.faults)
+		if len(p.set.content.Faults) > 0 {
+			message := decodingMessage(p.set.content.Faults)
 			r.Events.failed(p, nil, resourcesv1alpha1.ConditionDecodingFailed, message)
 			return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionDecodingFailed, message), nil
 		}
@@ -224,10 +226,10 @@ func (r *Reconciler) judge(p *pass, result *outcome) (verdict, error) {
 	}
 	message := failureMessage(p.name.Namespace, result.failures, p.set.items)
 	onlyClaims := !slices.ContainsFunc(result.failures, func(f failure) bool {
-		var claimed *claimedError
+		var claimed *ownership.ClaimedError
 		return !errors.As(f.err, &claimed)
 	})
-	if onlyClaims && len(p.set.faults) == 0 {
+	if onlyClaims && len(p.set.content.Faults) == 0 {
 		held := applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, "held by another ManagedResource: "+message)
 		held.code = codeClaimed
 		return held, nil

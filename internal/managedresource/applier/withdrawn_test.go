@@ -22,6 +22,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
@@ -99,11 +101,13 @@ func (w *withdrawal) start(t *testing.T) (*Reconciler, *pass) {
 	now := clocktesting.NewFakeClock(time.Unix(0, 0))
 	target, err := apply.NewTarget(&rest.Config{Host: server.URL, QPS: -1}, server.Client(), w, 1, now)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mr"}}
+	memory := newMemory()
+	owner := ownership.Owner{Set: mr, Limits: ownership.Limits{ClusterScoped: true}, Users: memory.subscribersOf}
 	p := &pass{
-		mr:   &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mr"}},
-		name: types.NamespacedName{Namespace: "ns", Name: "mr"}, origin: "ns/mr", set: &set{},
+		mr: mr, name: types.NamespacedName{Namespace: "ns", Name: "mr"}, owner: owner, settings: desired.Settings{Origin: "ns/mr"}, set: newSet(),
 	}
-	return &Reconciler{Target: target, Clock: now, Limits: Limits{ClusterScoped: true}, memory: newMemory()}, p
+	return &Reconciler{Target: target, Clock: now, memory: memory}, p
 }
 
 func gadgetKey() inventory.Key { return inventory.KeyOf("example.com", "Gadget", "ns", "g") }
@@ -151,7 +155,7 @@ func TestAnObjectWhoseVersionIsWithdrawnIsNotReportedAsMissing(t *testing.T) {
 			resource, err := r.Target.Resource(gadgetKind())
 			g := NewWithT(t)
 			g.Expect(err).NotTo(HaveOccurred())
-			i := &item{key: gadgetKey(), kind: gadgetKind(), namespace: "ns"}
+			i := &item{Item: &desired.Item{Key: gadgetKey(), Kind: gadgetKind(), Namespace: "ns"}}
 			manifest := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "ns", "name": "g"}}}
 			w := &writing{Reconciler: r, pass: p, item: i, resource: resource, manifest: manifest, result: &outcome{}, same: true}
 			w.noteIfMissing(t.Context())
@@ -191,4 +195,4 @@ func TestAPlanContainsAnObjectWhoseVersionIsWithdrawn(t *testing.T) {
 	}
 }
 
-func releasedGadget() released { return released{key: gadgetKey(), kind: gadgetKind()} }
+func releasedGadget() desired.Released { return desired.Released{Key: gadgetKey(), Kind: gadgetKind()} }

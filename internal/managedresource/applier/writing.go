@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/fields"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 )
 
 // writing is the work on one object.
@@ -66,7 +67,7 @@ func (w *writing) create(ctx context.Context, fallback bool) error {
 		return err
 	}
 	reference := *w.item.reference()
-	reference.Namespace = w.item.namespace
+	reference.Namespace = w.item.Namespace
 	ref := resourcesv1alpha1.ObjectReference{ObjectReference: reference}
 	if w.same { // before the request, so that the health controller cannot find the object healthy before it knows of the recreation
 		w.memory.addRecreation(w.pass.name, ref, w.pass.now)
@@ -100,8 +101,8 @@ func (w *writing) noteIfMissing(ctx context.Context) {
 	if !w.same {
 		return
 	}
-	err := w.Target.InServedVersion(w.item.kind, func(resource apply.Resource) error {
-		_, err := w.Target.GetMetadata(ctx, resource, w.manifest.GetNamespace(), w.item.key.Name)
+	err := w.Target.InServedVersion(w.item.Kind, func(resource apply.Resource) error {
+		_, err := w.Target.GetMetadata(ctx, resource, w.manifest.GetNamespace(), w.item.Key.Name)
 		return err // the caller only checks the type of the error
 	})
 	if apply.IsGone(err) {
@@ -110,14 +111,14 @@ func (w *writing) noteIfMissing(ctx context.Context) {
 }
 
 func (w *writing) desired() (*unstructured.Unstructured, error) {
-	if w.item.unlabelled {
+	if w.item.Unlabelled {
 		return merge.ForCreateIgnored(w.manifest), nil
 	}
 	return merge.ForCreate(w.manifest, w.options) // the condition contains this text
 }
 
 func (w *writing) describe() string {
-	return describe(w.item.kind, w.item.key.Namespace, w.item.key.Name)
+	return describe(w.item.Kind, w.item.Key.Namespace, w.item.Key.Name)
 }
 
 // update reads the object and writes what differs. If another client wrote in between, it tries again.
@@ -132,7 +133,7 @@ func (w *writing) update(ctx context.Context) error {
 }
 
 func (w *writing) tryUpdate(ctx context.Context) error {
-	live, err := w.Target.Get(ctx, w.resource, w.manifest.GetNamespace(), w.item.key.Name)
+	live, err := w.Target.Get(ctx, w.resource, w.manifest.GetNamespace(), w.item.Key.Name)
 	if apierrors.IsNotFound(err) {
 		return w.create(ctx, false)
 	}
@@ -141,7 +142,7 @@ func (w *writing) tryUpdate(ctx context.Context) error {
 	}
 	if w.yields {
 		origin := live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation]
-		if w.claim(ctx, w.Source, w.pass, w.item.key, origin) == claimed {
+		if w.pass.owner.Claim(ctx, w.Source, w.item.Key, origin) == ownership.Claimed {
 			return w.yieldToOtherSet(w.pass, w.item, origin, w.result)
 		}
 	}
@@ -175,7 +176,7 @@ func (w *writing) tryUpdate(ctx context.Context) error {
 
 // merge returns the object to write, nil if no write is needed, and the paths at which live differs from it.
 func (w *writing) merge(live *unstructured.Unstructured) (*unstructured.Unstructured, []fieldpath.Path, error) {
-	if w.item.unlabelled {
+	if w.item.Unlabelled {
 		merged, changed := merge.MergeIgnored(live)
 		if !changed {
 			merged = nil
@@ -201,7 +202,7 @@ func (w *writing) merge(live *unstructured.Unstructured) (*unstructured.Unstruct
 // gardener-resource-manager. Fields that such a write added look like defaults of the API server, and its values may not be the desired
 // ones.
 func (w *writing) overwritten(live *unstructured.Unstructured) bool {
-	if !w.same || w.item.unlabelled {
+	if !w.same || w.item.Unlabelled {
 		return false
 	}
 	if known := w.item.known; known.confirmed {
@@ -253,7 +254,7 @@ func (w *writing) replaceable(merged *unstructured.Unstructured, err error) bool
 	if merge.Truthy(merged.GetAnnotations()[resourcesv1alpha1.DeleteOnInvalidUpdate]) {
 		return true
 	}
-	if kind := w.item.kind; kind.Group != "" || kind.Version != "v1" || kind.Kind != "ConfigMap" && kind.Kind != "Secret" {
+	if kind := w.item.Kind; kind.Group != "" || kind.Version != "v1" || kind.Kind != "ConfigMap" && kind.Kind != "Secret" {
 		return false
 	}
 	var status apierrors.APIStatus
@@ -305,17 +306,17 @@ func (e *replacedError) Unwrap() error { return e.error }
 
 // record stores the written object as the known state.
 func (w *writing) record(written metav1.Object) {
-	w.Watcher.Record(w.item.kind.GroupKind(), written)
+	w.Watcher.Record(w.item.Kind.GroupKind(), written)
 	w.confirm(fields.Fingerprint(written), fields.OwnWritesOf(written.GetManagedFields()))
 }
 
 // confirm records that the object is in its desired state.
 func (w *writing) confirm(fingerprint uint64, mark fields.OwnWrites) {
 	w.item.known = knowledge{
-		hash: w.item.hash, fingerprint: fingerprint, confirmed: true, mark: mark, checkedAt: w.pass.now, backoff: w.item.known.backoff,
+		hash: w.item.Hash, fingerprint: fingerprint, confirmed: true, mark: mark, checkedAt: w.pass.now, backoff: w.item.known.backoff,
 	}
-	w.Watcher.DropFirstMetadata(w.item.kind.GroupKind(), w.item.namespace, w.item.key.Name)
-	if !w.item.mapped {
+	w.Watcher.DropFirstMetadata(w.item.Kind.GroupKind(), w.item.Namespace, w.item.Key.Name)
+	if !w.item.Mapped {
 		w.result.mu.Lock()
 		w.result.newKinds = true
 		w.result.mu.Unlock()
@@ -332,7 +333,7 @@ func (w *writing) repaired(live *unstructured.Unstructured, changed []fieldpath.
 		}
 	}
 	w.result.count(&w.result.repaired)
-	w.Metrics.addRepair(w.item.kind, manager)
+	w.Metrics.addRepair(w.item.Kind, manager)
 	w.Events.driftRepaired(w.pass.mr, w.item, live == nil, manager)
 	next, pause := w.item.known.backoff.Repaired(manager, w.pass.now)
 	w.item.known.backoff = next

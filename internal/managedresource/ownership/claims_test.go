@@ -1,4 +1,4 @@
-package applier
+package ownership
 
 import (
 	"testing"
@@ -22,17 +22,17 @@ func TestOriginWithAnotherClusterID(t *testing.T) {
 	for name, tc := range map[string]struct {
 		recorded *string
 		origin   string
-		want     claim
+		want     Claim
 	}{
-		"an ID that the set had before":                    {recorded: new("old:new"), origin: "old:ns/mr", want: former},
-		"no ID, and the set had none before":               {recorded: new(""), origin: "ns/mr", want: former},
-		"no ID, and the set had none before and then one":  {recorded: new(":new"), origin: "ns/mr", want: former},
-		"an ID that the set never had":                     {recorded: new("new"), origin: "old:ns/mr", want: unknown},
-		"no ID, and the set always had one":                {recorded: new("new"), origin: "ns/mr", want: unknown},
-		"an ID, and nothing is recorded":                   {origin: "old:ns/mr", want: doubtful},
-		"no ID, and nothing is recorded":                   {origin: "ns/mr", want: former},
-		"another name, and an ID that the set had before":  {recorded: new("old"), origin: "old:ns/other", want: unknown},
-		"another namespace, and nothing is recorded of it": {origin: "old:other/mr", want: unknown},
+		"an ID that the set had before":                    {recorded: new("old:new"), origin: "old:ns/mr", want: Former},
+		"no ID, and the set had none before":               {recorded: new(""), origin: "ns/mr", want: Former},
+		"no ID, and the set had none before and then one":  {recorded: new(":new"), origin: "ns/mr", want: Former},
+		"an ID that the set never had":                     {recorded: new("new"), origin: "old:ns/mr", want: Unknown},
+		"no ID, and the set always had one":                {recorded: new("new"), origin: "ns/mr", want: Unknown},
+		"an ID, and nothing is recorded":                   {origin: "old:ns/mr", want: Doubtful},
+		"no ID, and nothing is recorded":                   {origin: "ns/mr", want: Former},
+		"another name, and an ID that the set had before":  {recorded: new("old"), origin: "old:ns/other", want: Unknown},
+		"another namespace, and nothing is recorded of it": {origin: "old:other/mr", want: Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -59,7 +59,7 @@ func TestClusterIDIsRecordedBeforeAnObjectIsWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mr := recordedAs(tc.recorded)
-			recordClusterID(mr, tc.id, tc.isNew)
+			RecordClusterID(mr, tc.id, tc.isNew)
 			NewWithT(t).Expect(mr).To(BeComparableTo(recordedAs(tc.want)))
 		})
 	}

@@ -1,4 +1,4 @@
-package applier
+package ownership
 
 import (
 	"fmt"
@@ -10,11 +10,42 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
+// Limits restrict the sets that are applied and the objects that they may contain. A nil list does not restrict, an empty one allows
+// nothing.
+type Limits struct {
+	// SetNamespaces are the namespaces of the source whose sets are applied.
+	SetNamespaces *[]string
+	// SetSelector selects further such namespaces by their labels; nil selects none. With neither of the two, sets of all
+	// namespaces are applied.
+	SetSelector *metav1.LabelSelector
+	// ObjectNamespaces are the namespaces of the target that sets may write into.
+	ObjectNamespaces *[]string
+	// ClusterScoped allows objects without a namespace.
+	ClusterScoped bool
+	// TargetNamespaces are the namespaces of the target that the process can read; empty means all.
+	TargetNamespaces []string
+}
+
+// refuseObject returns why sets may not write an object into a namespace, or a cluster-scoped one, "" if they may.
+func (l Limits) refuseObject(namespace string, namespaced bool) string {
+	switch {
+	case !namespaced && l.ClusterScoped:
+		return ""
+	case !namespaced:
+		return "refused: sets may not contain cluster-scoped objects (espalier.managedResource.namespaces.clusterScoped)"
+	case l.ObjectNamespaces != nil && !slices.Contains(*l.ObjectNamespaces, namespace):
+		return fmt.Sprintf("refused: sets may not write into namespace %q (espalier.managedResource.namespaces.objects)", namespace)
+	case len(l.TargetNamespaces) > 0 && !slices.Contains(l.TargetNamespaces, namespace):
+		return fmt.Sprintf("refused: namespace %q is not one of targetClientConnection.namespaces", namespace)
+	}
+	return ""
+}
+
 // selectorSetting is where the configuration has Limits.SetSelector.
 const selectorSetting = "espalier.managedResource.namespaces.setSelector"
 
-// needsLabels reports whether the labels of a namespace decide about its sets.
-func (l Limits) needsLabels(namespace string) bool {
+// NeedsLabels reports whether the labels of a namespace decide about its sets.
+func (l Limits) NeedsLabels(namespace string) bool {
 	return l.SetSelector != nil && !l.isListed(namespace)
 }
 
@@ -22,20 +53,20 @@ func (l Limits) isListed(namespace string) bool {
 	return l.SetNamespaces != nil && slices.Contains(*l.SetNamespaces, namespace)
 }
 
-// isSelected reports whether the selector matches these labels. A selector that cannot be read matches nothing.
-func (l Limits) isSelected(have map[string]string) bool {
+// Selects reports whether the selector matches these labels. A selector that cannot be read matches nothing.
+func (l Limits) Selects(have map[string]string) bool {
 	selector, err := metav1.LabelSelectorAsSelector(l.SetSelector)
 	return err == nil && selector.Matches(labels.Set(have))
 }
 
-// refuseSet returns why sets of a namespace with these labels are not applied, "" if they are.
-func (l Limits) refuseSet(namespace string, have map[string]string) string {
+// RefuseSet returns why sets of a namespace with these labels are not applied, "" if they are.
+func (l Limits) RefuseSet(namespace string, have map[string]string) string {
 	switch {
 	case l.SetNamespaces == nil && l.SetSelector == nil, l.isListed(namespace):
 		return ""
 	case l.SetSelector == nil:
 		return fmt.Sprintf("refused: sets may not live in namespace %q (espalier.managedResource.namespaces.sets)", namespace)
-	case l.isSelected(have):
+	case l.Selects(have):
 		return ""
 	}
 	missing := missingLabels(l.SetSelector, have)

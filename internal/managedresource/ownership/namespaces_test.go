@@ -1,4 +1,4 @@
-package applier
+package ownership
 
 import (
 	"testing"
@@ -39,7 +39,7 @@ func TestRefuseSet(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(tc.limits.refuseSet("shop", tc.labels)).To(Equal(tc.want))
+			NewWithT(t).Expect(tc.limits.RefuseSet("shop", tc.labels)).To(Equal(tc.want))
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package applier
+package desired
 
 import (
 	"testing"
@@ -33,7 +33,7 @@ func TestSecretVersionIsCurrent(t *testing.T) {
 		"the deletion of an earlier Secret": {knowledge: secretversions.Absent, watched: secretversions.Version{ResourceVersion: "9"}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			read := secretVersion{name: "s", uid: "1", resourceVersion: "50"}
+			read := Version{name: "s", uid: "1", resourceVersion: "50"}
 			NewWithT(t).Expect(read.current(tc.watched, tc.knowledge, tc.restores)).To(Equal(tc.want))
 		})
 	}

@@ -1,0 +1,90 @@
+package desired
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/manifest"
+)
+
+// ErrChanged means that a Secret of the set changed after the content was read. The content must be read again.
+var ErrChanged = errors.New("a Secret of the set changed meanwhile")
+
+// Manifests returns the manifests of the items of one version of a set's content. It keeps what it has read and decoded, so it must not be
+// kept after the reconciliation. Its methods may be called concurrently.
+type Manifests struct {
+	reader   *Reader
+	set      *resourcesv1alpha1.ManagedResource
+	versions []Version
+
+	mu        sync.Mutex
+	values    data // nil until the Secrets are read
+	documents map[dataKey][]manifest.Document
+	objects   map[*Item]*unstructured.Unstructured
+}
+
+type dataKey struct{ secret, key string }
+
+// Manifests returns the manifests of content that was read from Secrets of these versions earlier. It reads them again when the first
+// manifest is requested.
+func (r *Reader) Manifests(mr *resourcesv1alpha1.ManagedResource, versions []Version) *Manifests {
+	return &Manifests{reader: r, set: mr, versions: versions, objects: map[*Item]*unstructured.Unstructured{}}
+}
+
+// Decoded returns the manifest of an item if it is decoded already, otherwise nil.
+func (m *Manifests) Decoded(i *Item) *unstructured.Unstructured {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.objects[i]
+}
+
+// Of returns the manifest of an item. The caller must not change it. The error is ErrChanged if the Secrets have another version now.
+func (m *Manifests) Of(ctx context.Context, i *Item) (*unstructured.Unstructured, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if object := m.objects[i]; object != nil {
+		return object, nil
+	}
+	if m.values == nil {
+		values, versions, err := m.reader.readSecrets(ctx, m.set)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Equal(versions, m.versions) {
+			return nil, ErrChanged
+		}
+		m.values = values
+	}
+	at := slices.IndexFunc(m.split(i.Place), func(d manifest.Document) bool { return d.Index == i.Place.Index })
+	if at < 0 || documentDigest(m.split(i.Place)[at]) != i.raw {
+		return nil, ErrChanged
+	}
+	content, err := m.split(i.Place)[at].Decode()
+	if err != nil {
+		return nil, fmt.Errorf("decode document: %w", err)
+	}
+	object := &unstructured.Unstructured{Object: content}
+	m.reader.defaultNamespace(object)
+	manifest.FoldStringData(object.Object)
+	m.objects[i] = object
+	return object, nil
+}
+
+// split returns the documents of a data value. The caller holds the lock.
+func (m *Manifests) split(at Place) []manifest.Document {
+	key := dataKey{at.Secret, at.DataKey}
+	if m.documents[key] == nil {
+		if m.documents == nil {
+			m.documents = map[dataKey][]manifest.Document{}
+		}
+		limits := manifest.Limits{MaxDecompressedBytes: m.reader.MaxDecompressedBytes}
+		m.documents[key], _ = manifest.Split(at.DataKey, m.values[at.Secret][at.DataKey], limits)
+	}
+	return m.documents[key]
+}

@@ -1,0 +1,88 @@
+package desired
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
+)
+
+// Reader reads the Secrets of sets and decodes them.
+type Reader struct {
+	// Secrets reads from the API server: a watch may be behind, and it receives no content.
+	Secrets client.Reader
+	// Tracker returns the versions that the watch has shown. It is nil in the diff subcommand, in which no watch runs.
+	Tracker *secretversions.Tracker
+	Target  *apply.Target
+	// MaxDecompressedBytes is the limit for the decompressed size of the data values of a set.
+	MaxDecompressedBytes int64
+}
+
+// Version is the version of a Secret that was read.
+type Version struct {
+	name            string
+	uid             types.UID
+	resourceVersion string
+	// restores is how often the source had been restored from a backup before the Secret was read.
+	restores int
+}
+
+// IsCurrent reports whether the watch has shown no change of the set's Secrets since they were read.
+func (r *Reader) IsCurrent(mr *resourcesv1alpha1.ManagedResource, versions []Version) bool {
+	return len(versions) == len(mr.Spec.SecretRefs) && !slices.ContainsFunc(versions, func(read Version) bool {
+		secret := types.NamespacedName{Namespace: mr.Namespace, Name: read.name}
+		watched, knowledge := r.Tracker.Lookup(secret)
+		return !read.current(watched, knowledge, r.restores(secret))
+	})
+}
+
+// restores returns how often the source was restored from a backup.
+func (r *Reader) restores(secret types.NamespacedName) int {
+	if r.Tracker == nil {
+		return 0
+	}
+	return r.Tracker.Restores(secret)
+}
+
+// current reports whether the watch has shown nothing newer about a Secret than the version that was read. The watch may be behind, so an
+// older version is ignored, unless the source was restored from a backup since the Secret was read.
+func (v Version) current(watched secretversions.Version, knowledge secretversions.Knowledge, restores int) bool {
+	if v.restores != restores {
+		return false
+	}
+	switch knowledge {
+	case secretversions.Absent: // the deletion may be that of an earlier Secret of the same name
+		return observe.Older(watched.ResourceVersion, v.resourceVersion)
+	case secretversions.Present:
+		return watched.UID == v.uid &&
+			(watched.ResourceVersion == v.resourceVersion || observe.Older(watched.ResourceVersion, v.resourceVersion))
+	case secretversions.Unknown:
+	}
+	return true
+}
+
+// data is the data of the Secrets of a set: values by Secret and data key.
+type data map[string]map[string][]byte
+
+func (r *Reader) readSecrets(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (data, []Version, error) {
+	read := make(data, len(mr.Spec.SecretRefs))
+	versions := make([]Version, 0, len(mr.Spec.SecretRefs))
+	for _, ref := range mr.Spec.SecretRefs {
+		secret, name := &corev1.Secret{}, types.NamespacedName{Namespace: mr.Namespace, Name: ref.Name}
+		restores := r.restores(name) // before it is read
+		if err := r.Secrets.Get(ctx, name, secret); err != nil {
+			return nil, nil, fmt.Errorf("could not read secret '%s/%s': %w", mr.Namespace, ref.Name, err)
+		}
+		read[ref.Name] = secret.Data
+		versions = append(versions, Version{ref.Name, secret.UID, secret.ResourceVersion, restores})
+	}
+	return read, versions, nil
+}

@@ -1,0 +1,149 @@
+package ownership
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+)
+
+// Claim is what the origin annotation of an object shows about other sets that hold it.
+type Claim int
+
+const (
+	// Unclaimed means that no other set holds the object: the origin is that of this set, is missing, or names a set that does not hold
+	// the object, because a user or another program changed it.
+	Unclaimed Claim = iota
+	// Claimed means that the set in the origin holds the object too.
+	Claimed
+	// Unknown means that the controller cannot read the set in the origin. Writing the object is safe, because repeated repairs pause;
+	// deleting it is not.
+	Unknown
+	// Former means that the origin names this set under a cluster ID that the set had before.
+	Former
+	// Doubtful means that the origin names a set of the same name under another cluster ID, and no record shows whether it is this set.
+	Doubtful
+)
+
+// Claim evaluates the origin of an object.
+//
+// If a wrong result would delete the object, the reader must not be a cache: a cache may not show yet that another set holds the
+// object.
+func (o Owner) Claim(ctx context.Context, reader client.Reader, key inventory.Key, value string) Claim {
+	origin, err := resourcesv1alpha1.ParseOrigin(value)
+	if err != nil {
+		return Unclaimed
+	}
+	if origin.ClusterID != o.ClusterID {
+		return foreignID(o.Set, origin)
+	}
+	if origin.Namespace == o.Set.Namespace && origin.Name == o.Set.Name {
+		return Unclaimed
+	}
+	name := types.NamespacedName{Namespace: origin.Namespace, Name: origin.Name}
+	if slices.Contains(o.Users(key), name) {
+		return Claimed
+	}
+	other := &resourcesv1alpha1.ManagedResource{}
+	err = reader.Get(ctx, name, other)
+	if apierrors.IsNotFound(err) {
+		return Unclaimed
+	}
+	if err != nil {
+		return Unknown // for example in a namespace that the controller may not read
+	}
+	for _, ref := range other.Status.Resources {
+		if inventory.RefKey(ref) == key {
+			return Claimed
+		}
+	}
+	return Unclaimed
+}
+
+// foreignID evaluates an origin with another cluster ID than the present one. Another source cluster may have a set of the same name,
+// so only the record in the annotations of the set proves that this is a former ID.
+func foreignID(mr *resourcesv1alpha1.ManagedResource, origin resourcesv1alpha1.Origin) Claim {
+	ids, recorded := clusterIDs(mr)
+	switch {
+	case origin.Namespace != mr.Namespace || origin.Name != mr.Name:
+		return Unknown
+	case slices.Contains(ids, origin.ClusterID):
+		return Former
+	case !recorded:
+		return Doubtful
+	}
+	return Unknown
+}
+
+// IsOwnOrigin reports whether an origin names the set, under the present cluster ID or a former one.
+func (o Owner) IsOwnOrigin(value string) bool {
+	origin, err := resourcesv1alpha1.ParseOrigin(value)
+	return value == o.Origin() || err == nil && origin.ClusterID != o.ClusterID && foreignID(o.Set, origin) == Former
+}
+
+// clusterIDs returns the cluster IDs under which objects of a set may have been written, and whether they are recorded. Most
+// controllers have no cluster ID, so a missing record means the empty ID.
+func clusterIDs(mr *resourcesv1alpha1.ManagedResource) ([]string, bool) {
+	value, recorded := mr.Annotations[resourcesv1alpha1.ClusterIDs]
+	return strings.Split(value, clusterIDSeparator), recorded
+}
+
+// clusterIDSeparator cannot be part of a cluster ID, because it separates the ID from the rest of an origin.
+const clusterIDSeparator = ":"
+
+// RecordClusterID adds an ID to the record of a set before the first object is written under it. A set that has objects and no
+// record gets no record, because nothing shows under which IDs these objects were written.
+func RecordClusterID(mr *resourcesv1alpha1.ManagedResource, id string, isNew bool) (changed bool) {
+	ids, recorded := clusterIDs(mr)
+	switch {
+	case slices.Contains(ids, id) || !recorded && !isNew:
+		return false
+	case recorded:
+		setClusterIDs(mr, append(ids, id)...)
+	default:
+		setClusterIDs(mr, id)
+	}
+	return true
+}
+
+// setClusterIDs writes the record of a set. If all objects of the set were written without an ID, it removes the record.
+func setClusterIDs(mr *resourcesv1alpha1.ManagedResource, ids ...string) {
+	if len(ids) == 1 && ids[0] == "" {
+		delete(mr.Annotations, resourcesv1alpha1.ClusterIDs)
+		return
+	}
+	if mr.Annotations == nil {
+		mr.Annotations = map[string]string{}
+	}
+	mr.Annotations[resourcesv1alpha1.ClusterIDs] = strings.Join(ids, clusterIDSeparator)
+}
+
+// HasOnlyClusterID reports whether the record of a set shows that all its objects have the given cluster ID.
+func HasOnlyClusterID(mr *resourcesv1alpha1.ManagedResource, id string) bool {
+	ids, _ := clusterIDs(mr)
+	return len(ids) == 1 && ids[0] == id
+}
+
+// SetOnlyClusterID records that all objects of a set have the given cluster ID.
+func SetOnlyClusterID(mr *resourcesv1alpha1.ManagedResource, id string) { setClusterIDs(mr, id) }
+
+// DoubtfulOriginError explains to the user how to resolve a doubtful origin.
+func DoubtfulOriginError(origin string) error {
+	return fmt.Errorf("its origin %q has another cluster ID than this controller, and whether it is a former ID of this ManagedResource is not recorded: "+
+		"if it is, annotate the ManagedResource with %s (the former IDs, separated by %q); if not, annotate the object with %s=true",
+		origin, resourcesv1alpha1.ClusterIDs, clusterIDSeparator, resourcesv1alpha1.KeepObject)
+}
+
+// ClaimedError means that another set holds an object. An immediate retry would not help.
+type ClaimedError struct{ Claimant string }
+
+func (e *ClaimedError) Error() string {
+	return fmt.Sprintf("it is held by ManagedResource %q, which wants it as well; remove it from one of the two", e.Claimant)
+}

@@ -1,0 +1,83 @@
+// Package ownership decides which objects a set may write, delete and release: what the configuration allows, what the set needs to exist
+// itself, and which other sets hold the same objects. It writes nothing.
+package ownership
+
+import (
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+)
+
+// Owner is a set as the owner of objects. Its methods do not change it.
+type Owner struct {
+	// Set is the set. Its metadata and its specification are used, but not its status.
+	Set *resourcesv1alpha1.ManagedResource
+	// ClusterID, if not empty, is part of every origin.
+	ClusterID string
+	// SameCluster is true if source and target are one cluster, or may be; OwnNamespace is where the process runs.
+	SameCluster  bool
+	OwnNamespace string
+	Limits       Limits
+	// Users lists the sets of this process that contain an object.
+	Users func(inventory.Key) []types.NamespacedName
+}
+
+// Origin is the value of the origin annotation of the objects of the set.
+func (o Owner) Origin() string {
+	return resourcesv1alpha1.Origin{ClusterID: o.ClusterID, Namespace: o.Set.Namespace, Name: o.Set.Name}.String()
+}
+
+// Refusal returns why the set must not write an object, nil if it may.
+func (o Owner) Refusal(key inventory.Key, resource apply.Resource) error {
+	if err := apply.CheckName(key.Namespace, key.Name); err != nil {
+		return &RefusedError{err}
+	}
+	if o.SameCluster && o.isOwnSource(key) {
+		return &RefusedError{errors.New("refused: a set must not contain itself or a Secret that it is read from")}
+	}
+	if reason := o.Limits.refuseObject(key.Namespace, resource.Namespaced); reason != "" {
+		return &RefusedError{errors.New(reason)}
+	}
+	return nil
+}
+
+// RefusedError means that the controller sends no request to write an object.
+type RefusedError struct{ error }
+
+func (e *RefusedError) Unwrap() error { return e.error }
+
+// isOwnSource reports whether an object is the set or one of its Secrets.
+func (o Owner) isOwnSource(key inventory.Key) bool {
+	if key.Namespace != o.Set.Namespace {
+		return false
+	}
+	if key.Group == resourcesv1alpha1.GroupName && key.Kind == "ManagedResource" {
+		return key.Name == o.Set.Name
+	}
+	return key.Group == "" && key.Kind == "Secret" && slices.ContainsFunc(o.Set.Spec.SecretRefs, func(ref corev1.LocalObjectReference) bool {
+		return ref.Name == key.Name
+	})
+}
+
+// Protection returns why an object must never be deleted, "" if it may be. Protected are the set, the Secrets that it references, its
+// namespace, the namespace of the controller, and the CustomResourceDefinition of sets.
+func (o Owner) Protection(key inventory.Key) string {
+	if !o.SameCluster {
+		return ""
+	}
+	switch {
+	case o.isOwnSource(key):
+		return "the set is read from it"
+	case key.Group == "" && key.Kind == "Namespace" && (key.Name == o.OwnNamespace || key.Name == o.Set.Namespace):
+		return "the controller or the set lives in it"
+	case key.Group == "apiextensions.k8s.io" && key.Kind == "CustomResourceDefinition" && key.Name == "managedresources."+resourcesv1alpha1.GroupName:
+		return "it defines the kind of the set"
+	}
+	return ""
+}

@@ -147,7 +147,7 @@ func standard(imported string) bool {
 
 // pureFilesDoNoIO treats the import of context as the sign of code that waits or does I/O.
 func pureFilesDoNoIO(l layout, t tree) []string {
-	names := []string{"desired.go", "checks.go", "plan.go", "conditions.go"}
+	names := []string{"desired.go", "checks.go", "plan.go", "conditions.go", "decide.go"}
 	var broken []string
 	for _, file := range t.goFiles {
 		_, rest, _ := below("internal", file.folder())

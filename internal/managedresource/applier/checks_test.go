@@ -11,6 +11,7 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/managedresource/engine"
 )
 
 const (
@@ -161,7 +162,7 @@ func TestPanicBecomesAnErrorAndItsStackIsLogged(t *testing.T) {
 	g := NewWithT(t)
 	var lines []string
 	logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
-	err := recoverPanic(log.IntoContext(t.Context(), logger), panicking)
+	err := engine.Recover(log.IntoContext(t.Context(), logger), panicking)
 	g.Expect(err).To(MatchError("panic: no reason"))
 	g.Expect(lines).To(ConsistOf(ContainSubstring("Recovered from a panic")))
 	g.Expect(strings.Join(lines, "")).To(ContainSubstring("applier.panicking("))

@@ -11,6 +11,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	rules "github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
 // codeClaimed marks the condition of a set that is applied except for objects that other sets hold. After a restart, the code
@@ -153,7 +154,7 @@ func missingVerdicts(conditions []corev1beta1.Condition, items, missing []*item)
 
 // decodingMessage lists the documents that could not be read.
 func decodingMessage(faults []string) string {
-	return fmt.Sprintf("Could not decode all new resources: [%s]", strings.Join(bounded(faults), " "))
+	return fmt.Sprintf("Could not decode all new resources: [%s]", strings.Join(status.Bounded(faults), " "))
 }
 
 // failureMessage lists every object that could not be applied, in the order of the set, each with the place of its document.
@@ -168,7 +169,7 @@ func failureMessage(namespace string, failures []failure, items []*item) string 
 		at := each.item.Place
 		texts = append(texts, fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s')", failureText(each), at.Index, at.DataKey, namespace, at.Secret))
 	}
-	return strings.Join(bounded(texts), "; ")
+	return strings.Join(status.Bounded(texts), "; ")
 }
 
 // maxFailureText is the maximum length of the error about one object, in bytes.
@@ -176,7 +177,7 @@ const maxFailureText = 1024
 
 func failureText(f failure) string {
 	text := f.err.Error()
-	name := describe(f.item.Kind, f.item.Key.Namespace, f.item.Key.Name)
+	name := status.Describe(f.item.Kind, f.item.Key.Namespace, f.item.Key.Name)
 	if !strings.Contains(text, name) {
 		text = fmt.Sprintf("error during apply of object %q: %s", name, text)
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 )
 
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
 // brief formats conditions as "type=status/reason" in their order.
 func brief(conditions []corev1beta1.Condition) string {
 	var parts []string
@@ -115,14 +117,6 @@ func TestMessages(t *testing.T) {
 		"failures stand in the order of the set": {
 			have: failureMessage("ns", []failure{{items[1], errors.New("refused")}, {items[0], errors.New(`error during apply of object "v1/ConfigMap/ns/a": boom`)}}, items),
 			want: `error during apply of object "v1/ConfigMap/ns/a": boom (index 0 in 'objects.yaml' in secret 'ns/s'); error during apply of object "v1/ConfigMap/ns/b": refused (index 4 in 'objects.yaml' in secret 'ns/s')`,
-		},
-		"one pending deletion": {
-			have: pendingMessage([]pending{{ref: entry("a", nil)}}, noon),
-			want: `Could not clean all old resources: 1 error occurred: deletion of old resource "v1/ConfigMap/ns/a" is still pending`,
-		},
-		"two pending deletions, sorted, one with an error": {
-			have: pendingMessage([]pending{{ref: entry("b", nil)}, {ref: entry("a", nil), err: errors.New("boom")}}, noon),
-			want: `Could not clean all old resources: 2 errors occurred: [deletion of old resource "v1/ConfigMap/ns/a" is still pending: boom, deletion of old resource "v1/ConfigMap/ns/b" is still pending]`,
 		},
 		"undecodable documents": {
 			have: decodingMessage([]string{"a.", "b."}),

@@ -50,7 +50,7 @@ func (e *Events) driftRepaired(mr *resourcesv1alpha1.ManagedResource, i *item, m
 	case manager != "":
 		note += fmt.Sprintf(", changed by %q", manager)
 	}
-	e.send(mr, i.reference(), corev1.EventTypeNormal, ReasonDriftRepaired, "Repair", note)
+	e.send(mr, i.Reference(), corev1.EventTypeNormal, ReasonDriftRepaired, "Repair", note)
 }
 
 func (e *Events) repairPaused(mr *resourcesv1alpha1.ManagedResource, i *item, manager string, pause time.Duration) {
@@ -59,11 +59,11 @@ func (e *Events) repairPaused(mr *resourcesv1alpha1.ManagedResource, i *item, ma
 	}
 	note := fmt.Sprintf("Repairs of %s pause for %s: field manager %q changes it again and again",
 		shown(i.Kind, i.Key.Namespace, i.Key.Name), pause, manager)
-	e.send(mr, i.reference(), corev1.EventTypeWarning, ReasonDriftRepairPaused, "Repair", note)
+	e.send(mr, i.Reference(), corev1.EventTypeWarning, ReasonDriftRepairPaused, "Repair", note)
 }
 
 func (e *Events) objectClaimed(mr *resourcesv1alpha1.ManagedResource, i *item, claimant string) {
-	e.send(mr, i.reference(), corev1.EventTypeWarning, ReasonObjectClaimed, "Apply", fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s') is held by ManagedResource %q, which wants it as well; remove it from one of the two",
+	e.send(mr, i.Reference(), corev1.EventTypeWarning, ReasonObjectClaimed, "Apply", fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s') is held by ManagedResource %q, which wants it as well; remove it from one of the two",
 		shown(i.Kind, i.Key.Namespace, i.Key.Name), i.Place.Index, i.Place.DataKey, mr.Namespace, i.Place.Secret, claimant))
 }
 
@@ -100,12 +100,6 @@ func (e *Events) failed(p *pass, related *corev1.ObjectReference, reason, messag
 
 // recovered forgets the last fault, so that the same fault is reported again.
 func (e *Events) recovered(p *pass) { p.set.lastFault = "" }
-
-// reference names the object for the Events API.
-func (i *item) reference() *corev1.ObjectReference {
-	version, kind := i.Kind.ToAPIVersionAndKind()
-	return &corev1.ObjectReference{APIVersion: version, Kind: kind, Namespace: i.Key.Namespace, Name: i.Key.Name}
-}
 
 // shown formats an object for the note of an Event.
 func shown(kind schema.GroupVersionKind, namespace, name string) string {

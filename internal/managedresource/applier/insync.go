@@ -8,6 +8,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/managedresource/engine"
 )
 
 // isInSync reports whether a pass would have nothing to do for a set: neither the set nor its Secrets have changed since the last pass, and
@@ -39,8 +40,8 @@ func (r *Reconciler) isInSync(ctx context.Context, name types.NamespacedName) bo
 
 // asLeft reports whether an object has not changed since the last comparison or write. An unlabelled object only has to exist.
 func (i *item) asLeft(seen observe.Object) bool {
-	return i.Mapped && i.known.confirmed && i.known.due == leave && i.known.hash == i.Hash && seen.FirstMetadata == nil &&
-		(i.Unlabelled || i.known.fingerprint == seen.Fingerprint)
+	return i.Mapped && i.known.Confirmed && i.known.Due == engine.Leave && i.known.Hash == i.Hash && seen.FirstMetadata == nil &&
+		(i.Unlabelled || i.known.Fingerprint == seen.Fingerprint)
 }
 
 // markInSync records that a pass found this version of the set in sync. It does not record that of sets that must be reconciled without an

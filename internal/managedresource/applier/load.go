@@ -8,6 +8,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
+	"github.com/espalier-dev/espalier/internal/managedresource/engine"
 )
 
 // load determines the objects of the set. It reads Secrets only if their version, the set's generation, the reported objects or the kinds
@@ -32,7 +33,7 @@ func (r *Reconciler) load(ctx context.Context, p *pass) error {
 	}
 	p.manifests = decoded.Manifests
 	s.replaceContent(decoded)
-	r.memory.subscribe(p.name, subscribedKeys(s.items, p.mr.Status.Resources))
+	r.memory.subscribe(p.name, subscribedKeys(decoded.Items, p.mr.Status.Resources))
 	return nil
 }
 
@@ -44,7 +45,7 @@ func (r *Reconciler) reader() *desired.Reader {
 
 // replaceContent replaces the content of the set, and keeps what is known about objects that stay in it.
 func (s *set) replaceContent(decoded desired.Decoded) {
-	known := make(map[inventory.Key]knowledge, len(s.items))
+	known := make(map[inventory.Key]engine.Knowledge, len(s.items))
 	for _, each := range s.items {
 		known[each.Key] = each.known
 	}
@@ -56,10 +57,10 @@ func (s *set) replaceContent(decoded desired.Decoded) {
 	}
 	s.content, s.references = decoded.Content, decoded.References
 	s.loaded, s.settled, s.watched = true, false, false
-	s.removal = removal{done: maps.Clone(neverWritten), neverWritten: neverWritten}
+	s.neverWritten, s.progress = neverWritten, nil
 }
 
-func subscribedKeys(items []*item, refs []resourcesv1alpha1.ObjectReference) []inventory.Key {
+func subscribedKeys(items []*desired.Item, refs []resourcesv1alpha1.ObjectReference) []inventory.Key {
 	keys := make([]inventory.Key, 0, len(items))
 	seen := make(map[inventory.Key]struct{}, len(items))
 	add := func(key inventory.Key) {
@@ -81,9 +82,9 @@ func subscribedKeys(items []*item, refs []resourcesv1alpha1.ObjectReference) []i
 // contain objects that the set has dropped already.
 func (s *set) unwritten() map[inventory.Key]struct{} {
 	keys := map[inventory.Key]struct{}{}
-	maps.Copy(keys, s.removal.neverWritten)
+	maps.Copy(keys, s.neverWritten)
 	for _, each := range s.items {
-		if each.known.unwritten {
+		if each.known.Unwritten {
 			keys[each.Key] = struct{}{}
 		}
 	}

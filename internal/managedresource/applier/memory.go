@@ -8,40 +8,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/apply/fields"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
-	"github.com/espalier-dev/espalier/internal/repair"
+	"github.com/espalier-dev/espalier/internal/managedresource/engine"
+	"github.com/espalier-dev/espalier/internal/managedresource/prune"
 )
 
 // item is a desired object with what the controller knows about the live one.
 type item struct {
 	*desired.Item
-	known knowledge
-}
-
-// knowledge is what the controller knows about the live object. After a restart, it is restored from the watches.
-type knowledge struct {
-	// hash and fingerprint are those of the last successful comparison or write; confirmed is true if there was one. The time of it is
-	// checkedAt.
-	hash        uint64
-	fingerprint uint64
-	confirmed   bool
-	// mark identifies the last write of the controller to the object. It differs after another program has written under the same field
-	// manager.
-	mark      fields.OwnWrites
-	checkedAt time.Time
-	// unwritten is true if the object was announced, and no request was sent that may have written it: each one was rejected by the API
-	// server, or an earlier step failed.
-	unwritten bool
-	// due is the minimal action that the object needs although nothing seems to differ: leave, compare or write. Only confirm resets it,
-	// so that the action still happens after a failure or a pause.
-	due action
-	// claimant is the other set that holds the object, "" if there is none.
-	claimant string
-	// backoff is nil until the object had to be repaired.
-	backoff *repair.Backoff
+	known engine.Knowledge
 }
 
 // set is what the controller keeps of one ManagedResource. Only the worker that processes the set accesses it.
@@ -79,7 +56,10 @@ type set struct {
 	nextUpdate time.Time
 	// auditOwed is true if every object must be read, until each object is marked as due.
 	auditOwed bool
-	removal   removal
+	// neverWritten are objects that have left the set and that were never written: there is nothing to delete. Progress is that of the
+	// present deletion, nil if there is none.
+	neverWritten map[inventory.Key]struct{}
+	progress     *prune.Progress
 	// lastFault is the fault that the last Event reported.
 	lastFault string
 	// lastPlanFault is the last fault of a plan that an Event reported, nextPlan the earliest time for the next plan, and planFailures the

@@ -2,16 +2,12 @@ package applier
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/apply/inventory"
-	"github.com/espalier-dev/espalier/internal/apply/observe"
 )
 
 func TestADeletedSetThatACacheStillShowsIsNotReconciled(t *testing.T) {
@@ -39,22 +35,4 @@ func TestASetIsNotInSyncWhileAnAuditIsOwed(t *testing.T) {
 	g.Expect(m.inSync(name)).NotTo(BeNil())
 	m.get(name).auditOwed = true
 	g.Expect(m.inSync(name)).To(BeNil())
-}
-
-func TestADeletionThatAWatchHasNotShownYet(t *testing.T) {
-	ref := resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "a"}}
-	for name, tc := range map[string]struct {
-		seen observe.Object
-		want bool
-	}{
-		"as it was when its deletion was requested": {seen: observe.Object{ResourceVersion: "7"}, want: true},
-		"changed since then":                        {seen: observe.Object{ResourceVersion: "8"}},
-		"being deleted":                             {seen: observe.Object{ResourceVersion: "7", Deleted: time.Unix(1, 0)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &set{removal: removal{requested: map[inventory.Key]string{inventory.RefKey(ref): "7"}}}
-			w := &removing{pass: &pass{set: s}}
-			NewWithT(t).Expect(w.wasRequested(ref, tc.seen)).To(Equal(tc.want))
-		})
-	}
 }

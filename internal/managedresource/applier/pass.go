@@ -2,7 +2,6 @@ package applier
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
@@ -26,18 +26,15 @@ type pass struct {
 	set  *set
 	now  time.Time
 
-	settings desired.Settings
+	settings merge.Options
 	owner    ownership.Owner
 	// before are the entries of the status when the pass began, before anything was announced.
 	before []resourcesv1alpha1.ObjectReference
-	// index finds these entries; nil until compare is called.
-	index *inventory.Index
-	// previous is the entry of each item in the status when the pass began; nil for new items.
-	previous map[*item]*resourcesv1alpha1.ObjectReference
+	// index finds these entries, and references are those of the items; nil until they are needed.
+	index      *inventory.Index
+	references map[*item]*resourcesv1alpha1.ObjectReference
 
 	manifests *desired.Manifests
-	// stale objects have caused a conflict, so the watch does not show their latest version.
-	stale map[inventory.Key]struct{}
 }
 
 func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) *pass {
@@ -53,17 +50,32 @@ func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	}
 	return &pass{
 		mr: mr, before: mr.Status.Resources, name: name, set: set, now: r.Clock.Now(), owner: owner,
-		settings: desired.SettingsOf(mr, owner.Origin(), r.ManagedBy),
+		settings: desired.Settings(mr, owner.Origin(), r.ManagedBy),
 	}
 }
 
+// previous returns the entry of an item in the status when the pass began, nil for a new item.
+func (p *pass) previous(i *item) *resourcesv1alpha1.ObjectReference {
+	p.compare()
+	return p.references[i]
+}
+
+// obsolete returns the entries of the status when the pass began that the set no longer needs.
+func (p *pass) obsolete() []resourcesv1alpha1.ObjectReference {
+	p.compare()
+	return p.index.Obsolete()
+}
+
 // compare finds the entry of each item in the status. It is not called if nothing needs a request.
-func (p *pass) compare(before []resourcesv1alpha1.ObjectReference) {
-	p.index = inventory.NewIndex(before, inventory.NewEquivalences(p.mr.Spec.Equivalences))
-	p.previous = make(map[*item]*resourcesv1alpha1.ObjectReference, len(p.set.items))
+func (p *pass) compare() {
+	if p.index != nil {
+		return
+	}
+	p.index = inventory.NewIndex(p.before, inventory.NewEquivalences(p.mr.Spec.Equivalences))
+	p.references = make(map[*item]*resourcesv1alpha1.ObjectReference, len(p.set.items))
 	for _, each := range p.set.items {
 		if previous, found := p.index.Lookup(each.Key); found {
-			p.previous[each] = &previous
+			p.references[each] = &previous
 		}
 	}
 	for _, each := range p.set.content.Released {
@@ -111,12 +123,4 @@ func (p *pass) unchanged() bool {
 // refKind returns the kind of a status entry.
 func refKind(ref resourcesv1alpha1.ObjectReference) schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-}
-
-// describe formats an object for conditions.
-func describe(kind schema.GroupVersionKind, namespace, name string) string {
-	if namespace == "" {
-		namespace = "default"
-	}
-	return fmt.Sprintf("%s/%s/%s/%s", kind.GroupVersion().String(), kind.Kind, namespace, name)
 }

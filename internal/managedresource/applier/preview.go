@@ -3,28 +3,16 @@ package applier
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
+	"github.com/espalier-dev/espalier/internal/managedresource/engine"
 	"github.com/espalier-dev/espalier/internal/managedresource/health"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
+	"github.com/espalier-dev/espalier/internal/managedresource/prune"
 )
-
-// preview computes what would be done with a set. It sends only reads and dry-run requests to the target, and does not change the state
-// of the set.
-type preview struct {
-	*Reconciler
-	pass *pass
-	plan *plan.Plan
-	// removesSet is true if the objects of the set would be deleted or kept, and the finalizer removed.
-	removesSet bool
-	// otherRights is true if the requests are not made with the rights of the controller.
-	otherRights bool
-}
 
 // Preview returns what Reconcile would do with a set. It needs no SetupWithManager, only the clients, the target and the autoscalers,
 // with the rights of any user. Metadata and status of the set are used as they are; a set that does not exist has no status. If the set
@@ -33,104 +21,147 @@ func (r *Reconciler) Preview(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	if r.memory == nil {
 		r.memory = newMemory()
 	}
-	v, err := r.newPreview(ctx, mr)
+	p, computed, err := r.newPreview(ctx, mr)
 	if err != nil {
 		return nil, err
 	}
-	v.otherRights = true
 	next := r.Class.previewSet(mr)
-	v.removesSet = next.removesSet
-	if v.plan.Problem == "" {
-		v.plan.Problem = next.problem
+	if computed.Problem == "" {
+		computed.Problem = next.problem
 	}
 	if next.remark != "" {
-		v.plan.Remarks = append(v.plan.Remarks, next.remark)
+		computed.Remarks = append(computed.Remarks, next.remark)
 	}
-	if err := v.load(ctx); err != nil {
+	const otherRights = true
+	if err := r.loadPreview(ctx, p, computed, next.removesSet, otherRights); err != nil {
 		return nil, err
 	}
-	return v.compute(ctx), nil
+	r.preview(ctx, p, computed, next.removesSet, otherRights)
+	return computed, nil
 }
 
-func (r *Reconciler) newPreview(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*preview, error) {
+// newPreview returns a pass over a copy of the state of a set, and its plan without objects. The copy has what is known about the objects.
+func (r *Reconciler) newPreview(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*pass, *plan.Plan, error) {
 	refusal, err := r.refusal(ctx, mr.Namespace)
 	if apierrors.IsNotFound(err) { // the user will create the Namespace with the set, and it will need the labels
 		refusal, err = r.Limits.RefuseSet(mr.Namespace, nil), nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := r.newPass(ctx, mr.DeepCopy())
-	// The preview uses the known state of the objects, but works on a copy of the set.
 	p.set = &set{content: &desired.Content{}, items: p.set.items, initialStatusTime: p.set.initialStatusTime, kstatus: health.Kstatus(mr, r.Kstatus)}
-	return &preview{
-		Reconciler: r, pass: p,
-		plan: &plan.Plan{Namespace: mr.Namespace, Name: mr.Name, Generation: mr.Generation, Problem: refusal},
-	}, nil
+	return p, &plan.Plan{Namespace: mr.Namespace, Name: mr.Name, Generation: mr.Generation, Problem: refusal}, nil
 }
 
-// load reads the set's Secrets. If one is missing, or the controller may not read it, the plan shows that nothing would be done.
-func (v *preview) load(ctx context.Context) error {
-	if v.removesSet || v.plan.Problem != "" {
+// loadPreview reads the set's Secrets. If one is missing, or the controller may not read it, the plan shows that nothing would be done.
+func (r *Reconciler) loadPreview(ctx context.Context, p *pass, computed *plan.Plan, removesSet, otherRights bool) error {
+	if removesSet || computed.Problem != "" {
 		return nil
 	}
-	decoded, err := v.reader().Read(ctx, v.pass.mr, v.pass.settings, nil)
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !v.otherRights {
-		v.plan.Problem = err.Error()
+	decoded, err := r.reader().Read(ctx, p.mr, p.settings, nil)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !otherRights {
+		computed.Problem = err.Error()
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	v.pass.manifests = decoded.Manifests
-	v.pass.set.replaceContent(decoded)
-	v.pass.compare(v.pass.before)
-	v.plan.Checksum = v.pass.set.content.Checksum
+	p.manifests = decoded.Manifests
+	p.set.replaceContent(decoded)
+	r.memory.subscribe(p.name, subscribedKeys(decoded.Items, p.mr.Status.Resources))
+	computed.Checksum, computed.Faults = decoded.Checksum, decoded.Faults
 	return nil
 }
 
-// compute determines what would be done with every object, in the order in which the objects would be processed.
-func (v *preview) compute(ctx context.Context) *plan.Plan {
-	if v.plan.Problem != "" {
-		return v.plan
+// preview adds what would be done with every object, in the order in which the objects would be processed. It sends only reads and
+// dry-run requests to the target. RemovesSet is true if the objects of the set would be deleted or kept, and the finalizer removed.
+// OtherRights is true if the requests are not made with the rights of the controller.
+func (r *Reconciler) preview(ctx context.Context, p *pass, computed *plan.Plan, removesSet, otherRights bool) {
+	if computed.Problem != "" {
+		return
 	}
-	if v.removesSet {
-		v.plan.Remarks = append(v.plan.Remarks, removalReason(v.pass.mr))
+	pruner := r.pruner(p)
+	if removesSet {
+		computed.Remarks = append(computed.Remarks, removalReason(p.mr))
+		stays := ""
+		if isTrue(p.mr.Spec.KeepObjects) {
+			stays = "spec.keepObjects"
+		}
+		computed.Objects = pruner.PlanDeletion(ctx, p.mr.Status.Resources, prune.NewProgress(true, p.set.unwritten()), stays)
+	} else {
+		stays := ""
+		if len(computed.Faults) > 0 {
+			stays = "nothing is deleted while documents of the set cannot be read"
+		}
+		computed.Objects = pruner.PlanDeletion(ctx, p.obsolete(), prune.NewProgress(false, nil), stays)
+		computed.Objects = append(computed.Objects, pruner.PlanRelease(ctx, p.set.content.Released, p.before)...)
+		e := r.engine(p)
+		e.DryRun = true
+		computed.Objects = append(computed.Objects, e.Plan(ctx, p.comparisons(), otherRights)...)
 	}
-	v.plan.Faults = v.pass.set.content.Faults
-	objects := v.planLeaving(ctx)
-	if !v.removesSet {
-		objects = append(objects, v.planReleased(ctx)...)
-		objects = append(objects, v.planWanted(ctx)...)
-	}
-	plan.Reconsider(objects)
-	v.plan.Objects = objects
-	return v.plan
+	plan.Reconsider(computed.Objects)
 }
 
-// planEach plans count objects, some of them in parallel.
-func (v *preview) planEach(ctx context.Context, count int, look func(number int) plan.Object, id func(number int) plan.ID) []plan.Object {
-	var workers sync.WaitGroup
-	results := make([]plan.Object, count)
-	slots := make(chan struct{}, v.Parallel)
-	for number := range count {
-		slots <- struct{}{}
-		workers.Go(func() {
-			defer func() { <-slots }()
-			err := recoverPanic(ctx, func() error {
-				results[number] = look(number)
-				return nil
-			})
-			if err != nil {
-				results[number] = plan.Object{Action: plan.Unknown, ID: id(number), Note: fmt.Sprintf("cannot tell: %v", err)}
-			}
-		})
+// comparisons returns the tasks that compare every object of the set.
+func (p *pass) comparisons() []engine.Task {
+	unchanged, recorded := p.unchanged(), p.recorded()
+	var tasks []engine.Task
+	for _, each := range p.set.lastItems() {
+		f, next := engine.Facts{Item: each.Item, Known: each.known, Unchanged: unchanged}, engine.Write
+		if f.Same() {
+			next = engine.Compare
+		}
+		tasks = append(tasks, engine.NewTask(f, next, p.previous(each), recorded))
 	}
-	workers.Wait()
-	return results
+	return tasks
 }
 
-func planID(kind schema.GroupVersionKind, namespace, name string) plan.ID {
-	version, short := kind.ToAPIVersionAndKind()
-	return plan.ID{APIVersion: version, Kind: short, Namespace: namespace, Name: name}
+// setPreview is the effect of the next step on a set as a whole.
+type setPreview struct {
+	// removesSet is true if the objects of the set would be deleted or kept, and the finalizer removed.
+	removesSet bool
+	// problem is the reason why nothing would be done, remark further information; empty otherwise.
+	problem, remark string
+}
+
+// previewSet returns the effect of a reconciliation on the given set, as if no annotation requested a plan.
+func (c Class) previewSet(mr *resourcesv1alpha1.ManagedResource) setPreview {
+	switch c.next(mr) {
+	case stepWait:
+		return setPreview{problem: fmt.Sprintf("the set waits: it has the annotation %s=%s",
+			resourcesv1alpha1.GardenerOperation, resourcesv1alpha1.OperationWaitForState)}
+	case stepIgnore:
+		return setPreview{problem: fmt.Sprintf("the set is ignored: it has the annotation %s", resourcesv1alpha1.Ignore)}
+	case stepNone:
+		return setPreview{problem: c.notServedReason(mr)}
+	case stepPlan:
+		return setPreview{
+			removesSet: !c.responsible(mr),
+			remark:     fmt.Sprintf("the set has the annotation %s: nothing of this is done while it is there", resourcesv1alpha1.Plan),
+		}
+	case stepRemove:
+		return setPreview{removesSet: true}
+	case stepApply:
+	}
+	return setPreview{}
+}
+
+// notServedReason returns why this instance does not process a set.
+func (c Class) notServedReason(mr *resourcesv1alpha1.ManagedResource) string {
+	switch {
+	case mr.DeletionTimestamp != nil:
+		return "the set is being deleted, and it has the finalizer of another controller or none"
+	case c.responsible(mr):
+		return "another controller holds the set and lets go of it first, which deletes its objects unless spec.keepObjects is set; then they are made anew"
+	}
+	return fmt.Sprintf("the set is of class %q, and this is about the controller of class %q", classOf(mr), string(c))
+}
+
+// removalReason returns why the objects of a set are deleted.
+func removalReason(mr *resourcesv1alpha1.ManagedResource) string {
+	if mr.DeletionTimestamp != nil {
+		return "the set is being deleted"
+	}
+	return "the set would be handed over to another class"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,25 +43,26 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	bounded, cancel := context.WithTimeoutCause(ctx, deadlineCap, errors.New("the time for one plan is over"))
 	defer cancel()
 	began := r.Clock.Now()
-	v, err := r.newPreview(ctx, mr)
+	p, computed, err := r.newPreview(ctx, mr)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	v.removesSet = !r.Class.responsible(mr)
-	r.SecretVersions.Use(v.pass.name, SecretNames(mr)) // before they are read, so that no later change is missed
-	if err := v.load(bounded); err != nil {
+	const otherRights = false
+	removesSet := !r.Class.responsible(mr)
+	r.SecretVersions.Use(p.name, SecretNames(mr)) // before they are read, so that no later change is missed
+	if err := r.loadPreview(bounded, p, computed, removesSet, otherRights); err != nil {
 		if ctx.Err() == nil { // otherwise the process ends
 			r.Events.planFault(mr, s, resourcesv1alpha1.ConditionCannotReadSecret, err.Error())
 		}
 		return ctrl.Result{}, err
 	}
-	if v.removesSet {
-		r.memory.subscribe(v.pass.name, subscribedKeys(nil, mr.Status.Resources))
+	if removesSet {
+		r.memory.subscribe(p.name, subscribedKeys(nil, mr.Status.Resources))
 	}
-	if v.plan.Problem == "" {
-		r.Watcher.Use(bounded, v.pass.name, r.needs(v.pass))
+	if computed.Problem == "" {
+		r.Watcher.Use(bounded, p.name, r.needs(p))
 	}
-	computed := v.compute(bounded)
+	r.preview(bounded, p, computed, removesSet, otherRights)
 	if ctx.Err() != nil {
 		return ctrl.Result{}, fmt.Errorf("stop: %w", context.Cause(ctx))
 	}
@@ -171,4 +173,22 @@ func (r *Reconciler) recordPlanName(ctx context.Context, mr *resourcesv1alpha1.M
 	}
 	r.memory.recordWrite(mr)
 	return nil
+}
+
+const (
+	// planPause is the shortest time between two plans of a set, so that a set whose objects change often does not cause too many dry runs.
+	planPause = time.Second
+	// planShare is the ratio of the pause after a plan to the time that the plan took.
+	planShare = 4
+	// longestPlanPause limits the pause after slow plans and after failures.
+	longestPlanPause = time.Minute
+)
+
+// pauseAfterPlan returns the pause after a plan. Failures is the number of consecutive plans that could not be published.
+func pauseAfterPlan(took time.Duration, failures int) time.Duration {
+	pause := max(planPause, planShare*took)
+	for ; failures > 1 && pause < longestPlanPause; failures-- {
+		pause *= 2
+	}
+	return min(pause, longestPlanPause)
 }

@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,8 +29,10 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/health"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
+	"github.com/espalier-dev/espalier/internal/managedresource/prune"
 	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
 )
 
@@ -175,7 +176,7 @@ func (r *Reconciler) observeOnly(ctx context.Context, mr *resourcesv1alpha1.Mana
 	defer cancel()
 	p := r.newPass(ctx, mr)
 	p.set.kstatus = health.Kstatus(mr, r.Kstatus)
-	r.memory.subscribe(name, subscribedKeys(p.set.items, mr.Status.Resources))
+	r.memory.subscribe(name, subscribedKeys(p.set.content.Items, mr.Status.Resources))
 	r.Watcher.Use(bounded, name, r.needs(p))
 	r.requestJudgement(p, false)
 }
@@ -254,10 +255,10 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 		p.set.kstatus = kstatus
 		r.Watcher.Use(bounded, p.name, r.needs(p))
 	}
-	if open, again := r.prune(bounded, p); len(open) > 0 {
-		return r.reportPending(ctx, p, open, again)
+	if result := r.prune(bounded, p); len(result.Pending) > 0 {
+		return r.reportPending(ctx, p, result)
 	}
-	if err := r.release(ctx, p); err != nil {
+	if err := r.pruner(p).Release(ctx, p.set.content.Released, p.before); err != nil {
 		r.Events.failed(p, nil, resourcesv1alpha1.ReleaseOfOrphanedResourcesFailed, err.Error())
 		return ctrl.Result{}, errors.Join(err, r.report(ctx, p,
 			applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ReleaseOfOrphanedResourcesFailed, err.Error())))
@@ -312,30 +313,47 @@ func (r *Reconciler) auditDue(s *set) bool {
 }
 
 // prune deletes objects that the set no longer contains. It deletes nothing while a document of the set is unreadable.
-func (r *Reconciler) prune(ctx context.Context, p *pass) ([]pending, time.Time) {
+func (r *Reconciler) prune(ctx context.Context, p *pass) prune.Result {
 	if len(p.set.content.Faults) > 0 || p.set.settled {
-		return nil, time.Time{} // the status of a settled set lists exactly its objects
+		return prune.Result{} // the status of a settled set lists exactly its objects
 	}
-	p.compare(p.before)
-	obsolete := p.index.Obsolete()
+	obsolete := p.obsolete()
 	if len(obsolete) == 0 {
-		p.set.removal = removal{}
-		return nil, time.Time{}
+		p.set.neverWritten, p.set.progress = nil, nil
+		return prune.Result{}
 	}
-	open, again := r.remove(ctx, p, obsolete)
-	if len(open) == 0 { // the same objects are obsolete again until the status without them is written
-		neverWritten := p.set.removal.neverWritten
-		p.set.removal = removal{done: maps.Clone(neverWritten), neverWritten: neverWritten}
+	result := r.remove(ctx, p, obsolete)
+	if len(result.Pending) == 0 { // the same objects are obsolete again until the status without them is written
+		p.set.progress = nil
 	}
-	return open, again
+	return result
+}
+
+// remove deletes objects, and reports those that stay although the user may not expect that.
+func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alpha1.ObjectReference) prune.Result {
+	if p.set.progress == nil {
+		p.set.progress = prune.NewProgress(false, p.set.neverWritten)
+	}
+	result := r.pruner(p).Delete(ctx, refs, p.set.progress)
+	for _, each := range result.Kept {
+		r.Events.deletionRefused(p.mr, each.Ref, each.Reason)
+	}
+	return result
+}
+
+func (r *Reconciler) pruner(p *pass) *prune.Pruner {
+	return &prune.Pruner{
+		Target: r.Target, Watcher: r.Watcher, Sets: r.SourceLive, Owner: p.owner, GarbageCollector: r.GarbageCollector, Now: p.now,
+		Poll: r.DeletionPoll, WaveTimeout: r.DeletionWaveTimeout, Parallel: r.Parallel,
+	}
 }
 
 // removeSet deletes the set's objects, unless they are kept, and then removes the finalizer of this instance from the set.
 func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	r.unpublish(ctx, mr)
 	p := r.newPass(ctx, mr)
-	if !p.set.removal.wholeSet {
-		p.set.removal = removal{wholeSet: true, done: p.set.unwritten()}
+	if !p.set.progress.OfWholeSet() {
+		p.set.progress, p.set.neverWritten = prune.NewProgress(true, p.set.unwritten()), nil
 	}
 	keep := isTrue(mr.Spec.KeepObjects)
 	if err := r.report(ctx, p, deletionVerdicts(mr.Status.Conditions, keep)...); err != nil {
@@ -344,11 +362,11 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	if !keep {
 		bounded, cancel := context.WithTimeoutCause(ctx, min(r.SyncPeriod, deadlineCap), errors.New("the time for one reconciliation is over"))
 		defer cancel()
-		p.set.items, p.set.loaded = nil, false
+		p.set.content, p.set.items, p.set.loaded = &desired.Content{}, nil, false
 		r.memory.subscribe(p.name, subscribedKeys(nil, mr.Status.Resources))
 		r.Watcher.Use(bounded, p.name, r.needs(p))
-		if open, again := r.remove(bounded, p, mr.Status.Resources); len(open) > 0 {
-			return r.reportPending(ctx, p, open, again)
+		if result := r.remove(bounded, p, mr.Status.Resources); len(result.Pending) > 0 {
+			return r.reportPending(ctx, p, result)
 		}
 	}
 	before := p.mr.DeepCopy()

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
+	"github.com/espalier-dev/espalier/internal/managedresource/prune"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
@@ -51,7 +52,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass, verdicts ...verdict) e
 //
 // If a set was applied before and its references have not changed, nothing is written, since its status lists every object already. If the
 // process dies, the next one sees that the apply was not completed: the checksum or the generation in the status differ from those of the
-// set. If the Secrets have their former content again, it sees that objects were written later than the status (facts.writtenLater).
+// set. If the Secrets have their former content again, it sees that objects were written later than the status (engine.Facts.WrittenLater).
 func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	s, status := p.set, p.mr.Status
 	if s.references == nil {
@@ -182,7 +183,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	s.outdated = false
 	if whole {
 		s.settled, s.reported, s.references, s.announced = true, referencesDigest(p.mr.Status.Resources), nil, ""
-		r.memory.subscribe(p.name, subscribedKeys(s.items, p.mr.Status.Resources))
+		r.memory.subscribe(p.name, subscribedKeys(s.content.Items, p.mr.Status.Resources))
 		r.requestJudgement(p, true)
 		if err := r.recordOnlyClusterID(ctx, p); err != nil {
 			return ctrl.Result{}, err
@@ -234,7 +235,7 @@ func (r *Reconciler) judge(p *pass, result *outcome) (verdict, error) {
 		held.code = codeClaimed
 		return held, nil
 	}
-	r.Events.failed(p, result.failures[0].item.reference(), resourcesv1alpha1.ConditionApplyFailed, message)
+	r.Events.failed(p, result.failures[0].item.Reference(), resourcesv1alpha1.ConditionApplyFailed, message)
 	return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, message),
 		fmt.Errorf("could not apply all new resources: %s", message)
 }
@@ -252,26 +253,27 @@ func (r *Reconciler) requeueAfter(result *outcome) time.Duration {
 }
 
 // reportPending writes a condition that lists pending deletions, if they take longer than pendingGrace or have failed.
-func (r *Reconciler) reportPending(ctx context.Context, p *pass, open []pending, again time.Time) (ctrl.Result, error) {
-	since := r.Clock.Now().Sub(p.set.removal.began)
-	failed := slices.ContainsFunc(open, func(each pending) bool { return each.err != nil })
+func (r *Reconciler) reportPending(ctx context.Context, p *pass, result prune.Result) (ctrl.Result, error) {
+	open, progress := result.Pending, p.set.progress
+	since := r.Clock.Now().Sub(progress.Began)
+	failed := prune.Failed(open)
 	if since < pendingGrace && !failed {
 		return ctrl.Result{RequeueAfter: pendingGrace - since}, nil
 	}
-	r.addEvents(ctx, open)
-	wait := max(again.Sub(r.Clock.Now()), settlePause)
+	prune.AddEvents(ctx, r.TargetLive, open)
+	wait := max(result.NextCheck.Sub(r.Clock.Now()), settlePause)
 	known := corev1beta1.GetCondition(p.mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
-	facts := pendingFacts(open)
-	if facts == p.set.removal.reportedFacts && known != nil && known.Reason == resourcesv1alpha1.ConditionDeletionPending {
+	facts := prune.Facts(open)
+	if progress.Reported == facts && known != nil && known.Reason == resourcesv1alpha1.ConditionDeletionPending {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	message := pendingMessage(open, r.Clock.Now())
+	message := prune.Message(open, r.Clock.Now())
 	if failed {
-		r.Events.failed(p, &open[0].ref.ObjectReference, resourcesv1alpha1.ConditionDeletionPending, message)
+		r.Events.failed(p, open[0].Reference(), resourcesv1alpha1.ConditionDeletionPending, message)
 	}
 	if err := r.report(ctx, p, applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionDeletionPending, message)); err != nil {
 		return ctrl.Result{}, err
 	}
-	p.set.removal.reportedFacts = facts
+	progress.Reported = facts
 	return ctrl.Result{RequeueAfter: wait}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
@@ -50,6 +51,12 @@ type Item struct {
 	raw digest
 }
 
+// Reference names the object for the Events API.
+func (i *Item) Reference() *corev1.ObjectReference {
+	version, kind := i.Kind.ToAPIVersionAndKind()
+	return &corev1.ObjectReference{APIVersion: version, Kind: kind, Namespace: i.Key.Namespace, Name: i.Key.Name}
+}
+
 // Place is the position of a document in the Secrets of a set.
 type Place struct {
 	Secret, DataKey string
@@ -62,27 +69,21 @@ type Released struct {
 	Kind schema.GroupVersionKind
 }
 
-// Settings are the settings of a set that change all of its objects.
-type Settings struct {
-	Origin                        string
-	InjectLabels                  map[string]string
-	ForceLabels, ForceAnnotations bool
-}
-
-// SettingsOf returns the settings of a set. ManagedBy is the value of the managed-by label.
-func SettingsOf(mr *resourcesv1alpha1.ManagedResource, origin, managedBy string) Settings {
-	return Settings{
+// Settings returns the options for the merges of a set that are the same for all of its objects. ManagedBy is the value of the managed-by
+// label.
+func Settings(mr *resourcesv1alpha1.ManagedResource, origin, managedBy string) merge.Options {
+	return merge.Options{
 		Origin: origin, InjectLabels: merge.InjectedLabels(mr.Spec.InjectLabels, managedBy),
 		ForceLabels: ptr.Deref(mr.Spec.ForceOverwriteLabels, false), ForceAnnotations: ptr.Deref(mr.Spec.ForceOverwriteAnnotations, false),
 	}
 }
 
-func (s Settings) hash() uint64 {
+func hashOf(settings merge.Options) uint64 {
 	hash := xxhash.New()
-	for _, key := range slices.Sorted(maps.Keys(s.InjectLabels)) {
-		_, _ = fmt.Fprintf(hash, "%q=%q,", key, s.InjectLabels[key])
+	for _, key := range slices.Sorted(maps.Keys(settings.InjectLabels)) {
+		_, _ = fmt.Fprintf(hash, "%q=%q,", key, settings.InjectLabels[key])
 	}
-	_, _ = fmt.Fprintf(hash, "%q %t %t", s.Origin, s.ForceLabels, s.ForceAnnotations)
+	_, _ = fmt.Fprintf(hash, "%q %t %t", settings.Origin, settings.ForceLabels, settings.ForceAnnotations)
 	return hash.Sum64()
 }
 

@@ -37,7 +37,9 @@ type Decoded struct {
 
 // Read reads and decodes the Secrets of a set. Documents that occur in former are not decoded again. Former must be nil unless the status
 // of the set lists exactly its objects.
-func (r *Reader) Read(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, settings Settings, former *Content) (Decoded, error) {
+func (r *Reader) Read(
+	ctx context.Context, mr *resourcesv1alpha1.ManagedResource, settings merge.Options, former *Content,
+) (Decoded, error) {
 	values, versions, err := r.readSecrets(ctx, mr)
 	if err != nil {
 		return Decoded{}, err
@@ -45,7 +47,7 @@ func (r *Reader) Read(ctx context.Context, mr *resourcesv1alpha1.ManagedResource
 	d := &decoder{
 		reader: r, namespace: mr.Namespace, injected: settings.InjectLabels, former: map[digest]*Item{},
 		status: StatusByKey(mr.Status.Resources), budget: r.MaxDecompressedBytes,
-		content:   &Content{Generation: mr.Generation, Versions: versions, settings: settings.hash()},
+		content:   &Content{Generation: mr.Generation, Versions: versions, settings: hashOf(settings)},
 		manifests: &Manifests{reader: r, set: mr, versions: versions, values: values, objects: map[*Item]*unstructured.Unstructured{}},
 	}
 	if former != nil && former.settings == d.content.settings {

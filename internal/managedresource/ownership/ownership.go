@@ -76,7 +76,8 @@ func (o Owner) Protection(key inventory.Key) string {
 		return "the set is read from it"
 	case key.Group == "" && key.Kind == "Namespace" && (key.Name == o.OwnNamespace || key.Name == o.Set.Namespace):
 		return "the controller or the set lives in it"
-	case key.Group == "apiextensions.k8s.io" && key.Kind == "CustomResourceDefinition" && key.Name == "managedresources."+resourcesv1alpha1.GroupName:
+	case key.Group == "apiextensions.k8s.io" && key.Kind == "CustomResourceDefinition" &&
+		key.Name == "managedresources."+resourcesv1alpha1.GroupName:
 		return "it defines the kind of the set"
 	}
 	return ""

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
@@ -67,6 +69,12 @@ type ID struct {
 	// Namespace is empty for cluster-scoped objects.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
+}
+
+// IDOf returns the name of an object.
+func IDOf(kind schema.GroupVersionKind, namespace, name string) ID {
+	version, short := kind.ToAPIVersionAndKind()
+	return ID{APIVersion: version, Kind: short, Namespace: namespace, Name: name}
 }
 
 // String formats the object for users: "apps/v1 Deployment shop/web".

@@ -1,4 +1,4 @@
-package applier
+package engine
 
 import (
 	"context"
@@ -76,7 +76,7 @@ func (s *definingServer) RESTMapping(kind schema.GroupKind, versions ...string) 
 
 // waitFor runs awaitDefinitions for definitions of the given kinds, and returns how long it takes by the clock of the controller,
 // and the requests for objects.
-func (s *definingServer) waitFor(t *testing.T, act action, kinds ...string) (took time.Duration, requests []string) {
+func (s *definingServer) waitFor(t *testing.T, act Action, kinds ...string) (took time.Duration, requests []string) {
 	t.Helper()
 	g := NewWithT(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -87,26 +87,26 @@ func (s *definingServer) waitFor(t *testing.T, act action, kinds ...string) (too
 	now := clocktesting.NewFakeClock(time.Unix(0, 0))
 	target, err := apply.NewTarget(&rest.Config{Host: server.URL, QPS: -1}, server.Client(), s, 1, now)
 	g.Expect(err).NotTo(HaveOccurred())
-	r := &Reconciler{Target: target, Clock: now}
 	manifests := map[*desired.Item]*unstructured.Unstructured{}
-	var wave, objects []task
+	var wave, objects []Task
 	for _, kind := range kinds {
 		name := strings.ToLower(kind) + "s.example.com"
-		i := &item{Item: &desired.Item{Kind: definitionKind, Key: inventory.KeyOf(definitionKind.Group, definitionKind.Kind, "", name)}}
-		manifests[i.Item] = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		i := &desired.Item{Kind: definitionKind, Key: inventory.KeyOf(definitionKind.Group, definitionKind.Kind, "", name)}
+		manifests[i] = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 			"group": "example.com", "names": map[string]any{"kind": kind},
 			"versions": []any{map[string]any{"name": "v1", "served": true}, map[string]any{"name": "v1alpha1", "served": false}},
 		}}}
-		wave = append(wave, task{item: i, action: act})
-		object := &item{Item: &desired.Item{Kind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: kind}}}
-		objects = append(objects, task{item: object, action: create})
+		wave = append(wave, Task{Item: i, Action: act})
+		object := &desired.Item{Kind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: kind}}
+		objects = append(objects, Task{Item: object, Action: Create})
 	}
+	e := &Engine{Target: target, Clock: now, Manifest: func(_ context.Context, i *desired.Item) (*unstructured.Unstructured, error) {
+		return manifests[i], nil
+	}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.awaitDefinitions(t.Context(), wave, [][]task{objects}, &outcome{}, func(_ context.Context, i *desired.Item) (*unstructured.Unstructured, error) {
-			return manifests[i], nil
-		})
+		e.awaitDefinitions(t.Context(), wave, [][]Task{objects})
 	}()
 	for waits := true; waits; {
 		select {
@@ -126,24 +126,24 @@ func fiveKinds() []string { return []string{"Apple", "Banana", "Cherry", "Date",
 func TestDefinitionsOfAWaveShareEachDiscovery(t *testing.T) {
 	for name, tc := range map[string]struct {
 		servedAfter, failures int
-		action                action
+		action                Action
 		discoveries           int
 		took                  time.Duration
 	}{
-		"served at once": {servedAfter: 1, action: create, discoveries: 1},
+		"served at once": {servedAfter: 1, action: Create, discoveries: 1},
 		"served after some time": {
-			servedAfter: 5, action: create, discoveries: 5, took: (50 + 100 + 200 + 400) * time.Millisecond,
+			servedAfter: 5, action: Create, discoveries: 5, took: (50 + 100 + 200 + 400) * time.Millisecond,
 		},
 		"updated, and served after some time": {
-			servedAfter: 5, action: write, discoveries: 5, took: (50 + 100 + 200 + 400) * time.Millisecond,
+			servedAfter: 5, action: Write, discoveries: 5, took: (50 + 100 + 200 + 400) * time.Millisecond,
 		},
 		"served before, but discovery fails": {
-			servedAfter: 1, failures: 2, action: create, discoveries: 3, took: (50 + 100) * time.Millisecond,
+			servedAfter: 1, failures: 2, action: Create, discoveries: 3, took: (50 + 100) * time.Millisecond,
 		},
 		"never served: one deadline for all": {
-			servedAfter: 1000, action: create, discoveries: 15, took: (50 + 100 + 200 + 400 + 800 + 9*1000) * time.Millisecond,
+			servedAfter: 1000, action: Create, discoveries: 15, took: (50 + 100 + 200 + 400 + 800 + 9*1000) * time.Millisecond,
 		},
-		"left as they are: nothing to wait for": {servedAfter: 1000, action: leave},
+		"left as they are: nothing to wait for": {servedAfter: 1000, action: Leave},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -166,7 +166,7 @@ func TestDefinitionsThatAreServedOneAfterTheOtherAreAwaitedTogether(t *testing.T
 	for number, kind := range fiveKinds() {
 		s.servedAfter[kind] = number + 1
 	}
-	_, requests := s.waitFor(t, create, fiveKinds()...)
+	_, requests := s.waitFor(t, Create, fiveKinds()...)
 	g.Expect(s.discoveries).To(Equal(5))
 	g.Expect(requests).To(BeEmpty())
 }
@@ -174,7 +174,7 @@ func TestDefinitionsThatAreServedOneAfterTheOtherAreAwaitedTogether(t *testing.T
 func TestAnUpdatedDefinitionOfAKnownKindNeedsNoDiscovery(t *testing.T) {
 	g := NewWithT(t)
 	s := &definingServer{known: []string{definitionKind.Kind, "Apple"}}
-	took, _ := s.waitFor(t, write, "Apple")
+	took, _ := s.waitFor(t, Write, "Apple")
 	g.Expect(s.discoveries).To(BeZero())
 	g.Expect(took).To(BeZero())
 }

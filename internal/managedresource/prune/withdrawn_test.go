@@ -1,4 +1,4 @@
-package applier
+package prune
 
 import (
 	"encoding/json"
@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -23,6 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
+	"github.com/espalier-dev/espalier/internal/managedresource/engine"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
@@ -93,21 +93,19 @@ func (w *withdrawal) ServeHTTP(answer http.ResponseWriter, request *http.Request
 	})
 }
 
-// start returns a controller for that API server, and a pass over the set "ns/mr".
-func (w *withdrawal) start(t *testing.T) (*Reconciler, *pass) {
+// start returns a pruner for the set "ns/mr" in that API server.
+func (w *withdrawal) start(t *testing.T) *Pruner {
 	t.Helper()
 	server := httptest.NewServer(w)
 	t.Cleanup(server.Close)
 	now := clocktesting.NewFakeClock(time.Unix(0, 0))
 	target, err := apply.NewTarget(&rest.Config{Host: server.URL, QPS: -1}, server.Client(), w, 1, now)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mr"}}
-	memory := newMemory()
-	owner := ownership.Owner{Set: mr, Limits: ownership.Limits{ClusterScoped: true}, Users: memory.subscribersOf}
-	p := &pass{
-		mr: mr, name: types.NamespacedName{Namespace: "ns", Name: "mr"}, owner: owner, settings: desired.Settings{Origin: "ns/mr"}, set: newSet(),
-	}
-	return &Reconciler{Target: target, Clock: now, memory: memory}, p
+	return &Pruner{Target: target, Parallel: 1, Owner: ownership.Owner{
+		Set:    &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mr"}},
+		Limits: ownership.Limits{ClusterScoped: true},
+		Users:  func(inventory.Key) []types.NamespacedName { return nil },
+	}}
 }
 
 func gadgetKey() inventory.Key { return inventory.KeyOf("example.com", "Gadget", "ns", "g") }
@@ -132,8 +130,8 @@ func TestAnObjectWhoseVersionIsWithdrawnIsStillReleased(t *testing.T) {
 	for name, tc := range withdrawals() {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			r, p := tc.server.start(t)
-			err := r.releaseOne(t.Context(), p, releasedGadget())
+			gadget := []desired.Released{releasedGadget()}
+			err := tc.server.start(t).Release(t.Context(), gadget, []resourcesv1alpha1.ObjectReference{gadgetReference()})
 			if !tc.sure {
 				g.Expect(err).To(HaveOccurred())
 				return
@@ -151,19 +149,9 @@ func TestAnObjectWhoseVersionIsWithdrawnIsStillReleased(t *testing.T) {
 func TestAnObjectWhoseVersionIsWithdrawnIsNotReportedAsMissing(t *testing.T) {
 	for name, tc := range withdrawals() {
 		t.Run(name, func(t *testing.T) {
-			r, p := tc.server.start(t)
-			resource, err := r.Target.Resource(gadgetKind())
+			e := &engine.Engine{Target: tc.server.start(t).Target}
 			g := NewWithT(t)
-			g.Expect(err).NotTo(HaveOccurred())
-			i := &item{Item: &desired.Item{Key: gadgetKey(), Kind: gadgetKind(), Namespace: "ns"}}
-			manifest := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "ns", "name": "g"}}}
-			w := &writing{Reconciler: r, pass: p, item: i, resource: resource, manifest: manifest, result: &outcome{}, same: true}
-			w.noteIfMissing(t.Context())
-			if tc.gone {
-				g.Expect(w.result.missing).To(Equal([]*item{i}))
-			} else {
-				g.Expect(w.result.missing).To(BeEmpty())
-			}
+			g.Expect(e.IsMissing(t.Context(), &desired.Item{Key: gadgetKey(), Kind: gadgetKind(), Namespace: "ns"})).To(Equal(tc.gone))
 		})
 	}
 }
@@ -172,16 +160,12 @@ func TestAPlanContainsAnObjectWhoseVersionIsWithdrawn(t *testing.T) {
 	for name, tc := range withdrawals() {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			r, p := tc.server.start(t)
-			v := &preview{Reconciler: r, pass: p, plan: &plan.Plan{}}
-			leaving, released := plan.Leaving{}, plan.Leaving{Released: true}
-			v.checkLeaving(t.Context(), resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{
-				APIVersion: "example.com/v1alpha1", Kind: "Gadget", Namespace: "ns", Name: "g",
-			}}, &leaving)
+			p, refs := tc.server.start(t), []resourcesv1alpha1.ObjectReference{gadgetReference()}
+			objects := p.PlanDeletion(t.Context(), refs, NewProgress(false, nil), "")
 			tc.server.refreshed = false
-			v.checkReleased(t.Context(), releasedGadget(), &released)
-			for _, l := range []plan.Leaving{leaving, released} {
-				object := plan.Dismiss(l)
+			objects = append(objects, p.PlanRelease(t.Context(), []desired.Released{releasedGadget()}, refs)...)
+			g.Expect(objects).To(HaveLen(2))
+			for _, object := range objects {
 				switch {
 				case !tc.sure:
 					g.Expect(object.Action).To(Equal(plan.Unknown), object.Note)
@@ -196,3 +180,9 @@ func TestAPlanContainsAnObjectWhoseVersionIsWithdrawn(t *testing.T) {
 }
 
 func releasedGadget() desired.Released { return desired.Released{Key: gadgetKey(), Kind: gadgetKind()} }
+
+func gadgetReference() resourcesv1alpha1.ObjectReference {
+	return resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{
+		APIVersion: "example.com/v1alpha1", Kind: "Gadget", Namespace: "ns", Name: "g",
+	}}
+}

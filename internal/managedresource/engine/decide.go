@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"time"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
+)
+
+// Action is what one reconciliation does with one object.
+type Action int
+
+const (
+	// Leave means that the object is in its desired state. It needs no request.
+	Leave Action = iota
+	// Create means that the object does not exist.
+	Create
+	// Compare means that the object has changed, or is not known: the controller reads it and writes only if it differs.
+	Compare
+	// Write means that the desired state has changed: the controller reads the object and writes it in any case.
+	Write
+	// Verify means that the process was restarted: managedFields may prove that the object is still in its desired state.
+	Verify
+)
+
+// Facts are the input of the decision about one object.
+type Facts struct {
+	Item     *desired.Item
+	Known    Knowledge
+	Seen     observe.Object
+	Presence observe.Presence
+	// Unchanged is true if the status shows that the content of the set has not changed since the last completed apply.
+	Unchanged bool
+	// WrittenLater is true if the object was written, under the field manager of this controller or of gardener-resource-manager, after
+	// the status that this process found: for content that the status does not contain, or by another program.
+	WrittenLater bool
+	// RecheckBefore is a time: an unwatched object whose last check was not after it is read again.
+	RecheckBefore time.Time
+}
+
+// Same reports whether the desired state of the object is the one that was applied last.
+func (f Facts) Same() bool {
+	known := f.Known
+	return known.Confirmed && known.Hash == f.Item.Hash || !known.Confirmed && f.Unchanged
+}
+
+// Decide returns what to do with one object.
+func Decide(f Facts) Action {
+	known, same := f.Known, f.Same()
+	switch {
+	case f.Presence == observe.Absent:
+		return Create
+	case f.Item.Unlabelled:
+		return decideUnlabelled(f)
+	case known.Due == Write || !same:
+		return Write
+	case known.Due == Compare:
+		return Compare
+	case f.Presence == observe.Unwatched:
+		if known.Confirmed && known.CheckedAt.After(f.RecheckBefore) {
+			return Leave
+		}
+		return Compare
+	case !known.Confirmed && f.Seen.FirstMetadata != nil && f.WrittenLater:
+		return Write
+	case !known.Confirmed && f.Seen.FirstMetadata != nil:
+		return Verify
+	case !known.Confirmed || known.Fingerprint != f.Seen.Fingerprint:
+		return Compare
+	}
+	return Leave
+}
+
+// decideUnlabelled handles an object whose manifest has the annotation "ignore". It only has to exist.
+func decideUnlabelled(f Facts) Action {
+	known := f.Known
+	if known.Confirmed && known.Hash == f.Item.Hash && known.Due == Leave &&
+		(f.Presence == observe.Present || known.CheckedAt.After(f.RecheckBefore)) {
+		return Leave
+	}
+	return Compare
+}
+
+// NewTask returns the task for an action. Recorded is true if the last completed apply was of the content that the set has now.
+func NewTask(f Facts, next Action, previous *resourcesv1alpha1.ObjectReference, recorded bool) Task {
+	return Task{
+		Item: f.Item, Action: next, Known: f.Known, Seen: f.Seen, Previous: previous,
+		Same: f.Same(), Yields: f.Same() || !f.Known.Confirmed && recorded,
+	}
+}

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/apply/fields"
+	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
+	"github.com/espalier-dev/espalier/internal/managedresource/plan"
+)
+
+// Plan returns what Apply would do with the tasks, in the order in which Apply would process them. The engine must have DryRun set.
+// OtherRights is true if the requests are not made with the rights of the controller.
+func (e *Engine) Plan(ctx context.Context, tasks []Task, otherRights bool) []plan.Object {
+	scaling := e.watchAutoscalers(ctx, tasks)
+	definitions := e.definitions(ctx, tasks)
+	namespaces := map[string]bool{}
+	for _, each := range tasks {
+		namespaces[each.Key.Name] = namespaces[each.Key.Name] || each.Kind.Group == "" && each.Kind.Kind == "Namespace"
+	}
+	tasks = slices.Concat(applyWaves(tasks)...)
+	id := func(number int) plan.ID {
+		return plan.IDOf(tasks[number].Kind, tasks[number].Namespace, tasks[number].Key.Name)
+	}
+	return Parallel(ctx, e.Parallel, len(tasks), func(number int) plan.Object {
+		t := tasks[number]
+		w := plan.Wanted{
+			ID: id(number), Origin: e.Settings.Origin, Managed: t.Previous != nil, CreatedOnce: t.Unlabelled, OtherRights: otherRights,
+			NamespaceInSet: namespaces[t.Namespace], Unserved: definitions[t.Kind.GroupKind()],
+		}
+		e.inspect(ctx, t, &w)
+		if scaling != nil && scalable(t.Kind) && w.Refusal == "" {
+			w.Doubt = scaling.Error()
+		}
+		return plan.Decide(w)
+	}, func(number int, err error) plan.Object {
+		return plan.Object{Action: plan.Unknown, ID: id(number), Note: fmt.Sprintf("cannot tell: %v", err)}
+	})
+}
+
+// inspect adds the facts about an object: how it differs from its manifest, and the response to a dry run.
+func (e *Engine) inspect(ctx context.Context, t Task, w *plan.Wanted) {
+	definition := w.Unserved
+	w.Unserved = ""
+	resource, err := e.admit(t.Item)
+	var o order
+	if err == nil {
+		o, err = e.order(ctx, t, resource)
+	}
+	var refused *ownership.RefusedError
+	switch {
+	case meta.IsNoMatchError(err) && definition != "":
+		w.Unserved = definition
+		return
+	case meta.IsNoMatchError(err), errors.As(err, &refused):
+		w.Refusal = err.Error()
+		return
+	case err != nil:
+		w.Doubt = err.Error()
+		return
+	}
+	c := e.write(ctx, o)
+	w.Live, w.Desired, w.Err, w.Yields, w.Replaceable = c.live, c.sent, c.err, c.yielded, c.replaceable
+	w.Answer, _ = c.answer.(*unstructured.Unstructured)
+	switch c.claim {
+	case ownership.Claimed:
+		w.Held = plan.HeldByOther
+	case ownership.Unknown, ownership.Doubtful:
+		w.Held = plan.HeldUnknown
+	case ownership.Unclaimed, ownership.Former:
+		w.Held = plan.HeldByNobody
+	}
+	if c.live != nil && c.sent != nil {
+		w.Drift, w.By = t.Same, fields.Attribute(c.live.GetManagedFields(), c.live.Object, c.changed)
+	}
+	if c.replaceable && c.refusal == nil {
+		_, c.refusal = replacementOptions(c.sent)
+	}
+	if c.refusal != nil {
+		w.Refusal = c.refusal.Error()
+	}
+	if c.readErr != nil {
+		w.Doubt = c.readErr.Error()
+	}
+}
+
+// definitions returns the names of the CustomResourceDefinitions in the set by the kinds that they define.
+func (e *Engine) definitions(ctx context.Context, tasks []Task) map[schema.GroupKind]string {
+	names := map[schema.GroupKind]string{}
+	for _, each := range slices.Backward(tasks) { // the first one of a kind counts
+		if each.Kind.Kind != "CustomResourceDefinition" {
+			continue
+		}
+		if manifest, err := e.Manifest(ctx, each.Item); err == nil {
+			names[definedKind(manifest)] = each.Key.Name
+		}
+	}
+	return names
+}

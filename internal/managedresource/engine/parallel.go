@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Parallel calls work for each number below count, at most limit of them at the same time, and returns the results in this order. If a call
+// panics, its result is that of failed.
+func Parallel[T any](ctx context.Context, limit, count int, work func(number int) T, failed func(number int, err error) T) []T {
+	var workers sync.WaitGroup
+	results := make([]T, count)
+	slots := make(chan struct{}, limit)
+	for number := range count {
+		slots <- struct{}{}
+		workers.Go(func() {
+			defer func() { <-slots }()
+			err := Recover(ctx, func() error {
+				results[number] = work(number)
+				return nil
+			})
+			if err != nil {
+				results[number] = failed(number, err)
+			}
+		})
+	}
+	workers.Wait()
+	return results
+}
+
+// Recover runs work and turns a panic into an error about the object in work. In a goroutine of the controller, a panic would end the
+// process and so the work on all other sets. The condition shows the error, and the log shows the stack.
+func Recover(ctx context.Context, work func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v", cause)
+			log.FromContext(ctx).Error(err, "Recovered from a panic", "stack", string(debug.Stack()))
+		}
+	}()
+	return work()
+}

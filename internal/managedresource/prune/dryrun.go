@@ -1,0 +1,105 @@
+package prune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
+	"github.com/espalier-dev/espalier/internal/managedresource/engine"
+	"github.com/espalier-dev/espalier/internal/managedresource/plan"
+)
+
+// PlanDeletion returns what Delete would do with objects, in the order in which it would process them. Stays, if not empty, is why all of
+// them stay.
+func (p *Pruner) PlanDeletion(
+	ctx context.Context, refs []resourcesv1alpha1.ObjectReference, progress *Progress, stays string,
+) []plan.Object {
+	refs = slices.Concat(deleteWaves(refs)...)
+	leaving := func(number int) plan.Leaving {
+		return plan.Leaving{ID: plan.IDOf(refs[number].GroupVersionKind(), refs[number].Namespace, refs[number].Name), Stays: stays}
+	}
+	return p.plan(ctx, len(refs), leaving, func(number int, l *plan.Leaving) {
+		if stays == "" {
+			p.inspect(ctx, refs[number], progress, l)
+		}
+	})
+}
+
+// PlanRelease returns what Release would do.
+func (p *Pruner) PlanRelease(ctx context.Context, objects []desired.Released, before []resourcesv1alpha1.ObjectReference) []plan.Object {
+	objects = managedBefore(objects, before)
+	listed := desired.StatusByKey(before)
+	leaving := func(number int) plan.Leaving {
+		each := objects[number]
+		return plan.Leaving{ID: plan.IDOf(each.Kind, listed[each.Key].Namespace, each.Key.Name), Released: true}
+	}
+	return p.plan(ctx, len(objects), leaving, func(number int, l *plan.Leaving) {
+		own, err := p.release(ctx, objects[number], true)
+		if setUnknown(l, err); err == nil && !own {
+			l.Stays = `mode "Ignore": it does not bear the origin of the set, and is left as it is`
+		}
+	})
+}
+
+// plan plans count objects, some of them in parallel. Inspect adds the facts about an object.
+func (p *Pruner) plan(ctx context.Context, count int, leaving func(int) plan.Leaving, inspect func(int, *plan.Leaving)) []plan.Object {
+	return engine.Parallel(ctx, p.Parallel, count, func(number int) plan.Object {
+		l := leaving(number)
+		inspect(number, &l)
+		return plan.Dismiss(l)
+	}, func(number int, err error) plan.Object {
+		l := leaving(number)
+		l.Doubt = err.Error()
+		return plan.Dismiss(l)
+	})
+}
+
+// inspect adds the facts about an object that leaves the set.
+func (p *Pruner) inspect(ctx context.Context, ref resourcesv1alpha1.ObjectReference, progress *Progress, l *plan.Leaving) {
+	var found finding
+	err := p.Target.InServedVersion(ref.GroupVersionKind(), func(resource apply.Resource) (err error) {
+		if progress.isDone(inventory.RefKey(ref)) {
+			found = finding{gone: neverWritten}
+			return nil
+		}
+		if found, err = p.examine(ctx, ref, resource, p.read); err != nil || found.gone != "" || found.stays != "" {
+			return err
+		}
+		if found.Deleted.IsZero() && p.deletesVolumeClaims(resource) {
+			l.Claims, err = p.countVolumeClaims(ctx, ref, resource)
+		}
+		return err
+	})
+	l.Gone, l.Stays, l.Deleted, l.Finalizers = found.gone, found.stays, !found.Deleted.IsZero(), found.finalizers
+	setUnknown(l, err)
+}
+
+// setUnknown adds what an error shows about an object: that it is gone, or that its state is unknown.
+func setUnknown(l *plan.Leaving, err error) {
+	switch {
+	case meta.IsNoMatchError(err):
+		l.Gone = unserved
+	case apply.IsGone(err):
+		l.Gone = goneAlready
+	case err != nil:
+		l.Doubt = err.Error()
+	}
+}
+
+func (p *Pruner) countVolumeClaims(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (int, error) {
+	live, err := p.Target.Get(ctx, resource, ref.Namespace, ref.Name)
+	if err == nil {
+		var count int
+		_, _, count, err = p.volumeClaimsOf(ctx, live)
+		if err == nil {
+			return count, nil
+		}
+	}
+	return 0, fmt.Errorf("count its PersistentVolumeClaims: %w", err)
+}

@@ -1,0 +1,78 @@
+package prune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/managedresource/status"
+)
+
+// Pending is an object whose deletion is not complete.
+type Pending struct {
+	ref resourcesv1alpha1.ObjectReference
+	err error
+	// warnings are the latest Warning Events about it, for kinds whose deletion depends on other controllers.
+	warnings []corev1.Event
+}
+
+// Failed reports whether a deletion has failed.
+func Failed(open []Pending) bool {
+	return slices.ContainsFunc(open, func(each Pending) bool { return each.err != nil })
+}
+
+// Reference names the object for the Events API.
+func (p Pending) Reference() *corev1.ObjectReference { return &p.ref.ObjectReference }
+
+// Message lists the objects that are not gone yet, in a fixed order and with bounded length.
+func Message(open []Pending, now time.Time) string {
+	texts := make([]string, 0, len(open))
+	for _, each := range open {
+		text := fmt.Sprintf("deletion of old resource %q is still pending", status.Describe(each.ref.GroupVersionKind(), each.ref.Namespace, each.ref.Name))
+		if each.err != nil {
+			text += ": " + each.err.Error()
+		}
+		if block := health.EventsBlock(each.warnings, now); block != "" {
+			text += "\n\n" + block
+		}
+		texts = append(texts, text)
+	}
+	slices.Sort(texts)
+	return "Could not clean all old resources" + status.CountedErrors(texts)
+}
+
+// AddEvents adds the Events that may explain why a Service still exists. They are read live, because no cache contains Events.
+func AddEvents(ctx context.Context, target client.Reader, open []Pending) {
+	for i, each := range open {
+		if each.ref.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("Service") || i >= status.MaxListed {
+			continue
+		}
+		about := corev1.ObjectReference{APIVersion: each.ref.APIVersion, Kind: each.ref.Kind, Namespace: each.ref.Namespace, Name: each.ref.Name}
+		events := &corev1.EventList{}
+		err := target.List(ctx, events, client.InNamespace(each.ref.Namespace), client.MatchingFields{"involvedObject.name": each.ref.Name, "involvedObject.kind": "Service"})
+		if err != nil {
+			log.FromContext(ctx).Info("Cannot read Events of a Service", "service", each.ref.Name, "reason", err.Error())
+			continue
+		}
+		open[i].warnings = health.Warnings(events.Items, about)
+	}
+}
+
+// Facts identifies the pending deletions, without the parts of the message that change with time.
+func Facts(open []Pending) string {
+	plain := slices.Clone(open)
+	var events strings.Builder
+	for i := range plain {
+		_, _ = events.WriteString(health.EventFacts(plain[i].warnings))
+		plain[i].warnings = nil
+	}
+	return Message(plain, time.Time{}) + events.String()
+}

@@ -1,0 +1,86 @@
+package prune
+
+import (
+	"time"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
+)
+
+// Progress is the progress of the deletion of a set's objects. After a restart it is empty, which costs a read per object. Delete changes
+// it only between two waves.
+type Progress struct {
+	wholeSet bool
+	// Began is when the deletion began.
+	Began time.Time
+	// done contains the objects that are gone, or that are kept.
+	done map[inventory.Key]struct{}
+	// waves contains the time at which the deletion of each wave began. The key is the first object of the wave.
+	waves map[inventory.Key]time.Time
+	// requested contains the versions of objects whose deletion was requested and that still exist: a watch may still show
+	// these versions.
+	requested map[inventory.Key]string
+	// Reported are the facts of the last condition about the deletion.
+	Reported string
+}
+
+// NewProgress returns the progress before a deletion. WholeSet is true if all objects of the set are deleted, and not only those that it no
+// longer contains. NeverWritten are objects of which there is nothing to delete.
+func NewProgress(wholeSet bool, neverWritten map[inventory.Key]struct{}) *Progress {
+	p := &Progress{
+		wholeSet: wholeSet, done: make(map[inventory.Key]struct{}, len(neverWritten)), waves: map[inventory.Key]time.Time{},
+		requested: map[inventory.Key]string{},
+	}
+	for key := range neverWritten {
+		p.done[key] = struct{}{}
+	}
+	return p
+}
+
+// OfWholeSet reports whether all objects of the set are deleted.
+func (p *Progress) OfWholeSet() bool { return p != nil && p.wholeSet }
+
+func (p *Progress) begin(now time.Time) {
+	if p.Began.IsZero() {
+		p.Began = now
+	}
+}
+
+// waveBegan returns when the deletion of a wave was first blocked.
+func (p *Progress) waveBegan(wave inventory.Key, now time.Time) time.Time {
+	if _, found := p.waves[wave]; !found {
+		p.waves[wave] = now
+	}
+	return p.waves[wave]
+}
+
+func (p *Progress) isDone(key inventory.Key) bool {
+	_, found := p.done[key]
+	return found
+}
+
+// left returns the objects that are not done.
+func (p *Progress) left(refs []resourcesv1alpha1.ObjectReference) []resourcesv1alpha1.ObjectReference {
+	var left []resourcesv1alpha1.ObjectReference
+	for _, ref := range refs {
+		if !p.isDone(inventory.RefKey(ref)) {
+			left = append(left, ref)
+		}
+	}
+	return left
+}
+
+func (p *Progress) record(key inventory.Key, s step) {
+	if s.done {
+		p.done[key] = struct{}{}
+	}
+	if s.requested != "" {
+		p.requested[key] = s.requested
+	}
+}
+
+// wasRequested reports whether the deletion of exactly this version was requested before: the watch does not show the deletion yet.
+func (p *Progress) wasRequested(key inventory.Key, seen observe.Object) bool {
+	return seen.Deleted.IsZero() && p.requested[key] == seen.ResourceVersion
+}

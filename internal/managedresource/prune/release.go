@@ -1,0 +1,68 @@
+package prune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
+	"github.com/espalier-dev/espalier/internal/managedresource/status"
+)
+
+// Release releases the objects of mode "Ignore" that the set managed before. It removes origin and description from those that still have
+// the origin of the set, and does not change the others.
+func (p *Pruner) Release(ctx context.Context, objects []desired.Released, before []resourcesv1alpha1.ObjectReference) error {
+	var texts []string
+	for _, each := range managedBefore(objects, before) {
+		if _, err := p.release(ctx, each, false); err != nil && !apply.IsGone(err) {
+			texts = append(texts, fmt.Sprintf("release of resource %q: %v", status.Describe(each.Kind, each.Key.Namespace, each.Key.Name), err))
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	slices.Sort(texts)
+	//nolint:staticcheck // the wire format of the condition
+	return fmt.Errorf("Could not release all orphaned resources%s", status.CountedErrors(texts))
+}
+
+// managedBefore returns those of the released objects that the status lists.
+func managedBefore(objects []desired.Released, before []resourcesv1alpha1.ObjectReference) []desired.Released {
+	if len(objects) == 0 {
+		return nil
+	}
+	listed := desired.StatusByKey(before)
+	return slices.DeleteFunc(slices.Clone(objects), func(each desired.Released) bool {
+		_, found := listed[each.Key]
+		return !found
+	})
+}
+
+// release removes origin and description from an object that has the origin of the set, and reports whether it has. In a dry run it only
+// reads the object. The error satisfies apply.IsGone if the object does not exist.
+func (p *Pruner) release(ctx context.Context, released desired.Released, dryRun bool) (own bool, err error) {
+	key := released.Key
+	if !apply.CanExist(key.Namespace, key.Name) {
+		return false, &meta.NoKindMatchError{GroupKind: released.Kind.GroupKind()}
+	}
+	err = p.Target.InServedVersion(released.Kind, func(resource apply.Resource) error {
+		live, err := p.Target.GetMetadata(ctx, resource, key.Namespace, key.Name)
+		if err != nil {
+			return err
+		}
+		own = p.Owner.IsOwnOrigin(live.Annotations[resourcesv1alpha1.OriginAnnotation])
+		if !own || dryRun {
+			return nil
+		}
+		_, err = p.Target.MergePatch(ctx, resource, live.Namespace, live.Name, map[string]any{"metadata": map[string]any{
+			"resourceVersion": live.ResourceVersion,
+			"annotations":     map[string]any{resourcesv1alpha1.OriginAnnotation: nil, resourcesv1alpha1.DescriptionAnnotation: nil},
+		}})
+		return err
+	})
+	return own, err
+}

@@ -3,18 +3,17 @@ package applier
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/fields"
-	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/engine"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
+	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
 // outcome is the result of an apply.
@@ -27,7 +26,7 @@ type outcome struct {
 	// created, updated and repaired count the writes.
 	created, updated, repaired int
 	// missing are objects that existed before, do not exist now, and could not be created again.
-	missing []*item
+	missing []*state.Object
 	// postponed is true if a pause of repairs delays the repair of an object that was changed under the field manager of this controller or
 	// of gardener-resource-manager.
 	postponed bool
@@ -37,7 +36,7 @@ type outcome struct {
 
 // failure is an object that could not be applied.
 type failure struct {
-	item *item
+	item *state.Object
 	err  error
 }
 
@@ -52,12 +51,12 @@ func (o *outcome) requeueAt(at time.Time) {
 func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 	result := &outcome{}
 	tasks := r.tasks(p, result)
-	r.Metrics.addSaved(len(p.set.items) - len(tasks))
+	r.Metrics.addSaved(len(p.set.Objects) - len(tasks))
 	if len(tasks) == 0 {
 		return result
 	}
-	items := make(map[*desired.Item]*item, len(p.set.items))
-	for _, each := range p.set.items {
+	items := make(map[*desired.Item]*state.Object, len(p.set.Objects))
+	for _, each := range p.set.Objects {
 		items[each.Item] = each
 	}
 	r.engine(p).Apply(ctx, tasks, func(t engine.Task, done engine.Outcome) { r.record(p, items[t.Item], done, result) })
@@ -72,15 +71,15 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 func (r *Reconciler) engine(p *pass) *engine.Engine {
 	return &engine.Engine{
 		Target: r.Target, Autoscalers: r.Autoscalers, Watcher: r.Watcher, Clock: r.Clock, Sets: r.Source, Owner: p.owner, Settings: p.settings,
-		Manifest: p.manifests.Of, Now: p.now, StatusTime: *p.set.initialStatusTime, Parallel: r.Parallel,
+		Manifest: p.manifests.Of, Now: p.now, StatusTime: *p.set.InitialStatusTime, Parallel: r.Parallel,
 		Recreate: func(ref resourcesv1alpha1.ObjectReference) func(bool) {
-			r.memory.addRecreation(p.name, ref, p.now)
+			r.memory.AddRecreation(p.name, ref, p.now)
 			return func(created bool) {
 				if !created {
-					r.memory.dropRecreations(p.name, []resourcesv1alpha1.ObjectReference{ref})
+					r.memory.Reported(p.name, []resourcesv1alpha1.ObjectReference{ref})
 					return
 				}
-				r.memory.confirmRecreation(p.name, ref)
+				r.memory.ConfirmRecreation(p.name, ref)
 				r.Concluded(p.name)
 			}
 		},
@@ -88,9 +87,9 @@ func (r *Reconciler) engine(p *pass) *engine.Engine {
 }
 
 // record keeps what is known about an object after its task, and reports what happened to it.
-func (r *Reconciler) record(p *pass, i *item, done engine.Outcome, result *outcome) {
-	claimant := i.known.Claimant
-	i.known = done.Known
+func (r *Reconciler) record(p *pass, i *state.Object, done engine.Outcome, result *outcome) {
+	claimant := i.Known.Claimant
+	i.Known = done.Known
 	result.newKinds = result.newKinds || done.NewKind
 	if done.Missing {
 		result.missing = append(result.missing, i)
@@ -98,7 +97,7 @@ func (r *Reconciler) record(p *pass, i *item, done engine.Outcome, result *outco
 	if done.Err != nil {
 		result.failures = append(result.failures, failure{i, done.Err})
 	}
-	if claimed := (*ownership.ClaimedError)(nil); errors.As(done.Err, &claimed) {
+	if claimed, ok := errors.AsType[*ownership.ClaimedError](done.Err); ok {
 		result.claimed++
 		if claimed.Claimant != claimant {
 			r.Metrics.addClaimed()
@@ -127,24 +126,24 @@ func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 	r.markDue(p)
 	unchanged, recorded := p.unchanged(), p.recorded()
 	var tasks []engine.Task
-	for _, each := range p.set.lastItems() {
+	for _, each := range p.set.Last() {
 		seen, presence := r.lookup(each)
 		if presence == observe.Unwatched {
 			result.unwatched++
 		}
 		f := engine.Facts{
-			Item: each.Item, Known: each.known, Seen: seen, Presence: presence, Unchanged: unchanged,
+			Item: each.Item, Known: each.Known, Seen: seen, Presence: presence, Unchanged: unchanged,
 			RecheckBefore: p.now.Add(-r.SyncPeriod),
-			WrittenLater:  seen.FirstMetadata != nil && fields.LastOwnWrite(seen.FirstMetadata.ManagedFields).After(*p.set.initialStatusTime),
+			WrittenLater:  seen.FirstMetadata != nil && fields.LastOwnWrite(seen.FirstMetadata.ManagedFields).After(*p.set.InitialStatusTime),
 		}
 		next := engine.Decide(f)
 		if next == engine.Leave && seen.FirstMetadata != nil {
 			r.Watcher.DropFirstMetadata(each.Kind.GroupKind(), each.Namespace, each.Key.Name)
 		}
-		if wait := each.known.Backoff.Remaining(p.now); wait > 0 && f.Same() {
+		if wait := each.Known.Backoff.Remaining(p.now); wait > 0 && f.Same() {
 			result.requeueAt(p.now.Add(wait))
 			result.postponed = result.postponed ||
-				next != engine.Leave && presence != observe.Absent && fields.IsOwnName(each.known.Backoff.Cause())
+				next != engine.Leave && presence != observe.Absent && fields.IsOwnName(each.Known.Backoff.Cause())
 			continue
 		}
 		if next != engine.Leave {
@@ -154,38 +153,26 @@ func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 	return tasks
 }
 
-// lastItems returns the items without those that a later item of the same object replaces.
-func (s *set) lastItems() []*item {
-	last := make(map[inventory.Key]*item, len(s.items))
-	for _, each := range s.items {
-		last[each.Key] = each
-	}
-	if len(last) == len(s.items) {
-		return s.items
-	}
-	return slices.DeleteFunc(slices.Clone(s.items), func(i *item) bool { return last[i.Key] != i })
-}
-
 // markDue marks the objects that must be read or written although nothing seems to differ: because of an audit, a change of an
 // autoscaler, or the periodic update. Each object keeps its mark until it is confirmed.
 func (r *Reconciler) markDue(p *pass) {
-	dirty := r.memory.takeDirty(p.name)
-	update := r.AlwaysUpdate && !p.now.Before(p.set.nextUpdate)
-	for _, each := range p.set.items {
-		if _, found := dirty[each.Key]; found || p.set.auditOwed {
-			each.known.Due = max(each.known.Due, engine.Compare)
+	dirty := r.memory.TakeDirty(p.name)
+	update := r.AlwaysUpdate && !p.now.Before(p.set.NextUpdate)
+	for _, each := range p.set.Objects {
+		if _, found := dirty[each.Key]; found || p.set.AuditOwed {
+			each.Known.Due = max(each.Known.Due, engine.Compare)
 		}
 		if update && !each.Unlabelled {
-			each.known.Due = engine.Write
+			each.Known.Due = engine.Write
 		}
 	}
-	p.set.auditOwed = false
+	p.set.AuditOwed = false
 	if update {
-		p.set.nextUpdate = p.now.Add(r.SyncPeriod)
+		p.set.NextUpdate = p.now.Add(r.SyncPeriod)
 	}
 }
 
-func (r *Reconciler) lookup(i *item) (observe.Object, observe.Presence) {
+func (r *Reconciler) lookup(i *state.Object) (observe.Object, observe.Presence) {
 	if i.Unlabelled {
 		return r.Watcher.LookupNamed(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
 	}

@@ -11,6 +11,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	rules "github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/managedresource/state"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
@@ -134,7 +135,7 @@ func completed(conditions []corev1beta1.Condition) bool {
 
 // missingVerdicts returns the condition about objects that are missing and could not be created again. The health controller does not
 // check a set that could not be applied. The result is nil if no object is missing, or if the conditions already show it.
-func missingVerdicts(conditions []corev1beta1.Condition, items, missing []*item) []verdict {
+func missingVerdicts(conditions []corev1beta1.Condition, items, missing []*state.Object) []verdict {
 	var faults []rules.Fault
 	for _, each := range items {
 		if slices.Contains(missing, each) {
@@ -158,8 +159,8 @@ func decodingMessage(faults []string) string {
 }
 
 // failureMessage lists every object that could not be applied, in the order of the set, each with the place of its document.
-func failureMessage(namespace string, failures []failure, items []*item) string {
-	position := make(map[*item]int, len(items))
+func failureMessage(namespace string, failures []failure, items []*state.Object) string {
+	position := make(map[*state.Object]int, len(items))
 	for number, each := range items {
 		position[each] = number
 	}

@@ -14,6 +14,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
+	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -109,7 +110,7 @@ func TestInUseKeepsTheLabelsOfBothSides(t *testing.T) {
 
 func TestMessages(t *testing.T) {
 	configMap := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
-	items := []*item{
+	items := []*state.Object{
 		{Item: &desired.Item{Kind: configMap, Key: inventory.KeyOf("", "ConfigMap", "ns", "a"), Place: desired.Place{Secret: "s", DataKey: "objects.yaml"}}},
 		{Item: &desired.Item{Kind: configMap, Key: inventory.KeyOf("", "ConfigMap", "ns", "b"), Place: desired.Place{Secret: "s", DataKey: "objects.yaml", Index: 4}}},
 	}
@@ -128,32 +129,32 @@ func TestMessages(t *testing.T) {
 }
 
 func TestAFailureTextIsBounded(t *testing.T) {
-	i := &item{Item: &desired.Item{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Key: inventory.KeyOf("", "ConfigMap", "ns", "a")}}
+	i := &state.Object{Item: &desired.Item{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Key: inventory.KeyOf("", "ConfigMap", "ns", "a")}}
 	text := failureText(failure{i, errors.New(strings.Repeat("é", 2000))})
 	NewWithT(t).Expect(len(text)).To(BeNumerically("<=", 1024+len("…")))
 }
 
 // The health controller does not check a set that could not be applied.
 func TestMissingObjectsMakeTheSetUnhealthy(t *testing.T) {
-	web := &item{Item: &desired.Item{Key: inventory.KeyOf("", "Secret", "shop", "web"), Kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Namespace: "shop"}}
-	role := &item{Item: &desired.Item{
+	web := &state.Object{Item: &desired.Item{Key: inventory.KeyOf("", "Secret", "shop", "web"), Kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Namespace: "shop"}}
+	role := &state.Object{Item: &desired.Item{
 		Key: inventory.KeyOf("rbac.authorization.k8s.io", "ClusterRole", "", "all"), Kind: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
 	}}
-	items := []*item{role, web}
+	items := []*state.Object{role, web}
 	unhealthy := func(message string) []corev1beta1.Condition {
 		return []corev1beta1.Condition{{Type: "ResourcesHealthy", Status: "False", Message: message}}
 	}
 	webIsMissing := []verdict{{"ResourcesHealthy", "False", "SecretMissing", `Required Secret "web" in namespace "shop" is missing`, ""}}
 	for name, tc := range map[string]struct {
 		conditions []corev1beta1.Condition
-		missing    []*item
+		missing    []*state.Object
 		want       []verdict
 	}{
 		"none is missing":     {nil, nil, nil},
-		"one":                 {nil, []*item{web}, webIsMissing},
-		"after another fault": {unhealthy("Pod is unhealthy"), []*item{web}, webIsMissing},
-		"one that the condition lists among others": {unhealthy(`Required Secret "web" in namespace "shop" is missing; and 3 more`), []*item{web}, nil},
-		"several, in the order of the set": {nil, []*item{web, role}, []verdict{{
+		"one":                 {nil, []*state.Object{web}, webIsMissing},
+		"after another fault": {unhealthy("Pod is unhealthy"), []*state.Object{web}, webIsMissing},
+		"one that the condition lists among others": {unhealthy(`Required Secret "web" in namespace "shop" is missing; and 3 more`), []*state.Object{web}, nil},
+		"several, in the order of the set": {nil, []*state.Object{web, role}, []verdict{{
 			"ResourcesHealthy", "False", "ClusterRoleMissing",
 			`Required ClusterRole "all" in namespace "" is missing; Required Secret "web" in namespace "shop" is missing`, "",
 		}}},

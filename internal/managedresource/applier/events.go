@@ -10,6 +10,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
+	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
 // Reasons of the Events about sets. Events for faults have the reason of the condition instead.
@@ -42,7 +43,7 @@ func (e *Events) send(mr *resourcesv1alpha1.ManagedResource, related *corev1.Obj
 	e.Recorder.Eventf(mr, related, kind, reason, action, "%s", excerpt.Of(note, maxNote))
 }
 
-func (e *Events) driftRepaired(mr *resourcesv1alpha1.ManagedResource, i *item, missing bool, manager string) {
+func (e *Events) driftRepaired(mr *resourcesv1alpha1.ManagedResource, i *state.Object, missing bool, manager string) {
 	note := fmt.Sprintf("Restored %s", shown(i.Kind, i.Key.Namespace, i.Key.Name))
 	switch {
 	case missing:
@@ -53,7 +54,7 @@ func (e *Events) driftRepaired(mr *resourcesv1alpha1.ManagedResource, i *item, m
 	e.send(mr, i.Reference(), corev1.EventTypeNormal, ReasonDriftRepaired, "Repair", note)
 }
 
-func (e *Events) repairPaused(mr *resourcesv1alpha1.ManagedResource, i *item, manager string, pause time.Duration) {
+func (e *Events) repairPaused(mr *resourcesv1alpha1.ManagedResource, i *state.Object, manager string, pause time.Duration) {
 	if manager == "" {
 		manager = "unknown"
 	}
@@ -62,7 +63,7 @@ func (e *Events) repairPaused(mr *resourcesv1alpha1.ManagedResource, i *item, ma
 	e.send(mr, i.Reference(), corev1.EventTypeWarning, ReasonDriftRepairPaused, "Repair", note)
 }
 
-func (e *Events) objectClaimed(mr *resourcesv1alpha1.ManagedResource, i *item, claimant string) {
+func (e *Events) objectClaimed(mr *resourcesv1alpha1.ManagedResource, i *state.Object, claimant string) {
 	e.send(mr, i.Reference(), corev1.EventTypeWarning, ReasonObjectClaimed, "Apply", fmt.Sprintf("%s (index %d in '%s' in secret '%s/%s') is held by ManagedResource %q, which wants it as well; remove it from one of the two",
 		shown(i.Kind, i.Key.Namespace, i.Key.Name), i.Place.Index, i.Place.DataKey, mr.Namespace, i.Place.Secret, claimant))
 }
@@ -78,20 +79,20 @@ func (e *Events) planned(mr *resourcesv1alpha1.ManagedResource, configMap *corev
 }
 
 // planFault reports a fault of a plan, once as long as the fault stays the same.
-func (e *Events) planFault(mr *resourcesv1alpha1.ManagedResource, s *set, reason, message string) {
-	if s.lastPlanFault == reason+message {
+func (e *Events) planFault(mr *resourcesv1alpha1.ManagedResource, s *state.Set, reason, message string) {
+	if s.LastPlanFault == reason+message {
 		return
 	}
-	s.lastPlanFault = reason + message
+	s.LastPlanFault = reason + message
 	e.send(mr, nil, corev1.EventTypeWarning, reason, "Plan", message)
 }
 
 // failed reports a fault of a set, once as long as the fault stays the same.
 func (e *Events) failed(p *pass, related *corev1.ObjectReference, reason, message string) {
-	if p.set.lastFault == reason+message {
+	if p.set.LastFault == reason+message {
 		return
 	}
-	p.set.lastFault = reason + message
+	p.set.LastFault = reason + message
 	if related == nil {
 		related = &corev1.ObjectReference{APIVersion: resourcesv1alpha1.SchemeGroupVersion.String(), Kind: "ManagedResource", Namespace: p.mr.Namespace, Name: p.mr.Name}
 	}
@@ -99,7 +100,7 @@ func (e *Events) failed(p *pass, related *corev1.ObjectReference, reason, messag
 }
 
 // recovered forgets the last fault, so that the same fault is reported again.
-func (e *Events) recovered(p *pass) { p.set.lastFault = "" }
+func (e *Events) recovered(p *pass) { p.set.LastFault = "" }
 
 // shown formats an object for the note of an Event.
 func shown(kind schema.GroupVersionKind, namespace, name string) string {

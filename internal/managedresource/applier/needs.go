@@ -33,7 +33,7 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 			needs[at].Namespaces = append(needs[at].Namespaces, namespace)
 		}
 	}
-	for _, each := range p.set.items {
+	for _, each := range p.set.Objects {
 		if !each.Unlabelled {
 			add(each.Kind, each.Key.Namespace)
 		}
@@ -42,7 +42,7 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 		add(refKind(ref), inventory.RefKey(ref).Namespace)
 	}
 	named := 0
-	for _, each := range p.set.items {
+	for _, each := range p.set.Objects {
 		if resource, err := r.Target.Resource(each.Kind); err == nil && each.Unlabelled && named < maxNamed {
 			named++
 			needs = append(needs, observe.Need{
@@ -56,5 +56,5 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 
 // needsWholeObject reports whether the health of objects of a kind depends on their status although the kind has no health rule.
 func (r *Reconciler) needsWholeObject(p *pass, kind schema.GroupVersionKind) bool {
-	return p.set.kstatus && !r.Registered(kind)
+	return p.set.Kstatus && !r.Registered(kind)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
+	"github.com/espalier-dev/espalier/internal/managedresource/state"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
@@ -23,7 +24,7 @@ import (
 type pass struct {
 	mr   *resourcesv1alpha1.ManagedResource
 	name types.NamespacedName
-	set  *set
+	set  *state.Set
 	now  time.Time
 
 	settings merge.Options
@@ -32,21 +33,21 @@ type pass struct {
 	before []resourcesv1alpha1.ObjectReference
 	// index finds these entries, and references are those of the items; nil until they are needed.
 	index      *inventory.Index
-	references map[*item]*resourcesv1alpha1.ObjectReference
+	references map[*state.Object]*resourcesv1alpha1.ObjectReference
 
 	manifests *desired.Manifests
 }
 
 func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) *pass {
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
-	set := r.memory.get(name)
-	set.inSyncVersion = "" // until the end of the pass
-	if set.initialStatusTime == nil {
-		set.initialStatusTime = ptr.To(status.Written(mr))
+	set := r.memory.Get(name)
+	set.InSyncVersion = "" // until the end of the pass
+	if set.InitialStatusTime == nil {
+		set.InitialStatusTime = ptr.To(status.Written(mr))
 	}
 	owner := ownership.Owner{
 		Set: mr, ClusterID: r.ClusterID, SameCluster: r.SameCluster(ctx), OwnNamespace: r.OwnNamespace, Limits: r.Limits,
-		Users: r.memory.subscribersOf,
+		Users: r.memory.SubscribersOf,
 	}
 	return &pass{
 		mr: mr, before: mr.Status.Resources, name: name, set: set, now: r.Clock.Now(), owner: owner,
@@ -55,7 +56,7 @@ func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 }
 
 // previous returns the entry of an item in the status when the pass began, nil for a new item.
-func (p *pass) previous(i *item) *resourcesv1alpha1.ObjectReference {
+func (p *pass) previous(i *state.Object) *resourcesv1alpha1.ObjectReference {
 	p.compare()
 	return p.references[i]
 }
@@ -72,13 +73,13 @@ func (p *pass) compare() {
 		return
 	}
 	p.index = inventory.NewIndex(p.before, inventory.NewEquivalences(p.mr.Spec.Equivalences))
-	p.references = make(map[*item]*resourcesv1alpha1.ObjectReference, len(p.set.items))
-	for _, each := range p.set.items {
+	p.references = make(map[*state.Object]*resourcesv1alpha1.ObjectReference, len(p.set.Objects))
+	for _, each := range p.set.Objects {
 		if previous, found := p.index.Lookup(each.Key); found {
 			p.references[each] = &previous
 		}
 	}
-	for _, each := range p.set.content.Released {
+	for _, each := range p.set.Content.Released {
 		p.index.Lookup(each.Key)
 	}
 }
@@ -111,13 +112,13 @@ func referencesDigest(refs []resourcesv1alpha1.ObjectReference) uint64 {
 // recorded reports whether the last completed apply was of the content that the set has now.
 func (p *pass) recorded() bool {
 	return p.mr.Status.ObservedGeneration == p.mr.Generation && p.mr.Status.SecretsDataChecksum != nil &&
-		*p.mr.Status.SecretsDataChecksum == p.set.content.Checksum
+		*p.mr.Status.SecretsDataChecksum == p.set.Content.Checksum
 }
 
 // unchanged reports whether the status shows that the set as it is now was applied completely before.
 func (p *pass) unchanged() bool {
 	return p.recorded() && completed(p.mr.Status.Conditions) &&
-		(p.set.references == nil || inventory.SameReferences(p.set.references, p.mr.Status.Resources))
+		(p.set.References == nil || inventory.SameReferences(p.set.References, p.mr.Status.Resources))
 }
 
 // refKind returns the kind of a status entry.

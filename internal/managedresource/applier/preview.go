@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/health"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 	"github.com/espalier-dev/espalier/internal/managedresource/prune"
+	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
 // Preview returns what Reconcile would do with a set. It needs no SetupWithManager, only the clients, the target and the autoscalers,
@@ -19,7 +20,7 @@ import (
 // has the annotation that requests a plan, the result only contains a remark about it.
 func (r *Reconciler) Preview(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*plan.Plan, error) {
 	if r.memory == nil {
-		r.memory = newMemory()
+		r.memory = state.NewMemory()
 	}
 	p, computed, err := r.newPreview(ctx, mr)
 	if err != nil {
@@ -50,7 +51,7 @@ func (r *Reconciler) newPreview(ctx context.Context, mr *resourcesv1alpha1.Manag
 		return nil, nil, err
 	}
 	p := r.newPass(ctx, mr.DeepCopy())
-	p.set = &set{content: &desired.Content{}, items: p.set.items, initialStatusTime: p.set.initialStatusTime, kstatus: health.Kstatus(mr, r.Kstatus)}
+	p.set = &state.Set{Content: &desired.Content{}, Objects: p.set.Objects, InitialStatusTime: p.set.InitialStatusTime, Kstatus: health.Kstatus(mr, r.Kstatus)}
 	return p, &plan.Plan{Namespace: mr.Namespace, Name: mr.Name, Generation: mr.Generation, Problem: refusal}, nil
 }
 
@@ -68,8 +69,8 @@ func (r *Reconciler) loadPreview(ctx context.Context, p *pass, computed *plan.Pl
 		return err
 	}
 	p.manifests = decoded.Manifests
-	p.set.replaceContent(decoded)
-	r.memory.subscribe(p.name, subscribedKeys(decoded.Items, p.mr.Status.Resources))
+	p.set.Replace(decoded)
+	r.memory.Subscribe(p.name, subscribedKeys(decoded.Items, p.mr.Status.Resources))
 	computed.Checksum, computed.Faults = decoded.Checksum, decoded.Faults
 	return nil
 }
@@ -88,14 +89,14 @@ func (r *Reconciler) preview(ctx context.Context, p *pass, computed *plan.Plan, 
 		if isTrue(p.mr.Spec.KeepObjects) {
 			stays = "spec.keepObjects"
 		}
-		computed.Objects = pruner.PlanDeletion(ctx, p.mr.Status.Resources, prune.NewProgress(true, p.set.unwritten()), stays)
+		computed.Objects = pruner.PlanDeletion(ctx, p.mr.Status.Resources, prune.NewProgress(true, p.set.Unwritten()), stays)
 	} else {
 		stays := ""
 		if len(computed.Faults) > 0 {
 			stays = "nothing is deleted while documents of the set cannot be read"
 		}
 		computed.Objects = pruner.PlanDeletion(ctx, p.obsolete(), prune.NewProgress(false, nil), stays)
-		computed.Objects = append(computed.Objects, pruner.PlanRelease(ctx, p.set.content.Released, p.before)...)
+		computed.Objects = append(computed.Objects, pruner.PlanRelease(ctx, p.set.Content.Released, p.before)...)
 		e := r.engine(p)
 		e.DryRun = true
 		computed.Objects = append(computed.Objects, e.Plan(ctx, p.comparisons(), otherRights)...)
@@ -106,9 +107,10 @@ func (r *Reconciler) preview(ctx context.Context, p *pass, computed *plan.Plan, 
 // comparisons returns the tasks that compare every object of the set.
 func (p *pass) comparisons() []engine.Task {
 	unchanged, recorded := p.unchanged(), p.recorded()
-	var tasks []engine.Task
-	for _, each := range p.set.lastItems() {
-		f, next := engine.Facts{Item: each.Item, Known: each.known, Unchanged: unchanged}, engine.Write
+	objects := p.set.Last()
+	tasks := make([]engine.Task, 0, len(objects))
+	for _, each := range objects {
+		f, next := engine.Facts{Item: each.Item, Known: each.Known, Unchanged: unchanged}, engine.Write
 		if f.Same() {
 			next = engine.Compare
 		}

@@ -14,6 +14,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
+	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
 // Plans are published in the namespaces of their sets, which are not known in advance, under names derived from those of the sets. The
@@ -26,20 +27,20 @@ func (r *Reconciler) planSet(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	s := r.memory.get(client.ObjectKeyFromObject(mr))
-	s.loaded, s.settled, s.watched = false, false, false // so that the next apply compares everything
+	s := r.memory.Get(client.ObjectKeyFromObject(mr))
+	s.Invalidate() // so that the next apply compares everything
 	if _, malformed := plan.Asked(mr); malformed {
 		r.Events.planFault(mr, s, ReasonPlanAnnotationMalformed, fmt.Sprintf("Annotation %s has value %q, which is neither true nor false; the set is planned and not applied",
 			resourcesv1alpha1.Plan, mr.Annotations[resourcesv1alpha1.Plan]))
 	}
-	if pause := s.nextPlan.Sub(r.Clock.Now()); pause > 0 && !asked {
+	if pause := s.NextPlan.Sub(r.Clock.Now()); pause > 0 && !asked {
 		return ctrl.Result{RequeueAfter: pause}, nil
 	}
 	return r.planNow(ctx, mr, s)
 }
 
 // planNow computes and publishes the plan of a set, and sets the time for the next one.
-func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, s *set) (ctrl.Result, error) {
+func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, s *state.Set) (ctrl.Result, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, deadlineCap, errors.New("the time for one plan is over"))
 	defer cancel()
 	began := r.Clock.Now()
@@ -57,7 +58,7 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 		return ctrl.Result{}, err
 	}
 	if removesSet {
-		r.memory.subscribe(p.name, subscribedKeys(nil, mr.Status.Resources))
+		r.memory.Subscribe(p.name, subscribedKeys(nil, mr.Status.Resources))
 	}
 	if computed.Problem == "" {
 		r.Watcher.Use(bounded, p.name, r.needs(p))
@@ -71,12 +72,12 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	}
 	took := r.Clock.Since(began)
 	if err := r.publish(ctx, mr, computed); err != nil {
-		s.planFailures++
-		s.nextPlan = r.Clock.Now().Add(pauseAfterPlan(took, s.planFailures))
+		s.PlanFailures++
+		s.NextPlan = r.Clock.Now().Add(pauseAfterPlan(took, s.PlanFailures))
 		r.Events.planFault(mr, s, ReasonPlanNotPublished, err.Error())
 		return ctrl.Result{}, err
 	}
-	s.planFailures, s.nextPlan = 0, r.Clock.Now().Add(pauseAfterPlan(took, 0))
+	s.PlanFailures, s.NextPlan = 0, r.Clock.Now().Add(pauseAfterPlan(took, 0))
 	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
 }
 
@@ -93,7 +94,7 @@ func (r *Reconciler) publish(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	case err != nil && !missing:
 		return fmt.Errorf("read ConfigMap %s: %w", want.Name, err)
 	case !missing && !plan.Ours(found, mr):
-		r.Events.planFault(mr, r.memory.get(client.ObjectKeyFromObject(mr)), ReasonPlanNotPublished,
+		r.Events.planFault(mr, r.memory.Get(client.ObjectKeyFromObject(mr)), ReasonPlanNotPublished,
 			fmt.Sprintf("ConfigMap %q exists and does not hold a plan of this set; remove or rename it", want.Name))
 		return nil
 	}
@@ -171,7 +172,7 @@ func (r *Reconciler) recordPlanName(ctx context.Context, mr *resourcesv1alpha1.M
 	if err := r.Source.Patch(ctx, mr, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("write annotation %s: %w", resourcesv1alpha1.Planned, err)
 	}
-	r.memory.recordWrite(mr)
+	r.memory.RecordWrite(mr)
 	return nil
 }
 

@@ -34,6 +34,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/prune"
 	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
+	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;list;watch;patch,roleName=espalier-managedresource-controller-source
@@ -105,7 +106,7 @@ type Reconciler struct {
 	// Concluded is called when a set is applied and its health can be determined, and when an object had to be recreated.
 	Concluded func(types.NamespacedName)
 
-	memory *memory
+	memory *state.Memory
 }
 
 const (
@@ -128,7 +129,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if r.memory.ended(mr) { // otherwise all its objects would be read once more
+	if r.memory.Ended(mr) { // otherwise all its objects would be read once more
 		r.releaseSet(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
@@ -138,8 +139,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case stepIgnore:
 		r.Watcher.Release(request.NamespacedName)
 		p := r.newPass(ctx, mr)
-		p.set.loaded, p.set.settled, p.set.watched, p.set.announced = false, false, false, ""
-		r.memory.markInProgress(p.name)
+		p.set.Invalidate()
+		p.set.Announced = ""
+		r.memory.MarkInProgress(p.name)
 		r.unpublish(ctx, mr)
 		return ctrl.Result{}, r.report(ctx, p, ignoredVerdicts()...)
 	case stepPlan:
@@ -169,14 +171,14 @@ func (r *Reconciler) observeOnly(ctx context.Context, mr *resourcesv1alpha1.Mana
 		return
 	}
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
-	if r.memory.isConcluded(name) {
+	if r.memory.IsConcluded(name) {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, min(r.SyncPeriod, deadlineCap))
 	defer cancel()
 	p := r.newPass(ctx, mr)
-	p.set.kstatus = health.Kstatus(mr, r.Kstatus)
-	r.memory.subscribe(name, subscribedKeys(p.set.content.Items, mr.Status.Resources))
+	p.set.Kstatus = health.Kstatus(mr, r.Kstatus)
+	r.memory.Subscribe(name, subscribedKeys(p.set.Content.Items, mr.Status.Resources))
 	r.Watcher.Use(bounded, name, r.needs(p))
 	r.requestJudgement(p, false)
 }
@@ -185,7 +187,7 @@ func (r *Reconciler) observeOnly(ctx context.Context, mr *resourcesv1alpha1.Mana
 func (r *Reconciler) releaseSet(name types.NamespacedName) {
 	r.Watcher.Release(name)
 	r.SecretVersions.Release(name)
-	r.memory.forgetContent(name)
+	r.memory.ForgetContent(name)
 	r.Metrics.forget(name)
 }
 
@@ -195,22 +197,22 @@ func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*reso
 	mr := &resourcesv1alpha1.ManagedResource{}
 	err := r.Source.Get(ctx, name, mr)
 	if apierrors.IsNotFound(err) {
-		r.memory.forget(name)
+		r.memory.Forget(name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read ManagedResource: %w", err)
 	}
-	if !observe.Older(mr.ResourceVersion, r.memory.version(name)) {
+	if !observe.Older(mr.ResourceVersion, r.memory.Version(name)) {
 		return mr, nil
 	}
 	mr = &resourcesv1alpha1.ManagedResource{}
 	if err := r.SourceLive.Get(ctx, name, mr); err != nil {
 		return nil, fmt.Errorf("read ManagedResource: %w", err)
 	}
-	if observe.Older(mr.ResourceVersion, r.memory.version(name)) {
+	if observe.Older(mr.ResourceVersion, r.memory.Version(name)) {
 		// The API server returned an older version than this process wrote: the source was restored from a backup.
 		log.FromContext(ctx).Info("The set was restored to an earlier version", "resourceVersion", mr.ResourceVersion)
-		r.memory.forget(name)
+		r.memory.Forget(name)
 	}
 	return mr, nil
 }
@@ -225,8 +227,8 @@ func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.Ma
 	if err := r.Source.Patch(ctx, mr, client.MergeFrom(before)); err != nil {
 		return false, fmt.Errorf("remove annotation %s: %w", resourcesv1alpha1.GardenerOperation, err)
 	}
-	r.memory.recordWrite(mr)
-	r.memory.get(client.ObjectKeyFromObject(mr)).auditOwed = true
+	r.memory.RecordWrite(mr)
+	r.memory.Get(client.ObjectKeyFromObject(mr)).AuditOwed = true
 	return true, nil
 }
 
@@ -241,7 +243,7 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	}
 	p := r.newPass(ctx, mr)
 	if r.auditDue(p.set) {
-		p.set.auditOwed = true
+		p.set.AuditOwed = true
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, min(r.SyncPeriod, deadlineCap), errors.New("the time for one reconciliation is over"))
 	defer cancel()
@@ -251,14 +253,14 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	if err := r.announce(ctx, p); err != nil {
 		return ctrl.Result{}, err
 	}
-	if kstatus := health.Kstatus(mr, r.Kstatus); !p.set.settled || !p.set.watched || p.set.kstatus != kstatus {
-		p.set.kstatus = kstatus
+	if kstatus := health.Kstatus(mr, r.Kstatus); !p.set.Settled || !p.set.Watched || p.set.Kstatus != kstatus {
+		p.set.Kstatus = kstatus
 		r.Watcher.Use(bounded, p.name, r.needs(p))
 	}
 	if result := r.prune(bounded, p); len(result.Pending) > 0 {
 		return r.reportPending(ctx, p, result)
 	}
-	if err := r.pruner(p).Release(ctx, p.set.content.Released, p.before); err != nil {
+	if err := r.pruner(p).Release(ctx, p.set.Content.Released, p.before); err != nil {
 		r.Events.failed(p, nil, resourcesv1alpha1.ReleaseOfOrphanedResourcesFailed, err.Error())
 		return ctrl.Result{}, errors.Join(err, r.report(ctx, p,
 			applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ReleaseOfOrphanedResourcesFailed, err.Error())))
@@ -278,13 +280,13 @@ func (r *Reconciler) addFinalizer(ctx context.Context, mr *resourcesv1alpha1.Man
 	if err := r.Source.Patch(ctx, mr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("add finalizer: %w", err)
 	}
-	r.memory.recordWrite(mr)
+	r.memory.RecordWrite(mr)
 	return nil
 }
 
 // recordOnlyClusterID records that all objects of a set have the present cluster ID.
 func (r *Reconciler) recordOnlyClusterID(ctx context.Context, p *pass) error {
-	if len(p.set.content.Faults) > 0 || ownership.HasOnlyClusterID(p.mr, r.ClusterID) {
+	if len(p.set.Content.Faults) > 0 || ownership.HasOnlyClusterID(p.mr, r.ClusterID) {
 		return nil
 	}
 	next := p.mr.DeepCopy()
@@ -293,48 +295,48 @@ func (r *Reconciler) recordOnlyClusterID(ctx context.Context, p *pass) error {
 		return fmt.Errorf("record the cluster ID: %w", err)
 	}
 	p.mr = next
-	r.memory.recordWrite(p.mr)
+	r.memory.RecordWrite(p.mr)
 	return nil
 }
 
 // auditDue reports whether all objects of a set must be read, and sets the time for the next audit. The first audit happens after one
 // period on average, since a set begins with reads or writes anyway.
-func (r *Reconciler) auditDue(s *set) bool {
+func (r *Reconciler) auditDue(s *state.Set) bool {
 	if r.AuditPeriod <= 0 {
 		return false
 	}
 	now := r.Clock.Now()
-	if !s.nextAudit.IsZero() && now.Before(s.nextAudit) {
+	if !s.NextAudit.IsZero() && now.Before(s.NextAudit) {
 		return false
 	}
-	due := !s.nextAudit.IsZero()
-	s.nextAudit = now.Add(r.AuditPeriod/2 + time.Duration(float64(r.AuditPeriod)*r.Jitter()))
+	due := !s.NextAudit.IsZero()
+	s.NextAudit = now.Add(r.AuditPeriod/2 + time.Duration(float64(r.AuditPeriod)*r.Jitter()))
 	return due
 }
 
 // prune deletes objects that the set no longer contains. It deletes nothing while a document of the set is unreadable.
 func (r *Reconciler) prune(ctx context.Context, p *pass) prune.Result {
-	if len(p.set.content.Faults) > 0 || p.set.settled {
+	if len(p.set.Content.Faults) > 0 || p.set.Settled {
 		return prune.Result{} // the status of a settled set lists exactly its objects
 	}
 	obsolete := p.obsolete()
 	if len(obsolete) == 0 {
-		p.set.neverWritten, p.set.progress = nil, nil
+		p.set.NeverWritten, p.set.Deletion = nil, nil
 		return prune.Result{}
 	}
 	result := r.remove(ctx, p, obsolete)
 	if len(result.Pending) == 0 { // the same objects are obsolete again until the status without them is written
-		p.set.progress = nil
+		p.set.Deletion = nil
 	}
 	return result
 }
 
 // remove deletes objects, and reports those that stay although the user may not expect that.
 func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alpha1.ObjectReference) prune.Result {
-	if p.set.progress == nil {
-		p.set.progress = prune.NewProgress(false, p.set.neverWritten)
+	if p.set.Deletion == nil {
+		p.set.Deletion = prune.NewProgress(false, p.set.NeverWritten)
 	}
-	result := r.pruner(p).Delete(ctx, refs, p.set.progress)
+	result := r.pruner(p).Delete(ctx, refs, p.set.Deletion)
 	for _, each := range result.Kept {
 		r.Events.deletionRefused(p.mr, each.Ref, each.Reason)
 	}
@@ -352,9 +354,7 @@ func (r *Reconciler) pruner(p *pass) *prune.Pruner {
 func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	r.unpublish(ctx, mr)
 	p := r.newPass(ctx, mr)
-	if !p.set.progress.OfWholeSet() {
-		p.set.progress, p.set.neverWritten = prune.NewProgress(true, p.set.unwritten()), nil
-	}
+	p.set.BeginDeletion()
 	keep := isTrue(mr.Spec.KeepObjects)
 	if err := r.report(ctx, p, deletionVerdicts(mr.Status.Conditions, keep)...); err != nil {
 		return ctrl.Result{}, err
@@ -362,8 +362,8 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	if !keep {
 		bounded, cancel := context.WithTimeoutCause(ctx, min(r.SyncPeriod, deadlineCap), errors.New("the time for one reconciliation is over"))
 		defer cancel()
-		p.set.content, p.set.items, p.set.loaded = &desired.Content{}, nil, false
-		r.memory.subscribe(p.name, subscribedKeys(nil, mr.Status.Resources))
+		p.set.Content, p.set.Objects, p.set.Loaded = &desired.Content{}, nil, false
+		r.memory.Subscribe(p.name, subscribedKeys(nil, mr.Status.Resources))
 		r.Watcher.Use(bounded, p.name, r.needs(p))
 		if result := r.remove(bounded, p, mr.Status.Resources); len(result.Pending) > 0 {
 			return r.reportPending(ctx, p, result)
@@ -376,9 +376,9 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 		if client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, fmt.Errorf("remove finalizer: %w", err)
 		}
-		r.memory.recordWrite(p.mr)
+		r.memory.RecordWrite(p.mr)
 		if p.mr.DeletionTimestamp != nil && len(p.mr.Finalizers) == 0 { // the response contains the former version of the set
-			p.set.endedUID = p.mr.UID
+			p.set.EndedUID = p.mr.UID
 		}
 	}
 	r.releaseSet(p.name)

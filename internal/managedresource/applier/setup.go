@@ -26,6 +26,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/managedresource/atrest"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
+	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
 // ControllerName names the controller in logs and metrics.
@@ -42,16 +43,16 @@ const (
 
 // Changes forwards events of the watches of the target to the controller. It is created first, since both sides need it.
 type Changes struct {
-	memory *memory
+	memory *state.Memory
 	queue  atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
 }
 
 // NewChanges returns Changes that drop all events until the controller starts.
-func NewChanges() *Changes { return &Changes{memory: newMemory()} }
+func NewChanges() *Changes { return &Changes{memory: state.NewMemory()} }
 
 // Object must be called when more than the status of a managed object changed.
 func (c *Changes) Object(kind schema.GroupKind, namespace, name string) {
-	c.enqueue(c.memory.subscribersOf(inventory.KeyOf(kind.Group, kind.Kind, namespace, name)))
+	c.enqueue(c.Users(kind, namespace, name))
 }
 
 // Scaled must be called when an autoscaler of an object changed: the object has not changed, but must be compared again. The autoscaler
@@ -59,8 +60,27 @@ func (c *Changes) Object(kind schema.GroupKind, namespace, name string) {
 func (c *Changes) Scaled(kind schema.GroupKind, namespace, name string) {
 	own := metav1.GroupKind{Group: kind.Group, Kind: kind.Kind}
 	for _, each := range slices.Concat([]metav1.GroupKind{own}, inventory.NewEquivalences(nil).Of(own)) {
-		c.enqueue(c.memory.markDirty(inventory.KeyOf(each.Group, each.Kind, namespace, name)))
+		c.enqueue(c.memory.MarkDirty(inventory.KeyOf(each.Group, each.Kind, namespace, name)))
 	}
+}
+
+// Users lists the sets that contain an object.
+func (c *Changes) Users(kind schema.GroupKind, namespace, name string) []types.NamespacedName {
+	return c.memory.SubscribersOf(inventory.KeyOf(kind.Group, kind.Kind, namespace, name))
+}
+
+// Ledger gives other controllers of the process access to the state of the sets.
+type Ledger struct {
+	*state.Memory
+	class Class
+}
+
+// Ledger returns the state of the sets of the controller that uses these Changes.
+func (c *Changes) Ledger(class Class) *Ledger { return &Ledger{c.memory, class} }
+
+// Responsible reports whether a set is of the class of this instance.
+func (l *Ledger) Responsible(mr *resourcesv1alpha1.ManagedResource) bool {
+	return l.class.responsible(mr)
 }
 
 func (c *Changes) enqueue(sets []types.NamespacedName) {
@@ -144,7 +164,7 @@ func (r *Reconciler) setEvents() predicate.Predicate {
 		CreateFunc: func(e event.CreateEvent) bool { return r.isRelevantFor(nil, e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool { return r.isRelevantFor(e.ObjectOld, e.ObjectNew) },
 		DeleteFunc: func(e event.DeleteEvent) bool {
-			return r.memory.contains(client.ObjectKeyFromObject(e.Object)) || r.isRelevantFor(nil, e.Object)
+			return r.memory.Contains(client.ObjectKeyFromObject(e.Object)) || r.isRelevantFor(nil, e.Object)
 		},
 	}
 }

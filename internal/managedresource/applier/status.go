@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/prune"
+	"github.com/espalier-dev/espalier/internal/managedresource/state"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
@@ -33,7 +34,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass, change func(*reso
 		return err
 	}
 	p.mr = &written
-	r.memory.recordWrite(p.mr)
+	r.memory.RecordWrite(p.mr)
 	return nil
 }
 
@@ -48,37 +49,37 @@ func (r *Reconciler) report(ctx context.Context, p *pass, verdicts ...verdict) e
 // written. If the process dies, the next one finds there which objects to delete.
 //
 // The conditions of health and progress may describe former content, or an ignored set. They are replaced when the result is written: see
-// set.outdated.
+// set.Outdated.
 //
 // If a set was applied before and its references have not changed, nothing is written, since its status lists every object already. If the
 // process dies, the next one sees that the apply was not completed: the checksum or the generation in the status differ from those of the
 // set. If the Secrets have their former content again, it sees that objects were written later than the status (engine.Facts.WrittenLater).
 func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	s, status := p.set, p.mr.Status
-	if s.references == nil {
+	if s.References == nil {
 		return nil
 	}
-	content := fmt.Sprintf("%d %s %x", s.content.Generation, s.content.Checksum, referencesDigest(s.references))
-	if status.SecretsDataChecksum != nil && inventory.SameReferences(s.references, status.Resources) {
+	content := fmt.Sprintf("%d %s %x", s.Content.Generation, s.Content.Checksum, referencesDigest(s.References))
+	if status.SecretsDataChecksum != nil && inventory.SameReferences(s.References, status.Resources) {
 		if !p.recorded() {
-			r.memory.markInProgress(p.name) // so that the health controller does not write the status before the result is written
+			r.memory.MarkInProgress(p.name) // so that the health controller does not write the status before the result is written
 		}
-		if (!p.recorded() || judgedAsIgnored(status.Conditions)) && s.announced != content {
-			s.outdated, s.announced = true, content
+		if (!p.recorded() || judgedAsIgnored(status.Conditions)) && s.Announced != content {
+			s.Outdated, s.Announced = true, content
 		}
 		return nil
 	}
-	union := inUse(status.Resources, s.references)
-	if s.announced == content && inventory.SameReferences(union, status.Resources) {
+	union := inUse(status.Resources, s.References)
+	if s.Announced == content && inventory.SameReferences(union, status.Resources) {
 		return nil
 	}
-	r.memory.markInProgress(p.name)
+	r.memory.MarkInProgress(p.name)
 	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
 		status.Conditions = withVerdicts(r.Clock, status.Conditions, changedVerdicts(status.Conditions)...)
 		status.Resources = union
 	})
 	if err == nil {
-		s.announced = content
+		s.Announced = content
 		return nil
 	}
 	if apierrors.IsConflict(err) {
@@ -127,13 +128,13 @@ func stillInUse(announced, wanted []resourcesv1alpha1.ObjectReference) []resourc
 
 // listReferences writes the references of the set into its status. If not all objects were applied, it keeps the announced labels and
 // annotations of the references.
-func (s *set) listReferences(status *resourcesv1alpha1.ManagedResourceStatus, whole bool) {
+func listReferences(s *state.Set, status *resourcesv1alpha1.ManagedResourceStatus, whole bool) {
 	switch {
-	case s.references == nil:
+	case s.References == nil:
 	case whole:
-		status.Resources = s.references
+		status.Resources = s.References
 	default:
-		status.Resources = stillInUse(status.Resources, s.references)
+		status.Resources = stillInUse(status.Resources, s.References)
 	}
 }
 
@@ -144,51 +145,51 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	}
 	s := p.set
 	if slices.ContainsFunc(result.failures, func(f failure) bool { return errors.Is(f.err, desired.ErrChanged) }) {
-		s.loaded = false
+		s.Loaded = false
 		return ctrl.Result{RequeueAfter: settlePause}, nil
 	}
-	s.watched = result.unwatched == 0
+	s.Watched = result.unwatched == 0
 	judgement, failure := r.judge(p, result)
 	whole := failure == nil
 	if whole && result.postponed {
 		judgement.code = codePostponed
 	}
 	r.Metrics.updateObjects(p.name, counts{
-		applied: len(s.items) - len(result.failures), failed: len(result.failures) - result.claimed,
+		applied: len(s.Objects) - len(result.failures), failed: len(result.failures) - result.claimed,
 		claimed: result.claimed, unwatched: result.unwatched,
 	})
-	if s.settled && whole && p.recorded() && hasVerdict(p.mr.Status.Conditions, judgement) {
+	if s.Settled && whole && p.recorded() && hasVerdict(p.mr.Status.Conditions, judgement) {
 		if err := r.recordOnlyClusterID(ctx, p); err != nil {
 			return ctrl.Result{}, err
 		}
 		r.requestJudgement(p, false)
-		s.markInSync(p.mr.ResourceVersion, result)
+		markInSync(s, p.mr.ResourceVersion, result)
 		return ctrl.Result{RequeueAfter: r.requeueAfter(result)}, nil
 	}
 	err := r.writeStatus(ctx, p, func(status *resourcesv1alpha1.ManagedResourceStatus) {
 		status.Conditions = withVerdicts(r.Clock, status.Conditions, judgement)
-		s.listReferences(status, whole)
+		listReferences(s, status, whole)
 		if whole {
-			status.SecretsDataChecksum = &s.content.Checksum
-			status.ObservedGeneration = s.content.Generation
+			status.SecretsDataChecksum = &s.Content.Checksum
+			status.ObservedGeneration = s.Content.Generation
 		}
-		if judged := whole && r.judgeHealth(p, status); s.outdated && !judged {
+		if judged := whole && r.judgeHealth(p, status); s.Outdated && !judged {
 			status.Conditions = withVerdicts(r.Clock, status.Conditions, checksPending()...)
 		}
-		status.Conditions = withVerdicts(r.Clock, status.Conditions, missingVerdicts(status.Conditions, s.items, result.missing)...)
+		status.Conditions = withVerdicts(r.Clock, status.Conditions, missingVerdicts(status.Conditions, s.Objects, result.missing)...)
 	})
 	if err != nil {
 		return ctrl.Result{}, errors.Join(failure, err)
 	}
-	s.outdated = false
+	s.Outdated = false
 	if whole {
-		s.settled, s.reported, s.references, s.announced = true, referencesDigest(p.mr.Status.Resources), nil, ""
-		r.memory.subscribe(p.name, subscribedKeys(s.content.Items, p.mr.Status.Resources))
+		s.MarkListed(referencesDigest(p.mr.Status.Resources))
+		r.memory.Subscribe(p.name, subscribedKeys(s.Content.Items, p.mr.Status.Resources))
 		r.requestJudgement(p, true)
 		if err := r.recordOnlyClusterID(ctx, p); err != nil {
 			return ctrl.Result{}, err
 		}
-		s.markInSync(p.mr.ResourceVersion, result)
+		markInSync(s, p.mr.ResourceVersion, result)
 	}
 	if failure != nil {
 		return ctrl.Result{}, failure
@@ -209,7 +210,7 @@ func (r *Reconciler) judgeHealth(p *pass, status *resourcesv1alpha1.ManagedResou
 
 // requestJudgement requests the health of the set, if this is the first time since it changed or if something was written.
 func (r *Reconciler) requestJudgement(p *pass, wrote bool) {
-	if r.memory.markConcluded(p.name) || wrote {
+	if r.memory.MarkConcluded(p.name) || wrote {
 		r.Concluded(p.name)
 	}
 }
@@ -217,20 +218,20 @@ func (r *Reconciler) requestJudgement(p *pass, wrote bool) {
 // judge turns the outcome into the condition, and into an error if a retry may help.
 func (r *Reconciler) judge(p *pass, result *outcome) (verdict, error) {
 	if len(result.failures) == 0 {
-		if len(p.set.content.Faults) > 0 {
-			message := decodingMessage(p.set.content.Faults)
+		if len(p.set.Content.Faults) > 0 {
+			message := decodingMessage(p.set.Content.Faults)
 			r.Events.failed(p, nil, resourcesv1alpha1.ConditionDecodingFailed, message)
 			return applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionDecodingFailed, message), nil
 		}
 		r.Events.recovered(p)
 		return applied(corev1beta1.ConditionTrue, resourcesv1alpha1.ConditionApplySucceeded, resourcesv1alpha1.MessageApplySucceeded), nil
 	}
-	message := failureMessage(p.name.Namespace, result.failures, p.set.items)
+	message := failureMessage(p.name.Namespace, result.failures, p.set.Objects)
 	onlyClaims := !slices.ContainsFunc(result.failures, func(f failure) bool {
 		var claimed *ownership.ClaimedError
 		return !errors.As(f.err, &claimed)
 	})
-	if onlyClaims && len(p.set.content.Faults) == 0 {
+	if onlyClaims && len(p.set.Content.Faults) == 0 {
 		held := applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionApplyFailed, "held by another ManagedResource: "+message)
 		held.code = codeClaimed
 		return held, nil
@@ -254,7 +255,7 @@ func (r *Reconciler) requeueAfter(result *outcome) time.Duration {
 
 // reportPending writes a condition that lists pending deletions, if they take longer than pendingGrace or have failed.
 func (r *Reconciler) reportPending(ctx context.Context, p *pass, result prune.Result) (ctrl.Result, error) {
-	open, progress := result.Pending, p.set.progress
+	open, progress := result.Pending, p.set.Deletion
 	since := r.Clock.Now().Sub(progress.Began)
 	failed := prune.Failed(open)
 	if since < pendingGrace && !failed {

@@ -53,12 +53,12 @@ func (e *Engine) inspect(ctx context.Context, t Task, w *plan.Wanted) {
 	if err == nil {
 		o, err = e.order(ctx, t, resource)
 	}
-	var refused *ownership.RefusedError
+	_, refused := errors.AsType[*ownership.RefusedError](err)
 	switch {
 	case meta.IsNoMatchError(err) && definition != "":
 		w.Unserved = definition
 		return
-	case meta.IsNoMatchError(err), errors.As(err, &refused):
+	case meta.IsNoMatchError(err), refused:
 		w.Refusal = err.Error()
 		return
 	case err != nil:

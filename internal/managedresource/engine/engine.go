@@ -171,7 +171,7 @@ func (e *Engine) apply(ctx context.Context, t Task) Outcome {
 		return out
 	}
 	if t.Yields && e.Owner.Claim(ctx, e.Sets, t.Key, t.Seen.Origin) == ownership.Claimed {
-		return out.yieldTo(t.Seen.Origin)
+		return yielded(out, t.Seen.Origin)
 	}
 	o, err := e.order(ctx, t, resource)
 	if err != nil {
@@ -185,8 +185,8 @@ func (e *Engine) apply(ctx context.Context, t Task) Outcome {
 	return e.outcome(ctx, o, e.write(ctx, o), out)
 }
 
-// yieldTo returns the outcome for an object that is left to the set that holds it.
-func (out Outcome) yieldTo(claimant string) Outcome {
+// yielded returns the outcome for an object that is left to the set that holds it.
+func yielded(out Outcome, claimant string) Outcome {
 	out.Known.Claimant = claimant
 	out.Err = &ownership.ClaimedError{Claimant: claimant}
 	return out

@@ -25,7 +25,7 @@ func (e *Engine) outcome(ctx context.Context, o order, c change, out Outcome) Ou
 	case c.readErr != nil:
 		out.Err = fmt.Errorf("error during apply of object %q: %w", name, c.readErr)
 	case c.yielded:
-		return out.yieldTo(c.live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation])
+		return yielded(out, c.live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation])
 	case c.refusal != nil:
 		out.Err = c.refusal // the condition contains this text
 	case c.sent == nil:

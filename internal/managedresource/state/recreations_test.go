@@ -1,4 +1,4 @@
-package applier
+package state
 
 import (
 	"testing"
@@ -18,16 +18,15 @@ func TestRecreationsAreReportedOnceAndRemovedAfterAMinute(t *testing.T) {
 	ref := func(name string) resourcesv1alpha1.ObjectReference {
 		return resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "shop", Name: name}}
 	}
-	changes := NewChanges()
-	ledger := changes.Ledger("")
+	memory := NewMemory()
 	recreated := func(after time.Duration) []resourcesv1alpha1.ObjectReference {
-		refs, unconfirmed := ledger.Recreated(set, start.Add(after))
+		refs, unconfirmed := memory.Recreated(set, start.Add(after))
 		g.Expect(unconfirmed).To(BeFalse())
 		return refs
 	}
 	recreate := func(name string, after time.Duration) {
-		changes.memory.addRecreation(set, ref(name), start.Add(after))
-		changes.memory.confirmRecreation(set, ref(name))
+		memory.AddRecreation(set, ref(name), start.Add(after))
+		memory.ConfirmRecreation(set, ref(name))
 	}
 	recreate("a", 0)
 	recreate("b", 0)
@@ -36,10 +35,10 @@ func TestRecreationsAreReportedOnceAndRemovedAfterAMinute(t *testing.T) {
 	g.Expect(reported).To(Equal([]resourcesv1alpha1.ObjectReference{ref("a"), ref("b")}))
 	g.Expect(recreated(61 * time.Second)).To(Equal([]resourcesv1alpha1.ObjectReference{ref("a")}))
 	recreate("c", 62*time.Second)
-	ledger.Reported(set, reported)
+	memory.Reported(set, reported)
 	g.Expect(recreated(63*time.Second)).To(Equal([]resourcesv1alpha1.ObjectReference{ref("c")}), "deleted after the report")
 	g.Expect(recreated(time.Hour)).To(BeEmpty())
-	g.Expect(changes.memory.recreations).To(BeEmpty())
+	g.Expect(memory.recreations).To(BeEmpty())
 }
 
 func TestARecreationIsUnconfirmedUntilTheObjectIsCreated(t *testing.T) {
@@ -47,19 +46,18 @@ func TestARecreationIsUnconfirmedUntilTheObjectIsCreated(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	set := types.NamespacedName{Namespace: "sets", Name: "one"}
 	ref := resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "shop", Name: "a"}}
-	changes := NewChanges()
-	ledger := changes.Ledger("")
+	memory := NewMemory()
 	for _, deleted := range []bool{false, true} {
-		changes.memory.addRecreation(set, ref, start)
-		refs, unconfirmed := ledger.Recreated(set, start)
+		memory.AddRecreation(set, ref, start)
+		refs, unconfirmed := memory.Recreated(set, start)
 		g.Expect(refs).To(BeEmpty())
 		g.Expect(unconfirmed).To(BeTrue())
 		if deleted {
-			changes.memory.confirmRecreation(set, ref)
+			memory.ConfirmRecreation(set, ref)
 		} else {
-			changes.memory.dropRecreations(set, []resourcesv1alpha1.ObjectReference{ref})
+			memory.Reported(set, []resourcesv1alpha1.ObjectReference{ref})
 		}
-		refs, unconfirmed = ledger.Recreated(set, start)
+		refs, unconfirmed = memory.Recreated(set, start)
 		g.Expect(refs).To(HaveLen(map[bool]int{true: 1}[deleted]))
 		g.Expect(unconfirmed).To(BeFalse())
 	}
@@ -68,12 +66,11 @@ func TestARecreationIsUnconfirmedUntilTheObjectIsCreated(t *testing.T) {
 func TestALateWriteOfAnotherControllerDoesNotAddAReleasedSet(t *testing.T) {
 	g := NewWithT(t)
 	set := types.NamespacedName{Namespace: "sets", Name: "one"}
-	changes := NewChanges()
-	ledger := changes.Ledger("")
-	changes.memory.get(set)
-	ledger.Wrote(set, "7")
-	g.Expect(changes.memory.version(set)).To(Equal("7"))
-	changes.memory.forget(set)
-	ledger.Wrote(set, "8")
-	g.Expect(changes.memory.sets).To(BeEmpty())
+	memory := NewMemory()
+	memory.Get(set)
+	memory.Wrote(set, "7")
+	g.Expect(memory.Version(set)).To(Equal("7"))
+	memory.Forget(set)
+	memory.Wrote(set, "8")
+	g.Expect(memory.sets).To(BeEmpty())
 }

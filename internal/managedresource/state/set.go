@@ -1,0 +1,131 @@
+// Package state is what the ManagedResource controller remembers between reconciliations. After a restart it is empty, which costs one list
+// per kind and one read per Secret: everything that must survive is in the status of the sets.
+package state
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/managedresource/desired"
+	"github.com/espalier-dev/espalier/internal/managedresource/engine"
+	"github.com/espalier-dev/espalier/internal/managedresource/prune"
+)
+
+// Object is a desired object with what the controller knows about the live one.
+type Object struct {
+	*desired.Item
+	Known engine.Knowledge
+}
+
+// Set is what the controller keeps of one ManagedResource. Only the worker that processes the set accesses it.
+type Set struct {
+	// Content is what the set wants, Objects are its items with what is known about them. Loaded is false if content must be read again.
+	Content *desired.Content
+	Objects []*Object
+	Loaded  bool
+	// References are the objects to list in the status; nil after they were written there.
+	References []resourcesv1alpha1.ObjectReference
+	// Reported is the digest of status.resources as last written.
+	Reported uint64
+	// Announced identifies the content whose references were written to the status before the first of its objects was written. The next
+	// write of the status replaces the health of former content.
+	Announced string
+	// Outdated is true if the status shows the health of other content than that which is being applied.
+	Outdated bool
+	// InitialStatusTime is when the status was last written before this process read the set, by the clock of the API server. It is nil
+	// until the set is read.
+	InitialStatusTime *time.Time
+	// Settled is true if the status describes exactly the loaded content.
+	Settled bool
+	// InSyncVersion is the version of the set that the last pass found in sync; "" if a pass must compare every object.
+	InSyncVersion string
+	// Watched is true if watches covered every object in the last pass.
+	Watched bool
+	// Kstatus is true if objects of kinds without a health rule are watched with their full content.
+	Kstatus bool
+	// version is the resourceVersion of the last write of this process to the set: an older cached copy must not be used.
+	version string
+	// EndedUID is the UID of the set if the API server deleted the set when the controller removed its finalizer. A cache may still show
+	// the set for some time.
+	EndedUID   types.UID
+	NextAudit  time.Time
+	NextUpdate time.Time
+	// AuditOwed is true if every object must be read, until each object is marked as due.
+	AuditOwed bool
+	// NeverWritten are objects that have left the set and that were never written: there is nothing to delete. Deletion is the progress of
+	// the present deletion, nil if there is none.
+	NeverWritten map[inventory.Key]struct{}
+	Deletion     *prune.Progress
+	// LastFault is the fault that the last Event reported.
+	LastFault string
+	// LastPlanFault is the last fault of a plan that an Event reported, NextPlan the earliest time for the next plan, and PlanFailures the
+	// number of consecutive plans that could not be published.
+	LastPlanFault string
+	NextPlan      time.Time
+	PlanFailures  int
+}
+
+// newSet returns the state of a set that was not read yet.
+func newSet() *Set { return &Set{Content: &desired.Content{}} }
+
+// Invalidate makes the next apply read the content again and compare every object.
+func (s *Set) Invalidate() { s.Loaded, s.Settled, s.Watched = false, false, false }
+
+// MarkListed records that the status lists exactly the objects of the content. Reported is the digest of that list.
+func (s *Set) MarkListed(reported uint64) {
+	s.Settled, s.Reported, s.References, s.Announced = true, reported, nil, ""
+}
+
+// BeginDeletion begins the deletion of all objects of the set, unless it began before.
+func (s *Set) BeginDeletion() {
+	if !s.Deletion.OfWholeSet() {
+		s.Deletion, s.NeverWritten = prune.NewProgress(true, s.Unwritten()), nil
+	}
+}
+
+// Replace replaces the content of the set, and keeps what is known about objects that stay in it.
+func (s *Set) Replace(decoded desired.Decoded) {
+	known := make(map[inventory.Key]engine.Knowledge, len(s.Objects))
+	for _, each := range s.Objects {
+		known[each.Key] = each.Known
+	}
+	neverWritten := s.Unwritten()
+	s.Objects = make([]*Object, 0, len(decoded.Items))
+	for _, each := range decoded.Items {
+		s.Objects = append(s.Objects, &Object{each, known[each.Key]})
+		delete(neverWritten, each.Key)
+	}
+	s.Content, s.References = decoded.Content, decoded.References
+	s.Loaded, s.Settled, s.Watched = true, false, false
+	s.NeverWritten, s.Deletion = neverWritten, nil
+}
+
+// Unwritten lists objects that were announced but never written: if the set drops them, there is nothing to delete. The status may still
+// contain objects that the set has dropped already.
+func (s *Set) Unwritten() map[inventory.Key]struct{} {
+	keys := map[inventory.Key]struct{}{}
+	maps.Copy(keys, s.NeverWritten)
+	for _, each := range s.Objects {
+		if each.Known.Unwritten {
+			keys[each.Key] = struct{}{}
+		}
+	}
+	return keys
+}
+
+// Last returns the objects without those that a later item of the same key replaces.
+func (s *Set) Last() []*Object {
+	last := make(map[inventory.Key]*Object, len(s.Objects))
+	for _, each := range s.Objects {
+		last[each.Key] = each
+	}
+	if len(last) == len(s.Objects) {
+		return s.Objects
+	}
+	return slices.DeleteFunc(slices.Clone(s.Objects), func(o *Object) bool { return last[o.Key] != o })
+}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
 )
@@ -182,7 +183,7 @@ func (s settings) startBinary(ctx context.Context, r *report, w world, b binary,
 	}
 	p, err := child.Start(child.Spec{
 		Name: b.name, Path: s.bin(cmp.Or(b.program, b.name)), Args: []string{"--config=" + s.state(b.name, "config.yaml")},
-		Env: []string{"POD_NAMESPACE=" + b.accountNamespace()},
+		Env: append(deployable.Environment(b.name), "POD_NAMESPACE="+b.accountNamespace()),
 		Dir: s.state(b.name), LogFile: s.logOf(b), RecordFile: s.recordOf(b), Detached: true,
 	})
 	if err != nil {

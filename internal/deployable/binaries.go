@@ -3,6 +3,7 @@ package deployable
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,6 +70,10 @@ type Binary struct {
 	ProbePort, MetricsPort, WebhookPort int32
 	// Memory and CPU are requested.
 	Memory, CPU resource.Quantity
+	// GarbagePercent is how much garbage, in percent of the memory in use, the process accumulates before it collects it (GOGC). 0
+	// leaves Go's default of 100: then half of the memory of a process with large caches would be garbage. A lower value costs processor
+	// time while the process allocates much memory, at its start, and hardly any later.
+	GarbagePercent int
 
 	place Place
 }
@@ -115,6 +120,9 @@ espalier:
       setSelector: {matchLabels: {` + resourcesv1alpha1.SetsAllowedLabel + `: ` + resourcesv1alpha1.SetsAllowed + `}}
 `),
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("50m"),
+			// A compromise: the caches of 50,000 objects need a third less memory than with Go's default, and the first apply needs hardly
+			// more processor time.
+			GarbagePercent: 50,
 		},
 		{
 			Name:      "netpol-controller",
@@ -187,7 +195,7 @@ func servers() []Binary {
 			Roles:     append(clusterRoles("project-controller-source", "project-controller-selfmanaged"), lease("project-controller"), Role{"espalier-project-controller-selfmanaged", Namespace}),
 			Config:    projectConfig,
 			ProbePort: projectProbePort, MetricsPort: projectMetricsPort, WebhookPort: projectWebhookPort,
-			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"),
+			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"), GarbagePercent: 25,
 		},
 		{
 			Name:  webhookServer,
@@ -303,4 +311,26 @@ func lease(binary string) Role { return Role{"espalier-" + binary + "-lease", Na
 // requests are what a container asks for; it is not limited.
 func (b Binary) requests() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceMemory: b.Memory, corev1.ResourceCPU: b.CPU}
+}
+
+// Environment returns the environment variables of a binary's container that do not depend on the Pod, in the form NAME=value. Start the
+// binary with them where it must need as much memory as in its Deployment.
+func Environment(binary string) []string {
+	var variables []string
+	for _, each := range All() {
+		if each.Name == binary {
+			for _, variable := range each.tuning() {
+				variables = append(variables, variable.Name+"="+variable.Value)
+			}
+		}
+	}
+	return variables
+}
+
+// tuning returns the settings of the Go runtime.
+func (b Binary) tuning() []corev1.EnvVar {
+	if b.GarbagePercent == 0 {
+		return nil
+	}
+	return []corev1.EnvVar{{Name: "GOGC", Value: strconv.Itoa(b.GarbagePercent)}}
 }

@@ -192,7 +192,9 @@ func (b Binary) container(image string) corev1.Container {
 	}
 	return corev1.Container{
 		Name: b.Name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"--config=" + configPath + "/" + configKey}, Ports: ports,
-		Env: []corev1.EnvVar{{Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}}},
+		Env: append([]corev1.EnvVar{{
+			Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}},
+		}}, b.tuning()...),
 		// An outage of the API server must not restart us: only whether the process answers counts. It does not while it waits
 		// for the API server at its start, at most a minute.
 		StartupProbe:   patient(probe("/healthz/ping", 2), startupAttempts),

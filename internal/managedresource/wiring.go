@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,13 +59,8 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	}, nil
 }
 
-// garbagePercent is a compromise: the caches of 50,000 objects need a third less memory than with Go's default of 100, and the first apply
-// needs hardly more processor time.
-const garbagePercent = 50
-
 // Add adds the controllers to the manager of the source cluster. Watches end with lifetime.
 func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
-	process.LimitGarbage(garbagePercent, os.LookupEnv)
 	clusterID, err := resolveClusterID(lifetime, clusters.Source.GetAPIReader(), ptr.Deref(cfg.Controllers.ClusterID, ""))
 	if err != nil {
 		return err

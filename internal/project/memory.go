@@ -11,11 +11,6 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// garbagePercent is how much garbage, in percent of the memory in use, the process accumulates before it collects it. Go's default is 100:
-// with caches as large as these, much of the memory would be garbage. More frequent collections cost some CPU time at the start, and little
-// afterwards, when few objects are allocated.
-const garbagePercent = 25
-
 // shrinkProject is the transform for the cache of Projects. It removes managed fields and reduces the memory of the others: decoders leave
 // unused capacity in lists, and allocate each string separately.
 func shrinkProject(object any) (any, error) {

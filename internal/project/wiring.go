@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -112,7 +111,6 @@ func server(cfg *config.ControllerManagerConfiguration) *serving.Server {
 
 // Add adds all controllers, and the webhooks if they are served, to the manager. The manager must have been created with Needs.
 func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ControllerManagerConfiguration, registry prometheus.Registerer) error {
-	process.LimitGarbage(garbagePercent, os.LookupEnv)
 	if err := index.Add(lifetime, clusters.Source.GetFieldIndexer()); err != nil {
 		return err
 	}

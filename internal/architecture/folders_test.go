@@ -38,6 +38,7 @@ func project() layout {
 			"excerpt",
 			"health",
 			"process",
+			"reflector",
 			"repair",
 			"secrets",
 			"secrets/config",

@@ -122,12 +122,8 @@ func addInvalidator(clusters *process.Clusters, cfg *config.ResourceManagerConfi
 	if cfg.TargetClientConnection == nil {
 		namespaces = cfg.SourceClientConnection.Namespaces // the cache of ServiceAccounts is restricted to these, too
 	}
-	secrets, err := invalidator.NewSecrets(client, namespaces)
-	if err != nil {
-		return err
-	}
 	r := &invalidator.Reconciler{
-		Secrets: secrets, Target: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(),
+		Secrets: invalidator.NewSecrets(client, namespaces), Target: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(),
 		Events:  &invalidator.Events{Recorder: clusters.Target.GetEventRecorder("token-controllers")},
 		Metrics: invalidator.NewMetrics(registry), Pauses: invalidator.NewPauses(),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -14,8 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 var (
@@ -33,7 +37,7 @@ type Autoscalers struct {
 	lifetime context.Context //nolint:containedctx // watches outlive the call that starts them
 
 	mu      sync.Mutex
-	started map[autoscalerScope]*scalingStore
+	started map[autoscalerScope]*scalingWatch
 }
 
 // AutoscalerOptions configure Autoscalers.
@@ -55,7 +59,7 @@ type autoscalerScope struct {
 
 // NewAutoscalers returns Autoscalers whose watches end with lifetime. None runs before Ensure.
 func NewAutoscalers(lifetime context.Context, options AutoscalerOptions) *Autoscalers {
-	return &Autoscalers{options: options, lifetime: lifetime, started: map[autoscalerScope]*scalingStore{}}
+	return &Autoscalers{options: options, lifetime: lifetime, started: map[autoscalerScope]*scalingWatch{}}
 }
 
 // Ensure waits until all autoscalers are listed. An autoscaler kind that is not served counts as unused. If the API server forbids to
@@ -99,14 +103,14 @@ func (a *Autoscalers) Of(kinds []schema.GroupKind, namespace, name string) Scali
 	return found
 }
 
-func (a *Autoscalers) ensureWatches(resources []schema.GroupVersionResource) []*scalingStore {
+func (a *Autoscalers) ensureWatches(resources []schema.GroupVersionResource) []*scalingWatch {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	namespaces := a.options.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	watches := make([]*scalingStore, 0, len(resources)*len(namespaces))
+	watches := make([]*scalingWatch, 0, len(resources)*len(namespaces))
 	for _, resource := range resources {
 		for _, namespace := range namespaces {
 			s := autoscalerScope{resource, namespace}
@@ -120,22 +124,19 @@ func (a *Autoscalers) ensureWatches(resources []schema.GroupVersionResource) []*
 	return watches
 }
 
-func (a *Autoscalers) startWatch(s autoscalerScope) *scalingStore {
-	started := &scalingStore{
-		options: &a.options, synced: make(chan struct{}), timedOut: make(chan struct{}),
-		access: newAccess(a.options.Clock), targets: map[types.NamespacedName]scaledObject{},
-	}
+func (a *Autoscalers) startWatch(s autoscalerScope) *scalingWatch {
+	started := newScalingWatch(&a.options)
 	a.options.Clock.AfterFunc(firstListingTimeout, func() {
 		started.stopWaiting()
 		close(started.timedOut)
 	})
 	a.started[s] = started
-	client := dynamicCollection{a.options.Client.Resource(s.resource).Namespace(s.namespace)}
-	source := started.access.listerWatcher(client, a.options.Client, func(*metav1.ListOptions) {}, started.onAccessChange)
-	log := a.options.Log.WithValues("resource", s.resource.String(), "namespace", s.namespace)
-	reflector := cache.NewReflectorWithOptions(source, &unstructured.Unstructured{},
-		started, cache.ReflectorOptions{Name: "autoscalers " + s.resource.String(), Logger: &log, TypeDescription: s.resource.String()})
-	go reflector.RunWithContext(logr.NewContext(a.lifetime, log))
+	objects := reflector.Dynamic(a.options.Client.Resource(s.resource).Namespace(s.namespace))
+	go reflector.Run(a.lifetime, reflector.Options{
+		Name:   "autoscalers " + s.resource.String(),
+		Client: started.access.client(objects, func(*metav1.ListOptions) {}, started.onAccessChange), Connection: a.options.Client,
+		Log: a.options.Log.WithValues("resource", s.resource.String(), "namespace", s.namespace),
+	}, started.keep, started.targets)
 	return started
 }
 
@@ -150,25 +151,31 @@ type scaledObject struct {
 	Scaling
 }
 
-// scalingStore receives autoscalers from a reflector and keeps their targets.
-type scalingStore struct {
+// scalingWatch is one watch of autoscalers and their targets.
+type scalingWatch struct {
 	options *AutoscalerOptions
+	targets *reflector.Table[scaledObject]
 	synced  chan struct{}
 	// timedOut is closed when callers no longer wait for the first listing.
 	timedOut chan struct{}
 	access   *access
 
-	mu      sync.RWMutex
-	targets map[types.NamespacedName]scaledObject
+	mu sync.RWMutex
 	// listed is true once there was a listing. reportFirstListing is true if the changes of the first one must be reported.
 	listed, reportFirstListing bool
 	// lastError is the last error of the API server.
 	lastError error
 }
 
+func newScalingWatch(options *AutoscalerOptions) *scalingWatch {
+	s := &scalingWatch{options: options, synced: make(chan struct{}), timedOut: make(chan struct{}), access: newAccess(options.Clock)}
+	s.targets = &reflector.Table[scaledObject]{Changed: s.onEvent, Listed: s.onListing}
+	return s
+}
+
 // unknownReason returns an error if the autoscalers are not known. While the API server refuses a watch that does not count as denied
 // yet, the last listed autoscalers are used.
-func (s *scalingStore) unknownReason() error {
+func (s *scalingWatch) unknownReason() error {
 	if reason := s.access.denial(); reason != nil {
 		if apierrors.IsNotFound(reason) {
 			return nil
@@ -189,14 +196,14 @@ func (s *scalingStore) unknownReason() error {
 }
 
 // stopWaiting records that a caller continued without the first listing.
-func (s *scalingStore) stopWaiting() {
+func (s *scalingWatch) stopWaiting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reportFirstListing = true
 }
 
 // onAccessChange records the result of a request.
-func (s *scalingStore) onAccessChange(change accessChange, err error) {
+func (s *scalingWatch) onAccessChange(change accessChange, err error) {
 	if change == accessDenied {
 		s.stopWaiting()
 	}
@@ -207,11 +214,9 @@ func (s *scalingStore) onAccessChange(change accessChange, err error) {
 	}
 }
 
-func (s *scalingStore) of(target scaleTarget) Scaling {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+func (s *scalingWatch) of(target scaleTarget) Scaling {
 	var found Scaling
-	for _, each := range s.targets {
+	for _, each := range s.targets.All() {
 		if each.scaleTarget == target {
 			found.Replicas = found.Replicas || each.Replicas
 			found.Resources = found.Resources || each.Resources
@@ -220,107 +225,53 @@ func (s *scalingStore) of(target scaleTarget) Scaling {
 	return found
 }
 
-// Transformer removes from an autoscaler what is not needed to find its target.
-func (s *scalingStore) Transformer() cache.TransformFunc {
-	return func(item any) (any, error) {
-		if object, ok := item.(*unstructured.Unstructured); ok {
-			unstructured.RemoveNestedField(object.Object, "metadata", "managedFields")
-			unstructured.RemoveNestedField(object.Object, "status")
-		}
-		return item, nil
-	}
-}
-
-var errUnexpectedAutoscaler = errors.New("observe autoscaler: unexpected type")
-
-// Add is called by the reflector.
-func (s *scalingStore) Add(item any) error { return s.Update(item) }
-
-// Update is called by the reflector.
-func (s *scalingStore) Update(item any) error {
-	key, next, err := s.read(item)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	known := s.targets[key]
-	s.targets[key] = next
-	s.mu.Unlock()
-	s.reportChange(known, next)
-	return nil
-}
-
-func (s *scalingStore) read(item any) (types.NamespacedName, scaledObject, error) {
-	object, ok := item.(*unstructured.Unstructured)
+// keep returns the target of an autoscaler, the zero value if it cannot be read.
+func (s *scalingWatch) keep(found client.Object) (scaledObject, bool) {
+	object, ok := found.(*unstructured.Unstructured)
 	if !ok {
-		return types.NamespacedName{}, scaledObject{}, errUnexpectedAutoscaler
+		return scaledObject{}, false
 	}
-	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-	next, err := scaledBy(object)
+	target, err := scaledBy(object)
 	if err != nil {
-		s.options.Log.Info("Ignoring autoscaler", "autoscaler", key, "reason", err.Error())
+		s.options.Log.Info("Ignoring autoscaler", "autoscaler", client.ObjectKeyFromObject(object), "reason", err.Error())
 	}
-	return key, next, nil
+	return target, true
 }
 
-// Delete is called by the reflector.
-func (s *scalingStore) Delete(item any) error {
-	key, _, err := s.read(item)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	known := s.targets[key]
-	delete(s.targets, key)
-	s.mu.Unlock()
-	s.reportChange(known, scaledObject{})
-	return nil
+func (s *scalingWatch) onEvent(_ types.NamespacedName, before, after *scaledObject) {
+	s.reportChange(ptr.Deref(before, scaledObject{}), ptr.Deref(after, scaledObject{}))
 }
 
-// Replace is called by the reflector with a complete listing. Callers wait for the first one, so its changes are not reported.
-func (s *scalingStore) Replace(items []any, _ string) error {
-	next := make(map[types.NamespacedName]scaledObject, len(items))
-	for _, item := range items {
-		key, each, err := s.read(item)
-		if err != nil {
-			return err
-		}
-		next[key] = each
-	}
-	known, awaited := s.replaceTargets(next)
+// onListing reports the changes of a listing. Callers wait for the first one, so its changes are not reported.
+func (s *scalingWatch) onListing(before map[types.NamespacedName]scaledObject) {
+	awaited := s.isAwaited()
 	s.access.recordListing()
 	if awaited {
-		return nil
+		return
 	}
-	for key, each := range known {
-		s.reportChange(each, next[key])
+	after := maps.Collect(s.targets.All())
+	for key, each := range before {
+		s.reportChange(each, after[key])
 	}
-	for key, each := range next {
-		s.reportChange(known[key], each)
+	for key, each := range after {
+		s.reportChange(before[key], each)
 	}
-	return nil
 }
 
-// replaceTargets replaces all targets by those of a listing and reports whether callers wait for that listing.
-func (s *scalingStore) replaceTargets(
-	next map[types.NamespacedName]scaledObject,
-) (before map[types.NamespacedName]scaledObject, awaited bool) {
+// isAwaited records a listing, and reports whether callers wait for it.
+func (s *scalingWatch) isAwaited() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, s.targets = s.targets, next
 	if s.listed {
-		return before, false
+		return false
 	}
 	s.listed = true
 	close(s.synced)
-	return before, !s.reportFirstListing
+	return !s.reportFirstListing
 }
 
-// Resync is called by the reflector. It does nothing.
-func (s *scalingStore) Resync() error { return nil }
-
 // reportChange reports the former and the new target of an autoscaler if they differ.
-func (s *scalingStore) reportChange(before, after scaledObject) {
+func (s *scalingWatch) reportChange(before, after scaledObject) {
 	if before == after {
 		return
 	}

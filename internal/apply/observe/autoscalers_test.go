@@ -16,11 +16,11 @@ import (
 func TestObservedAutoscalersApplyDuringABriefRefusal(t *testing.T) {
 	g := NewWithT(t)
 	clk := clocktesting.NewFakeClock(time.Unix(0, 0))
-	s := &scalingStore{options: &AutoscalerOptions{Log: logr.Discard()}, synced: make(chan struct{}), access: newAccess(clk)}
+	s := newScalingWatch(&AutoscalerOptions{Log: logr.Discard(), Clock: clk})
 	answer := func(err error) { s.onAccessChange(s.access.recordAnswer(true, err), err) }
 	g.Expect(s.unknownReason()).To(MatchError("the API server has not listed them yet"))
 	answer(nil)
-	g.Expect(s.Replace(nil, "1")).To(Succeed())
+	s.targets.Replace(nil, "1")
 	answer(forbidden)
 	clk.Step(9 * time.Second)
 	answer(forbidden)
@@ -28,7 +28,7 @@ func TestObservedAutoscalersApplyDuringABriefRefusal(t *testing.T) {
 	clk.Step(time.Second)
 	answer(forbidden)
 	g.Expect(s.unknownReason()).To(MatchError(forbidden))
-	g.Expect(s.Replace(nil, "2")).To(Succeed())
+	s.targets.Replace(nil, "2")
 	answer(nil)
 	g.Expect(s.unknownReason()).To(Succeed())
 }

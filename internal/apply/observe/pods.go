@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -13,10 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 var (
@@ -231,15 +231,14 @@ func (p *Pods) newStore(namespace string) *podStore {
 func (p *Pods) watch(s *podStore) {
 	ctx, stop := context.WithCancel(p.lifetime)
 	s.stop = stop
-	client := metadataCollection{p.options.Client.Resource(podResource).Namespace(s.namespace)}
-	listWatch := s.access.listerWatcher(client, p.options.Client, func(*metav1.ListOptions) {}, s.onAccessChange)
-	log := p.options.Log.WithValues("resource", "pods", "namespace", s.namespace)
-	reflector := cache.NewReflectorWithOptions(listWatch, &metav1.PartialObjectMetadata{}, s,
-		cache.ReflectorOptions{Name: "pods of Deployments", Logger: &log})
-	go reflector.RunWithContext(logr.NewContext(ctx, log))
+	pods := reflector.Metadata(p.options.Client.Resource(podResource).Namespace(s.namespace))
+	go reflector.Run(ctx, reflector.Options{
+		Name: "pods of Deployments", Client: s.access.client(pods, func(*metav1.ListOptions) {}, s.onAccessChange), Connection: p.options.Client,
+		Log: p.options.Log.WithValues("resource", "pods", "namespace", s.namespace),
+	}, labelsOf, s)
 }
 
-// podStore receives the pods of one reflector.
+// podStore receives the pods of one watch.
 type podStore struct {
 	pods      *Pods
 	namespace string
@@ -343,73 +342,32 @@ func (p *Pods) storeLabels(key types.NamespacedName, before *labelSet, next labe
 // isCurrent reports whether the store is still in use. The caller has locked the lock of pods.
 func (s *podStore) isCurrent() bool { return s.pods.stores[s.namespace] == s }
 
-// Transformer reduces the pods of a listing while the reflector collects them.
-func (s *podStore) Transformer() cache.TransformFunc {
-	return func(item any) (any, error) {
-		if object, ok := item.(*metav1.PartialObjectMetadata); ok {
-			object.ObjectMeta = metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name, Labels: object.Labels, ResourceVersion: object.ResourceVersion}
-		}
-		return item, nil
-	}
-}
-
 // labelsOf returns a pod's labels, never nil.
-func labelsOf(object metav1.Object) labels.Set {
-	if found := object.GetLabels(); found != nil {
-		return found
+func labelsOf(pod client.Object) (labels.Set, bool) {
+	if found := pod.GetLabels(); found != nil {
+		return found, true
 	}
-	return labels.Set{}
+	return labels.Set{}, true
 }
 
-// Add is called by the reflector.
-func (s *podStore) Add(item any) error { return s.Update(item) }
-
-// Update is called by the reflector.
-func (s *podStore) Update(item any) error {
-	object, ok := item.(metav1.Object)
-	if !ok {
-		return fmt.Errorf("observe pod: unexpected type %T", item)
-	}
-	s.setLabels(object, labelsOf(object))
-	return nil
-}
-
-// Delete is called by the reflector.
-func (s *podStore) Delete(item any) error {
-	if tombstone, ok := item.(cache.DeletedFinalStateUnknown); ok {
-		item = tombstone.Obj
-	}
-	object, ok := item.(metav1.Object)
-	if !ok {
-		return fmt.Errorf("observe pod: unexpected type %T", item)
-	}
-	s.setLabels(object, nil)
-	return nil
-}
-
-func (s *podStore) setLabels(object metav1.Object, next labels.Set) {
+// Set implements reflector.Receiver.
+func (s *podStore) Set(key types.NamespacedName, next labels.Set) {
 	var affected []types.NamespacedName
 	s.pods.mu.Lock()
 	if s.isCurrent() {
-		affected = s.pods.setLabels(keyOf(object), next)
+		affected = s.pods.setLabels(key, next)
 	}
 	s.pods.mu.Unlock()
 	s.pods.reportChanges(affected)
 }
 
-// Replace is called by the reflector with a complete listing.
-func (s *podStore) Replace(items []any, _ string) error {
-	next := make(map[types.NamespacedName]labels.Set, len(items))
-	for _, item := range items {
-		object, ok := item.(metav1.Object)
-		if !ok {
-			return fmt.Errorf("observe pods: unexpected type %T", item)
-		}
-		next[keyOf(object)] = labelsOf(object)
-	}
+// Delete implements reflector.Receiver.
+func (s *podStore) Delete(key types.NamespacedName, _ string) { s.Set(key, nil) }
+
+// Replace implements reflector.Receiver.
+func (s *podStore) Replace(next map[types.NamespacedName]labels.Set, _ string) {
 	s.pods.reportChanges(s.replace(next))
 	s.onAccessChange(s.access.recordListing(), nil)
-	return nil
 }
 
 // replace replaces all pods by a listing and returns the affected Deployments.
@@ -436,6 +394,3 @@ func (s *podStore) replace(next map[types.NamespacedName]labels.Set) []types.Nam
 	s.listed = true
 	return p.keys(s.namespace)
 }
-
-// Resync is called by the reflector. It does nothing.
-func (s *podStore) Resync() error { return nil }

@@ -15,6 +15,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 // podsFixture is Pods without an API server. The test takes the part of the reflector.
@@ -57,10 +58,14 @@ func (c *podsFixture) takeReports() []string {
 }
 
 func (c *podsFixture) list(store *podStore, pods ...any) {
-	c.Expect(store.Replace(pods, "1")).To(Succeed())
+	c.Expect(reflector.NewStore(labelsOf, store).Replace(pods, "1")).To(Succeed())
 }
-func (c *podsFixture) update(pod any) { c.Expect(c.store.Update(pod)).To(Succeed()) }
-func (c *podsFixture) delete(pod any) { c.Expect(c.store.Delete(pod)).To(Succeed()) }
+func (c *podsFixture) update(pod any) {
+	c.Expect(reflector.NewStore(labelsOf, c.store).Update(pod)).To(Succeed())
+}
+func (c *podsFixture) delete(pod any) {
+	c.Expect(reflector.NewStore(labelsOf, c.store).Delete(pod)).To(Succeed())
+}
 
 func (c *podsFixture) count(namespace, name string) Count {
 	_, count := c.pods.Of(namespace, name)

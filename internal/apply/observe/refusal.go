@@ -10,8 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 const (
@@ -150,25 +151,17 @@ func (a *access) denial() error {
 	return a.reason
 }
 
-// collection is the objects of one kind, in one namespace or in all.
-type collection interface {
-	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
-	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
-}
-
-// listerWatcher returns a source for a reflector, which pauses after a refusal before the next request. It calls onChange with every
-// change of access and every error. narrow completes the options of a request.
-func (a *access) listerWatcher(
-	objects collection, client any, narrow func(*metav1.ListOptions), onChange func(accessChange, error),
-) cache.ListerWatcher {
+// client returns a client that pauses after a refusal before the next request. It calls onChange with every change of access and every
+// error. narrow completes the options of a request.
+func (a *access) client(objects reflector.Client, narrow func(*metav1.ListOptions), onChange func(accessChange, error)) reflector.Client {
 	record := func(streaming bool, err error) {
 		if change := a.recordAnswer(streaming, err); change != accessUnchanged || err != nil {
 			onChange(change, err)
 		}
 	}
 	check := &RestoreCheck{Clock: a.clock}
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return reflector.Funcs{
+		ListFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			if err := a.waitForRetry(ctx); err != nil {
 				return nil, err
 			}
@@ -177,7 +170,7 @@ func (a *access) listerWatcher(
 			record(false, err)
 			return list, err
 		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		WatchFunc: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			if err := a.waitForRetry(ctx); err != nil {
 				return nil, err
 			}
@@ -186,5 +179,5 @@ func (a *access) listerWatcher(
 			record(true, err)
 			return stream, err
 		},
-	}, client)
+	}
 }

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/fields"
@@ -88,7 +88,7 @@ func (o Object) hasSameVerdict(other Object) bool {
 	return *o.Verdict == *other.Verdict
 }
 
-// store receives the objects of a reflector. mu guards its fields. It calls the callbacks without that lock.
+// store receives the objects of one watch. mu guards its fields. It calls the callbacks without that lock.
 type store struct {
 	// onChange reports that more than status changed. onVerdict reports a new verdict, a new object or a deleted one.
 	onChange, onVerdict func(namespace, name string)
@@ -133,15 +133,14 @@ func keyOf(object metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: unique.Make(object.GetNamespace()).Value(), Name: object.GetName()}
 }
 
-// Transformer reduces the objects of a listing while the reflector collects them.
-func (s *store) Transformer() cache.TransformFunc {
-	return func(item any) (any, error) {
-		if object, ok := item.(*metav1.PartialObjectMetadata); ok {
-			object.OwnerReferences = nil
-			return object, nil
-		}
-		return s.reduce(item)
+// keep reduces an object as soon as it arrives.
+func (s *store) keep(object client.Object) (metav1.Object, bool) {
+	if found, ok := object.(*metav1.PartialObjectMetadata); ok {
+		found.OwnerReferences = nil
+		return found, true
 	}
+	reduced, err := s.reduce(object)
+	return reduced, err == nil
 }
 
 // reduce returns the fields of a whole object that the store needs.
@@ -181,19 +180,10 @@ func condense(object metav1.Object) Object {
 	return condensed
 }
 
-// Add is called by the reflector.
-func (s *store) Add(item any) error { return s.Update(item) }
-
-// Update is called by the reflector.
-func (s *store) Update(item any) error {
-	object, err := s.reduce(item)
-	if err != nil {
-		return err
-	}
-	key := keyOf(object)
+// Set implements reflector.Receiver.
+func (s *store) Set(key types.NamespacedName, object metav1.Object) {
 	s.countPods(key, object)
 	s.recordEvent(key, condense(object))
-	return nil
 }
 
 // countPods starts or stops the count of the pods of a Deployment.
@@ -247,28 +237,19 @@ func (s *store) condenseAnswer(object metav1.Object) Object {
 	return condense(object)
 }
 
-// Bookmark is called by the reflector.
-func (s *store) Bookmark(resourceVersion string) error {
+// Bookmark implements reflector.Bookmarked.
+func (s *store) Bookmark(resourceVersion string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.observedVersion = resourceVersion
-	return nil
 }
 
-// Delete is called by the reflector, also when an object no longer has the label of the selector.
-func (s *store) Delete(item any) error {
-	if tombstone, ok := item.(cache.DeletedFinalStateUnknown); ok {
-		item = tombstone.Obj
-	}
-	object, ok := item.(metav1.Object)
-	if !ok {
-		return fmt.Errorf("observe deletion: unexpected type %T", item)
-	}
-	key := keyOf(object)
+// Delete implements reflector.Receiver. It is also called when an object no longer has the label of the selector.
+func (s *store) Delete(key types.NamespacedName, resourceVersion string) {
 	s.mu.Lock()
-	s.observedVersion = object.GetResourceVersion()
+	s.observedVersion = resourceVersion
 	known, found := s.objects[key]
-	if found && Older(object.GetResourceVersion(), known.ResourceVersion) {
+	if found && Older(resourceVersion, known.ResourceVersion) {
 		found = false // the event deletes an earlier object of that name
 	}
 	if found {
@@ -278,7 +259,6 @@ func (s *store) Delete(item any) error {
 	if found {
 		s.reportDeletion(key)
 	}
-	return nil
 }
 
 // reportDeletion reports that an object no longer exists.
@@ -290,18 +270,14 @@ func (s *store) reportDeletion(key types.NamespacedName) {
 	s.onVerdict(key.Namespace, key.Name)
 }
 
-// Replace is called by the reflector with a complete listing.
-func (s *store) Replace(items []any, resourceVersion string) error {
+// Replace implements reflector.Receiver.
+func (s *store) Replace(objects map[types.NamespacedName]metav1.Object, resourceVersion string) {
 	s.mu.RLock()
 	first := !s.listed
 	s.mu.RUnlock()
-	next := make(map[types.NamespacedName]Object, len(items))
-	for _, item := range items {
-		object, err := s.reduce(item)
-		if err != nil {
-			return err
-		}
-		condensed, key := condense(object), keyOf(object)
+	next := make(map[types.NamespacedName]Object, len(objects))
+	for key, object := range objects {
+		condensed := condense(object)
 		if first {
 			condensed.FirstMetadata = &metav1.ObjectMeta{
 				Labels: object.GetLabels(), Annotations: object.GetAnnotations(), ManagedFields: object.GetManagedFields(),
@@ -321,7 +297,6 @@ func (s *store) Replace(items []any, resourceVersion string) error {
 	for _, key := range news.judged {
 		s.onVerdict(key.Namespace, key.Name)
 	}
-	return nil
 }
 
 // listingChanges contains the differences between a listing and the stored objects.
@@ -367,9 +342,6 @@ func (s *store) replaceObjects(next map[types.NamespacedName]Object, listed stri
 	}
 	return found
 }
-
-// Resync is called by the reflector. It does nothing.
-func (s *store) Resync() error { return nil }
 
 func (s *store) lookup(key types.NamespacedName) (Object, bool) {
 	s.mu.RLock()

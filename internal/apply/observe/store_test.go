@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 // storeFixture is a store without an API server. The test takes the part of the reflector.
@@ -48,11 +49,14 @@ func (s *storeFixture) takeReports() []string {
 	return reported
 }
 
+// fill returns the store with which a Reflector fills the tested one.
+func (s *storeFixture) fill() cache.ReflectorStore { return reflector.NewStore(s.store.keep, s.store) }
+
 func (s *storeFixture) list(version string, objects ...any) {
-	s.Expect(s.store.Replace(objects, version)).To(Succeed())
+	s.Expect(s.fill().Replace(objects, version)).To(Succeed())
 }
-func (s *storeFixture) update(object any) { s.Expect(s.store.Update(object)).To(Succeed()) }
-func (s *storeFixture) delete(object any) { s.Expect(s.store.Delete(object)).To(Succeed()) }
+func (s *storeFixture) update(object any) { s.Expect(s.fill().Update(object)).To(Succeed()) }
+func (s *storeFixture) delete(object any) { s.Expect(s.fill().Delete(object)).To(Succeed()) }
 
 // state returns whether an object is stored, whether its verdict is unknown, and its verdict.
 func (s *storeFixture) state(name string) [3]any {
@@ -183,7 +187,8 @@ func TestVerdictIsUnknownFromMetadataAlone(t *testing.T) {
 	s.Expect(s.takeReports()).To(Equal([]string{"changed c"}))
 	s.delete(metadataObject("c", "22"))
 	s.Expect(s.takeReports()).To(Equal([]string{"changed c", "judged c"}))
-	s.Expect(s.store.Update(wholePod("p", "23", "Running"))).To(MatchError(ContainSubstring("unexpected type *v1.Pod")))
+	_, err := s.store.reduce(wholePod("p", "23", "Running"))
+	s.Expect(err).To(MatchError(ContainSubstring("unexpected type *v1.Pod")))
 }
 
 // A watch that replaces another reports all changes meanwhile, and the verdicts that the other one lacked.
@@ -218,13 +223,13 @@ func TestWholeObjectIsReducedOnArrival(t *testing.T) {
 	object := wholePod("p", "5", "Pending", 3)
 	object.Spec.NodeName = "large"
 	object.OwnerReferences = []metav1.OwnerReference{{Name: "large"}}
-	reduced, err := s.store.Transformer()(object)
-	s.Expect(err).NotTo(HaveOccurred())
+	reduced, kept := s.store.keep(object)
+	s.Expect(kept).To(BeTrue())
 	s.Expect(reduced).To(Equal(&reducedObject{
 		PartialObjectMetadata: metav1.PartialObjectMetadata{ObjectMeta: metaOf("p", "5", 3)},
 		verdict:               &health.Verdict{Checked: true, Unhealthy: "Pending"},
 	}))
-	again, err := s.store.Transformer()(reduced)
+	again, err := s.store.reduce(reduced)
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Expect(again).To(BeIdenticalTo(reduced))
 }

@@ -13,12 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 const (
@@ -299,9 +298,9 @@ func (w *Watcher) startWatch(s scope, resource schema.GroupVersionResource, whol
 	}
 	w.watches[s] = started
 	log := w.options.Log.WithValues("resource", resource.String(), "namespace", s.namespace, "name", s.name)
-	reflector := cache.NewReflectorWithOptions(w.listWatch(s, resource, started), expectedType(whole), started.store,
-		cache.ReflectorOptions{Name: "managed " + resource.String(), Logger: &log})
-	go reflector.RunWithContext(logr.NewContext(ctx, log))
+	go reflector.Run(ctx, reflector.Options{
+		Name: "managed " + resource.String(), Client: w.client(s, resource, started), Connection: w.options.Client, Log: log,
+	}, started.store.keep, started.store)
 }
 
 // verdictFunc returns the function that computes verdicts: by the rule of the kind, or by the general rules for a status.
@@ -320,14 +319,6 @@ func verdictFunc(hasRule bool) func(runtime.Object) *health.Verdict {
 	}
 }
 
-// expectedType returns the type that a reflector checks. For whole objects, which have different types, it returns nil.
-func expectedType(whole bool) any {
-	if whole {
-		return nil
-	}
-	return &metav1.PartialObjectMetadata{}
-}
-
 // stopIdleWatches stops watches that have had no users for idleTimeout.
 func (w *Watcher) stopIdleWatches() {
 	w.mu.Lock()
@@ -341,10 +332,11 @@ func (w *Watcher) stopIdleWatches() {
 	}
 }
 
-func (w *Watcher) listWatch(s scope, resource schema.GroupVersionResource, state *kindWatch) cache.ListerWatcher {
-	var client collection = metadataCollection{w.options.Client.Resource(resource).Namespace(s.namespace)}
+// client returns the client for the objects of a scope.
+func (w *Watcher) client(s scope, resource schema.GroupVersionResource, state *kindWatch) reflector.Client {
+	objects := reflector.Metadata(w.options.Client.Resource(resource).Namespace(s.namespace))
 	if state.whole {
-		client = w.options.Whole.collectionOf(resource, s.kind, s.namespace)
+		objects = w.options.Whole.client(resource, s.kind, s.namespace)
 	}
 	narrow := func(options *metav1.ListOptions) {
 		if s.name != "" {
@@ -353,21 +345,7 @@ func (w *Watcher) listWatch(s scope, resource schema.GroupVersionResource, state
 		}
 		options.LabelSelector = w.options.Label + "=" + w.options.Value
 	}
-	return state.access.listerWatcher(client, w.options.Client, narrow, func(change accessChange, err error) {
-		w.onAccessChange(s, state, change, err)
-	})
-}
-
-type metadataCollection struct{ resources metadata.ResourceInterface }
-
-// List implements collection.
-func (c metadataCollection) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	return c.resources.List(ctx, options)
-}
-
-// Watch implements collection.
-func (c metadataCollection) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return c.resources.Watch(ctx, options)
+	return state.access.client(objects, narrow, func(change accessChange, err error) { w.onAccessChange(s, state, change, err) })
 }
 
 // onListing records a complete listing.

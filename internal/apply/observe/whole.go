@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 // WholeObjects lists and watches whole objects, for kinds whose health depends on more than metadata. The store keeps as little of
@@ -50,12 +52,12 @@ func NewWholeObjects(config *rest.Config, client *http.Client) (*WholeObjects, e
 	return &WholeObjects{scheme: scheme, typed: typed, dynamic: dynamicClient}, nil
 }
 
-// collectionOf returns the objects of a kind: typed objects if the type is known, because they are cheaper to decode.
-func (w *WholeObjects) collectionOf(resource schema.GroupVersionResource, kind schema.GroupKind, namespace string) collection {
+// client returns the client for the objects of a kind: for typed objects if the type is known, because they are cheaper to decode.
+func (w *WholeObjects) client(resource schema.GroupVersionResource, kind schema.GroupKind, namespace string) reflector.Client {
 	if w.scheme.Recognizes(kind.WithVersion(resource.Version)) {
 		return typedCollection{w, resource, namespace}
 	}
-	return dynamicCollection{w.dynamic.Resource(resource).Namespace(namespace)}
+	return reflector.Dynamic(w.dynamic.Resource(resource).Namespace(namespace))
 }
 
 // IsRegistered reports whether a kind is one of Kubernetes' own.
@@ -80,18 +82,6 @@ func (w *WholeObjects) Typed(object *unstructured.Unstructured) (runtime.Object,
 	return typed, nil
 }
 
-type dynamicCollection struct{ resources dynamic.ResourceInterface }
-
-// List implements collection.
-func (c dynamicCollection) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	return c.resources.List(ctx, options)
-}
-
-// Watch implements collection.
-func (c dynamicCollection) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return c.resources.Watch(ctx, options)
-}
-
 type typedCollection struct {
 	whole     *WholeObjects
 	resource  schema.GroupVersionResource
@@ -109,12 +99,12 @@ func (c typedCollection) request(options metav1.ListOptions) *rest.Request {
 	return c.whole.typed.Get().AbsPath(append(path, c.resource.Resource)...).SpecificallyVersionedParams(&options, clientgoscheme.ParameterCodec, metav1.Unversioned)
 }
 
-// List implements collection.
+// List implements reflector.Client.
 func (c typedCollection) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	return c.request(options).Do(ctx).Get()
 }
 
-// Watch implements collection.
+// Watch implements reflector.Client.
 func (c typedCollection) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
 	return c.request(options).Watch(ctx)

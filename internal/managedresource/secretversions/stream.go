@@ -17,10 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/internal/apply/observe"
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
-
-// pageSize is the number of Secrets per page if the API server does not stream lists.
-const pageSize = 500
 
 // stream watches the Secrets of one namespace, or of all. It is the store of the reflector.
 type stream struct {
@@ -39,10 +37,10 @@ type stream struct {
 	failure error // the error of the last request, nil if it succeeded
 }
 
-// run watches the Secrets until the context ends.
+// run watches the Secrets until the context ends. The Reflector gets no Secret: it would otherwise collect all those of a list.
 func (s *stream) run(ctx context.Context, client metadata.Interface, log logr.Logger) {
 	log = log.WithValues("namespace", s.namespace)
-	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}, client)
+	source := reflector.Source(reflector.Paged(reflector.Funcs{ListFunc: s.list, WatchFunc: s.watch}), client, s.digest)
 	cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, s, cache.ReflectorOptions{Name: "secrets", Logger: &log}).
 		RunWithContext(logr.NewContext(ctx, log))
 }
@@ -52,47 +50,33 @@ func (s *stream) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	if ptr.Deref(options.SendInitialEvents, false) {
 		s.table.begin()
 	}
-	upstream, err := s.restore.Watch(ctx, options,
-		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return s.client.List(ctx, options)
-		},
-		s.client.Watch)
+	upstream, err := s.restore.Watch(ctx, options, reflector.Metadata(s.client).List, s.client.Watch)
 	s.note(err)
-	if err != nil {
-		return nil, err // the reflector checks the type of this error
-	}
-	return newFilter(upstream, s.digest), nil
+	return upstream, err
 }
 
-// list reads all Secrets page by page, with one page in memory, and returns none of them. The reflector itself would collect all pages, or
-// request all Secrets at once.
-func (s *stream) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
-	s.table.begin()
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := s.client.List(ctx, options)
-		s.note(err)
-		if err != nil {
-			return nil, err // the reflector checks the type of this error
-		}
-		for i := range page.Items {
-			s.digest(watch.Added, &page.Items[i])
-		}
-		if page.Continue == "" {
-			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: page.ResourceVersion}}, nil
-		}
-		options.Continue = page.Continue
+// list reads a page of all Secrets.
+func (s *stream) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if options.Continue == "" {
+		s.table.begin()
 	}
+	page, err := s.client.List(ctx, options)
+	s.note(err)
+	return page, err
 }
 
 // digest records the event about a Secret, and calls the listeners.
-func (s *stream) digest(event watch.EventType, secret *metav1.PartialObjectMetadata) {
+func (s *stream) digest(event watch.Event) watch.Event {
+	secret, ok := event.Object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return event
+	}
 	key := types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
-	if event == watch.Deleted {
+	if event.Type == watch.Deleted {
 		if s.table.gone(key, secret.ResourceVersion) {
 			s.changed(key)
 		}
-		return
+		return reflector.Bookmark(secret)
 	}
 	carries := slices.Contains(secret.Finalizers, s.finalizer)
 	if s.table.observe(key, Version{UID: secret.UID, ResourceVersion: secret.ResourceVersion}, carries) {
@@ -101,6 +85,7 @@ func (s *stream) digest(event watch.EventType, secret *metav1.PartialObjectMetad
 	if carries {
 		s.carrying(key)
 	}
+	return reflector.Bookmark(secret)
 }
 
 // Replace is called by the reflector at the end of a list, whose Secrets have been processed already.
@@ -113,7 +98,7 @@ func (s *stream) Replace(_ []any, resourceVersion string) error {
 	return nil
 }
 
-// Add is never called, because the filter passes no objects; the same holds for Update and Delete.
+// Add is never called, because the Reflector gets no objects; the same holds for Update and Delete.
 func (s *stream) Add(any) error { return nil }
 
 // Update is never called.

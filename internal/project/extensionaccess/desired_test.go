@@ -1,6 +1,7 @@
 package extensionaccess
 
 import (
+	"maps"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -137,29 +138,30 @@ func TestOnlyBindingsThatWereOursAreRemoved(t *testing.T) {
 	}
 }
 
-func TestTheFollowerKeepsNothingOfOthers(t *testing.T) {
+func TestWatchKeepsNothingOfOtherServiceAccounts(t *testing.T) {
 	g := NewWithT(t)
-	var told []string
+	var reported []string
 	account := func(namespace string, labels map[string]string) *metav1.PartialObjectMetadata {
-		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a", Labels: labels, Annotations: map[string]string{"big": "one"}}}
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "a", Labels: labels, Annotations: map[string]string{"big": "one"},
+		}}
 	}
-	f := &follower[labels.Set]{
-		keep: keepAccount, listed: func(map[types.NamespacedName]labels.Set) { told = append(told, "listed") },
-		onEvent: func(key types.NamespacedName, before, after *labels.Set) {
-			told = append(told, key.Namespace+" "+ptr.Deref(before, nil).String()+" "+ptr.Deref(after, nil).String())
+	table := &reflector.Table[labels.Set]{
+		Listed: func(map[types.NamespacedName]labels.Set) { reported = append(reported, "listed") },
+		Changed: func(key types.NamespacedName, before, after *labels.Set) {
+			reported = append(reported, key.Namespace+" "+ptr.Deref(before, nil).String()+" "+ptr.Deref(after, nil).String())
 		},
 	}
-	transformed, err := f.Transformer()(account("elsewhere", nil))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(transformed).To(Equal(slim[labels.Set]{}), "not even a name")
-	slimmed, err := f.Transformer()(account("seed-b", map[string]string{"x": "1"}))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(f.Replace([]any{transformed, slimmed, account("seed-a", map[string]string{"x": "1"})}, "5")).To(Succeed())
-	g.Expect(f.Update(account("seed-a", map[string]string{"x": "2"}))).To(Succeed())
-	g.Expect(f.Add(account("seed-c", nil))).To(Succeed())
-	g.Expect(f.Add(account("elsewhere", nil))).To(Succeed())
-	g.Expect(f.Delete(account("seed-b", nil))).To(Succeed())
-	g.Expect(f.Update("no object")).NotTo(Succeed())
-	g.Expect(told).To(Equal([]string{"listed", "seed-a x=1 x=2", "seed-c  ", "elsewhere  ", "seed-b x=1 "}))
-	g.Expect(f.all()).To(Equal(map[types.NamespacedName]labels.Set{{Namespace: "seed-a", Name: "a"}: {"x": "2"}, {Namespace: "seed-c", Name: "a"}: nil}))
+	store := reflector.NewStore(keepAccount, table)
+	list := []any{account("elsewhere", nil), account("seed-b", map[string]string{"x": "1"}), account("seed-a", map[string]string{"x": "1"})}
+	g.Expect(store.Replace(list, "5")).To(Succeed())
+	g.Expect(store.Update(account("seed-a", map[string]string{"x": "2"}))).To(Succeed())
+	g.Expect(store.Add(account("seed-c", nil))).To(Succeed())
+	g.Expect(store.Add(account("elsewhere", nil))).To(Succeed())
+	g.Expect(store.Delete(account("seed-b", nil))).To(Succeed())
+	g.Expect(store.Update("no object")).NotTo(Succeed())
+	g.Expect(reported).To(Equal([]string{"listed", "seed-a x=1 x=2", "seed-c  ", "elsewhere  ", "seed-b x=1 "}))
+	g.Expect(maps.Collect(table.All())).To(Equal(map[types.NamespacedName]labels.Set{
+		{Namespace: "seed-a", Name: "a"}: {"x": "2"}, {Namespace: "seed-c", Name: "a"}: nil,
+	}))
 }

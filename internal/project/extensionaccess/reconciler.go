@@ -56,7 +56,7 @@ type Reconciler struct {
 
 // Reconcile reconciles the ClusterRoleBinding with the ClusterRole of the same name.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	found, labelled := r.watches.roles.get(request.NamespacedName)
+	found, labelled := r.watches.roles.Get(request.NamespacedName)
 	if !labelled || found.deleting {
 		r.report(request.Name, nil, outcome{})
 		if labelled {
@@ -71,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, reconcile.TerminalError(found.invalid)
 	}
 	want := desired(request.Name, found.uid, r.watches.selected(found.selector))
-	if have, ok := r.watches.bindings.get(request.NamespacedName); ok && same(have, want) {
+	if have, ok := r.watches.bindings.Get(request.NamespacedName); ok && same(have, want) {
 		r.report(request.Name, ref, outcome{bound: true})
 		return ctrl.Result{}, nil
 	}
@@ -155,7 +155,7 @@ func (r *Reconciler) delete(ctx context.Context, have *rbacv1.ClusterRoleBinding
 // cleanUp removes the binding of a ClusterRole that has lost its label. It asks the API server: the watch of labelled roles cannot show
 // whether a role has lost its label, was deleted, or has not been seen yet.
 func (r *Reconciler) cleanUp(ctx context.Context, request ctrl.Request) error {
-	if _, found := r.watches.bindings.get(request.NamespacedName); !found {
+	if _, found := r.watches.bindings.Get(request.NamespacedName); !found {
 		return nil
 	}
 	of := &metav1.PartialObjectMetadata{}

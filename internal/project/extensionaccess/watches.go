@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -30,9 +31,9 @@ type watches struct {
 	client client.WithWatch
 	log    logr.Logger
 
-	roles    *follower[role]
-	accounts *follower[labels.Set]
-	bindings *follower[binding]
+	roles    *reflector.Table[role]
+	accounts *reflector.Table[labels.Set]
+	bindings *reflector.Table[binding]
 
 	queue  queue          // set by Start, before the first watch begins
 	synced sync.WaitGroup // of the first lists
@@ -40,12 +41,20 @@ type watches struct {
 
 func newWatches(c client.WithWatch, log logr.Logger) *watches {
 	w := &watches{client: c, log: log}
-	w.roles = &follower[role]{keep: keepRole, onEvent: w.roleChanged, listed: w.rolesListed}
-	w.accounts = &follower[labels.Set]{
-		keep: keepAccount, onEvent: w.accountChanged, listed: func(map[types.NamespacedName]labels.Set) { w.enqueueRoles() },
-	}
-	w.bindings = &follower[binding]{keep: keepBinding, onEvent: w.bindingChanged, listed: w.bindingsListed}
+	w.synced.Add(3)
+	w.roles = &reflector.Table[role]{Changed: w.roleChanged, Listed: listed(w, w.rolesListed)}
+	w.accounts = &reflector.Table[labels.Set]{Changed: w.accountChanged, Listed: listed(w, w.accountsListed)}
+	w.bindings = &reflector.Table[binding]{Changed: w.bindingChanged, Listed: listed(w, w.bindingsListed)}
 	return w
+}
+
+// listed returns a function that calls then, and counts the first list.
+func listed[T any](w *watches, then func(map[types.NamespacedName]T)) func(map[types.NamespacedName]T) {
+	first := sync.OnceFunc(w.synced.Done)
+	return func(before map[types.NamespacedName]T) {
+		then(before)
+		first()
+	}
 }
 
 func keepRole(object client.Object) (role, bool) {
@@ -69,7 +78,7 @@ func (w *watches) enqueue(name string) {
 }
 
 func (w *watches) enqueueRoles() {
-	for key := range w.roles.all() {
+	for key := range w.roles.All() {
 		w.enqueue(key.Name)
 	}
 }
@@ -84,12 +93,14 @@ func (w *watches) rolesListed(before map[types.NamespacedName]role) {
 	w.enqueueRoles()
 }
 
+func (w *watches) accountsListed(map[types.NamespacedName]labels.Set) { w.enqueueRoles() }
+
 // accountChanged enqueues the roles that a ServiceAccount had or gets.
 func (w *watches) accountChanged(_ types.NamespacedName, before, after *labels.Set) {
 	if before == nil && after == nil || before != nil && after != nil && labels.Equals(*before, *after) {
 		return
 	}
-	for key, each := range w.roles.all() {
+	for key, each := range w.roles.All() {
 		if each.selector != nil && (before != nil && each.selector.Matches(*before) || after != nil && each.selector.Matches(*after)) {
 			w.enqueue(key.Name)
 		}
@@ -98,13 +109,13 @@ func (w *watches) accountChanged(_ types.NamespacedName, before, after *labels.S
 
 // bindingChanged enqueues the role of a binding that is kept, or that has the name of a labelled role.
 func (w *watches) bindingChanged(key types.NamespacedName, before, after *binding) {
-	if _, labelled := w.roles.get(key); labelled || before != nil || after != nil {
+	if _, labelled := w.roles.Get(key); labelled || before != nil || after != nil {
 		w.enqueue(key.Name)
 	}
 }
 
 func (w *watches) bindingsListed(map[types.NamespacedName]binding) {
-	for key := range w.bindings.all() {
+	for key := range w.bindings.All() {
 		w.enqueue(key.Name)
 	}
 	w.enqueueRoles()
@@ -113,9 +124,7 @@ func (w *watches) bindingsListed(map[types.NamespacedName]binding) {
 // selected returns the ServiceAccounts of seeds whose labels match.
 func (w *watches) selected(by labels.Selector) []types.NamespacedName {
 	var found []types.NamespacedName
-	w.accounts.mu.RLock()
-	defer w.accounts.mu.RUnlock()
-	for key, each := range w.accounts.kept {
+	for key, each := range w.accounts.All() {
 		if by.Matches(each) {
 			found = append(found, key)
 		}
@@ -126,10 +135,10 @@ func (w *watches) selected(by labels.Selector) []types.NamespacedName {
 // Start starts all watches, which run until the context ends.
 func (w *watches) Start(ctx context.Context, q queue) error {
 	w.queue = q
-	w.synced.Add(3)
-	follow(ctx, w, w.roles, metadataList(rbacv1.SchemeGroupVersion.WithKind("ClusterRole")), &metav1.PartialObjectMetadata{}, corev1beta1.LabelCustomExtensionsPermissions+"="+labelled)
-	follow(ctx, w, w.accounts, metadataList(schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}), &metav1.PartialObjectMetadata{}, "")
-	follow(ctx, w, w.bindings, &rbacv1.ClusterRoleBindingList{}, &rbacv1.ClusterRoleBinding{}, "")
+	labelledRoles := corev1beta1.LabelCustomExtensionsPermissions + "=" + labelled
+	go reflector.Run(ctx, w.options("ClusterRole", metadataList(rbacv1.SchemeGroupVersion.WithKind("ClusterRole")), labelledRoles), keepRole, w.roles)
+	go reflector.Run(ctx, w.options("ServiceAccount", metadataList(corev1.SchemeGroupVersion.WithKind("ServiceAccount")), ""), keepAccount, w.accounts)
+	go reflector.Run(ctx, w.options("ClusterRoleBinding", &rbacv1.ClusterRoleBindingList{}, ""), keepBinding, w.bindings)
 	return nil
 }
 
@@ -159,33 +168,26 @@ func metadataList(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadataList
 	return list
 }
 
-// follow fills a follower with the objects of a kind that match a label selector.
-func follow[T any](ctx context.Context, w *watches, f *follower[T], kind client.ObjectList, item client.Object, selector string) {
+// options are for the objects of a kind that match a label selector.
+func (w *watches) options(kind string, example client.ObjectList, selector string) reflector.Options {
 	raw := func(options metav1.ListOptions) *client.ListOptions {
 		options.LabelSelector = selector
 		return &client.ListOptions{Raw: &options, Limit: options.Limit, Continue: options.Continue}
 	}
 	fresh := func() client.ObjectList {
-		list, _ := kind.DeepCopyObject().(client.ObjectList) // a copy has the type of its original
+		list, _ := example.DeepCopyObject().(client.ObjectList) // a copy has the type of its original
 		return list
 	}
-	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list := fresh()
-			err := w.client.List(ctx, list, raw(options))
-			return list, err // the reflector checks the type of this error
+	return reflector.Options{
+		Name: ControllerName, Connection: w.client, Log: w.log.WithValues("kind", kind),
+		Client: reflector.Funcs{
+			ListFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				list := fresh()
+				return list, w.client.List(ctx, list, raw(options))
+			},
+			WatchFunc: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				return w.client.Watch(ctx, fresh(), raw(options))
+			},
 		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return w.client.Watch(ctx, fresh(), raw(options)) // the reflector checks the type of this error
-		},
-	}, w.client)
-	first := sync.OnceFunc(w.synced.Done)
-	then := f.listed
-	f.listed = func(before map[types.NamespacedName]T) {
-		then(before)
-		first()
 	}
-	log := w.log.WithValues("kind", fmt.Sprintf("%T", item))
-	reflector := cache.NewReflectorWithOptions(source, item, f, cache.ReflectorOptions{Name: ControllerName, Logger: &log})
-	go reflector.RunWithContext(logr.NewContext(ctx, log))
 }

@@ -36,7 +36,7 @@ func (t *Tracker) gather(ctx context.Context, version schema.GroupVersion) (fact
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	f := facts{definitions: map[string]types.UID{}, listed: map[Kind]bool{}}
-	for _, object := range t.definitions.objects.List() {
+	for _, object := range t.definitions.objects.all() {
 		if found, ok := object.(metav1.Object); ok {
 			f.definitions[found.GetName()] = found.GetUID()
 		}

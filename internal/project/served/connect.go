@@ -12,10 +12,12 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 func apiServices() schema.GroupVersionResource {
@@ -51,11 +53,11 @@ func (t *Tracker) connect() (err error) {
 func (t *Tracker) reader(kind Kind, namespace string) reader {
 	switch kind {
 	case Shoot:
-		return t.typedReader(kind, namespace, &corev1beta1.Shoot{}, &corev1beta1.ShootList{})
+		return t.typedReader(kind, namespace, &corev1beta1.ShootList{})
 	case SecretBinding:
-		return t.typedReader(kind, namespace, &corev1beta1.SecretBinding{}, &corev1beta1.SecretBindingList{})
+		return t.typedReader(kind, namespace, &corev1beta1.SecretBindingList{})
 	case CredentialsBinding:
-		return t.typedReader(kind, namespace, &securityv1alpha1.CredentialsBinding{}, &securityv1alpha1.CredentialsBindingList{})
+		return t.typedReader(kind, namespace, &securityv1alpha1.CredentialsBindingList{})
 	default:
 		read := t.metadataReader(kind.Resource(), namespace)
 		if kind == Secret {
@@ -66,29 +68,24 @@ func (t *Tracker) reader(kind Kind, namespace string) reader {
 }
 
 func (t *Tracker) metadataReader(resource schema.GroupVersionResource, namespace string) reader {
-	client := t.metadata.Resource(resource).Namespace(namespace)
-	return reader{
-		resource: resource.Resource, example: &metav1.PartialObjectMetadata{},
-		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return client.List(ctx, options)
-		},
-		watch: client.Watch,
-	}
+	return reader{resource: resource.Resource, Client: reflector.Metadata(t.metadata.Resource(resource).Namespace(namespace))}
 }
 
 // typedReader returns the reader of a kind of which more than metadata is needed.
-func (t *Tracker) typedReader(kind Kind, namespace string, example, empty runtime.Object) reader {
-	client := t.typed[kind.version()]
-	resource, parameters := kind.Resource().Resource, runtime.NewParameterCodec(t.options.Clusters.Source.GetScheme())
-	return reader{
-		resource: resource, example: example,
-		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list := empty.DeepCopyObject()
-			return list, client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&options, parameters).Do(ctx).Into(list)
-		},
-		watch: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-			options.Watch = true
-			return client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&options, parameters).Watch(ctx)
-		},
+func (t *Tracker) typedReader(kind Kind, namespace string, empty runtime.Object) reader {
+	client, resource := t.typed[kind.version()], kind.Resource().Resource
+	parameters := runtime.NewParameterCodec(t.options.Clusters.Source.GetScheme())
+	request := func(options metav1.ListOptions) *rest.Request {
+		return client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&options, parameters)
 	}
+	return reader{resource: resource, Client: reflector.Funcs{
+		ListFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list := empty.DeepCopyObject()
+			return list, request(options).Do(ctx).Into(list)
+		},
+		WatchFunc: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+			options.Watch = true
+			return request(options).Watch(ctx)
+		},
+	}}
 }

@@ -131,7 +131,7 @@ func (t *Tracker) Objects(kind Kind, index, key string) ([]any, Finding) {
 	if following == nil {
 		return nil, finding
 	}
-	found, err := following.objects.ByIndex(index, key)
+	found, err := following.objects.byIndex(index, key)
 	if err != nil {
 		return nil, unknown("look up %s: %v", kind.Resource().Resource, err) // there is no such index; tests detect this
 	}

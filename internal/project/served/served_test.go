@@ -18,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/espalier-dev/espalier/internal/process"
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 // newTracker returns a Tracker that knows that all kinds are served, and has not begun to watch.
@@ -44,7 +45,7 @@ func full(t *testing.T, objects ...any) *watch {
 	t.Helper()
 	w := newWatch(reader{resource: "plants"}, toolscache.Indexers{ByNamespace: namespaceOf}, func() {})
 	w.watching = true
-	NewWithT(t).Expect(store{w}.Replace(objects, "1")).To(Succeed())
+	NewWithT(t).Expect(reflector.NewStore(w.read.keep, w).Replace(objects, "1")).To(Succeed())
 	return w
 }
 
@@ -64,7 +65,7 @@ func TestObjectsComeWithWhatIsKnown(t *testing.T) {
 	look(1, Finding{State: "served"})
 	w.handleError(t.Context(), errors.New("no"))
 	look(0, Finding{"unknown", "cannot follow plants: no"})
-	g.Expect(store{w}.Replace([]any{plain()}, "2")).To(Succeed())
+	g.Expect(reflector.NewStore(w.read.keep, w).Replace([]any{plain()}, "2")).To(Succeed())
 	look(0, Finding{"unknown", "cannot follow plants: no"})
 	w.note(func() { w.watching = true })
 	look(1, Finding{State: "served"})
@@ -77,13 +78,13 @@ func TestObjectsComeWithWhatIsKnown(t *testing.T) {
 
 // replaced is an index that runs a function during a lookup.
 type replaced struct {
-	toolscache.Indexer
+	toolscache.ThreadSafeStore
 	meanwhile func()
 }
 
 func (r replaced) ByIndex(index, key string) ([]any, error) {
 	defer r.meanwhile()
-	return r.Indexer.ByIndex(index, key)
+	return r.ThreadSafeStore.ByIndex(index, key)
 }
 
 func TestAWatchThatIsReplacedDuringALookHasToldNothing(t *testing.T) {
@@ -102,7 +103,7 @@ func TestAWatchThatIsReplacedDuringALookHasToldNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			tracker, w := newTracker(t), full(t)
-			w.objects = replaced{w.objects, func() { tc.happens(tracker, w) }}
+			w.objects.ThreadSafeStore = replaced{w.objects.ThreadSafeStore, func() { tc.happens(tracker, w) }}
 			tracker.followed[Plant] = w
 			found, finding := tracker.Objects(Plant, ByNamespace, "ns")
 			g.Expect(found).To(BeEmpty())

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -14,31 +13,32 @@ const sharedFor = 5 * time.Second
 
 // shared gives all callers within some seconds the same listing: it covers the whole cluster, and there may be thousands of callers.
 type shared struct {
-	list func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	list func(context.Context) ([]runtime.Object, error)
 
-	mu   sync.Mutex // guards last. It stays locked during a listing, so that other callers wait for its result
-	last runtime.Object
+	mu   sync.Mutex // guards last and has. It stays locked during a listing, so that other callers wait for its result
+	last []runtime.Object
+	has  bool
 }
 
 // get returns a listing that began at most 5 seconds ago. The caller must not change it.
-func (s *shared) get(ctx context.Context) (runtime.Object, error) {
+func (s *shared) get(ctx context.Context) ([]runtime.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last != nil {
+	if s.has {
 		return s.last, nil
 	}
 	expiry := time.NewTimer(sharedFor)
-	list, err := s.list(ctx, metav1.ListOptions{})
+	list, err := s.list(ctx)
 	if err != nil {
 		expiry.Stop()
 		return nil, err
 	}
-	s.last = list
+	s.last, s.has = list, true
 	go func() {
 		<-expiry.C
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.last = nil
+		s.last, s.has = nil, false
 	}()
 	return list, nil
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -23,7 +21,7 @@ type Snapshot struct {
 func (t *Tracker) Snapshot(ctx context.Context, namespace string) (*Snapshot, error) {
 	s := &Snapshot{findings: map[Kind]Finding{}, objects: map[Kind][]any{}}
 	for _, kind := range []Kind{Plant, BackupEntry, Quota, Secret} {
-		if err := t.fill(s, kind, func() (runtime.Object, error) { return t.reader(kind, namespace).all(ctx, metav1.ListOptions{}) }); err != nil {
+		if err := t.fill(ctx, s, kind, t.reader(kind, namespace).all); err != nil {
 			return nil, err
 		}
 	}
@@ -40,7 +38,7 @@ func (t *Tracker) Snapshot(ctx context.Context, namespace string) (*Snapshot, er
 	}
 	slices.Sort(namespaces)
 	for _, each := range slices.Compact(namespaces) {
-		if err := t.fill(s, Shoot, func() (runtime.Object, error) { return t.reader(Shoot, each).all(ctx, metav1.ListOptions{}) }); err != nil {
+		if err := t.fill(ctx, s, Shoot, t.reader(Shoot, each).all); err != nil {
 			return nil, err
 		}
 	}
@@ -54,14 +52,14 @@ func (t *Tracker) fillBindings(ctx context.Context, s *Snapshot, kind Kind, name
 	if kind == SecretBinding && len(s.objects[Quota]) == 0 && len(s.objects[Secret]) == 0 {
 		return nil
 	}
-	if err := t.fill(s, kind, func() (runtime.Object, error) { return t.bindings[kind].get(ctx) }); err != nil {
+	if err := t.fill(ctx, s, kind, t.bindings[kind].get); err != nil {
 		return err
 	}
 	t.mu.Lock()
 	following := t.followed[kind]
 	t.mu.Unlock()
 	if following != nil {
-		s.objects[kind] = append(s.objects[kind], following.objects.List()...)
+		s.objects[kind] = append(s.objects[kind], following.objects.all()...)
 	}
 	s.objects[kind] = slices.DeleteFunc(s.objects[kind], func(object any) bool {
 		binding, ok := BindingOf(object)
@@ -84,8 +82,8 @@ func concerns(binding Binding, namespace string) bool {
 }
 
 // fill adds the listed objects of a kind.
-func (t *Tracker) fill(s *Snapshot, kind Kind, read func() (runtime.Object, error)) error {
-	list, err := read()
+func (t *Tracker) fill(ctx context.Context, s *Snapshot, kind Kind, read func(context.Context) ([]runtime.Object, error)) error {
+	objects, err := read(ctx)
 	switch {
 	case apierrors.IsNotFound(err) && t.certainlyAbsent(kind):
 		s.findings[kind] = Finding{State: Absent}
@@ -94,12 +92,8 @@ func (t *Tracker) fill(s *Snapshot, kind Kind, read func() (runtime.Object, erro
 		return fmt.Errorf("list %s: %w", kind.Resource().GroupResource(), err)
 	}
 	s.findings[kind] = Finding{State: Served}
-	err = meta.EachListItem(list, func(object runtime.Object) error {
+	for _, object := range objects {
 		s.objects[kind] = append(s.objects[kind], object)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("read list of %s: %w", kind.Resource().GroupResource(), err)
 	}
 	return nil
 }

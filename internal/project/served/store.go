@@ -1,85 +1,62 @@
 package served
 
 import (
-	"fmt"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
-// store is the store that a Reflector fills with trimmed objects. When one of its methods returns, the change is in the watch's objects; an
-// informer gives no such guarantee.
-type store struct{ *watch }
+var _ reflector.Receiver[runtime.Object] = &watch{}
 
-var _ toolscache.ReflectorStore = store{}
-
-// Add implements toolscache.ReflectorStore.
-func (s store) Add(object any) error { return s.Update(object) }
-
-// Update implements toolscache.ReflectorStore.
-func (s store) Update(object any) error {
-	old, _, err := s.objects.Get(object)
-	if err != nil {
-		return fmt.Errorf("find object: %w", err)
-	}
-	if err := s.objects.Update(object); err != nil {
-		return fmt.Errorf("store object: %w", err)
-	}
-	s.announce(old, object, false)
-	return nil
+// Set implements reflector.Receiver.
+func (w *watch) Set(key types.NamespacedName, object runtime.Object) {
+	name := nameOf(key)
+	old := w.objects.get(name)
+	w.objects.set(name, object)
+	w.announce(old, object, false)
 }
 
-// Delete implements toolscache.ReflectorStore.
-func (s store) Delete(object any) error {
-	old, _, err := s.objects.Get(object)
-	if err != nil {
-		return fmt.Errorf("find object: %w", err)
-	}
-	if err := s.objects.Delete(object); err != nil {
-		return fmt.Errorf("drop object: %w", err)
-	}
-	s.announce(old, nil, false)
-	return nil
+// Delete implements reflector.Receiver.
+func (w *watch) Delete(key types.NamespacedName, _ string) {
+	name := nameOf(key)
+	old := w.objects.get(name)
+	w.objects.Delete(name)
+	w.announce(old, nil, false)
 }
 
-// Replace implements toolscache.ReflectorStore. The given objects are all that exist.
-func (s store) Replace(objects []any, version string) error {
+// Replace implements reflector.Receiver.
+func (w *watch) Replace(objects map[types.NamespacedName]runtime.Object, version string) {
 	before := map[string]any{}
-	for _, object := range s.objects.List() {
-		key, err := toolscache.MetaNamespaceKeyFunc(object)
-		if err != nil {
-			return fmt.Errorf("name object: %w", err)
-		}
-		before[key] = object
+	for _, name := range w.objects.ListKeys() {
+		before[name] = w.objects.get(name)
 	}
-	if err := s.objects.Replace(objects, version); err != nil {
-		return fmt.Errorf("store list: %w", err)
-	}
-	for _, object := range objects {
-		key, err := toolscache.MetaNamespaceKeyFunc(object)
-		if err != nil {
-			return fmt.Errorf("name object: %w", err)
-		}
-		s.announce(before[key], object, true)
-		delete(before, key)
+	w.objects.replace(objects, version)
+	for key, object := range objects {
+		name := nameOf(key)
+		w.announce(before[name], object, true)
+		delete(before, name)
 	}
 	for _, gone := range before {
-		s.announce(gone, nil, true)
+		w.announce(gone, nil, true)
 	}
-	w := s.watch
 	w.note(func() { w.listed = true })
-	return nil
 }
 
-// Resync implements toolscache.ReflectorStore. The Reflector is not configured to call it.
-func (store) Resync() error { return nil }
+// nameOf returns the key of an object in the cache.
+func nameOf(key types.NamespacedName) string {
+	return toolscache.NewObjectName(key.Namespace, key.Name).String()
+}
 
 // announce reports a change of an object to the handlers; nil stands for no object. An object with the same name and another UID is
 // reported as a deletion and a creation, even if the watch missed the time in between.
-func (s store) announce(old, now any, listed bool) {
+func (w *watch) announce(old, now any, listed bool) {
 	before, had := old.(metav1.Object)
 	after, has := now.(metav1.Object)
-	for _, handler := range s.handlers {
+	for _, handler := range w.handlers {
 		switch {
 		case had && has && before.GetUID() == after.GetUID():
 			if before.GetResourceVersion() != after.GetResourceVersion() {

@@ -9,11 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	securityv1alpha1 "github.com/espalier-dev/espalier/api/security/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 func plain() *metav1.PartialObjectMetadata {
@@ -134,43 +134,30 @@ func TestOnlySecretsAreLeftOut(t *testing.T) {
 			g := NewWithT(t)
 			kept := map[Kind]bool{}
 			for _, kind := range []Kind{Plant, BackupEntry, Quota, Secret} {
-				list, err := tracker.reader(kind, "ns").keep(nil, &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{*tc.object}})
-				g.Expect(err).NotTo(HaveOccurred())
-				kept[kind] = len(list) == 1
+				_, kept[kind] = tracker.reader(kind, "ns").keep(tc.object)
 			}
 			g.Expect(kept).To(Equal(map[Kind]bool{Plant: true, BackupEntry: true, Quota: true, Secret: tc.secret}))
 		})
 	}
 }
 
-func TestFilterEvent(t *testing.T) {
+func TestKeptObjectsAreTrimmed(t *testing.T) {
 	secrets, all := reader{matters: matters}, reader{}
-	full, trimmed := labelled(plain(), "a", "b"), plain()
-	bookmark := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9", Annotations: map[string]string{"k8s.io/initial-events-end": "true"}}}
 	for name, tc := range map[string]struct {
-		by   reader
-		in   apiwatch.Event
-		want *apiwatch.Event // nil: filtered out
+		by           reader
+		object, want *metav1.PartialObjectMetadata // nil: not kept
 	}{
-		"added":                             {secrets, apiwatch.Event{Type: "ADDED", Object: full}, &apiwatch.Event{Type: "ADDED", Object: trimmed}},
-		"modified":                          {secrets, apiwatch.Event{Type: "MODIFIED", Object: full}, &apiwatch.Event{Type: "MODIFIED", Object: trimmed}},
-		"deleted":                           {secrets, apiwatch.Event{Type: "DELETED", Object: full}, &apiwatch.Event{Type: "DELETED", Object: trimmed}},
-		"added, does not matter":            {secrets, apiwatch.Event{Type: "ADDED", Object: ofShoot()}, nil},
-		"modified, does not matter now":     {secrets, apiwatch.Event{Type: "MODIFIED", Object: ofShoot()}, &apiwatch.Event{Type: "DELETED", Object: ofShoot()}},
-		"deleted, did not matter":           {secrets, apiwatch.Event{Type: "DELETED", Object: ofShoot()}, &apiwatch.Event{Type: "DELETED", Object: ofShoot()}},
-		"added, of a kind that is not left": {all, apiwatch.Event{Type: "ADDED", Object: ofShoot()}, &apiwatch.Event{Type: "ADDED", Object: ofShoot()}},
-		"a bookmark":                        {secrets, apiwatch.Event{Type: "BOOKMARK", Object: bookmark}, &apiwatch.Event{Type: "BOOKMARK", Object: bookmark.DeepCopy()}},
-		"an error":                          {secrets, apiwatch.Event{Type: "ERROR", Object: &metav1.Status{Message: "m"}}, &apiwatch.Event{Type: "ERROR", Object: &metav1.Status{Message: "m"}}},
+		"it matters":                    {secrets, labelled(plain(), "a", "b"), plain()},
+		"it does not matter":            {secrets, ofShoot(), nil},
+		"of a kind that is not reduced": {all, ofShoot(), ofShoot()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			out, through := tc.by.filterEvent(tc.in)
-			if tc.want == nil {
-				g.Expect(through).To(BeFalse())
-				return
+			kept, matters := tc.by.keep(tc.object)
+			g.Expect(matters).To(Equal(tc.want != nil))
+			if tc.want != nil {
+				g.Expect(kept).To(BeComparableTo(tc.want))
 			}
-			g.Expect(through).To(BeTrue())
-			g.Expect(out).To(BeComparableTo(*tc.want))
 		})
 	}
 }
@@ -178,15 +165,15 @@ func TestFilterEvent(t *testing.T) {
 func TestAllReadsPageByPage(t *testing.T) {
 	g := NewWithT(t)
 	var asked []string
-	secrets := reader{matters: matters, list: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	secrets := reader{matters: matters, Client: reflector.Funcs{ListFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		asked = append(asked, fmt.Sprintf("%q %q %q %d", o.Continue, o.ResourceVersion, o.ResourceVersionMatch, o.Limit))
 		if o.Continue == "" {
 			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{Continue: "next", ResourceVersion: "5"}, Items: []metav1.PartialObjectMetadata{*ofShoot(), *plain()}}, nil
 		}
 		return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []metav1.PartialObjectMetadata{*labelled(plain(), "a", "b")}}, nil
-	}}
-	list, err := secrets.all(t.Context(), metav1.ListOptions{ResourceVersion: "0", ResourceVersionMatch: "NotOlderThan"})
+	}}}
+	list, err := secrets.all(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(list).To(BeComparableTo(&metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []metav1.PartialObjectMetadata{*plain(), *plain()}}))
+	g.Expect(list).To(BeComparableTo([]runtime.Object{plain(), plain()}))
 	g.Expect(asked).To(Equal([]string{`"" "" "" 500`, `"next" "" "" 500`}))
 }

@@ -12,6 +12,9 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 // watch caches the objects of one resource, and knows whether the cache is complete. While its requests fail, the cache is outdated, and a
@@ -19,7 +22,7 @@ import (
 // that list is in the store the cache counts as complete.
 type watch struct {
 	read     reader
-	objects  toolscache.Indexer
+	objects  recordStore
 	handlers []toolscache.ResourceEventHandler
 	changed  func()
 	// of is the UID of the CustomResourceDefinition or APIService that the objects belong to; stop ends the watch. Only the caller of
@@ -37,14 +40,15 @@ type watch struct {
 // newWatch returns a watch that is not running yet. It calls changed whenever its finding changes, and the handlers for each change of its
 // objects, one after the other. Neither may block.
 func newWatch(read reader, indexers toolscache.Indexers, changed func(), handlers ...toolscache.ResourceEventHandler) *watch {
-	return &watch{read: read, objects: newRecordIndexer(indexers), changed: changed, handlers: handlers}
+	return &watch{read: read, objects: newRecordStore(indexers), changed: changed, handlers: handlers}
 }
 
 // run follows the resource until the context ends.
 func (w *watch) run(ctx context.Context) {
-	requests := &toolscache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.begin}
-	toolscache.NewReflectorWithOptions(toolscache.ToListWatcherWithWatchListSemantics(requests, nil), w.read.example, store{w},
-		toolscache.ReflectorOptions{Name: w.read.resource}).RunWithContext(ctx)
+	reflector.Run(ctx, reflector.Options{
+		Name: w.read.resource, Client: reflector.Paged(reflector.Funcs{ListFunc: w.list, WatchFunc: w.begin}), Log: log.FromContext(ctx),
+		OnError: func(err error) { w.handleError(ctx, err) },
+	}, w.read.keep, w)
 }
 
 // finding returns Served if the watch has all objects.
@@ -97,13 +101,13 @@ func (w *watch) handleError(ctx context.Context, err error) {
 
 func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// list reads all current objects.
+// list reads a page of the current objects.
 func (w *watch) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list, err := w.read.all(ctx, options)
+	page, err := w.read.List(ctx, options)
 	if err != nil {
 		w.handleError(ctx, err)
 	}
-	return list, err
+	return page, err
 }
 
 // begin starts a watch request. It can continue only from a list that was read after the last failure.
@@ -114,7 +118,7 @@ func (w *watch) begin(ctx context.Context, options metav1.ListOptions) (apiwatch
 	} else if !w.hasListed() {
 		return nil, apierrors.NewResourceExpired("something may have been missed since the last listing")
 	}
-	events, err := w.read.watch(ctx, options)
+	events, err := w.read.Watch(ctx, options)
 	switch {
 	case streams && apierrors.IsInvalid(err):
 		return nil, err // the API server does not stream lists, so the Reflector lists next
@@ -126,25 +130,7 @@ func (w *watch) begin(ctx context.Context, options metav1.ListOptions) (apiwatch
 		return nil, errors.New(err.Error()) // a Reflector must list now; after some types of error it would resume the watch
 	}
 	w.note(func() { w.watching = true })
-	return drained{apiwatch.Filter(events, func(in apiwatch.Event) (apiwatch.Event, bool) {
-		if in.Type == apiwatch.Error {
-			w.handleError(ctx, apierrors.FromObject(in.Object))
-		}
-		return w.read.filterEvent(in)
-	})}, nil
-}
-
-// drained makes sure that no goroutine leaks when the watch is stopped: a filter with a pending event waits until it is received.
-type drained struct{ apiwatch.Interface }
-
-// Stop implements apiwatch.Interface.
-func (d drained) Stop() {
-	d.Interface.Stop()
-	go func() {
-		for range d.ResultChan() {
-			continue // the events are no longer needed
-		}
-	}()
+	return events, nil
 }
 
 func (w *watch) hasListed() bool {

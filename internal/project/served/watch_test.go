@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
+	"github.com/espalier-dev/espalier/internal/reflector"
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
@@ -48,7 +48,7 @@ func newRemoteServer(t *testing.T, change func(*remoteServer)) *remoteServer {
 	if change != nil {
 		change(f)
 	}
-	f.watch = newWatch(reader{resource: "things", example: &metav1.PartialObjectMetadata{}, list: f.list, watch: f.begin}, toolscache.Indexers{ByNamespace: namespaceOf},
+	f.watch = newWatch(reader{resource: "things", Client: reflector.Funcs{ListFunc: f.list, WatchFunc: f.begin}}, toolscache.Indexers{ByNamespace: namespaceOf},
 		f.changed, toolscache.ResourceEventHandlerFuncs{
 			AddFunc:    func(o any) { f.expectEvent("added", o) },
 			UpdateFunc: func(_, o any) { f.expectEvent("updated", o) },
@@ -206,17 +206,19 @@ func TestAListingAloneIsNotEnough(t *testing.T) {
 	g := NewWithT(t)
 	w := newWatch(reader{
 		resource: "things",
-		list: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-			return &metav1.PartialObjectMetadataList{}, nil
-		},
-		watch: func(context.Context, metav1.ListOptions) (apiwatch.Interface, error) {
-			return nil, errors.New("no right")
+		Client: reflector.Funcs{
+			ListFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+				return &metav1.PartialObjectMetadataList{}, nil
+			},
+			WatchFunc: func(context.Context, metav1.ListOptions) (apiwatch.Interface, error) {
+				return nil, errors.New("no right")
+			},
 		},
 	}, toolscache.Indexers{}, func() {})
 	for range 2 {
 		_, err := w.list(t.Context(), metav1.ListOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(store{w}.Replace(nil, "10")).To(Succeed())
+		w.Replace(nil, "10")
 		g.Expect(w.finding().State).To(BeEquivalentTo("unknown"))
 		_, err = w.begin(t.Context(), metav1.ListOptions{ResourceVersion: "10"})
 		g.Expect(err).To(MatchError("no right"))
@@ -229,21 +231,31 @@ func TestAListingAloneIsNotEnough(t *testing.T) {
 func TestStoppedWatchLeavesNoGoroutines(t *testing.T) {
 	g := NewWithT(t)
 	g.SetDefaultEventuallyTimeout(binary.Patience)
-	stream := apiwatch.NewRaceFreeFake()
-	w := newWatch(reader{
-		resource: "things", example: &metav1.PartialObjectMetadata{},
-		watch: func(context.Context, metav1.ListOptions) (apiwatch.Interface, error) { return stream, nil },
-	}, toolscache.Indexers{}, func() {})
-	begun, err := w.begin(t.Context(), metav1.ListOptions{SendInitialEvents: ptr.To(true)})
-	g.Expect(err).NotTo(HaveOccurred())
-	stream.Add(named("a", 1))
-
-	begun.Stop()
-	g.Eventually(filters).Should(BeZero(), "nobody waits for the event to be taken")
+	stream, begun := apiwatch.NewRaceFreeFake(), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
+	w := newWatch(reader{resource: "things", Client: reflector.Funcs{
+		WatchFunc: func(context.Context, metav1.ListOptions) (apiwatch.Interface, error) {
+			begin()
+			return stream, nil
+		},
+	}}, toolscache.Indexers{}, func() {})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.run(ctx)
+	}()
+	<-begun
+	cancel()
+	for range 10 {
+		stream.Add(named("a", 1))
+	}
+	<-done
+	g.Eventually(filters).Should(BeZero(), "nothing waits for the event to be received")
 }
 
 // filters counts the goroutines that filter watch events.
 func filters() int {
 	stacks := make([]byte, 1<<20)
-	return strings.Count(string(stacks[:stdruntime.Stack(stacks, true)]), "(*filteredWatch).loop(")
+	return strings.Count(string(stacks[:stdruntime.Stack(stacks, true)]), "(*filter).run(")
 }

@@ -86,17 +86,6 @@ func TestSift(t *testing.T) {
 	}
 }
 
-func TestASieveEnds(t *testing.T) {
-	g := NewWithT(t)
-	upstream := watch.NewFakeWithChanSize(2, false)
-	s := newSieve(upstream)
-	upstream.Add(&metav1.PartialObjectMetadata{})
-	upstream.Add(&metav1.PartialObjectMetadata{})
-	s.Stop() // although there is no receiver
-	s.Stop()
-	g.Eventually(s.ResultChan()).WithTimeout(binary.Patience).Should(BeClosed())
-}
-
 func TestChangedItsMind(t *testing.T) {
 	account := func(automount *bool, labels map[string]string) *corev1.ServiceAccount {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Labels: labels}, AutomountServiceAccountToken: automount}

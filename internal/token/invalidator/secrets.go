@@ -22,19 +22,15 @@ type Secrets struct {
 }
 
 // NewSecrets returns Secrets for the given namespaces, or for all if none is given.
-func NewSecrets(client metadata.Interface, namespaces []string) (*Secrets, error) {
+func NewSecrets(client metadata.Interface, namespaces []string) *Secrets {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	s := &Secrets{informers: map[string]cache.SharedIndexInformer{}}
 	for _, namespace := range namespaces {
-		informer, err := newInformer(client, namespace)
-		if err != nil {
-			return nil, err
-		}
-		s.informers[namespace] = informer
+		s.informers[namespace] = newInformer(client, namespace)
 	}
-	return s, nil
+	return s
 }
 
 // get returns a copy of the metadata of a Secret; nil if it does not exist or names no ServiceAccount.

@@ -7,14 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// A recordIndexer returns everything that trim keeps, through each of its methods.
-func TestRecordIndexerReturnsStoredObjects(t *testing.T) {
+// A recordStore returns everything that trim keeps, through each of its methods.
+func TestRecordStoreReturnsStoredObjects(t *testing.T) {
 	about := metav1.ObjectMeta{
 		Namespace: "garden-a", Name: "n", UID: "1", ResourceVersion: "7", Generation: 3,
 		CreationTimestamp: metav1.Unix(5, 0), DeletionTimestamp: ptr.To(metav1.Unix(6, 0)),
@@ -40,21 +41,19 @@ func TestRecordIndexerReturnsStoredObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			g.Expect(trim(object)).To(Equal(object), "it is trimmed already")
-			s := newRecordIndexer(toolscache.Indexers{ByNamespace: namespaceOf})
-			g.Expect(s.Replace([]any{object}, "1")).To(Succeed())
+			s := newRecordStore(toolscache.Indexers{ByNamespace: namespaceOf})
+			s.replace(map[types.NamespacedName]runtime.Object{{Namespace: "garden-a", Name: "n"}: object}, "1")
 			for range 2 {
-				found, exists, err := s.Get(object)
-				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(exists).To(BeTrue())
-				g.Expect(found).To(Equal(object))
-				g.Expect(s.List()).To(Equal([]any{object}))
+				g.Expect(s.get("garden-a/n")).To(Equal(object))
+				g.Expect(s.all()).To(Equal([]any{object}))
 				g.Expect(s.ListKeys()).To(Equal([]string{"garden-a/n"}))
-				g.Expect(s.ByIndex("namespace", "garden-a")).To(Equal([]any{object}))
-				g.Expect(s.Update(object)).To(Succeed())
+				g.Expect(s.byIndex("namespace", "garden-a")).To(Equal([]any{object}))
+				s.set("garden-a/n", object)
 			}
-			g.Expect(s.Delete(object)).To(Succeed())
-			g.Expect(s.List()).To(BeEmpty())
-			g.Expect(s.ByIndex("namespace", "garden-a")).To(BeEmpty())
+			s.Delete("garden-a/n")
+			g.Expect(s.get("garden-a/n")).To(BeNil())
+			g.Expect(s.all()).To(BeEmpty())
+			g.Expect(s.byIndex("namespace", "garden-a")).To(BeEmpty())
 		})
 	}
 }

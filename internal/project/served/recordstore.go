@@ -4,51 +4,47 @@ import (
 	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// recordIndexer is an indexer that needs less than half of the memory for trimmed objects: it stores Shoots and metadata, of which there
-// are many, as records. Each read returns newly built objects.
-type recordIndexer struct{ toolscache.Indexer }
+// recordStore stores objects by key and by indexes. It needs less than half of the memory for trimmed objects: it stores Shoots and
+// metadata, of which there are many, as records. Each read returns newly built objects.
+type recordStore struct{ toolscache.ThreadSafeStore }
 
-func newRecordIndexer(indexers toolscache.Indexers) recordIndexer {
+func newRecordStore(indexers toolscache.Indexers) recordStore {
 	ofRecords := toolscache.Indexers{}
 	for name, index := range indexers {
 		ofRecords[name] = func(stored any) ([]string, error) { return index(unpack(stored)) }
 	}
-	return recordIndexer{toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, ofRecords)}
+	return recordStore{toolscache.NewThreadSafeStore(ofRecords, toolscache.Indices{})}
 }
 
-// Add implements toolscache.Store.
-func (s recordIndexer) Add(object any) error { return s.Indexer.Add(pack(object)) }
+func (s recordStore) set(key string, object any) { s.Update(key, pack(object)) }
 
-// Update implements toolscache.Store.
-func (s recordIndexer) Update(object any) error { return s.Indexer.Update(pack(object)) }
-
-// Replace implements toolscache.Store.
-func (s recordIndexer) Replace(objects []any, version string) error {
-	records := make([]any, len(objects))
-	for i, each := range objects {
-		records[i] = pack(each)
+func (s recordStore) replace(objects map[types.NamespacedName]runtime.Object, version string) {
+	records := make(map[string]any, len(objects))
+	for key, each := range objects {
+		records[nameOf(key)] = pack(each)
 	}
-	return s.Indexer.Replace(records, version)
+	s.Replace(records, version)
 }
 
-// Get implements toolscache.Store.
-func (s recordIndexer) Get(object any) (found any, exists bool, err error) {
-	found, exists, err = s.Indexer.Get(object)
-	return unpack(found), exists, err
+// get returns an object, or nil if there is none.
+func (s recordStore) get(key string) any {
+	stored, _ := s.Get(key)
+	return unpack(stored)
 }
 
-// List implements toolscache.Store.
-func (s recordIndexer) List() []any { return unpackAll(s.Indexer.List()) }
+// all returns all objects.
+func (s recordStore) all() []any { return unpackAll(s.List()) }
 
-// ByIndex implements toolscache.Indexer.
-func (s recordIndexer) ByIndex(index, key string) ([]any, error) {
-	found, err := s.Indexer.ByIndex(index, key)
+// byIndex returns the objects with a key of an index.
+func (s recordStore) byIndex(index, key string) ([]any, error) {
+	found, err := s.ByIndex(index, key)
 	return unpackAll(found), err
 }
 
@@ -59,14 +55,6 @@ type record struct {
 	generation               int64
 	created                  metav1.Time
 	deleted                  *metav1.Time
-}
-
-var _ metav1.ObjectMetaAccessor = &record{}
-
-// GetObjectMeta implements metav1.ObjectMetaAccessor, from which the store derives its keys. It returns a copy.
-func (r *record) GetObjectMeta() metav1.Object {
-	meta := r.meta()
-	return &meta
 }
 
 func (r *record) meta() metav1.ObjectMeta {

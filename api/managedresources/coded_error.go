@@ -8,7 +8,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// invalidManifest matches when the API server has found fault with a manifest, which only its author can mend.
+// invalidManifest matches when the API server rejects a manifest, which only its author can fix.
 var invalidManifest = regexp.MustCompile(`(?i)(error during apply of object .* is invalid:)`)
 
 // CodedError is an error with codes that tell programs what kind of error it is.

@@ -11,7 +11,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// CheckIfManagedResourcesExist tells whether the cluster holds a ManagedResource of exactly the given class in any
+// CheckIfManagedResourcesExist reports whether the cluster has a ManagedResource of exactly the given class in any
 // namespace. Nil asks for those without a class; they are not the same as those that name the default class.
 func CheckIfManagedResourcesExist(ctx context.Context, c client.Client, class *string) (bool, error) {
 	list := &resourcesv1alpha1.ManagedResourceList{}

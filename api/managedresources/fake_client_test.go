@@ -25,7 +25,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-// cluster is an in-memory cluster that writes down all writes, and fails those that it is told to fail.
+// cluster is an in-memory cluster that writes down all writes, and fails those that a test chooses.
 type cluster struct {
 	client.Client
 	writes []string

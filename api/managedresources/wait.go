@@ -69,7 +69,7 @@ func (w Waiter) UntilHealthyAndNotProgressing(ctx context.Context, namespace, na
 }
 
 // UntilDeleted waits until the ManagedResource is gone. When the context ends before, the error contains the message of
-// ResourcesApplied if that condition tells about the deletion, and ErrorCodes tells whether somebody has to mend something.
+// ResourcesApplied if that condition tells about the deletion, and ErrorCodes reports whether a user must fix something.
 func (w Waiter) UntilDeleted(ctx context.Context, namespace, name string) error {
 	return w.poll(ctx, func(ctx context.Context) (pending, err error) {
 		mr := &resourcesv1alpha1.ManagedResource{}

@@ -238,8 +238,8 @@ func TestEveryMetricOfTheLibrariesThatIsNamedIsUsed(t *testing.T) {
 func TestCheckDashboardFindsWhatIsWrong(t *testing.T) {
 	known := func(metric string) bool { return metric != "unheard_of" }
 	for name, tc := range map[string]struct {
-		spoil func(*dashboard)
-		want  string
+		corrupt func(*dashboard)
+		want    string
 	}{
 		"no uid":                         {func(d *dashboard) { d.UID = "" }, "it has no uid"},
 		"no variable for the job":        {func(d *dashboard) { d.Templating.List = d.Templating.List[:2] }, "there is no variable job of type query"},
@@ -259,13 +259,13 @@ func TestCheckDashboardFindsWhatIsWrong(t *testing.T) {
 			func(d *dashboard) { d.Panels[1].Targets[0].Expr = "sum(" },
 			`panel "one", A: 1:5: parse error: unclosed left parenthesis`,
 		},
-		"a variable that nobody knows": {
+		"an unknown variable": {
 			func(d *dashboard) {
 				d.Panels[1].Targets[0].Expr = `rate(m{namespace=~"$namespace", job=~"$job"}[$window])`
 			},
 			`panel "one", A: 1:36: parse error: unexpected character in duration expression: '$'`,
 		},
-		"a metric that nobody knows": {
+		"an unknown metric": {
 			func(d *dashboard) { d.Panels[1].Targets[0].Expr = `unheard_of{namespace=~"$namespace", job=~"$job"}` },
 			`panel "one", A: unheard_of is not documented`,
 		},
@@ -278,7 +278,7 @@ func TestCheckDashboardFindsWhatIsWrong(t *testing.T) {
 			g := NewWithT(t)
 			d := smallDashboard()
 			g.Expect(checkDashboard(d, known)).To(BeEmpty())
-			tc.spoil(&d)
+			tc.corrupt(&d)
 			g.Expect(checkDashboard(d, known)).To(ConsistOf(tc.want))
 		})
 	}

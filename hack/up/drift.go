@@ -18,29 +18,29 @@ import (
 )
 
 const (
-	// somebodyElse is the field manager that changes the objects of the example.
-	somebodyElse = "somebody-else"
-	repairLimit  = 30 * time.Second
+	// otherClient is the field manager that changes the objects of the example.
+	otherClient = "other-client"
+	repairLimit = 30 * time.Second
 	// eventLimit is how long to wait for Events, which are written asynchronously.
 	eventLimit = 2 * time.Second
 )
 
-// spoiled is one change by another client, and the check that it was repaired.
-type spoiled struct {
+// drifted is one change by another client, and the check that it was repaired.
+type drifted struct {
 	object   *unstructured.Unstructured
 	what     string
-	spoil    func(context.Context, client.Client, *unstructured.Unstructured) error
+	change   func(context.Context, client.Client, *unstructured.Unstructured) error
 	repaired func(before, now *unstructured.Unstructured) bool
 }
 
-func spoiledObjects() []spoiled {
-	return []spoiled{
+func driftedObjects() []drifted {
+	return []drifted{
 		{
 			object: object("v1", "ConfigMap", exampleNamespace, "harvest", nil),
 			what:   "edited ConfigMap harvest (pears: 0)",
-			spoil: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+			change: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 				patch := client.RawPatch(types.MergePatchType, []byte(`{"data":{"pears":"0"}}`))
-				return c.Patch(ctx, o, patch, client.FieldOwner(somebodyElse))
+				return c.Patch(ctx, o, patch, client.FieldOwner(otherClient))
 			},
 			repaired: func(_, now *unstructured.Unstructured) bool {
 				pears, _, _ := unstructured.NestedString(now.Object, "data", "pears")
@@ -51,11 +51,11 @@ func spoiledObjects() []spoiled {
 	}
 }
 
-func deleted(o *unstructured.Unstructured) spoiled {
-	return spoiled{
+func deleted(o *unstructured.Unstructured) drifted {
+	return drifted{
 		object: o,
 		what:   "deleted " + o.GetKind() + " " + o.GetName(),
-		spoil: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+		change: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 			return c.Delete(ctx, o)
 		},
 		repaired: func(before, now *unstructured.Unstructured) bool { return before.GetUID() != now.GetUID() },
@@ -64,12 +64,12 @@ func deleted(o *unstructured.Unstructured) spoiled {
 
 // showDriftRepair changes two objects, one after the other, and prints how long each change lasted.
 func showDriftRepair(ctx context.Context, r *report, c client.WithWatch) error {
-	r.step("drift repair: now somebody else changes two of these objects")
+	r.step("drift repair: now another client changes two of these objects")
 	known, err := events(ctx, c)
 	if err != nil {
 		return err
 	}
-	for _, s := range spoiledObjects() {
+	for _, s := range driftedObjects() {
 		if err := showRepair(ctx, r, c, s); err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func showDriftRepair(ctx context.Context, r *report, c client.WithWatch) error {
 			return err
 		}
 		fresh := newEvents(known, now)
-		if len(fresh) < len(spoiledObjects()) {
+		if len(fresh) < len(driftedObjects()) {
 			return errors.New("not yet")
 		}
 		for _, text := range fresh {
@@ -92,7 +92,7 @@ func showDriftRepair(ctx context.Context, r *report, c client.WithWatch) error {
 	return ctx.Err()
 }
 
-func showRepair(ctx context.Context, r *report, c client.WithWatch, s spoiled) error {
+func showRepair(ctx context.Context, r *report, c client.WithWatch, s drifted) error {
 	took, err := repair(ctx, r, c, s)
 	if err != nil {
 		return fmt.Errorf("show drift repair: %s: %w", s.what, err)
@@ -102,7 +102,7 @@ func showRepair(ctx context.Context, r *report, c client.WithWatch, s spoiled) e
 }
 
 // repair measures the time from the response to the change until a watch shows the former state of the object.
-func repair(ctx context.Context, r *report, c client.WithWatch, s spoiled) (time.Duration, error) {
+func repair(ctx context.Context, r *report, c client.WithWatch, s drifted) (time.Duration, error) {
 	if err := c.Get(ctx, client.ObjectKeyFromObject(s.object), s.object); err != nil {
 		return 0, err
 	}
@@ -118,10 +118,10 @@ func repair(ctx context.Context, r *report, c client.WithWatch, s spoiled) (time
 		return 0, fmt.Errorf("watch: %w", err)
 	}
 	defer changes.Stop()
-	if err := s.spoil(ctx, c, s.object); err != nil {
+	if err := s.change(ctx, c, s.object); err != nil {
 		return 0, err
 	}
-	spoiledAt := r.clock.Now()
+	changedAt := r.clock.Now()
 	limit := time.NewTimer(repairLimit)
 	defer limit.Stop()
 	for {
@@ -132,7 +132,7 @@ func repair(ctx context.Context, r *report, c client.WithWatch, s spoiled) (time
 			}
 			now, ok := change.Object.(*unstructured.Unstructured)
 			if ok && change.Type != watch.Deleted && s.repaired(before, now) {
-				return r.clock.Since(spoiledAt), nil
+				return r.clock.Since(changedAt), nil
 			}
 		case <-limit.C:
 			return 0, fmt.Errorf("not restored within %s", repairLimit)

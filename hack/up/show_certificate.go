@@ -46,11 +46,11 @@ func (s settings) showCertificates(ctx context.Context, r *report, w world) erro
 		if err != nil {
 			return fmt.Errorf("ask for certificate: %w", err)
 		}
-		told, err := answered(ctx, admin, request.Name)
+		reported, err := answered(ctx, admin, request.Name)
 		if err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(r, "for %v %v: %s", names, addresses, told)
+		_, _ = fmt.Fprintf(r, "for %v %v: %s", names, addresses, reported)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func ask(ctx context.Context, admin *rest.Config, node string, names []string, a
 }
 
 // answered waits until a request is denied, or a certificate is issued, and describes it.
-func answered(ctx context.Context, admin kubernetes.Interface, name string) (told string, err error) {
+func answered(ctx context.Context, admin kubernetes.Interface, name string) (reported string, err error) {
 	err = await(ctx, 30*time.Second, "an answer to CertificateSigningRequest "+name, func(ctx context.Context) error {
 		request, failure := admin.CertificatesV1().CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
 		if failure != nil {
@@ -94,17 +94,17 @@ func answered(ctx context.Context, admin kubernetes.Interface, name string) (tol
 		}
 		for _, condition := range request.Status.Conditions {
 			if condition.Type == certificatesv1.CertificateDenied {
-				told = "denied: " + condition.Message
+				reported = "denied: " + condition.Message
 				return nil
 			}
 		}
 		if len(request.Status.Certificate) == 0 {
 			return errors.New("no certificate was issued yet")
 		}
-		told = "approved, and the certificate was issued"
+		reported = "approved, and the certificate was issued"
 		return nil
 	})
-	return told, err
+	return reported, err
 }
 
 func decodeBase64(text string) (string, error) {

@@ -60,15 +60,15 @@ func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 			"bin/broken.go":                        "not Go",
 		}},
 
-		"a package that nobody has listed": {
+		"a package that is not listed": {
 			files: map[string]string{"internal/roots/roots.go": source()},
 			want:  []string{"internal/roots is unknown: say in internal/architecture/folders_test.go whether it is shared or a family"},
 		},
-		"a package inside a shared one that nobody has listed": {
+		"a package inside a shared one that is not listed": {
 			files: map[string]string{"internal/apply/order/order.go": source()},
 			want:  []string{"internal/apply/order is unknown: say in internal/architecture/folders_test.go whether it is shared or a family"},
 		},
-		"a binary that nobody has listed": {
+		"a binary that is not listed": {
 			files: map[string]string{"cmd/pruner/main.go": source()},
 			want:  []string{"cmd/pruner is unknown: say in internal/architecture/folders_test.go which families run in it"},
 		},
@@ -151,7 +151,7 @@ func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 				"sigs.k8s.io/yaml, github.com/andybalholm/brotli"},
 		},
 
-		"pure files that could talk to somebody": {
+		"pure files that could send requests": {
 			files: map[string]string{
 				"internal/fruit/apple/checks.go":     source("context"),
 				"internal/fruit/apple/conditions.go": source("context"),

@@ -18,7 +18,7 @@ func rules() []rule {
 		importsGoDown,
 		apiTypesStayLean,
 		pureFilesDoNoIO,
-		nobodySetsRequeue,
+		noLiteralSetsRequeue,
 		generatedFilesSaySo,
 		mainsAreShort,
 	}
@@ -161,9 +161,9 @@ func pureFilesDoNoIO(l layout, t tree) []string {
 	return broken
 }
 
-// nobodySetsRequeue checks that Requeue is not set: it is deprecated, and our linters do not find it. Use RequeueAfter, an error or a
+// noLiteralSetsRequeue checks that Requeue is not set: it is deprecated, and our linters do not find it. Use RequeueAfter, an error or a
 // watch.
-func nobodySetsRequeue(_ layout, t tree) []string {
+func noLiteralSetsRequeue(_ layout, t tree) []string {
 	var broken []string
 	for _, file := range t.goFiles {
 		ast.Inspect(file.syntax, func(node ast.Node) bool {

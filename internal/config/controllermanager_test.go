@@ -15,14 +15,14 @@ import (
 const gardenHeader = "apiVersion: controllermanager.config.gardener.cloud/v1alpha1\nkind: ControllerManagerConfiguration\n"
 
 // loadGarden decodes and defaults a valid file.
-func loadGarden(t *testing.T, file string) (c *ControllerManagerConfiguration, told []string) {
+func loadGarden(t *testing.T, file string) (c *ControllerManagerConfiguration, reported []string) {
 	t.Helper()
 	c, found, err := ControllerManager([]byte(gardenHeader + file))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	for _, w := range found {
-		told = append(told, w.String())
+		reported = append(reported, w.String())
 	}
-	return c, told
+	return c, reported
 }
 
 func gardenMistakes(t *testing.T, file string) []string {
@@ -68,10 +68,10 @@ func TestAbsentOrEmptyProjectSectionGetsEveryDefault(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			c, told := loadGarden(t, file)
+			c, reported := loadGarden(t, file)
 			g.Expect(c).To(BeComparableTo(defaultedGarden()))
 			g.Expect(c.Validate()).To(BeEmpty())
-			g.Expect(told).To(BeEmpty())
+			g.Expect(reported).To(BeEmpty())
 			c.Default()
 			g.Expect(c).To(BeComparableTo(defaultedGarden()), "defaulting twice changes nothing")
 		})
@@ -126,8 +126,8 @@ espalier:
 
 func TestEveryFieldOfAControllerManagerIsRead(t *testing.T) {
 	g := NewWithT(t)
-	c, told := loadGarden(t, everythingOfGarden)
-	g.Expect(told).To(BeEmpty())
+	c, reported := loadGarden(t, everythingOfGarden)
+	g.Expect(reported).To(BeEmpty())
 	g.Expect(c.Validate()).To(BeEmpty())
 	quota := &corev1.ResourceQuota{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"},
@@ -266,10 +266,10 @@ func TestQuotaOfAnotherKindIsInvalid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			c, told, err := ControllerManager([]byte(gardenHeader + of + tc.config))
+			c, reported, err := ControllerManager([]byte(gardenHeader + of + tc.config))
 			g.Expect(err).To(MatchError(tc.want))
 			g.Expect(c).To(BeNil())
-			g.Expect(told).To(BeNil())
+			g.Expect(reported).To(BeNil())
 		})
 	}
 }
@@ -394,9 +394,9 @@ func TestAMisspeltOrEmptyRestrictionOfProjectsIsNoConfiguration(t *testing.T) {
 
 func TestDeletionIsOffWithAndWithoutQuotes(t *testing.T) {
 	for _, word := range []string{"Off", `"Off"`} {
-		c, told := loadGarden(t, "espalier: {project: {staleDeletion: "+word+"}}")
+		c, reported := loadGarden(t, "espalier: {project: {staleDeletion: "+word+"}}")
 		g := NewWithT(t)
-		g.Expect(told).To(BeEmpty())
+		g.Expect(reported).To(BeEmpty())
 		g.Expect(c.Espalier.Project.StaleDeletion).To(Equal("Off"))
 	}
 	_, _, err := ControllerManager([]byte(gardenHeader + "espalier: {project: {staleDeletion: on}}"))
@@ -428,13 +428,13 @@ controllers:
 
 func TestServersOfOlderReleasesAreRead(t *testing.T) {
 	g := NewWithT(t)
-	c, told := loadGarden(t, `server:
+	c, reported := loadGarden(t, `server:
   http: {bindAddress: 127.0.0.1, port: 2000}
   https:
     bindAddress: 127.0.0.2
     tls: {serverCertPath: /crt, serverKeyPath: /key}
 `)
-	g.Expect(told).To(Equal([]string{
+	g.Expect(reported).To(Equal([]string{
 		"line 4: server.http: read as server.healthProbes",
 		"line 5: server.https: read as espalier.project.webhooks",
 	}))
@@ -454,8 +454,8 @@ func TestWhatOlderReleasesCannotHaveMeant(t *testing.T) {
 	}))
 	g.Expect(gardenMistakes(t, "server: {"+https+", metrics: {port: 2720}}")).To(BeEmpty())
 
-	c, told := loadGarden(t, "server: {"+https+"}\nespalier: {project: {webhooks: {port: 2721}}}")
-	g.Expect(told).To(Equal([]string{
+	c, reported := loadGarden(t, "server: {"+https+"}\nespalier: {project: {webhooks: {port: 2721}}}")
+	g.Expect(reported).To(Equal([]string{
 		"line 3: server.https.port: ignored, espalier.project.webhooks.port is set",
 		"line 3: server.https.tls: read as espalier.project.webhooks.tls",
 	}))
@@ -486,8 +486,8 @@ func TestManyQuotasAreNoTrouble(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&file, "    - {config: {apiVersion: v1, kind: ResourceQuota}, projectSelector: {matchLabels: {team: t%d}}}\n", i)
 	}
-	c, told := loadGarden(t, file.String())
-	g.Expect(told).To(BeEmpty())
+	c, reported := loadGarden(t, file.String())
+	g.Expect(reported).To(BeEmpty())
 	g.Expect(c.Validate()).To(BeEmpty())
 	g.Expect(c.Controllers.Project.Quotas).To(HaveLen(1000))
 }

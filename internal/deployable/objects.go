@@ -125,8 +125,8 @@ func (b Binary) service() *corev1.Service {
 	return &corev1.Service{TypeMeta: typeMeta("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: b.selector(), Ports: ports}}
 }
 
-// trafficAllowed asks whoever makes NetworkPolicies from Services, as netpol-controller does, to let in who scrapes metrics,
-// and everybody to webhooks: API servers run where no selector reaches them. Without it the policies that are made for the
+// trafficAllowed asks the controller that makes NetworkPolicies from Services, such as netpol-controller, to admit scrapers of metrics,
+// and all clients to webhooks: API servers run where no selector reaches them. Without it the policies that are made for the
 // Service would shut the webhooks off.
 func (b Binary) trafficAllowed() map[string]string {
 	allowed := map[string]string{"networking.resources.gardener.cloud/from-all-scrape-targets-allowed-ports": portList(b.MetricsPort)}

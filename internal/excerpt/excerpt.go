@@ -20,5 +20,5 @@ func Of(text string, limit int) string {
 // maxQuoted is how much of what users wrote is quoted to them, in bytes: it may be as long as a whole object.
 const maxQuoted = 256
 
-// Quoted is Of for texts that are part of an answer to whoever wrote them: at most 256 bytes.
+// Quoted is Of for texts that are part of an answer to their author: at most 256 bytes.
 func Quoted(text string) string { return Of(text, maxQuoted) }

@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// told is a condition as it is reported.
-type told struct {
+// outcome is a condition as it is reported.
+type outcome struct {
 	Yes             bool
 	Reason, Message string
 }
@@ -29,28 +29,28 @@ func TestHealthCondition(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		faults []health.Fault
-		want   told
+		want   outcome
 	}{
-		"nothing wrong":                    {nil, told{true, "ResourcesHealthy", "All resources are healthy."}},
-		"missing":                          {[]health.Fault{secret}, told{false, "SecretMissing", `Required Secret "key" in namespace "shop" is missing`}},
-		"missing, cluster-scoped":          {[]health.Fault{role}, told{false, "ClusterRoleMissing", `Required ClusterRole "system:x" in namespace "" is missing`}},
-		"missing, of a kind nobody serves": {[]health.Fault{oven}, told{false, "OvenMissing", `Required Oven "big" in namespace "shop" is missing: no matches for kind "Oven" in version "a/v1"`}},
-		"unhealthy":                        {[]health.Fault{web}, told{false, "ServiceUnhealthy", `Service "shop/web" is unhealthy: service is missing ingress status`}},
-		"unhealthy, cluster-scoped":        {[]health.Fault{node}, told{false, "CustomResourceDefinitionUnhealthy", `CustomResourceDefinition "/ovens.a" is unhealthy: condition "Established" is missing`}},
-		"unhealthy, with events": {[]health.Fault{withEvents}, told{
+		"nothing wrong":                         {nil, outcome{true, "ResourcesHealthy", "All resources are healthy."}},
+		"missing":                               {[]health.Fault{secret}, outcome{false, "SecretMissing", `Required Secret "key" in namespace "shop" is missing`}},
+		"missing, cluster-scoped":               {[]health.Fault{role}, outcome{false, "ClusterRoleMissing", `Required ClusterRole "system:x" in namespace "" is missing`}},
+		"missing, of a kind that is not served": {[]health.Fault{oven}, outcome{false, "OvenMissing", `Required Oven "big" in namespace "shop" is missing: no matches for kind "Oven" in version "a/v1"`}},
+		"unhealthy":                             {[]health.Fault{web}, outcome{false, "ServiceUnhealthy", `Service "shop/web" is unhealthy: service is missing ingress status`}},
+		"unhealthy, cluster-scoped":             {[]health.Fault{node}, outcome{false, "CustomResourceDefinitionUnhealthy", `CustomResourceDefinition "/ovens.a" is unhealthy: condition "Established" is missing`}},
+		"unhealthy, with events": {[]health.Fault{withEvents}, outcome{
 			false, "ServiceUnhealthy",
 			"Service \"shop/web\" is unhealthy: service is missing ingress status\n\n-> Events:\n* cloud reported 5s ago: boom",
 		}},
-		"cannot be judged": {[]health.Fault{definition}, told{
+		"cannot be judged": {[]health.Fault{definition}, outcome{
 			false, "HealthCheckError",
 			`Error executing health check for CustomResourceDefinition "/ovens.a": read fields: cannot restore slice from string`,
 		}},
-		"several, the first one's reason": {[]health.Fault{secret, withEvents, definition}, told{
+		"several, the first one's reason": {[]health.Fault{secret, withEvents, definition}, outcome{
 			false, "SecretMissing",
 			`Required Secret "key" in namespace "shop" is missing; Service "shop/web" is unhealthy: service is missing ingress status; ` +
 				`Error executing health check for CustomResourceDefinition "/ovens.a": read fields: cannot restore slice from string`,
 		}},
-		"several behind events": {[]health.Fault{withEvents, secret, role}, told{
+		"several behind events": {[]health.Fault{withEvents, secret, role}, outcome{
 			false, "ServiceUnhealthy",
 			"Service \"shop/web\" is unhealthy: service is missing ingress status\n\n-> Events:\n* cloud reported 5s ago: boom\n\n" +
 				`Required Secret "key" in namespace "shop" is missing; Required ClusterRole "system:x" in namespace "" is missing`,
@@ -58,7 +58,7 @@ func TestHealthCondition(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			healthy, reason, message := health.HealthCondition(tc.faults)
-			NewWithT(t).Expect(told{healthy, reason, message}).To(Equal(tc.want))
+			NewWithT(t).Expect(outcome{healthy, reason, message}).To(Equal(tc.want))
 		})
 	}
 }
@@ -68,18 +68,18 @@ func TestProgressCondition(t *testing.T) {
 	agent := health.Rolling{Kind: "DaemonSet", Namespace: "shop", Name: "agent", Description: "1 of 2 replica(s) have been updated"}
 	for name, tc := range map[string]struct {
 		rolling []health.Rolling
-		want    told
+		want    outcome
 	}{
-		"nothing rolls": {nil, told{false, "ResourcesRolledOut", "All resources have been fully rolled out."}},
-		"one":           {[]health.Rolling{web}, told{true, "DeploymentProgressing", `Deployment "shop/web" is progressing: there are still non-terminated old pods`}},
-		"several": {[]health.Rolling{agent, web}, told{
+		"nothing rolls": {nil, outcome{false, "ResourcesRolledOut", "All resources have been fully rolled out."}},
+		"one":           {[]health.Rolling{web}, outcome{true, "DeploymentProgressing", `Deployment "shop/web" is progressing: there are still non-terminated old pods`}},
+		"several": {[]health.Rolling{agent, web}, outcome{
 			true, "DaemonSetProgressing",
 			`DaemonSet "shop/agent" is progressing: 1 of 2 replica(s) have been updated; Deployment "shop/web" is progressing: there are still non-terminated old pods`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			progressing, reason, message := health.ProgressCondition(tc.rolling)
-			NewWithT(t).Expect(told{progressing, reason, message}).To(Equal(tc.want))
+			NewWithT(t).Expect(outcome{progressing, reason, message}).To(Equal(tc.want))
 		})
 	}
 }
@@ -116,7 +116,7 @@ func TestMessagesAreBounded(t *testing.T) {
 		g.Expect(text).To(Equal(`Required Secret "s0" in namespace "a" is missing: ` + strings.Repeat("ä", 200) +
 			`; Required Secret "s1" in namespace "a" is missing: ` + strings.Repeat("ä", 126) + "…"))
 	})
-	t.Run("a long text of a single object is told as it is", func(t *testing.T) {
+	t.Run("a long text of a single object is reported as it is", func(t *testing.T) {
 		g := NewWithT(t)
 		long := strings.Repeat("x", 30_000)
 		g.Expect(message(secrets(1, long))).To(Equal(`Required Secret "s0" in namespace "a" is missing: ` + long))

@@ -80,7 +80,7 @@ func workloads() map[string]judged {
 		}},
 		"Deployment: not available": unhealthy(`condition "Available" has invalid status False (expected True) due to MinimumReplicasUnavailable: no pods`,
 			deployment+"status: {conditions: ["+unavailable+", "+rolledOut+"]}"),
-		"Deployment: nobody knows whether available": unhealthy(`condition "Available" has invalid status Unknown (expected True) due to : `,
+		"Deployment: unknown whether available": unhealthy(`condition "Available" has invalid status Unknown (expected True) due to : `,
 			deployment+"status: {conditions: [{type: Available, status: Unknown}, "+rolledOut+"]}"),
 		"Deployment: its conditions do not tell of progress": progressing(`condition "Progressing" is missing`, deployment+"status: {conditions: ["+available+"]}"),
 		"Deployment: it takes too long": {
@@ -182,7 +182,7 @@ func others() map[string]judged {
 		"Job: complete":                                    healthy(job + "status: {conditions: [{type: Complete, status: 'True'}]}"),
 		"Job: not failed":                                  healthy(job + "status: {conditions: [{type: Failed, status: 'False'}]}"),
 		"Job: failed":                                      unhealthy(`condition "Failed" has invalid status True (expected False) due to BackoffLimitExceeded: gave up`, job+"status: {conditions: [{type: Failed, status: 'True', reason: BackoffLimitExceeded, message: gave up}]}"),
-		"Job: nobody knows whether failed":                 unhealthy(`condition "Failed" has invalid status Unknown (expected False) due to : `, job+"status: {conditions: [{type: Failed, status: Unknown}]}"),
+		"Job: unknown whether failed":                      unhealthy(`condition "Failed" has invalid status Unknown (expected False) due to : `, job+"status: {conditions: [{type: Failed, status: Unknown}]}"),
 		"Job: left out of the checks":                      unchecked(job + skip + "status: {conditions: [{type: Failed, status: 'True'}]}"),
 		"CustomResourceDefinition: all is well":            healthy(definition + "status: {conditions: [" + named + ", " + established + "]}"),
 		"CustomResourceDefinition: not terminating":        healthy(definition + "status: {conditions: [" + named + ", " + established + ", {type: Terminating, status: 'False'}]}"),

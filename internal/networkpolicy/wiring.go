@@ -89,11 +89,11 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	if clients == nil {
 		clusters.Source.GetLogger().Info("Services may select all namespaces as clients, because espalier.networkPolicy.clientNamespaceSelectors is missing")
 	}
-	told := &controller.Told{}
+	reported := &controller.Reported{}
 	r := &controller.Reconciler{
 		Cached: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(), Writer: clusters.Target.GetClient(),
-		Events:  &controller.Events{Recorder: clusters.Target.GetEventRecorder("netpol-controller"), Told: told},
-		Metrics: controller.NewMetrics(registry, told, observeOnly(cfg)),
+		Events:  &controller.Events{Recorder: clusters.Target.GetEventRecorder("netpol-controller"), Reported: reported},
+		Metrics: controller.NewMetrics(registry, reported, observeOnly(cfg)),
 		Scopes:  &controller.Scopes{}, Writes: controller.NewWrites(clusters.Clock), Repairs: controller.NewRepairs(clusters.Clock), Selections: &controller.Selections{}, Waiting: &controller.Waiting{},
 		Handled: handled, Clients: clients, Visible: visible, IngressController: ingressController, ObserveOnly: observeOnly(cfg),
 		Slots: make(chan struct{}, cfg.Espalier.NetworkPolicy.Requests()),

@@ -12,7 +12,7 @@ import (
 )
 
 // If the server of an aggregated API is down, the error does not name the kubeconfig.
-func TestWhatIsToldOfAGroupThatAnotherServerServes(t *testing.T) {
+func TestErrorForAGroupThatAnotherServerServes(t *testing.T) {
 	const remedy = "kubectl apply -f deploy/trees/crds"
 	bonsai := schema.GroupVersionKind{Group: "trees.example.com", Version: "v1", Kind: "Bonsai"}
 	for name, tc := range map[string]struct {
@@ -26,12 +26,12 @@ func TestWhatIsToldOfAGroupThatAnotherServerServes(t *testing.T) {
 			want: `kind Bonsai (trees.example.com/v1) cannot be discovered: the server of APIService v1.trees.example.com does not answer ` +
 				`(the server is currently unable to handle the request): bring it back ("kubectl get apiservice v1.trees.example.com" says what is wrong)`,
 		},
-		"nobody serves it": {
+		"it is not served": {
 			answer:      func(w http.ResponseWriter) { http.Error(w, "404 page not found", http.StatusNotFound) },
 			requirement: Requirement{Kind: bonsai, Remedy: remedy},
 			want:        `kind Bonsai (trees.example.com/v1) is not served: run "kubectl apply -f deploy/trees/crds"`,
 		},
-		"nobody serves it, and the remedy is not for everybody": {
+		"it is not served, and the remedy is not for every cluster": {
 			answer:      func(w http.ResponseWriter) { http.Error(w, "404 page not found", http.StatusNotFound) },
 			requirement: Requirement{Kind: bonsai, Remedy: remedy, Unless: "a forester serves it: call him"},
 			want:        `kind Bonsai (trees.example.com/v1) is not served: run "kubectl apply -f deploy/trees/crds", unless a forester serves it: call him`,
@@ -68,7 +68,7 @@ func TestEachKindIsCheckedOnce(t *testing.T) {
 	NewWithT(t).Expect(given[0].Verbs).To(Equal([]string{"get", "list"}), "what was given stays as it was")
 }
 
-func TestMissingVerbsAreToldWithTheAlternative(t *testing.T) {
+func TestMissingVerbsAreReportedWithTheAlternative(t *testing.T) {
 	g := NewWithT(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -187,11 +187,11 @@ func TestHowLongAccessIsAwaited(t *testing.T) {
 		want     string
 	}{
 		"it is there": {[]int{0}, time.Minute, 1, ""},
-		"it comes back and knows nobody at first": {[]int{503, 503, 403, 401, 0}, time.Minute, 5, ""},
-		"it never comes back":                     {[]int{503}, 5 * time.Second, 5, "cannot reach API server"},
-		"it comes back and does not know us":      {[]int{503, 401}, 3 * time.Second, 3, "does not accept our credentials"},
-		"it does not know us":                     {[]int{401, 0}, time.Minute, 1, "does not accept our credentials"},
-		"nobody has patience":                     {[]int{503, 0}, 0, 1, "cannot reach API server"},
+		"it comes back and authenticates no user at first": {[]int{503, 503, 403, 401, 0}, time.Minute, 5, ""},
+		"it never comes back":                              {[]int{503}, 5 * time.Second, 5, "cannot reach API server"},
+		"it comes back and does not know us":               {[]int{503, 401}, 3 * time.Second, 3, "does not accept our credentials"},
+		"it does not know us":                              {[]int{401, 0}, time.Minute, 1, "does not accept our credentials"},
+		"the timeout is zero":                              {[]int{503, 0}, 0, 1, "cannot reach API server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

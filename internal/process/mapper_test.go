@@ -17,7 +17,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// discoveryServer serves the kinds that it is told, in the old format of discovery, and counts how often it is asked.
+// discoveryServer serves the kinds that it is reported, in the old format of discovery, and counts how often it is asked.
 type discoveryServer struct {
 	mu          sync.Mutex
 	kinds       map[string]string // kind by group version

@@ -188,7 +188,7 @@ func TestTokenFileIsUsedAndMissingRightsAreReported(t *testing.T) {
 	start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+kubeconfig).says(t, `"msg":"Leading"`)
 }
 
-func TestWhatStopsAProcessAtStartIsToldInOneLine(t *testing.T) {
+func TestErrorAtStartIsReportedInOneLine(t *testing.T) {
 	s := servers(t)
 	namespace := newNamespace(t, admin(t, s.Source))
 	good := adminFile(t, s.Source)
@@ -258,7 +258,7 @@ func TestAnAggregatedAPIThatIsDownIsNamedAtStart(t *testing.T) {
 		`bring it back ("kubectl get apiservice v1.trees.example.com" says what is wrong)`))
 }
 
-func TestATakenPortIsToldWithTheRemedy(t *testing.T) {
+func TestTakenPortIsReportedWithTheRemedy(t *testing.T) {
 	s := servers(t)
 	g := NewWithT(t)
 	namespace := newNamespace(t, admin(t, s.Source))

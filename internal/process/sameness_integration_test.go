@@ -113,7 +113,7 @@ func TestACanceledQuestionStaysOpen(t *testing.T) {
 	g.Expect(clusters.Same.Assume(t.Context())).To(BeFalse())
 }
 
-func TestClustersWhoseKubeSystemIsForbiddenAreToldApartByTheirTokenKeys(t *testing.T) {
+func TestClustersWhoseKubeSystemIsForbiddenAreDistinguishedByTheirTokenKeys(t *testing.T) {
 	for name, twoClusters := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -69,12 +69,12 @@ func (s *Subcommand) report(errs io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
-	code, told := failed, err
+	code, problem := failed, err
 	if own, ok := errors.AsType[*exitError](err); ok {
-		code, told = own.code, own.err
+		code, problem = own.code, own.err
 	}
-	if told != nil {
-		fmt.Fprintf(errs, "Error: %v\n", told)
+	if problem != nil {
+		fmt.Fprintf(errs, "Error: %v\n", problem)
 	}
 	return code
 }

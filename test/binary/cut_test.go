@@ -54,7 +54,7 @@ func newProcess(t *testing.T) *process {
 	return p
 }
 
-// do sends a request, given as "VERB path", and tells whether it was answered.
+// do sends a request, given as "VERB path", and reports whether it was answered.
 func (p *process) do(line string) bool {
 	p.t.Helper()
 	g := NewWithT(p.t)
@@ -103,7 +103,7 @@ func TestCutOff(t *testing.T) {
 			g.Expect(p.requests.Connect()).To(Equal(happened))
 			g.Expect(p.requests.Dead()).To(BeFalse())
 			g.Expect(p.do("GET /d")).To(BeTrue(), "a cut ends with Connect")
-			g.Expect(p.requests.Connect()).To(BeFalse(), "and is told once")
+			g.Expect(p.requests.Connect()).To(BeFalse(), "and is reported once")
 		})
 	}
 }

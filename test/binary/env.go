@@ -76,7 +76,7 @@ type Env struct {
 	options Options
 }
 
-// New prepares namespaces and rights, and starts the binary unless told otherwise.
+// New prepares namespaces and rights, and starts the binary unless reported otherwise.
 func New(t *testing.T, binary Binary, options Options) *Env {
 	t.Helper()
 	g := NewWithT(t)

@@ -124,7 +124,7 @@ func TestWithoutAnyBinaryTheChartIsEmpty(t *testing.T) {
 	NewWithT(t).Expect(helmed(t, off(all()...))).To(BeEmpty())
 }
 
-// TestBothRenderTheSameForTwoClusters compares binary by binary: the overlay leaves the tag to whoever uses it.
+// TestBothRenderTheSameForTwoClusters compares binary by binary: the overlay leaves the tag to its user.
 func TestBothRenderTheSameForTwoClusters(t *testing.T) {
 	for _, each := range deployable.All() {
 		if !each.HasTarget() {

@@ -83,7 +83,7 @@ func TestTheWholeControlPlane(t *testing.T) {
 		g.Expect(userOf(ctx, config)).To(Equal("system:serviceaccount:default:default"))
 	})
 
-	t.Run("whoever knows the folder can be administrator, or anybody else", func(t *testing.T) {
+	t.Run("a user who knows the folder can be administrator, or any other user", func(t *testing.T) {
 		g := NewWithT(t)
 		server, err := openServer(options.Dir)
 		g.Expect(err).NotTo(HaveOccurred())

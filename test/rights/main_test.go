@@ -98,7 +98,7 @@ func TestACommandsAPIServersKeepLogs(t *testing.T) {
 
 	command := []string{"/bin/sh", "-c", `"$KUBEBUILDER_ASSETS/kube-apiserver" --secure-port=1; exec "$KUBEBUILDER_ASSETS/etcd"`}
 	err := run(t.Context(), root, options{record: "internal/x", command: command, serverArgs: []string{"--more"}}, io.Discard)
-	g.Expect(err).To(MatchError(ContainSubstring("exit status 3")), "the command's own failure is told")
+	g.Expect(err).To(MatchError(ContainSubstring("exit status 3")), "the command's own failure is reported")
 	g.Expect(readEvidence(filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).To(Equal(evidence{"x": {"espalier-x": {"list pods": {"internal/x"}}}}))
 }
 

@@ -118,12 +118,12 @@ func TestOutcome(t *testing.T) {
 		event string
 		want  outcome
 	}{
-		"success":                    {`{"responseStatus":{"code":200},"annotations":{"authorization.k8s.io/decision":"allow"}}`, "allowed"},
-		"not found":                  {`{"responseStatus":{"code":404},"annotations":{"authorization.k8s.io/decision":"allow"}}`, "allowed"},
-		"no right":                   {`{"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"forbid"}}`, "denied"},
-		"forbidden by admission":     {`{"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"allow"}}`, "refused"},
-		"forbidden, nobody says why": {`{"responseStatus":{"code":403}}`, "denied"},
-		"unknown user":               {`{"responseStatus":{"code":401}}`, "denied"},
+		"success":                     {`{"responseStatus":{"code":200},"annotations":{"authorization.k8s.io/decision":"allow"}}`, "allowed"},
+		"not found":                   {`{"responseStatus":{"code":404},"annotations":{"authorization.k8s.io/decision":"allow"}}`, "allowed"},
+		"no right":                    {`{"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"forbid"}}`, "denied"},
+		"forbidden by admission":      {`{"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"allow"}}`, "refused"},
+		"forbidden, without a reason": {`{"responseStatus":{"code":403}}`, "denied"},
+		"unknown user":                {`{"responseStatus":{"code":401}}`, "denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -39,7 +39,7 @@ func TestWhatIsUsed(t *testing.T) {
 		"as it is called in tests":                      {"system:serviceaccount:test-1:x", "pods", []use{{"x", "bound", pods}, {"x", "extra", pods}}},
 		"by a wildcard, if nothing bound allows it":     {"system:serviceaccount:espalier-system:espalier-x", "nodes", []use{{"x", "extra", nodes}, {"x", "cluster-admin", all}}},
 		"by a part of a binary":                         {"system:serviceaccount:test-1:collector", "secrets", []use{{"managedresource-controller", "gc", right{verb: "list", resource: "secrets"}}}},
-		"by somebody else":                              {"system:serviceaccount:espalier-system:espalier-y", "pods", nil},
+		"by another account":                            {"system:serviceaccount:espalier-system:espalier-y", "pods", nil},
 		"by the controller manager":                     {"system:serviceaccount:kube-system:x", "pods", nil},
 		"by a person":                                   {"espalier-x", "pods", nil},
 	} {

@@ -78,14 +78,14 @@ func (b *balancer) follow(ctx context.Context, replicas ...*replica) {
 	}
 }
 
-// allReady tells whether new connections go to each of the replicas.
+// allReady reports whether new connections go to each of the replicas.
 func (b *balancer) allReady() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.replicas) > 0 && !slices.ContainsFunc(b.replicas, func(each *replica) bool { return !each.ready })
 }
 
-// choose returns where the next connection goes, nil if nobody is ready but for one that is of no use.
+// choose returns where the next connection goes, nil if no other one is ready than one that is of no use.
 func (b *balancer) choose(useless *replica) *replica {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -70,7 +70,7 @@ func (s scene) token(name string) string {
 	return string(secret.Data["token"])
 }
 
-// user returns whom the API server takes the bearer of a token for, empty if for nobody.
+// user returns whom the API server takes the bearer of a token for, empty if for no user.
 func (s scene) user(bearer string) string {
 	s.T.Helper()
 	config := rest.AnonymousClientConfig(s.Servers.Source.Config)
@@ -90,7 +90,7 @@ func (s scene) soon(holds func(g Gomega)) {
 	s.Eventually(holds, 2*time.Minute, 50*time.Millisecond).Should(Succeed())
 }
 
-// invalid is what stands in the place of a token that nobody shall use.
+// invalid is what stands in the place of a token that must not be used.
 const invalid = "\x00\x00\x00"
 
 // forbid lets a ServiceAccount have no static tokens: its Pods do not mount them.
@@ -109,7 +109,7 @@ func TestInvalidatedStaticTokenStopsAuthenticating(t *testing.T) {
 	s.patch(&corev1.Secret{}, "robot", `{"data": {"token": null}}`)
 	s.Expect(s.token("robot")).To(Equal(invalid))
 
-	// Whoever is let off gets a token again.
+	// A ServiceAccount that is let off gets a token again.
 	s.patch(&corev1.ServiceAccount{}, "robot", `{"metadata": {"labels": {"token-invalidator.resources.gardener.cloud/skip": "true"}}}`)
 	s.soon(func(g Gomega) {
 		g.Expect(s.user(s.token("robot"))).To(Equal("system:serviceaccount:" + s.Namespace + ":robot"))

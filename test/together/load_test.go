@@ -21,7 +21,7 @@ import (
 // load counts what is asked while it runs, and what of it fails.
 type load struct {
 	asked, failed atomic.Int64
-	// warned tells that whoever meets a failure from now on must not meet another one by what it asks after that.
+	// warned is true if a client that gets a failure from now on must not get another one for its next requests.
 	warned atomic.Bool
 	// again counts the failures of those who had met one, and were warned, before they asked.
 	again   atomic.Int64
@@ -34,7 +34,7 @@ type load struct {
 	met      map[*http.Client]bool
 }
 
-// one sends a request for somebody, and counts it.
+// one sends a request as a user, and counts it.
 func (l *load) one(by *http.Client, send func() error) {
 	l.mu.Lock()
 	knows := l.met[by] && l.warned.Load()

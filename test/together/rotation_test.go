@@ -76,7 +76,7 @@ func (r *rotating) trusting() *http.Client {
 	return r.client
 }
 
-// look reads the bundle. Whoever asks from now on opens a connection of his own, and so verifies the certificate anew.
+// look reads the bundle. A client that asks from now on opens its own connection, and so verifies the certificate anew.
 func (r *rotating) look() error {
 	found := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	if err := r.Target.Get(r.Ctx, client.ObjectKey{Name: selfManaged}, found); err != nil {

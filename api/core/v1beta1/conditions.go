@@ -9,7 +9,7 @@ import (
 
 const messageInitialized = "The condition has not been evaluated yet."
 
-// InitCondition returns a condition of type t that nobody has judged yet: status Unknown, reason ConditionInitialized and
+// InitCondition returns a condition of type t that no controller has judged yet: status Unknown, reason ConditionInitialized and
 // both times now.
 func InitCondition(clk clock.PassiveClock, t ConditionType) Condition {
 	now := metav1.NewTime(clk.Now())

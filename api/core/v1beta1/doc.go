@@ -1,5 +1,5 @@
 // Package v1beta1 is the API group core.gardener.cloud/v1beta1, as far as Espalier works with it: the Project in full, its
-// neighbours as far as somebody here looks at them, the labels, annotations and finalizers that go with them, and the condition
+// neighbours as far as this project reads them, the labels, annotations and finalizers that go with them, and the condition
 // that all APIs of Espalier share. On the wire it is the same API as Gardener's.
 //
 // +kubebuilder:object:generate=true

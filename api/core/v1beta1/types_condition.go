@@ -13,7 +13,7 @@ const (
 	ConditionTrue ConditionStatus = "True"
 	// ConditionFalse means that the object is not in the condition.
 	ConditionFalse ConditionStatus = "False"
-	// ConditionUnknown means that nobody has found out yet, or that it cannot be found out.
+	// ConditionUnknown means that no controller has found out yet, or that none can.
 	ConditionUnknown ConditionStatus = "Unknown"
 	// ConditionProgressing means that the condition was or will be true or false, and that work on it is going on.
 	ConditionProgressing ConditionStatus = "Progressing"
@@ -22,10 +22,10 @@ const (
 // ErrorCode classifies an error for programs that read a condition.
 type ErrorCode string
 
-// ErrorConfigurationProblem says that the error stays until somebody mends what he has configured.
+// ErrorConfigurationProblem says that the error stays until the user fixes the configuration.
 const ErrorConfigurationProblem ErrorCode = "ERR_CONFIGURATION_PROBLEM"
 
-// ConditionInitialized is the reason of a condition that nobody has judged yet; its status is Unknown.
+// ConditionInitialized is the reason of a condition that no controller has judged yet; its status is Unknown.
 const ConditionInitialized = "ConditionInitialized"
 
 // Condition is one verdict about an object, with the reason for it.

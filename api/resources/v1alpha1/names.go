@@ -46,7 +46,7 @@ const (
 	KeepObject = "resources.gardener.cloud/keep-object"
 	// DeleteOnInvalidUpdate is an annotation that is looked for on the manifest merged with the live object. Truthy: an
 	// object whose update the API server rejects as invalid is deleted and created anew. Missing or another value: the update
-	// fails until the manifest is mended; immutable ConfigMaps and Secrets are replaced in any case.
+	// fails until the manifest is fixed; immutable ConfigMaps and Secrets are replaced in any case.
 	DeleteOnInvalidUpdate = "resources.gardener.cloud/delete-on-invalid-update"
 	// DeletionPropagationOnInvalidUpdate is an annotation that users set beside DeleteOnInvalidUpdate. Values: Background,
 	// Foreground, Orphan; others are an error. Missing: the API server's default for the kind.
@@ -73,7 +73,7 @@ const (
 	OriginAnnotation = "resources.gardener.cloud/origin"
 	// DescriptionAnnotation tells people that changes are not kept. Value: DescriptionText. Missing: the controller adds it.
 	DescriptionAnnotation = "resources.gardener.cloud/description"
-	// DescriptionText is the value of DescriptionAnnotation. Whoever compares it byte by byte sees the same text as from
+	// DescriptionText is the value of DescriptionAnnotation. A client that compares it byte by byte sees the same text as from
 	// Gardener's resource manager, so that taking over its objects changes nothing.
 	DescriptionText = "DO NOT EDIT - This resource is managed by gardener-resource-manager.\n" +
 		"Any modifications are discarded and the resource is returned to the original state."
@@ -136,7 +136,7 @@ const (
 // Set by the ManagedResource controller where it publishes a plan.
 const (
 	// PlanOf is a label on the ConfigMap that holds a plan. Value: the name of the ManagedResource, shortened by a digest if
-	// it has more than 63 characters. Missing: the ConfigMap is somebody else's, and left alone.
+	// it has more than 63 characters. Missing: the ConfigMap belongs to another client, and is not changed.
 	PlanOf = "espalier.dev/plan-of"
 	// Planned is an annotation on a ManagedResource. Value: the name of the ConfigMap that holds its plan. Missing: there is
 	// none to be removed when the ManagedResource is applied.

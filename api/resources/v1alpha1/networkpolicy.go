@@ -21,8 +21,8 @@ const (
 	// Service are all that clients may reach.
 	NetworkingFromPrefix         = networkingPrefix + "from-"
 	NetworkingAllowedPortsSuffix = "-allowed-ports"
-	// NetworkingFromWorldToPorts is an annotation. Value: a JSON list of NetworkPolicyPorts that everybody may reach; [] means
-	// all ports. Missing: nobody without a label may.
+	// NetworkingFromWorldToPorts is an annotation. Value: a JSON list of NetworkPolicyPorts that all clients may reach; [] means
+	// all ports. Missing: no Pod without a label may.
 	NetworkingFromWorldToPorts = networkingPrefix + "from-world-to-ports"
 	// NetworkingFromPolicyPodLabelSelector is an annotation. Value: an alias, whose ports NetworkingFromPolicyAllowedPorts
 	// lists. Missing or empty: that other annotation has no effect. Use NetworkingFromPrefix instead.
@@ -43,10 +43,10 @@ const (
 // Set by the NetworkPolicy controller on the NetworkPolicies that it keeps.
 const (
 	// NetworkingServiceName is a label. Value: the name of the Service that the policy is for. Missing, or without
-	// NetworkingServiceNamespace: the policy is somebody else's.
+	// NetworkingServiceNamespace: the policy belongs to another client.
 	NetworkingServiceName = networkingPrefix + "service-name"
 	// NetworkingServiceNamespace is a label. Value: the namespace of the Service that the policy is for. Missing, or without
-	// NetworkingServiceName: the policy is somebody else's.
+	// NetworkingServiceName: the policy belongs to another client.
 	NetworkingServiceNamespace = networkingPrefix + "service-namespace"
 	// GardenerDescription is an annotation. Value: what the policy allows, in a sentence. Missing: the controller adds it.
 	GardenerDescription = "gardener.cloud/description"

@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Set on Nodes by whoever registers them; the node controller only removes it.
+// Set on Nodes by the component that registers them; the node controller only removes it.
 const (
 	// CriticalComponentsNotReady is the key of a taint. Any value, any effect; normally NoSchedule. The node controller
 	// removes it when all critical components of the Node are ready. Missing: the Node is not looked at.

@@ -42,7 +42,7 @@ func Client(t *testing.T, authority []byte) *http.Client {
 	return &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
 }
 
-// FreePort returns a port of loopback that nobody uses, and that nobody else is given until the test ends.
+// FreePort returns a free port of loopback, which no other test gets until the test ends.
 func FreePort(t *testing.T) int {
 	t.Helper()
 	port, release, err := local.FreePort()
@@ -51,7 +51,7 @@ func FreePort(t *testing.T) int {
 	return port
 }
 
-// AwaitServer waits until somebody listens at an address, host:port.
+// AwaitServer waits until a server listens at an address, host:port.
 func AwaitServer(ctx context.Context, t *testing.T, address string, patience time.Duration) {
 	t.Helper()
 	NewWithT(t).Eventually(func() error {
@@ -63,7 +63,7 @@ func AwaitServer(ctx context.Context, t *testing.T, address string, patience tim
 	}, patience, 5*time.Millisecond).Should(Succeed())
 }
 
-// Probe is a webhook that nobody serves: the request that only it is asked about is refused as soon as the API server
+// Probe is a webhook without a server: the request that only it is asked about is refused as soon as the API server
 // knows the configuration. See AwaitCalls.
 func Probe(kind registration.Type) registration.Webhook {
 	return registration.Webhook{

@@ -80,7 +80,7 @@ func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []client.Ob
 	return written, waiting
 }
 
-// write makes one configuration as it is wanted. It fails with a conflict if somebody has changed it since it was read.
+// write makes one configuration as it is wanted. It fails with a conflict if another client has changed it since it was read.
 func (k *Keeper) write(ctx context.Context, want configuration, live client.Object) (changed bool, _ error) {
 	have, err := newConfiguration(live)
 	if err != nil {
@@ -90,7 +90,7 @@ func (k *Keeper) write(ctx context.Context, want configuration, live client.Obje
 		if len(want.webhooks) == 0 {
 			return false, nil
 		}
-		// An empty one first: applying cannot require that nobody has created it in the meantime.
+		// An empty one first: applying cannot require that no other client has created it in the meantime.
 		live.SetName(want.name)
 		err = k.called.Create(ctx, live, client.FieldOwner(k.options.FieldManager))
 		if err != nil {

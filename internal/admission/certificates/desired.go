@@ -83,7 +83,7 @@ func setDefault(object map[string]any, field string, value any) {
 }
 
 // keptBy says whether what is there has everything that is wanted, and no other webhook. Foreign labels and annotations do
-// not matter, nor does the order of webhooks, which belongs to whoever created the list.
+// not matter, nor does the order of webhooks, which belongs to the creator of the list.
 func (c configuration) keptBy(live configuration) bool {
 	return contains(live.labels, c.labels) && contains(live.annotations, c.annotations) && c.sameWebhooks(live)
 }

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// mutating is a configuration as somebody declares it who leaves to the API server what that sets itself.
+// mutating is a configuration as a user declares it, without the fields that the API server sets.
 func mutating(name string, bundle []byte, webhooks ...string) *admissionregistrationv1.MutatingWebhookConfiguration {
 	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "hooks"}}}
 	for _, webhook := range webhooks {

@@ -1,4 +1,4 @@
-// Package certificates keeps the certificate of a webhook server, and what makes API servers trust it, without anybody's
+// Package certificates keeps the certificate of a webhook server, and what makes API servers trust it, without a user's
 // help: an authority and a certificate signed by it in one Secret, and that authority in the CA bundle of the webhook
 // configurations. Both are replaced after two thirds of their validity, and no request fails meanwhile.
 //
@@ -8,7 +8,7 @@
 // own, writes Secret and configurations; the others only read. The lease keeps replicas from working against each other,
 // but nothing depends on it: a process may be stopped for minutes between two instructions and go on without knowing that
 // another one has the lease. Therefore every write is valid only for what was read before (resource versions; an object
-// that must not exist is created, not applied), and configurations are always read before the Secret. So if somebody
+// that must not exist is created, not applied), and configurations are always read before the Secret. So if a client
 // changes the Secret after we read it, and then the configurations, our later write to these fails with a conflict; it can
 // never put an old bundle over a newer one.
 //
@@ -18,7 +18,7 @@
 // over, goes on from there. Each line is one write to the Secret:
 //
 //	create    authority A, certificate signed by A                 bundle A
-//	announce  + authority B, which nobody uses yet                 bundle A, B
+//	announce  + authority B, which no server uses yet              bundle A, B
 //	use       B signs the certificate; A is retired, its key gone  bundle A, B
 //	forget    A is removed                                         bundle B
 //
@@ -27,15 +27,15 @@
 // the last certificate that A has ever signed has expired: a replica that is cut off from its API server may serve it until
 // then, even if validities were shortened since, so the Secret tells when that is. The
 // order of a bundle is by age, so that "use" changes no configuration. A certificate that expires earlier than its
-// authority is replaced in one write ("renew"), since nobody needs to learn of it.
+// authority is replaced in one write ("renew"), since no API server needs to learn of it.
 //
 // # A crash between any two writes
 //
 //   - before "create": nothing exists, and the next process starts anew. Two that start at once both try to create the
 //     Secret; one fails and takes what the other has made.
-//   - after "create", before the configurations: they trust nobody or an older authority. The next process writes them.
-//   - after "announce": the configurations lack B, or some do. Nobody serves a certificate of B. The next process writes
-//     those that differ. The settle time starts again, because nobody knows how much of it has gone.
+//   - after "create", before the configurations: they trust no authority or an older one. The next process writes them.
+//   - after "announce": the configurations lack B, or some do. No replica serves a certificate of B. The next process writes
+//     those that differ. The settle time starts again, because no record says how much of it has passed.
 //   - after "use": replicas serve the one certificate or the other, and the bundle has both.
 //   - after "forget": the bundle still has A, which does no harm until it is written.
 //
@@ -57,10 +57,10 @@
 // A Secret that is deleted or broken by hand is replaced. If the process has served from it, what it remembers is stored
 // again, and a new authority is announced: deleting the Secret is how one asks for a rotation, and no request fails. If no
 // process remembers, everything is new at once, and API servers refuse us until they have learned of the new bundle. A
-// Secret of another type than SecretType is somebody else's; it is neither used nor written, and the log says so.
+// Secret of another type than SecretType belongs to another client; it is neither used nor written, and the log says so.
 //
 // Configurations are applied by server-side apply, and only if they differ from what is wanted: labels, annotations and
 // the order of webhooks that others give them stay, as does everything that is not in the list of webhooks. That list is
-// ours: changed webhooks are restored, and webhooks that are not wanted are removed, whoever has added them; a webhook
+// ours: changed webhooks are restored, and webhooks that are not wanted are removed, no matter which client added them; a webhook
 // whose handler is disabled would fail every request that it matches.
 package certificates

@@ -82,7 +82,7 @@ func issue(authority pair, hosts []string, validity time.Duration, now time.Time
 	return sign(template, &authority)
 }
 
-// maxCommonName is what X.509 allows. Nobody reads it: names are compared with the alternative ones.
+// maxCommonName is what X.509 allows. Clients do not read it: names are compared with the alternative ones.
 const maxCommonName = 64
 
 // ends is when a certificate that is issued now would end.

@@ -64,7 +64,7 @@ type Options struct {
 	// removed. One without webhooks is emptied if it exists, and not created.
 	Configurations func(caBundle []byte) []client.Object
 	// Reachable says whether API servers can reach a server that serves with a certificate of the bundle; see Dial. It is
-	// asked before a configuration gets its first webhooks, which would refuse what they match while nobody answers. An
+	// asked before a configuration gets its first webhooks, which would refuse what they match while no server answers. An
 	// error delays that: it is asked again every second. Configurations that have webhooks are written without asking.
 	// Nil for always.
 	Reachable func(ctx context.Context, caBundle []byte) error
@@ -126,7 +126,7 @@ func New(options Options) (*Keeper, error) {
 }
 
 // GetCertificate returns the certificate to serve: the newest that is valid. It is an error if there is none, as until the
-// Secret was read: nobody would trust what is shown.
+// Secret was read: no API server would trust that certificate.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	now := k.options.Clock.Now()
 	newest := k.known.newest()
@@ -158,7 +158,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	return k.elect(ctx)
 }
 
-// adoptFirst serves what the Secret holds before the watch has told of it. Later on only the watch does: it never goes back
+// adoptFirst serves the content of the Secret before the watch has reported it. Later only the watch does: it never goes back
 // to something older.
 func (k *Keeper) adoptFirst(s *state) {
 	if k.known.newest() == nil {
@@ -189,7 +189,7 @@ func (k *Keeper) read(secret *corev1.Secret) {
 func (k *Keeper) signal() {
 	select {
 	case k.changed <- struct{}{}:
-	default: // Somebody did so already.
+	default: // It was signalled already.
 	}
 }
 

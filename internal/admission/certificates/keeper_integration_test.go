@@ -27,7 +27,7 @@ func TestFirstStart(t *testing.T) {
 
 	_, s := w.secret()
 	g.Expect(w.bundles()).To(Equal([]string{string(encodeCertificates(s.authority.certificate))}))
-	g.Expect(look).To(Equal(10*time.Minute), "what no watch has told of is looked for")
+	g.Expect(look).To(Equal(10*time.Minute), "what no watch has reported of is looked for")
 	served, err := k.GetCertificate(nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(served.Leaf.Equal(s.serving.certificate)).To(BeTrue())
@@ -58,7 +58,7 @@ func TestARestartChangesNothing(t *testing.T) {
 }
 
 // TestTwoReplicasThatBothWriteConverge lets a process fall asleep before each of its requests, in turn, while another one
-// does everything that is due, and replaces the authority because somebody has deleted the Secret. The first does not know
+// does everything that is due, and replaces the authority because a user has deleted the Secret. The first does not know
 // that it is late, and by what it has read before nothing is due.
 func TestTwoReplicasThatBothWriteConverge(t *testing.T) {
 	t.Parallel()
@@ -283,7 +283,7 @@ func TestADisabledHandlerLeavesNoWebhookBehind(t *testing.T) {
 		g.Expect(m.Webhooks).To(BeEmpty())
 		g.Expect(v.Webhooks).To(BeEmpty())
 	})
-	t.Run("one that somebody had applied from a file", func(t *testing.T) {
+	t.Run("one that a user had applied from a file", func(t *testing.T) {
 		g, w := NewWithT(t), newWorld(t)
 		g.Expect(w.admin.Create(t.Context(), mutating(w.name, nil, "a", "b"), client.FieldOwner("kubectl"))).To(Succeed())
 		w.enabled = []string{"b"}
@@ -368,7 +368,7 @@ func TestASecretDeletedByHand(t *testing.T) {
 		_, last := w.secret()
 		g.Expect(last.authority).To(Equal(*after.next))
 	})
-	t.Run("is made anew if nobody remembers it", func(t *testing.T) {
+	t.Run("is recreated if no process remembers it", func(t *testing.T) {
 		g, w := NewWithT(t), newWorld(t)
 		w.work(w.keeper(nil))
 		secret, before := w.secret()

@@ -26,7 +26,7 @@ const (
 
 // lead keeps Secret and configurations until the context ends.
 func (k *Keeper) lead(ctx context.Context) {
-	k.leading.Lock() // Somebody who has just lost the lease may not have finished yet.
+	k.leading.Lock() // A replica that has just lost the lease may not have finished yet.
 	defer k.leading.Unlock()
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -86,7 +86,7 @@ func (k *Keeper) step(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	for range maxChanges {
-		// The order matters: whoever writes configurations must have read them before the Secret. See the package comment.
+		// The order matters: a process that writes configurations must have read them before the Secret. See the package comment.
 		live, unread := k.readConfigurations(ctx)
 		if unread != nil {
 			k.distributed = distribution{} // What needs no configuration goes on: their cluster may be another one.
@@ -165,7 +165,7 @@ func (k *Keeper) examine(secret *corev1.Secret) (facts, error) {
 	return found, nil
 }
 
-// change writes the Secret, if nobody has since it was read.
+// change writes the Secret, unless another client has written it since it was read.
 func (k *Keeper) change(ctx context.Context, due change, found facts, before *corev1.Secret) error {
 	after, err := k.rules.carryOut(due, found)
 	if err != nil {

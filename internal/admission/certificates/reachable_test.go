@@ -56,11 +56,11 @@ func TestDial(t *testing.T) {
 		bundle          []byte
 		want            string
 	}{
-		"who is trusted":    {address, "hooks.garden.svc", s.bundle(), ""},
-		"another name":      {address, "other.garden.svc", s.bundle(), "connect to " + address + ": tls: failed to verify certificate: x509: certificate is valid for hooks.garden.svc"},
-		"another authority": {address, "hooks.garden.svc", other.bundle(), "connect to " + address + ": tls: failed to verify certificate: x509: certificate signed by unknown authority"},
-		"nobody listens":    {nobody, "hooks.garden.svc", s.bundle(), "connect to " + nobody + ": dial tcp " + nobody + ": connect: connection refused"},
-		"nobody is trusted": {address, "hooks.garden.svc", nil, "connect to " + address + ": the bundle has no certificate"},
+		"who is trusted":          {address, "hooks.garden.svc", s.bundle(), ""},
+		"another name":            {address, "other.garden.svc", s.bundle(), "connect to " + address + ": tls: failed to verify certificate: x509: certificate is valid for hooks.garden.svc"},
+		"another authority":       {address, "hooks.garden.svc", other.bundle(), "connect to " + address + ": tls: failed to verify certificate: x509: certificate signed by unknown authority"},
+		"no server listens":       {nobody, "hooks.garden.svc", s.bundle(), "connect to " + nobody + ": dial tcp " + nobody + ": connect: connection refused"},
+		"no authority is trusted": {address, "hooks.garden.svc", nil, "connect to " + address + ": the bundle has no certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := Dial(tc.address, tc.server)(t.Context(), tc.bundle)

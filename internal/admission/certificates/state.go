@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SecretType marks Secrets of this package. A Secret of another type is somebody else's and is never written.
+// SecretType marks Secrets of this package. A Secret of another type belongs to another client and is never written.
 const SecretType corev1.SecretType = "espalier.dev/webhook-certificates"
 
 // Keys of the Secret. What is there says which phase a rotation is in; see the package comment.
@@ -71,7 +71,7 @@ func (s *state) bundle() []byte {
 	return encodeCertificates(slices.CompactFunc(trusted, (*x509.Certificate).Equal)...)
 }
 
-// errForeign is a Secret that somebody else has made.
+// errForeign is a Secret that another client has made.
 var errForeign = errors.New("it belongs to another program")
 
 // decode reads a Secret. The error wraps errForeign if it is not ours to write either.

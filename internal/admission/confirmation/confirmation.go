@@ -1,5 +1,5 @@
 // Package confirmation holds what protects objects from being deleted by mistake: an annotation that has to be set before.
-// Whoever validates deletions asks Check; whoever deletes without a human calls Confirm first.
+// Webhooks that validate deletions call Check; controllers that delete call Confirm first.
 package confirmation
 
 import (
@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// Annotation is set, by whoever wants an object deleted, to anything that strconv.ParseBool takes for true: 1, t, T,
+	// Annotation is set, by the user who wants an object deleted, to anything that strconv.ParseBool takes for true: 1, t, T,
 	// true, TRUE or True. Whatever else it holds confirms nothing, nor does its absence.
 	Annotation = "confirmation.gardener.cloud/deletion"
 	// TimestampAnnotation is set by controllers together with Annotation: when they did so, in UTC, as RFC 3339 with
-	// nanoseconds. It is for humans; nobody judges by it.
+	// nanoseconds. It is for humans; no check reads it.
 	TimestampAnnotation = "gardener.cloud/timestamp"
 )
 

@@ -104,7 +104,7 @@ func readReview(r *http.Request, body *bytes.Buffer) (review, error) {
 	return decodeReview(body.Bytes())
 }
 
-// isJSON tells whether a content type is that of JSON, with any parameters. API servers send none.
+// isJSON reports whether a content type is that of JSON, with any parameters. API servers send none.
 func isJSON(contentType string) bool {
 	if contentType == "application/json" {
 		return true

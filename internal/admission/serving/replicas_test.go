@@ -163,7 +163,7 @@ func (b *balancer) forward(connection net.Conn) {
 func (b *balancer) dial() (upstream net.Conn, err error) {
 	err = errors.New("nobody is ready")
 	first := int(b.next.Add(1))
-	for n := range b.replicas { // each once, whoever else connects meanwhile
+	for n := range b.replicas { // each once, whichever other clients connect meanwhile
 		i := (first + n) % len(b.replicas)
 		if !b.ready[i].Load() {
 			continue

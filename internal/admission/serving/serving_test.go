@@ -178,8 +178,8 @@ func TestATakenPortIsAnError(t *testing.T) {
 
 func TestUnusableFilesAreAFatalErrorWithARemedy(t *testing.T) {
 	for name, tc := range map[string]struct {
-		spoil func(t *testing.T, dir string)
-		want  string
+		corrupt func(t *testing.T, dir string)
+		want    string
 	}{
 		"no file": {
 			func(t *testing.T, dir string) { t.Helper(); remove(t, filepath.Join(dir, "tls.crt")) },
@@ -200,7 +200,7 @@ func TestUnusableFilesAreAFatalErrorWithARemedy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := certDir(t, "one")
-			tc.spoil(t, dir)
+			tc.corrupt(t, dir)
 			err := serving.New(serving.Options{CertDir: dir, Clock: clock.RealClock{}}).Start(t.Context())
 			NewWithT(t).Expect(err).To(MatchError(strings.ReplaceAll(tc.want, "DIR", dir)))
 		})

@@ -306,7 +306,7 @@ func TestWithoutMachinesTheKindIsNotEvenNeeded(t *testing.T) {
 	s.expect(s.ask("ghost"), denied(`could not find node object with name "ghost"`))
 }
 
-func TestAFloodIsDeniedAndDelaysNobody(t *testing.T) {
+func TestFloodIsDeniedAndDelaysNoOtherRequest(t *testing.T) {
 	o := with(func(c *config.EspalierCSRApprover) {
 		c.RateLimit = &config.EspalierCSRRateLimit{Requests: 2, Period: seconds(3600), MaxDelay: seconds(0)}
 	})

@@ -27,23 +27,23 @@ const maxNote = 1024
 // Events reports decisions about requests, in the target cluster.
 type Events struct{ Recorder events.EventRecorder }
 
-// told is how a decision is reported.
-type told struct{ decision, reason, kind, action, log, note string }
+// report is how a decision is reported.
+type report struct{ decision, reason, kind, action, log, note string }
 
-func describe(verdict rules.Verdict, observed bool) told {
+func describe(verdict rules.Verdict, observed bool) report {
 	approves := verdict.Outcome == rules.Approve
 	switch {
 	case approves && observed:
-		return told{"would-approve", ReasonWouldApprove, corev1.EventTypeNormal, "Observe", "Would approve request", "Would be approved, but the approver only observes: "}
+		return report{"would-approve", ReasonWouldApprove, corev1.EventTypeNormal, "Observe", "Would approve request", "Would be approved, but the approver only observes: "}
 	case approves:
-		return told{"approved", ReasonApproved, corev1.EventTypeNormal, "Approve", "Approved request", "Approved: "}
+		return report{"approved", ReasonApproved, corev1.EventTypeNormal, "Approve", "Approved request", "Approved: "}
 	case observed:
-		return told{"would-deny", ReasonWouldDeny, corev1.EventTypeWarning, "Observe", "Would deny request", "Would be denied, but the approver only observes: "}
+		return report{"would-deny", ReasonWouldDeny, corev1.EventTypeWarning, "Observe", "Would deny request", "Would be denied, but the approver only observes: "}
 	}
-	return told{"denied", ReasonDenied, corev1.EventTypeWarning, "Deny", "Denied request", "Denied: "}
+	return report{"denied", ReasonDenied, corev1.EventTypeWarning, "Deny", "Denied request", "Denied: "}
 }
 
-func (e *Events) decided(csr *certificatesv1.CertificateSigningRequest, how told, verdict rules.Verdict) {
+func (e *Events) decided(csr *certificatesv1.CertificateSigningRequest, how report, verdict rules.Verdict) {
 	if e != nil {
 		e.Recorder.Eventf(csr, nil, how.kind, how.reason, how.action, "%s", shorten(how.note+verdict.Message))
 	}

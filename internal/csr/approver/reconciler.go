@@ -172,9 +172,9 @@ func (r *Reconciler) conclude(ctx context.Context, csr *certificatesv1.Certifica
 		r.Observed.add(csr)
 		r.leaveQueue(csr.Name) // no decision is written, whose event would end its turn
 	}
-	told := describe(verdict, r.Observed != nil)
-	log.FromContext(ctx).Info(told.log, "username", csr.Spec.Username, "reason", verdict.Reason, "message", verdict.Message)
-	r.Metrics.decided(told.decision, verdict.Reason)
-	r.Events.decided(csr, told, verdict)
+	report := describe(verdict, r.Observed != nil)
+	log.FromContext(ctx).Info(report.log, "username", csr.Spec.Username, "reason", verdict.Reason, "message", verdict.Message)
+	r.Metrics.decided(report.decision, verdict.Reason)
+	r.Events.decided(csr, report, verdict)
 	return nil
 }

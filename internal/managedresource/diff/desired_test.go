@@ -45,7 +45,7 @@ func TestRead(t *testing.T) {
 			content: "---\n" + setManifest + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: web, namespace: shop}\ndata: {a: eA==, b: eQ==}\nstringData: {b: z}\n",
 			want:    &input{sets: []*resourcesv1alpha1.ManagedResource{set(typed)}, secrets: secret(map[string][]byte{"a": []byte("x"), "b": []byte("z")})},
 		},
-		"other documents are told": {
+		"other documents are reported": {
 			content: setManifest + "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n# nothing\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: x}\n",
 			want: &input{sets: []*resourcesv1alpha1.ManagedResource{set(typed)}, secrets: map[types.NamespacedName]*corev1.Secret{
 				{Namespace: "default", Name: "x"}: {ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}, Data: map[string][]byte{}},

@@ -167,7 +167,7 @@ func TestReportsDeleteNothing(t *testing.T) {
 	list := &corev1.EventList{}
 	s.Expect(s.Target.List(s.Ctx, list, client.InNamespace(s.Namespace))).To(Succeed())
 	for _, each := range list.Items {
-		s.Expect(each.Series).To(BeNil(), "told again: %s", each.Message)
+		s.Expect(each.Series).To(BeNil(), "reported again: %s", each.Message)
 	}
 }
 

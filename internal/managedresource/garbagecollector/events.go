@@ -44,13 +44,13 @@ func why(unused candidate) string {
 
 // report reports each object once: in this run or, if there are too many, in a later one.
 func (c *Collector) report(ctx context.Context, unused []candidate) {
-	reported, told, later := map[types.UID]bool{}, 0, 0
+	reported, described, later := map[types.UID]bool{}, 0, 0
 	for _, each := range unused {
 		switch {
 		case c.reported[each.uid]:
-		case told < maxEvents:
+		case described < maxEvents:
 			c.Events.found(each)
-			told++
+			described++
 		default:
 			later++
 			continue
@@ -58,7 +58,7 @@ func (c *Collector) report(ctx context.Context, unused []candidate) {
 		reported[each.uid] = true
 	}
 	c.reported = reported
-	if told > 0 {
-		log.FromContext(ctx).Info("Found unreferenced objects, and did not delete them", "objects", len(unused), "new", told, "reportedLater", later)
+	if described > 0 {
+		log.FromContext(ctx).Info("Found unreferenced objects, and did not delete them", "objects", len(unused), "new", described, "reportedLater", later)
 	}
 }

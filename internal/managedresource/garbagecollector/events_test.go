@@ -18,8 +18,8 @@ func unusedSecrets(n int) []candidate {
 	return unused
 }
 
-// told returns the Events of a recorder.
-func told(recorder *events.FakeRecorder) []string {
+// recorded returns the Events of a recorder.
+func recorded(recorder *events.FakeRecorder) []string {
 	var texts []string
 	for len(recorder.Events) > 0 {
 		texts = append(texts, <-recorder.Events)
@@ -33,7 +33,7 @@ func TestEventsNameAReason(t *testing.T) {
 	unused := unusedSecrets(1)[0]
 	e.collected(unused, 0)
 	e.found(unused)
-	NewWithT(t).Expect(told(recorder)).To(Equal([]string{
+	NewWithT(t).Expect(recorded(recorder)).To(Equal([]string{
 		"Normal GarbageCollected Deleted: created at 2026-03-04T12:00:00Z, labelled as garbage-collectable, and no reference annotation on a workload, ManagedResource or Prometheus in namespace \"shop\" names it",
 		"Normal GarbageFound Would be deleted, but garbage collection only reports: created at 2026-03-04T12:00:00Z, labelled as garbage-collectable, and no reference annotation on a workload, ManagedResource or Prometheus in namespace \"shop\" names it",
 	}))
@@ -45,7 +45,7 @@ func TestEventsOfARunAreBounded(t *testing.T) {
 	for i, each := range unusedSecrets(103) {
 		e.collected(each, i)
 	}
-	g.Expect(told(recorder)).To(HaveLen(100))
+	g.Expect(recorded(recorder)).To(HaveLen(100))
 }
 
 func TestReportsAreSentOncePerObject(t *testing.T) {
@@ -54,7 +54,7 @@ func TestReportsAreSentOncePerObject(t *testing.T) {
 	unused := unusedSecrets(103)
 	report := func(objects []candidate) int {
 		c.report(t.Context(), objects)
-		return len(told(recorder))
+		return len(recorded(recorder))
 	}
 	g.Expect(report(unused)).To(Equal(100), "as many as one run may tell")
 	g.Expect(report(unused)).To(Equal(3), "the rest")

@@ -298,7 +298,7 @@ func TestOneFailureHoldsUpNoOtherDeletion(t *testing.T) {
 	s.Expect(s.left()).To(BeEmpty())
 }
 
-func TestMissingRightsAreToldWithTheirRemedy(t *testing.T) {
+func TestMissingRightsAreReportedWithTheirRemedy(t *testing.T) {
 	s := newScene(t, options{noRights: true})
 	s.collectable("Secret/unused")
 	err := s.run()

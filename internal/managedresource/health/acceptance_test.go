@@ -170,7 +170,7 @@ func TestAcceptance73ADeletedObjectIsMissingForAMoment(t *testing.T) {
 	soon(e, func() []string { return seen.of("ResourcesHealthy") }).Should(Equal([]string{healthy, "False/ConfigMapMissing", healthy}))
 	e.Expect(seen.states()).To(Equal([]string{"True/False/True", "False/False/True", "True/False/True"}))
 	e.Expect(e.AwaitData("c", "1").UID).NotTo(Equal(uid))
-	e.Expect(seen.told(func(mr *resourcesv1alpha1.ManagedResource) string { return Message(mr, "ResourcesHealthy") })).To(ContainElement(
+	e.Expect(seen.reported(func(mr *resourcesv1alpha1.ManagedResource) string { return Message(mr, "ResourcesHealthy") })).To(ContainElement(
 		`Required ConfigMap "c" in namespace "` + e.Namespace + `" is missing`))
 }
 

@@ -388,7 +388,7 @@ func TestAWatchThatLagsBehindOurOwnWriteIsWaitedFor(t *testing.T) {
 }
 
 // A Deployment that no watch covers is read live, and its Pods too.
-func TestADeploymentThatNobodyWatches(t *testing.T) {
+func TestDeploymentThatIsNotWatched(t *testing.T) {
 	a := newAlone(t)
 	a.Create(deploymentManifest(a.Env, "web", 0, "example.com/one"))
 	complete(a.Env, "web", 1, 0)

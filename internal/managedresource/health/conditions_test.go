@@ -109,22 +109,22 @@ func TestLost(t *testing.T) {
 	missing := rules.Fault{Kind: "ConfigMap", Namespace: "a", Name: "b", Problem: rules.Missing}
 	other := rules.Fault{Kind: "Pod", Problem: rules.Unhealthy}
 	for name, tc := range map[string]struct {
-		mr     *resourcesv1alpha1.ManagedResource
-		faults []rules.Fault
-		missed []resourcesv1alpha1.ObjectReference
-		told   bool
-		want   []rules.Fault
+		mr       *resourcesv1alpha1.ManagedResource
+		faults   []rules.Fault
+		missed   []resourcesv1alpha1.ObjectReference
+		wantLost bool
+		want     []rules.Fault
 	}{
 		"nothing was missed":                 {mr: healthy},
-		"an object of a healthy set":         {mr: healthy, missed: []resourcesv1alpha1.ObjectReference{gone}, told: true, want: []rules.Fault{missing}},
+		"an object of a healthy set":         {mr: healthy, missed: []resourcesv1alpha1.ObjectReference{gone}, wantLost: true, want: []rules.Fault{missing}},
 		"an object of an unhealthy set":      {mr: unhealthy, missed: []resourcesv1alpha1.ObjectReference{gone}},
 		"an object of a set not judged yet":  {mr: &resourcesv1alpha1.ManagedResource{}, missed: []resourcesv1alpha1.ObjectReference{gone}},
 		"a set that is unhealthy by now":     {mr: healthy, faults: []rules.Fault{other}, missed: []resourcesv1alpha1.ObjectReference{gone}, want: []rules.Fault{other}},
-		"several objects in their own order": {mr: healthy, missed: []resourcesv1alpha1.ObjectReference{gone, gone}, told: true, want: []rules.Fault{missing, missing}},
+		"several objects in their own order": {mr: healthy, missed: []resourcesv1alpha1.ObjectReference{gone, gone}, wantLost: true, want: []rules.Fault{missing, missing}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, found := NewWithT(t), &findings{faults: tc.faults}
-			g.Expect(lost(tc.mr, found, tc.missed)).To(Equal(tc.told))
+			g.Expect(lost(tc.mr, found, tc.missed)).To(Equal(tc.wantLost))
 			g.Expect(found.faults).To(Equal(tc.want))
 		})
 	}

@@ -89,7 +89,7 @@ func about(e *Env, ends ...string) []string {
 	return found
 }
 
-func TestWhatChangedWhileNobodyLookedIsReported(t *testing.T) {
+func TestChangesMadeWithoutAWatchAreReported(t *testing.T) {
 	e := quiet(t)
 	account(e, false)
 	e.Set("mr", podManifest(e, "p"))
@@ -317,7 +317,7 @@ func TestWithoutTheRightToSeePodsTheConditionsComeWithoutThem(t *testing.T) {
 	await(e, "mr", healthy, rolledOut)
 }
 
-func TestWithoutTheRightToSeeEventsNoneAreTold(t *testing.T) {
+func TestWithoutTheRightToSeeEventsNoneAreReported(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true, TwoClusters: true, Configure: quietly()})
 	restrict(e, rule("", "services", "*"))

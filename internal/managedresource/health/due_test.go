@@ -95,11 +95,11 @@ func TestKstatusIsAsTheSetSaysElseAsConfigured(t *testing.T) {
 		mr   *resourcesv1alpha1.ManagedResource
 		want answers
 	}{
-		"a set that says nothing":           {&resourcesv1alpha1.ManagedResource{}, answers{off: false, on: true}},
-		"a set that wants it":               {annotated(&resourcesv1alpha1.ManagedResource{}, "espalier.dev/kstatus", "true"), answers{off: true, on: true}},
-		"a set that does not want it":       {annotated(&resourcesv1alpha1.ManagedResource{}, "espalier.dev/kstatus", "false"), answers{off: false, on: false}},
-		"a set that says what nobody knows": {annotated(&resourcesv1alpha1.ManagedResource{}, "espalier.dev/kstatus", "True"), answers{off: false, on: true}},
-		"a set that says the empty string":  {annotated(&resourcesv1alpha1.ManagedResource{}, "espalier.dev/kstatus", ""), answers{off: false, on: true}},
+		"a set that says nothing":          {&resourcesv1alpha1.ManagedResource{}, answers{off: false, on: true}},
+		"a set that wants it":              {annotated(&resourcesv1alpha1.ManagedResource{}, "espalier.dev/kstatus", "true"), answers{off: true, on: true}},
+		"a set that does not want it":      {annotated(&resourcesv1alpha1.ManagedResource{}, "espalier.dev/kstatus", "false"), answers{off: false, on: false}},
+		"a set with an unknown value":      {annotated(&resourcesv1alpha1.ManagedResource{}, "espalier.dev/kstatus", "True"), answers{off: false, on: true}},
+		"a set that says the empty string": {annotated(&resourcesv1alpha1.ManagedResource{}, "espalier.dev/kstatus", ""), answers{off: false, on: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(answers{off: Kstatus(tc.mr, false), on: Kstatus(tc.mr, true)}).To(Equal(tc.want))

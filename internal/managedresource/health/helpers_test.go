@@ -113,8 +113,8 @@ func follow(e *Env, name string) *history {
 	return h
 }
 
-// told lists the distinct results of a description over time.
-func (h *history) told(describe func(*resourcesv1alpha1.ManagedResource) string) []string {
+// reported lists the distinct results of a description over time.
+func (h *history) reported(describe func(*resourcesv1alpha1.ManagedResource) string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var found []string
@@ -137,7 +137,7 @@ func (h *history) catchUp(e *Env, name string) {
 
 // states describes all three conditions as "healthy/progressing/applied", with "–" for those that are absent.
 func (h *history) states() []string {
-	return h.told(func(mr *resourcesv1alpha1.ManagedResource) string {
+	return h.reported(func(mr *resourcesv1alpha1.ManagedResource) string {
 		var found []string
 		for _, kind := range []string{"ResourcesHealthy", "ResourcesProgressing", "ResourcesApplied"} {
 			status, _, present := strings.Cut(Condition(mr, kind), "/")
@@ -152,7 +152,7 @@ func (h *history) states() []string {
 
 // of describes one condition as "status/reason".
 func (h *history) of(kind string) []string {
-	return h.told(func(mr *resourcesv1alpha1.ManagedResource) string { return Condition(mr, kind) })
+	return h.reported(func(mr *resourcesv1alpha1.ManagedResource) string { return Condition(mr, kind) })
 }
 
 // account waits for the ServiceAccount that Pods need, or creates it if no controller does.

@@ -172,7 +172,7 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 		return ctrl.Result{}, err
 	}
 	r.Ledger.Reported(name, missed)
-	since, waited := r.Verdicts.told(name)
+	since, waited := r.Verdicts.takeReceived(name)
 	if wrote {
 		r.Ledger.Wrote(name, mr.ResourceVersion)
 		r.Verdicts.wrote(name, r.Clock.Now())

@@ -72,8 +72,8 @@ func (v *Verdicts) Set(set types.NamespacedName) {
 	}
 }
 
-// told returns when the oldest unreported event of a set was received, and removes it.
-func (v *Verdicts) told(set types.NamespacedName) (time.Time, bool) {
+// takeReceived returns when the oldest unreported event of a set was received, and removes it.
+func (v *Verdicts) takeReceived(set types.NamespacedName) (time.Time, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	since, known := v.since[set]

@@ -69,10 +69,10 @@ type side struct {
 // sideRule is a rule whose selectors are resolved to groups.
 type sideRule struct {
 	ports []networkingv1.NetworkPolicyPort
-	// everybody is true if the rule names no peers.
-	everybody bool
-	groups    map[*group]bool
-	blocks    []string
+	// anyPeer is true if the rule names no peers.
+	anyPeer bool
+	groups  map[*group]bool
+	blocks  []string
 }
 
 // evaluator has intermediate results that are computed once.
@@ -148,7 +148,7 @@ func (e *evaluator) take(policy *networkingv1.NetworkPolicy) error {
 
 // find resolves the peers of a rule of a policy in a namespace.
 func (e *evaluator) find(namespace string, r rule) (sideRule, error) {
-	found := sideRule{ports: r.ports, everybody: len(r.peers) == 0, groups: map[*group]bool{}}
+	found := sideRule{ports: r.ports, anyPeer: len(r.peers) == 0, groups: map[*group]bool{}}
 	for _, peer := range r.peers {
 		if peer.IPBlock != nil {
 			found.blocks = append(found.blocks, describeBlock(peer.IPBlock))
@@ -211,12 +211,12 @@ func (e *evaluator) between(from, to *group) []Edge {
 	return []Edge{{From: from.name, To: to.name, Ports: allowed.String()}}
 }
 
-// ports returns the ports that the rules allow for a peer; rules without peers count only if everybody is true. The numbers are those of
+// ports returns the ports that the rules allow for a peer; rules without peers count only if anyPeer is true. The numbers are those of
 // the receiver's Pods.
-func (s *side) ports(peer, receiver *group, everybody bool) ports {
+func (s *side) ports(peer, receiver *group, anyPeer bool) ports {
 	var allowed ports
 	for _, each := range s.rules {
-		if each.groups[peer] || each.everybody && everybody {
+		if each.groups[peer] || each.anyPeer && anyPeer {
 			allowed = append(allowed, resolve(each.ports, receiver)...)
 		}
 	}
@@ -245,7 +245,7 @@ func (s *side) outside(receiver *group) map[string]ports {
 	found := map[string]ports{}
 	for _, each := range s.rules {
 		names := each.blocks
-		if each.everybody {
+		if each.anyPeer {
 			names = []string{anywhere}
 		}
 		for _, name := range names {

@@ -73,11 +73,11 @@ func TestEvaluate(t *testing.T) {
 			pods: []corev1.Pod{db, web, other}, policies: []string{ingressToDB},
 			want: Report{Edges: []Edge{{"shop/web", "shop/db", "TCP/5432"}}, OpenIngress: []string{"shop/other", "shop/web"}, OpenEgress: []string{"shop/db", "shop/other", "shop/web"}},
 		},
-		"everybody, by a named port": {
+		"all peers, by a named port": {
 			pods: []corev1.Pod{web, lb}, policies: []string{worldToHTTP},
 			want: Report{Edges: []Edge{{"(anywhere)", "shop/web", "TCP/8080"}}, OpenIngress: []string{"lb/lb"}, OpenEgress: []string{"lb/lb", "shop/web"}},
 		},
-		"everybody includes those whose own policies let them": {
+		"all peers include those whose own policies let them": {
 			pods: []corev1.Pod{db, web}, policies: []string{emptyIngress, egressToDB},
 			want: Report{Edges: []Edge{{"(anywhere)", "shop/web", "all"}, {"shop/web", "shop/db", "TCP/5432"}}, OpenIngress: []string{"shop/db"}, OpenEgress: []string{"shop/db"}},
 		},

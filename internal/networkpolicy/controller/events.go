@@ -37,13 +37,13 @@ const maxNote = 1000
 // Events reports, in the target cluster, what happens to Services.
 type Events struct {
 	Recorder events.EventRecorder
-	Told     *Told
+	Reported *Reported
 }
 
 // tell creates an Event with those notes about a Service that were not in the last one. If complete is true, notes are all current ones,
 // and others are dropped.
 func (e *Events) tell(f *facts, kind, reason string, notes []string, complete bool) {
-	news := e.Told.news(f.key, reason, notes, complete)
+	news := e.Reported.news(f.key, reason, notes, complete)
 	if len(news) == 0 {
 		return
 	}

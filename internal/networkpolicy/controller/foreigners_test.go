@@ -124,7 +124,7 @@ func TestConflictsAreRetriedSilently(t *testing.T) {
 }
 
 // A rejection by the API server is reported once, however often the request is retried.
-func TestFailuresAreToldOnce(t *testing.T) {
+func TestFailuresAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{stopped: true})
 	s.Requests.Hook(func(request *http.Request) error {

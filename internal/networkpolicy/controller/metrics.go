@@ -19,7 +19,7 @@ type Metrics struct {
 }
 
 // NewMetrics registers the metrics. The one about pending changes exists only if the controller only observes.
-func NewMetrics(registry prometheus.Registerer, told *Told, observeOnly bool) *Metrics {
+func NewMetrics(registry prometheus.Registerer, reported *Reported, observeOnly bool) *Metrics {
 	m := &Metrics{
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_networkpolicy_writes_total", Help: "NetworkPolicies that were created, updated and deleted.",
@@ -31,7 +31,7 @@ func NewMetrics(registry prometheus.Registerer, told *Told, observeOnly bool) *M
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "espalier_networkpolicy_services_at_fault", Help: "Services whose policies cannot be kept as they ask for it, by the reason of the Event that tells of it.",
 			ConstLabels: prometheus.Labels{"reason": reason},
-		}, func() float64 { return float64(told.services(reason)) }))
+		}, func() float64 { return float64(reported.services(reason)) }))
 	}
 	if observeOnly {
 		m.pending = prometheus.NewGaugeVec(prometheus.GaugeOpts{

@@ -113,16 +113,16 @@ func TestSelections(t *testing.T) {
 	g.Expect(s.byText).To(HaveLen(2), "values that nobody has are forgotten")
 }
 
-func TestTold(t *testing.T) {
-	g, told := NewWithT(t), &Told{}
-	g.Expect(told.news(named("s"), "R", []string{"a"}, true)).To(Equal([]string{"a"}))
-	g.Expect(told.news(named("s"), "R", []string{"a"}, true)).To(BeEmpty())
-	g.Expect(told.news(named("s"), "R", []string{"b"}, false)).To(Equal([]string{"b"}))
-	g.Expect(told.news(named("s"), "R", []string{"a", "b"}, true)).To(BeEmpty())
-	g.Expect(told.services("R")).To(Equal(1))
-	g.Expect(told.news(named("s"), "R", nil, true)).To(BeEmpty())
-	g.Expect(told.services("R")).To(BeZero())
-	g.Expect(told.news(named("s"), "R", []string{"a"}, true)).To(Equal([]string{"a"}))
+func TestReportedFaultsAreNotReportedAgain(t *testing.T) {
+	g, reported := NewWithT(t), &Reported{}
+	g.Expect(reported.news(named("s"), "R", []string{"a"}, true)).To(Equal([]string{"a"}))
+	g.Expect(reported.news(named("s"), "R", []string{"a"}, true)).To(BeEmpty())
+	g.Expect(reported.news(named("s"), "R", []string{"b"}, false)).To(Equal([]string{"b"}))
+	g.Expect(reported.news(named("s"), "R", []string{"a", "b"}, true)).To(BeEmpty())
+	g.Expect(reported.services("R")).To(Equal(1))
+	g.Expect(reported.news(named("s"), "R", nil, true)).To(BeEmpty())
+	g.Expect(reported.services("R")).To(BeZero())
+	g.Expect(reported.news(named("s"), "R", []string{"a"}, true)).To(Equal([]string{"a"}))
 }
 
 func TestTheCacheKeepsOnlyWhatCounts(t *testing.T) {

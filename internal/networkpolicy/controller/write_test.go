@@ -26,7 +26,7 @@ func writing(slots int) *Reconciler {
 	passive := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	return &Reconciler{
 		Writer: refusing{}, Writes: NewWrites(passive), Repairs: NewRepairs(passive), Slots: make(chan struct{}, slots),
-		Metrics: NewMetrics(prometheus.NewRegistry(), &Told{}, false),
+		Metrics: NewMetrics(prometheus.NewRegistry(), &Reported{}, false),
 	}
 }
 
@@ -68,7 +68,7 @@ func TestFailuresAreSorted(t *testing.T) {
 
 func TestTheNumberOfFailuresIsNoNews(t *testing.T) {
 	g, recorder := NewWithT(t), events.NewFakeRecorder(10)
-	e := &Events{Recorder: recorder, Told: &Told{}}
+	e := &Events{Recorder: recorder, Reported: &Reported{}}
 	f := &facts{key: named("s"), service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}}}
 	first := errors.New("a is refused")
 	e.failures(f, []error{first, errors.New("b is refused")})

@@ -123,7 +123,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestAFaultForEverybodyIsNoFaultForOthers(t *testing.T) {
+func TestFaultForAllClientsIsNoFaultForOthers(t *testing.T) {
 	g := NewWithT(t)
 	exposure, faults := desired.Read(service(map[string]string{prefix + "from-world-to-ports": "x"}))
 	g.Expect(faults).To(BeEmpty())

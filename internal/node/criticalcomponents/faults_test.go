@@ -174,14 +174,14 @@ func (s *scene) direct(hidden interceptor.Funcs) (*criticalcomponents.Reconciler
 	s.T.Helper()
 	admin, err := client.NewWithWatch(s.Servers.Target.Config, client.Options{Scheme: s.Target.Scheme()})
 	s.Expect(err).NotTo(HaveOccurred())
-	told, now := &recorder{}, clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	reported, now := &recorder{}, clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	s.Registry = prometheus.NewRegistry()
 	r := &criticalcomponents.Reconciler{
 		Client: interceptor.NewClient(admin, hidden), Live: admin, Namespaces: []string{""}, Backoff: 10 * time.Second,
-		Clock: now, Events: &criticalcomponents.Events{Recorder: told}, Metrics: criticalcomponents.NewMetrics(s.Registry),
+		Clock: now, Events: &criticalcomponents.Events{Recorder: reported}, Metrics: criticalcomponents.NewMetrics(s.Registry),
 	}
 	r.Prepare()
-	return r, told, now
+	return r, reported, now
 }
 
 func (s *scene) reconcile(r *criticalcomponents.Reconciler, name string) ctrl.Result {
@@ -203,25 +203,25 @@ func TestACacheThatLagsBehindSetsNoNodeFree(t *testing.T) {
 	t.Run("on DaemonSets", func(t *testing.T) {
 		s := newScene(t, binary.Options{Stopped: true})
 		s.daemonSet(s.Namespace, "critical")
-		r, told, _ := s.direct(hide(func(list client.ObjectList) bool {
+		r, reported, _ := s.direct(hide(func(list client.ObjectList) bool {
 			_, daemonSets := list.(*appsv1.DaemonSetList)
 			return daemonSets
 		}))
 		n := s.node("n")
 		s.Expect(s.reconcile(r, n)).To(Equal(ctrl.Result{RequeueAfter: 10 * time.Second}))
-		s.Expect(told.events).To(Equal([]string{"Warning UnscheduledNodeCriticalDaemonSets"}))
+		s.Expect(reported.events).To(Equal([]string{"Warning UnscheduledNodeCriticalDaemonSets"}))
 		s.Expect(s.waits(n)).To(BeTrue())
 	})
 	t.Run("on Pods", func(t *testing.T) {
 		s := newScene(t, binary.Options{Stopped: true})
 		s.pod("critical", s.Namespace+"-n")
-		r, told, _ := s.direct(hide(func(list client.ObjectList) bool {
+		r, reported, _ := s.direct(hide(func(list client.ObjectList) bool {
 			_, pods := list.(*corev1.PodList)
 			return pods
 		}))
 		n := s.node("n")
 		s.Expect(s.reconcile(r, n)).To(Equal(ctrl.Result{RequeueAfter: 10 * time.Second}))
-		s.Expect(told.events).To(Equal([]string{"Warning UnreadyNodeCriticalPods"}))
+		s.Expect(reported.events).To(Equal([]string{"Warning UnreadyNodeCriticalPods"}))
 		s.Expect(s.waits(n)).To(BeTrue())
 	})
 }
@@ -229,22 +229,22 @@ func TestACacheThatLagsBehindSetsNoNodeFree(t *testing.T) {
 func TestEventsComeOnceInAPause(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	daemonSet := s.daemonSet(s.Namespace, "critical")
-	r, told, now := s.direct(interceptor.Funcs{})
+	r, reported, now := s.direct(interceptor.Funcs{})
 	n := s.node("n")
 	s.reconcile(r, n)
-	s.Expect(told.events).To(Equal([]string{"Warning UnscheduledNodeCriticalDaemonSets"}))
+	s.Expect(reported.events).To(Equal([]string{"Warning UnscheduledNodeCriticalDaemonSets"}))
 	pod := s.pod("critical-1", n, ownedBy(daemonSet))
 	s.reconcile(r, n)
-	s.Expect(told.events).To(HaveLen(1), "the pause is not over")
+	s.Expect(reported.events).To(HaveLen(1), "the pause is not over")
 	s.Expect(s.metric("espalier_node_held_back", "pods_unready")).To(Equal(1.0), "metrics do not wait")
 	now.SetTime(now.Now().Add(10 * time.Second))
 	s.reconcile(r, n)
-	s.Expect(told.events).To(Equal([]string{"Warning UnscheduledNodeCriticalDaemonSets", "Warning UnreadyNodeCriticalPods"}))
+	s.Expect(reported.events).To(Equal([]string{"Warning UnscheduledNodeCriticalDaemonSets", "Warning UnreadyNodeCriticalPods"}))
 
 	s.ready(pod, "True")
 	s.Expect(s.reconcile(r, n)).To(Equal(ctrl.Result{}))
-	s.Expect(told.events[2:]).To(Equal([]string{"Normal NodeCriticalComponentsReady"}), "good news do not wait either")
+	s.Expect(reported.events[2:]).To(Equal([]string{"Normal NodeCriticalComponentsReady"}), "good news do not wait either")
 	s.Eventually(s.metric).WithArguments("espalier_node_held_back", "pods_unready").WithTimeout(10 * time.Second).Should(Equal(0.0))
 	s.Expect(s.reconcile(r, n)).To(Equal(ctrl.Result{}))
-	s.Expect(told.events).To(HaveLen(3))
+	s.Expect(reported.events).To(HaveLen(3))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-func TestMissingRightsAreToldAtStart(t *testing.T) {
+func TestMissingRightsAreReportedAtStart(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	kubeconfig, err := binary.Identity(s.Ctx, s.Target, s.Servers.Target.Config, "nobody", s.Namespace)
 	s.Expect(err).NotTo(HaveOccurred())
@@ -32,7 +32,7 @@ func TestMissingRightsAreToldAtStart(t *testing.T) {
 }
 
 // Events about Nodes are in namespace default.
-func TestMissingRightsToSendEventsAreToldAtStart(t *testing.T) {
+func TestMissingRightsToSendEventsAreReportedAtStart(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	s.replaceRights(rbacv1.PolicyRule{APIGroups: []string{"", "apps", "storage.k8s.io"}, Resources: []string{"nodes", "pods", "daemonsets", "csinodes"}, Verbs: []string{"get", "list", "watch", "patch"}})
 	needs, err := node.Needs(s.Config)

@@ -82,7 +82,7 @@ func TestAVersionFromBeforeTheRemovalIsNotPatchedAgain(t *testing.T) {
 	n := s.node("n")
 	var between *corev1.Node
 	patches := 0
-	r, told, _ := s.direct(interceptor.Funcs{
+	r, recorded, _ := s.direct(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 			if node, ok := object.(*corev1.Node); ok && between != nil {
 				between.DeepCopyInto(node)
@@ -101,5 +101,5 @@ func TestAVersionFromBeforeTheRemovalIsNotPatchedAgain(t *testing.T) {
 	s.Expect(s.reconcile(r, n)).To(Equal(ctrl.Result{}))
 	s.Expect(s.reconcile(r, n)).To(Equal(ctrl.Result{}))
 	s.Expect(patches).To(Equal(1))
-	s.Expect(told.events).To(Equal([]string{"Normal NodeCriticalComponentsReady"}))
+	s.Expect(recorded.events).To(Equal([]string{"Normal NodeCriticalComponentsReady"}))
 }

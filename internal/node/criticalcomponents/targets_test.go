@@ -59,7 +59,7 @@ func TestShouldRunOn(t *testing.T) {
 		"an affinity that matches":                      {node: nodeWith(), spec: requiring(corev1.NodeSelectorRequirement{Key: "cores", Operator: "Gt", Values: []string{"4"}}), want: true},
 		"an affinity that does not":                     {node: nodeWith(), spec: requiring(corev1.NodeSelectorRequirement{Key: "zone", Operator: "NotIn", Values: []string{"a"}})},
 		"an affinity that cannot be parsed":             {node: nodeWith(), spec: requiring(corev1.NodeSelectorRequirement{Key: "cores", Operator: "Gt", Values: []string{"many"}})},
-		"a taint nobody tolerates":                      {node: nodeWith(taint("a", "NoSchedule"))},
+		"a taint that is not tolerated":                 {node: nodeWith(taint("a", "NoSchedule"))},
 		"a taint that evicts":                           {node: nodeWith(taint("a", "NoExecute"))},
 		"a taint that only advises":                     {node: nodeWith(taint("a", "PreferNoSchedule")), want: true},
 		"the waiting taint, not tolerated":              {node: nodeWith(taint(ours, "NoSchedule"))},

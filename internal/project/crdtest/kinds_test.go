@@ -171,7 +171,7 @@ func TestNeighboursThatMakeNoSense(t *testing.T) {
 		},
 		"a shoot of nothing":   {`{apiVersion: core.gardener.cloud/v1beta1, kind: Shoot, metadata: {name: a, namespace: default}}`, nil},
 		"a binding of nothing": {`{apiVersion: core.gardener.cloud/v1beta1, kind: SecretBinding, metadata: {name: a, namespace: default}, quotas: [{}], secretRef: {}}`, nil},
-		"a policy that nobody knows": {
+		"an unknown policy": {
 			`{apiVersion: core.gardener.cloud/v1beta1, kind: ControllerRegistration, metadata: {name: a}, spec: {deployment: {policy: Never}}}`,
 			[]string{`spec.deployment.policy: Unsupported value: "Never": supported values: "OnDemand", "Always", "AlwaysExceptNoShoots"`},
 		},

@@ -92,7 +92,7 @@ func TestRolesAreKnownOrExtensions(t *testing.T) {
 	}
 	all := map[string]creation{
 		"all that are known":                  {spec: alice("role: admin, roles: [owner, viewer, uam, serviceaccountmanager]")},
-		"an extension that nobody knows":      {spec: alice(`role: "extension:unknown-role"`)},
+		"an unknown extension":                {spec: alice(`role: "extension:unknown-role"`)},
 		"extensions only":                     {spec: alice(`role: "extension:a", roles: ["extension:b", "extension:C.d_e-1"]`)},
 		"an extension of 20 bytes":            {spec: alice(`role: "extension:` + strings.Repeat("a", 20) + `"`)},
 		"the first again, as folded later":    {spec: alice("role: viewer, roles: [admin, viewer]")},

@@ -86,7 +86,7 @@ func TestThePhaseIsNotTakenBack(t *testing.T) {
 		"emptied":                     {spec: "{}", status: ready, patch: `{"status":{"phase":""}}`, want: refused},
 		"removed":                     {spec: "{}", status: ready, patch: `{"status":{"phase":null}}`, want: refused},
 		"removed with the status":     {spec: "{}", status: ready, patch: `{"status":null}`, want: refused},
-		"a phase that nobody knows":   {spec: "{}", patch: `{"status":{"phase":"Done"}}`, want: []string{`status.phase: Unsupported value: "Done": supported values: "", "Pending", "Ready", "Failed", "Terminating"`}},
+		"an unknown phase":            {spec: "{}", patch: `{"status":{"phase":"Done"}}`, want: []string{`status.phase: Unsupported value: "Done": supported values: "", "Pending", "Ready", "Failed", "Terminating"`}},
 		"a timestamp that is no time": {spec: "{}", patch: `{"status":{"staleSinceTimestamp":"soon"}}`, want: []string{`status.staleSinceTimestamp: Invalid value: "soon": staleSinceTimestamp in body must be of type date-time: "soon"`}},
 	}, true)
 }

@@ -98,7 +98,7 @@ func TestOwnerAmongMembersAloneIsNoProjectAdmin(t *testing.T) {
 	s.Expect(s.grants(p)).To(Equal(standard(p, "", "", "w", "", "w")))
 }
 
-func TestImpossibleExtensionRoleIsToldAndHoldsUpNothingElse(t *testing.T) {
+func TestImpossibleExtensionRoleIsReportedAndDelaysNothingElse(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.withoutValidation()
 	p := s.ready(member("a", "admin"), member("old", "extension:old"))

@@ -126,7 +126,7 @@ func TestExtensionRolesAreAggregated(t *testing.T) {
 	s.Expect(role.Rules).To(HaveLen(1))
 }
 
-func TestExtensionRolesThatNobodyHasGo(t *testing.T) {
+func TestExtensionRolesWithoutSubjectsAreRemoved(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready(member("e", "extension:foo", "extension:bar"))
 	other := s.ready(member("e", "extension:foo"))

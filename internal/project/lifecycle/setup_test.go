@@ -95,15 +95,15 @@ func TestDrift(t *testing.T) {
 		happens handlers
 		want    int
 	}{
-		"a resync counts":                                       {happens: update(asCached(t, "1"), asCached(t, "1")), want: 1},
-		"somebody was given the role":                           {happens: update(asCached(t, "1"), asCached(t, "2", granting)), want: 1},
-		"labels do not count":                                   {happens: update(asCached(t, "1"), asCached(t, "2", labelledRole))},
-		"nothing is restored for a Project that goes":           {project: projectWithNamespace(deleteProject), happens: update(asCached(t, "1"), asCached(t, "2", granting))},
-		"an extension role that nobody has appears":             {happens: create(asCached(t, "1", labelledRole), false), want: 1},
-		"it was there when the process started":                 {happens: create(asCached(t, "1", labelledRole), true)},
-		"it is in another namespace, where nobody removes it":   {happens: create(asCached(t, "1", labelledRole, elsewhere), false)},
-		"a standard role appears, because we have created it":   {happens: create(asCached(t, "1"), false)},
-		"an extension role appears, because we have created it": {happens: create(asCached(t, "1", labelledRole, func(b *rbacv1.RoleBinding) { b.Name = "wanted" }), false)},
+		"a resync counts":                                            {happens: update(asCached(t, "1"), asCached(t, "1")), want: 1},
+		"a subject was given the role":                               {happens: update(asCached(t, "1"), asCached(t, "2", granting)), want: 1},
+		"labels do not count":                                        {happens: update(asCached(t, "1"), asCached(t, "2", labelledRole))},
+		"nothing is restored for a Project that goes":                {project: projectWithNamespace(deleteProject), happens: update(asCached(t, "1"), asCached(t, "2", granting))},
+		"an extension role without subjects appears":                 {happens: create(asCached(t, "1", labelledRole), false), want: 1},
+		"it was there when the process started":                      {happens: create(asCached(t, "1", labelledRole), true)},
+		"it is in another namespace, where no controller removes it": {happens: create(asCached(t, "1", labelledRole, elsewhere), false)},
+		"a standard role appears, because we have created it":        {happens: create(asCached(t, "1"), false)},
+		"an extension role appears, because we have created it":      {happens: create(asCached(t, "1", labelledRole, func(b *rbacv1.RoleBinding) { b.Name = "wanted" }), false)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := tc.project

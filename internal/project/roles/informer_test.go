@@ -45,7 +45,7 @@ func TestInformersShowTrimmedObjectsAlthoughTheyHoldRecords(t *testing.T) {
 		"a RoleBinding":                 desired(t, p)[8],
 		"the ClusterRole of extensions": desired(t, p)[11],
 		"the RoleBinding of extensions": desired(t, p)[12],
-		"a role that is nobody's":       &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}},
+		"a role without a project":      &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}},
 		"a binding with a finalizer":    &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-alpha", Name: "x", Finalizers: []string{"f"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

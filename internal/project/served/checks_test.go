@@ -33,7 +33,7 @@ func TestJudge(t *testing.T) {
 			facts: facts{services: []service{local, {name: "v1.core.gardener.cloud", version: "v1", backed: true, message: "gone"}}, definitions: defined, listed: map[Kind]bool{Shoot: true}},
 			want:  Finding{"unknown", "APIService v1.core.gardener.cloud is not available: gone"},
 		},
-		"another version of somebody else": {
+		"another version of another group": {
 			facts: facts{services: []service{local, {name: "v1.core.gardener.cloud", version: "v1", backed: true, available: true}}},
 			want:  Finding{"unknown", "another version of core.gardener.cloud may serve the kind"},
 		},
@@ -58,8 +58,8 @@ func TestNeedsRetry(t *testing.T) {
 	}{
 		"everything is clear":                       {plants: absent},
 		"it is finding out":                         {plants: finding, failed: true},
-		"nobody answers":                            {plants: down, failed: true, pause: time.Second, want: true},
-		"nobody answers for long":                   {plants: down, failed: true, pause: 5 * time.Minute, want: true},
+		"no server answers":                         {plants: down, failed: true, pause: time.Second, want: true},
+		"no server answers for long":                {plants: down, failed: true, pause: 5 * time.Minute, want: true},
 		"it does not fit together":                  {plants: down, pause: 4 * time.Minute, want: true},
 		"it does not fit together for long":         {plants: down, pause: 5 * time.Minute},
 		"another server answers strangely":          {plants: down, by: "remote", pause: 5 * time.Minute, want: true},

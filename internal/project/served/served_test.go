@@ -87,7 +87,7 @@ func (r replaced) ByIndex(index, key string) ([]any, error) {
 	return r.ThreadSafeStore.ByIndex(index, key)
 }
 
-func TestAWatchThatIsReplacedDuringALookHasToldNothing(t *testing.T) {
+func TestWatchThatIsReplacedDuringALookupReturnsNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		happens func(*Tracker, *watch)
 		want    Finding

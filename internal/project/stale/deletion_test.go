@@ -176,8 +176,8 @@ func TestRefusedDeletionIsRetriedWithoutWriting(t *testing.T) {
 // A confirmation without a deletion is withdrawn when the project is no longer due, also after a restart.
 func TestAConfirmationOfOursIsWithdrawn(t *testing.T) {
 	for name, after := range map[string]func(s *fixture, p *corev1beta1.Project) map[string]string{
-		"nobody else confirmed": func(*fixture, *corev1beta1.Project) map[string]string { return nil },
-		"somebody else confirmed too": func(s *fixture, p *corev1beta1.Project) map[string]string {
+		"no other user confirmed": func(*fixture, *corev1beta1.Project) map[string]string { return nil },
+		"another user confirmed too": func(s *fixture, p *corev1beta1.Project) map[string]string {
 			patch := `{"metadata":{"annotations":{"gardener.cloud/timestamp":"2030-01-01T00:00:00Z"}}}`
 			s.Expect(s.Admin.Patch(s.Ctx, p.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 			return map[string]string{"confirmation.gardener.cloud/deletion": "true", "gardener.cloud/timestamp": "2030-01-01T00:00:00Z"}

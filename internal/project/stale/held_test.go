@@ -26,7 +26,7 @@ func TestSuspensionsAreNotReportedMoreOftenThanEveryTenMinutes(t *testing.T) {
 	g.Expect(h.resume()).To(BeTrue())
 	g.Expect(h.resume()).To(BeFalse())
 	suspend(time.Minute, false, 9*time.Minute)
-	g.Expect(h.resume()).To(BeFalse(), "the suspension was not told")
+	g.Expect(h.resume()).To(BeFalse(), "the suspension was not reported")
 	suspend(10*time.Minute, true, 0)
 	h.retractSuspension()
 	suspend(10*time.Minute, true, 0)

@@ -78,13 +78,13 @@ func TestJudge(t *testing.T) {
 		"no Shoots, and that is fine":                 {rules(func(r *Rules) { r.WithoutShoots = true }), aged(120*day, marked(30*day), dated(120*day), used(usage.Verdict{WithoutShoots: true})), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), due: true, next: sync}},
 		"a rehearsal":                                 {rules(func(r *Rules) { r.Deletion = DryRun }), aged(120*day, marked(30*day), dated(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), due: true, next: sync}},
 		"long before anything happens":                {rules(forecasting), aged(20 * day), plan{row: "young", next: sync}},
-		"shortly before it is to be told":             {rules(forecasting), aged(23*day - time.Hour), plan{row: "young", next: time.Hour}},
+		"shortly before it is to be reported":         {rules(forecasting), aged(23*day - time.Hour), plan{row: "young", next: time.Hour}},
 		"soon stale":                                  {rules(forecasting), aged(23 * day), plan{row: "young", events: []plannedEvent{{ReasonStaleForecast, at(30 * day)}}, next: sync}},
 		"soon stale, but used":                        {rules(forecasting), aged(23*day, used(usage.Verdict{By: "Plant"})), plan{row: "young", next: sync}},
 		"soon stale after activity":                   {rules(forecasting), aged(35*day, active(10*day)), plan{row: "active", events: []plannedEvent{{ReasonStaleForecast, at(40 * day)}}, next: sync}},
 		"soon deleted":                                {rules(forecasting), aged(113*day, marked(30*day), dated(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), announced: stamp(120 * day), events: []plannedEvent{{ReasonDeletionForecast, at(120 * day)}}, next: sync}},
 		"soon deleted, in a rehearsal":                {rules(forecasting, func(r *Rules) { r.Deletion = DryRun }), aged(113*day, marked(30*day), dated(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), next: sync}},
-		"hours before it is told again": {rules(forecasting), aged(114*day-2*time.Hour, marked(30*day), dated(120*day), announced(120*day)), plan{
+		"hours before it is reported again": {rules(forecasting), aged(114*day-2*time.Hour, marked(30*day), dated(120*day), announced(120*day)), plan{
 			row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), announced: stamp(120 * day), events: []plannedEvent{{ReasonDeletionForecast, at(120 * day)}}, next: 2 * time.Hour,
 		}},
 		"an hour before it can be stale": {rules(forecasting), aged(30*day - time.Hour), plan{row: "young", events: []plannedEvent{{ReasonStaleForecast, at(30 * day)}}, next: time.Hour}},
@@ -105,18 +105,18 @@ func TestJudge(t *testing.T) {
 		"an announced deletion, long after its date": {rules(forecasting), aged(207*day, marked(30*day), dated(120*day), announced(207*day)), plan{
 			row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), announced: stamp(207 * day), due: true, next: sync,
 		}},
-		"somebody else's announcement for the next century": {rules(forecasting), aged(120*day, marked(30*day), dated(120*day), announced(40000*day)), plan{
+		"another client's announcement for the next century": {rules(forecasting), aged(120*day, marked(30*day), dated(120*day), announced(40000*day)), plan{
 			row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), announced: stamp(127 * day), events: []plannedEvent{{ReasonDeletionForecast, at(127 * day)}}, next: sync,
 		}},
-		"announced, and the date moves":                      {rules(forecasting, func(r *Rules) { r.Expiration = 100 * day }), aged(119*day, marked(30*day), dated(120*day), announced(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(130 * day), next: sync}},
-		"announced, and rehearsed now":                       {rules(forecasting, func(r *Rules) { r.Deletion = DryRun }), aged(119*day, marked(30*day), dated(120*day), announced(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), next: sync}},
-		"announced, and used":                                {rules(forecasting), aged(119*day, marked(30*day), dated(120*day), announced(120*day), used(usage.Verdict{By: "Shoot"})), plan{row: "used by Shoot", next: sync}},
-		"announced, and no forecast any longer":              {rules(), aged(120*day, marked(30*day), dated(120*day), announced(125*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), due: true, next: sync}},
-		"no periods at all, long unseen":                     {Rules{SyncPeriod: sync, Deletion: Delete, Forecast: 7 * day}, aged(1000*day, marked(30*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(30 * day), due: true, next: sync}},
-		"shorter than the forecast, unseen":                  {Rules{SyncPeriod: sync, Deletion: Delete, Forecast: 7 * day, Notice: 3 * day, GracePeriod: day, Expiration: 3 * day}, aged(100*day, marked(30*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(33 * day), announced: stamp(103 * day), events: []plannedEvent{{ReasonDeletionForecast, at(103 * day)}}, next: sync}},
-		"expires within the grace, which is told in time":    {rules(forecasting, func(r *Rules) { r.Expiration = day }), aged(37*day, marked(30*day)), plan{row: "unused", staleSince: stamp(30 * day), announced: stamp(44 * day), events: []plannedEvent{{ReasonDeletionForecast, at(44 * day)}}, next: sync}},
-		"expires within the grace, which is over, announced": {rules(forecasting, func(r *Rules) { r.Expiration = day }), aged(44*day, marked(30*day), announced(44*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(31 * day), announced: stamp(44 * day), due: true, next: sync}},
-		"the garden's own project":                           {rules(forecasting), aged(200*day, marked(30*day), dated(120*day), lasting), plan{row: "unused", staleSince: stamp(30 * day), next: sync}},
+		"announced, and the date moves":                       {rules(forecasting, func(r *Rules) { r.Expiration = 100 * day }), aged(119*day, marked(30*day), dated(120*day), announced(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(130 * day), next: sync}},
+		"announced, and rehearsed now":                        {rules(forecasting, func(r *Rules) { r.Deletion = DryRun }), aged(119*day, marked(30*day), dated(120*day), announced(120*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), next: sync}},
+		"announced, and used":                                 {rules(forecasting), aged(119*day, marked(30*day), dated(120*day), announced(120*day), used(usage.Verdict{By: "Shoot"})), plan{row: "used by Shoot", next: sync}},
+		"announced, and no forecast any longer":               {rules(), aged(120*day, marked(30*day), dated(120*day), announced(125*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), due: true, next: sync}},
+		"no periods at all, long unseen":                      {Rules{SyncPeriod: sync, Deletion: Delete, Forecast: 7 * day}, aged(1000*day, marked(30*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(30 * day), due: true, next: sync}},
+		"shorter than the forecast, unseen":                   {Rules{SyncPeriod: sync, Deletion: Delete, Forecast: 7 * day, Notice: 3 * day, GracePeriod: day, Expiration: 3 * day}, aged(100*day, marked(30*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(33 * day), announced: stamp(103 * day), events: []plannedEvent{{ReasonDeletionForecast, at(103 * day)}}, next: sync}},
+		"expires within the grace, which is reported in time": {rules(forecasting, func(r *Rules) { r.Expiration = day }), aged(37*day, marked(30*day)), plan{row: "unused", staleSince: stamp(30 * day), announced: stamp(44 * day), events: []plannedEvent{{ReasonDeletionForecast, at(44 * day)}}, next: sync}},
+		"expires within the grace, which is over, announced":  {rules(forecasting, func(r *Rules) { r.Expiration = day }), aged(44*day, marked(30*day), announced(44*day)), plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(31 * day), announced: stamp(44 * day), due: true, next: sync}},
+		"the garden's own project":                            {rules(forecasting), aged(200*day, marked(30*day), dated(120*day), lasting), plan{row: "unused", staleSince: stamp(30 * day), next: sync}},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.rules.judge(tc.facts)).To(Equal(tc.want)) })
 	}
@@ -128,13 +128,13 @@ func TestUseIsDeterminedOnlyIfNeeded(t *testing.T) {
 		facts facts
 		want  bool
 	}{
-		"young":                  {rules(), aged(29 * day), false},
-		"old":                    {rules(), aged(30 * day), true},
-		"exempted":               {rules(), aged(30*day, exempted), false},
-		"active":                 {rules(), aged(60*day, active(31*day)), false},
-		"young, and to be told":  {rules(forecasting), aged(23 * day), true},
-		"too young to be told":   {rules(forecasting), aged(23*day - time.Second), false},
-		"active, and to be told": {rules(forecasting), aged(60*day, active(37*day)), true},
+		"young":                      {rules(), aged(29 * day), false},
+		"old":                        {rules(), aged(30 * day), true},
+		"exempted":                   {rules(), aged(30*day, exempted), false},
+		"active":                     {rules(), aged(60*day, active(31*day)), false},
+		"young, and to be reported":  {rules(forecasting), aged(23 * day), true},
+		"too young to be reported":   {rules(forecasting), aged(23*day - time.Second), false},
+		"active, and to be reported": {rules(forecasting), aged(60*day, active(37*day)), true},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.rules.needsUse(tc.facts)).To(Equal(tc.want)) })
 	}

@@ -211,7 +211,7 @@ func TestForecastsAreReportedOnce(t *testing.T) {
 	s.age(p, 23*day)
 	s.expectPlan(p, "young")
 	s.pass(p)
-	told := []string{"Warning StaleForecast: This project seems to be unused; unless that changes, it is marked as stale after " + p.CreationTimestamp.Add(30*day).UTC().Format(time.RFC3339)}
+	reported := []string{"Warning StaleForecast: This project seems to be unused; unless that changes, it is marked as stale after " + p.CreationTimestamp.Add(30*day).UTC().Format(time.RFC3339)}
 	forecasts := func() []string {
 		var found []string
 		for _, each := range s.Events(p) {
@@ -221,20 +221,20 @@ func TestForecastsAreReportedOnce(t *testing.T) {
 		}
 		return found
 	}
-	s.Eventually(forecasts).Should(ConsistOf(told))
+	s.Eventually(forecasts).Should(ConsistOf(reported))
 	s.Restart(nil)
 	s.expectPlan(p, "young")
-	s.Expect(forecasts()).To(ConsistOf(told))
+	s.Expect(forecasts()).To(ConsistOf(reported))
 	s.age(p, 113*day)
 	s.status(p, 30*day, 120*day, 0)
 	s.expectPlan(p, "unused")
-	told = append(told, "Warning DeletionForecast: This project seems to be unused; unless that changes, it is deleted after "+p.CreationTimestamp.Add(120*day).UTC().Format(time.RFC3339)+" with everything in its namespace")
-	s.Eventually(forecasts).Should(ConsistOf(told))
+	reported = append(reported, "Warning DeletionForecast: This project seems to be unused; unless that changes, it is deleted after "+p.CreationTimestamp.Add(120*day).UTC().Format(time.RFC3339)+" with everything in its namespace")
+	s.Eventually(forecasts).Should(ConsistOf(reported))
 	s.Restart(func() { s.Config.Espalier.Project.StaleDeletion = "DryRun" })
 	s.age(p, 120*day)
 	s.stays(p, "unused", since(30*day).until(120*day))
-	told = append(told, "Normal WouldDelete: Would delete this project, whose date of deletion was "+p.CreationTimestamp.Add(120*day).UTC().Format(time.RFC3339)+"; it stays because espalier.project.staleDeletion is DryRun")
-	s.Eventually(forecasts).Should(ConsistOf(told))
+	reported = append(reported, "Normal WouldDelete: Would delete this project, whose date of deletion was "+p.CreationTimestamp.Add(120*day).UTC().Format(time.RFC3339)+"; it stays because espalier.project.staleDeletion is DryRun")
+	s.Eventually(forecasts).Should(ConsistOf(reported))
 }
 
 // Wherever the process is interrupted, the next process marks and deletes, and marks with the same times.

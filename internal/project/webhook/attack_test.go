@@ -47,7 +47,7 @@ func TestUsersCannotTakeOverProjects(t *testing.T) {
 		"an admin becomes the owner among members": {"adam", `{spec: {owner: {name: adam}, members: [{kind: User, name: adam, role: admin, roles: [owner]}]}}`, owner},
 		"an admin adds an admin":                   {"adam", `{spec: {members: [{kind: User, name: mallory, role: admin}, {kind: User, name: vera, role: viewer}, ` + others + `]}}`, members},
 		"an admin makes a viewer an admin":         {"adam", `{spec: {members: [{kind: User, name: vera, role: admin}, ` + others + `]}}`, members},
-		"an admin throws everybody out":            {"adam", `{spec: {members: null}}`, members},
+		"an admin removes all members":             {"adam", `{spec: {members: null}}`, members},
 		"an admin has an account manage members":   {"adam", `{spec: {members: [{kind: ServiceAccount, namespace: default, name: default, role: uam}, {kind: User, name: vera, role: viewer}, ` + others + `]}}`, members},
 		"an admin whitelists a toleration":         {"adam", `{spec: {tolerations: {whitelist: [{key: seed.gardener.cloud/protected}]}}}`, `is not allowed to modify .spec.tolerations.whitelist for "projects"`},
 		"an admin has an account make tokens":      {"adam", `{spec: {members: [{kind: ServiceAccount, namespace: default, name: default, role: serviceaccountmanager}, {kind: User, name: vera, role: viewer}, ` + others + `]}}`, members},

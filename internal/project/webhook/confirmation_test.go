@@ -65,7 +65,7 @@ func TestProjectsAreDeletedInTheBackground(t *testing.T) {
 		"in the background":                       {kind: project, options: `{"propagationPolicy":"Background"}`},
 		"in the foreground":                       {kind: project, options: `{"propagationPolicy":"Foreground"}`, want: foreground},
 		"orphaning":                               {kind: project, options: `{"propagationPolicy":"Orphan"}`, want: orphan},
-		"in a way that nobody knows":              {kind: project, options: `{"propagationPolicy":"Later"}`, want: `must not be deleted with propagation policy "Later": delete it in the background`},
+		"in an unknown way":                       {kind: project, options: `{"propagationPolicy":"Later"}`, want: `must not be deleted with propagation policy "Later": delete it in the background`},
 		"orphaning in the older way":              {kind: project, options: `{"orphanDependents":true}`, want: older},
 		"not orphaning in the older way":          {kind: project, options: `{"orphanDependents":false}`},
 		"with its own finalizer":                  {kind: project, finalizers: `["gardener","other"]`},
@@ -76,7 +76,7 @@ func TestProjectsAreDeletedInTheBackground(t *testing.T) {
 		"prepared, and in the foreground":         {kind: project, finalizers: `["orphan"]`, options: `{"propagationPolicy":"Foreground"}`, want: foreground},
 		"what is no policy":                       {kind: project, options: `{"propagationPolicy":1}`, want: "propagationPolicy: must not be a number"},
 		"a Shoot goes as its own controller says": {kind: schema.GroupVersionKind{Group: "core.gardener.cloud", Version: "v1beta1", Kind: "Shoot"}, options: `{"propagationPolicy":"Foreground"}`},
-		"somebody else's Project likewise":        {kind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Project"}, options: `{"propagationPolicy":"Foreground"}`},
+		"a Project of another group likewise":     {kind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Project"}, options: `{"propagationPolicy":"Foreground"}`},
 		"another version of a Project does not":   {kind: schema.GroupVersionKind{Group: "core.gardener.cloud", Version: "v1", Kind: "Project"}, options: `{"propagationPolicy":"Orphan"}`, want: orphan},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func TestNamespaceDeletion(t *testing.T) {
 		want    review.Response
 	}{
 		"the namespace is gone":             {unsent, namespaceDeletionCluster{}, namespaceDeletionShoots{}, allowed},
-		"it is nobody's":                    {review.Request{Operation: review.Delete, OldObject: []byte(`{"metadata":{"name":"garden-p"}}`)}, namespaceDeletionCluster{objects: alive}, namespaceDeletionShoots{any: true}, allowed},
+		"it has no project":                 {review.Request{Operation: review.Delete, OldObject: []byte(`{"metadata":{"name":"garden-p"}}`)}, namespaceDeletionCluster{objects: alive}, namespaceDeletionShoots{any: true}, allowed},
 		"the Project is gone":               {sent(""), namespaceDeletionCluster{}, namespaceDeletionShoots{any: true}, allowed},
 		"it is being deleted already":       {sent(`,"deletionTimestamp":"2026-01-01T00:00:00Z"`), namespaceDeletionCluster{objects: alive}, namespaceDeletionShoots{any: true}, allowed},
 		"the Project is being deleted":      {sent(""), namespaceDeletionCluster{objects: deleting}, namespaceDeletionShoots{}, allowed},

@@ -37,7 +37,7 @@ func TestOwnership(t *testing.T) {
 			review.Create, `{spec: {members: null}}`,
 			`{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipAlice + `, members: [` + ownershipAliceOwns + `]}}`,
 		},
-		"somebody else is said to create it": {
+		"another user is said to create it": {
 			review.Create, `{spec: {createdBy: ` + ownershipBob + `}}`,
 			`{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipAlice + `, members: [` + ownershipAliceOwns + `]}}`,
 		},
@@ -73,7 +73,7 @@ func TestOwnership(t *testing.T) {
 			review.Update, `{spec: {owner: ` + ownershipAlice + `, members: [{kind: User, name: alice, role: owner}]}}`,
 			`{spec: {owner: ` + ownershipAlice + `, members: [{kind: User, name: alice, role: owner}, ` + ownershipAliceOwns + `]}}`,
 		},
-		"an update changes nobody who is there": {
+		"an update changes no existing member": {
 			review.Update, `{spec: {createdBy: ` + ownershipBob + `, owner: ` + ownershipAlice + `, members: [` + ownershipAliceOwns + `]}}`,
 			`{spec: {createdBy: ` + ownershipBob + `, owner: ` + ownershipAlice + `, members: [` + ownershipAliceOwns + `]}}`,
 		},

@@ -25,7 +25,7 @@ func TestPermissionPlan(t *testing.T) {
 		"creation with oneself as owner":                 {now: `{owner: {kind: User, name: eve}, members: [{kind: User, name: eve}, {kind: User, name: x}]}`},
 		"creation without owner":                         {now: `{members: [{kind: User, name: x}]}`},
 		"creation of nothing":                            {now: `{}`},
-		"creation with somebody else as owner":           {now: `{owner: {kind: User, name: o}, members: [{kind: User, name: o, role: admin}]}`},
+		"creation with another user as owner":            {now: `{owner: {kind: User, name: o}, members: [{kind: User, name: o, role: admin}]}`},
 		"creation with members beside that":              {now: `{owner: {kind: User, name: o}, members: [{kind: User, name: eve}]}`, want: []need{members}},
 		"creation for one's group":                       {now: `{owner: {kind: Group, name: team}, members: [{kind: User, name: x}]}`},
 		"creation with tolerations":                      {now: `{tolerations: {whitelist: [{key: a}]}}`, want: []need{whitelist}},
@@ -128,7 +128,7 @@ func TestPermissionPlanOfMetadata(t *testing.T) {
 		"it stays, another annotation changes":      {before: `{annotations: {project.espalier.dev/membership-expiry: a}}`, now: `{annotations: {project.espalier.dev/membership-expiry: a, more: b}}`},
 		"the owner sets a time":                     {user: "o", before: `{}`, now: `{annotations: {project.espalier.dev/membership-expiry: a}}`},
 		"creation for oneself, with times":          {user: "o", now: `{annotations: {project.espalier.dev/membership-expiry: a}}`},
-		"creation for somebody else, with times":    {now: `{annotations: {project.espalier.dev/membership-expiry: a}}`, want: []need{times}},
+		"creation for another user, with times":     {now: `{annotations: {project.espalier.dev/membership-expiry: a}}`, want: []need{times}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			user := review.User{Name: cmp.Or(tc.user, "eve")}

@@ -80,7 +80,7 @@ func TestPermission(t *testing.T) {
 			want:       allowed,
 			asked:      []string{"eve update finalizers p"},
 		},
-		"nobody is asked about what needs no verb": {request: review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(permissionOwned)}, want: allowed},
+		"no review is sent for what needs no verb": {request: review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(permissionOwned)}, want: allowed},
 		"what was there without spec has no owner": {request: review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(`{}`)}, want: allowed},
 		"nor about the status":                     {request: review.Request{Operation: review.Update, SubResource: "status", Object: []byte(permissionTaken), OldObject: []byte(permissionOwned)}, want: allowed},
 		"nor about a deletion":                     {request: review.Request{Operation: review.Delete, OldObject: []byte(permissionTaken)}, want: allowed},

@@ -54,7 +54,7 @@ func TestValidation(t *testing.T) {
 	}
 }
 
-// TestStoredMistakesDoNotBlockUpdates holds old objects against what becomes of them when somebody changes another
+// TestStoredMistakesDoNotBlockUpdates holds old objects against what becomes of them when a user changes another
 // field, and other webhooks have filled in what was missing.
 func TestStoredMistakesDoNotBlockUpdates(t *testing.T) {
 	const (

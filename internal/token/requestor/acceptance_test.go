@@ -165,19 +165,19 @@ func TestLifetimeDeterminesTheRenewalTime(t *testing.T) {
 func TestUnparsableLifetimeIsReportedAndNoTokenIsRequested(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", annotated(durationKey, "unparseable")))
-	s.Eventually(s.told("a")).Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: "), ContainSubstring(`invalid duration "unparseable"`), ContainSubstring(durationKey))))
+	s.Eventually(s.reported("a")).Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: "), ContainSubstring(`invalid duration "unparseable"`), ContainSubstring(durationKey))))
 	s.Expect(s.read("a").Data).To(BeEmpty())
 	s.Expect(s.tokenRequests()).To(BeZero())
 	s.Expect(s.hasAccount("a")).To(BeTrue())
 	s.change("a", annotated(durationKey, "10m"))
 	s.token("a", "")
-	s.Eventually(s.told("a")).Should(ContainElement(HavePrefix("Normal TokenRecovered: ")))
+	s.Eventually(s.reported("a")).Should(ContainElement(HavePrefix("Normal TokenRecovered: ")))
 }
 
 func TestUnparsableRenewalTimeIsReported(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", annotated(renewKey, "invalid-format"), with("token", "a")))
-	s.Eventually(s.told("a")).Should(ContainElement(And(HavePrefix("Warning TokenRenewalFailed: "), ContainSubstring("could not parse renew timestamp"))))
+	s.Eventually(s.reported("a")).Should(ContainElement(And(HavePrefix("Warning TokenRenewalFailed: "), ContainSubstring("could not parse renew timestamp"))))
 	s.Expect(s.read("a").Data["token"]).To(BeEquivalentTo("a"))
 }
 

@@ -113,10 +113,10 @@ func TestAKeptTokenDoesNotStayInMemory(t *testing.T) {
 		after  time.Duration
 		kept   bool
 	}{
-		"soon":            {wanted: true, after: time.Minute, kept: true},
-		"too late":        {wanted: true, after: time.Minute + 1},
-		"nobody wants it": {after: 0},
-		"and it is late":  {after: time.Hour},
+		"soon":                  {wanted: true, after: time.Minute, kept: true},
+		"too late":              {wanted: true, after: time.Minute + 1},
+		"no Secret requests it": {after: 0},
+		"and it is late":        {after: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := NewMemory()

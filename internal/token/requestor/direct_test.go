@@ -54,7 +54,7 @@ func (c *unwritable) Patch(ctx context.Context, object client.Object, patch clie
 }
 
 // direct returns a reconciler that a test calls itself, and the Events that it sends.
-func (s *scene) direct(now time.Time) (r *requestor.Reconciler, told chan string) {
+func (s *scene) direct(now time.Time) (r *requestor.Reconciler, reported chan string) {
 	recorder, clock, memory := events.NewFakeRecorder(10), clocktesting.NewFakeClock(now), requestor.NewMemory()
 	return &requestor.Reconciler{
 		Secrets: upToDate{s.Source}, Source: s.Source, Target: s.Target, TargetAccounts: s.Target,
@@ -83,7 +83,7 @@ func TestATargetThatIsMendedGetsItsToken(t *testing.T) {
 		target := s.secret("target-of-"+name, tc.modify)
 		s.Expect(s.Target.Create(s.Ctx, target)).To(Succeed())
 		s.create(s.secret(name, targeted(s.Namespace, target.Name)))
-		s.Eventually(s.told(name)).Should(ContainElement(ContainSubstring(tc.want)), name)
+		s.Eventually(s.reported(name)).Should(ContainElement(ContainSubstring(tc.want)), name)
 		s.Expect(s.Target.Delete(s.Ctx, target)).To(Succeed())
 		s.Eventually(func() map[string][]byte { return s.readFrom(s.Target, s.Namespace, target.Name).Data }).Should(HaveKey("token"), name)
 	}
@@ -106,13 +106,13 @@ func TestASecretIsNotItsOwnTargetEvenIfTheClustersSeemTwo(t *testing.T) {
 func TestATokenThatSeemsExpiredIsNotWritten(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	s.create(s.secret("a"))
-	r, told := s.direct(time.Now().Add(13 * time.Hour))
+	r, reported := s.direct(time.Now().Add(13 * time.Hour))
 	for range 2 {
 		err := s.reconcile(s.Ctx, r, "a")
 		s.Expect(err).To(MatchError(ContainSubstring("set both clocks right")))
 		s.Expect(err).NotTo(MatchError(reconcile.TerminalError(nil)))
 	}
-	s.Expect(told).To(HaveLen(1), "the text is the same each time")
+	s.Expect(reported).To(HaveLen(1), "the text is the same each time")
 	s.Expect(s.read("a").Data).To(BeEmpty())
 	s.Expect(s.read("a").Annotations).NotTo(HaveKey(renewKey))
 }
@@ -130,30 +130,30 @@ func TestAKeptTokenOfADeletedAccountIsNotWritten(t *testing.T) {
 	s.Expect(s.answers(s.token("a", ""))).To(Equal(http.StatusForbidden))
 }
 
-func TestARequestThatTakesTooLongIsTold(t *testing.T) {
+func TestRequestThatTakesTooLongIsReported(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	s.create(s.secret("a"))
-	r, told := s.direct(time.Now())
+	r, reported := s.direct(time.Now())
 	ended, cancel := context.WithCancel(s.Ctx)
 	cancel()
 	s.Expect(s.reconcile(ended, r, "a")).NotTo(Succeed())
-	s.Expect(told).To(BeEmpty(), "the process ends, and the next one tells")
+	s.Expect(reported).To(BeEmpty(), "the process ends, and the next one tells")
 	late, cancel := context.WithTimeout(s.Ctx, 0)
 	defer cancel()
 	s.Expect(s.reconcile(late, r, "a")).NotTo(Succeed())
-	s.Expect(told).To(Receive(ContainSubstring("deadline")))
+	s.Expect(reported).To(Receive(ContainSubstring("deadline")))
 }
 
 func TestForeignTextIsCut(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
 	s.create(s.secret("a", annotated(namespaceKey, strings.Repeat("é", 20000))))
-	r, told := s.direct(time.Now())
+	r, reported := s.direct(time.Now())
 	r.TargetNamespaces = []string{"x"}
 	err := s.reconcile(s.Ctx, r, "a")
 	s.Expect(err).To(MatchError(reconcile.TerminalError(nil)))
 	s.Expect(len(err.Error())).To(BeNumerically("<", 1100))
 	note := ""
-	s.Expect(told).To(Receive(&note))
+	s.Expect(reported).To(Receive(&note))
 	s.Expect(len(note)).To(BeNumerically("<", 1100))
 	s.Expect(note).To(And(ContainSubstring("ServiceAccount é"), HaveSuffix("é…")))
 }
@@ -162,6 +162,6 @@ func TestNoTokenIsRequestedForAKubeconfigThatCannotHoldTheAuthority(t *testing.T
 	s := newScene(t, binary.Options{TwoClusters: true})
 	s.create(s.secret("a", annotated(injectKey, "true"), with("kubeconfig", `{apiVersion: v1, kind: Config, current-context: x,
 contexts: [{name: x, context: {cluster: gone, user: u}}], users: [{name: u, user: {}}]}`)))
-	s.Eventually(s.told("a")).Should(ContainElement(ContainSubstring(`kubeconfig has no cluster "gone"`)))
+	s.Eventually(s.reported("a")).Should(ContainElement(ContainSubstring(`kubeconfig has no cluster "gone"`)))
 	s.Expect(s.tokenRequests()).To(BeZero())
 }

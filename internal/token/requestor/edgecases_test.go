@@ -78,9 +78,9 @@ func TestBrokenKubeconfigIsReportedAndNotChanged(t *testing.T) {
 	} {
 		s.create(s.secret(name, with("kubeconfig", tc.content)))
 		s.create(s.secret(name+"-later", annotated(renewKey, in(time.Hour)), with("kubeconfig", tc.content)))
-		s.Eventually(s.told(name)).Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: could not update Secret with token: "), ContainSubstring(tc.want))), name)
-		s.Eventually(s.told(name+"-later")).Should(ContainElement(And(ContainSubstring("could not check whether token exists in secret data: "), ContainSubstring(tc.want))), name)
-		s.Expect(s.told(name)()).NotTo(ContainElement(ContainSubstring("t0ps3cret")))
+		s.Eventually(s.reported(name)).Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: could not update Secret with token: "), ContainSubstring(tc.want))), name)
+		s.Eventually(s.reported(name+"-later")).Should(ContainElement(And(ContainSubstring("could not check whether token exists in secret data: "), ContainSubstring(tc.want))), name)
+		s.Expect(s.reported(name)()).NotTo(ContainElement(ContainSubstring("t0ps3cret")))
 		s.Expect(s.read(name).Data).To(Equal(map[string][]byte{"kubeconfig": []byte(tc.content)}))
 		s.Expect(s.read(name).Annotations).NotTo(HaveKey(renewKey))
 		s.Expect(s.hasAccount(name)).To(BeTrue())
@@ -91,15 +91,15 @@ func TestBrokenKubeconfigIsReportedAndNotChanged(t *testing.T) {
 func TestLifetimeUnderTenMinutesIsRejected(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", annotated(durationKey, "9m")))
-	s.Eventually(s.told("a")).Should(ContainElement(And(ContainSubstring("may not specify a duration less than 10 minutes"), ContainSubstring(durationKey))))
+	s.Eventually(s.reported("a")).Should(ContainElement(And(ContainSubstring("may not specify a duration less than 10 minutes"), ContainSubstring(durationKey))))
 }
 
 func TestMissingNameIsReported(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", without(nameKey)))
 	s.create(s.secret("b", without(namespaceKey)))
-	s.Eventually(s.told("a")).Should(ContainElement(`Warning TokenRequestFailed: annotation "serviceaccount.resources.gardener.cloud/name" is missing: set it to the name of a ServiceAccount`))
-	s.Eventually(s.told("b")).Should(ContainElement(HavePrefix(`Warning TokenRequestFailed: annotation "serviceaccount.resources.gardener.cloud/namespace" is missing: set it to`)))
+	s.Eventually(s.reported("a")).Should(ContainElement(`Warning TokenRequestFailed: annotation "serviceaccount.resources.gardener.cloud/name" is missing: set it to the name of a ServiceAccount`))
+	s.Eventually(s.reported("b")).Should(ContainElement(HavePrefix(`Warning TokenRequestFailed: annotation "serviceaccount.resources.gardener.cloud/namespace" is missing: set it to`)))
 }
 
 func TestNamespacesOutsideTheConfigurationAreRejected(t *testing.T) {
@@ -110,8 +110,8 @@ func TestNamespacesOutsideTheConfigurationAreRejected(t *testing.T) {
 	s.create(s.secret("b", targeted("default", "b")))
 	s.create(s.secret("c"))
 	s.token("c", "")
-	s.Eventually(s.told("a")).Should(ContainElement(ContainSubstring("ServiceAccount default/a is not in a namespace that this process works in (" + s.Namespace + ")")))
-	s.Eventually(s.told("b")).Should(ContainElement(ContainSubstring("target Secret default/b is not in a namespace that this process works in")))
+	s.Eventually(s.reported("a")).Should(ContainElement(ContainSubstring("ServiceAccount default/a is not in a namespace that this process works in (" + s.Namespace + ")")))
+	s.Eventually(s.reported("b")).Should(ContainElement(ContainSubstring("target Secret default/b is not in a namespace that this process works in")))
 }
 
 func TestTokenForAnotherAudienceDoesNotAuthenticate(t *testing.T) {

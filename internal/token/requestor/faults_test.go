@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-func TestMistakesAreToldWithTheirFieldAndDisturbNobody(t *testing.T) {
+func TestMistakesAreReportedWithTheirFieldAndAffectNoOtherSecret(t *testing.T) {
 	s := newScene(t, binary.Options{Config: requestorEnabled + "espalier: {token: {sameCluster: {scope: AllNamespaces}}}\n"})
 	for name, tc := range map[string]struct {
 		modify func(*corev1.Secret)
@@ -36,28 +36,28 @@ func TestMistakesAreToldWithTheirFieldAndDisturbNobody(t *testing.T) {
 		"immutable": {func(secret *corev1.Secret) { secret.Immutable = ptr.To(true) }, `it is immutable`},
 	} {
 		s.create(s.secret(name, tc.modify))
-		s.Eventually(s.told(name)).Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: "), ContainSubstring(tc.want))), name)
+		s.Eventually(s.reported(name)).Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: "), ContainSubstring(tc.want))), name)
 		s.Expect(s.read(name).Data).To(BeEmpty(), name)
 	}
 	s.create(s.secret("self", func(secret *corev1.Secret) { targeted(s.Namespace, "self")(secret) }))
-	s.Eventually(s.told("self")).Should(ContainElement(ContainSubstring("name this very Secret")))
+	s.Eventually(s.reported("self")).Should(ContainElement(ContainSubstring("name this very Secret")))
 	s.create(s.secret("fine"))
 	s.token("fine", "")
-	s.Expect(s.told("fine")()).To(BeEmpty())
+	s.Expect(s.reported("fine")()).To(BeEmpty())
 }
 
-func TestAMissingRightInTheTargetIsToldAndItsReturnNoticed(t *testing.T) {
+func TestMissingRightInTheTargetIsReportedAndItsReturnNoticed(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-espalier-token-controllers-target"}}
 	s.Expect(s.Target.Get(s.Ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
 	s.Expect(s.Target.Delete(s.Ctx, binding.DeepCopy())).To(Succeed())
 	s.AwaitForbidden(authorizationv1.ResourceAttributes{Namespace: s.Namespace, Verb: "create", Resource: "serviceaccounts"})
 	s.create(s.secret("a"))
-	s.Eventually(s.told("a")).Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: create ServiceAccount "+s.Namespace+"/a: "), ContainSubstring("bind ClusterRole espalier-token-controllers-target in the target"))))
+	s.Eventually(s.reported("a")).Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: create ServiceAccount "+s.Namespace+"/a: "), ContainSubstring("bind ClusterRole espalier-token-controllers-target in the target"))))
 	binding.ResourceVersion, binding.UID = "", ""
 	s.Expect(s.Target.Create(s.Ctx, binding)).To(Succeed())
 	s.token("a", "")
-	s.Eventually(s.told("a")).Should(ContainElement(HavePrefix("Normal TokenRecovered: ")))
+	s.Eventually(s.reported("a")).Should(ContainElement(HavePrefix("Normal TokenRecovered: ")))
 }
 
 func TestAnAccountInDeletionGetsNoTokenUntilItIsGone(t *testing.T) {
@@ -66,13 +66,13 @@ func TestAnAccountInDeletionGetsNoTokenUntilItIsGone(t *testing.T) {
 	s.Expect(s.Target.Create(s.Ctx, account)).To(Succeed())
 	s.Expect(s.Target.Delete(s.Ctx, account)).To(Succeed())
 	s.create(s.secret("a"))
-	s.Eventually(s.told("a")).Should(ContainElement(And(ContainSubstring("is being deleted"), ContainSubstring("example.com/hold"))))
+	s.Eventually(s.reported("a")).Should(ContainElement(And(ContainSubstring("is being deleted"), ContainSubstring("example.com/hold"))))
 	s.Expect(s.tokenRequests()).To(BeZero())
 	s.Expect(s.Target.Patch(s.Ctx, account, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
 	s.Expect(s.answers(s.token("a", ""))).To(Equal(http.StatusForbidden))
 }
 
-func TestAFailedRenewalIsToldOnceAndTheOldTokenStays(t *testing.T) {
+func TestFailedRenewalIsReportedOnceAndTheOldTokenStays(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a"))
 	token := s.token("a", "")
@@ -86,7 +86,7 @@ func TestAFailedRenewalIsToldOnceAndTheOldTokenStays(t *testing.T) {
 	})
 	s.change("a", annotated(renewKey, in(-time.Hour)))
 	s.Eventually(attempts.Load).Should(BeNumerically(">", 2))
-	s.Eventually(s.told("a")).Should(ConsistOf(And(HavePrefix("Warning TokenRenewalFailed: request token of ServiceAccount "), ContainSubstring("the line is dead"))))
+	s.Eventually(s.reported("a")).Should(ConsistOf(And(HavePrefix("Warning TokenRenewalFailed: request token of ServiceAccount "), ContainSubstring("the line is dead"))))
 	s.Expect(s.read("a").Data["token"]).To(BeEquivalentTo(token))
 	s.Expect(s.gauge("espalier_token_failing_secrets")).To(Equal(1.0))
 	s.Requests.Hook(nil)

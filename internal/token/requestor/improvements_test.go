@@ -187,6 +187,6 @@ func TestAConcurrentChangeOfTheKubeconfigIsKept(t *testing.T) {
 	s.Eventually(func() string { return s.embedded(s.read("a")) }).ShouldNot(BeEmpty())
 	s.Expect(string(s.read("a").Data["kubeconfig"])).To(ContainSubstring("new.example.com"))
 	s.settled()
-	s.Expect(s.told("a")()).To(BeEmpty(), "a conflict is not reported")
+	s.Expect(s.reported("a")()).To(BeEmpty(), "a conflict is not reported")
 	s.Expect(log.Containing("Reconciler error")).To(BeEmpty(), "a conflict is retried without the back-off of failures")
 }

@@ -40,7 +40,7 @@ func TestTokenOfOwnNamespaceIsRefusedInOneCluster(t *testing.T) {
 		"b": "ServiceAccount kube-system/default is refused, since source and target are one cluster and namespace kube-system is protected",
 		"c": "target Secret " + own + "/credentials is refused, since source and target are one cluster and namespace " + own + " is protected",
 	} {
-		s.Eventually(s.told(name)).Should(ContainElement(ContainSubstring("Warning TokenRequestFailed: "+want)), name)
+		s.Eventually(s.reported(name)).Should(ContainElement(ContainSubstring("Warning TokenRequestFailed: "+want)), name)
 		s.Expect(s.read(name).Data).To(BeEmpty(), name)
 	}
 	s.Expect(s.tokenRequests()).To(BeZero())

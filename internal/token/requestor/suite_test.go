@@ -210,8 +210,8 @@ func (s *scene) answers(token string) int {
 	return response.StatusCode
 }
 
-// told returns the Events about a Secret.
-func (s *scene) told(name string) func() []string {
+// reported returns the Events about a Secret.
+func (s *scene) reported(name string) func() []string {
 	return func() []string { return s.Events(s.Source, "Secret", name) }
 }
 

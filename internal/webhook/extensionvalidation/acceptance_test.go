@@ -169,7 +169,7 @@ func TestErrorContainsWebhookKindAndObject(t *testing.T) {
 func TestStatusIsNotValidated(t *testing.T) {
 	admin := extensiontest.Install(t)
 	bucket := extensiontest.Object(extensionvalidation.Kinds()[0], "", "without-anything")
-	NewWithT(t).Expect(admin.Create(t.Context(), bucket)).To(Succeed()) // nobody validates yet
+	NewWithT(t).Expect(admin.Create(t.Context(), bucket)).To(Succeed()) // no webhook validates yet
 	v := cluster(t)
 	defer func() { v.Expect(v.Target.Delete(v.Ctx, bucket)).To(Succeed()) }()
 	invalid := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"extensionFiles":[{}]}}`))

@@ -26,7 +26,7 @@ type example struct {
 	// updated is true if there was another before.
 	updated bool
 	before  string
-	// deleting is true if somebody deleted the object before, and a finalizer holds it.
+	// deleting is true if a user deleted the object before, and a finalizer holds it.
 	deleting bool
 	// bare objects are not patches: they are what is sent.
 	bare bool

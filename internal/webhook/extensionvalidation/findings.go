@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Large objects must not lead to large answers, which nobody reads, nor to much work: texts are put together in a way that
+// Large objects must not lead to large answers, which no user reads, nor to much work: texts are put together in a way that
 // takes time by the square of their length.
 const (
 	// maxFindings is how many are listed at most, and maxText how long they may be together, in bytes. More are dropped.
@@ -30,7 +30,7 @@ type findings struct {
 	dropped bool
 }
 
-// full says whether nothing more is listed. Whoever looks at many things stops then.
+// full reports whether nothing more is listed. Callers that check many things stop then.
 func (f *findings) full() bool { return f.dropped || len(f.list) >= maxFindings }
 
 func (f *findings) add(found ...*field.Error) {

@@ -19,7 +19,7 @@ type handler[Spec, Status any] struct {
 	kind schema.GroupKind
 }
 
-// Handle implements review.Handler. It gives up once nobody waits for the answer any more.
+// Handle implements review.Handler. It gives up when the API server no longer waits for the answer.
 func (h *handler[Spec, Status]) Handle(ctx context.Context, request *review.Request) review.Response {
 	now, before := &object[Spec, Status]{}, &object[Spec, Status]{}
 	var found field.ErrorList

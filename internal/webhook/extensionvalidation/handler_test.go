@@ -182,7 +182,7 @@ func BenchmarkHandle(b *testing.B) {
 	}
 }
 
-func TestNobodyIsJudgedOnceTheRequestHasEnded(t *testing.T) {
+func TestNothingIsValidatedOnceTheRequestHasEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, e := range []example{{kind: "Worker"}, {kind: "Worker", updated: true}} {

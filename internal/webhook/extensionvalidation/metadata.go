@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// API servers have checked metadata before they ask. What is larger than they would pass on, or than anybody needs, comes
-// from whoever posts here directly, and is not looked at item by item.
+// API servers have checked metadata before they ask. What is larger than they would pass on, or than any user needs, comes
+// from a client that posts here directly, and is not checked item by item.
 const (
 	// maxEntries is how many labels and annotations together are looked at.
 	maxEntries = 10_000

@@ -9,7 +9,7 @@ import (
 )
 
 // quantity is a resource.Quantity that takes no longer to decode than it is worth: of 1e-2000000000, Kubernetes computes
-// every digit before it rounds, for minutes, and whoever may write an object could keep the server from all other work.
+// every digit before it rounds, for minutes, and a user who may write an object could keep the server from all other work.
 // Between n and E, the smallest and the largest unit, there is no need for exponents of more than two digits.
 type quantity struct{ resource.Quantity }
 

@@ -91,7 +91,7 @@ func planSystemComponents(found systemPod, section config.SystemComponentsConfig
 	return changes
 }
 
-// overruled says, for whoever creates a Pod, which labels of its node selector give way.
+// overruled says, for the creator of a Pod, which labels of its node selector give way.
 func overruled(found systemPod, want map[string]string) []string {
 	if found.Spec == nil {
 		return nil

@@ -94,7 +94,7 @@ type tokenSecretData struct {
 
 var errToken = errors.New("data.token: must be a string in base64")
 
-// invalidToken is a token that authenticates nobody.
+// invalidToken is a token that authenticates no user.
 func invalidToken() []byte { return []byte{0, 0, 0} }
 
 // planInvalidation invalidates the token of a Secret that is labelled for that, and drops an invalid one where the label is gone, upon

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
-// toleration is one of a Pod. Others are its fields that nobody knew when this was written: they tell tolerations apart.
+// toleration is one of a Pod. Others are its fields that did not exist when this was written: tolerations may differ in them.
 type toleration struct {
 	Key      string                    `json:"key"`
 	Operator corev1.TolerationOperator `json:"operator"`

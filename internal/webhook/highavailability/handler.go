@@ -30,7 +30,7 @@ type Target struct{ Namespace, APIVersion, Kind, Name string }
 // Scaling knows what is scaled horizontally.
 type Scaling interface {
 	// MaxReplicas returns whether a HorizontalPodAutoscaler or an Hvpa of the target's namespace scales exactly this
-	// target, and up to how many replicas. A target without a name is scaled by nobody. Errors begin with "failed to list
+	// target, and up to how many replicas. No autoscaler scales a target without a name. Errors begin with "failed to list
 	// all HPAs: " or "failed to list all HVPAs: ".
 	MaxReplicas(ctx context.Context, target Target) (limit int32, scaled bool, err error)
 	// MaxReplicasLive is MaxReplicas of now: an autoscaler counts even if it was created just before.

@@ -276,7 +276,7 @@ func TestMissingParentsAreMade(t *testing.T) {
 	}
 }
 
-func TestReplicasThatAreTakenAwayAreToldOf(t *testing.T) {
+func TestRemovedReplicasAreReported(t *testing.T) {
 	for name, tc := range map[string]struct {
 		replicas string
 		want     []string
@@ -305,9 +305,9 @@ func TestNoReplicasAreTakenAwayBeforeALookAtWhatIsThereNow(t *testing.T) {
 		asked          []Target
 		want           string
 	}{
-		"nobody scales it":                  {kind: "server", replicas: "5", asked: []Target{web}, want: `"replicas":2`},
-		"somebody does now":                 {live: cluster{scaled: true, limit: 9}, kind: "server", replicas: "5", asked: []Target{web}, want: `"replicas":5`},
-		"somebody is known to":              {known: cluster{scaled: true, limit: 9}, kind: "server", replicas: "5", want: `"replicas":5`},
+		"it is not scaled":                  {kind: "server", replicas: "5", asked: []Target{web}, want: `"replicas":2`},
+		"it is scaled now":                  {live: cluster{scaled: true, limit: 9}, kind: "server", replicas: "5", asked: []Target{web}, want: `"replicas":5`},
+		"it is known to be scaled":          {known: cluster{scaled: true, limit: 9}, kind: "server", replicas: "5", want: `"replicas":5`},
 		"there are as many as there should": {live: cluster{scaled: true, limit: 9}, kind: "server", replicas: "2", want: `"replicas":2`},
 		"there are fewer":                   {live: cluster{scaled: true, limit: 9}, kind: "server", replicas: "1", want: `"replicas":2`},
 		"it is hibernated":                  {live: cluster{scaled: true, limit: 9}, kind: "server", replicas: "0", want: `"replicas":0`},
@@ -339,7 +339,7 @@ func TestNoReplicasAreTakenAwayBeforeALookAtWhatIsThereNow(t *testing.T) {
 		_, after := judge(t, h, replaceAll(replaceAll(object, "TYPE", "server"), "REPLICAS", "2"))
 		NewWithT(t).Expect(string(after)).To(ContainSubstring(`"maxSkew":2`))
 	})
-	t.Run("it cannot be told", func(t *testing.T) {
+	t.Run("it cannot be reported", func(t *testing.T) {
 		h := in(nil)
 		h.found().live = &cluster{scalingErr: errors.New("failed to list all HPAs: no connection")}
 		response, _ := judge(t, h, replaceAll(replaceAll(object, "TYPE", "server"), "REPLICAS", "5"))

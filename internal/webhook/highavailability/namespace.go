@@ -39,7 +39,7 @@ type namespace struct {
 // surroundings are all that is known of an object from elsewhere.
 type surroundings struct {
 	namespace
-	// scaled tells that somebody scales the workload, up to limit replicas.
+	// scaled is true if an autoscaler scales the workload, up to limit replicas.
 	scaled bool
 	limit  int32
 }

@@ -20,7 +20,7 @@ type Enabled struct{ HighAvailability, SystemComponents, TokenMount bool }
 
 // Cache keeps of the target what handlers ask for: of namespaces the annotations about high availability, of
 // HorizontalPodAutoscalers whom they scale and how far, of Nodes labels and taints, of ServiceAccounts whether tokens are
-// mounted. Whoever reads it must not change what it returns.
+// mounted. Callers must not change what it returns.
 func Cache(enabled Enabled) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}
 	if enabled.HighAvailability {

@@ -107,7 +107,7 @@ func (h *hvpas) Start(ctx context.Context) error {
 
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=hvpas,verbs=list;watch,roleName=espalier-webhook-server-target
 
-// follow watches the Hvpas of a definition. One that was made again while nobody looked has other Hvpas. A definition that
+// follow watches the Hvpas of a definition. One that was recreated while it was not watched has other Hvpas. A definition that
 // changes may be served only now, for which a watch that failed before should not wait.
 func (h *hvpas) follow(ctx context.Context, object any) {
 	found, ok := object.(metav1.Object)
@@ -147,7 +147,7 @@ func (h *hvpas) forget() {
 	}
 }
 
-// find returns the Hvpa that scales a target; where the kind is not served nobody does.
+// find returns the Hvpa that scales a target; where the kind is not served, none does.
 func (h *hvpas) find(ctx context.Context, target highavailability.Target) (scaler, error) {
 	current := h.current.Load()
 	if current == nil || !current.HasSynced() || h.undefined() {

@@ -3,7 +3,7 @@
 //
 // Answers come from watches that keep no more than that, so that no request is sent while they are up to date. They are
 // optional: whatever a cache does not hold yet, cannot hold, or does not find by name is read from the API server at once,
-// and nobody ever waits for a cache. What is found in a cache may be older than what was written last, by as long as a watch
+// and no request ever waits for a cache. What is found in a cache may be older than what was written last, by as long as a watch
 // takes to tell, which is milliseconds. Who cannot bear that asks for what is there now (MaxReplicasLive).
 package lookup
 
@@ -24,7 +24,7 @@ import (
 type Lookups struct {
 	cached, live client.Reader
 
-	// Those of kinds that nobody watches are nil.
+	// Those of kinds that are not watched are nil.
 	namespaces, autoscalers, nodes, serviceAccounts informer
 
 	hvpas  *hvpas
@@ -143,7 +143,7 @@ func (l *Lookups) MaxReplicasLive(ctx context.Context, target highavailability.T
 	return l.maxReplicas(ctx, nil, target, l.hvpas.findLive)
 }
 
-// maxReplicas lists HorizontalPodAutoscalers from where it is told, and finds Hvpas if none of them scales the target.
+// maxReplicas lists HorizontalPodAutoscalers from the given lister, and finds Hvpas if none of them scales the target.
 func (l *Lookups) maxReplicas(
 	ctx context.Context, from informer, target highavailability.Target, hvpa func(context.Context, highavailability.Target) (scaler, error),
 ) (limit int32, scaled bool, err error) {

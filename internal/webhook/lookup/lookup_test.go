@@ -267,7 +267,7 @@ type missing struct{ client.Reader }
 
 func (missing) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-func TestTheLiveAnswerKnowsWhatNoWatchHasToldYet(t *testing.T) {
+func TestLiveAnswerIncludesWhatNoWatchHasReported(t *testing.T) {
 	e := start(t, options{})
 	e.serveNoHvpas()
 	e.world()
@@ -307,8 +307,8 @@ func (e *env) watchesHvpas() bool {
 	return current != nil && current.HasSynced()
 }
 
-// TestHvpasOfAVersionThatIsNoLongerServedScaleNobody keeps the definition, and thereby the watch.
-func TestHvpasOfAVersionThatIsNoLongerServedScaleNobody(t *testing.T) {
+// TestHvpasOfAVersionThatIsNoLongerServedScaleNothing keeps the definition, and thereby the watch.
+func TestHvpasOfAVersionThatIsNoLongerServedScaleNothing(t *testing.T) {
 	e := start(t, options{})
 	e.serveHvpas()
 	e.eventually(e.watchesHvpas).Should(BeTrue())

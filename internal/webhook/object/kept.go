@@ -8,7 +8,7 @@ import (
 )
 
 // Kept is an element of a list: what is read of it, and all of it as it was sent, so that a list can be written anew without
-// losing fields of its elements that nobody here knows.
+// losing fields of its elements that this code does not know.
 type Kept[T any] struct {
 	Read T
 	sent jsontext.Value

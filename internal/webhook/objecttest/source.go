@@ -51,7 +51,7 @@ func Integer(choices ...int64) Value {
 // Bool is true or false.
 func Bool(s *Source) any { return s.Number(2) == 1 }
 
-// Object has each member or has not, or has it as null, and now and then one that nobody knows.
+// Object has each member or has not, or has it as null, and now and then an unknown one.
 func Object(members ...Member) Value {
 	return func(s *Source) any {
 		object := map[string]any{}
@@ -74,7 +74,7 @@ func Object(members ...Member) Value {
 	}
 }
 
-// One is one of the given values, which nobody may change.
+// One is one of the given values, which callers must not change.
 func One(choices ...any) Value {
 	return func(s *Source) any { return choices[s.Number(len(choices))] }
 }

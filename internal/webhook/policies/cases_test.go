@@ -15,7 +15,7 @@ const (
 	remove
 )
 
-// example is one request and what must come of it, whoever handles it: a policy or the server.
+// example is one request and what must come of it, no matter whether a policy or the server handles it.
 type example struct {
 	handler, name string
 	// id is the name of what is sent.
@@ -26,7 +26,7 @@ type example struct {
 	// object is the object that is sent, as YAML; empty for a deletion. $NAME stands for the id, $NS and
 	// $DISABLED for namespaces.
 	object string
-	// change is a JSON patch of what is sent: with it, and nobody in between, the API server stores the same as without it
+	// change is a JSON patch of what is sent: with it, and no webhook in between, the API server stores the same as without it
 	// through the handler. Empty: the handler changes nothing.
 	change string
 	// denied is part of the text of the refusal. Empty: it is let pass.

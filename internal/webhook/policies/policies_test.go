@@ -30,7 +30,7 @@ projectedTokenMount: {enabled: true, expirationSeconds: 43200}
 seccompProfile: {enabled: true}
 tokenInvalidator: {enabled: true}`
 
-// TestPoliciesDoWhatTheServerDoes sends each example with nobody in between, changed as the handler is expected to change
+// TestPoliciesDoWhatTheServerDoes sends each example with no webhook in between, changed as the handler is expected to change
 // it; then through the policies; then through the server. All must come to the same. One handler is at work at a time, so
 // that each shows what it does alone.
 func TestPoliciesDoWhatTheServerDoes(t *testing.T) {
@@ -53,7 +53,7 @@ func TestPoliciesDoWhatTheServerDoes(t *testing.T) {
 	})
 }
 
-// TestEveryPolicyHasExamples keeps a policy from being shipped that nobody compares.
+// TestEveryPolicyHasExamples makes sure that every shipped policy is compared.
 func TestEveryPolicyHasExamples(t *testing.T) {
 	g := NewWithT(t)
 	all, err := policies.All()

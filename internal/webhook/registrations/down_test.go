@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
-// attempt is what somebody does while the server is down.
+// attempt is what a user does while the server is down.
 type attempt struct {
 	// object is written as YAML. $NS is a namespace like any, $CONSIDERED one in which high availability is considered,
 	// and $OWN the server's.
@@ -83,21 +83,21 @@ func attempts() map[string]attempt {
 	const hinted = `endpoint-slice-hints.resources.gardener.cloud/consider: "true"`
 	return map[string]attempt{
 		// Whatever brings a cluster and the server back works.
-		"a Pod in kube-system":                        {object: podIn("kube-system", managedPod)},
-		"a Pod of the server, in its namespace":       {object: podIn("$OWN", "app: espalier-webhook-server")},
-		"any Pod in the server's namespace":           {object: podIn("$OWN", "")},
-		"a Deployment in the server's namespace":      {object: workloadIn("$OWN", "Deployment", "")},
-		"a token Secret in the server's namespace":    {object: secretIn("$OWN", purpose)},
-		"a Pod of the server elsewhere":               {object: podIn("$NS", "app: espalier-webhook-server, resources.gardener.cloud/managed-by: gardener")},
-		"a Pod of Gardener's resource manager":        {object: podIn("$NS", "app: gardener-resource-manager, pod-template-hash: a")},
-		"a mirror of a static Pod":                    {object: podIn("$NS", `static-pod: "true"`)},
-		"a change of a Pod":                           {object: podIn("$NS", ""), existing: "change"},
-		"the deletion of a Pod":                       {object: podIn("$NS", ""), existing: "delete"},
-		"the scale of a Deployment":                   {object: workloadIn("$CONSIDERED", "Deployment", ""), existing: "scale"},
-		"the status of a Deployment":                  {object: workloadIn("$CONSIDERED", "Deployment", ""), existing: "status"},
-		"the deletion of a Deployment":                {object: workloadIn("$CONSIDERED", "Deployment", ""), existing: "delete"},
-		"a Namespace":                                 {object: "{apiVersion: v1, kind: Namespace, metadata: {generateName: n-}}"},
-		"an object of a kind that nobody looks after": {object: "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: c-, namespace: $NS}}"},
+		"a Pod in kube-system":                     {object: podIn("kube-system", managedPod)},
+		"a Pod of the server, in its namespace":    {object: podIn("$OWN", "app: espalier-webhook-server")},
+		"any Pod in the server's namespace":        {object: podIn("$OWN", "")},
+		"a Deployment in the server's namespace":   {object: workloadIn("$OWN", "Deployment", "")},
+		"a token Secret in the server's namespace": {object: secretIn("$OWN", purpose)},
+		"a Pod of the server elsewhere":            {object: podIn("$NS", "app: espalier-webhook-server, resources.gardener.cloud/managed-by: gardener")},
+		"a Pod of Gardener's resource manager":     {object: podIn("$NS", "app: gardener-resource-manager, pod-template-hash: a")},
+		"a mirror of a static Pod":                 {object: podIn("$NS", `static-pod: "true"`)},
+		"a change of a Pod":                        {object: podIn("$NS", ""), existing: "change"},
+		"the deletion of a Pod":                    {object: podIn("$NS", ""), existing: "delete"},
+		"the scale of a Deployment":                {object: workloadIn("$CONSIDERED", "Deployment", ""), existing: "scale"},
+		"the status of a Deployment":               {object: workloadIn("$CONSIDERED", "Deployment", ""), existing: "status"},
+		"the deletion of a Deployment":             {object: workloadIn("$CONSIDERED", "Deployment", ""), existing: "delete"},
+		"a Namespace":                              {object: "{apiVersion: v1, kind: Namespace, metadata: {generateName: n-}}"},
+		"an object of a kind without a webhook":    {object: "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: c-, namespace: $NS}}"},
 
 		// Pods: each handler that fails closed has its way around; those of scheduler name and service host fail open.
 		"a Pod":                            {object: podIn("$NS", ""), refusedBy: "projected-token-mount"},
@@ -141,7 +141,7 @@ type scene struct {
 }
 
 // TestServerDownShippedWebhooksLetPassWhatTheyMust registers every handler for any cluster, under an address at which
-// nobody listens.
+// no server listens.
 func TestServerDownShippedWebhooksLetPassWhatTheyMust(t *testing.T) {
 	s := newScene(t)
 	all := attempts()
@@ -207,7 +207,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// closedAddress is one at which nobody listens, of this machine.
+// closedAddress is an address of this machine at which no server listens.
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	port, release, err := local.FreePort()

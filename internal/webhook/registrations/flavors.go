@@ -35,7 +35,7 @@ type Own struct {
 	// URL reaches the server: https://host:port, without a path.
 	URL string
 	// Excluded are more namespaces that no webhook of the flavour standalone is called about, such as those of the network
-	// plugin, whose Pods must start before anybody can reach the server.
+	// plugin, whose Pods must start before a client can reach the server.
 	Excluded []string
 	// App is the value of the label app on the server's own Pods, which no webhook with failure policy Fail ever sees;
 	// else the server could not come back once it is gone. Empty: Name.

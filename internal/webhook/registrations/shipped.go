@@ -12,7 +12,7 @@ const (
 	shippedName      = "espalier-webhook-server"
 	shippedNamespace = "espalier-system"
 	gardenNamespace  = "garden"
-	// shootURL names a namespace of a shoot as Gardener forms it; whoever applies the file replaces it.
+	// shootURL names a namespace of a shoot as Gardener forms it; the user who applies the file replaces it.
 	shootURL = "https://gardener-resource-manager.shoot--project--name:443"
 )
 

@@ -58,7 +58,7 @@ func prepareGarbage(ctx context.Context) {
 
 // It runs last, because it has to wait.
 var _ = Describe("the garbage collector", slow, SpecPriority(-1), func() {
-	It("deletes immutable ConfigMaps that nobody uses, and those that were used when nobody does any more", func(ctx SpecContext) {
+	It("deletes immutable ConfigMaps that are not used, and those that were used when they no longer are", func(ctx SpecContext) {
 		DeferCleanup(func(ctx SpecContext) { Expect(c.Ensure(ctx, binary)).To(Succeed()) })
 		Expect(c.Configure(ctx, binary, collecting)).To(Succeed())
 

@@ -18,7 +18,7 @@ func TestParseOptions(t *testing.T) {
 		want options
 		err  string
 	}{
-		"a node on this machine, unless somebody says otherwise": {want: options{cluster: "node"}},
+		"a node on this machine by default": {want: options{cluster: "node"}},
 		"the shell's cluster": {
 			env:  map[string]string{"KUBECONFIG": "k", "E2E_VERSION": "v1", "E2E_REPOSITORY": "r.example.com/e"},
 			want: options{cluster: "own", kubeconfig: here + "/k", version: "v1", repository: "r.example.com/e"},
@@ -80,7 +80,7 @@ func TestFilter(t *testing.T) {
 	for name, tc := range map[string]struct{ labels, without, want string }{
 		"everything":                     {},
 		"some":                           {labels: "smoke", want: "smoke"},
-		"what needs nobody who is away":  {without: "webhook-server", want: "!needs-webhook-server"},
+		"what needs no missing binary":   {without: "webhook-server", want: "!needs-webhook-server"},
 		"some of them, of several kinds": {labels: "smoke || slow", without: "b", want: "(smoke || slow) && !needs-b"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,7 @@ var _ = Describe("a server that manages itself", Serial, func() {
 		Expect(secret.Type).To(BeEquivalentTo("espalier.dev/webhook-certificates"))
 	})
 
-	It("restores its webhooks when somebody changes them", func(ctx SpecContext) {
+	It("restores its webhooks when a user changes them", func(ctx SpecContext) {
 		namespace := namespaceOfSpec(ctx, nil, nil)
 		want := registered(ctx)
 		spoilt := want.DeepCopy()
@@ -56,9 +56,9 @@ var _ = Describe("a server that manages itself", Serial, func() {
 		}).Should(Succeed())
 		pause(ctx, 5*time.Second) // more requests, with the new authority
 
-		told := end()
-		Expect(told.Failures).To(BeEmpty())
-		Expect(told.Asked).To(BeNumerically(">", 5))
+		reported := end()
+		Expect(reported.Failures).To(BeEmpty())
+		Expect(reported.Asked).To(BeNumerically(">", 5))
 	}, SpecTimeout(3*time.Minute))
 })
 
@@ -77,9 +77,9 @@ var _ = Describe("replicas", Serial, func() {
 			Expect(c.RolledOut(ctx, binary)).To(Succeed())
 		}
 
-		told := end()
-		Expect(told.Failures).To(BeEmpty())
-		Expect(told.Asked).To(BeNumerically(">", 20))
+		reported := end()
+		Expect(reported.Failures).To(BeEmpty())
+		Expect(reported.Asked).To(BeNumerically(">", 20))
 	}, SpecTimeout(4*time.Minute))
 
 	It("come back by themselves after all of them have gone, while others' Pods wait for them", func(ctx SpecContext) {
@@ -202,7 +202,7 @@ type tally struct {
 // keepAsking sends dry-run requests for Pods continuously, until its result is called.
 func keepAsking(ctx context.Context, namespace string) (end func() tally) {
 	ctx, cancel := context.WithCancel(ctx)
-	var told tally
+	var reported tally
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		for ctx.Err() == nil {
@@ -212,11 +212,11 @@ func keepAsking(ctx context.Context, namespace string) (end func() tally) {
 			case ctx.Err() != nil:
 				return
 			case err != nil:
-				told.Failures = append(told.Failures, err.Error())
+				reported.Failures = append(reported.Failures, err.Error())
 			case pod.Spec.SecurityContext.SeccompProfile == nil:
-				told.Failures = append(told.Failures, "the Pod was left as it was")
+				reported.Failures = append(reported.Failures, "the Pod was left as it was")
 			}
-			told.Asked++
+			reported.Asked++
 			pause(ctx, 100*time.Millisecond)
 		}
 	})
@@ -224,8 +224,8 @@ func keepAsking(ctx context.Context, namespace string) (end func() tally) {
 	return func() tally {
 		cancel()
 		asking.Wait()
-		GinkgoWriter.Printf("asked %d times, %d failures\n", told.Asked, len(told.Failures))
-		return told
+		GinkgoWriter.Printf("asked %d times, %d failures\n", reported.Asked, len(reported.Failures))
+		return reported
 	}
 }
 

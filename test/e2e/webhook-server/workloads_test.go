@@ -89,7 +89,7 @@ var _ = Describe("workloads of other namespaces", func() {
 		Eventually(ctx, outcome).WithArguments(namespace).Should(ConsistOf("ready", "ready"))
 	}, SpecTimeout(3*time.Minute))
 
-	It("are not touched if nobody has asked for it", Label("smoke"), func(ctx SpecContext) {
+	It("are not changed unless their labels ask for it", Label("smoke"), func(ctx SpecContext) {
 		namespace := namespaceOfSpec(ctx, nil, map[string]string{availability + "failure-tolerance-type": "node"})
 		asked(ctx, namespace)
 		press := deployment(namespace, 1, ofType("server"))

@@ -100,13 +100,13 @@ func TestCommands(t *testing.T) {
 		output string
 		code   int
 	}{
-		"an open port":           {args: []string{"dial", strings.TrimPrefix(server.URL, "http://")}, output: "connected\n"},
-		"a port of nobody":       {args: []string{"dial", "127.0.0.1:1"}, output: "connection refused", code: 1},
-		"a file":                 {args: []string{"print", file}, output: "content"},
-		"a file that is missing": {args: []string{"print", file + "s"}, output: "no such file", code: 1},
-		"what ends again":        {args: []string{"fail"}, output: "failing, as told\n", code: 7},
-		"nothing":                {code: 2},
-		"what there is not":      {args: []string{"dance"}, code: 2},
+		"an open port":            {args: []string{"dial", strings.TrimPrefix(server.URL, "http://")}, output: "connected\n"},
+		"a port without a server": {args: []string{"dial", "127.0.0.1:1"}, output: "connection refused", code: 1},
+		"a file":                  {args: []string{"print", file}, output: "content"},
+		"a file that is missing":  {args: []string{"print", file + "s"}, output: "no such file", code: 1},
+		"what ends again":         {args: []string{"fail"}, output: "failing, as told\n", code: 7},
+		"nothing":                 {code: 2},
+		"what there is not":       {args: []string{"dance"}, code: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -30,9 +30,9 @@ func TestDownRemovesOnlyWhatIsOurs(t *testing.T) {
 		"nothing was ever started": {},
 		"our node":                 {owner: "us", state: true, trace: true, want: true},
 		"our node, of a start that went no further":           {state: true, want: true},
-		"our node, whose state folder somebody has deleted":   {owner: "us", trace: true, want: os.Geteuid() == 0},
-		"a node of a work tree that somebody has deleted":     {owner: "gone", trace: true, want: os.Geteuid() == 0},
-		"traces of nobody knows whom":                         {trace: true, want: os.Geteuid() == 0},
+		"our node, whose state folder a user has deleted":     {owner: "us", trace: true, want: os.Geteuid() == 0},
+		"a node of a work tree that a user has deleted":       {owner: "gone", trace: true, want: os.Geteuid() == 0},
+		"traces of an unknown owner":                          {trace: true, want: os.Geteuid() == 0},
 		"the node of another work tree":                       {owner: "another", trace: true},
 		"the node of another work tree, and a folder of ours": {owner: "another", state: true, trace: true},
 	} {

@@ -29,9 +29,9 @@ func TestUsage(t *testing.T) {
 func TestExitCode(t *testing.T) {
 	failed := exec.CommandContext(t.Context(), "/bin/sh", "-c", "exit 5").Run()
 	for name, tc := range map[string]struct {
-		err  error
-		code int
-		told string
+		err      error
+		code     int
+		reported string
 	}{
 		"success":                              {nil, 0, ""},
 		"the command's own failure":            {failed, 5, ""},
@@ -42,7 +42,7 @@ func TestExitCode(t *testing.T) {
 			g := NewWithT(t)
 			var log bytes.Buffer
 			g.Expect(exitCode(tc.err, &log)).To(Equal(tc.code))
-			g.Expect(log.String()).To(Equal(tc.told))
+			g.Expect(log.String()).To(Equal(tc.reported))
 		})
 	}
 }

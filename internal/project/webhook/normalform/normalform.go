@@ -69,7 +69,7 @@ func (m Member) AllRoles() []string {
 	return all
 }
 
-// withOwnerRole gives the owner its role, and takes it from everybody else.
+// withOwnerRole gives the owner its role, and takes it from all other members.
 func withOwnerRole(roles []string, owner bool) []string {
 	has := slices.Contains(roles, corev1beta1.ProjectMemberOwner)
 	switch {

@@ -101,7 +101,7 @@ func TestWrong(t *testing.T) {
 		"one is deleted too early, and once more": {
 			nil, nil, []deletion{{name: current, at: noon().Add(90 * time.Second), ours: true}, {name: current, at: noon().Add(3 * time.Minute), ours: true}}, []string{current},
 		},
-		"an obsolete one has vanished, nobody knows when": {map[string]types.UID{current: "1"}, nil, nil, []string{}},
+		"an obsolete one has vanished at an unknown time": {map[string]types.UID{current: "1"}, nil, nil, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &Load{
@@ -119,10 +119,10 @@ func TestOnlyReader(t *testing.T) {
 		subjects []rbacv1.Subject
 		want     int
 	}{
-		"none":                    {nil, -1},
-		"one":                     {[]rbacv1.Subject{subject("reader-3")}, 3},
-		"one, and somebody else":  {[]rbacv1.Subject{subject("owner"), subject("reader-3")}, 3},
-		"the former one is still": {[]rbacv1.Subject{subject("reader-2"), subject("reader-3")}, -1},
+		"none":                     {nil, -1},
+		"one":                      {[]rbacv1.Subject{subject("reader-3")}, 3},
+		"one, and another subject": {[]rbacv1.Subject{subject("owner"), subject("reader-3")}, 3},
+		"the former one is still":  {[]rbacv1.Subject{subject("reader-2"), subject("reader-3")}, -1},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(onlyReader(tc.subjects)).To(Equal(tc.want)) })
 	}

@@ -38,7 +38,7 @@ func TestBroken(t *testing.T) {
 		"webhooks need not answer":      {Promise{}, Outcome{Figures: Figures{Asked: 3, Unanswered: 2}}, nil},
 		"too few Pods for a conclusion": {promise, Outcome{Figures: Figures{Asked: 2}}, []string{"3 Pods or more are shown to the webhooks, but 2 were"}},
 		"it does not recover":           {Promise{}, Outcome{Unsynced: errors.New("a")}, []string{"everything recovers, but: a"}},
-		"nobody knows":                  {Promise{}, Outcome{Unknown: errors.New("a")}, []string{"everything can be looked at, but: a"}},
+		"it is unknown":                 {Promise{}, Outcome{Unknown: errors.New("a")}, []string{"everything can be looked at, but: a"}},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.outcome.Broken(tc.promise)).To(Equal(tc.want)) })
 	}

@@ -7,15 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Told remembers the last Events about Services, so that a fault is reported once, not in each reconciliation. After a restart everything
+// Reported remembers the last Events about Services, so that a fault is reported once, not in each reconciliation. After a restart everything
 // is reported again. The zero value is ready for use, and safe for concurrent use.
-type Told struct {
+type Reported struct {
 	mu    sync.Mutex
 	notes map[string]map[types.NamespacedName][]string // by reason
 }
 
 // news returns the notes that are new. If complete is true, it drops previous notes that are not among them; otherwise they stay.
-func (t *Told) news(service types.NamespacedName, reason string, notes []string, complete bool) []string {
+func (t *Reported) news(service types.NamespacedName, reason string, notes []string, complete bool) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.notes == nil {
@@ -44,7 +44,7 @@ func (t *Told) news(service types.NamespacedName, reason string, notes []string,
 }
 
 // services returns the number of Services with notes for a reason.
-func (t *Told) services(reason string) int {
+func (t *Reported) services(reason string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.notes[reason])

@@ -111,7 +111,12 @@ func (s store[T]) Add(object any) error { return s.event(watch.Added, object) }
 func (s store[T]) Update(object any) error { return s.event(watch.Modified, object) }
 
 // Delete implements cache.ReflectorStore.
-func (s store[T]) Delete(object any) error { return s.event(watch.Deleted, object) }
+func (s store[T]) Delete(object any) error {
+	if missed, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = missed.Obj
+	}
+	return s.event(watch.Deleted, object)
+}
 
 func (s store[T]) event(kind watch.EventType, object any) error {
 	found, kept, err := s.item(kind, object)

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 const selectorKey = "authorization.gardener.cloud/extensions-serviceaccount-selector"

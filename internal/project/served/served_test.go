@@ -9,7 +9,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
@@ -167,9 +166,9 @@ func TestAListingIsSharedForSomeSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		listings, fail := 0, errors.New("no")
-		s := &shared{list: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+		s := &shared{list: func(context.Context) ([]runtime.Object, error) {
 			listings++
-			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, fail
+			return nil, fail
 		}}
 		get := func(want int) {
 			t.Helper()

@@ -19,6 +19,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
 // To find and watch static token Secrets by their metadata, and to label them.
@@ -107,7 +109,7 @@ func (r *Reconciler) write(ctx context.Context, secret *metav1.PartialObjectMeta
 func (r *Reconciler) mountedBy(ctx context.Context, secret types.NamespacedName) (string, error) {
 	for next := ""; ; {
 		pods := &corev1.PodList{} // a new list per page: decoding keeps the fields that a page does not contain, the continue token too
-		if err := r.Live.List(ctx, pods, client.InNamespace(secret.Namespace), client.Limit(pageSize), client.Continue(next)); err != nil {
+		if err := r.Live.List(ctx, pods, client.InNamespace(secret.Namespace), client.Limit(reflector.PageSize), client.Continue(next)); err != nil {
 			if apierrors.IsForbidden(err) {
 				return "", fmt.Errorf("list Pods: %w; bind ClusterRole %s in the target", err, roleName)
 			}

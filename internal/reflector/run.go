@@ -37,6 +37,8 @@ type Options struct {
 	// Name names the Reflector in logs.
 	Name   string
 	Client Client
+	// Paged is true if most objects are not kept: then they are listed in pages.
+	Paged bool
 	// Connection is the client of client-go behind the Client. It knows whether lists can be streamed.
 	Connection any
 	// OnError is called with each error that ends a watch, as far as the API server sent one. Nil: no caller needs them.
@@ -46,14 +48,18 @@ type Options struct {
 
 // Run follows the objects until the context ends.
 func Run[T any](ctx context.Context, o Options, keep Keep[T], into Receiver[T]) {
-	source := Source(o.Client, o.Connection, func(event watch.Event) watch.Event {
+	source := Source
+	if o.Paged {
+		source = PagedSource
+	}
+	listed := source(o.Client, o.Connection, func(event watch.Event) watch.Event {
 		if event.Type == watch.Error && o.OnError != nil {
 			o.OnError(apierrors.FromObject(event.Object))
 		}
 		return reduce(event, keep)
 	})
 	// The objects that arrive are items, so there is no type to check.
-	cache.NewReflectorWithOptions(source, nil, NewStore(keep, into), cache.ReflectorOptions{Name: o.Name, TypeDescription: o.Name, Logger: &o.Log}).
+	cache.NewReflectorWithOptions(listed, nil, NewStore(keep, into), cache.ReflectorOptions{Name: o.Name, TypeDescription: o.Name, Logger: &o.Log}).
 		RunWithContext(logr.NewContext(ctx, o.Log))
 }
 

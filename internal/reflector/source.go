@@ -54,28 +54,38 @@ func Dynamic(resource dynamic.ResourceInterface) Client {
 	}}
 }
 
-// Paged returns a Client that lists the current objects in pages. By default a Reflector requests all objects at once, except at its start.
-func Paged(c Client) Client {
-	return Funcs{WatchFunc: c.Watch, ListFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		options.Limit, options.ResourceVersion, options.ResourceVersionMatch = PageSize, "", ""
-		return c.List(ctx, options)
-	}}
+// Source returns what a Reflector or an informer reads. Every object goes through pass as soon as it arrives; a listed one as an event of
+// type Added, which is dropped from the list if pass returns another type. Errors within a watch go through pass too. connection is the
+// client of client-go behind the Client. It knows whether lists can be streamed.
+func Source(c Client, connection any, pass func(watch.Event) watch.Event) cache.ListerWatcher {
+	return source(c.Watch, connection, pass, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		kept := &metainternalversion.List{}
+		return kept, addPage(ctx, kept, c, options, pass)
+	})
 }
 
-// Source returns what a Reflector or an informer reads. Every object goes through pass as soon as it arrives; a listed one as an event of
-// type Added, which is dropped from the list if pass returns another type. Errors within a watch go through pass too. connection is the client of client-go behind the Client. It
-// knows whether lists can be streamed.
-func Source(c Client, connection any, pass func(watch.Event) watch.Event) cache.ListerWatcher {
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			page, err := c.List(ctx, options)
-			if err != nil {
-				return nil, err // the reflector checks the type of this error
+// PagedSource is Source for objects of which most are dropped: it lists the current objects page by page, with one page in memory. A
+// Reflector would request all objects at once, except at its start.
+func PagedSource(c Client, connection any, pass func(watch.Event) watch.Event) cache.ListerWatcher {
+	return source(c.Watch, connection, pass, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		kept := &metainternalversion.List{}
+		options.Limit, options.ResourceVersion, options.ResourceVersionMatch = PageSize, "", ""
+		for {
+			if err := addPage(ctx, kept, c, options, pass); err != nil {
+				return nil, err
 			}
-			return passList(page, pass)
-		},
+			if options.Continue = kept.Continue; options.Continue == "" {
+				return kept, nil
+			}
+		}
+	})
+}
+
+func source(open cache.WatchFuncWithContext, connection any, pass func(watch.Event) watch.Event, list cache.ListWithContextFunc) cache.ListerWatcher {
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: list,
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			upstream, err := c.Watch(ctx, options)
+			upstream, err := open(ctx, options)
 			if err != nil {
 				return nil, err // the reflector checks the type of this error
 			}
@@ -84,12 +94,17 @@ func Source(c Client, connection any, pass func(watch.Event) watch.Event) cache.
 	}, connection)
 }
 
-func passList(page runtime.Object, pass func(watch.Event) watch.Event) (runtime.Object, error) {
+// addPage reads a page and adds what pass keeps of it to a list.
+func addPage(ctx context.Context, kept *metainternalversion.List, c Client, options metav1.ListOptions, pass func(watch.Event) watch.Event) error {
+	page, err := c.List(ctx, options)
+	if err != nil {
+		return err // the reflector checks the type of this error
+	}
 	about, err := meta.ListAccessor(page)
 	if err != nil {
-		return nil, fmt.Errorf("read list: %w", err)
+		return fmt.Errorf("read list: %w", err)
 	}
-	kept := &metainternalversion.List{}
+	kept.ResourceVersion, kept.Continue, kept.RemainingItemCount = about.GetResourceVersion(), about.GetContinue(), about.GetRemainingItemCount()
 	err = meta.EachListItem(page, func(object runtime.Object) error {
 		if event := pass(watch.Event{Type: watch.Added, Object: object}); event.Type == watch.Added {
 			kept.Items = append(kept.Items, event.Object)
@@ -97,10 +112,9 @@ func passList(page runtime.Object, pass func(watch.Event) watch.Event) (runtime.
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read list: %w", err)
+		return fmt.Errorf("read list: %w", err)
 	}
-	kept.ResourceVersion, kept.Continue, kept.RemainingItemCount = about.GetResourceVersion(), about.GetContinue(), about.GetRemainingItemCount()
-	return kept, nil
+	return nil
 }
 
 // Bookmark returns an event without an object, from which a Reflector takes only the resourceVersion. It is a new object: an annotation of

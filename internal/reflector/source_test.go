@@ -8,14 +8,13 @@ import (
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -96,7 +95,7 @@ func TestFilterPassesNothingAfterStop(t *testing.T) {
 	g.Expect(seen.events).To(Equal([]watch.Event{{Type: "ADDED", Object: secretIn("5")}}))
 }
 
-func TestListIsReducedPageByPage(t *testing.T) {
+func TestListsAreReducedOnArrival(t *testing.T) {
 	g := NewWithT(t)
 	pages := map[string]*metav1.PartialObjectMetadataList{
 		"": {
@@ -110,21 +109,28 @@ func TestListIsReducedPageByPage(t *testing.T) {
 		requests = append(requests, options)
 		return pages[options.Continue], nil
 	}}
-	source := cache.ToListerWatcherWithContext(Source(Paged(client), nil, func(event watch.Event) watch.Event {
+	drop := func(event watch.Event) watch.Event {
 		if object, ok := event.Object.(*metav1.PartialObjectMetadata); ok && object.ResourceVersion == "1" {
 			return Bookmark(object)
 		}
 		return event
+	}
+	list := func(source cache.ListerWatcher) metainternalversion.List {
+		found, err := cache.ToListerWatcherWithContext(source).ListWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
+		g.Expect(err).NotTo(HaveOccurred())
+		kept, ok := found.(*metainternalversion.List)
+		g.Expect(ok).To(BeTrue())
+		return *kept
+	}
+	second, third := &pages[""].Items[1], &pages["second"].Items[0]
+	g.Expect(list(PagedSource(client, nil, drop))).To(Equal(metainternalversion.List{
+		ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []runtime.Object{second, third},
 	}))
-	var names []string
-	err := pager.New(source.ListWithContext).EachListItem(t.Context(), metav1.ListOptions{ResourceVersion: "0"}, func(object runtime.Object) error {
-		found, err := meta.Accessor(object)
-		names = append(names, found.GetResourceVersion())
-		return err
-	})
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(names).To(Equal([]string{"2", "3"}))
 	g.Expect(requests).To(Equal([]metav1.ListOptions{{Limit: 500}, {Limit: 500, Continue: "second"}}))
+	g.Expect(list(Source(client, nil, drop))).To(Equal(metainternalversion.List{
+		ListMeta: metav1.ListMeta{ResourceVersion: "9", Continue: "second"}, Items: []runtime.Object{second},
+	}))
+	g.Expect(requests[2:]).To(Equal([]metav1.ListOptions{{ResourceVersion: "0"}}))
 }
 
 func TestSourceReturnsErrorsUnchanged(t *testing.T) {

@@ -40,7 +40,7 @@ type stream struct {
 // run watches the Secrets until the context ends. The Reflector gets no Secret: it would otherwise collect all those of a list.
 func (s *stream) run(ctx context.Context, client metadata.Interface, log logr.Logger) {
 	log = log.WithValues("namespace", s.namespace)
-	source := reflector.Source(reflector.Paged(reflector.Funcs{ListFunc: s.list, WatchFunc: s.watch}), client, s.digest)
+	source := reflector.PagedSource(reflector.Funcs{ListFunc: s.list, WatchFunc: s.watch}, client, s.digest)
 	cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, s, cache.ReflectorOptions{Name: "secrets", Logger: &log}).
 		RunWithContext(logr.NewContext(ctx, log))
 }

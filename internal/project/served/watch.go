@@ -46,7 +46,7 @@ func newWatch(read reader, indexers toolscache.Indexers, changed func(), handler
 // run follows the resource until the context ends.
 func (w *watch) run(ctx context.Context) {
 	reflector.Run(ctx, reflector.Options{
-		Name: w.read.resource, Client: reflector.Paged(reflector.Funcs{ListFunc: w.list, WatchFunc: w.begin}), Log: log.FromContext(ctx),
+		Name: w.read.resource, Client: reflector.Funcs{ListFunc: w.list, WatchFunc: w.begin}, Paged: true, Log: log.FromContext(ctx),
 		OnError: func(err error) { w.handleError(ctx, err) },
 	}, w.read.keep, w)
 }

@@ -18,7 +18,7 @@ const byAccount = "serviceaccount"
 // are stored.
 func newInformer(client metadata.Interface, namespace string) cache.SharedIndexInformer {
 	secrets := reflector.Metadata(client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace))
-	return cache.NewSharedIndexInformer(reflector.Source(reflector.Paged(secrets), client, sift), &metav1.PartialObjectMetadata{}, 0,
+	return cache.NewSharedIndexInformer(reflector.PagedSource(secrets, client, sift), &metav1.PartialObjectMetadata{}, 0,
 		cache.Indexers{byAccount: accountIndex})
 }
 

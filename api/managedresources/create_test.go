@@ -17,7 +17,9 @@ import (
 func bytesOf(text string) map[string][]byte { return map[string][]byte{"k": []byte(text)} }
 
 // set is a ManagedResource as it is created for a Secret.
-func set(secretName, refKey string, labels map[string]string, spec resourcesv1alpha1.ManagedResourceSpec) resourcesv1alpha1.ManagedResource {
+func set(
+	secretName, refKey string, labels map[string]string, spec resourcesv1alpha1.ManagedResourceSpec,
+) resourcesv1alpha1.ManagedResource {
 	spec.SecretRefs = refs(secretName)
 	return resourcesv1alpha1.ManagedResource{
 		ObjectMeta: metav1.ObjectMeta{
@@ -58,7 +60,8 @@ func TestCreate(t *testing.T) {
 					[]*unstructured.Unstructured{deploymentIn("apps/v1"), deploymentIn("x/v1")}, true, map[string]string{"foo": "bar"})
 			},
 			secret: "mr-cd30b03b",
-			data: map[string]string{"mr": "\n---\n" + `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","namespace":"ns"}}` + "\n" +
+			data: map[string]string{"mr": "\n---\n" + `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","namespace":"ns"}}` +
+				"\n" +
 				"\n---\n" + `{"apiVersion":"x/v1","kind":"Deployment","metadata":{"name":"d","namespace":"ns"}}` + "\n"},
 			want: set("mr-cd30b03b", "7012503e", nil, resourcesv1alpha1.ManagedResourceSpec{
 				Class: new("test"), KeepObjects: new(true), InjectLabels: map[string]string{"foo": "bar"}, ForceOverwriteAnnotations: new(false),

@@ -33,9 +33,12 @@ func TestDeleteDeletesManagedResourceAndSecrets(t *testing.T) {
 	}{
 		"the legacy Secret, all referenced Secrets, and the ManagedResource last": {
 			delete: without,
-			objs:   []client.Object{secretNamed("mr", nil), secretNamed("s1", nil), secretNamed("s2", nil), secretNamed("other", nil), managedResourceNamed("mr", "s1", "s2", "")},
-			want:   []string{"delete Secret ns/mr", "delete Secret ns/s1", "delete Secret ns/s2", "delete ManagedResource ns/mr"},
-			left:   []string{"ns/other"},
+			objs: []client.Object{
+				secretNamed("mr", nil), secretNamed("s1", nil), secretNamed("s2", nil), secretNamed("other", nil),
+				managedResourceNamed("mr", "s1", "s2", ""),
+			},
+			want: []string{"delete Secret ns/mr", "delete Secret ns/s1", "delete Secret ns/s2", "delete ManagedResource ns/mr"},
+			left: []string{"ns/other"},
 		},
 		"the legacy Secret with prefix": {
 			delete: withPrefix,

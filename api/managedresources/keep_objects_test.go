@@ -42,13 +42,19 @@ func TestCheckIfManagedResourcesExist(t *testing.T) {
 		class *string
 		want  bool
 	}{
-		"a class that is there, in any namespace":                      {have: []*resourcesv1alpha1.ManagedResource{classless, seed}, class: new("seed"), want: true},
-		"a class that is not there":                                    {have: []*resourcesv1alpha1.ManagedResource{classless, seed}, class: new("test")},
-		"none at all":                                                  {have: []*resourcesv1alpha1.ManagedResource{classless, seed}, want: true},
-		"none, where all have a class":                                 {have: []*resourcesv1alpha1.ManagedResource{seed}},
-		"the name of the default class, which is not the same as none": {have: []*resourcesv1alpha1.ManagedResource{classless}, class: new("resources")},
-		"the empty class, which is not the same as none":               {have: []*resourcesv1alpha1.ManagedResource{classless}, class: new("")},
-		"an empty cluster":                                             {},
+		"a class that is there, in any namespace": {
+			have: []*resourcesv1alpha1.ManagedResource{classless, seed}, class: new("seed"), want: true,
+		},
+		"a class that is not there": {
+			have: []*resourcesv1alpha1.ManagedResource{classless, seed}, class: new("test"),
+		},
+		"none at all":                  {have: []*resourcesv1alpha1.ManagedResource{classless, seed}, want: true},
+		"none, where all have a class": {have: []*resourcesv1alpha1.ManagedResource{seed}},
+		"the name of the default class, which is not the same as none": {
+			have: []*resourcesv1alpha1.ManagedResource{classless}, class: new("resources"),
+		},
+		"the empty class, which is not the same as none": {have: []*resourcesv1alpha1.ManagedResource{classless}, class: new("")},
+		"an empty cluster": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -130,7 +130,8 @@ func TestRegistryRejectsDuplicates(t *testing.T) {
 	})
 	t.Run("names that differ in the replaced character only", func(t *testing.T) {
 		r := managedresources.NewRegistry(newScheme(t))
-		NewWithT(t).Expect(r.Add(clusterRole("a:b"), clusterRole("a_b"))).To(MatchError(`duplicate filename in registry: "clusterrole____a_b.yaml"`))
+		NewWithT(t).Expect(r.Add(clusterRole("a:b"), clusterRole("a_b"))).
+			To(MatchError(`duplicate filename in registry: "clusterrole____a_b.yaml"`))
 	})
 	t.Run("a kind of the same name in another group, by default", func(t *testing.T) {
 		deployment, other := deploymentIn("apps/v1"), deploymentIn("extensions/v1beta1")

@@ -144,7 +144,8 @@ func stillThere(list []resourcesv1alpha1.ManagedResource) error {
 	for i := range list {
 		mr := &list[i]
 		text := fmt.Sprintf("managed resource %s/%s still exists", mr.Namespace, mr.Name)
-		if applied := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied); applied != nil && tellsOfDeletion(applied.Reason) {
+		if applied := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied); applied != nil &&
+			tellsOfDeletion(applied.Reason) {
 			text += ": " + applied.Message
 		}
 		left = append(left, text)

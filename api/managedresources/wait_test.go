@@ -121,14 +121,16 @@ func TestWaiter(t *testing.T) {
 		"healthy and still progressing is healthy": {wait: untilHealthy, states: states(progressing, nil), looks: 1},
 		"never healthy": {
 			wait: untilHealthy, states: states(unhealthy), looks: 1,
-			want: "context canceled: managed resource ns/mr is not healthy: condition ResourcesHealthy of managed resource ns/mr is False: Pod is down.",
+			want: "context canceled: managed resource ns/mr is not healthy: condition ResourcesHealthy of managed resource ns/mr is False: " +
+				"Pod is down.",
 		},
 		"healthy, but not applied": {
 			wait: untilHealthy, states: states(fine(outdated)), looks: 1,
 			want: "context canceled: managed resource ns/mr is not healthy: observed generation of managed resource ns/mr outdated (6/7)",
 		},
 		"an invalid object keeps it from being healthy": {
-			wait: untilHealthy, states: states(fine(with("ResourcesApplied", "False", `error during apply of object "v1/Pod/ns/p" is invalid: x`))), looks: 1,
+			wait: untilHealthy, states: states(fine(with("ResourcesApplied", "False", `error during apply of object "v1/Pod/ns/p" is invalid: x`))),
+			looks: 1,
 			want: "context canceled: managed resource ns/mr is not healthy: condition ResourcesApplied of managed resource ns/mr is False: " +
 				`error during apply of object "v1/Pod/ns/p" is invalid: x`,
 			codes: []corev1beta1.ErrorCode{"ERR_CONFIGURATION_PROBLEM"},
@@ -141,11 +143,13 @@ func TestWaiter(t *testing.T) {
 		"rolled out after a while": {wait: untilNotProgressing, states: states(unhealthy, progressing, fine(), nil), looks: 3},
 		"never rolled out": {
 			wait: untilNotProgressing, states: states(unhealthy, progressing), looks: 2,
-			want: "context canceled: managed resource ns/mr is still progressing: condition ResourcesProgressing of managed resource ns/mr is True: Rolling.",
+			want: "context canceled: managed resource ns/mr is still progressing: condition ResourcesProgressing of managed resource ns/mr is " +
+				"True: Rolling.",
 		},
 		"rolled out, but never healthy": {
 			wait: untilNotProgressing, states: states(unhealthy), looks: 1,
-			want: "context canceled: managed resource ns/mr is not healthy: condition ResourcesHealthy of managed resource ns/mr is False: Pod is down.",
+			want: "context canceled: managed resource ns/mr is not healthy: condition ResourcesHealthy of managed resource ns/mr is False: " +
+				"Pod is down.",
 		},
 
 		"gone after a while": {wait: untilDeleted, states: states(fine(), nil, nil), looks: 2},
@@ -166,7 +170,8 @@ func TestWaiter(t *testing.T) {
 			want: "context canceled: managed resource ns/mr still exists",
 		},
 		"never gone, for what the user has configured": {
-			wait: untilDeleted, states: states(applied("DeletionPending", `ERROR during apply of object "v1/Pod/ns/p": Pod "p" is invalid: x`)), looks: 1,
+			wait: untilDeleted, states: states(applied("DeletionPending", `ERROR during apply of object "v1/Pod/ns/p": Pod "p" is invalid: x`)),
+			looks: 1,
 			want:  `context canceled: managed resource ns/mr still exists: ERROR during apply of object "v1/Pod/ns/p": Pod "p" is invalid: x`,
 			codes: []corev1beta1.ErrorCode{"ERR_CONFIGURATION_PROBLEM"},
 		},
@@ -175,7 +180,8 @@ func TestWaiter(t *testing.T) {
 			wait: untilListDeleted, states: [][]resourcesv1alpha1.ManagedResource{{*fine(), *second}, {*second}, {}, {}}, looks: 3,
 		},
 		"some never gone": {
-			wait: untilListDeleted, states: [][]resourcesv1alpha1.ManagedResource{{*applied("DeletionPending", "Stuck."), *second, *fine()}}, looks: 1,
+			wait: untilListDeleted, states: [][]resourcesv1alpha1.ManagedResource{{*applied("DeletionPending", "Stuck."), *second, *fine()}},
+			looks: 1,
 			want: "context canceled: managed resource ns/mr still exists: Stuck.; managed resource ns/mr2 still exists: Also stuck.; " +
 				"managed resource ns/mr still exists",
 		},
@@ -226,7 +232,8 @@ func TestWaiterTellsTheLastStateWhenARequestIsCutOff(t *testing.T) {
 	defer cancel()
 	reader := &cutOff{sequence: sequence{states: states(fine(outdated), nil), stop: func() {}}, cancel: cancel}
 	err := managedresources.Waiter{Client: reader, Interval: time.Millisecond}.UntilHealthy(ctx, "ns", "mr")
-	g.Expect(err).To(MatchError("context canceled: managed resource ns/mr is not healthy: observed generation of managed resource ns/mr outdated (6/7)"))
+	g.Expect(err).To(MatchError("context canceled: managed resource ns/mr is not healthy: observed generation of managed resource ns/mr " +
+		"outdated (6/7)"))
 	g.Expect(errors.Is(err, context.Canceled)).To(BeTrue())
 }
 

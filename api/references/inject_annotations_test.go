@@ -35,7 +35,10 @@ func podSpec() corev1.PodSpec {
 				{Name: "PLAIN", Value: "x"},
 				{Name: "FIELD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 				{Name: "S", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: named("s-env"), Key: "k"}}},
-				{Name: "C", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: named("c-env"), Key: "k"}}},
+				{
+					Name:      "C",
+					ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: named("c-env"), Key: "k"}},
+				},
 			}},
 		},
 		Volumes: []corev1.Volume{
@@ -140,7 +143,9 @@ func TestInjectAnnotationsIntoManagedResource(t *testing.T) {
 
 func TestInjectAnnotationsWithAdditionalKeys(t *testing.T) {
 	g := NewWithT(t)
-	mr := &resourcesv1alpha1.ManagedResource{Spec: resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{named("s-env")}}}
+	mr := &resourcesv1alpha1.ManagedResource{
+		Spec: resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{named("s-env")}},
+	}
 	own := "reference.resources.gardener.cloud/secret-f32d0e15"
 	g.Expect(references.InjectAnnotations(mr, "foo", "reference.resources.gardener.cloud/secret-87654321", own)).To(Succeed())
 	g.Expect(mr.Annotations).To(Equal(map[string]string{

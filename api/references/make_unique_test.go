@@ -17,14 +17,16 @@ func TestMakeUniqueSecret(t *testing.T) {
 		stringData map[string]string
 		want       string
 	}{
-		"one value":                            {name: "s", data: map[string][]byte{"k": []byte("data")}, want: "s-c8549d3f"},
-		"two values":                           {name: "s", data: map[string][]byte{"a": []byte("1"), "b": []byte("2")}, want: "s-33b67563"},
-		"other keys in the same order":         {name: "s", data: map[string][]byte{"x": []byte("1"), "y": []byte("2")}, want: "s-33b67563"},
-		"the values in another order":          {name: "s", data: map[string][]byte{"a": []byte("2"), "b": []byte("1")}, want: "s-9704a05c"},
-		"no data":                              {name: "s", want: "s-e3b0c442"},
-		"a name that ends in a dash":           {name: "s-", data: map[string][]byte{"k": []byte("data")}, want: "s-c8549d3f"},
-		"string data counts as data":           {name: "s", stringData: map[string]string{"k": "data"}, want: "s-c8549d3f"},
-		"string data replaces data of its key": {name: "s", data: map[string][]byte{"k": []byte("old")}, stringData: map[string]string{"k": "data"}, want: "s-c8549d3f"},
+		"one value":                    {name: "s", data: map[string][]byte{"k": []byte("data")}, want: "s-c8549d3f"},
+		"two values":                   {name: "s", data: map[string][]byte{"a": []byte("1"), "b": []byte("2")}, want: "s-33b67563"},
+		"other keys in the same order": {name: "s", data: map[string][]byte{"x": []byte("1"), "y": []byte("2")}, want: "s-33b67563"},
+		"the values in another order":  {name: "s", data: map[string][]byte{"a": []byte("2"), "b": []byte("1")}, want: "s-9704a05c"},
+		"no data":                      {name: "s", want: "s-e3b0c442"},
+		"a name that ends in a dash":   {name: "s-", data: map[string][]byte{"k": []byte("data")}, want: "s-c8549d3f"},
+		"string data counts as data":   {name: "s", stringData: map[string]string{"k": "data"}, want: "s-c8549d3f"},
+		"string data replaces data of its key": {
+			name: "s", data: map[string][]byte{"k": []byte("old")}, stringData: map[string]string{"k": "data"}, want: "s-c8549d3f",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -54,10 +56,12 @@ func TestMakeUniqueConfigMap(t *testing.T) {
 		binary map[string][]byte
 		want   string
 	}{
-		"one value":                  {name: "c", data: map[string]string{"k": "data"}, want: "c-c8549d3f"},
-		"two values":                 {name: "c", data: map[string]string{"a": "1", "b": "2"}, want: "c-33b67563"},
-		"no data":                    {name: "c", want: "c-e3b0c442"},
-		"binary data does not count": {name: "c", data: map[string]string{"k": "data"}, binary: map[string][]byte{"x": []byte("y")}, want: "c-c8549d3f"},
+		"one value":  {name: "c", data: map[string]string{"k": "data"}, want: "c-c8549d3f"},
+		"two values": {name: "c", data: map[string]string{"a": "1", "b": "2"}, want: "c-33b67563"},
+		"no data":    {name: "c", want: "c-e3b0c442"},
+		"binary data does not count": {
+			name: "c", data: map[string]string{"k": "data"}, binary: map[string][]byte{"x": []byte("y")}, want: "c-c8549d3f",
+		},
 		"a name that ends in a dash": {name: "c-", data: map[string]string{"k": "data"}, want: "c-c8549d3f"},
 	} {
 		t.Run(name, func(t *testing.T) {

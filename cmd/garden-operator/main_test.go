@@ -60,12 +60,14 @@ func TestProcessBecomesReadyAsShipped(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	admin, err := client.New(servers.Source.Config, client.Options{Scheme: scheme.Scheme})
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = binary.Install(t.Context(), admin, "deploy/namespace/*.yaml", "deploy/garden-operator/namespace/*.yaml", "deploy/garden-operator/crds/*.yaml")
+	_, err = binary.Install(t.Context(), admin, "deploy/namespace/*.yaml", "deploy/garden-operator/namespace/*.yaml",
+		"deploy/garden-operator/crds/*.yaml")
 	g.Expect(err).NotTo(HaveOccurred())
 	kubeconfig, err := binary.Identity(t.Context(), admin, servers.Source.Config, "garden-operator", "espalier-system", binary.Source)
 	g.Expect(err).NotTo(HaveOccurred())
 	webhooks, probes, metrics := admissiontest.FreePort(t), admissiontest.FreePort(t), admissiontest.FreePort(t)
-	config := strings.Replace(shipped(), "selfManaged: {}", fmt.Sprintf(`selfManaged: {url: "https://127.0.0.1:%d"}`, webhooks), 1) + fmt.Sprintf(`
+	config := strings.Replace(shipped(), "selfManaged: {}", fmt.Sprintf(`selfManaged: {url: "https://127.0.0.1:%d"}`, webhooks), 1) +
+		fmt.Sprintf(`
 server:
   webhooks: {bindAddress: 127.0.0.1, port: %d}
   healthProbes: {bindAddress: 127.0.0.1, port: %d}
@@ -86,7 +88,8 @@ server:
 			return 0, StopTrying("the process ended").Wrap(err)
 		default:
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(probes))+"/readyz", http.NoBody)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(probes))+"/readyz",
+			http.NoBody)
 		if err != nil {
 			return 0, err
 		}

@@ -54,7 +54,8 @@ func TestProcessExitsWithTheFieldThatIsInvalid(t *testing.T) {
 		},
 		"a quota of another kind": {
 			"controllers: {project: {quotas: [{config: {apiVersion: v1, kind: ConfigMap}}]}}",
-			"Error: error decoding config: line 3: controllers.project.quotas[0].config: /v1, Kind=ConfigMap is not a supported ResourceQuota configuration\n",
+			"Error: error decoding config: line 3: controllers.project.quotas[0].config: /v1, Kind=ConfigMap is not a supported ResourceQuota " +
+				"configuration\n",
 		},
 		"a negative number of days": {
 			"controllers: {project: {minimumLifetimeDays: -1}}",
@@ -87,8 +88,9 @@ func TestEmptyProjectSectionIsValid(t *testing.T) {
 			code, said := start(t, "--config", configuration(t, sections))
 			g.Expect(code).To(Equal(1))
 			lines := strings.Split(strings.TrimSpace(said), "\n")
-			g.Expect(lines[len(lines)-1]).To(Equal("Error: connect to garden cluster: no kubeconfig is named and this process does not run in a cluster; " +
-				"check the in-cluster configuration, or name a kubeconfig in gardenClientConnection.kubeconfig or KUBECONFIG"))
+			g.Expect(lines[len(lines)-1]).
+				To(Equal("Error: connect to garden cluster: no kubeconfig is named and this process does not run in a cluster; " +
+					"check the in-cluster configuration, or name a kubeconfig in gardenClientConnection.kubeconfig or KUBECONFIG"))
 		})
 	}
 }
@@ -104,5 +106,6 @@ func TestVersion(t *testing.T) {
 func TestWebhooksWithoutTheirCertificateEndTheProcess(t *testing.T) {
 	file := configuration(t, "espalier: {project: {webhooks: {tls: {serverCertPath: /does/not/exist}}}}")
 	NewWithT(t).Expect(run(t.Context(), []string{"--config", file}, io.Discard)).
-		To(MatchError("error validating config: espalier.project.webhooks.tls.serverKeyPath: Required value: must name the key of serverCertPath"))
+		To(MatchError("error validating config: espalier.project.webhooks.tls.serverKeyPath: Required value: must name the key of " +
+			"serverCertPath"))
 }

@@ -97,7 +97,8 @@ func isOn(b deployable.Binary) string {
 }
 
 // imagesOfValues names the images that the values of the chart name for all binaries.
-const imagesOfValues = "images: {repository: {{ .root.Values.image.repository }}{{ with .root.Values.image.tag }}, tag: {{ . | quote }}{{ end }}}"
+const imagesOfValues = "images: {repository: {{ .root.Values.image.repository }}{{ with .root.Values.image.tag }}, tag: {{ . | quote " +
+	"}}{{ end }}}"
 
 // configTemplate defines the configuration file.
 func configTemplate(b deployable.Binary) string {

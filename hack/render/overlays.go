@@ -96,7 +96,9 @@ func overlay(folder string, b deployable.Binary, have, want []client.Object) err
 	for _, each := range want {
 		wanted[identity(each)] = each
 	}
-	k := kustomization{APIVersion: "kustomize.config.k8s.io/v1beta1", Kind: "Kustomization", Resources: []string{path.Join("../../../..", b.Name)}}
+	k := kustomization{
+		APIVersion: "kustomize.config.k8s.io/v1beta1", Kind: "Kustomization", Resources: []string{path.Join("../../../..", b.Name)},
+	}
 	for _, each := range have {
 		var fields map[string]any
 		switch object := wanted[identity(each)].(type) {

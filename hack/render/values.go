@@ -71,26 +71,30 @@ const valuesOfBinary = `
   priorityClassName: ""
 `
 
-const valuesOfTarget = `  # A Secret in the release's namespace with a kubeconfig (key "kubeconfig") of another cluster that is to be managed. The roles
+const valuesOfTarget = `  # A Secret in the release's namespace with a kubeconfig (key "kubeconfig") ` +
+	`of another cluster that is to be managed. The roles
   # for that cluster are then not of this release: apply deploy/overlays/source-target/target there.
   targetKubeconfigSecret: ""
 `
 
-const valuesOfClusterAdmin = `  # Whether its ServiceAccount is bound to cluster-admin; without effect if targetKubeconfigSecret is set. With false, bind the roles of
+const valuesOfClusterAdmin = `  # Whether its ServiceAccount is bound to cluster-admin; without effect if targetKubeconfigSecret is set. ` +
+	`With false, bind the roles of
   # docs/security.md#rights-in-the-target.
   clusterAdmin: true
 `
 
 // purposes are the descriptions of the binaries in comments.
 var purposes = map[string]string{
-	"garden-operator": "garden-operator checks Gardens, and prepares the runtime cluster for them. Namespace garden must exist before it is enabled. See\n" +
+	"garden-operator": "garden-operator checks Gardens, and prepares the runtime cluster for them. Namespace garden must exist before it " +
+		"is enabled. See\n" +
 		"# docs/garden-operator.md.",
 	"csr-approver":               "csr-approver approves serving certificates of kubelets.",
 	"managedresource-controller": "managedresource-controller keeps the objects of ManagedResources. It collects garbage, too.",
 	"netpol-controller":          "netpol-controller makes NetworkPolicies from Services.",
 	"node-controller":            "node-controller holds new Nodes back until what they need runs on them.",
 	"project-controller":         "project-controller keeps namespaces, members and quotas of Projects.",
-	"token-controllers": "token-controllers keeps tokens of ServiceAccounts in Secrets. With null, it is on if targetKubeconfigSecret is set. In one cluster it\n" +
+	"token-controllers": "token-controllers keeps tokens of ServiceAccounts in Secrets. With null, it is on if targetKubeconfigSecret is " +
+		"set. In one cluster it\n" +
 		"# has nothing to do until its config says which tokens Secrets may ask for: see docs/token-controllers.md.",
 	"webhook-server": "webhook-server changes and checks what others create.",
 }
@@ -118,7 +122,8 @@ func values(file string) error {
 		if purposes[each.Name] == "" {
 			return fmt.Errorf("values of %s: its purpose is not known: name it in hack/render/values.go", each.Name)
 		}
-		fmt.Fprintf(&out, valuesOfBinary, purposes[each.Name], key(each), enabled, each.Name, together, each.CPU.String(), each.Memory.String(), target)
+		fmt.Fprintf(&out, valuesOfBinary, purposes[each.Name], key(each), enabled, each.Name, together, each.CPU.String(), each.Memory.String(),
+			target)
 	}
 	return writeFile(file, []byte(out.String()))
 }
@@ -161,7 +166,9 @@ func schema(file string) error {
 		"repository": map[string]any{"type": "string", "minLength": 1}, "tag": anything("string"), "pullSecrets": textsIn("array"),
 		"pullPolicy": map[string]any{"enum": []string{"Always", "IfNotPresent", "Never"}},
 	})
-	properties["serviceMonitor"] = object(map[string]any{"enabled": anything("boolean"), "interval": anything("string"), "labels": textsIn("object")})
+	properties["serviceMonitor"] = object(map[string]any{
+		"enabled": anything("boolean"), "interval": anything("string"), "labels": textsIn("object"),
+	})
 	for _, each := range deployable.All() {
 		own := scheduling()
 		own["enabled"] = anything("boolean")

@@ -66,10 +66,11 @@ func binaries() []binary {
 			show:   settings.walkThrough,
 		},
 		{
-			name:         "token-controllers",
-			clusterRoles: []string{"espalier-token-controllers-source", "espalier-token-controllers-target", "espalier-token-controllers-target-invalidator"},
-			config:       func(e environment) string { return resourceManagerConfig(e, tokenSections(e)) },
-			show:         settings.showToken,
+			name: "token-controllers", show: settings.showToken,
+			clusterRoles: []string{
+				"espalier-token-controllers-source", "espalier-token-controllers-target", "espalier-token-controllers-target-invalidator",
+			},
+			config: func(e environment) string { return resourceManagerConfig(e, tokenSections(e)) },
 		},
 		{
 			name:         "csr-approver",
@@ -90,11 +91,12 @@ func binaries() []binary {
 			ownClusterOnly: "it would act on nodes of yours",
 		},
 		{
-			name:           "webhook-server",
-			clusterRoles:   []string{"espalier-webhook-server-source", "espalier-webhook-server-target", "espalier-webhook-server-target-selfmanaged"},
+			name: "webhook-server", show: settings.showWebhooks,
+			clusterRoles: []string{
+				"espalier-webhook-server-source", "espalier-webhook-server-target", "espalier-webhook-server-target-selfmanaged",
+			},
 			config:         func(e environment) string { return resourceManagerConfig(e, webhookSections(e)) },
 			ownClusterOnly: "its API server cannot call this machine",
-			show:           settings.showWebhooks,
 		},
 		{
 			name:           "project-controller",

@@ -69,7 +69,8 @@ func explain(err error) string {
 	case errors.Is(err, context.Canceled):
 		return "interrupted. What was started keeps running: `make up` goes on with it, `make down` stops it."
 	case errors.As(err, &unfinished):
-		return err.Error() + "\nEverything else keeps running, so that you can look at it (logs are in .local/); `make up` tries again, `make down` stops it."
+		return err.Error() + "\nEverything else keeps running, so that you can look at it (logs are in .local/); `make up` tries again, " +
+			"`make down` stops it."
 	default:
 		return err.Error()
 	}

@@ -56,7 +56,9 @@ func (s settings) showCertificates(ctx context.Context, r *report, w world) erro
 }
 
 // ask creates a CertificateSigningRequest as the kubelet of a node does.
-func ask(ctx context.Context, admin *rest.Config, node string, names []string, addresses []net.IP) (*certificatesv1.CertificateSigningRequest, error) {
+func ask(
+	ctx context.Context, admin *rest.Config, node string, names []string, addresses []net.IP,
+) (*certificatesv1.CertificateSigningRequest, error) {
 	user := "system:node:" + node
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

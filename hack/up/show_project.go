@@ -136,7 +136,9 @@ func showMembers(ctx context.Context, r *report, w world, namespace string) erro
 		return err
 	}
 	// The API server fills the roles of new members with a short delay.
-	err = await(ctx, 30*time.Second, projectMember+" to become a member", func(ctx context.Context) error { return apply(ctx, member, note()) })
+	err = await(ctx, 30*time.Second, projectMember+" to become a member", func(ctx context.Context) error {
+		return apply(ctx, member, note())
+	})
 	if err != nil {
 		return err
 	}
@@ -161,7 +163,9 @@ func showMembers(ctx context.Context, r *report, w world, namespace string) erro
 		{projectOwner, "add a member", patchBy(project(), enrol), ""},
 		{stranger, "read the project now", func(ctx context.Context, c client.Client) error {
 			p := project()
-			return await(ctx, 10*time.Second, "the new member's role", func(ctx context.Context) error { return c.Get(ctx, client.ObjectKeyFromObject(p), p) })
+			return await(ctx, 10*time.Second, "the new member's role", func(ctx context.Context) error {
+				return c.Get(ctx, client.ObjectKeyFromObject(p), p)
+			})
 		}, ""},
 	} {
 		answer, failure := attempt(ctx, w, each)

@@ -20,11 +20,13 @@ func TestAnyAnswerButTheOneThatIsDueStopsTheWalkThrough(t *testing.T) {
 		want    string
 		err     string
 	}{
-		"allowed, as it should be":       {nil, "", "allowed", ""},
-		"refused, as it should be":       {forbidden("no key"), "no key", "refused: secrets is forbidden: no key", ""},
-		"allowed, against the rules":     {nil, "no key", "", "it is allowed, and should be refused: no key"},
-		"refused, against the rules":     {forbidden("no key"), "", "", "secrets is forbidden: no key"},
-		"refused for another reason":     {forbidden("no door"), "no key", "", "it is refused, but not as it should be (no key): secrets is forbidden: no door"},
+		"allowed, as it should be":   {nil, "", "allowed", ""},
+		"refused, as it should be":   {forbidden("no key"), "no key", "refused: secrets is forbidden: no key", ""},
+		"allowed, against the rules": {nil, "no key", "", "it is allowed, and should be refused: no key"},
+		"refused, against the rules": {forbidden("no key"), "", "", "secrets is forbidden: no key"},
+		"refused for another reason": {
+			forbidden("no door"), "no key", "", "it is refused, but not as it should be (no key): secrets is forbidden: no door",
+		},
 		"no answer where yes is due":     {down, "", "", "connection refused"},
 		"no answer where a no is due":    {down, "no key", "", "connection refused"},
 		"an error that only sounds like": {errors.New("no key"), "no key", "", "no key"},

@@ -54,7 +54,9 @@ func showForecast(ctx context.Context, r *report, c client.Client, date string) 
 	list.SetAPIVersion("v1")
 	list.SetKind("EventList")
 	return await(ctx, 30*time.Second, "an Event about the deletion", func(ctx context.Context) error {
-		if err := c.List(ctx, list, client.InNamespace("default"), client.MatchingFields{"involvedObject.name": projectName, "reason": "DeletionForecast"}); err != nil {
+		if err := c.List(ctx, list, client.InNamespace("default"), client.MatchingFields{
+			"involvedObject.name": projectName, "reason": "DeletionForecast",
+		}); err != nil {
 			return err
 		}
 		for _, event := range list.Items {
@@ -111,7 +113,9 @@ func showDeletion(ctx context.Context, r *report, w world, namespace string) err
 	if err != nil {
 		return err
 	}
-	err = await(ctx, time.Minute, describe(shoot)+" to be taken", func(ctx context.Context) error { return apply(ctx, owner, shoot.DeepCopy()) })
+	err = await(ctx, time.Minute, describe(shoot)+" to be taken", func(ctx context.Context) error {
+		return apply(ctx, owner, shoot.DeepCopy())
+	})
 	if err != nil {
 		return err
 	}
@@ -132,7 +136,8 @@ func showDeletion(ctx context.Context, r *report, w world, namespace string) err
 		return fmt.Errorf("%s deletes it unconfirmed: %w", projectOwner, err)
 	}
 	_, _ = fmt.Fprintf(r, "%s deletes it: %s", projectOwner, answer)
-	confirm := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`))
+	confirm := client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`))
 	err = owner.Patch(ctx, project.DeepCopy(), confirm)
 	if err != nil {
 		return fmt.Errorf("confirm deletion of %s: %w", describe(project), err)
@@ -167,7 +172,8 @@ func showEnd(ctx context.Context, r *report, owner, admin client.Client, project
 			return err
 		}
 	}
-	_, _ = fmt.Fprintf(r, "%s deletes the Shoot: namespace and project are gone after %s", projectOwner, r.clock.Since(begin).Round(10*time.Millisecond))
+	_, _ = fmt.Fprintf(r, "%s deletes the Shoot: namespace and project are gone after %s", projectOwner,
+		r.clock.Since(begin).Round(10*time.Millisecond))
 	return nil
 }
 

@@ -86,7 +86,8 @@ func replicas(deployment *unstructured.Unstructured) []string {
 }
 
 func zones(deployment *unstructured.Unstructured) []string {
-	terms, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+	terms, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "affinity", "nodeAffinity",
+		"requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 	var found []string
 	for _, term := range members(terms) {
 		expressions, _, _ := unstructured.NestedSlice(term, "matchExpressions")

@@ -28,12 +28,20 @@ func TestReadSettings(t *testing.T) {
 		want settings
 		err  string
 	}{
-		"nothing set":                             {nil, settings{root: "/repo", port: 26443}, ""},
-		"another port":                            {map[string]string{"ESPALIER_PORT": "30000"}, settings{root: "/repo", port: 30000}, ""},
-		"a cluster of one's own":                  {map[string]string{"ESPALIER_KUBECONFIG": "/my/kubeconfig"}, settings{root: "/repo", port: 26443, cluster: "/my/kubeconfig"}, ""},
-		"the shell's kubeconfigs are not ours":    {map[string]string{"KUBECONFIG": "/k", "TARGET_KUBECONFIG": "/t"}, settings{root: "/repo", port: 26443}, ""},
-		"no number":                               {map[string]string{"ESPALIER_PORT": "many"}, settings{}, `ESPALIER_PORT: "many" is not a port from 1 to 65498`},
-		"a port that leaves no room for the rest": {map[string]string{"ESPALIER_PORT": "65530"}, settings{}, `ESPALIER_PORT: "65530" is not a port from 1 to 65498`},
+		"nothing set":  {nil, settings{root: "/repo", port: 26443}, ""},
+		"another port": {map[string]string{"ESPALIER_PORT": "30000"}, settings{root: "/repo", port: 30000}, ""},
+		"a cluster of one's own": {
+			map[string]string{"ESPALIER_KUBECONFIG": "/my/kubeconfig"}, settings{root: "/repo", port: 26443, cluster: "/my/kubeconfig"}, "",
+		},
+		"the shell's kubeconfigs are not ours": {
+			map[string]string{"KUBECONFIG": "/k", "TARGET_KUBECONFIG": "/t"}, settings{root: "/repo", port: 26443}, "",
+		},
+		"no number": {
+			map[string]string{"ESPALIER_PORT": "many"}, settings{}, `ESPALIER_PORT: "many" is not a port from 1 to 65498`,
+		},
+		"a port that leaves no room for the rest": {
+			map[string]string{"ESPALIER_PORT": "65530"}, settings{}, `ESPALIER_PORT: "65530" is not a port from 1 to 65498`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -61,14 +69,16 @@ func TestExplain(t *testing.T) {
 	}{
 		"a taken port": {
 			fmt.Errorf("start: %w", &local.PortTakenError{Port: 26444, User: "etcd"}),
-			"start: port 26444 on 127.0.0.1 is taken by another program, etcd cannot listen there\nStop that program, or choose other ports: ESPALIER_PORT=27443 make up",
+			"start: port 26444 on 127.0.0.1 is taken by another program, etcd cannot listen there\nStop that program, or choose other ports: " +
+				"ESPALIER_PORT=27443 make up",
 		},
 		"an interrupt": {
 			context.Canceled, "interrupted. What was started keeps running: `make up` goes on with it, `make down` stops it.",
 		},
 		"a step that fails when things run": {
 			&unfinishedError{errors.New("it broke")},
-			"it broke\nEverything else keeps running, so that you can look at it (logs are in .local/); `make up` tries again, `make down` stops it.",
+			"it broke\nEverything else keeps running, so that you can look at it (logs are in .local/); `make up` tries again, `make " +
+				"down` stops it.",
 		},
 		"anything earlier": {errors.New("it broke"), "it broke"},
 	} {
@@ -79,14 +89,17 @@ func TestExplain(t *testing.T) {
 func TestEachBinaryHasPortsOfItsOwn(t *testing.T) {
 	g := NewWithT(t)
 	s := settings{root: "/repo", port: 1000}
-	g.Expect(s.environmentOf(binary{name: "a"}, 0)).To(Equal(environment{kubeconfig: "/repo/.local/a/kubeconfig", probePort: 1010, metricsPort: 1011, webhookPort: 1012}))
-	g.Expect(s.environmentOf(binary{name: "b"}, 1)).To(Equal(environment{kubeconfig: "/repo/.local/b/kubeconfig", probePort: 1013, metricsPort: 1014, webhookPort: 1015}))
+	g.Expect(s.environmentOf(binary{name: "a"}, 0)).
+		To(Equal(environment{kubeconfig: "/repo/.local/a/kubeconfig", probePort: 1010, metricsPort: 1011, webhookPort: 1012}))
+	g.Expect(s.environmentOf(binary{name: "b"}, 1)).
+		To(Equal(environment{kubeconfig: "/repo/.local/b/kubeconfig", probePort: 1013, metricsPort: 1014, webhookPort: 1015}))
 }
 
 func TestResourceManagerConfig(t *testing.T) {
 	g := NewWithT(t)
 	var got map[string]any
-	g.Expect(yaml.Unmarshal([]byte(resourceManagerConfig(environment{kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3}, "controllers: {}\n")), &got)).To(Succeed())
+	g.Expect(yaml.Unmarshal([]byte(resourceManagerConfig(environment{kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3},
+		"controllers: {}\n")), &got)).To(Succeed())
 	g.Expect(got).To(Equal(map[string]any{
 		"apiVersion":             "resourcemanager.config.gardener.cloud/v1alpha1",
 		"kind":                   "ResourceManagerConfiguration",
@@ -104,7 +117,9 @@ func TestResourceManagerConfig(t *testing.T) {
 
 func TestControllerManagerConfig(t *testing.T) {
 	g := NewWithT(t)
-	cfg, warnings, err := config.ControllerManager([]byte(controllerManagerConfig(environment{kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3})))
+	cfg, warnings, err := config.ControllerManager([]byte(controllerManagerConfig(environment{
+		kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3,
+	})))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(warnings).To(BeEmpty())
 	g.Expect(cfg.Validate()).To(BeEmpty())
@@ -116,7 +131,9 @@ func TestControllerManagerConfig(t *testing.T) {
 
 func TestOperatorConfig(t *testing.T) {
 	g := NewWithT(t)
-	cfg, warnings, err := config.Operator([]byte(operatorConfig(environment{kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3})))
+	cfg, warnings, err := config.Operator([]byte(operatorConfig(environment{
+		kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3,
+	})))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(warnings).To(BeEmpty())
 	g.Expect(cfg.Validate()).To(BeEmpty())
@@ -165,7 +182,9 @@ func TestTheProjectExampleHoldsWhomTheWalkThroughActsAs(t *testing.T) {
 // The cluster may belong to the user, who names it in ESPALIER_KUBECONFIG.
 func TestNothingIsCollectedAsGarbage(t *testing.T) {
 	g := NewWithT(t)
-	cfg, _, err := config.ResourceManager([]byte(binaries()[0].config(environment{kubeconfig: "/k", probePort: 1, metricsPort: 2, webhookPort: 3})))
+	cfg, _, err := config.ResourceManager([]byte(binaries()[0].config(environment{
+		kubeconfig: "/k", probePort: 1, metricsPort: 2, webhookPort: 3,
+	})))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(cfg.Controllers.GarbageCollector.Enabled).To(BeTrue())
 	g.Expect(cfg.Espalier.ManagedResource.GarbageCollectionReportOnly).To(HaveValue(BeTrue()))
@@ -272,7 +291,8 @@ func TestStateOf(t *testing.T) {
 }
 
 func TestNewEvents(t *testing.T) {
-	NewWithT(t).Expect(newEvents(map[string]string{"a/1": "old"}, map[string]string{"a/1": "old", "a/2": "again", "b/3": "new"})).To(Equal([]string{"again", "new"}))
+	NewWithT(t).Expect(newEvents(map[string]string{"a/1": "old"}, map[string]string{"a/1": "old", "a/2": "again", "b/3": "new"})).
+		To(Equal([]string{"again", "new"}))
 }
 
 func TestReport(t *testing.T) {

@@ -76,7 +76,9 @@ func (s settings) showConditions(ctx context.Context, r *report, c client.Client
 }
 
 // showApplied waits until a binary has applied the current generation of a ManagedResource, and returns that.
-func (s settings) showApplied(ctx context.Context, r *report, c client.Client, b binary, namespace, name string) (*unstructured.Unstructured, error) {
+func (s settings) showApplied(
+	ctx context.Context, r *report, c client.Client, b binary, namespace, name string,
+) (*unstructured.Unstructured, error) {
 	set := object("resources.gardener.cloud/v1alpha1", "ManagedResource", namespace, name, nil)
 	if err := untilApplied(ctx, c, set); err != nil {
 		log := s.logOf(b)
@@ -169,7 +171,9 @@ func (s settings) howToGoOn() string {
 	}
 	if s.cluster == "" { // a cluster of the user's has no CRDs of Projects and Gardens
 		lines = slices.Insert(lines, len(lines)-3,
-			[2]string{kubectl + " apply -f " + projectExample, "a project again"}, [2]string{kubectl + " get garden -o wide", "the Garden and its state"})
+			[2]string{
+				kubectl + " apply -f " + projectExample, "a project again",
+			}, [2]string{kubectl + " get garden -o wide", "the Garden and its state"})
 	}
 	var text strings.Builder
 	text.WriteString("\nIt keeps running in the background. Go on with it:\n\n")

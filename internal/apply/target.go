@@ -128,7 +128,9 @@ func (t *Target) Served(kind schema.GroupVersionKind) (Resource, error) {
 	if err != nil {
 		return Resource{}, err
 	}
-	return Resource{Kind: mapping.GroupVersionKind, Resource: mapping.Resource, Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, nil
+	return Resource{
+		Kind: mapping.GroupVersionKind, Resource: mapping.Resource, Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+	}, nil
 }
 
 // IsUnserved reports whether an answer comes from an API server that does not serve the version of the kind. The object may
@@ -300,7 +302,9 @@ func (t *Target) write(ctx context.Context, r Resource, request *rest.Request, o
 }
 
 // MergePatch patches an object and returns its metadata.
-func (t *Target) MergePatch(ctx context.Context, r Resource, namespace, name string, patch map[string]any) (*metav1.PartialObjectMetadata, error) {
+func (t *Target) MergePatch(
+	ctx context.Context, r Resource, namespace, name string, patch map[string]any,
+) (*metav1.PartialObjectMetadata, error) {
 	body, err := json.Marshal(patch)
 	if err != nil {
 		return nil, fmt.Errorf("encode patch: %w", err)

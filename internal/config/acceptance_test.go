@@ -19,7 +19,9 @@ func seconds(n int) metav1.Duration {
 
 func defaulted() *ResourceManagerConfiguration {
 	return &ResourceManagerConfiguration{
-		TypeMeta:               metav1.TypeMeta{APIVersion: "resourcemanager.config.gardener.cloud/v1alpha1", Kind: "ResourceManagerConfiguration"},
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: "resourcemanager.config.gardener.cloud/v1alpha1", Kind: "ResourceManagerConfiguration",
+		},
 		SourceClientConnection: ClientConnection{CacheResyncPeriod: minutes(24 * 60)},
 		LeaderElection: LeaderElection{
 			LeaderElect: ptr.To(true), LeaseDuration: seconds(15), RenewDeadline: seconds(10), RetryPeriod: seconds(2),
@@ -44,8 +46,9 @@ func defaulted() *ResourceManagerConfiguration {
 		},
 		Espalier: Espalier{
 			ManagedResource: EspalierManagedResource{
-				AuditPeriod: minutes(60), DeletionWaveTimeout: ptr.To(seconds(30)), MaxConcurrentRequests: ptr.To(32), MaxDecompressedBytes: ptr.To[int64](67108864),
-				Kstatus: ptr.To(false), GarbageCollectionReportOnly: ptr.To(false),
+				AuditPeriod: minutes(60), DeletionWaveTimeout: ptr.To(seconds(30)), MaxConcurrentRequests: ptr.To(32),
+				MaxDecompressedBytes: ptr.To[int64](67108864),
+				Kstatus:              ptr.To(false), GarbageCollectionReportOnly: ptr.To(false),
 			},
 			Token:    EspalierToken{Audiences: &[]string{"gardener"}, RequestorWorkers: ptr.To(32)},
 			Webhooks: EspalierWebhooks{ShutdownDelay: ptr.To(seconds(2))},
@@ -160,7 +163,8 @@ func TestDefaultsDoNotOverwriteFields(t *testing.T) {
 	g.Expect(c).To(BeComparableTo(asWritten))
 
 	g.Expect(c.SourceClientConnection).To(BeComparableTo(ClientConnection{
-		Kubeconfig: "/src", AcceptContentTypes: "a/b", ContentType: "c/d", QPS: 7.5, Burst: 9, Namespaces: []string{"a"}, CacheResyncPeriod: ptr.To(seconds(11)),
+		Kubeconfig: "/src", AcceptContentTypes: "a/b", ContentType: "c/d", QPS: 7.5, Burst: 9, Namespaces: []string{"a"},
+		CacheResyncPeriod: ptr.To(seconds(11)),
 	}))
 	g.Expect(c.Controllers.NetworkPolicy.IngressControllerSelector).To(BeComparableTo(&IngressControllerSelector{
 		Namespace:   "ingress",
@@ -259,11 +263,15 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 		},
 		"only the controller invalidates tokens": {
 			file: "controllers: {tokenInvalidator: {enabled: true}}",
-			want: []string{`controllers.tokenInvalidator: Forbidden: controller and webhook for TokenInvalidator must either be both disabled or enabled`},
+			want: []string{
+				`controllers.tokenInvalidator: Forbidden: controller and webhook for TokenInvalidator must either be both disabled or enabled`,
+			},
 		},
 		"only the webhook invalidates tokens": {
 			file: "webhooks: {tokenInvalidator: {enabled: true}}",
-			want: []string{`controllers.tokenInvalidator: Forbidden: controller and webhook for TokenInvalidator must either be both disabled or enabled`},
+			want: []string{
+				`controllers.tokenInvalidator: Forbidden: controller and webhook for TokenInvalidator must either be both disabled or enabled`,
+			},
 		},
 		"scheduler name, token lifetime, toleration seconds": {
 			file: `webhooks: {podSchedulerName: {enabled: true, schedulerName: ""}, projectedTokenMount: {enabled: true, expirationSeconds: 123},

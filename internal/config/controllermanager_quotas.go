@@ -32,7 +32,9 @@ func validateQuotas(quotas []ProjectQuota, at *field.Path) field.ErrorList {
 	for i, quota := range quotas {
 		entry := at.Index(i)
 		errs = append(errs, validateQuota(quota.Config, entry.Child("config"))...)
-		errs = append(errs, metav1validation.ValidateLabelSelector(quota.ProjectSelector, metav1validation.LabelSelectorValidationOptions{}, entry.Child("projectSelector"))...)
+		errs = append(errs,
+			metav1validation.ValidateLabelSelector(quota.ProjectSelector, metav1validation.LabelSelectorValidationOptions{},
+				entry.Child("projectSelector"))...)
 	}
 	return errs
 }

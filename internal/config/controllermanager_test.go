@@ -39,7 +39,9 @@ func hours(n int) *metav1.Duration { return minutes(60 * n) }
 
 func defaultedGarden() *ControllerManagerConfiguration {
 	return &ControllerManagerConfiguration{
-		TypeMeta:               metav1.TypeMeta{APIVersion: "controllermanager.config.gardener.cloud/v1alpha1", Kind: "ControllerManagerConfiguration"},
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: "controllermanager.config.gardener.cloud/v1alpha1", Kind: "ControllerManagerConfiguration",
+		},
 		GardenClientConnection: ClientConnection{CacheResyncPeriod: hours(24)},
 		LeaderElection: LeaderElection{
 			LeaderElect: ptr.To(true), LeaseDuration: seconds(15), RenewDeadline: seconds(10), RetryPeriod: seconds(2),
@@ -133,7 +135,8 @@ func TestEveryFieldOfAControllerManagerIsRead(t *testing.T) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"},
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}},
 		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
-			"count/shoots.core.gardener.cloud": resource.MustParse("100"), "pods": resource.MustParse("5"), "requests.memory": resource.MustParse("10Gi"),
+			"count/shoots.core.gardener.cloud": resource.MustParse("100"), "pods": resource.MustParse("5"),
+			"requests.memory": resource.MustParse("10Gi"),
 		}},
 	}
 	g.Expect(c).To(BeComparableTo(&ControllerManagerConfiguration{
@@ -166,11 +169,13 @@ func TestEveryFieldOfAControllerManagerIsRead(t *testing.T) {
 			Webhooks: EspalierProjectWebhooks{
 				BindAddress: "127.0.0.4", Port: 4, ShutdownDelay: ptr.To(seconds(0)),
 				SelfManaged: &EspalierSelfManagedWebhooks{
-					SecretName: "espalier-project-controller", ConfigurationName: "espalier-project-controller", ServiceName: "espalier-project-controller",
-					URL: "https://127.0.0.4:4", Flavor: "standalone", AuthorityValidity: hours(365 * 24), CertificateValidity: hours(90 * 24),
+					SecretName: "espalier-project-controller", ConfigurationName: "espalier-project-controller",
+					ServiceName: "espalier-project-controller",
+					URL:         "https://127.0.0.4:4", Flavor: "standalone", AuthorityValidity: hours(365 * 24), CertificateValidity: hours(90 * 24),
 				},
 			},
-			StaleDeletion: "DryRun", StaleDeletionWithoutShoots: true, StaleForecast: ptr.To(seconds(0)), MaxProjectsPerCreator: ptr.To(3), MembershipExpiry: true,
+			StaleDeletion: "DryRun", StaleDeletionWithoutShoots: true, StaleForecast: ptr.To(seconds(0)), MaxProjectsPerCreator: ptr.To(3),
+			MembershipExpiry: true,
 		}},
 	}))
 }
@@ -181,20 +186,33 @@ func quotaWith(more string) string {
 }
 
 func TestQuotasThatAnAPIServerTakesAreNoMistakes(t *testing.T) {
-	const hard = `spec: {hard: {pods: 0, requests.cpu: 500m, requests.example.com/gpu: 4, gold.storageclass.storage.k8s.io/requests.storage: 1Ti, count/shoots.core.gardener.cloud: "7"}}`
+	const hard = `spec: {hard: {pods: 0, requests.cpu: 500m, requests.example.com/gpu: 4, ` +
+		`gold.storageclass.storage.k8s.io/requests.storage: 1Ti, count/shoots.core.gardener.cloud: "7"}}`
 	NewWithT(t).Expect(gardenMistakes(t, "controllers: {project: {"+quotaWith(hard)+"}}")).To(BeEmpty())
 }
 
 func TestErrorsOfTheProjectSectionContainTheField(t *testing.T) {
 	const quota = "config: {apiVersion: v1, kind: ResourceQuota}"
 	for name, tc := range map[string]struct{ file, want string }{
-		"no workers":           {"concurrentSyncs: 0", `controllers.project.concurrentSyncs: Invalid value: 0: must be at least 1`},
-		"a negative lifetime":  {"minimumLifetimeDays: -1", `controllers.project.minimumLifetimeDays: Invalid value: -1: must be at least 0 and at most 100000`},
-		"a negative grace":     {"staleGracePeriodDays: -2", `controllers.project.staleGracePeriodDays: Invalid value: -2: must be at least 0 and at most 100000`},
-		"a negative expiry":    {"staleExpirationTimeDays: -3", `controllers.project.staleExpirationTimeDays: Invalid value: -3: must be at least 0 and at most 100000`},
-		"days beyond all time": {"minimumLifetimeDays: 100001", `controllers.project.minimumLifetimeDays: Invalid value: 100001: must be at least 0 and at most 100000`},
-		"no period":            {"staleSyncPeriod: 0s", `controllers.project.staleSyncPeriod: Invalid value: "0s": must be greater than zero`},
-		"a negative period":    {"staleSyncPeriod: -1h", `controllers.project.staleSyncPeriod: Invalid value: "-1h0m0s": must be greater than zero`},
+		"no workers": {"concurrentSyncs: 0", `controllers.project.concurrentSyncs: Invalid value: 0: must be at least 1`},
+		"a negative lifetime": {
+			"minimumLifetimeDays: -1", `controllers.project.minimumLifetimeDays: Invalid value: -1: must be at least 0 and at most 100000`,
+		},
+		"a negative grace": {
+			"staleGracePeriodDays: -2", `controllers.project.staleGracePeriodDays: Invalid value: -2: must be at least 0 and at most 100000`,
+		},
+		"a negative expiry": {
+			"staleExpirationTimeDays: -3",
+			`controllers.project.staleExpirationTimeDays: Invalid value: -3: must be at least 0 and at most 100000`,
+		},
+		"days beyond all time": {
+			"minimumLifetimeDays: 100001",
+			`controllers.project.minimumLifetimeDays: Invalid value: 100001: must be at least 0 and at most 100000`,
+		},
+		"no period": {"staleSyncPeriod: 0s", `controllers.project.staleSyncPeriod: Invalid value: "0s": must be greater than zero`},
+		"a negative period": {
+			"staleSyncPeriod: -1h", `controllers.project.staleSyncPeriod: Invalid value: "-1h0m0s": must be greater than zero`,
+		},
 		"a period in which nothing can be checked": {
 			"staleSyncPeriod: 99ms", `controllers.project.staleSyncPeriod: Invalid value: "99ms": must be at least 100ms`,
 		},
@@ -208,7 +226,8 @@ func TestErrorsOfTheProjectSectionContainTheField(t *testing.T) {
 		},
 		"a limit of what is no name": {
 			quotaWith("spec: {hard: {count/of all: 1}}"),
-			`controllers.project.quotas[1].config.spec.hard[count/of all]: Invalid value: "count/of all": name part must consist of alphanumeric characters`,
+			`controllers.project.quotas[1].config.spec.hard[count/of all]: Invalid value: "count/of all": name part must consist of ` +
+				`alphanumeric characters`,
 		},
 		"a limit of something in two groups": {
 			quotaWith("spec: {hard: {count/a/b: 1}}"),
@@ -225,7 +244,9 @@ func TestErrorsOfTheProjectSectionContainTheField(t *testing.T) {
 		"a quota without config": {
 			"quotas: [{" + quota + "}, {projectSelector: {}}]", `controllers.project.quotas[1].config: Required value: must provide a quota config`,
 		},
-		"a quota whose config has no value": {"quotas: [{config: }]", `controllers.project.quotas[0].config: Required value: must provide a quota config`},
+		"a quota whose config has no value": {
+			"quotas: [{config: }]", `controllers.project.quotas[0].config: Required value: must provide a quota config`,
+		},
 		"an operator that does not exist": {
 			"quotas: [{" + quota + ", projectSelector: {matchExpressions: [{key: a, operator: Exists}, {key: a, operator: Like}]}}]",
 			`controllers.project.quotas[0].projectSelector.matchExpressions[1].operator: Invalid value: "Like": not a valid selector operator`,
@@ -252,12 +273,19 @@ func TestQuotaOfAnotherKindIsInvalid(t *testing.T) {
 			"{apiVersion: quota.example.com/v1, kind: ResourceQuota, spec: 7}",
 			`line 7: controllers.project.quotas[1].config: quota.example.com/v1, Kind=ResourceQuota is not a supported ResourceQuota configuration`,
 		},
-		"a manifest without kind":    {"{apiVersion: v1}", `line 7: controllers.project.quotas[1].config: has no apiVersion or no kind: write apiVersion: v1 and kind: ResourceQuota`},
-		"a manifest without version": {"{kind: ResourceQuota}", `line 7: controllers.project.quotas[1].config: has no apiVersion or no kind: write apiVersion: v1 and kind: ResourceQuota`},
-		"no manifest":                {"[]", `line 7: controllers.project.quotas[1].config: must be an object, not a list`},
+		"a manifest without kind": {
+			"{apiVersion: v1}",
+			`line 7: controllers.project.quotas[1].config: has no apiVersion or no kind: write apiVersion: v1 and kind: ResourceQuota`,
+		},
+		"a manifest without version": {
+			"{kind: ResourceQuota}",
+			`line 7: controllers.project.quotas[1].config: has no apiVersion or no kind: write apiVersion: v1 and kind: ResourceQuota`,
+		},
+		"no manifest": {"[]", `line 7: controllers.project.quotas[1].config: must be an object, not a list`},
 		"no quantity": {
 			"{apiVersion: v1, kind: ResourceQuota, spec: {hard: {count/shoots.core.gardener.cloud: many}}}",
-			`line 7: controllers.project.quotas[1].config.spec.hard.count/shoots.core.gardener.cloud: must be a quantity such as "5" or "10Gi", not "many"`,
+			`line 7: controllers.project.quotas[1].config.spec.hard.count/shoots.core.gardener.cloud: must be a quantity such as "5" or "10Gi",` +
+				` not "many"`,
 		},
 		"a limit without value": {
 			"{apiVersion: v1, kind: ResourceQuota, spec: {hard: {pods: }}}",
@@ -276,7 +304,8 @@ func TestQuotaOfAnotherKindIsInvalid(t *testing.T) {
 
 func TestAFileOfAnotherKindIsNoControllerManagers(t *testing.T) {
 	_, _, err := ControllerManager([]byte(minimal))
-	NewWithT(t).Expect(err).To(MatchError(`[line 1: apiVersion: must be "controllermanager.config.gardener.cloud/v1alpha1", not "resourcemanager.config.gardener.cloud/v1alpha1", ` +
+	NewWithT(t).Expect(err).To(MatchError(`[line 1: apiVersion: must be "controllermanager.config.gardener.cloud/v1alpha1", not ` +
+		`"resourcemanager.config.gardener.cloud/v1alpha1", ` +
 		`line 2: kind: must be "ControllerManagerConfiguration", not "ResourceManagerConfiguration"]`))
 }
 
@@ -290,7 +319,9 @@ func TestMistakesOfAControllerManager(t *testing.T) {
 			"gardenClientConnection: {namespaces: [a]}",
 			[]string{`gardenClientConnection.namespaces: Forbidden: projects whose namespaces are not seen would look unused and be deleted`},
 		},
-		"a bad connection": {"gardenClientConnection: {burst: -1}", []string{`gardenClientConnection.burst: Invalid value: -1: must be at least 0`}},
+		"a bad connection": {
+			"gardenClientConnection: {burst: -1}", []string{`gardenClientConnection.burst: Invalid value: -1: must be at least 0`},
+		},
 		"log": {
 			"logLevel: loud\nlogFormat: xml",
 			[]string{
@@ -314,7 +345,9 @@ func TestMistakesOfAControllerManager(t *testing.T) {
 			"server: {healthProbes: {port: 2719}}",
 			[]string{`server.metrics.port: Invalid value: 2719: is server.healthProbes.port too: change one of both`},
 		},
-		"probes and metrics at one port of two addresses": {"server: {healthProbes: {bindAddress: 127.0.0.1, port: 7}, metrics: {bindAddress: 127.0.0.2, port: 7}}", nil},
+		"probes and metrics at one port of two addresses": {
+			"server: {healthProbes: {bindAddress: 127.0.0.1, port: 7}, metrics: {bindAddress: 127.0.0.2, port: 7}}", nil,
+		},
 		"webhooks where metrics are": {
 			"espalier: {project: {webhooks: {port: 2719, tls: {serverCertDir: /certs}}}}",
 			[]string{`espalier.project.webhooks.port: Invalid value: 2719: is server.metrics.port too: change one of both`},
@@ -334,7 +367,10 @@ func TestMistakesOfAControllerManager(t *testing.T) {
 		},
 		"folder and files": {
 			"espalier: {project: {webhooks: {tls: {serverCertDir: /certs, serverCertPath: /crt, serverKeyPath: /key}}}}",
-			[]string{`espalier.project.webhooks.tls.serverCertDir: Forbidden: serverCertPath and serverKeyPath name the certificate already: remove one of both`},
+			[]string{
+				`espalier.project.webhooks.tls.serverCertDir: Forbidden: serverCertPath and serverKeyPath name the certificate already: remove ` +
+					`one of both`,
+			},
 		},
 		"two certificates": {
 			"espalier: {project: {webhooks: {tls: {serverCertDir: /certs}, selfManaged: {}}}}",
@@ -346,11 +382,16 @@ func TestMistakesOfAControllerManager(t *testing.T) {
 		},
 		"a flavor that does not exist": {
 			"espalier: {project: {webhooks: {" + url + ", flavor: sour}}}}",
-			[]string{`espalier.project.webhooks.selfManaged.flavor: Unsupported value: "sour": supported values: "standalone", "gardener-runtime", "gardener-shoot"`},
+			[]string{
+				`espalier.project.webhooks.selfManaged.flavor: Unsupported value: "sour": supported values: "standalone", "gardener-runtime", ` +
+					`"gardener-shoot"`,
+			},
 		},
 		"excluded namespaces": {
 			"espalier: {project: {webhooks: {" + url + ", excludedNamespaces: [a]}}}}",
-			[]string{`espalier.project.webhooks.selfManaged.excludedNamespaces: Forbidden: the webhooks are about projects and their namespaces only`},
+			[]string{
+				`espalier.project.webhooks.selfManaged.excludedNamespaces: Forbidden: the webhooks are about projects and their namespaces only`,
+			},
 		},
 		"a URL with a path": {
 			"espalier: {project: {webhooks: {selfManaged: {url: https://a/b}}}}",
@@ -367,7 +408,10 @@ func TestMistakesOfAControllerManager(t *testing.T) {
 		},
 		"more notice than is given": {
 			"espalier: {project: {staleForecast: 24h, staleDeletionNotice: 25h}}",
-			[]string{`espalier.project.staleDeletionNotice: Invalid value: "25h0m0s": must be at least 0s and at most staleForecast: without a forecast there is no notice`},
+			[]string{
+				`espalier.project.staleDeletionNotice: Invalid value: "25h0m0s": must be at least 0s and at most staleForecast: without a ` +
+					`forecast there is no notice`,
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(gardenMistakes(t, tc.file)).To(Equal(tc.want)) })
@@ -377,8 +421,10 @@ func TestMistakesOfAControllerManager(t *testing.T) {
 // A typing error must not disable a restriction.
 func TestAMisspeltOrEmptyRestrictionOfProjectsIsNoConfiguration(t *testing.T) {
 	for section, want := range map[string]string{
-		"staleDeletions: Off":                   `espalier.project.staleDeletions: unknown field; this section holds restrictions, and one that is not understood cannot be kept`,
-		"webhooks: {selfmanaged: {}}":           `espalier.project.webhooks.selfmanaged: unknown field; this section holds restrictions, and one that is not understood cannot be kept`,
+		"staleDeletions: Off": `espalier.project.staleDeletions: unknown field; this section holds restrictions, and one ` +
+			`that is not understood cannot be kept`,
+		"webhooks: {selfmanaged: {}}": `espalier.project.webhooks.selfmanaged: unknown field; this section holds restrictions, ` +
+			`and one that is not understood cannot be kept`,
 		"staleDeletion: ":                       `espalier.project.staleDeletion: has no value; remove the key to restrict nothing`,
 		`staleDeletion: ""`:                     `espalier.project.staleDeletion: has no value; remove the key to restrict nothing`,
 		"maxProjectsPerCreator: ":               `espalier.project.maxProjectsPerCreator: has no value; remove the key to restrict nothing`,
@@ -464,7 +510,8 @@ func TestWhatOlderReleasesCannotHaveMeant(t *testing.T) {
 	}))
 
 	_, _, err := ControllerManager([]byte(gardenHeader + "server: {https: {tls: {serverCertPat: /crt}}}"))
-	g.Expect(err).To(MatchError("line 3: server.https.tls.serverCertPat: unknown field; this section holds restrictions, and one that is not understood cannot be kept"))
+	g.Expect(err).To(MatchError("line 3: server.https.tls.serverCertPat: unknown field; this section holds restrictions, and one that is " +
+		"not understood cannot be kept"))
 	_, _, err = ControllerManager([]byte(gardenHeader + "server: {https: {port: 1}}\nespalier: 7"))
 	g.Expect(err).To(MatchError("line 4: espalier: must be an object, not 7"))
 }

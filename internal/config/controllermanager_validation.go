@@ -16,7 +16,8 @@ func (c *ControllerManagerConfiguration) Validate() field.ErrorList {
 	garden := field.NewPath("gardenClientConnection")
 	errs := validateClientConnection(c.GardenClientConnection, garden)
 	if len(c.GardenClientConnection.Namespaces) > 0 {
-		errs = append(errs, field.Forbidden(garden.Child("namespaces"), "projects whose namespaces are not seen would look unused and be deleted"))
+		errs = append(errs,
+			field.Forbidden(garden.Child("namespaces"), "projects whose namespaces are not seen would look unused and be deleted"))
 	}
 	errs = append(errs, validateLeaderElection(c.LeaderElection, field.NewPath("leaderElection"))...)
 	errs = append(errs, validateServer(Server{HealthProbes: c.Server.HealthProbes, Metrics: c.Server.Metrics}, field.NewPath("server"))...)
@@ -47,14 +48,18 @@ func validateDays(days *int, at *field.Path) field.ErrorList {
 
 func validateEspalierProject(c EspalierProject, at *field.Path) field.ErrorList {
 	errs := validateProjectWebhooks(c.Webhooks, at.Child("webhooks"))
-	errs = append(errs, validateOneOf(c.StaleDeletion, at.Child("staleDeletion"), StaleDeletionDelete, StaleDeletionDryRun, StaleDeletionOff)...)
+	errs = append(errs, validateOneOf(c.StaleDeletion, at.Child("staleDeletion"),
+		StaleDeletionDelete, StaleDeletionDryRun, StaleDeletionOff)...)
 	if forecast := ptr.Deref(c.StaleForecast, metav1.Duration{}).Duration; forecast < 0 {
 		errs = append(errs, field.Invalid(at.Child("staleForecast"), forecast.String(), "must be at least 0s"))
 	} else if notice := ptr.Deref(c.StaleDeletionNotice, metav1.Duration{}).Duration; notice < 0 || notice > forecast {
-		errs = append(errs, field.Invalid(at.Child("staleDeletionNotice"), notice.String(), "must be at least 0s and at most staleForecast: without a forecast there is no notice"))
+		errs = append(errs,
+			field.Invalid(at.Child("staleDeletionNotice"), notice.String(),
+				"must be at least 0s and at most staleForecast: without a forecast there is no notice"))
 	}
 	if c.MaxProjectsPerCreator != nil && *c.MaxProjectsPerCreator < 1 {
-		errs = append(errs, field.Invalid(at.Child("maxProjectsPerCreator"), *c.MaxProjectsPerCreator, "must be at least 1; leave it out for any number"))
+		errs = append(errs,
+			field.Invalid(at.Child("maxProjectsPerCreator"), *c.MaxProjectsPerCreator, "must be at least 1; leave it out for any number"))
 	}
 	return errs
 }
@@ -89,7 +94,8 @@ func validateProjectTLS(c EspalierProjectTLS, at *field.Path) field.ErrorList {
 		errs = append(errs, field.Required(at.Child("serverCertPath"), "must name the certificate of serverKeyPath"))
 	}
 	if c.ServerCertDir != "" && (c.ServerCertPath != "" || c.ServerKeyPath != "") {
-		errs = append(errs, field.Forbidden(at.Child("serverCertDir"), "serverCertPath and serverKeyPath name the certificate already: remove one of both"))
+		errs = append(errs,
+			field.Forbidden(at.Child("serverCertDir"), "serverCertPath and serverKeyPath name the certificate already: remove one of both"))
 	}
 	return errs
 }
@@ -108,7 +114,8 @@ func validateProjectPorts(c *ControllerManagerConfiguration, at *field.Path) fie
 		}
 	}
 	if probes := c.Server.HealthProbes; probes != nil && collide(*probes, c.Server.Metrics) {
-		errs = append(errs, field.Invalid(field.NewPath("server", "metrics", "port"), probes.Port, "is server.healthProbes.port too: change one of both"))
+		errs = append(errs,
+			field.Invalid(field.NewPath("server", "metrics", "port"), probes.Port, "is server.healthProbes.port too: change one of both"))
 	}
 	return errs
 }

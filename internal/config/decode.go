@@ -74,7 +74,9 @@ func (d *decoder) structure(from any, target reflect.Value, at path) {
 			d.fail(at.child(name), "unknown field; this section holds restrictions, and one that is not understood cannot be kept")
 		default:
 			where := d.doc.inFile(at.child(name))
-			d.warnings = append(d.warnings, Warning{Path: where.String(), Line: lineOf(d.doc.node, where), Message: "unknown field, ignored", Mistake: true})
+			d.warnings = append(d.warnings, Warning{
+				Path: where.String(), Line: lineOf(d.doc.node, where), Message: "unknown field, ignored", Mistake: true,
+			})
 		}
 	}
 }
@@ -132,7 +134,8 @@ func (d *decoder) fail(at path, message string) {
 // isRestriction reports whether a field restricts what a process may do, so that an empty value must never mean "no restriction".
 func isRestriction(at path) bool {
 	field := at.String() + "."
-	return strings.HasPrefix(field, "espalier.managedResource.namespaces.") || strings.HasPrefix(field, "espalier.csrApprover.") || isChoice(at)
+	return strings.HasPrefix(field, "espalier.managedResource.namespaces.") || strings.HasPrefix(field, "espalier.csrApprover.") ||
+		isChoice(at)
 }
 
 // isChoice reports whether a field is a restriction with a single value, for which an empty value is invalid.

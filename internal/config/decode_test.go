@@ -56,7 +56,8 @@ func TestDecodingErrorsNameLineAndField(t *testing.T) {
 		},
 		"a long string is not repeated": {
 			file: "logLevel: [" + strings.Repeat("x", 100) + "]\ncontrollers: {health: {syncPeriod: " + strings.Repeat("x", 100) + "}}",
-			want: `[line 5: controllers.health.syncPeriod: must be a duration such as "30s" or "1h", not a long string, line 4: logLevel: must be a string, not a list]`,
+			want: `[line 5: controllers.health.syncPeriod: must be a duration such as "30s" or "1h", not a long string, line 4: logLevel: must ` +
+				`be a string, not a list]`,
 		},
 		"a field under an alias is named as written": {
 			file: "controllers:\n  managedResources:\n    syncPeriod: soon",
@@ -80,7 +81,8 @@ func TestDecodingErrorsNameLineAndField(t *testing.T) {
 		},
 		"several at once": {
 			file: "controllers: {health: {syncPeriod: 1, concurrentSyncs: x}}",
-			want: `[line 4: controllers.health.concurrentSyncs: must be a whole number of at most 64 bits, not "x", line 4: controllers.health.syncPeriod: must be a duration such as "30s" or "1h", not 1]`,
+			want: `[line 4: controllers.health.concurrentSyncs: must be a whole number of at most 64 bits, not "x", line 4: ` +
+				`controllers.health.syncPeriod: must be a duration such as "30s" or "1h", not 1]`,
 		},
 		"broken YAML": {
 			file: "controllers: {health: {",
@@ -175,7 +177,12 @@ func TestMistakesThatAreOnlyWarnings(t *testing.T) {
 		},
 		"a field set twice in a list": {
 			file: "controllers:\n  networkPolicy:\n    namespaceSelectors:\n    - matchLabels: {a: b, a: b}",
-			want: []Warning{{Path: "controllers.networkPolicy.namespaceSelectors[0].matchLabels.a", Line: 7, Message: "set twice, the last one counts", Mistake: true}},
+			want: []Warning{
+				{
+					Path: "controllers.networkPolicy.namespaceSelectors[0].matchLabels.a", Line: 7, Message: "set twice, the last one counts",
+					Mistake: true,
+				},
+			},
 		},
 		"a second document": {
 			file: "---\nlogLevel: debug",
@@ -204,7 +211,8 @@ func TestMistakesThatAreOnlyWarnings(t *testing.T) {
 
 func TestJSONAndOldYAMLBooleansAreRead(t *testing.T) {
 	g := NewWithT(t)
-	file := "{\n\t\"apiVersion\": \"resourcemanager.config.gardener.cloud/v1alpha1\",\n\t\"kind\": \"ResourceManagerConfiguration\",\n\t\"leaderElection\": {\"resourceNamespace\": \"garden\"}\n}"
+	file := "{\n\t\"apiVersion\": \"resourcemanager.config.gardener.cloud/v1alpha1\",\n\t\"kind\": \"ResourceManagerConfiguration\"," +
+		"\n\t\"leaderElection\": {\"resourceNamespace\": \"garden\"}\n}"
 	g.Expect(load(t, file)).To(BeComparableTo(defaulted()))
 	g.Expect(load(t, minimal+"debugging: {enableProfiling: yes}").Debugging.EnableProfiling).To(BeTrue())
 }
@@ -214,14 +222,19 @@ func TestEspalierNamespacesAbsentAndEmptyDiffer(t *testing.T) {
 		file string
 		want *EspalierNamespaces
 	}{
-		"absent restricts nothing":  {file: "{}", want: nil},
-		"an empty section":          {file: "{namespaces: {}}", want: &EspalierNamespaces{ClusterScoped: ptr.To(true)}},
-		"empty lists allow nothing": {file: "{namespaces: {sets: [], objects: []}}", want: &EspalierNamespaces{Sets: &[]string{}, Objects: &[]string{}, ClusterScoped: ptr.To(true)}},
+		"absent restricts nothing": {file: "{}", want: nil},
+		"an empty section":         {file: "{namespaces: {}}", want: &EspalierNamespaces{ClusterScoped: ptr.To(true)}},
+		"empty lists allow nothing": {
+			file: "{namespaces: {sets: [], objects: []}}",
+			want: &EspalierNamespaces{Sets: &[]string{}, Objects: &[]string{}, ClusterScoped: ptr.To(true)},
+		},
 		"a selector leaves the lists": {
 			file: "{namespaces: {setSelector: {matchLabels: {a: b}}}}",
 			want: &EspalierNamespaces{SetSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, ClusterScoped: ptr.To(true)},
 		},
-		"one list leaves the other":   {file: "{namespaces: {sets: [a]}}", want: &EspalierNamespaces{Sets: &[]string{"a"}, ClusterScoped: ptr.To(true)}},
+		"one list leaves the other": {
+			file: "{namespaces: {sets: [a]}}", want: &EspalierNamespaces{Sets: &[]string{"a"}, ClusterScoped: ptr.To(true)},
+		},
 		"cluster-scoped objects off":  {file: "{namespaces: {clusterScoped: false}}", want: &EspalierNamespaces{ClusterScoped: ptr.To(false)}},
 		"the whole section has nulls": {file: "", want: nil},
 	} {
@@ -238,23 +251,28 @@ func TestEspalierRestrictionsThatCannotBeUnderstoodStopTheProcess(t *testing.T) 
 	for name, tc := range map[string]struct{ file, want string }{
 		"a list without value": {
 			file: "namespaces:\n      sets:\n",
-			want: `line 7: espalier.managedResource.namespaces.sets: has no value; remove the key to restrict nothing, or write an empty list to allow nothing`,
+			want: `line 7: espalier.managedResource.namespaces.sets: has no value; remove the key to restrict nothing, or write an empty list ` +
+				`to allow nothing`,
 		},
 		"a section without value": {
 			file: "namespaces:\n",
-			want: `line 6: espalier.managedResource.namespaces: has no value; remove the key to restrict nothing, or write an empty list to allow nothing`,
+			want: `line 6: espalier.managedResource.namespaces: has no value; remove the key to restrict nothing, or write an empty list to ` +
+				`allow nothing`,
 		},
 		"a misspelt list": {
 			file: "namespaces: {set: []}\n",
-			want: `line 6: espalier.managedResource.namespaces.set: unknown field; this section holds restrictions, and one that is not understood cannot be kept`,
+			want: `line 6: espalier.managedResource.namespaces.set: unknown field; this section holds restrictions, and one that is not ` +
+				`understood cannot be kept`,
 		},
 		"a selector without value": {
 			file: "namespaces:\n      setSelector:\n",
-			want: `line 7: espalier.managedResource.namespaces.setSelector: has no value; write a selector, or remove the key, so that only sets restricts`,
+			want: `line 7: espalier.managedResource.namespaces.setSelector: has no value; write a selector, or remove the key, so that only ` +
+				`sets restricts`,
 		},
 		"a misspelt section": {
 			file: "namespace: {sets: []}\n",
-			want: `line 6: espalier.managedResource.namespace: unknown field; this section holds restrictions, and one that is not understood cannot be kept`,
+			want: `line 6: espalier.managedResource.namespace: unknown field; this section holds restrictions, and one that is not understood ` +
+				`cannot be kept`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -265,9 +283,12 @@ func TestEspalierRestrictionsThatCannotBeUnderstoodStopTheProcess(t *testing.T) 
 
 func TestRestrictionsOfTheOtherBinariesStopTheProcessToo(t *testing.T) {
 	for file, want := range map[string]string{
-		"csrApprover: {observeonly: true}":    `line 5: espalier.csrApprover.observeonly: unknown field; this section holds restrictions, and one that is not understood cannot be kept`,
-		"csrApprover: {allowedDNSPatterns: }": `line 5: espalier.csrApprover.allowedDNSPatterns: has no value; remove the key to restrict nothing, or write an empty list to allow nothing`,
-		"networkPolicy: {observeonly: true}":  `line 5: espalier.networkPolicy.observeonly: unknown field; this section holds restrictions, and one that is not understood cannot be kept`,
+		"csrApprover: {observeonly: true}": `line 5: espalier.csrApprover.observeonly: unknown field; this section holds restrictions, ` +
+			`and one that is not understood cannot be kept`,
+		"csrApprover: {allowedDNSPatterns: }": `line 5: espalier.csrApprover.allowedDNSPatterns: has no value; remove the key to restrict ` +
+			`nothing, or write an empty list to allow nothing`,
+		"networkPolicy: {observeonly: true}": `line 5: espalier.networkPolicy.observeonly: unknown field; this section holds restrictions, ` +
+			`and one that is not understood cannot be kept`,
 	} {
 		t.Run(file, func(t *testing.T) {
 			NewWithT(t).Expect(decodeError(t, minimal+"espalier:\n  "+file)).To(Equal(want))
@@ -309,13 +330,19 @@ func TestTolerations(t *testing.T) {
 		toleration corev1.Toleration
 		want       []string
 	}{
-		"of everything":                   {toleration: corev1.Toleration{Operator: "Exists"}},
-		"of a value":                      {toleration: corev1.Toleration{Key: "a.b/c", Value: "d", Effect: "NoSchedule"}},
-		"for a while":                     {toleration: corev1.Toleration{Key: "a", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: ptr.To[int64](5)}},
-		"with a key that is not one":      {toleration: corev1.Toleration{Key: "a b", Operator: "Exists"}, want: []string{"[0].key"}},
-		"without key and operator":        {toleration: corev1.Toleration{}, want: []string{"[0].operator"}},
-		"seconds without NoExecute":       {toleration: corev1.Toleration{Key: "a", Operator: "Exists", TolerationSeconds: ptr.To[int64](5)}, want: []string{"[0].effect"}},
-		"a value that is no label value":  {toleration: corev1.Toleration{Key: "a", Operator: "Equal", Value: "b c"}, want: []string{"[0].value"}},
+		"of everything": {toleration: corev1.Toleration{Operator: "Exists"}},
+		"of a value":    {toleration: corev1.Toleration{Key: "a.b/c", Value: "d", Effect: "NoSchedule"}},
+		"for a while": {
+			toleration: corev1.Toleration{Key: "a", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: ptr.To[int64](5)},
+		},
+		"with a key that is not one": {toleration: corev1.Toleration{Key: "a b", Operator: "Exists"}, want: []string{"[0].key"}},
+		"without key and operator":   {toleration: corev1.Toleration{}, want: []string{"[0].operator"}},
+		"seconds without NoExecute": {
+			toleration: corev1.Toleration{Key: "a", Operator: "Exists", TolerationSeconds: ptr.To[int64](5)}, want: []string{"[0].effect"},
+		},
+		"a value that is no label value": {
+			toleration: corev1.Toleration{Key: "a", Operator: "Equal", Value: "b c"}, want: []string{"[0].value"},
+		},
 		"a value for Exists":              {toleration: corev1.Toleration{Key: "a", Operator: "Exists", Value: "b"}, want: []string{"[0].value"}},
 		"an operator that does not exist": {toleration: corev1.Toleration{Key: "a", Operator: "Lt"}, want: []string{"[0].operator"}},
 		"an effect that does not exist":   {toleration: corev1.Toleration{Key: "a", Effect: "Never"}, want: []string{"[0].effect"}},
@@ -336,7 +363,8 @@ func TestProcessTakesTheCommonPart(t *testing.T) {
 	p := c.Process()
 	g.Expect(p).To(BeComparableTo(Process{
 		Source: c.SourceClientConnection, Target: c.TargetClientConnection, LeaderElection: c.LeaderElection, Server: c.Server,
-		Debugging: Debugging{EnableProfiling: true, EnableContentionProfiling: true}, LogLevel: "debug", LogFormat: "text", CacheSyncTimeout: minutes(3).Duration,
+		Debugging: Debugging{EnableProfiling: true, EnableContentionProfiling: true}, LogLevel: "debug", LogFormat: "text",
+		CacheSyncTimeout: minutes(3).Duration,
 	}))
 	p.Target.Kubeconfig = "changed"
 	g.Expect(c.TargetClientConnection.Kubeconfig).To(Equal("/dst"))
@@ -360,5 +388,6 @@ func TestAnchorsBombIsRefused(t *testing.T) {
 
 func TestLabelSelectorsKeepTheirShape(t *testing.T) {
 	c := load(t, minimal+"controllers: {networkPolicy: {namespaceSelectors: [{matchLabels: {a: b}}, {}]}}")
-	NewWithT(t).Expect(c.Controllers.NetworkPolicy.NamespaceSelectors).To(BeComparableTo([]metav1.LabelSelector{{MatchLabels: map[string]string{"a": "b"}}, {}}))
+	NewWithT(t).Expect(c.Controllers.NetworkPolicy.NamespaceSelectors).
+		To(BeComparableTo([]metav1.LabelSelector{{MatchLabels: map[string]string{"a": "b"}}, {}}))
 }

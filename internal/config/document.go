@@ -67,7 +67,9 @@ func duplicates(node *yaml.Node, at path) []Warning {
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key := node.Content[i]
 			if seen[key.Value] {
-				found = append(found, Warning{Path: at.child(key.Value).String(), Line: key.Line, Message: "set twice, the last one counts", Mistake: true})
+				found = append(found, Warning{
+					Path: at.child(key.Value).String(), Line: key.Line, Message: "set twice, the last one counts", Mistake: true,
+				})
 			}
 			seen[key.Value] = true
 			found = append(found, duplicates(node.Content[i+1], at.child(key.Value))...)

@@ -11,11 +11,13 @@ func TestEdgeCaseWrongOrMissingKindOrVersion(t *testing.T) {
 	for name, tc := range map[string]struct{ file, want string }{
 		"both missing": {
 			file: "logLevel: info",
-			want: `[apiVersion: must be "resourcemanager.config.gardener.cloud/v1alpha1", not "", kind: must be "ResourceManagerConfiguration", not ""]`,
+			want: `[apiVersion: must be "resourcemanager.config.gardener.cloud/v1alpha1", not "", kind: must be ` +
+				`"ResourceManagerConfiguration", not ""]`,
 		},
 		"an empty file": {
 			file: "",
-			want: `[apiVersion: must be "resourcemanager.config.gardener.cloud/v1alpha1", not "", kind: must be "ResourceManagerConfiguration", not ""]`,
+			want: `[apiVersion: must be "resourcemanager.config.gardener.cloud/v1alpha1", not "", kind: must be ` +
+				`"ResourceManagerConfiguration", not ""]`,
 		},
 		"a wrong kind": {
 			file: "apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: OperatorConfiguration",
@@ -33,7 +35,9 @@ func TestEdgeCaseWrongOrMissingKindOrVersion(t *testing.T) {
 func TestEdgeCaseOmittedServersAreDefaulted(t *testing.T) {
 	c := load(t, minimal+"server: {webhooks: {port: 1}}")
 	g := NewWithT(t)
-	g.Expect(c.Server).To(BeComparableTo(Server{Webhooks: WebhookServer{Port: 1}, HealthProbes: &Endpoint{Port: 8081}, Metrics: &Endpoint{Port: 8080}}))
+	g.Expect(c.Server).To(BeComparableTo(Server{
+		Webhooks: WebhookServer{Port: 1}, HealthProbes: &Endpoint{Port: 8081}, Metrics: &Endpoint{Port: 8080},
+	}))
 	g.Expect(mistakes(c)).To(BeEmpty())
 }
 
@@ -52,7 +56,9 @@ func TestEdgeCaseClientLimits(t *testing.T) {
 		"qps 0 is completed":            {file: "{burst: 20}", qps: 100, burst: 20},
 		"both set are kept":             {file: "{qps: 20, burst: 40}", qps: 20, burst: 40},
 		"qps -1 is accepted, unlimited": {file: "{qps: -1}", qps: -1, burst: 130},
-		"burst -1 is refused":           {file: "{burst: -1}", qps: 100, burst: -1, want: []string{"sourceClientConnection.burst: Invalid value: -1: must be at least 0"}},
+		"burst -1 is refused": {
+			file: "{burst: -1}", qps: 100, burst: -1, want: []string{"sourceClientConnection.burst: Invalid value: -1: must be at least 0"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -75,20 +81,27 @@ func TestEdgeCaseTheTokenInvalidatorNeedsBothSections(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(validate(t, minimal+"controllers: {tokenInvalidator: {enabled: true}}")).To(HaveLen(1))
 	g.Expect(validate(t, minimal+"webhooks: {tokenInvalidator: {enabled: true}}")).To(HaveLen(1))
-	g.Expect(validate(t, minimal+"controllers: {tokenInvalidator: {enabled: true}}\nwebhooks: {tokenInvalidator: {enabled: true}}")).To(BeEmpty())
+	g.Expect(validate(t, minimal+"controllers: {tokenInvalidator: {enabled: true}}\nwebhooks: {tokenInvalidator: {enabled: true}}")).
+		To(BeEmpty())
 }
 
 func TestEdgeCaseZeroWorkers(t *testing.T) {
 	for section, want := range map[string][]string{
-		"managedResource: {concurrentSyncs: 0}":                   {"controllers.managedResources.concurrentSyncs: Invalid value: 0: must be at least 1"},
-		"health: {concurrentSyncs: 0}":                            {"controllers.health.concurrentSyncs: Invalid value: 0: must be at least 1"},
-		"secret: {concurrentSyncs: 0}":                            {"controllers.secret.concurrentSyncs: Invalid value: 0: must be at least 1"},
-		"kubeletCSRApprover: {enabled: true, concurrentSyncs: 0}": {"controllers.kubeletCSRApprover.concurrentSyncs: Invalid value: 0: must be at least 1"},
-		"tokenRequestor: {enabled: true, concurrentSyncs: 0}":     {"controllers.tokenRequestor.concurrentSyncs: Invalid value: 0: must be at least 1"},
-		"kubeletCSRApprover: {concurrentSyncs: 0}":                nil,
-		"tokenRequestor: {concurrentSyncs: 0}":                    nil,
-		"networkPolicy: {enabled: true, concurrentSyncs: 0}":      nil,
-		"node: {enabled: true, concurrentSyncs: 0}":               nil,
+		"managedResource: {concurrentSyncs: 0}": {
+			"controllers.managedResources.concurrentSyncs: Invalid value: 0: must be at least 1",
+		},
+		"health: {concurrentSyncs: 0}": {"controllers.health.concurrentSyncs: Invalid value: 0: must be at least 1"},
+		"secret: {concurrentSyncs: 0}": {"controllers.secret.concurrentSyncs: Invalid value: 0: must be at least 1"},
+		"kubeletCSRApprover: {enabled: true, concurrentSyncs: 0}": {
+			"controllers.kubeletCSRApprover.concurrentSyncs: Invalid value: 0: must be at least 1",
+		},
+		"tokenRequestor: {enabled: true, concurrentSyncs: 0}": {
+			"controllers.tokenRequestor.concurrentSyncs: Invalid value: 0: must be at least 1",
+		},
+		"kubeletCSRApprover: {concurrentSyncs: 0}":           nil,
+		"tokenRequestor: {concurrentSyncs: 0}":               nil,
+		"networkPolicy: {enabled: true, concurrentSyncs: 0}": nil,
+		"node: {enabled: true, concurrentSyncs: 0}":          nil,
 	} {
 		t.Run(section, func(t *testing.T) {
 			NewWithT(t).Expect(validate(t, minimal+"controllers: {"+section+"}")).To(Equal(want))
@@ -115,7 +128,8 @@ controllers: {resourceClass: "", health: {syncPeriod: 1s}}
 func TestEdgeCaseAnEmptyTargetIsNotAbsent(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(load(t, minimal).TargetClientConnection).To(BeNil())
-	g.Expect(load(t, minimal+"targetClientConnection: {}").TargetClientConnection).To(BeComparableTo(&ClientConnection{CacheResyncPeriod: minutes(24 * 60)}))
+	g.Expect(load(t, minimal+"targetClientConnection: {}").TargetClientConnection).
+		To(BeComparableTo(&ClientConnection{CacheResyncPeriod: minutes(24 * 60)}))
 }
 
 func TestEdgeCaseLeaderFieldsAreNotValidatedWithoutLeaderElection(t *testing.T) {
@@ -186,8 +200,10 @@ func TestSelectorsThatCannotWorkAreRefused(t *testing.T) {
     namespaceSelectors: [{matchLabels: {a: b}}, {matchExpressions: [{key: k, operator: In}]}]
     ingressControllerSelector: {podSelector: {matchExpressions: [{key: k, operator: Exists, values: [v]}]}}
 `)).To(Equal([]string{
-		`controllers.networkPolicy.namespaceSelectors[1].matchExpressions[0].values: Required value: must be specified when ` + "`operator`" + ` is 'In' or 'NotIn'`,
-		`controllers.networkPolicy.ingressControllerSelector.podSelector.matchExpressions[0].values: Forbidden: may not be specified when ` + "`operator`" + ` is 'Exists' or 'DoesNotExist'`,
+		`controllers.networkPolicy.namespaceSelectors[1].matchExpressions[0].values: Required value: must be specified when ` + "`operator`" +
+			` is 'In' or 'NotIn'`,
+		`controllers.networkPolicy.ingressControllerSelector.podSelector.matchExpressions[0].values: Forbidden: may not be specified when ` +
+			"`operator`" + ` is 'Exists' or 'DoesNotExist'`,
 	}))
 }
 

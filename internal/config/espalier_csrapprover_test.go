@@ -46,21 +46,26 @@ func TestTheRateLimitOfTheCSRApproverHasDefaults(t *testing.T) {
 // An empty list allows nothing; only a missing list means no restriction.
 func TestEmptyListsOfTheCSRApproverStayLists(t *testing.T) {
 	c := load(t, csrApprover("{allowedDNSPatterns: [], allowedIPPrefixes: []}"))
-	NewWithT(t).Expect(c.Espalier.CSRApprover).To(BeComparableTo(EspalierCSRApprover{AllowedDNSPatterns: &[]string{}, AllowedIPPrefixes: &[]string{}}))
+	NewWithT(t).Expect(c.Espalier.CSRApprover).
+		To(BeComparableTo(EspalierCSRApprover{AllowedDNSPatterns: &[]string{}, AllowedIPPrefixes: &[]string{}}))
 }
 
 func TestMistakesOfTheCSRApprover(t *testing.T) {
 	const name = "must be a DNS name, in whose labels * stands for any characters"
 	const prefix = "must be an IP prefix such as 10.250.0.0/16 or 2001:db8::/32"
 	for section, want := range map[string][]string{
-		`{allowedDNSPatterns: ["a.b", ""]}`:            {`espalier.csrApprover.allowedDNSPatterns[1]: Invalid value: "": ` + name},
-		`{allowedDNSPatterns: ["a..b"]}`:               {`espalier.csrApprover.allowedDNSPatterns[0]: Invalid value: "a..b": ` + name},
-		`{allowedDNSPatterns: ["[a].b"]}`:              {`espalier.csrApprover.allowedDNSPatterns[0]: Invalid value: "[a].b": ` + name},
-		`{allowedIPPrefixes: [10.0.0.1]}`:              {`espalier.csrApprover.allowedIPPrefixes[0]: Invalid value: "10.0.0.1": ` + prefix},
-		`{allowedIPPrefixes: ["::ffff:10.0.0.0/104"]}`: {`espalier.csrApprover.allowedIPPrefixes[0]: Invalid value: "::ffff:10.0.0.0/104": ` + prefix},
-		`{maxExpiration: 9m}`:                          {`espalier.csrApprover.maxExpiration: Invalid value: "9m0s": must be at least 10m`},
-		`{allowUnsetExpiration: true}`:                 {`espalier.csrApprover.allowUnsetExpiration: Invalid value: true: only makes sense with maxExpiration`},
-		`{waitForObjects: 0s}`:                         {`espalier.csrApprover.waitForObjects: Invalid value: "0s": must be greater than zero`},
+		`{allowedDNSPatterns: ["a.b", ""]}`: {`espalier.csrApprover.allowedDNSPatterns[1]: Invalid value: "": ` + name},
+		`{allowedDNSPatterns: ["a..b"]}`:    {`espalier.csrApprover.allowedDNSPatterns[0]: Invalid value: "a..b": ` + name},
+		`{allowedDNSPatterns: ["[a].b"]}`:   {`espalier.csrApprover.allowedDNSPatterns[0]: Invalid value: "[a].b": ` + name},
+		`{allowedIPPrefixes: [10.0.0.1]}`:   {`espalier.csrApprover.allowedIPPrefixes[0]: Invalid value: "10.0.0.1": ` + prefix},
+		`{allowedIPPrefixes: ["::ffff:10.0.0.0/104"]}`: {
+			`espalier.csrApprover.allowedIPPrefixes[0]: Invalid value: "::ffff:10.0.0.0/104": ` + prefix,
+		},
+		`{maxExpiration: 9m}`: {`espalier.csrApprover.maxExpiration: Invalid value: "9m0s": must be at least 10m`},
+		`{allowUnsetExpiration: true}`: {
+			`espalier.csrApprover.allowUnsetExpiration: Invalid value: true: only makes sense with maxExpiration`,
+		},
+		`{waitForObjects: 0s}`: {`espalier.csrApprover.waitForObjects: Invalid value: "0s": must be greater than zero`},
 		`{deniedIdentities: {dnsPatterns: ["*."], ipPrefixes: [x]}}`: {
 			`espalier.csrApprover.deniedIdentities.dnsPatterns[0]: Invalid value: "*.": ` + name,
 			`espalier.csrApprover.deniedIdentities.ipPrefixes[0]: Invalid value: "x": ` + prefix,

@@ -65,11 +65,14 @@ func validateEspalierToken(c EspalierToken, at *field.Path) field.ErrorList {
 		if scope := c.SameCluster.Scope; scope != "" {
 			errs = append(errs, validateOneOf(scope, at.Child("sameCluster", "scope"), TokenScopeSecretNamespace, TokenScopeAllNamespaces)...)
 		}
-		errs = append(errs, validateSystemServiceAccounts(c.SameCluster.SystemServiceAccounts, at.Child("sameCluster", "systemServiceAccounts"))...)
+		errs = append(errs, validateSystemServiceAccounts(
+			c.SameCluster.SystemServiceAccounts, at.Child("sameCluster", "systemServiceAccounts"),
+		)...)
 	}
 	for i, audience := range ptr.Deref(c.Audiences, nil) {
 		if audience == "" {
-			errs = append(errs, field.Required(at.Child("audiences").Index(i), "must not be empty; an empty list leaves the choice to the API server"))
+			errs = append(errs,
+				field.Required(at.Child("audiences").Index(i), "must not be empty; an empty list leaves the choice to the API server"))
 		}
 	}
 	if n := ptr.Deref(c.RequestorWorkers, 0); n < minWorkers {

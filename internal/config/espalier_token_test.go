@@ -18,7 +18,8 @@ func TestEspalierTokenDefaults(t *testing.T) {
 			want: EspalierToken{Audiences: &[]string{}, RequestorWorkers: ptr.To(32)},
 		},
 		"everything is set": {
-			file: "espalier: {token: {class: garden, targetNamespace: seed-a, audiences: [a, b], requestorWorkers: 1, sameCluster: {scope: AllNamespaces, systemServiceAccounts: [kube-system/a]}}}",
+			file: "espalier: {token: {class: garden, targetNamespace: seed-a, audiences: [a, b], requestorWorkers: 1, sameCluster: {scope: " +
+				"AllNamespaces, systemServiceAccounts: [kube-system/a]}}}",
 			want: EspalierToken{
 				Class: ptr.To("garden"), TargetNamespace: ptr.To("seed-a"), Audiences: &[]string{"a", "b"}, RequestorWorkers: ptr.To(1),
 				SameCluster: &EspalierTokenSameCluster{Scope: "AllNamespaces", SystemServiceAccounts: []string{"kube-system/a"}},

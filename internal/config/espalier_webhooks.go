@@ -109,7 +109,8 @@ func validateSelfManagedWebhooks(c EspalierSelfManagedWebhooks, at *field.Path) 
 	}
 	if c.URL != "" {
 		parsed, err := url.Parse(c.URL)
-		if err != nil || parsed.Scheme != "https" || parsed.Hostname() == "" || parsed.Path != "" || parsed.RawQuery != "" || parsed.Fragment != "" || parsed.User != nil {
+		if err != nil || parsed.Scheme != "https" || parsed.Hostname() == "" || parsed.Path != "" || parsed.RawQuery != "" ||
+			parsed.Fragment != "" || parsed.User != nil {
 			errs = append(errs, field.Invalid(at.Child("url"), c.URL, "must be https://host:port, without a path"))
 		}
 	}
@@ -118,7 +119,8 @@ func validateSelfManagedWebhooks(c EspalierSelfManagedWebhooks, at *field.Path) 
 		validity *metav1.Duration
 	}{{"authorityValidity", c.AuthorityValidity}, {"certificateValidity", c.CertificateValidity}} {
 		if each.validity != nil && each.validity.Duration < minCertificateValidity {
-			errs = append(errs, field.Invalid(at.Child(each.child), each.validity.Duration.String(), "must be at least "+minCertificateValidity.String()))
+			errs = append(errs,
+				field.Invalid(at.Child(each.child), each.validity.Duration.String(), "must be at least "+minCertificateValidity.String()))
 		}
 	}
 	for i, namespace := range c.ExcludedNamespaces {

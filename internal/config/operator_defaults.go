@@ -57,7 +57,8 @@ func defaultETCDConfig() ETCDConfig {
 	}
 }
 
-// defaultGardenWebhooks makes the process issue its own certificate if the file names none: files for Gardener's operator, which always does
+// defaultGardenWebhooks makes the process issue its own certificate if the file names none: files for Gardener's operator, which always
+// does
 // that, name none.
 func defaultGardenWebhooks(c *EspalierGardenWebhooks, tls TLSServer) {
 	setIfNil(&c.ShutdownDelay, duration(defaultShutdownDelay))

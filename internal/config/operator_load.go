@@ -36,7 +36,8 @@ func (d *document) withoutEffect(c *OperatorConfiguration) []Warning {
 		}
 	}
 	if c.VirtualClientConnection.Kubeconfig != "" {
-		warnings = append(warnings, d.warn(path{"virtualClientConnection", "kubeconfig"}, "ignored, the operator reads the kubeconfig from a Secret of the Garden"))
+		warnings = append(warnings,
+			d.warn(path{"virtualClientConnection", "kubeconfig"}, "ignored, the operator reads the kubeconfig from a Secret of the Garden"))
 	}
 	return warnings
 }

@@ -35,7 +35,8 @@ func operatorMistakes(t *testing.T, file string) []string {
 
 func selfManagedOperator() *EspalierSelfManagedWebhooks {
 	return &EspalierSelfManagedWebhooks{
-		SecretName: "espalier-garden-operator", ConfigurationName: "gardener-operator", ServiceName: "espalier-garden-operator", Flavor: "standalone",
+		SecretName: "espalier-garden-operator", ConfigurationName: "gardener-operator", ServiceName: "espalier-garden-operator",
+		Flavor:            "standalone",
 		AuthorityValidity: hours(365 * 24), CertificateValidity: hours(90 * 24),
 	}
 }
@@ -58,7 +59,8 @@ func defaultedOperator() *OperatorConfiguration {
 					ETCDController:      &ETCDWorkers{Workers: ptr.To[int64](50)},
 					CustodianController: &ETCDWorkers{Workers: ptr.To[int64](10)},
 					BackupCompactionController: &BackupCompactionController{
-						Workers: ptr.To[int64](3), EnableBackupCompaction: ptr.To(false), EventsThreshold: ptr.To[int64](1000000), MetricsScrapeWaitDuration: minutes(1),
+						Workers: ptr.To[int64](3), EnableBackupCompaction: ptr.To(false), EventsThreshold: ptr.To[int64](1000000),
+						MetricsScrapeWaitDuration: minutes(1),
 					},
 				},
 			},
@@ -167,7 +169,9 @@ func TestEveryFieldOfAnOperatorIsRead(t *testing.T) {
 						Workers: ptr.To[int64](6), EnableBackupCompaction: ptr.To(true), EventsThreshold: ptr.To[int64](7),
 						ActiveDeadlineDuration: minutes(8), MetricsScrapeWaitDuration: ptr.To(seconds(9)),
 					},
-					BackupLeaderElection:         &ETCDBackupLeaderElection{ReelectionPeriod: ptr.To(seconds(10)), ETCDConnectionTimeout: ptr.To(seconds(11))},
+					BackupLeaderElection: &ETCDBackupLeaderElection{
+						ReelectionPeriod: ptr.To(seconds(10)), ETCDConnectionTimeout: ptr.To(seconds(11)),
+					},
 					FeatureGates:                 map[string]bool{"Trees": true},
 					DeltaSnapshotRetentionPeriod: hours(12),
 				},
@@ -183,7 +187,9 @@ func TestEveryFieldOfAnOperatorIsRead(t *testing.T) {
 				}},
 			},
 		},
-		NodeToleration: &NodeToleration{DefaultNotReadyTolerationSeconds: ptr.To[int64](0), DefaultUnreachableTolerationSeconds: ptr.To[int64](60)},
+		NodeToleration: &NodeToleration{
+			DefaultNotReadyTolerationSeconds: ptr.To[int64](0), DefaultUnreachableTolerationSeconds: ptr.To[int64](60),
+		},
 		Espalier: EspalierOperator{Garden: EspalierGarden{
 			Webhooks: EspalierGardenWebhooks{ShutdownDelay: ptr.To(seconds(0)), SelfManaged: reached},
 			Images:   EspalierImages{Repository: "example.com/trees", Tag: "v1"},
@@ -209,15 +215,19 @@ func TestOperatorWithACertificateOfItsOwnDoesNotIssueOne(t *testing.T) {
 }
 
 func TestMistakesOfAnOperator(t *testing.T) {
-	const gates = `supported values: "BackupEntryForGarden", "DefaultSeccompProfile", "DisableNginxIngressInGarden", "DoNotCopyBackupCredentials", "HVPA", ` +
+	const gates = `supported values: "BackupEntryForGarden", "DefaultSeccompProfile", "DisableNginxIngressInGarden", ` +
+		`"DoNotCopyBackupCredentials", "HVPA", ` +
 		`"IstioTLSTermination", "OpenTelemetryCollector", "PrometheusHealthChecks", "RemoveVali", "VictoriaLogsBackend"`
 	for name, tc := range map[string]struct {
 		file string
 		want []string
 	}{
-		"no workers for NetworkPolicies": {operatorHeader, []string{`controllers.networkPolicy.concurrentSyncs: Invalid value: 0: must be at least 1`}},
+		"no workers for NetworkPolicies": {
+			operatorHeader, []string{`controllers.networkPolicy.concurrentSyncs: Invalid value: 0: must be at least 1`},
+		},
 		"numbers below the least": {
-			operatorHeader + "controllers: {garden: {concurrentSyncs: 0, syncPeriod: 14s}, gardenCare: {syncPeriod: 1s}, networkPolicy: {concurrentSyncs: -1}}",
+			operatorHeader + "controllers: {garden: {concurrentSyncs: 0, syncPeriod: 14s}, gardenCare: {syncPeriod: 1s}, networkPolicy: " +
+				"{concurrentSyncs: -1}}",
 			[]string{
 				`controllers.garden.concurrentSyncs: Invalid value: 0: must be at least 1`,
 				`controllers.garden.syncPeriod: Invalid value: "14s": must be at least 15s`,
@@ -266,8 +276,10 @@ func TestMistakesOfAnOperator(t *testing.T) {
 		},
 		"a selector": {
 			operatorHeader + "controllers: {networkPolicy: {concurrentSyncs: 1, additionalNamespaceSelectors: [{}, {matchLabels: {a: '-'}}]}}",
-			[]string{`controllers.networkPolicy.additionalNamespaceSelectors[1].matchLabels: Invalid value: "-": a valid label must be an empty string or consist of alphanumeric ` +
-				`characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is ` +
+			[]string{`controllers.networkPolicy.additionalNamespaceSelectors[1].matchLabels: Invalid value: "-": a valid label must be an ` +
+				`empty string or consist of alphanumeric ` +
+				`characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', ` +
+				`regex used for validation is ` +
 				`'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`},
 		},
 		"tolerations": {
@@ -303,7 +315,10 @@ logLevels: debug
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(warned).To(Equal([]Warning{
 		{Path: "logLevels", Line: 6, Message: "unknown field, ignored", Mistake: true},
-		{Path: "featureGates.HVPA", Line: 5, Message: "accepted without effect: the HVPA controller does not exist anymore, and its objects are removed"},
+		{
+			Path: "featureGates.HVPA", Line: 5,
+			Message: "accepted without effect: the HVPA controller does not exist anymore, and its objects are removed",
+		},
 		{Path: "featureGates.RemoveVali", Line: 5, Message: "accepted without effect: this feature is not implemented"},
 		{Path: "virtualClientConnection.kubeconfig", Line: 4, Message: "ignored, the operator reads the kubeconfig from a Secret of the Garden"},
 	}))
@@ -311,9 +326,15 @@ logLevels: debug
 
 func TestFilesThatAreNotOfAnOperator(t *testing.T) {
 	for name, tc := range map[string]struct{ file, want string }{
-		"another kind": {minimal, `[line 1: apiVersion: must be "operator.config.gardener.cloud/v1alpha1", not "resourcemanager.config.gardener.cloud/v1alpha1", ` +
-			`line 2: kind: must be "OperatorConfiguration", not "ResourceManagerConfiguration"]`},
-		"a wrong type": {operatorHeader + "controllers: {garden: {syncPeriod: 7d}}", `line 3: controllers.garden.syncPeriod: must be a duration such as "30s" or "1h", not "7d"`},
+		"another kind": {
+			minimal,
+			`[line 1: apiVersion: must be "operator.config.gardener.cloud/v1alpha1", not "resourcemanager.config.gardener.cloud/v1alpha1", ` +
+				`line 2: kind: must be "OperatorConfiguration", not "ResourceManagerConfiguration"]`,
+		},
+		"a wrong type": {
+			operatorHeader + "controllers: {garden: {syncPeriod: 7d}}",
+			`line 3: controllers.garden.syncPeriod: must be a duration such as "30s" or "1h", not "7d"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -67,7 +67,8 @@ func validateOperatorPorts(c Server, at *field.Path) field.ErrorList {
 		endpoint *Endpoint
 	}{{"healthProbes", c.HealthProbes}, {"metrics", c.Metrics}} {
 		if collide(webhooks, other.endpoint) {
-			errs = append(errs, field.Invalid(at.Child("webhooks", "port"), webhooks.Port, fmt.Sprintf("is server.%s.port too: change one of both", other.name)))
+			errs = append(errs,
+				field.Invalid(at.Child("webhooks", "port"), webhooks.Port, fmt.Sprintf("is server.%s.port too: change one of both", other.name)))
 		}
 	}
 	if probes := c.HealthProbes; probes != nil && collide(*probes, c.Metrics) {

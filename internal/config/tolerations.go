@@ -38,7 +38,9 @@ func validateToleration(t corev1.Toleration, at *field.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(at.Child("value"), t.Value, "must be empty when operator is Exists"))
 		}
 	default:
-		errs = append(errs, field.NotSupported(at.Child("operator"), t.Operator, []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists}))
+		errs = append(errs, field.NotSupported(at.Child("operator"), t.Operator, []corev1.TolerationOperator{
+			corev1.TolerationOpEqual, corev1.TolerationOpExists,
+		}))
 	}
 	if t.Effect != "" {
 		errs = append(errs, validateOneOf(string(t.Effect), at.Child("effect"), "NoSchedule", "PreferNoSchedule", "NoExecute")...)

@@ -38,7 +38,8 @@ func (c *ResourceManagerConfiguration) Validate() field.ErrorList {
 	errs = append(errs, validateOneOf(c.LogFormat, field.NewPath("logFormat"), "json", "text")...)
 	errs = append(errs, validateControllers(c.Controllers, root)...)
 	if c.Controllers.TokenInvalidator.Enabled != c.Webhooks.TokenInvalidator.Enabled {
-		errs = append(errs, field.Forbidden(root.Child("tokenInvalidator"), "controller and webhook for TokenInvalidator must either be both disabled or enabled"))
+		errs = append(errs,
+			field.Forbidden(root.Child("tokenInvalidator"), "controller and webhook for TokenInvalidator must either be both disabled or enabled"))
 	}
 	errs = append(errs, validateWebhooks(c.Webhooks, field.NewPath("webhooks"))...)
 	return append(errs, validateEspalier(c.Espalier, field.NewPath("espalier"))...)
@@ -51,7 +52,8 @@ func validateClientConnection(c ClientConnection, at *field.Path) field.ErrorLis
 	}
 	for i, namespace := range c.Namespaces {
 		if namespace == "" {
-			errs = append(errs, field.Required(at.Child("namespaces").Index(i), "an empty name would watch all namespaces; leave the list out for that"))
+			errs = append(errs,
+				field.Required(at.Child("namespaces").Index(i), "an empty name would watch all namespaces; leave the list out for that"))
 		}
 	}
 	return append(errs, validateAtLeast(c.CacheResyncPeriod, minCacheResyncPeriod, at.Child("cacheResyncPeriod"))...)
@@ -69,7 +71,9 @@ func validateLeaderElection(c LeaderElection, at *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("leaseDuration"), c.LeaseDuration.Duration.String(), "must be greater than renewDeadline"))
 	}
 	if shortest := time.Duration(renewJitter * float64(c.RetryPeriod.Duration)); c.RenewDeadline.Duration <= shortest {
-		errs = append(errs, field.Invalid(at.Child("renewDeadline"), c.RenewDeadline.Duration.String(), fmt.Sprintf("must be greater than %v times retryPeriod", renewJitter)))
+		errs = append(errs,
+			field.Invalid(at.Child("renewDeadline"), c.RenewDeadline.Duration.String(),
+				fmt.Sprintf("must be greater than %v times retryPeriod", renewJitter)))
 	}
 	if c.ResourceLock == "" {
 		errs = append(errs, field.Required(at.Child("resourceLock"), "must name the kind of the lock"))
@@ -139,7 +143,9 @@ func validateNetworkPolicy(c NetworkPolicyController, at *field.Path) field.Erro
 		errs = append(errs, metav1validation.ValidateLabelSelector(&c.NamespaceSelectors[i], options, at.Child("namespaceSelectors").Index(i))...)
 	}
 	if c.IngressControllerSelector != nil {
-		errs = append(errs, metav1validation.ValidateLabelSelector(&c.IngressControllerSelector.PodSelector, options, at.Child("ingressControllerSelector", "podSelector"))...)
+		errs = append(errs,
+			metav1validation.ValidateLabelSelector(&c.IngressControllerSelector.PodSelector, options,
+				at.Child("ingressControllerSelector", "podSelector"))...)
 	}
 	return errs
 }
@@ -158,7 +164,8 @@ func validateWebhooks(c Webhooks, at *field.Path) field.ErrorList {
 		errs = append(errs, field.Required(at.Child("podSchedulerName", "schedulerName"), "must specify schedulerName when webhook is enabled"))
 	}
 	if seconds := ptr.Deref(c.ProjectedTokenMount.ExpirationSeconds, 0); c.ProjectedTokenMount.Enabled && seconds < minTokenExpirySeconds {
-		errs = append(errs, field.Invalid(at.Child("projectedTokenMount", "expirationSeconds"), seconds, fmt.Sprintf("must be at least %d", minTokenExpirySeconds)))
+		errs = append(errs,
+			field.Invalid(at.Child("projectedTokenMount", "expirationSeconds"), seconds, fmt.Sprintf("must be at least %d", minTokenExpirySeconds)))
 	}
 	return errs
 }

@@ -30,11 +30,13 @@ func TestOnly(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"no error":                          {},
-		"a conflict":                        {err: changed(), want: true},
-		"something else":                    {err: forbidden()},
-		"no answer of an API server":        {err: errors.New("away")},
-		"several conflicts":                 {err: fmt.Errorf("roles: %w", errors.Join(errors.Join(changed(), changed()), errors.Join(changed()))), want: true},
+		"no error":                   {},
+		"a conflict":                 {err: changed(), want: true},
+		"something else":             {err: forbidden()},
+		"no answer of an API server": {err: errors.New("away")},
+		"several conflicts": {
+			err: fmt.Errorf("roles: %w", errors.Join(errors.Join(changed(), changed()), errors.Join(changed()))), want: true,
+		},
 		"a conflict before something else":  {err: errors.Join(changed(), forbidden())},
 		"something else deep in a conflict": {err: errors.Join(changed(), fmt.Errorf("more: %w", errors.Join(changed(), errors.New("away"))))},
 	} {

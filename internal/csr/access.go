@@ -52,7 +52,9 @@ func decisionRights() []right {
 	return []right{
 		{
 			said: "update certificatesigningrequests/approval",
-			any:  []authorizationv1.ResourceAttributes{{Verb: "update", Group: group, Resource: "certificatesigningrequests", Subresource: "approval"}},
+			any: []authorizationv1.ResourceAttributes{
+				{Verb: "update", Group: group, Resource: "certificatesigningrequests", Subresource: "approval"},
+			},
 		},
 		{
 			said: "approve signers named " + certificatesv1.KubeletServingSignerName,
@@ -81,7 +83,9 @@ func machineRights(namespace string) []right {
 	for _, verb := range verbs {
 		rights = append(rights, right{
 			said: fmt.Sprintf("%s machines.%s in namespace %q", verb, approver.MachineKind().Group, namespace),
-			any:  []authorizationv1.ResourceAttributes{{Verb: verb, Group: approver.MachineKind().Group, Resource: "machines", Namespace: namespace}},
+			any: []authorizationv1.ResourceAttributes{
+				{Verb: verb, Group: approver.MachineKind().Group, Resource: "machines", Namespace: namespace},
+			},
 		})
 	}
 	return rights
@@ -101,7 +105,8 @@ func allowed(ctx context.Context, side string, c client.Client, rights []right) 
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s cluster: not allowed to %s: grant it, for example with the roles in deploy/csr-approver", side, strings.Join(missing, ", "))
+	return fmt.Errorf("%s cluster: not allowed to %s: grant it, for example with the roles in deploy/csr-approver", side,
+		strings.Join(missing, ", "))
 }
 
 func grantsAny(ctx context.Context, c client.Client, attributes []authorizationv1.ResourceAttributes) (bool, error) {

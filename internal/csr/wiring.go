@@ -21,7 +21,8 @@ import (
 )
 
 // machineRemedy is the remedy if the API server does not serve Machines.
-const machineRemedy = "kubectl apply -f <CRDs of the machine controller manager>, or set espalier.csrApprover.withoutMachines: true, which is weaker"
+const machineRemedy = "kubectl apply -f <CRDs of the machine controller manager>, or set espalier.csrApprover.withoutMachines: true, " +
+	"which is weaker"
 
 // Check returns an error if the controller is not enabled, or if sections of the configuration contradict each other.
 func Check(cfg *config.ResourceManagerConfiguration) error {
@@ -30,7 +31,8 @@ func Check(cfg *config.ResourceManagerConfiguration) error {
 		return errors.New("nothing to do: set controllers.kubeletCSRApprover.enabled: true, or do not run csr-approver")
 	}
 	if cfg.Espalier.CSRApprover.WithoutMachines && section.MachineNamespace != "" {
-		return errors.New("controllers.kubeletCSRApprover.machineNamespace and espalier.csrApprover.withoutMachines contradict each other: remove one of them")
+		return errors.New("controllers.kubeletCSRApprover.machineNamespace and espalier.csrApprover.withoutMachines contradict each other: " +
+			"remove one of them")
 	}
 	return nil
 }
@@ -64,7 +66,9 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 }
 
 // Add adds the controller to the manager of the source cluster.
-func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
+func Add(
+	lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer,
+) error {
 	if err := Check(cfg); err != nil {
 		return err
 	}

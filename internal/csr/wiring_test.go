@@ -14,13 +14,17 @@ func TestCheck(t *testing.T) {
 		own        config.EspalierCSRApprover
 		want       string
 	}{
-		"enabled":                        {controller: config.KubeletCSRApproverController{Enabled: true}},
-		"without Machines":               {controller: config.KubeletCSRApproverController{Enabled: true}, own: config.EspalierCSRApprover{WithoutMachines: true}},
+		"enabled": {controller: config.KubeletCSRApproverController{Enabled: true}},
+		"without Machines": {
+			controller: config.KubeletCSRApproverController{Enabled: true}, own: config.EspalierCSRApprover{WithoutMachines: true},
+		},
 		"with Machines in one namespace": {controller: config.KubeletCSRApproverController{Enabled: true, MachineNamespace: "m"}},
 		"not enabled":                    {want: "nothing to do: set controllers.kubeletCSRApprover.enabled: true, or do not run csr-approver"},
 		"a namespace of no Machines": {
-			controller: config.KubeletCSRApproverController{Enabled: true, MachineNamespace: "m"}, own: config.EspalierCSRApprover{WithoutMachines: true},
-			want: "controllers.kubeletCSRApprover.machineNamespace and espalier.csrApprover.withoutMachines contradict each other: remove one of them",
+			controller: config.KubeletCSRApproverController{Enabled: true, MachineNamespace: "m"},
+			own:        config.EspalierCSRApprover{WithoutMachines: true},
+			want: "controllers.kubeletCSRApprover.machineNamespace and espalier.csrApprover.withoutMachines contradict each other: remove " +
+				"one of them",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -32,11 +32,17 @@ func TestShippedNetworkPoliciesAreForLabelledNamespacesOnly(t *testing.T) {
 		labels labels.Set
 		want   bool
 	}{
-		"a new namespace":                          {labels.Set{"kubernetes.io/metadata.name": "shop"}, false},
-		"a namespace that has opted in":            {labels.Set{"kubernetes.io/metadata.name": "shop", "espalier.dev/network-policies": "enabled"}, true},
-		"a namespace with another value":           {labels.Set{"kubernetes.io/metadata.name": "shop", "espalier.dev/network-policies": "false"}, false},
-		"kube-system":                              {labels.Set{"kubernetes.io/metadata.name": "kube-system"}, false},
-		"kube-system with the label of all others": {labels.Set{"kubernetes.io/metadata.name": "kube-system", "espalier.dev/network-policies": "enabled"}, false},
+		"a new namespace": {labels.Set{"kubernetes.io/metadata.name": "shop"}, false},
+		"a namespace that has opted in": {
+			labels.Set{"kubernetes.io/metadata.name": "shop", "espalier.dev/network-policies": "enabled"}, true,
+		},
+		"a namespace with another value": {
+			labels.Set{"kubernetes.io/metadata.name": "shop", "espalier.dev/network-policies": "false"}, false,
+		},
+		"kube-system": {labels.Set{"kubernetes.io/metadata.name": "kube-system"}, false},
+		"kube-system with the label of all others": {
+			labels.Set{"kubernetes.io/metadata.name": "kube-system", "espalier.dev/network-policies": "enabled"}, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -94,8 +94,9 @@ func All() []Binary {
 func controllers() []Binary {
 	return []Binary{
 		{
-			Name:  "csr-approver",
-			Roles: append(clusterRoles("csr-approver-source", "csr-approver-target"), lease("csr-approver"), Role{"espalier-csr-approver-target-apiserver", "default"}, Role{"espalier-csr-approver-target-events", "default"}),
+			Name: "csr-approver",
+			Roles: append(clusterRoles("csr-approver-source", "csr-approver-target"), lease("csr-approver"),
+				Role{"espalier-csr-approver-target-apiserver", "default"}, Role{"espalier-csr-approver-target-events", "default"}),
 			Config: resourceManager(`controllers:
   kubeletCSRApprover: {enabled: true}
 espalier:
@@ -108,7 +109,8 @@ espalier:
 		{
 			Name: "managedresource-controller",
 			// Whatever a set holds is applied with these rights; docs/security.md says what that means, and how to restrict it.
-			Roles: append(clusterRoles("managedresource-controller-source"), lease("managedresource-controller"), Role{"espalier-managedresource-controller-cluster-identity", "kube-system"}, Role{Name: ClusterAdmin}),
+			Roles: append(clusterRoles("managedresource-controller-source"), lease("managedresource-controller"),
+				Role{"espalier-managedresource-controller-cluster-identity", "kube-system"}, Role{Name: ClusterAdmin}),
 			// Sets act with these rights, so only administrators say where sets are applied: the role edit allows changes of Secrets,
 			// and none of Namespaces.
 			Config: resourceManager(`controllers:
@@ -139,8 +141,9 @@ espalier:
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
 		},
 		{
-			Name:  tokenControllers,
-			Roles: append(clusterRoles("token-controllers-source", "token-controllers-target", "token-controllers-target-invalidator"), lease("token-controllers")),
+			Name: tokenControllers,
+			Roles: append(clusterRoles("token-controllers-source", "token-controllers-target", "token-controllers-target-invalidator"),
+				lease("token-controllers")),
 			// In one cluster, users who may write Secrets must not get tokens of ServiceAccounts of other namespaces: the
 			// administrator who switches the requestor on says which they may get. Static tokens are marked only where
 			// webhook-server keeps Secrets from getting valid ones again: see Invalidating.
@@ -191,15 +194,17 @@ func servers() []Binary {
 			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"),
 		},
 		{
-			Name:      projectController,
-			Roles:     append(clusterRoles("project-controller-source", "project-controller-selfmanaged"), lease("project-controller"), Role{"espalier-project-controller-selfmanaged", Namespace}),
+			Name: projectController,
+			Roles: append(clusterRoles("project-controller-source", "project-controller-selfmanaged"), lease("project-controller"),
+				Role{"espalier-project-controller-selfmanaged", Namespace}),
 			Config:    projectConfig,
 			ProbePort: projectProbePort, MetricsPort: projectMetricsPort, WebhookPort: projectWebhookPort,
 			Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"), GarbagePercent: 25,
 		},
 		{
-			Name:  webhookServer,
-			Roles: append(clusterRoles("webhook-server-source", "webhook-server-target", "webhook-server-target-selfmanaged"), Role{"espalier-webhook-server-selfmanaged", Namespace}),
+			Name: webhookServer,
+			Roles: append(clusterRoles("webhook-server-source", "webhook-server-target", "webhook-server-target-selfmanaged"),
+				Role{"espalier-webhook-server-selfmanaged", Namespace}),
 			Config: `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 leaderElection: {leaderElect: false}
@@ -212,7 +217,8 @@ webhooks:
 espalier:
   webhooks: ` + selfManaged + `
 `,
-			ProbePort: probePort, MetricsPort: metricsPort, WebhookPort: webhookPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("50m"),
+			ProbePort: probePort, MetricsPort: metricsPort, WebhookPort: webhookPort, Memory: resource.MustParse("64Mi"),
+			CPU: resource.MustParse("50m"),
 		},
 	}
 }

@@ -103,7 +103,8 @@ func TestConfigurationsForTwoClustersNameTheMountedKubeconfig(t *testing.T) {
 			}
 			g.Expect(mistakes).To(BeEmpty())
 			// One thing differs: in one cluster the token requestor waits for a user who says what Secrets may ask for.
-			together, _, err := config.ResourceManager([]byte(strings.Replace(each.Config, "tokenRequestor: {enabled: false}", "tokenRequestor: {enabled: true}", 1)))
+			together, _, err := config.ResourceManager([]byte(strings.Replace(each.Config, "tokenRequestor: {enabled: false}",
+				"tokenRequestor: {enabled: true}", 1)))
 			g.Expect(err).NotTo(HaveOccurred())
 			together.TargetClientConnection = apart.TargetClientConnection
 			g.Expect(apart).To(Equal(together), "nothing else differs")
@@ -160,7 +161,10 @@ func expectToBeFit(t *testing.T, binary deployable.Binary, objects []client.Obje
 	labels := deployment.Spec.Template.Labels
 	g.Expect(labels).To(HaveKeyWithValue("networking.gardener.cloud/to-dns", "allowed"))
 	g.Expect(labels).To(HaveKeyWithValue("networking.gardener.cloud/to-runtime-apiserver", "allowed"))
-	annotations := map[string]string{"networking.resources.gardener.cloud/from-all-scrape-targets-allowed-ports": fmt.Sprintf(`[{"protocol":"TCP","port":%d}]`, binary.MetricsPort)}
+	annotations := map[string]string{
+		"networking.resources.gardener.cloud/from-all-scrape-targets-allowed-ports": fmt.Sprintf(`[{"protocol":"TCP","port":%d}]`,
+			binary.MetricsPort),
+	}
 	if binary.WebhookPort != 0 {
 		annotations["networking.resources.gardener.cloud/from-world-to-ports"] = fmt.Sprintf(`[{"protocol":"TCP","port":%d}]`, binary.WebhookPort)
 	}
@@ -188,7 +192,8 @@ func TestTheTargetsCredentialsAreMountedWhereTheConfigurationLooks(t *testing.T)
 		t.Run(each.Name, func(t *testing.T) {
 			g := NewWithT(t)
 			template := only[*appsv1.Deployment](t, each.SourceObjects("i:v1")).Spec.Template
-			g.Expect(template.Spec.Containers[0].VolumeMounts).To(ContainElement(corev1.VolumeMount{Name: "target", MountPath: "/var/run/espalier/target", ReadOnly: true}))
+			g.Expect(template.Spec.Containers[0].VolumeMounts).
+				To(ContainElement(corev1.VolumeMount{Name: "target", MountPath: "/var/run/espalier/target", ReadOnly: true}))
 			g.Expect(template.Spec.Volumes).To(ContainElement(corev1.Volume{Name: "target", VolumeSource: corev1.VolumeSource{
 				Secret: &corev1.SecretVolumeSource{SecretName: "espalier-" + each.Name + "-target"},
 			}}))
@@ -203,7 +208,9 @@ func TestTheTargetsCredentialsAreMountedWhereTheConfigurationLooks(t *testing.T)
 func TestRolesAreThoseThatAreShipped(t *testing.T) {
 	unbound := map[string][]string{
 		// cluster-admin includes what a narrower role would need.
-		"managedresource-controller": {"espalier-managedresource-controller-target-base", "espalier-managedresource-controller-target-garbagecollector"},
+		"managedresource-controller": {
+			"espalier-managedresource-controller-target-base", "espalier-managedresource-controller-target-garbagecollector",
+		},
 	}
 	for _, each := range deployable.All() {
 		t.Run(each.Name, func(t *testing.T) {
@@ -272,6 +279,9 @@ func TestAnAPIServerTakesAllOfItUnderTheStrictestPodSecurity(t *testing.T) {
 			}
 		}
 	}
-	loose := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "loose"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	loose := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "loose"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
 	g.Expect(c.Create(t.Context(), loose)).To(MatchError(ContainSubstring("violates PodSecurity")), "the standard is enforced")
 }

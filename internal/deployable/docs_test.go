@@ -30,7 +30,8 @@ func TestTheDocumentationForgetsNoBinary(t *testing.T) {
 	for _, each := range deployable.All() {
 		t.Run(each.Name, func(t *testing.T) {
 			g := NewWithT(t)
-			g.Expect(string(content)).To(ContainSubstring("\n- {name: espalier.local/" + each.Name + ", newName: registry.example.com/espalier/" + each.Name + ", newTag: "))
+			g.Expect(string(content)).
+				To(ContainSubstring("\n- {name: espalier.local/" + each.Name + ", newName: registry.example.com/espalier/" + each.Name + ", newTag: "))
 			g.Expect(string(content)).To(ContainSubstring("\n   kubectl delete --ignore-not-found -k deploy/" + each.Name + "\n"))
 			g.Expect(string(content)).To(ContainSubstring("\n| " + each.Name + " | "))
 		})
@@ -68,13 +69,16 @@ func TestDocumentedCommandsMakeAMatchingCertificate(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			roots := x509.NewCertPool()
 			g.Expect(roots.AppendCertsFromPEM(authority)).To(BeTrue())
-			_, err = certificateIn(t, filepath.Join(keys, "tls.crt")).Verify(x509.VerifyOptions{DNSName: name + ".espalier-system.svc", Roots: roots})
+			_, err = certificateIn(t, filepath.Join(keys, "tls.crt")).
+				Verify(x509.VerifyOptions{DNSName: name + ".espalier-system.svc", Roots: roots})
 			g.Expect(err).NotTo(HaveOccurred())
 
 			g.Expect(kubectl(t, "-n", "espalier-system", "get", "deployment", name, "-o",
-				"jsonpath={.spec.template.spec.volumes[?(@.name=='tls')].secret.secretName} {.spec.template.spec.containers[0].volumeMounts[?(@.name=='tls')].mountPath}")).
+				"jsonpath={.spec.template.spec.volumes[?(@.name=='tls')].secret.secretName} "+
+					"{.spec.template.spec.containers[0].volumeMounts[?(@.name=='tls')].mountPath}")).
 				To(Equal(name + "-tls /var/run/espalier/tls"))
-			expectValidWithoutWarning(t, binary, kubectl(t, "-n", "espalier-system", "get", "configmap", name, "-o", `jsonpath={.data.config\.yaml}`))
+			expectValidWithoutWarning(t, binary,
+				kubectl(t, "-n", "espalier-system", "get", "configmap", name, "-o", `jsonpath={.data.config\.yaml}`))
 			for _, kind := range []string{"mutatingwebhookconfiguration", "validatingwebhookconfiguration"} {
 				bundles := strings.Fields(kubectl(t, "get", kind, name, "-o", "jsonpath={.webhooks[*].clientConfig.caBundle}"))
 				names := strings.Fields(kubectl(t, "get", kind, name, "-o", "jsonpath={.webhooks[*].name}"))
@@ -88,7 +92,9 @@ func TestDocumentedCommandsMakeAMatchingCertificate(t *testing.T) {
 // TestDocumentedCommandsGrantRights runs commands of the documentation, and asks an API server about a right that they are for.
 func TestDocumentedCommandsGrantRights(t *testing.T) {
 	for name, tc := range map[string]struct{ page, user, right string }{
-		"lease":             {"running.md", "managedresource-controller", "update leases.coordination.k8s.io/gardener-resource-manager -n garden"},
+		"lease": {
+			"running.md", "managedresource-controller", "update leases.coordination.k8s.io/gardener-resource-manager -n garden",
+		},
 		"names":             {"webhook-server.md", "webhook-server", "patch mutatingwebhookconfigurations.admissionregistration.k8s.io/hooks"},
 		"creation":          {"project-controller.md", "", "create projects.core.gardener.cloud --as-group=team-leads"},
 		"quota":             {"project-controller.md", "", "choose-quota projects.core.gardener.cloud --as-group=quota-administrators"},
@@ -104,7 +110,8 @@ func TestDocumentedCommandsGrantRights(t *testing.T) {
 			if tc.user != "" {
 				user = "system:serviceaccount:espalier-system:" + name + "-" + tc.user
 			}
-			shell(t, folder, "kubectl apply --server-side -f deploy/namespace -f deploy/project-controller/crds -f deploy/project-controller/roles\n"+
+			shell(t, folder, "kubectl apply --server-side -f deploy/namespace -f deploy/project-controller/crds -f "+
+				"deploy/project-controller/roles\n"+
 				"for each in garden shop; do kubectl create namespace $each --dry-run=client -o yaml | kubectl apply --server-side -f -; done\n"+
 				"kubectl apply --server-side -f deploy/managedresource-controller/rbac\n"+
 				"if kubectl auth can-i "+tc.right+" --as="+user+"; then exit 1; fi\n"+

@@ -79,7 +79,9 @@ func (b Binary) meta() metav1.ObjectMeta {
 }
 
 func (b Binary) serviceAccount() *corev1.ServiceAccount {
-	return &corev1.ServiceAccount{TypeMeta: typeMeta("v1", "ServiceAccount"), ObjectMeta: b.meta(), AutomountServiceAccountToken: ptr.To(false)}
+	return &corev1.ServiceAccount{
+		TypeMeta: typeMeta("v1", "ServiceAccount"), ObjectMeta: b.meta(), AutomountServiceAccountToken: ptr.To(false),
+	}
 }
 
 func (b Binary) bindings(wanted func(Role) bool) []client.Object {
@@ -122,7 +124,9 @@ func (b Binary) service() *corev1.Service {
 	}
 	meta := b.meta()
 	meta.Annotations = b.trafficAllowed()
-	return &corev1.Service{TypeMeta: typeMeta("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: b.selector(), Ports: ports}}
+	return &corev1.Service{
+		TypeMeta: typeMeta("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: b.selector(), Ports: ports},
+	}
 }
 
 // trafficAllowed asks the controller that makes NetworkPolicies from Services, such as netpol-controller, to admit scrapers of metrics,
@@ -191,7 +195,8 @@ func (b Binary) container(image string) corev1.Container {
 		ports = append(ports, corev1.ContainerPort{Name: portWebhooks, ContainerPort: b.WebhookPort})
 	}
 	return corev1.Container{
-		Name: b.Name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"--config=" + configPath + "/" + configKey}, Ports: ports,
+		Name: b.Name, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"--config=" + configPath + "/" + configKey},
+		Ports: ports,
 		Env: append([]corev1.EnvVar{{
 			Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}},
 		}}, b.tuning()...),
@@ -202,7 +207,8 @@ func (b Binary) container(image string) corev1.Container {
 		ReadinessProbe: probe("/readyz", 5),
 		Resources:      corev1.ResourceRequirements{Requests: b.requests()},
 		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		},
 		VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: configPath, ReadOnly: true}},
 	}

@@ -18,25 +18,48 @@ type outcome struct {
 }
 
 func TestHealthCondition(t *testing.T) {
-	web := health.Fault{Kind: "Service", Namespace: "shop", Name: "web", Problem: health.Unhealthy, Detail: "service is missing ingress status"}
+	web := health.Fault{
+		Kind: "Service", Namespace: "shop", Name: "web", Problem: health.Unhealthy, Detail: "service is missing ingress status",
+	}
 	withEvents := web
 	withEvents.Events = "-> Events:\n* cloud reported 5s ago: boom"
 	secret := health.Fault{Kind: "Secret", Namespace: "shop", Name: "key", Problem: health.Missing}
 	role := health.Fault{Kind: "ClusterRole", Name: "system:x", Problem: health.Missing}
-	oven := health.Fault{Kind: "Oven", Namespace: "shop", Name: "big", Problem: health.Missing, Detail: `no matches for kind "Oven" in version "a/v1"`}
-	definition := health.Fault{Kind: "CustomResourceDefinition", Name: "ovens.a", Problem: health.CheckFailed, Detail: "read fields: cannot restore slice from string"}
-	node := health.Fault{Kind: "CustomResourceDefinition", Name: "ovens.a", Problem: health.Unhealthy, Detail: `condition "Established" is missing`}
+	oven := health.Fault{
+		Kind: "Oven", Namespace: "shop", Name: "big", Problem: health.Missing, Detail: `no matches for kind "Oven" in version "a/v1"`,
+	}
+	definition := health.Fault{
+		Kind: "CustomResourceDefinition", Name: "ovens.a", Problem: health.CheckFailed,
+		Detail: "read fields: cannot restore slice from string",
+	}
+	node := health.Fault{
+		Kind: "CustomResourceDefinition", Name: "ovens.a", Problem: health.Unhealthy, Detail: `condition "Established" is missing`,
+	}
 
 	for name, tc := range map[string]struct {
 		faults []health.Fault
 		want   outcome
 	}{
-		"nothing wrong":                         {nil, outcome{true, "ResourcesHealthy", "All resources are healthy."}},
-		"missing":                               {[]health.Fault{secret}, outcome{false, "SecretMissing", `Required Secret "key" in namespace "shop" is missing`}},
-		"missing, cluster-scoped":               {[]health.Fault{role}, outcome{false, "ClusterRoleMissing", `Required ClusterRole "system:x" in namespace "" is missing`}},
-		"missing, of a kind that is not served": {[]health.Fault{oven}, outcome{false, "OvenMissing", `Required Oven "big" in namespace "shop" is missing: no matches for kind "Oven" in version "a/v1"`}},
-		"unhealthy":                             {[]health.Fault{web}, outcome{false, "ServiceUnhealthy", `Service "shop/web" is unhealthy: service is missing ingress status`}},
-		"unhealthy, cluster-scoped":             {[]health.Fault{node}, outcome{false, "CustomResourceDefinitionUnhealthy", `CustomResourceDefinition "/ovens.a" is unhealthy: condition "Established" is missing`}},
+		"nothing wrong": {nil, outcome{true, "ResourcesHealthy", "All resources are healthy."}},
+		"missing": {
+			[]health.Fault{secret}, outcome{false, "SecretMissing", `Required Secret "key" in namespace "shop" is missing`},
+		},
+		"missing, cluster-scoped": {
+			[]health.Fault{role}, outcome{false, "ClusterRoleMissing", `Required ClusterRole "system:x" in namespace "" is missing`},
+		},
+		"missing, of a kind that is not served": {
+			[]health.Fault{oven},
+			outcome{false, "OvenMissing", `Required Oven "big" in namespace "shop" is missing: no matches for kind "Oven" in version "a/v1"`},
+		},
+		"unhealthy": {
+			[]health.Fault{web}, outcome{false, "ServiceUnhealthy", `Service "shop/web" is unhealthy: service is missing ingress status`},
+		},
+		"unhealthy, cluster-scoped": {
+			[]health.Fault{node},
+			outcome{
+				false, "CustomResourceDefinitionUnhealthy", `CustomResourceDefinition "/ovens.a" is unhealthy: condition "Established" is missing`,
+			},
+		},
 		"unhealthy, with events": {[]health.Fault{withEvents}, outcome{
 			false, "ServiceUnhealthy",
 			"Service \"shop/web\" is unhealthy: service is missing ingress status\n\n-> Events:\n* cloud reported 5s ago: boom",
@@ -71,10 +94,14 @@ func TestProgressCondition(t *testing.T) {
 		want    outcome
 	}{
 		"nothing rolls": {nil, outcome{false, "ResourcesRolledOut", "All resources have been fully rolled out."}},
-		"one":           {[]health.Rolling{web}, outcome{true, "DeploymentProgressing", `Deployment "shop/web" is progressing: there are still non-terminated old pods`}},
+		"one": {
+			[]health.Rolling{web},
+			outcome{true, "DeploymentProgressing", `Deployment "shop/web" is progressing: there are still non-terminated old pods`},
+		},
 		"several": {[]health.Rolling{agent, web}, outcome{
 			true, "DaemonSetProgressing",
-			`DaemonSet "shop/agent" is progressing: 1 of 2 replica(s) have been updated; Deployment "shop/web" is progressing: there are still non-terminated old pods`,
+			`DaemonSet "shop/agent" is progressing: 1 of 2 replica(s) have been updated; Deployment "shop/web" is progressing: there are still ` +
+				`non-terminated old pods`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,13 +39,22 @@ func TestEventsBlock(t *testing.T) {
 		event corev1.Event
 		want  string
 	}{
-		"once":          {event: warning("boom"), want: "-> Events:\n* service-controller reported 5s ago: boom"},
-		"several times": {event: warning("boom", last(2*time.Second), func(e *corev1.Event) { e.Count = 3; e.FirstTimestamp = metav1.NewTime(noon.Add(-3 * time.Minute)) }), want: "-> Events:\n* service-controller reported 2s ago (x3 over 3m): boom"},
+		"once": {event: warning("boom"), want: "-> Events:\n* service-controller reported 5s ago: boom"},
+		"several times": {
+			event: warning("boom", last(2*time.Second), func(e *corev1.Event) {
+				e.Count = 3
+				e.FirstTimestamp = metav1.NewTime(noon.Add(-3 * time.Minute))
+			}),
+			want: "-> Events:\n* service-controller reported 2s ago (x3 over 3m): boom",
+		},
 		"of the newer API, by its time": {event: warning("boom", func(e *corev1.Event) {
 			e.Source, e.FirstTimestamp = corev1.EventSource{}, metav1.Time{}
 			e.ReportingController, e.EventTime = "cloud", metav1.NewMicroTime(noon.Add(-time.Minute))
 		}), want: "-> Events:\n* cloud reported 60s ago: boom"},
-		"without any time": {event: warning("boom", func(e *corev1.Event) { e.FirstTimestamp = metav1.Time{} }), want: "-> Events:\n* service-controller reported <unknown> ago: boom"},
+		"without any time": {
+			event: warning("boom", func(e *corev1.Event) { e.FirstTimestamp = metav1.Time{} }),
+			want:  "-> Events:\n* service-controller reported <unknown> ago: boom",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(health.EventsBlock([]corev1.Event{tc.event}, noon)).To(Equal(tc.want))
@@ -74,5 +83,6 @@ func TestWarningsAreTheLatestAboutTheObject(t *testing.T) {
 func TestEventFactsLeaveAgesOut(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(health.EventFacts([]corev1.Event{warning("boom")})).To(Equal(health.EventFacts([]corev1.Event{warning("boom", last(time.Hour))})))
-	g.Expect(health.EventFacts([]corev1.Event{warning("boom")})).NotTo(Equal(health.EventFacts([]corev1.Event{warning("boom", func(e *corev1.Event) { e.Count = 2 })})))
+	g.Expect(health.EventFacts([]corev1.Event{warning("boom")})).
+		NotTo(Equal(health.EventFacts([]corev1.Event{warning("boom", func(e *corev1.Event) { e.Count = 2 })})))
 }

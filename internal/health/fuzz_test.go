@@ -46,7 +46,8 @@ func FuzzJudge(f *testing.F) {
 		`null`, `[]`, `{}`, `{"metadata": []}`, `{"metadata": {"annotations": {"resources.gardener.cloud/skip-health-check": true}}}`,
 		`{"spec": null, "status": null}`, `{"status": {"conditions": [null, 1, "x", {}, {"type": 1}]}}`, `{"spec": {"replicas": 1e300}}`,
 		`{"spec": {"replicas": -1}, "metadata": {"generation": 1.5}}`, `{"metadata": {"creationTimestamp": "now", "deletionTimestamp": 7}}`,
-		`{"spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "999999999999999999%"}}}, "status": {"desiredNumberScheduled": 3, "currentNumberScheduled": 3}}`,
+		`{"spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "999999999999999999%"}}}, "status": ` +
+			`{"desiredNumberScheduled": 3, "currentNumberScheduled": 3}}`,
 		`{"spec": {"containers": [{"resources": {"limits": {"cpu": {}}}}]}, "status": {"phase": "\u0000"}}`,
 	} {
 		f.Add([]byte(odd))

@@ -21,13 +21,22 @@ func TestRolloutOf(t *testing.T) {
 		deployment string
 		want       result
 	}{
-		"several replicas":              {"spec: {replicas: 3, selector: {matchLabels: {app: web}}}", result{health.Rollout{Selector: web, Replicas: 3}, true}},
-		"no number means one":           {"spec: {selector: {matchLabels: {app: web}}}", result{health.Rollout{Selector: web, Replicas: 1}, true}},
-		"none":                          {"spec: {replicas: 0, selector: {matchLabels: {app: web}}}", result{health.Rollout{Selector: web}, true}},
-		"expressions are not looked at": {"spec: {selector: {matchLabels: {app: web}, matchExpressions: [{key: x, operator: Exists}]}}", result{health.Rollout{Selector: web, Replicas: 1}, true}},
-		"expressions only":              {"spec: {selector: {matchExpressions: [{key: x, operator: Exists}]}}", result{}},
-		"no selector":                   {"spec: {replicas: 3}", result{}},
-		"left out of the checks":        {skip + "spec: {selector: {matchLabels: {app: web}}}", result{}},
+		"several replicas": {
+			"spec: {replicas: 3, selector: {matchLabels: {app: web}}}", result{health.Rollout{Selector: web, Replicas: 3}, true},
+		},
+		"no number means one": {
+			"spec: {selector: {matchLabels: {app: web}}}", result{health.Rollout{Selector: web, Replicas: 1}, true},
+		},
+		"none": {
+			"spec: {replicas: 0, selector: {matchLabels: {app: web}}}", result{health.Rollout{Selector: web}, true},
+		},
+		"expressions are not looked at": {
+			"spec: {selector: {matchLabels: {app: web}, matchExpressions: [{key: x, operator: Exists}]}}",
+			result{health.Rollout{Selector: web, Replicas: 1}, true},
+		},
+		"expressions only":       {"spec: {selector: {matchExpressions: [{key: x, operator: Exists}]}}", result{}},
+		"no selector":            {"spec: {replicas: 3}", result{}},
+		"left out of the checks": {skip + "spec: {selector: {matchLabels: {app: web}}}", result{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -45,17 +54,22 @@ func TestRelevant(t *testing.T) {
 		pod  string
 		want bool
 	}{
-		"running":                        {"status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}", true},
-		"new":                            {"{}", true},
-		"pending":                        {"status: {phase: Pending}", true},
-		"terminating":                    {"metadata: {deletionTimestamp: '2026-03-01T12:00:00Z'}\nstatus: {phase: Running}", true},
-		"not ready":                      {"status: {phase: Running, conditions: [{type: Ready, status: 'False', reason: ContainersNotReady}]}", true},
-		"reason of a condition of yore":  {"status: {phase: Running, conditions: [{type: Ready, status: 'True', reason: PodCompleted}]}", true},
-		"not disrupted after all":        {"status: {phase: Running, conditions: [{type: DisruptionTarget, status: 'False'}]}", true},
-		"some other reason":              {"status: {phase: Running, reason: Busy}", true},
-		"succeeded":                      {"status: {phase: Succeeded}", false},
-		"failed":                         {"status: {phase: Failed}", false},
-		"completed":                      {"status: {phase: Running, conditions: [{type: PodScheduled, status: 'True'}, {type: Ready, status: 'False', reason: PodCompleted}]}", false},
+		"running":     {"status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}", true},
+		"new":         {"{}", true},
+		"pending":     {"status: {phase: Pending}", true},
+		"terminating": {"metadata: {deletionTimestamp: '2026-03-01T12:00:00Z'}\nstatus: {phase: Running}", true},
+		"not ready": {
+			"status: {phase: Running, conditions: [{type: Ready, status: 'False', reason: ContainersNotReady}]}", true,
+		},
+		"reason of a condition of yore": {"status: {phase: Running, conditions: [{type: Ready, status: 'True', reason: PodCompleted}]}", true},
+		"not disrupted after all":       {"status: {phase: Running, conditions: [{type: DisruptionTarget, status: 'False'}]}", true},
+		"some other reason":             {"status: {phase: Running, reason: Busy}", true},
+		"succeeded":                     {"status: {phase: Succeeded}", false},
+		"failed":                        {"status: {phase: Failed}", false},
+		"completed": {
+			"status: {phase: Running, conditions: [{type: PodScheduled, status: 'True'}, {type: Ready, status: 'False', reason: PodCompleted}]}",
+			false,
+		},
 		"disrupted":                      {"status: {phase: Running, conditions: [{type: DisruptionTarget, status: 'True'}]}", false},
 		"evicted":                        {"status: {phase: Pending, reason: Evicted}", false},
 		"without room":                   {"status: {phase: Pending, reason: OutOfcpu}", false},

@@ -73,18 +73,22 @@ func workloads() map[string]judged {
 		"Deployment: all is well": healthy(deployment + "status: {conditions: [" + available + ", " + rolledOut + "]}"),
 		"Deployment: a spec that is not looked at yet": both("observed generation outdated (1/2)",
 			deployment+"metadata: {generation: 2}\nstatus: {observedGeneration: 1, conditions: ["+available+", "+rolledOut+"]}"),
-		"Deployment: a status that is ahead": healthy(deployment + "metadata: {generation: 2}\nstatus: {observedGeneration: 3, conditions: [" + available + ", " + rolledOut + "]}"),
+		"Deployment: a status that is ahead": healthy(deployment + "metadata: {generation: 2}\nstatus: {observedGeneration: 3, conditions: [" +
+			available + ", " + rolledOut + "]}"),
 		"Deployment: nothing but a name": {deployment, health.Verdict{
 			Checked:   true,
 			Unhealthy: `condition "Available" is missing`, Progressing: `condition "Progressing" is missing`,
 		}},
-		"Deployment: not available": unhealthy(`condition "Available" has invalid status False (expected True) due to MinimumReplicasUnavailable: no pods`,
+		"Deployment: not available": unhealthy(`condition "Available" has invalid status False (expected True) due to `+
+			`MinimumReplicasUnavailable: no pods`,
 			deployment+"status: {conditions: ["+unavailable+", "+rolledOut+"]}"),
 		"Deployment: unknown whether available": unhealthy(`condition "Available" has invalid status Unknown (expected True) due to : `,
 			deployment+"status: {conditions: [{type: Available, status: Unknown}, "+rolledOut+"]}"),
-		"Deployment: its conditions do not tell of progress": progressing(`condition "Progressing" is missing`, deployment+"status: {conditions: ["+available+"]}"),
+		"Deployment: its conditions do not tell of progress": progressing(`condition "Progressing" is missing`,
+			deployment+"status: {conditions: ["+available+"]}"),
 		"Deployment: it takes too long": {
-			deployment + "status: {conditions: [" + available + ", {type: Progressing, status: 'False', reason: ProgressDeadlineExceeded, message: too slow}]}",
+			deployment + "status: {conditions: [" + available +
+				", {type: Progressing, status: 'False', reason: ProgressDeadlineExceeded, message: too slow}]}",
 			health.Verdict{
 				Checked:     true,
 				Unhealthy:   `condition "Progressing" has invalid status False (expected True) due to ProgressDeadlineExceeded: too slow`,
@@ -92,44 +96,61 @@ func workloads() map[string]judged {
 			},
 		},
 		"Deployment: available while it rolls out": progressing("1 of 2 updated",
-			deployment+"status: {conditions: ["+available+", {type: Progressing, status: 'True', reason: ReplicaSetUpdated, message: 1 of 2 updated}]}"),
+			deployment+"status: {conditions: ["+available+
+				", {type: Progressing, status: 'True', reason: ReplicaSetUpdated, message: 1 of 2 updated}]}"),
 		"Deployment: a rollout without words": progressing(`condition "Progressing" is True due to ReplicaSetUpdated`,
 			deployment+"status: {conditions: ["+available+", {type: Progressing, status: 'True', reason: ReplicaSetUpdated}]}"),
 		"Deployment: a rollout with the reason of a finished one": {
-			deployment + "status: {conditions: [" + available + ", {type: Progressing, status: Unknown, reason: NewReplicaSetAvailable, message: hm}]}",
-			health.Verdict{Checked: true, Unhealthy: `condition "Progressing" has invalid status Unknown (expected True) due to NewReplicaSetAvailable: hm`, Progressing: "hm"},
+			deployment + "status: {conditions: [" + available +
+				", {type: Progressing, status: Unknown, reason: NewReplicaSetAvailable, message: hm}]}",
+			health.Verdict{
+				Checked: true, Unhealthy: `condition "Progressing" has invalid status Unknown (expected True) due to NewReplicaSetAvailable: hm`,
+				Progressing: "hm",
+			},
 		},
-		"Deployment: pods cannot be created": unhealthy(`condition "ReplicaFailure" has invalid status True (expected False) due to FailedCreate: quota`,
-			deployment+"status: {conditions: ["+available+", "+rolledOut+", {type: ReplicaFailure, status: 'True', reason: FailedCreate, message: quota}]}"),
-		"Deployment: pods could be created":  healthy(deployment + "status: {conditions: [" + available + ", " + rolledOut + ", {type: ReplicaFailure, status: 'False'}]}"),
+		"Deployment: pods cannot be created": unhealthy(`condition "ReplicaFailure" has invalid status True (expected False) due to `+
+			`FailedCreate: quota`,
+			deployment+"status: {conditions: ["+available+", "+rolledOut+
+				", {type: ReplicaFailure, status: 'True', reason: FailedCreate, message: quota}]}"),
+		"Deployment: pods could be created": healthy(deployment + "status: {conditions: [" + available + ", " + rolledOut +
+			", {type: ReplicaFailure, status: 'False'}]}"),
 		"Deployment: the first fault counts": both("observed generation outdated (0/1)", deployment+"metadata: {generation: 1}"),
 		"Deployment: left out of the checks": unchecked(deployment + skip),
 		"Deployment: left out, misspelt": both("observed generation outdated (0/2)",
 			deployment+"metadata: {generation: 2, annotations: {resources.gardener.cloud/skip-health-check: 'True'}}"),
 
-		"StatefulSet: all is well": healthy(set + "metadata: {generation: 2}\nspec: {replicas: 3}\nstatus: {observedGeneration: 2, readyReplicas: 3, updatedReplicas: 3}"),
+		"StatefulSet: all is well": healthy(set +
+			"metadata: {generation: 2}\nspec: {replicas: 3}\nstatus: {observedGeneration: 2, readyReplicas: 3, updatedReplicas: 3}"),
 		"StatefulSet: a spec that is not looked at yet": both("observed generation outdated (1/2)",
 			set+"metadata: {generation: 2}\nstatus: {observedGeneration: 1, readyReplicas: 1, updatedReplicas: 1}"),
-		"StatefulSet: too few are ready":         unhealthy("not enough ready replicas (1/2)", set+"spec: {replicas: 2}\nstatus: {readyReplicas: 1, updatedReplicas: 2}"),
-		"StatefulSet: one is meant":              unhealthy("not enough ready replicas (0/1)", set+"status: {updatedReplicas: 1}"),
-		"StatefulSet: none is meant":             healthy(set + "spec: {replicas: 0}"),
-		"StatefulSet: some are old":              progressing("1 of 2 replica(s) have been updated", set+"spec: {replicas: 2}\nstatus: {readyReplicas: 2, updatedReplicas: 1}"),
-		"StatefulSet: one is meant, and old":     progressing("0 of 1 replica(s) have been updated", set+"status: {readyReplicas: 1}"),
-		"StatefulSet: more than wanted is fine":  healthy(set + "spec: {replicas: 1}\nstatus: {readyReplicas: 2, updatedReplicas: 2}"),
-		"StatefulSet: left out of the checks":    unchecked(set + skip),
-		"DaemonSet: all is well":                 healthy(daemon + "status: {desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 3}"),
-		"DaemonSet: no node":                     healthy(daemon),
-		"DaemonSet: left out of the checks":      unchecked(daemon + skip),
-		"DaemonSet: pods that are not there yet": unhealthy("not enough scheduled pods (2/3)", daemon+"status: {desiredNumberScheduled: 3, currentNumberScheduled: 2, updatedNumberScheduled: 3}"),
-		"DaemonSet: pods on wrong nodes":         unhealthy("misscheduled pods found (1)", daemon+"status: {desiredNumberScheduled: 1, currentNumberScheduled: 1, updatedNumberScheduled: 1, numberMisscheduled: 1}"),
+		"StatefulSet: too few are ready": unhealthy("not enough ready replicas (1/2)",
+			set+"spec: {replicas: 2}\nstatus: {readyReplicas: 1, updatedReplicas: 2}"),
+		"StatefulSet: one is meant":  unhealthy("not enough ready replicas (0/1)", set+"status: {updatedReplicas: 1}"),
+		"StatefulSet: none is meant": healthy(set + "spec: {replicas: 0}"),
+		"StatefulSet: some are old": progressing("1 of 2 replica(s) have been updated",
+			set+"spec: {replicas: 2}\nstatus: {readyReplicas: 2, updatedReplicas: 1}"),
+		"StatefulSet: one is meant, and old":    progressing("0 of 1 replica(s) have been updated", set+"status: {readyReplicas: 1}"),
+		"StatefulSet: more than wanted is fine": healthy(set + "spec: {replicas: 1}\nstatus: {readyReplicas: 2, updatedReplicas: 2}"),
+		"StatefulSet: left out of the checks":   unchecked(set + skip),
+		"DaemonSet: all is well": healthy(daemon +
+			"status: {desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 3}"),
+		"DaemonSet: no node":                healthy(daemon),
+		"DaemonSet: left out of the checks": unchecked(daemon + skip),
+		"DaemonSet: pods that are not there yet": unhealthy("not enough scheduled pods (2/3)",
+			daemon+"status: {desiredNumberScheduled: 3, currentNumberScheduled: 2, updatedNumberScheduled: 3}"),
+		"DaemonSet: pods on wrong nodes": unhealthy("misscheduled pods found (1)",
+			daemon+"status: {desiredNumberScheduled: 1, currentNumberScheduled: 1, updatedNumberScheduled: 1, numberMisscheduled: 1}"),
 		"DaemonSet: a spec that is not looked at yet": both("observed generation outdated (1/2)",
 			daemon+"metadata: {generation: 2}\nstatus: {observedGeneration: 1}"),
 		"DaemonSet: a pod is down": unhealthy("too many unavailable pods found (1/3)",
-			daemon+"spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 1}}}\nstatus: {desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 3, numberUnavailable: 1}"),
-		"DaemonSet: as many are down as may":               progressing("1 of 3 replica(s) have been updated", rollingDaemon("type: RollingUpdate, rollingUpdate: {maxUnavailable: 1}", 1)),
-		"DaemonSet: more are down than may":                rollingFault(1, 2, "type: RollingUpdate, rollingUpdate: {maxUnavailable: 1}"),
-		"DaemonSet: a percentage, rounded down":            rollingFault(1, 2, "type: RollingUpdate, rollingUpdate: {maxUnavailable: 66%}"),
-		"DaemonSet: a percentage that is enough":           progressing("1 of 3 replica(s) have been updated", rollingDaemon("type: RollingUpdate, rollingUpdate: {maxUnavailable: 67%}", 2)),
+			daemon+"spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 1}}}\nstatus: {desiredNumberScheduled: 3, "+
+				"currentNumberScheduled: 3, updatedNumberScheduled: 3, numberUnavailable: 1}"),
+		"DaemonSet: as many are down as may": progressing("1 of 3 replica(s) have been updated",
+			rollingDaemon("type: RollingUpdate, rollingUpdate: {maxUnavailable: 1}", 1)),
+		"DaemonSet: more are down than may":     rollingFault(1, 2, "type: RollingUpdate, rollingUpdate: {maxUnavailable: 1}"),
+		"DaemonSet: a percentage, rounded down": rollingFault(1, 2, "type: RollingUpdate, rollingUpdate: {maxUnavailable: 66%}"),
+		"DaemonSet: a percentage that is enough": progressing("1 of 3 replica(s) have been updated",
+			rollingDaemon("type: RollingUpdate, rollingUpdate: {maxUnavailable: 67%}", 2)),
 		"DaemonSet: a percentage of next to nothing":       rollingFault(0, 1, "type: RollingUpdate, rollingUpdate: {maxUnavailable: 33%}"),
 		"DaemonSet: a number written as text":              rollingFault(0, 1, "type: RollingUpdate, rollingUpdate: {maxUnavailable: '2'}"),
 		"DaemonSet: no number at all":                      rollingFault(0, 1, "type: RollingUpdate, rollingUpdate: {maxUnavailable: many}"),
@@ -143,7 +164,8 @@ func workloads() map[string]judged {
 // rollingDaemon returns a DaemonSet of three Pods of which one is updated.
 func rollingDaemon(strategy string, down int) string {
 	return daemon + "spec: {updateStrategy: {" + strategy + "}}\n" +
-		"status: {desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 1, numberUnavailable: " + string(rune('0'+down)) + "}"
+		"status: {desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 1, numberUnavailable: " + string(rune('0'+down)) +
+		"}"
 }
 
 func rollingFault(allowed, down int, strategy string) judged {
@@ -158,45 +180,70 @@ func rollingFault(allowed, down int, strategy string) judged {
 // others are the examples of Kubernetes' own kinds without a rollout.
 func others() map[string]judged {
 	return map[string]judged{
-		"ReplicaSet: all is well":                       healthy(replicas + "spec: {replicas: 2}\nstatus: {readyReplicas: 2}"),
-		"ReplicaSet: no number is meant":                healthy(replicas),
-		"ReplicaSet: too few are ready":                 unhealthy("ReplicaSet does not have minimum availability", replicas+"spec: {replicas: 2}\nstatus: {readyReplicas: 1}"),
-		"ReplicaSet: a spec that is not looked at yet":  unhealthy("observed generation outdated (1/2)", replicas+"metadata: {generation: 2}\nstatus: {observedGeneration: 1}"),
-		"ReplicaSet: left out of the checks":            unchecked(replicas + skip),
-		"ReplicationController: all is well":            healthy(controller + "spec: {replicas: 2}\nstatus: {readyReplicas: 2}"),
-		"ReplicationController: no number is meant":     healthy(controller),
-		"ReplicationController: too few are ready":      unhealthy("ReplicationController does not have minimum availability", controller+"spec: {replicas: 2}\nstatus: {readyReplicas: 1}"),
-		"ReplicationController: a spec not looked at":   unhealthy("observed generation outdated (1/2)", controller+"metadata: {generation: 2}\nstatus: {observedGeneration: 1}"),
+		"ReplicaSet: all is well":        healthy(replicas + "spec: {replicas: 2}\nstatus: {readyReplicas: 2}"),
+		"ReplicaSet: no number is meant": healthy(replicas),
+		"ReplicaSet: too few are ready": unhealthy("ReplicaSet does not have minimum availability",
+			replicas+"spec: {replicas: 2}\nstatus: {readyReplicas: 1}"),
+		"ReplicaSet: a spec that is not looked at yet": unhealthy("observed generation outdated (1/2)",
+			replicas+"metadata: {generation: 2}\nstatus: {observedGeneration: 1}"),
+		"ReplicaSet: left out of the checks":        unchecked(replicas + skip),
+		"ReplicationController: all is well":        healthy(controller + "spec: {replicas: 2}\nstatus: {readyReplicas: 2}"),
+		"ReplicationController: no number is meant": healthy(controller),
+		"ReplicationController: too few are ready": unhealthy("ReplicationController does not have minimum availability",
+			controller+"spec: {replicas: 2}\nstatus: {readyReplicas: 1}"),
+		"ReplicationController: a spec not looked at": unhealthy("observed generation outdated (1/2)",
+			controller+"metadata: {generation: 2}\nstatus: {observedGeneration: 1}"),
 		"ReplicationController: left out of the checks": unchecked(controller + skip),
-		"Pod: running":                                     healthy(pod + "status: {phase: Running}"),
-		"Pod: succeeded":                                   healthy(pod + "status: {phase: Succeeded}"),
-		"Pod: pending":                                     unhealthy(`pod is in invalid phase "Pending" (expected one of ["Running" "Succeeded"])`, pod+"status: {phase: Pending}"),
-		"Pod: failed":                                      unhealthy(`pod is in invalid phase "Failed" (expected one of ["Running" "Succeeded"])`, pod+"status: {phase: Failed}"),
-		"Pod: without status":                              unhealthy(`pod is in invalid phase "" (expected one of ["Running" "Succeeded"])`, pod),
-		"Pod: left out of the checks":                      unchecked(pod + skip + "status: {phase: Pending}"),
-		"Service: without load balancer":                   healthy(balancer + "spec: {type: ClusterIP}"),
-		"Service: load balancer with an address":           healthy(balancer + "spec: {type: LoadBalancer}\nstatus: {loadBalancer: {ingress: [{ip: 10.0.0.1}]}}"),
-		"Service: load balancer without address":           unhealthy("service is missing ingress status", balancer+"spec: {type: LoadBalancer}"),
-		"Service: left out of the checks":                  unchecked(balancer + skip + "spec: {type: LoadBalancer}"),
-		"Job: just started":                                healthy(job),
-		"Job: complete":                                    healthy(job + "status: {conditions: [{type: Complete, status: 'True'}]}"),
-		"Job: not failed":                                  healthy(job + "status: {conditions: [{type: Failed, status: 'False'}]}"),
-		"Job: failed":                                      unhealthy(`condition "Failed" has invalid status True (expected False) due to BackoffLimitExceeded: gave up`, job+"status: {conditions: [{type: Failed, status: 'True', reason: BackoffLimitExceeded, message: gave up}]}"),
-		"Job: unknown whether failed":                      unhealthy(`condition "Failed" has invalid status Unknown (expected False) due to : `, job+"status: {conditions: [{type: Failed, status: Unknown}]}"),
-		"Job: left out of the checks":                      unchecked(job + skip + "status: {conditions: [{type: Failed, status: 'True'}]}"),
-		"CustomResourceDefinition: all is well":            healthy(definition + "status: {conditions: [" + named + ", " + established + "]}"),
-		"CustomResourceDefinition: not terminating":        healthy(definition + "status: {conditions: [" + named + ", " + established + ", {type: Terminating, status: 'False'}]}"),
-		"CustomResourceDefinition: not looked at yet":      unhealthy(`condition "NamesAccepted" is missing`, definition),
-		"CustomResourceDefinition: names are taken":        unhealthy(`condition "NamesAccepted" has invalid status False (expected True) due to PluralConflict: taken`, definition+"status: {conditions: [{type: NamesAccepted, status: 'False', reason: PluralConflict, message: taken}, "+established+"]}"),
-		"CustomResourceDefinition: not served yet":         unhealthy(`condition "Established" is missing`, definition+"status: {conditions: ["+named+"]}"),
-		"CustomResourceDefinition: not established":        unhealthy(`condition "Established" has invalid status False (expected True) due to Installing: wait`, definition+"status: {conditions: ["+named+", {type: Established, status: 'False', reason: Installing, message: wait}]}"),
-		"CustomResourceDefinition: terminating":            unhealthy(`condition "Terminating" has invalid status True (expected False) due to InstanceDeletionPending: wait`, definition+"status: {conditions: ["+named+", "+established+", {type: Terminating, status: 'True', reason: InstanceDeletionPending, message: wait}]}"),
-		"CustomResourceDefinition: left out":               unchecked(definition + skip),
-		"CustomResourceDefinition v1beta1: all is well":    healthy("apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nstatus: {conditions: [" + named + ", " + established + "]}"),
-		"CustomResourceDefinition v1beta1: names taken":    unhealthy(`condition "NamesAccepted" has invalid status False (expected True) due to PluralConflict: taken`, "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nstatus: {conditions: [{type: NamesAccepted, status: 'False', reason: PluralConflict, message: taken}]}"),
-		"a kind without rule":                              unchecked("apiVersion: v1\nkind: ConfigMap\n"),
-		"a kind that bears the name of one with a rule":    unchecked("apiVersion: apps.example.com/v1\nkind: Deployment\n"),
-		"a set inside a set":                               unchecked("apiVersion: resources.gardener.cloud/v1alpha1\nkind: ManagedResource\nstatus: {conditions: [{type: ResourcesHealthy, status: 'False'}]}"),
+		"Pod: running":   healthy(pod + "status: {phase: Running}"),
+		"Pod: succeeded": healthy(pod + "status: {phase: Succeeded}"),
+		"Pod: pending": unhealthy(`pod is in invalid phase "Pending" (expected one of ["Running" `+
+			`"Succeeded"])`, pod+"status: {phase: Pending}"),
+		"Pod: failed": unhealthy(`pod is in invalid phase "Failed" (expected one of ["Running" `+
+			`"Succeeded"])`, pod+"status: {phase: Failed}"),
+		"Pod: without status": unhealthy(`pod is in invalid phase "" (expected one of ["Running" `+
+			`"Succeeded"])`, pod),
+		"Pod: left out of the checks":    unchecked(pod + skip + "status: {phase: Pending}"),
+		"Service: without load balancer": healthy(balancer + "spec: {type: ClusterIP}"),
+		"Service: load balancer with an address": healthy(balancer +
+			"spec: {type: LoadBalancer}\nstatus: {loadBalancer: {ingress: [{ip: 10.0.0.1}]}}"),
+		"Service: load balancer without address": unhealthy("service is missing ingress status", balancer+"spec: {type: LoadBalancer}"),
+		"Service: left out of the checks":        unchecked(balancer + skip + "spec: {type: LoadBalancer}"),
+		"Job: just started":                      healthy(job),
+		"Job: complete":                          healthy(job + "status: {conditions: [{type: Complete, status: 'True'}]}"),
+		"Job: not failed":                        healthy(job + "status: {conditions: [{type: Failed, status: 'False'}]}"),
+		"Job: failed": unhealthy(`condition "Failed" has invalid status True (expected False) due to `+
+			`BackoffLimitExceeded: gave up`,
+			job+"status: {conditions: [{type: Failed, status: 'True', reason: BackoffLimitExceeded, message: gave up}]}"),
+		"Job: unknown whether failed": unhealthy(`condition "Failed" has invalid status Unknown (expected False) due to : `,
+			job+"status: {conditions: [{type: Failed, status: Unknown}]}"),
+		"Job: left out of the checks":           unchecked(job + skip + "status: {conditions: [{type: Failed, status: 'True'}]}"),
+		"CustomResourceDefinition: all is well": healthy(definition + "status: {conditions: [" + named + ", " + established + "]}"),
+		"CustomResourceDefinition: not terminating": healthy(definition + "status: {conditions: [" + named + ", " + established +
+			", {type: Terminating, status: 'False'}]}"),
+		"CustomResourceDefinition: not looked at yet": unhealthy(`condition "NamesAccepted" is missing`, definition),
+		"CustomResourceDefinition: names are taken": unhealthy(`condition "NamesAccepted" has invalid status False (expected True) `+
+			`due to PluralConflict: taken`,
+			definition+"status: {conditions: [{type: NamesAccepted, status: 'False', reason: PluralConflict, message: taken}, "+established+"]}"),
+		"CustomResourceDefinition: not served yet": unhealthy(`condition "Established" is missing`,
+			definition+"status: {conditions: ["+named+"]}"),
+		"CustomResourceDefinition: not established": unhealthy(`condition "Established" has invalid status False (expected True) due `+
+			`to Installing: wait`,
+			definition+"status: {conditions: ["+named+", {type: Established, status: 'False', reason: Installing, message: wait}]}"),
+		"CustomResourceDefinition: terminating": unhealthy(`condition "Terminating" has invalid status True (expected False) due `+
+			`to InstanceDeletionPending: wait`,
+			definition+"status: {conditions: ["+named+", "+established+
+				", {type: Terminating, status: 'True', reason: InstanceDeletionPending, message: wait}]}"),
+		"CustomResourceDefinition: left out": unchecked(definition + skip),
+		"CustomResourceDefinition v1beta1: all is well": healthy("apiVersion: apiextensions.k8s.io/v1beta1\nkind: " +
+			"CustomResourceDefinition\nstatus: {conditions: [" + named + ", " + established + "]}"),
+		"CustomResourceDefinition v1beta1: names taken": unhealthy(`condition "NamesAccepted" has invalid status False (expected True) `+
+			`due to PluralConflict: taken`,
+			"apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nstatus: {conditions: [{type: NamesAccepted, status: "+
+				"'False', reason: PluralConflict, message: taken}]}"),
+		"a kind without rule":                           unchecked("apiVersion: v1\nkind: ConfigMap\n"),
+		"a kind that bears the name of one with a rule": unchecked("apiVersion: apps.example.com/v1\nkind: Deployment\n"),
+		"a set inside a set": unchecked("apiVersion: resources.gardener.cloud/v1alpha1\nkind: " +
+			"ManagedResource\nstatus: {conditions: [{type: ResourcesHealthy, status: 'False'}]}"),
 		"an object of a group that is served no more":      unchecked("apiVersion: extensions/v1beta1\nkind: Deployment\n"),
 		"an object without kind":                           unchecked("metadata: {name: x}"),
 		"an object whose apiVersion cannot be read":        unchecked("apiVersion: a/b/c\nkind: Deployment\n"),
@@ -227,57 +274,77 @@ func foreign() map[string]judged {
 			Unhealthy: `condition "Available" is missing`, Progressing: `condition "Reconciled" is missing`,
 		}},
 		"Prometheus: conditions about an older spec": both("observed generation outdated (1/2)", prometheus+second+
-			"status: {conditions: [{type: Available, status: 'True', observedGeneration: 1}, {type: Reconciled, status: 'True', observedGeneration: 1}]"+oneUpdate),
-		"Prometheus: not available": unhealthy(`condition "Available" has invalid status Degraded (expected True) due to SomePodsNotReady: one is down`, prometheus+second+
-			"status: {conditions: [{type: Available, status: Degraded, reason: SomePodsNotReady, message: one is down, observedGeneration: 2}, "+settled+"]"+oneUpdate),
-		"Prometheus: not reconciled": progressing(`condition "Reconciled" has invalid status False (expected True) due to ReconciliationFailed: bad rule`, prometheus+second+
-			"status: {conditions: ["+up+", {type: Reconciled, status: 'False', reason: ReconciliationFailed, message: bad rule, observedGeneration: 2}]"+oneUpdate),
-		"Prometheus: too few": {prometheus + second + "spec: {replicas: 2}\nstatus: {conditions: [" + up + ", " + settled + "]" + oneUpdate, health.Verdict{
-			Checked:   true,
-			Unhealthy: "not enough available replicas (1/2)", Progressing: "1 of 2 replica(s) have been updated",
-		}},
+			"status: {conditions: [{type: Available, status: 'True', observedGeneration: 1}, {type: Reconciled, status: 'True', "+
+			"observedGeneration: 1}]"+oneUpdate),
+		"Prometheus: not available": unhealthy(`condition "Available" has invalid status Degraded (expected True) due to SomePodsNotReady: `+
+			`one is down`, prometheus+second+
+			"status: {conditions: [{type: Available, status: Degraded, reason: SomePodsNotReady, message: one is down, observedGeneration: 2}, "+
+			settled+"]"+oneUpdate),
+		"Prometheus: not reconciled": progressing(`condition "Reconciled" has invalid status False (expected True) due to `+
+			`ReconciliationFailed: bad rule`, prometheus+second+
+			"status: {conditions: ["+up+", {type: Reconciled, status: 'False', reason: ReconciliationFailed, message: bad rule, "+
+			"observedGeneration: 2}]"+oneUpdate),
+		"Prometheus: too few": {
+			prometheus + second + "spec: {replicas: 2}\nstatus: {conditions: [" + up + ", " + settled + "]" + oneUpdate,
+			health.Verdict{
+				Checked:   true,
+				Unhealthy: "not enough available replicas (1/2)", Progressing: "1 of 2 replica(s) have been updated",
+			},
+		},
 		"Prometheus: one is meant": {prometheus + second + "status: {conditions: [" + up + ", " + settled + "]}", health.Verdict{
 			Checked:   true,
 			Unhealthy: "not enough available replicas (0/1)", Progressing: "0 of 1 replica(s) have been updated",
 		}},
-		"Prometheus: none is meant":     healthy(prometheus + second + "spec: {replicas: 0}\nstatus: {conditions: [" + up + ", " + settled + "]}"),
-		"Prometheus: left out":          unchecked(prometheus + skip),
-		"Prometheus: misshapen":         failed("read fields: cannot restore slice from string", prometheus+"status: {conditions: none}"),
-		"Alertmanager: all is well":     healthy(alertmanager + second + "status: {conditions: [" + up + ", " + settled + "]" + oneUpdate),
-		"Alertmanager: not looked at":   {alertmanager, health.Verdict{Checked: true, Unhealthy: `condition "Available" is missing`, Progressing: `condition "Reconciled" is missing`}},
-		"another kind of its operator":  unchecked("apiVersion: monitoring.coreos.com/v1\nkind: ServiceMonitor\n"),
-		"VerticalPodAutoscaler: new":    healthy(autoscaler + second),
-		"VerticalPodAutoscaler: usable": healthy(autoscaler + "status: {conditions: [{type: ConfigUnsupported, status: 'False'}, {type: RecommendationProvided, status: 'False'}]}"),
-		"VerticalPodAutoscaler: not usable": unhealthy(`condition "ConfigUnsupported" has invalid status True (expected False) due to NoTarget: no such workload`,
+		"Prometheus: none is meant": healthy(prometheus + second + "spec: {replicas: 0}\nstatus: {conditions: [" + up + ", " + settled +
+			"]}"),
+		"Prometheus: left out":      unchecked(prometheus + skip),
+		"Prometheus: misshapen":     failed("read fields: cannot restore slice from string", prometheus+"status: {conditions: none}"),
+		"Alertmanager: all is well": healthy(alertmanager + second + "status: {conditions: [" + up + ", " + settled + "]" + oneUpdate),
+		"Alertmanager: not looked at": {
+			alertmanager,
+			health.Verdict{Checked: true, Unhealthy: `condition "Available" is missing`, Progressing: `condition "Reconciled" is missing`},
+		},
+		"another kind of its operator": unchecked("apiVersion: monitoring.coreos.com/v1\nkind: ServiceMonitor\n"),
+		"VerticalPodAutoscaler: new":   healthy(autoscaler + second),
+		"VerticalPodAutoscaler: usable": healthy(autoscaler +
+			"status: {conditions: [{type: ConfigUnsupported, status: 'False'}, {type: RecommendationProvided, status: 'False'}]}"),
+		"VerticalPodAutoscaler: not usable": unhealthy(`condition "ConfigUnsupported" has invalid status True (expected False) due to `+
+			`NoTarget: no such workload`,
 			autoscaler+"status: {conditions: [{type: ConfigUnsupported, status: 'True', reason: NoTarget, message: no such workload}]}"),
-		"Certificate: ready":                   healthy(certificate + second + "status: {observedGeneration: 2, state: Ready, conditions: [{type: Ready, status: 'True'}]}"),
+		"Certificate: ready": healthy(certificate + second +
+			"status: {observedGeneration: 2, state: Ready, conditions: [{type: Ready, status: 'True'}]}"),
 		"Certificate: ready without condition": healthy(certificate + "status: {state: Ready}"),
 		"Certificate: pending":                 unhealthy(`state is "Pending" (expected "Ready")`, certificate+"status: {state: Pending}"),
 		"Certificate: new":                     unhealthy(`state is "" (expected "Ready")`, certificate),
 		"Certificate: not ready": unhealthy(`condition "Ready" has invalid status False (expected True) due to Expired: renew it`,
 			certificate+"status: {state: Error, conditions: [{type: Ready, status: 'False', reason: Expired, message: renew it}]}"),
-		"Certificate: a spec that is not looked at yet": progressing("observed generation outdated (1/2)", certificate+second+"status: {observedGeneration: 1, state: Ready}"),
+		"Certificate: a spec that is not looked at yet": progressing("observed generation outdated (1/2)",
+			certificate+second+"status: {observedGeneration: 1, state: Ready}"),
 		"Issuer: ready": healthy(issuer + second + "status: {observedGeneration: 2, state: Ready}"),
 		"Issuer: ready, whatever a condition says": healthy(issuer + "status: {state: Ready, conditions: [{type: Ready, status: 'False'}]}"),
 		"Issuer: in error":                         unhealthy(`state is "Error" (expected "Ready")`, issuer+"status: {state: Error}"),
-		"Issuer: a spec that is not looked at yet": progressing("observed generation outdated (1/2)", issuer+second+"status: {observedGeneration: 1, state: Ready}"),
-		"Issuer: left out":                         unchecked(issuer + skip),
+		"Issuer: a spec that is not looked at yet": progressing("observed generation outdated (1/2)",
+			issuer+second+"status: {observedGeneration: 1, state: Ready}"),
+		"Issuer: left out": unchecked(issuer + skip),
 	}
 }
 
 // misshapen are objects that cannot be decoded into a Go type.
 func misshapen() map[string]judged {
 	return map[string]judged{
-		"Deployment: conditions are no list":   failed("read fields: cannot restore slice from string", deployment+"status: {conditions: none}"),
-		"Deployment: replicas are no number":   failed("read fields: unrecognized type: int32", deployment+"spec: {replicas: many}"),
-		"Deployment: no status to speak of":    failed("read fields: cannot restore struct from: string", deployment+"status: fine"),
-		"Deployment: left out, and misshapen":  unchecked(deployment + skip + "status: fine"),
-		"Deployment: annotations are no map":   failed("read fields: cannot restore map from string", deployment+"metadata: {annotations: none}"),
-		"CustomResourceDefinition: misshapen":  failed("read fields: cannot restore struct from: string", definition+"status: fine"),
-		"CustomResourceDefinition v1beta1":     failed("read fields: cannot restore slice from string", "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nstatus: {conditions: none}"),
-		"CustomResourceDefinition: odd schema": healthy(definition + "spec: {versions: odd}\nstatus: {conditions: [" + named + ", " + established + "]}"),
-		"a version that is served no more":     healthy("apiVersion: apps/v1beta2\nkind: StatefulSet\nspec: {replicas: 0}"),
-		"a condition without type":             unhealthy(`condition "Available" is missing`, deployment+"status: {conditions: [{}, "+rolledOut+"]}"),
+		"Deployment: conditions are no list":  failed("read fields: cannot restore slice from string", deployment+"status: {conditions: none}"),
+		"Deployment: replicas are no number":  failed("read fields: unrecognized type: int32", deployment+"spec: {replicas: many}"),
+		"Deployment: no status to speak of":   failed("read fields: cannot restore struct from: string", deployment+"status: fine"),
+		"Deployment: left out, and misshapen": unchecked(deployment + skip + "status: fine"),
+		"Deployment: annotations are no map":  failed("read fields: cannot restore map from string", deployment+"metadata: {annotations: none}"),
+		"CustomResourceDefinition: misshapen": failed("read fields: cannot restore struct from: string", definition+"status: fine"),
+		"CustomResourceDefinition v1beta1": failed("read fields: cannot restore slice from string",
+			"apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nstatus: {conditions: none}"),
+		"CustomResourceDefinition: odd schema": healthy(definition + "spec: {versions: odd}\nstatus: {conditions: [" + named + ", " +
+			established + "]}"),
+		"a version that is served no more": healthy("apiVersion: apps/v1beta2\nkind: StatefulSet\nspec: {replicas: 0}"),
+		"a condition without type": unhealthy(`condition "Available" is missing`,
+			deployment+"status: {conditions: [{}, "+rolledOut+"]}"),
 	}
 }
 
@@ -321,7 +388,8 @@ func TestHasRule(t *testing.T) {
 		{Group: "monitoring.coreos.com", Kind: "Prometheus"}: true, {Group: "monitoring.coreos.com", Kind: "Alertmanager"}: true,
 		{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}: true,
 		{Group: "cert.gardener.cloud", Kind: "Certificate"}:          true, {Group: "cert.gardener.cloud", Kind: "Issuer"}: true,
-		{Group: "batch", Kind: "CronJob"}: false, {Kind: "ConfigMap"}: false, {Kind: "Deployment"}: false, {Group: "extensions", Kind: "Deployment"}: false,
+		{Group: "batch", Kind: "CronJob"}: false, {Kind: "ConfigMap"}: false, {Kind: "Deployment"}: false,
+		{Group: "extensions", Kind: "Deployment"}:                    false,
 		{Group: "resources.gardener.cloud", Kind: "ManagedResource"}: false, {Group: "apps", Kind: "deployment"}: false,
 	}
 	have := map[schema.GroupKind]bool{}

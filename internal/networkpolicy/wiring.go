@@ -63,10 +63,13 @@ func observeOnly(cfg *config.ResourceManagerConfiguration) bool {
 }
 
 // Add adds the controller to the manager of the source cluster.
-func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
+func Add(
+	lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer,
+) error {
 	section := cfg.Controllers.NetworkPolicy
 	if !section.Enabled {
-		return errors.New("nothing to do, controllers.networkPolicy is switched off: set controllers.networkPolicy.enabled to true, or do not run this binary")
+		return errors.New("nothing to do, controllers.networkPolicy is switched off: set controllers.networkPolicy.enabled to true, or do " +
+			"not run this binary")
 	}
 	handled, err := selectors("controllers.networkPolicy.namespaceSelectors", section.NamespaceSelectors)
 	if err != nil {
@@ -84,17 +87,21 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	}
 	_, visible := visible(cfg)
 	if len(handled) == 0 {
-		clusters.Source.GetLogger().Info("Services of all namespaces get NetworkPolicies, kube-system included, because controllers.networkPolicy.namespaceSelectors is empty")
+		clusters.Source.GetLogger().
+			Info("Services of all namespaces get NetworkPolicies, kube-system included, because " +
+				"controllers.networkPolicy.namespaceSelectors is empty")
 	}
 	if clients == nil {
-		clusters.Source.GetLogger().Info("Services may select all namespaces as clients, because espalier.networkPolicy.clientNamespaceSelectors is missing")
+		clusters.Source.GetLogger().
+			Info("Services may select all namespaces as clients, because espalier.networkPolicy.clientNamespaceSelectors is missing")
 	}
 	reported := &controller.Reported{}
 	r := &controller.Reconciler{
 		Cached: clusters.Target.GetClient(), Live: clusters.Target.GetAPIReader(), Writer: clusters.Target.GetClient(),
 		Events:  &controller.Events{Recorder: clusters.Target.GetEventRecorder("netpol-controller"), Reported: reported},
 		Metrics: controller.NewMetrics(registry, reported, observeOnly(cfg)),
-		Scopes:  &controller.Scopes{}, Writes: controller.NewWrites(clusters.Clock), Repairs: controller.NewRepairs(clusters.Clock), Selections: &controller.Selections{}, Waiting: &controller.Waiting{},
+		Scopes:  &controller.Scopes{}, Writes: controller.NewWrites(clusters.Clock), Repairs: controller.NewRepairs(clusters.Clock),
+		Selections: &controller.Selections{}, Waiting: &controller.Waiting{},
 		Handled: handled, Clients: clients, Visible: visible, IngressController: ingressController, ObserveOnly: observeOnly(cfg),
 		Slots: make(chan struct{}, cfg.Espalier.NetworkPolicy.Requests()),
 	}
@@ -122,7 +129,9 @@ func selectors(setting string, list []metav1.LabelSelector) ([]labels.Selector, 
 	return parsed, nil
 }
 
-func ingressController(section *config.IngressControllerSelector, cfg *config.ResourceManagerConfiguration) (*desired.IngressController, error) {
+func ingressController(
+	section *config.IngressControllerSelector, cfg *config.ResourceManagerConfiguration,
+) (*desired.IngressController, error) {
 	if section == nil {
 		return nil, nil
 	}
@@ -132,7 +141,8 @@ func ingressController(section *config.IngressControllerSelector, cfg *config.Re
 	}
 	if side, namespaces := visible(cfg); len(namespaces) > 0 && !slices.Contains(namespaces, section.Namespace) {
 		// One policy of each pair would be in a namespace that no cache covers.
-		return nil, fmt.Errorf("%s is %q, which is not among %s.namespaces: add it there, or leave the selector out", field, section.Namespace, side)
+		return nil, fmt.Errorf("%s is %q, which is not among %s.namespaces: add it there, or leave the selector out", field, section.Namespace,
+			side)
 	}
 	return &desired.IngressController{Namespace: section.Namespace, Pods: section.PodSelector}, nil
 }

@@ -21,11 +21,13 @@ func TestAnIngressControllerOutOfSightIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ section, want string }{
 		"of the source": {
 			"sourceClientConnection: {namespaces: [shop, bank]}",
-			`controllers.networkPolicy.ingressControllerSelector.namespace is "ingress", which is not among sourceClientConnection.namespaces: add it there, or leave the selector out`,
+			`controllers.networkPolicy.ingressControllerSelector.namespace is "ingress", which is not among sourceClientConnection.namespaces: ` +
+				`add it there, or leave the selector out`,
 		},
 		"of the target": {
 			"sourceClientConnection: {namespaces: [ingress]}\ntargetClientConnection: {namespaces: [shop]}",
-			`controllers.networkPolicy.ingressControllerSelector.namespace is "ingress", which is not among targetClientConnection.namespaces: add it there, or leave the selector out`,
+			`controllers.networkPolicy.ingressControllerSelector.namespace is "ingress", which is not among targetClientConnection.namespaces: ` +
+				`add it there, or leave the selector out`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,6 +60,9 @@ func TestTheLeaseRoleAllowsWhatLeaderElectionDoes(t *testing.T) {
 	g.Expect(rules).To(ConsistOf(
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 		rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
-		rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{"gardener-resource-manager-netpol-controller"}, Verbs: []string{"get", "update"}},
+		rbacv1.PolicyRule{
+			APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
+			ResourceNames: []string{"gardener-resource-manager-netpol-controller"}, Verbs: []string{"get", "update"},
+		},
 	))
 }

@@ -34,5 +34,6 @@ func checkEventRights(ctx context.Context, target client.Client) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("target cluster: not allowed to %s %s.%s in namespace %q: grant it, for example with the roles in deploy/node-controller", strings.Join(missing, ", "), resource, group, namespace)
+	return fmt.Errorf("target cluster: not allowed to %s %s.%s in namespace %q: grant it, for example with the roles in "+
+		"deploy/node-controller", strings.Join(missing, ", "), resource, group, namespace)
 }

@@ -56,7 +56,9 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 }
 
 // Add adds the controller to the manager of the source cluster.
-func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
+func Add(
+	lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer,
+) error {
 	if err := Check(cfg); err != nil {
 		return err
 	}
@@ -124,7 +126,8 @@ func requiredAreSeen(cfg *config.ResourceManagerConfiguration) error {
 	}
 	for i, each := range required(cfg) {
 		if !seen[each.Namespace] {
-			return fmt.Errorf("espalier.node.requiredDaemonSets[%d]: DaemonSet %s could never be seen, and no Node would lose its taint: add namespace %q to %s.namespaces", i, each, each.Namespace, field)
+			return fmt.Errorf("espalier.node.requiredDaemonSets[%d]: DaemonSet %s could never be seen, and no Node would lose its taint: add "+
+				"namespace %q to %s.namespaces", i, each, each.Namespace, field)
 		}
 	}
 	return nil

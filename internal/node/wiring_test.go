@@ -24,11 +24,16 @@ func TestNamespacesAreThoseOfTheTarget(t *testing.T) {
 		cfg  config.ResourceManagerConfiguration
 		want []string
 	}{
-		"no restriction":                  {want: []string{""}},
-		"one cluster":                     {cfg: config.ResourceManagerConfiguration{SourceClientConnection: source}, want: []string{"source"}},
-		"a target that is not restricted": {cfg: config.ResourceManagerConfiguration{SourceClientConnection: source, TargetClientConnection: &config.ClientConnection{}}, want: []string{""}},
+		"no restriction": {want: []string{""}},
+		"one cluster":    {cfg: config.ResourceManagerConfiguration{SourceClientConnection: source}, want: []string{"source"}},
+		"a target that is not restricted": {
+			cfg:  config.ResourceManagerConfiguration{SourceClientConnection: source, TargetClientConnection: &config.ClientConnection{}},
+			want: []string{""},
+		},
 		"a target that is restricted": {
-			cfg:  config.ResourceManagerConfiguration{SourceClientConnection: source, TargetClientConnection: &config.ClientConnection{Namespaces: []string{"a", "b"}}},
+			cfg: config.ResourceManagerConfiguration{
+				SourceClientConnection: source, TargetClientConnection: &config.ClientConnection{Namespaces: []string{"a", "b"}},
+			},
 			want: []string{"a", "b"},
 		},
 	} {
@@ -41,7 +46,8 @@ func TestRequiredDaemonSetsMustBeSeen(t *testing.T) {
 	cfg := &config.ResourceManagerConfiguration{TargetClientConnection: &config.ClientConnection{Namespaces: []string{"kube-system"}}}
 	cfg.Espalier.Node.RequiredDaemonSets = []string{"kube-system/a", "other/b"}
 	_, err := Needs(cfg)
-	g.Expect(err).To(MatchError(`espalier.node.requiredDaemonSets[1]: DaemonSet other/b could never be seen, and no Node would lose its taint: add namespace "other" to targetClientConnection.namespaces`))
+	g.Expect(err).To(MatchError(`espalier.node.requiredDaemonSets[1]: DaemonSet other/b could never be seen, and no Node would lose its ` +
+		`taint: add namespace "other" to targetClientConnection.namespaces`))
 
 	cfg.TargetClientConnection.Namespaces = append(cfg.TargetClientConnection.Namespaces, "other")
 	_, err = Needs(cfg)

@@ -101,7 +101,10 @@ type accessChecker struct {
 
 // checkAccess returns an error of one line that names everything that is missing on a side, with its remedy: an API server that does not
 // answer or does not accept our credentials, kinds that are not served, rights that are not granted.
-func checkAccess(ctx context.Context, s side, binary string, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []right, limit time.Duration) error {
+func checkAccess(
+	ctx context.Context, s side, binary string, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []right,
+	limit time.Duration,
+) error {
 	checker, err := newAccessChecker(s, binary, cfg, httpClient)
 	if err != nil {
 		return s.explain(err)
@@ -218,7 +221,8 @@ func unavailable(gvk schema.GroupVersionKind, err error) string {
 	if errors.As(err, &status) {
 		reason = status.Status().Message
 	}
-	return fmt.Sprintf("kind %s (%s) cannot be discovered: the server of APIService %s does not answer (%s): bring it back (%q says what is wrong)",
+	return fmt.Sprintf("kind %s (%s) cannot be discovered: the server of APIService %s does not answer (%s): bring it back (%q says "+
+		"what is wrong)",
 		gvk.Kind, gvk.GroupVersion(), service, reason, "kubectl get apiservice "+service)
 }
 
@@ -261,7 +265,9 @@ func (a *accessChecker) deny(ctx context.Context, rights []right) ([]string, err
 	}
 	var messages []string
 	for _, object := range order {
-		messages = append(messages, fmt.Sprintf("not allowed to %s %s: grant it, for example with the roles in deploy/%s", strings.Join(denied[object], ", "), object, a.binary))
+		messages = append(messages,
+			fmt.Sprintf("not allowed to %s %s: grant it, for example with the roles in deploy/%s", strings.Join(denied[object], ", "), object,
+				a.binary))
 	}
 	return messages, nil
 }

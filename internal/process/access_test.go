@@ -24,7 +24,8 @@ func TestErrorForAGroupThatAnotherServerServes(t *testing.T) {
 			answer:      func(w http.ResponseWriter) { http.Error(w, "service unavailable", http.StatusServiceUnavailable) },
 			requirement: Requirement{Kind: bonsai, Remedy: remedy},
 			want: `kind Bonsai (trees.example.com/v1) cannot be discovered: the server of APIService v1.trees.example.com does not answer ` +
-				`(the server is currently unable to handle the request): bring it back ("kubectl get apiservice v1.trees.example.com" says what is wrong)`,
+				`(the server is currently unable to handle the request): bring it back ("kubectl get apiservice v1.trees.example.com" says ` +
+				`what is wrong)`,
 		},
 		"it is not served": {
 			answer:      func(w http.ResponseWriter) { http.Error(w, "404 page not found", http.StatusNotFound) },
@@ -34,7 +35,8 @@ func TestErrorForAGroupThatAnotherServerServes(t *testing.T) {
 		"it is not served, and the remedy is not for every cluster": {
 			answer:      func(w http.ResponseWriter) { http.Error(w, "404 page not found", http.StatusNotFound) },
 			requirement: Requirement{Kind: bonsai, Remedy: remedy, Unless: "a forester serves it: call him"},
-			want:        `kind Bonsai (trees.example.com/v1) is not served: run "kubectl apply -f deploy/trees/crds", unless a forester serves it: call him`,
+			want: `kind Bonsai (trees.example.com/v1) is not served: run "kubectl apply -f deploy/trees/crds", unless a forester serves ` +
+				`it: call him`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +50,8 @@ func TestErrorForAGroupThatAnotherServerServes(t *testing.T) {
 				tc.answer(w)
 			}))
 			t.Cleanup(server.Close)
-			err := checkAccess(t.Context(), side{name: "garden", field: "gardenClientConnection"}, "gardener", &rest.Config{Host: server.URL}, server.Client(), []Requirement{tc.requirement}, nil, time.Minute)
+			err := checkAccess(t.Context(), side{name: "garden", field: "gardenClientConnection"}, "gardener", &rest.Config{Host: server.URL},
+				server.Client(), []Requirement{tc.requirement}, nil, time.Minute)
 			g.Expect(err).To(MatchError("garden cluster at " + server.URL + ": " + tc.want))
 		})
 	}
@@ -77,11 +80,16 @@ func TestMissingVerbsAreReportedWithTheAlternative(t *testing.T) {
 			_, _ = w.Write([]byte(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "status": {"allowed": false}}`))
 			return
 		}
-		_, _ = w.Write([]byte(`{"apiVersion": "v1", "kind": "APIResourceList", "groupVersion": "v1", "resources": [{"name": "namespaces", "kind": "Namespace"}]}`))
+		_, _ = w.Write([]byte(`{"apiVersion": "v1", "kind": "APIResourceList", "groupVersion": "v1", "resources": [{"name": "namespaces", ` +
+			`"kind": "Namespace"}]}`))
 	}))
 	defer server.Close()
-	required := []Requirement{{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Verbs: []string{"list", "watch"}, Otherwise: "remove the selector"}}
-	err := checkAccess(t.Context(), side{name: "source", field: "sourceClientConnection"}, "gardener", &rest.Config{Host: server.URL}, server.Client(), required, nil, time.Minute)
+	required := []Requirement{
+		{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Verbs: []string{"list", "watch"}, Otherwise: "remove the selector"},
+	}
+	err := checkAccess(t.Context(), side{name: "source", field: "sourceClientConnection"}, "gardener", &rest.Config{Host: server.URL},
+		server.Client(), required, nil, time.Minute)
 	g.Expect(err).To(MatchError(HaveSuffix(
-		"not allowed to list, watch namespaces in all namespaces: grant it, for example with the roles in deploy/gardener, or remove the selector")))
+		"not allowed to list, watch namespaces in all namespaces: grant it, for example with the roles in deploy/gardener, or remove " +
+			"the selector")))
 }

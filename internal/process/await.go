@@ -33,7 +33,9 @@ func patience(getenv func(string) string) time.Duration {
 // awaitAccess repeats checkAccess until the deadline while the API server does not answer, or does not list the required kinds in its
 // discovery yet. An API server that has just started may refuse all requests until it has read its roles. So after an outage, every error
 // is retried until the deadline.
-func (s *Setup) awaitAccess(ctx context.Context, at side, from connected, required []Requirement, rights []right, deadline time.Time) error {
+func (s *Setup) awaitAccess(
+	ctx context.Context, at side, from connected, required []Requirement, rights []right, deadline time.Time,
+) error {
 	reason, limit := "", accessTimeout
 	for {
 		err := checkAccess(ctx, at, s.Program.Name, from.config, from.httpClient, required, rights, limit)
@@ -45,7 +47,8 @@ func (s *Setup) awaitAccess(ctx context.Context, at side, from connected, requir
 			return err
 		}
 		if now := err.Error(); now != reason {
-			s.Log.Info("Waiting for the API server", "cluster", at.name, "host", from.config.Host, "atMost", left.Round(time.Second).String(), "reason", now)
+			s.Log.Info("Waiting for the API server", "cluster", at.name, "host", from.config.Host, "atMost", left.Round(time.Second).String(),
+				"reason", now)
 			reason = now
 		}
 		select {
@@ -93,5 +96,6 @@ func isAway(err error) bool {
 		return operation.Op != "remote error" // the error of the TLS library if the server refuses our certificate
 	}
 	var network net.Error
-	return errors.As(err, &network) && network.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.As(err, &network) && network.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -153,10 +153,12 @@ func TestWhatIsAway(t *testing.T) {
 		"unknown":                     {apierrors.NewUnauthorized("who?"), false},
 		"not found":                   {apierrors.NewNotFound(pods, "a"), false},
 		"another certificate":         {ask(secured.URL, time.Minute), false},
-		"our certificate":             {&url.Error{Op: "Get", Err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}}, false},
-		"no TLS":                      {ask("https"+strings.TrimPrefix(plain.URL, "http"), time.Minute), false},
-		"a file":                      {&url.Error{Op: "Get", Err: unreadable}, false},
-		"another":                     {errors.New("create discovery client"), false},
+		"our certificate": {
+			&url.Error{Op: "Get", Err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}}, false,
+		},
+		"no TLS":  {ask("https"+strings.TrimPrefix(plain.URL, "http"), time.Minute), false},
+		"a file":  {&url.Error{Op: "Get", Err: unreadable}, false},
+		"another": {errors.New("create discovery client"), false},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(isAway(tc.err)).To(Equal(tc.want), "%v", tc.err) })
 	}
@@ -233,7 +235,8 @@ func outdatedUntil(t *testing.T, answers int32) (server *httptest.Server, asked 
 		return apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Versions: []apidiscoveryv2.APIVersionDiscovery{{Version: "v1", Freshness: freshness, Resources: []apidiscoveryv2.APIResourceDiscovery{{
-				Resource: strings.ToLower(kind) + "s", Scope: apidiscoveryv2.ScopeCluster, ResponseKind: &metav1.GroupVersionKind{Group: name, Version: "v1", Kind: kind},
+				Resource: strings.ToLower(kind) + "s", Scope: apidiscoveryv2.ScopeCluster,
+				ResponseKind: &metav1.GroupVersionKind{Group: name, Version: "v1", Kind: kind},
 			}}}},
 		}}}
 	}

@@ -29,21 +29,33 @@ func TestClusterIDIsResolved(t *testing.T) {
 		want    string
 		err     string
 	}{
-		"nothing asked for":                    {value: "", want: ""},
-		"a literal":                            {value: "my-landscape", want: "my-landscape"},
-		"a literal needs no server":            {value: "my-landscape", funcs: down, want: "my-landscape"},
-		"<cluster> with ConfigMap":             {value: "<cluster>", objects: []client.Object{identity(map[string]string{"cluster-identity": "seed-1"})}, want: "seed-1"},
-		"<default> with ConfigMap":             {value: "<default>", objects: []client.Object{identity(map[string]string{"cluster-identity": "seed-1"})}, want: "seed-1"},
-		"<cluster> without ConfigMap":          {value: "<cluster>", err: prefix + `configmaps "cluster-identity" not found`},
-		"<default> without ConfigMap":          {value: "<default>", want: ""},
-		"<cluster> without the entry":          {value: "<cluster>", objects: []client.Object{identity(nil)}, err: prefix + "no cluster-identity entry"},
-		"<cluster> with an empty entry":        {value: "<cluster>", objects: []client.Object{identity(map[string]string{"cluster-identity": ""})}, err: prefix + "no cluster-identity entry"},
-		"<default> without the entry":          {value: "<default>", objects: []client.Object{identity(nil)}, want: ""},
-		"<cluster> while the server is down":   {value: "<cluster>", funcs: down, err: prefix + "server is down"},
-		"<default> while the server is down":   {value: "<default>", funcs: down, err: prefix + "server is down"},
-		"a literal with a colon":               {value: "a:b", err: `unable to determine cluster id: "a:b" must not contain ':' or '/'`},
-		"a literal with a slash":               {value: "a/b", err: `unable to determine cluster id: "a/b" must not contain ':' or '/'`},
-		"an identity that origins cannot hold": {value: "<cluster>", objects: []client.Object{identity(map[string]string{"cluster-identity": "a/b"})}, err: `unable to determine cluster id: "a/b" must not contain ':' or '/'`},
+		"nothing asked for":         {value: "", want: ""},
+		"a literal":                 {value: "my-landscape", want: "my-landscape"},
+		"a literal needs no server": {value: "my-landscape", funcs: down, want: "my-landscape"},
+		"<cluster> with ConfigMap": {
+			value: "<cluster>", objects: []client.Object{identity(map[string]string{"cluster-identity": "seed-1"})}, want: "seed-1",
+		},
+		"<default> with ConfigMap": {
+			value: "<default>", objects: []client.Object{identity(map[string]string{"cluster-identity": "seed-1"})}, want: "seed-1",
+		},
+		"<cluster> without ConfigMap": {value: "<cluster>", err: prefix + `configmaps "cluster-identity" not found`},
+		"<default> without ConfigMap": {value: "<default>", want: ""},
+		"<cluster> without the entry": {
+			value: "<cluster>", objects: []client.Object{identity(nil)}, err: prefix + "no cluster-identity entry",
+		},
+		"<cluster> with an empty entry": {
+			value: "<cluster>", objects: []client.Object{identity(map[string]string{"cluster-identity": ""})},
+			err: prefix + "no cluster-identity entry",
+		},
+		"<default> without the entry":        {value: "<default>", objects: []client.Object{identity(nil)}, want: ""},
+		"<cluster> while the server is down": {value: "<cluster>", funcs: down, err: prefix + "server is down"},
+		"<default> while the server is down": {value: "<default>", funcs: down, err: prefix + "server is down"},
+		"a literal with a colon":             {value: "a:b", err: `unable to determine cluster id: "a:b" must not contain ':' or '/'`},
+		"a literal with a slash":             {value: "a/b", err: `unable to determine cluster id: "a/b" must not contain ':' or '/'`},
+		"an identity that origins cannot hold": {
+			value: "<cluster>", objects: []client.Object{identity(map[string]string{"cluster-identity": "a/b"})},
+			err: `unable to determine cluster id: "a/b" must not contain ':' or '/'`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -89,7 +89,9 @@ func (c *Clusters) share(mapper *Mapper) {
 }
 
 // newSource connects to the source cluster and creates the manager.
-func (s *Setup) newSource(ctx context.Context, needs Needs, passive clock.PassiveClock, deadline time.Time) (manager.Manager, *Mapper, error) {
+func (s *Setup) newSource(
+	ctx context.Context, needs Needs, passive clock.PassiveClock, deadline time.Time,
+) (manager.Manager, *Mapper, error) {
 	source := sourceSide(s.Program, s.Config)
 	from, err := s.connect(source, passive)
 	if err != nil {
@@ -188,7 +190,8 @@ func provide(mapper *Mapper) func(*rest.Config, *http.Client) (meta.RESTMapper, 
 // explainPort adds the remedy if a port is in use.
 func explainPort(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w; another process listens there: stop it, or change server.metrics, server.healthProbes or the port of webhooks", err)
+		return fmt.Errorf("%w; another process listens there: stop it, or change server.metrics, server.healthProbes or the port of webhooks",
+			err)
 	}
 	return err
 }

@@ -99,7 +99,8 @@ func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections,
 // context. The kubeconfig belongs to the user, so it may run programs and impersonate others.
 func (s *Setup) DialAsUser(scheme *runtime.Scheme) (*Connections, error) {
 	redirectLibraryLogs(s.Log)
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{})
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),
+		&clientcmd.ConfigOverrides{})
 	base, err := loader.ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find a cluster to compare with: %w; set KUBECONFIG, or name a configuration file with --config", err)

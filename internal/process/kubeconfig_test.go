@@ -84,7 +84,9 @@ func TestKubeconfigsThatCannotBeRead(t *testing.T) {
 	tokenAlone := writeFile(t, "kubeconfig", "very-secret-token")
 	for name, tc := range map[string]struct{ file, want string }{
 		"none, outside a cluster": {want: "no kubeconfig is named and this process does not run in a cluster"},
-		"no such file":            {file: "/does/not/exist", want: `read kubeconfig "/does/not/exist": open /does/not/exist: no such file or directory`},
+		"no such file": {
+			file: "/does/not/exist", want: `read kubeconfig "/does/not/exist": open /does/not/exist: no such file or directory`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := restConfig(config.ClientConnection{Kubeconfig: tc.file}, "agent")
@@ -111,11 +113,18 @@ func TestTuneConfig(t *testing.T) {
 		limited    float32
 	}{
 		"no limit unless one is set": {want: &rest.Config{Host: "h", QPS: -1, UserAgent: "agent"}},
-		"a negative rate is none":    {connection: config.ClientConnection{QPS: -1, Burst: 130}, want: &rest.Config{Host: "h", QPS: -1, UserAgent: "agent"}},
-		"a limit that is set":        {connection: config.ClientConnection{QPS: 20, Burst: 40}, want: &rest.Config{Host: "h", QPS: 20, Burst: 40, UserAgent: "agent"}, limited: 20},
+		"a negative rate is none": {
+			connection: config.ClientConnection{QPS: -1, Burst: 130}, want: &rest.Config{Host: "h", QPS: -1, UserAgent: "agent"},
+		},
+		"a limit that is set": {
+			connection: config.ClientConnection{QPS: 20, Burst: 40}, want: &rest.Config{Host: "h", QPS: 20, Burst: 40, UserAgent: "agent"},
+			limited: 20,
+		},
 		"content types": {
 			connection: config.ClientConnection{AcceptContentTypes: "a/b", ContentType: "c/d"},
-			want:       &rest.Config{Host: "h", QPS: -1, UserAgent: "agent", ContentConfig: rest.ContentConfig{AcceptContentTypes: "a/b", ContentType: "c/d"}},
+			want: &rest.Config{
+				Host: "h", QPS: -1, UserAgent: "agent", ContentConfig: rest.ContentConfig{AcceptContentTypes: "a/b", ContentType: "c/d"},
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

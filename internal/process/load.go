@@ -50,7 +50,9 @@ func (s *Setup) clock() clock.WithTickerAndDelayedExecution {
 // Load handles --version and --help, reads the configuration file with the decoder of its schema, validates it, and starts the log. It logs
 // the binary, its flags and the warnings about the file. Every error up to here carries the usage text for Main; errors contain no contents
 // of the file except the invalid values.
-func Load[C Configuration](program Program, args []string, out io.Writer, schema func([]byte) (C, []config.Warning, error)) (C, *Setup, error) {
+func Load[C Configuration](
+	program Program, args []string, out io.Writer, schema func([]byte) (C, []config.Warning, error),
+) (C, *Setup, error) {
 	var none C
 	f := newFlags(program)
 	fail := func(err error) (C, *Setup, error) {

@@ -45,22 +45,37 @@ func TestMistakesOnTheCommandLineAndInTheFile(t *testing.T) {
 		args []string
 		want string // the first line
 	}{
-		"no config":                  {want: "Error: missing config file"},
-		"a file that does not exist": {args: []string{"--config=/does/not/exist"}, want: "Error: error reading config file: open /does/not/exist: no such file or directory"},
+		"no config": {want: "Error: missing config file"},
+		"a file that does not exist": {
+			args: []string{"--config=/does/not/exist"},
+			want: "Error: error reading config file: open /does/not/exist: no such file or directory",
+		},
 		"a file of another kind": {
 			args: []string{"--config", writeFile(t, "c.yaml", "apiVersion: v1\nkind: ConfigMap")},
-			want: `Error: error decoding config: [line 1: apiVersion: must be "resourcemanager.config.gardener.cloud/v1alpha1", not "v1", line 2: kind: must be "ResourceManagerConfiguration", not "ConfigMap"]`,
+			want: `Error: error decoding config: [line 1: apiVersion: must be "resourcemanager.config.gardener.cloud/v1alpha1", not "v1", line ` +
+				`2: kind: must be "ResourceManagerConfiguration", not "ConfigMap"]`,
 		},
 		"invalid values, all together": {
 			args: []string{"--config", invalid},
-			want: `Error: error validating config: [leaderElection.retryPeriod: Invalid value: "-1s": must be greater than zero, leaderElection.resourceNamespace: Required value: must name the namespace of the lease, or leaderElect must be false, logLevel: Unsupported value: "loud": supported values: "debug", "info", "error"]`,
+			want: `Error: error validating config: [leaderElection.retryPeriod: Invalid value: "-1s": must be greater than zero, ` +
+				`leaderElection.resourceNamespace: Required value: must name the namespace of the lease, or leaderElect must be false, logLevel: ` +
+				`Unsupported value: "loud": supported values: "debug", "info", "error"]`,
 		},
-		"an argument":                 {args: []string{"serve"}, want: `Error: parse command line: unexpected argument "serve"; only flags are taken`},
-		"an unknown flag":             {args: []string{"--kubeconfig=x"}, want: "Error: parse command line: unknown flag: --kubeconfig"},
-		"a version that is not known": {args: []string{"--version=short"}, want: `Error: parse command line: invalid argument "short" for "--version" flag: must be true, false or raw, not "short"`},
+		"an argument": {
+			args: []string{"serve"}, want: `Error: parse command line: unexpected argument "serve"; only flags are taken`,
+		},
+		"an unknown flag": {args: []string{"--kubeconfig=x"}, want: "Error: parse command line: unknown flag: --kubeconfig"},
+		"a version that is not known": {
+			args: []string{"--version=short"},
+			want: `Error: parse command line: invalid argument "short" for "--version" flag: must be true, false or raw, not "short"`,
+		},
 		"strict, with unknown and repeated fields": {
-			args: []string{"--strict-config", "--config", writeFile(t, "c.yaml", minimalConfig+"foo: 1\nsourceClientConnection: {namespace: a}\nlogLevel: info\nlogLevel: debug\n")},
-			want: `Error: error decoding config: --strict-config refuses: [line 7: logLevel: set twice, the last one counts, line 4: foo: unknown field, ignored]`,
+			args: []string{
+				"--strict-config", "--config",
+				writeFile(t, "c.yaml", minimalConfig+"foo: 1\nsourceClientConnection: {namespace: a}\nlogLevel: info\nlogLevel: debug\n"),
+			},
+			want: `Error: error decoding config: --strict-config refuses: [line 7: logLevel: set twice, the last one counts, line 4: foo: ` +
+				`unknown field, ignored]`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +125,8 @@ func TestVersionComesBeforeEverything(t *testing.T) {
 	g.Expect(code).To(Equal(0))
 	var raw map[string]string
 	g.Expect(json.Unmarshal([]byte(out), &raw)).To(Succeed())
-	g.Expect(raw).To(And(HaveLen(4), HaveKeyWithValue("name", "gardener"), HaveKeyWithValue("version", "v0.0.0-dev"), HaveKey("goVersion"), HaveKey("platform")))
+	g.Expect(raw).To(And(HaveLen(4), HaveKeyWithValue("name", "gardener"), HaveKeyWithValue("version", "v0.0.0-dev"), HaveKey("goVersion"),
+		HaveKey("platform")))
 
 	code, out = runMain("--version=false")
 	g.Expect(code).To(Equal(1))
@@ -150,10 +166,14 @@ func TestLogLevelsAndFormats(t *testing.T) {
 		level, format string
 		want          []string
 	}{
-		"debug shows why nothing happened": {level: "debug", format: "json", want: []string{`"msg":"detail"`, `"msg":"change"`, `"msg":"failure"`}},
-		"info":                             {level: "info", format: "json", want: []string{`"msg":"change"`, `"msg":"failure"`}},
-		"error":                            {level: "error", format: "json", want: []string{`"msg":"failure"`}},
-		"text":                             {level: "info", format: "text", want: []string{"\tinfo\tchange\t{\"key\": \"value\"}", "\terror\tfailure"}},
+		"debug shows why nothing happened": {
+			level: "debug", format: "json", want: []string{`"msg":"detail"`, `"msg":"change"`, `"msg":"failure"`},
+		},
+		"info":  {level: "info", format: "json", want: []string{`"msg":"change"`, `"msg":"failure"`}},
+		"error": {level: "error", format: "json", want: []string{`"msg":"failure"`}},
+		"text": {
+			level: "info", format: "text", want: []string{"\tinfo\tchange\t{\"key\": \"value\"}", "\terror\tfailure"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -181,10 +201,20 @@ func TestEnvironmentOverridesTheFile(t *testing.T) {
 		env    map[string]string
 		want   config.Process
 	}{
-		"nothing set":   {config: file(), want: file()},
-		"empty values":  {config: file(), env: map[string]string{"KUBECONFIG": "", "TARGET_KUBECONFIG": ""}, want: file()},
-		"the source":    {config: file(), env: map[string]string{"KUBECONFIG": "x"}, want: config.Process{Source: config.ClientConnection{Kubeconfig: "x", QPS: 1}, Target: &config.ClientConnection{Kubeconfig: "t", QPS: 2}}},
-		"the target":    {config: file(), env: map[string]string{"TARGET_KUBECONFIG": "x"}, want: config.Process{Source: config.ClientConnection{Kubeconfig: "s", QPS: 1}, Target: &config.ClientConnection{Kubeconfig: "x", QPS: 2}}},
+		"nothing set":  {config: file(), want: file()},
+		"empty values": {config: file(), env: map[string]string{"KUBECONFIG": "", "TARGET_KUBECONFIG": ""}, want: file()},
+		"the source": {
+			config: file(), env: map[string]string{"KUBECONFIG": "x"},
+			want: config.Process{
+				Source: config.ClientConnection{Kubeconfig: "x", QPS: 1}, Target: &config.ClientConnection{Kubeconfig: "t", QPS: 2},
+			},
+		},
+		"the target": {
+			config: file(), env: map[string]string{"TARGET_KUBECONFIG": "x"},
+			want: config.Process{
+				Source: config.ClientConnection{Kubeconfig: "s", QPS: 1}, Target: &config.ClientConnection{Kubeconfig: "x", QPS: 2},
+			},
+		},
 		"no target set": {env: map[string]string{"TARGET_KUBECONFIG": "x"}, want: config.Process{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +277,9 @@ func TestTheShellOfASubcommandOnlyFillsGaps(t *testing.T) {
 		},
 		"none is named": {
 			file: config.Process{Source: config.ClientConnection{QPS: 1}, Target: &config.ClientConnection{QPS: 2}},
-			want: config.Process{Source: config.ClientConnection{Kubeconfig: "x", QPS: 1}, Target: &config.ClientConnection{Kubeconfig: "y", QPS: 2}},
+			want: config.Process{
+				Source: config.ClientConnection{Kubeconfig: "x", QPS: 1}, Target: &config.ClientConnection{Kubeconfig: "y", QPS: 2},
+			},
 		},
 		"there is no target": {
 			file: config.Process{Source: config.ClientConnection{Kubeconfig: "s"}},

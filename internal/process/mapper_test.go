@@ -44,7 +44,9 @@ func (s *discoveryServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for name := range s.kinds {
 			gv, _ := schema.ParseGroupVersion(name)
 			version := metav1.GroupVersionForDiscovery{GroupVersion: name, Version: gv.Version}
-			groups.Groups = append(groups.Groups, metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version})
+			groups.Groups = append(groups.Groups, metav1.APIGroup{
+				Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version,
+			})
 		}
 		s.answer(w, groups)
 		return

@@ -97,7 +97,9 @@ func TestManagerOptions(t *testing.T) {
 			"HealthProbeBindAddress":        "127.0.0.1:1",
 			"WebhookServer":                 webhook.NewServer(webhook.Options{Host: "127.0.0.3", Port: 3, CertDir: "/certs"}),
 			"GracefulShutdownTimeout":       ptr.To(4500 * time.Millisecond),
-			"Controller":                    controllerconfig.Controller{RecoverPanic: ptr.To(true), CacheSyncTimeout: time.Minute, SkipNameValidation: ptr.To(false)},
+			"Controller": controllerconfig.Controller{
+				RecoverPanic: ptr.To(true), CacheSyncTimeout: time.Minute, SkipNameValidation: ptr.To(false),
+			},
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -129,7 +131,9 @@ func TestManagerOptions(t *testing.T) {
 		"several managers in a test process": {
 			change: func(_ *config.Process, n *Needs) { n.SkipNameValidation = true },
 			want: func(w map[string]any) {
-				w["Controller"] = controllerconfig.Controller{RecoverPanic: ptr.To(true), CacheSyncTimeout: time.Minute, SkipNameValidation: ptr.To(true)}
+				w["Controller"] = controllerconfig.Controller{
+					RecoverPanic: ptr.To(true), CacheSyncTimeout: time.Minute, SkipNameValidation: ptr.To(true),
+				}
 			},
 		},
 		"restricted to namespaces": {
@@ -144,7 +148,9 @@ func TestManagerOptions(t *testing.T) {
 				n.TargetCache.ByObject = map[client.Object]cache.ByObject{configMap: labelled}
 			},
 			want: func(w map[string]any) {
-				w["Cache"] = cache.Options{SyncPeriod: ptr.To(time.Minute), ByObject: map[client.Object]cache.ByObject{secret: labelled, configMap: labelled}}
+				w["Cache"] = cache.Options{
+					SyncPeriod: ptr.To(time.Minute), ByObject: map[client.Object]cache.ByObject{secret: labelled, configMap: labelled},
+				}
 			},
 		},
 		"with cache entries for the target alone, of one cluster": {

@@ -82,7 +82,9 @@ func TestEndpointsAndNamespacesFollowTheConfiguration(t *testing.T) {
 	}
 
 	p := start(t, roleGardener, configIn(namespace, ""), "KUBECONFIG="+adminFile(t, s.Source), "POD_NAMESPACE=garden")
-	p.says(t, `"msg":"Connected","source":"`+s.Source.Config.Host+`","target":"`+s.Source.Config.Host+`","shared":true,"same":true,"namespace":"garden"`)
+	p.says(t,
+		`"msg":"Connected","source":"`+s.Source.Config.Host+`","target":"`+s.Source.Config.Host+
+			`","shared":true,"same":true,"namespace":"garden"`)
 	p.says(t, `"object":"`+namespace+`/seedling"`)
 	g.Expect(p.out.String()).NotTo(ContainSubstring(other + "/seedling"))
 
@@ -111,7 +113,9 @@ func TestEnvironmentSelectsTwoClusters(t *testing.T) {
 	namespace := newNamespace(t, admin(t, s.Source))
 	p := start(t, roleGardener, configIn(namespace, "targetClientConnection: {kubeconfig: /only/the/environment/counts}\n"),
 		"KUBECONFIG="+adminFile(t, s.Source), "TARGET_KUBECONFIG="+adminFile(t, s.Target))
-	p.says(t, `"msg":"Connected","source":"`+s.Source.Config.Host+`","target":"`+s.Target.Config.Host+`","shared":false,"same":false,"namespace":"`+namespace+`"`)
+	p.says(t,
+		`"msg":"Connected","source":"`+s.Source.Config.Host+`","target":"`+s.Target.Config.Host+`","shared":false,"same":false,"namespace":"`+
+			namespace+`"`)
 	p.says(t, `"msg":"Leading"`)
 	get(t, p.probes+"/readyz/target-informer-sync", http.StatusOK)
 	get(t, p.probes+"/readyz", http.StatusOK)
@@ -136,7 +140,8 @@ func TestOneClusterByTwoAddressesIsRecognised(t *testing.T) {
 	}
 	target := filepath.Join(t.TempDir(), "kubeconfig")
 	g.Expect(clientcmd.WriteToFile(*loaded, target)).To(Succeed())
-	p := start(t, roleGardener, configIn(namespace, "targetClientConnection: {}\n"), "KUBECONFIG="+adminFile(t, s.Source), "TARGET_KUBECONFIG="+target)
+	p := start(t, roleGardener, configIn(namespace, "targetClientConnection: {}\n"), "KUBECONFIG="+adminFile(t, s.Source),
+		"TARGET_KUBECONFIG="+target)
 	p.says(t, `"shared":false,"same":true`)
 }
 
@@ -145,7 +150,8 @@ func TestExecPluginIsRejected(t *testing.T) {
 	g := NewWithT(t)
 	marker := filepath.Join(t.TempDir(), "ran")
 	file := userFile(t, s.Source, &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
-		APIVersion: "client.authentication.k8s.io/v1", Command: "touch", Args: []string{marker}, InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+		APIVersion: "client.authentication.k8s.io/v1", Command: "touch", Args: []string{marker},
+		InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
 	}})
 	p := start(t, roleGardener, configIn("garden", ""), "KUBECONFIG="+file)
 	code, last := p.ends(t)
@@ -170,14 +176,18 @@ func TestTokenFileIsUsedAndMissingRightsAreReported(t *testing.T) {
 	g.Expect(code).To(Equal(1))
 	g.Expect(last).To(Equal(`Error: source cluster at ` + s.Source.Config.Host + `: ` +
 		`not allowed to list, watch configmaps in namespace "` + namespace + `": grant it, for example with the roles in deploy/gardener; ` +
-		`not allowed to create leases.coordination.k8s.io in namespace "` + namespace + `": grant it, for example with the roles in deploy/gardener; ` +
+		`not allowed to create leases.coordination.k8s.io in namespace "` + namespace +
+		`": grant it, for example with the roles in deploy/gardener; ` +
 		`not allowed to get, update leases.coordination.k8s.io named "gardener-resource-manager-gardener" in namespace "` + namespace +
 		`": grant it, for example with the roles in deploy/gardener`))
 
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "gardener"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{"gardener-resource-manager-gardener"}, Verbs: []string{"get", "update"}},
+		{
+			APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
+			ResourceNames: []string{"gardener-resource-manager-gardener"}, Verbs: []string{"get", "update"},
+		},
 	}}
 	g.Expect(c.Create(t.Context(), role)).To(Succeed())
 	g.Expect(c.Create(t.Context(), &rbacv1.RoleBinding{
@@ -201,20 +211,24 @@ func TestErrorAtStartIsReportedInOneLine(t *testing.T) {
 	}{
 		"an API server that does not answer": {
 			role: roleGardener, config: configIn(namespace, ""), kubeconfig: unreachable,
-			want: `Error: connect to source cluster: cannot reach API server at https://` + closed + `: Get "https://` + closed + `/api/v1": dial tcp ` + closed +
+			want: `Error: connect to source cluster: cannot reach API server at https://` + closed + `: Get "https://` + closed +
+				`/api/v1": dial tcp ` + closed +
 				`: connect: connection refused; check kubeconfig "` + unreachable + `" (sourceClientConnection.kubeconfig or KUBECONFIG)`,
 		},
 		"an API server that does not know us": {
 			role: roleGardener, config: configIn(namespace, ""), kubeconfig: unknownUser,
-			want: `Error: connect to source cluster: API server at ` + s.Source.Config.Host + ` does not accept our credentials; check kubeconfig "` + unknownUser + `" (sourceClientConnection.kubeconfig or KUBECONFIG)`,
+			want: `Error: connect to source cluster: API server at ` + s.Source.Config.Host +
+				` does not accept our credentials; check kubeconfig "` + unknownUser + `" (sourceClientConnection.kubeconfig or KUBECONFIG)`,
 		},
 		"no kubeconfig for the target": {
 			role: roleGardener, config: configIn(namespace, "targetClientConnection: {}\n"), kubeconfig: good,
-			want: `Error: connect to target cluster: no kubeconfig is named and this process does not run in a cluster; check the in-cluster configuration, or name a kubeconfig in targetClientConnection.kubeconfig or TARGET_KUBECONFIG`,
+			want: `Error: connect to target cluster: no kubeconfig is named and this process does not run in a cluster; check the in-cluster ` +
+				`configuration, or name a kubeconfig in targetClientConnection.kubeconfig or TARGET_KUBECONFIG`,
 		},
 		"a kind that is not served": {
 			role: roleNeedsBonsai, config: configIn(namespace, ""), kubeconfig: good,
-			want: `Error: source cluster at ` + s.Source.Config.Host + `: kind Bonsai (trees.example.com/v1) is not served: run "kubectl apply -f deploy/crds"`,
+			want: `Error: source cluster at ` + s.Source.Config.Host +
+				`: kind Bonsai (trees.example.com/v1) is not served: run "kubectl apply -f deploy/crds"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -253,7 +267,8 @@ func TestAnAggregatedAPIThatIsDownIsNamedAtStart(t *testing.T) {
 
 	code, last := start(t, roleNeedsBonsai, configIn(newNamespace(t, c), ""), "KUBECONFIG="+adminFile(t, s.Source)).ends(t)
 	g.Expect(code).To(Equal(1))
-	g.Expect(last).To(Equal(`Error: source cluster at ` + s.Source.Config.Host + `: kind Bonsai (trees.example.com/v1) cannot be discovered: ` +
+	g.Expect(last).To(Equal(`Error: source cluster at ` + s.Source.Config.Host +
+		`: kind Bonsai (trees.example.com/v1) cannot be discovered: ` +
 		`the server of APIService v1.trees.example.com does not answer (the server is currently unable to handle the request): ` +
 		`bring it back ("kubectl get apiservice v1.trees.example.com" says what is wrong)`))
 }
@@ -270,7 +285,8 @@ func TestTakenPortIsReportedWithTheRemedy(t *testing.T) {
 	code, last := second.ends(t)
 	g.Expect(code).To(Equal(1))
 	g.Expect(last).To(Equal(`Error: create manager: error listening on 127.0.0.1:` + taken + `: listen tcp 127.0.0.1:` + taken +
-		`: bind: address already in use; another process listens there: stop it, or change server.metrics, server.healthProbes or the port of webhooks`))
+		`: bind: address already in use; another process listens there: stop it, or change server.metrics, server.healthProbes or the port ` +
+		`of webhooks`))
 }
 
 // A signal to the process group reaches a process twice if its parent forwards signals.

@@ -45,7 +45,9 @@ type identified struct {
 
 // askedSameness returns a Sameness that compares the clusters by requests to both. It sends the first requests at once.
 func askedSameness(ctx context.Context, passive clock.PassiveClock, source, target identified) *Sameness {
-	s := &Sameness{clock: passive, err: errNotAsked, ask: func(ctx context.Context) (bool, error) { return compareClusters(ctx, source, target) }}
+	s := &Sameness{
+		clock: passive, err: errNotAsked, ask: func(ctx context.Context) (bool, error) { return compareClusters(ctx, source, target) },
+	}
 	_, _ = s.Ask(ctx) // the error is kept, and later calls ask again
 	return s
 }
@@ -65,7 +67,8 @@ func (s *Sameness) Ask(ctx context.Context) (bool, error) {
 	defer s.mu.Unlock()
 	s.asking = false
 	if err != nil {
-		s.err = fmt.Errorf("it is not known whether source and target are one cluster: %w; both must let this process get namespace kube-system", err)
+		s.err = fmt.Errorf("it is not known whether source and target are one cluster: %w; both must let this process get namespace kube-system",
+			err)
 		s.nextAt = s.clock.Now().Add(samenessPause)
 		return false, s.err
 	}

@@ -22,7 +22,9 @@ func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // connectByTwoAddresses connects to one API server as source and as target by two addresses with different text, or to two API servers.
 // Reading namespace kube-system fails that many times, and is then allowed or forbidden.
-func connectByTwoAddresses(t *testing.T, twoClusters bool, failures int32, forbidden bool) (*Clusters, *clocktesting.FakeClock, *atomic.Int32) {
+func connectByTwoAddresses(
+	t *testing.T, twoClusters bool, failures int32, forbidden bool,
+) (*Clusters, *clocktesting.FakeClock, *atomic.Int32) {
 	t.Helper()
 	s := servers(t)
 	g := NewWithT(t)
@@ -88,7 +90,8 @@ func TestGuardsAssumeOneClusterUntilTheAPIServerAnswers(t *testing.T) {
 			g.Expect(clusters.Same.Assume(t.Context())).To(BeTrue())
 			g.Expect(asked.Load()).To(BeEquivalentTo(1), "it has just failed")
 			_, err := clusters.Same.Ask(t.Context())
-			g.Expect(err).To(MatchError(And(ContainSubstring("the API server is away"), ContainSubstring("both must let this process get namespace kube-system"))))
+			g.Expect(err).To(MatchError(And(ContainSubstring("the API server is away"),
+				ContainSubstring("both must let this process get namespace kube-system"))))
 
 			clock.Step(samenessPause)
 			g.Expect(clusters.Same.Assume(t.Context())).To(BeTrue(), "it fails again")

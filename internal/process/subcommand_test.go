@@ -20,8 +20,10 @@ func TestHowASubcommandEnds(t *testing.T) {
 		code    int
 		errs    string
 	}{
-		"with a result":           {run: func(context.Context, []string, io.Writer) error { return nil }},
-		"with an error":           {run: func(context.Context, []string, io.Writer) error { return errors.New("no water") }, code: 2, errs: "Error: no water\n"},
+		"with a result": {run: func(context.Context, []string, io.Writer) error { return nil }},
+		"with an error": {
+			run: func(context.Context, []string, io.Writer) error { return errors.New("no water") }, code: 2, errs: "Error: no water\n",
+		},
 		"with a code and no text": {run: func(context.Context, []string, io.Writer) error { return Exit(1, nil) }, code: 1},
 		"with a code and a text": {
 			run: func(context.Context, []string, io.Writer) error {
@@ -66,7 +68,8 @@ func TestHelpListsSubcommands(t *testing.T) {
 	program := gardener()
 	g.Expect(newFlags(program).usage(program)).NotTo(ContainSubstring("Subcommands"))
 	program.Subcommands = []Subcommand{{Name: "water", Purpose: "give the trees to drink"}}
-	g.Expect(newFlags(program).usage(program)).To(ContainSubstring("\nSubcommands (each explains itself with --help):\n  water               give the trees to drink\n"))
+	g.Expect(newFlags(program).usage(program)).
+		To(ContainSubstring("\nSubcommands (each explains itself with --help):\n  water               give the trees to drink\n"))
 }
 
 // An error with an exit code still contains its cause.

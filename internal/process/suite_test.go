@@ -248,7 +248,9 @@ func configIn(namespace, more string) string {
 func connect(t *testing.T, configuration string) *Clusters {
 	t.Helper()
 	g := NewWithT(t)
-	file := writeFile(t, "config.yaml", configuration+fmt.Sprintf("server: {healthProbes: {bindAddress: 127.0.0.1, port: %d}, metrics: {bindAddress: 127.0.0.1, port: %d}}\n", freePort(t), freePort(t)))
+	file := writeFile(t, "config.yaml",
+		configuration+fmt.Sprintf("server: {healthProbes: {bindAddress: 127.0.0.1, port: %d}, metrics: {bindAddress: 127.0.0.1, port: %d}}\n",
+			freePort(t), freePort(t)))
 	_, setup, err := Load(gardener(), []string{"--config", file}, &lockedBuffer{}, config.ResourceManager)
 	g.Expect(err).NotTo(HaveOccurred())
 	scheme := runtime.NewScheme()

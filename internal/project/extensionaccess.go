@@ -24,7 +24,9 @@ func extensionAccessDemand() demand {
 // addExtensionAccess adds the controller that binds labelled ClusterRoles to the ServiceAccounts of extensions.
 func addExtensionAccess(_ context.Context, p *parts) error {
 	source := p.clusters.Source
-	live, err := client.NewWithWatch(source.GetConfig(), client.Options{HTTPClient: source.GetHTTPClient(), Scheme: source.GetScheme(), Mapper: source.GetRESTMapper()})
+	live, err := client.NewWithWatch(source.GetConfig(), client.Options{
+		HTTPClient: source.GetHTTPClient(), Scheme: source.GetScheme(), Mapper: source.GetRESTMapper(),
+	})
 	if err != nil {
 		return fmt.Errorf("create client for controller %s: %w", extensionaccess.ControllerName, err)
 	}

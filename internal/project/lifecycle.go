@@ -26,7 +26,9 @@ func lifecycleDemand(cfg *config.ControllerManagerConfiguration) demand {
 		},
 	}
 	if quotas {
-		d.access = append(d.access, process.Requirement{Kind: corev1.SchemeGroupVersion.WithKind("ResourceQuota"), Verbs: []string{"get", "list", "watch", "create", "patch"}})
+		d.access = append(d.access, process.Requirement{
+			Kind: corev1.SchemeGroupVersion.WithKind("ResourceQuota"), Verbs: []string{"get", "list", "watch", "create", "patch"},
+		})
 	}
 	return d
 }

@@ -17,7 +17,9 @@ import (
 
 // staleDemand does not include the kinds that count as use: if they are not served, or must not be read, projects are kept.
 func staleDemand(_ *config.ControllerManagerConfiguration) demand {
-	return demand{access: []process.Requirement{{Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Verbs: []string{"get", "list", "watch"}}}}
+	return demand{
+		access: []process.Requirement{{Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Verbs: []string{"get", "list", "watch"}}},
+	}
 }
 
 // addStale adds the stale and activity loops.

@@ -65,7 +65,8 @@ func keepWebhooks(p *parts, server *serving.Server) error {
 		Settings: own.SelfManaged, SettingsPath: "espalier.project.webhooks.selfManaged", Registry: p.registry,
 		Configurations: func(serviceNamespace string) func([]byte) []client.Object {
 			return webhook.Configurations(webhook.Own{
-				Name: own.SelfManaged.ConfigurationName, Namespace: serviceNamespace, ServiceName: own.SelfManaged.ServiceName, URL: own.SelfManaged.URL,
+				Name: own.SelfManaged.ConfigurationName, Namespace: serviceNamespace, ServiceName: own.SelfManaged.ServiceName,
+				URL: own.SelfManaged.URL,
 			})
 		},
 	})

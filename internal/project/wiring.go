@@ -103,14 +103,17 @@ func server(cfg *config.ControllerManagerConfiguration) *serving.Server {
 	own := cfg.Espalier.Project.Webhooks
 	return serving.New(serving.Options{
 		BindAddress: own.BindAddress, Port: own.Port,
-		CertDir: own.TLS.ServerCertDir, CertFile: own.TLS.ServerCertPath, KeyFile: own.TLS.ServerKeyPath, Setting: "espalier.project.webhooks.tls",
+		CertDir: own.TLS.ServerCertDir, CertFile: own.TLS.ServerCertPath, KeyFile: own.TLS.ServerKeyPath,
+		Setting:       "espalier.project.webhooks.tls",
 		ShutdownDelay: ptr.Deref(own.ShutdownDelay, metav1.Duration{}).Duration,
 		Clock:         clock.RealClock{}, Log: ctrl.Log.WithName("webhook-server"),
 	})
 }
 
 // Add adds all controllers, and the webhooks if they are served, to the manager. The manager must have been created with Needs.
-func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ControllerManagerConfiguration, registry prometheus.Registerer) error {
+func Add(
+	lifetime context.Context, clusters *process.Clusters, cfg *config.ControllerManagerConfiguration, registry prometheus.Registerer,
+) error {
 	if err := index.Add(lifetime, clusters.Source.GetFieldIndexer()); err != nil {
 		return err
 	}

@@ -59,7 +59,9 @@ func Run[T any](ctx context.Context, o Options, keep Keep[T], into Receiver[T]) 
 		return reduce(event, keep)
 	})
 	// The objects that arrive are items, so there is no type to check.
-	cache.NewReflectorWithOptions(listed, nil, NewStore(keep, into), cache.ReflectorOptions{Name: o.Name, TypeDescription: o.Name, Logger: &o.Log}).
+	cache.NewReflectorWithOptions(listed, nil, NewStore(keep, into), cache.ReflectorOptions{
+		Name: o.Name, TypeDescription: o.Name, Logger: &o.Log,
+	}).
 		RunWithContext(logr.NewContext(ctx, o.Log))
 }
 

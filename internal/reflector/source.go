@@ -81,7 +81,9 @@ func PagedSource(c Client, connection any, pass func(watch.Event) watch.Event) c
 	})
 }
 
-func source(open cache.WatchFuncWithContext, connection any, pass func(watch.Event) watch.Event, list cache.ListWithContextFunc) cache.ListerWatcher {
+func source(
+	open cache.WatchFuncWithContext, connection any, pass func(watch.Event) watch.Event, list cache.ListWithContextFunc,
+) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: list,
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
@@ -95,7 +97,9 @@ func source(open cache.WatchFuncWithContext, connection any, pass func(watch.Eve
 }
 
 // addPage reads a page and adds what pass keeps of it to a list.
-func addPage(ctx context.Context, kept *metainternalversion.List, c Client, options metav1.ListOptions, pass func(watch.Event) watch.Event) error {
+func addPage(
+	ctx context.Context, kept *metainternalversion.List, c Client, options metav1.ListOptions, pass func(watch.Event) watch.Event,
+) error {
 	page, err := c.List(ctx, options)
 	if err != nil {
 		return err // the reflector checks the type of this error
@@ -104,7 +108,8 @@ func addPage(ctx context.Context, kept *metainternalversion.List, c Client, opti
 	if err != nil {
 		return fmt.Errorf("read list: %w", err)
 	}
-	kept.ResourceVersion, kept.Continue, kept.RemainingItemCount = about.GetResourceVersion(), about.GetContinue(), about.GetRemainingItemCount()
+	kept.ResourceVersion, kept.Continue, kept.RemainingItemCount = about.GetResourceVersion(), about.GetContinue(),
+		about.GetRemainingItemCount()
 	err = meta.EachListItem(page, func(object runtime.Object) error {
 		if event := pass(watch.Event{Type: watch.Added, Object: object}); event.Type == watch.Added {
 			kept.Items = append(kept.Items, event.Object)

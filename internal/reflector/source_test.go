@@ -44,12 +44,25 @@ func TestFilterChangesEventsAboutObjects(t *testing.T) {
 		event, want watch.Event
 		passed      bool
 	}{
-		"a created Secret": {event: watch.Event{Type: "ADDED", Object: secretIn("5")}, want: watch.Event{Type: "BOOKMARK", Object: version("5")}, passed: true},
-		"a changed Secret": {event: watch.Event{Type: "MODIFIED", Object: secretIn("6")}, want: watch.Event{Type: "BOOKMARK", Object: version("6")}, passed: true},
-		"a deleted Secret": {event: watch.Event{Type: "DELETED", Object: secretIn("7")}, want: watch.Event{Type: "BOOKMARK", Object: version("7")}, passed: true},
-		"a Secret that looks like the end of a listing": {event: watch.Event{Type: "ADDED", Object: mark}, want: watch.Event{Type: "BOOKMARK", Object: version("9")}, passed: true},
-		"the end of a listing":                          {event: watch.Event{Type: "BOOKMARK", Object: mark}, want: watch.Event{Type: "BOOKMARK", Object: mark}},
-		"an error":                                      {event: watch.Event{Type: "ERROR", Object: failure}, want: watch.Event{Type: "ERROR", Object: failure}, passed: true},
+		"a created Secret": {
+			event: watch.Event{Type: "ADDED", Object: secretIn("5")}, want: watch.Event{Type: "BOOKMARK", Object: version("5")}, passed: true,
+		},
+		"a changed Secret": {
+			event: watch.Event{Type: "MODIFIED", Object: secretIn("6")}, want: watch.Event{Type: "BOOKMARK", Object: version("6")},
+			passed: true,
+		},
+		"a deleted Secret": {
+			event: watch.Event{Type: "DELETED", Object: secretIn("7")}, want: watch.Event{Type: "BOOKMARK", Object: version("7")}, passed: true,
+		},
+		"a Secret that looks like the end of a listing": {
+			event: watch.Event{Type: "ADDED", Object: mark}, want: watch.Event{Type: "BOOKMARK", Object: version("9")}, passed: true,
+		},
+		"the end of a listing": {
+			event: watch.Event{Type: "BOOKMARK", Object: mark}, want: watch.Event{Type: "BOOKMARK", Object: mark},
+		},
+		"an error": {
+			event: watch.Event{Type: "ERROR", Object: failure}, want: watch.Event{Type: "ERROR", Object: failure}, passed: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

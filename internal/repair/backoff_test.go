@@ -18,13 +18,17 @@ func TestTooManyRepairsCauseAPause(t *testing.T) {
 		seconds []int
 		want    time.Duration
 	}{
-		"two repairs cause no pause":                                  {seconds: []int{0, 1}},
-		"the third repair within a minute does":                       {seconds: []int{0, 1, 59}, want: 10 * time.Second},
-		"the third repair after a minute does not":                    {seconds: []int{0, 30, 60}},
-		"repairs now and then are made at once":                       {seconds: []int{0, 31, 62, 93}},
-		"the next pause is longer":                                    {seconds: []int{0, 1, 2, 20, 21, 22}, want: 20 * time.Second},
-		"no pause is longer than five minutes":                        {seconds: []int{0, 1, 2, 13, 14, 15, 36, 37, 38, 79, 80, 81, 162, 163, 164, 325, 326, 327, 628, 629, 630}, want: 5 * time.Minute},
-		"after a long time without repairs, the pause is short again": {seconds: []int{0, 1, 2, 20, 21, 22, 700, 701, 702}, want: 10 * time.Second},
+		"two repairs cause no pause":               {seconds: []int{0, 1}},
+		"the third repair within a minute does":    {seconds: []int{0, 1, 59}, want: 10 * time.Second},
+		"the third repair after a minute does not": {seconds: []int{0, 30, 60}},
+		"repairs now and then are made at once":    {seconds: []int{0, 31, 62, 93}},
+		"the next pause is longer":                 {seconds: []int{0, 1, 2, 20, 21, 22}, want: 20 * time.Second},
+		"no pause is longer than five minutes": {
+			seconds: []int{0, 1, 2, 13, 14, 15, 36, 37, 38, 79, 80, 81, 162, 163, 164, 325, 326, 327, 628, 629, 630}, want: 5 * time.Minute,
+		},
+		"after a long time without repairs, the pause is short again": {
+			seconds: []int{0, 1, 2, 20, 21, 22, 700, 701, 702}, want: 10 * time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -61,7 +61,8 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 func Add(_ context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
 	controllers := cfg.Controllers
 	if !controllers.TokenRequestor.Enabled && !controllers.TokenInvalidator.Enabled {
-		return errors.New("nothing to do: set controllers.tokenRequestor.enabled or controllers.tokenInvalidator.enabled to true, or do not run this binary")
+		return errors.New("nothing to do: set controllers.tokenRequestor.enabled or controllers.tokenInvalidator.enabled to true, or do not " +
+			"run this binary")
 	}
 	if controllers.TokenRequestor.Enabled {
 		if err := addRequestor(clusters, cfg, registry); err != nil {

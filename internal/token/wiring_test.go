@@ -23,10 +23,14 @@ func TestNeedsOnlyWhatIsEnabled(t *testing.T) {
 		targetNamespace        *string
 		source, target         []string
 	}{
-		"nothing":                        {},
-		"the requestor":                  {requestor: true, source: []string{"Secret get list watch patch"}, target: []string{"ServiceAccount get create update"}},
+		"nothing": {},
+		"the requestor": {
+			requestor: true, source: []string{"Secret get list watch patch"}, target: []string{"ServiceAccount get create update"},
+		},
 		"the requestor of one namespace": {requestor: true, targetNamespace: ptr.To("x"), source: []string{"Secret get list watch patch"}},
-		"the invalidator":                {invalidator: true, target: []string{"ServiceAccount list watch", "Secret list watch patch", "Pod list"}},
+		"the invalidator": {
+			invalidator: true, target: []string{"ServiceAccount list watch", "Secret list watch patch", "Pod list"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

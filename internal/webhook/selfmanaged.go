@@ -21,14 +21,17 @@ import (
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=espalier-webhook-server,verbs=get;list;watch;patch,roleName=espalier-webhook-server-target-selfmanaged
 
 // keep makes the server serve a certificate of its own making, and keeps the webhook configurations, if that is asked for.
-func keep(clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer, server *serving.Server) error {
+func keep(
+	clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer, server *serving.Server,
+) error {
 	own := cfg.Espalier.Webhooks.SelfManaged
 	if own == nil {
 		return nil
 	}
 	if cfg.Webhooks.SystemComponentsConfig.Enabled && own.Flavor != config.FlavorGardenerShoot {
-		clusters.Source.GetLogger().Info("The webhook system-components-config is not registered in this flavor: only shoots have Nodes for system components",
-			"flavor", own.Flavor)
+		clusters.Source.GetLogger().
+			Info("The webhook system-components-config is not registered in this flavor: only shoots have Nodes for system components",
+				"flavor", own.Flavor)
 	}
 	return selfmanaged.Keep(selfmanaged.Options{
 		Clusters: clusters, Server: server, BindAddress: cfg.Server.Webhooks.BindAddress, Registry: registry,

@@ -61,7 +61,9 @@ func lookedUp(w config.Webhooks) lookup.Enabled {
 }
 
 // Add adds the enabled handlers to the manager of the source cluster, which must have been made with Needs.
-func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer) error {
+func Add(
+	lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer,
+) error {
 	if err := Check(cfg); err != nil {
 		return err
 	}

@@ -184,7 +184,8 @@ func (e *Env) Events(c client.Client, kind, name string) []string {
 		if strings.HasSuffix(event.ReportingController, "-repair-controller") || strings.HasSuffix(event.Source.Component, "-repair-controller") {
 			continue
 		}
-		if event.InvolvedObject.Kind == kind && event.InvolvedObject.Name == name && (event.InvolvedObject.Namespace == "" || event.InvolvedObject.Namespace == e.Namespace) {
+		if event.InvolvedObject.Kind == kind && event.InvolvedObject.Name == name &&
+			(event.InvolvedObject.Namespace == "" || event.InvolvedObject.Namespace == e.Namespace) {
 			found = append(found, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Message))
 		}
 	}

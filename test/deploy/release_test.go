@@ -42,7 +42,9 @@ func newCluster(t *testing.T) *cluster {
 	g.Expect(err).NotTo(HaveOccurred())
 	c, err := client.New(servers.Source.Config, client.Options{Scheme: clientgoscheme.Scheme})
 	g.Expect(err).NotTo(HaveOccurred())
-	created := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "chart-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	created := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "chart-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}},
+	}
 	g.Expect(c.Create(t.Context(), created)).To(Succeed())
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	g.Expect(os.WriteFile(kubeconfig, servers.Source.Kubeconfig, 0o600)).To(Succeed())
@@ -154,7 +156,10 @@ func (c *cluster) expectPodsToBeTaken() {
 		pod.Namespace, pod.Name = c.namespace, each.Name
 		g.Expect(c.Create(c.t.Context(), pod, client.DryRunAll)).To(Succeed(), each.Name)
 	}
-	loose := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "loose"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	loose := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "loose"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
 	// Until a controller has made the ServiceAccount default it is refused for another reason.
 	g.Eventually(func() error { return c.Create(c.t.Context(), loose, client.DryRunAll) }, binary.Patience).
 		Should(MatchError(ContainSubstring("violates PodSecurity")), "the standard is enforced")

@@ -85,7 +85,9 @@ func helmed(t *testing.T, values map[string]any) objects {
 		object := &unstructured.Unstructured{Object: fields}
 		labels := object.GetLabels()
 		NewWithT(t).Expect(labels).To(HaveKeyWithValue("app.kubernetes.io/managed-by", "Helm"), id)
-		for _, added := range []string{"helm.sh/chart", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version"} {
+		for _, added := range []string{
+			"helm.sh/chart", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version",
+		} {
 			delete(labels, added)
 		}
 		object.SetLabels(labels)

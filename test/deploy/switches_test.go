@@ -183,7 +183,9 @@ func TestEverySwitchIsListed(t *testing.T) {
 	for _, each := range switches {
 		maps.Copy(listed, leaves(parse(t, each.config), ""))
 	}
-	for _, file := range []any{config.ResourceManagerConfiguration{}, config.ControllerManagerConfiguration{}, config.OperatorConfiguration{}} {
+	for _, file := range []any{
+		config.ResourceManagerConfiguration{}, config.ControllerManagerConfiguration{}, config.OperatorConfiguration{},
+	} {
 		for _, path := range booleans(reflect.TypeOf(file), "") {
 			NewWithT(t).Expect(slices.Collect(maps.Keys(listed))).To(ContainElement(path))
 		}

@@ -17,17 +17,43 @@ func TestValuesReachTheDeployment(t *testing.T) {
 		path   []string
 		want   string
 	}{
-		"replicas":                 {values: "csrApprover: {replicas: 0}", path: []string{"spec", "replicas"}, want: "0"},
-		"labels of all":            {values: "podLabels: {a: all}", path: []string{"spec", "template", "metadata", "labels", "a"}, want: "all"},
-		"labels of one win":        {values: "podLabels: {a: all}\ncsrApprover: {podLabels: {a: one}}", path: []string{"spec", "template", "metadata", "labels", "a"}, want: "one"},
-		"labels of selectors stay": {values: "podLabels: {app.kubernetes.io/name: x}", path: []string{"spec", "template", "metadata", "labels", "app.kubernetes.io/name"}, want: "espalier-csr-approver"},
-		"annotations":              {values: "podAnnotations: {a: all, b: all}\ncsrApprover: {podAnnotations: {a: one}}", path: []string{"spec", "template", "metadata", "annotations", "b"}, want: "all"},
-		"node selector":            {values: "nodeSelector: {a: all}", path: []string{"spec", "template", "spec", "nodeSelector"}, want: "{a: all}"},
-		"node selector of one":     {values: "nodeSelector: {a: all}\ncsrApprover: {nodeSelector: {b: one}}", path: []string{"spec", "template", "spec", "nodeSelector"}, want: "{b: one}"},
-		"tolerations":              {values: "tolerations: [{operator: Exists}]", path: []string{"spec", "template", "spec", "tolerations"}, want: "[{operator: Exists}]"},
-		"affinity":                 {values: "csrApprover: {affinity: {nodeAffinity: {}}}", path: []string{"spec", "template", "spec", "affinity"}, want: "{nodeAffinity: {}}"},
-		"priority class":           {values: "priorityClassName: system-cluster-critical", path: []string{"spec", "template", "spec", "priorityClassName"}, want: "system-cluster-critical"},
-		"pull secrets":             {values: "image: {pullSecrets: [one, two]}", path: []string{"spec", "template", "spec", "imagePullSecrets"}, want: "[{name: one}, {name: two}]"},
+		"replicas":      {values: "csrApprover: {replicas: 0}", path: []string{"spec", "replicas"}, want: "0"},
+		"labels of all": {values: "podLabels: {a: all}", path: []string{"spec", "template", "metadata", "labels", "a"}, want: "all"},
+		"labels of one win": {
+			values: "podLabels: {a: all}\ncsrApprover: {podLabels: {a: one}}", path: []string{"spec", "template", "metadata", "labels", "a"},
+			want: "one",
+		},
+		"labels of selectors stay": {
+			values: "podLabels: {app.kubernetes.io/name: x}",
+			path:   []string{"spec", "template", "metadata", "labels", "app.kubernetes.io/name"}, want: "espalier-csr-approver",
+		},
+		"annotations": {
+			values: "podAnnotations: {a: all, b: all}\ncsrApprover: {podAnnotations: {a: one}}",
+			path:   []string{"spec", "template", "metadata", "annotations", "b"}, want: "all",
+		},
+		"node selector": {
+			values: "nodeSelector: {a: all}", path: []string{"spec", "template", "spec", "nodeSelector"}, want: "{a: all}",
+		},
+		"node selector of one": {
+			values: "nodeSelector: {a: all}\ncsrApprover: {nodeSelector: {b: one}}", path: []string{"spec", "template", "spec", "nodeSelector"},
+			want: "{b: one}",
+		},
+		"tolerations": {
+			values: "tolerations: [{operator: Exists}]", path: []string{"spec", "template", "spec", "tolerations"},
+			want: "[{operator: Exists}]",
+		},
+		"affinity": {
+			values: "csrApprover: {affinity: {nodeAffinity: {}}}", path: []string{"spec", "template", "spec", "affinity"},
+			want: "{nodeAffinity: {}}",
+		},
+		"priority class": {
+			values: "priorityClassName: system-cluster-critical", path: []string{"spec", "template", "spec", "priorityClassName"},
+			want: "system-cluster-critical",
+		},
+		"pull secrets": {
+			values: "image: {pullSecrets: [one, two]}", path: []string{"spec", "template", "spec", "imagePullSecrets"},
+			want: "[{name: one}, {name: two}]",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -44,9 +70,13 @@ func TestValuesReachTheContainer(t *testing.T) {
 		"registry and tag of all": {"image: {repository: registry.example.com/e, tag: v1}", "image", "registry.example.com/e/csr-approver:v1"},
 		"tag of one":              {"image: {tag: v1}\ncsrApprover: {image: {tag: v2}}", "image", "espalier.local/csr-approver:v2"},
 		"name of one":             {"image: {tag: v1}\ncsrApprover: {image: {repository: a.example.com/b}}", "image", "a.example.com/b:v1"},
-		"digest":                  {"image: {tag: v1}\ncsrApprover: {image: {digest: '" + digest + "'}}", "image", "espalier.local/csr-approver@" + digest},
-		"pull policy":             {"image: {pullPolicy: Never}", "imagePullPolicy", "Never"},
-		"limits beside requests":  {"csrApprover: {resources: {limits: {memory: 1Gi}}}", "resources", "{requests: {cpu: 10m, memory: 64Mi}, limits: {memory: 1Gi}}"},
+		"digest": {
+			"image: {tag: v1}\ncsrApprover: {image: {digest: '" + digest + "'}}", "image", "espalier.local/csr-approver@" + digest,
+		},
+		"pull policy": {"image: {pullPolicy: Never}", "imagePullPolicy", "Never"},
+		"limits beside requests": {
+			"csrApprover: {resources: {limits: {memory: 1Gi}}}", "resources", "{requests: {cpu: 10m, memory: 64Mi}, limits: {memory: 1Gi}}",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -64,13 +94,15 @@ func TestConfigurations(t *testing.T) {
 			collector + ": {config: {logLevel: debug, controllers: {garbageCollector: {enabled: false}}}}",
 			"apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\n" +
 				"leaderElection: {resourceNamespace: espalier-system}\nlogLevel: debug\ncontrollers: {garbageCollector: {enabled: false}}\n" +
-				"espalier: {managedResource: {namespaces: {sets: [espalier-system], setSelector: {matchLabels: {espalier.dev/managedresources: allowed}}}}}",
+				"espalier: {managedResource: {namespaces: {sets: [espalier-system], setSelector: {matchLabels: {espalier.dev/managedresources: " +
+				"allowed}}}}}",
 		},
 		"merged with null": {
 			collector + ": {config: {controllers: {garbageCollector: null}}}",
 			"apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\n" +
 				"leaderElection: {resourceNamespace: espalier-system}\ncontrollers: {garbageCollector: null}\n" +
-				"espalier: {managedResource: {namespaces: {sets: [espalier-system], setSelector: {matchLabels: {espalier.dev/managedresources: allowed}}}}}",
+				"espalier: {managedResource: {namespaces: {sets: [espalier-system], setSelector: {matchLabels: {espalier.dev/managedresources: " +
+				"allowed}}}}}",
 		},
 		"replaced": {collector + ": {config: {logLevel: debug}, configFile: \"kind: A\\n\"}", "kind: A"},
 	} {
@@ -108,7 +140,8 @@ func TestTokenControllersOfTwoClustersStay(t *testing.T) {
 // TestNamesThatLookLikeNumbersStayTexts is about names that a user chooses: Kubernetes takes digits for one, YAML for a number.
 func TestNamesThatLookLikeNumbersStayTexts(t *testing.T) {
 	g := NewWithT(t)
-	rendered := helmed(t, parse(t, "csrApprover: {targetKubeconfigSecret: '1234', priorityClassName: '12'}\nserviceMonitor: {enabled: true, interval: '30'}"))
+	rendered := helmed(t,
+		parse(t, "csrApprover: {targetKubeconfigSecret: '1234', priorityClassName: '12'}\nserviceMonitor: {enabled: true, interval: '30'}"))
 	volumes, ok := podOf(t, rendered[approver])["volumes"].([]any)
 	g.Expect(ok).To(BeTrue())
 	g.Expect(volumes).To(ContainElement(map[string]any{"name": "target", "secret": map[string]any{"secretName": "1234"}}))
@@ -133,7 +166,8 @@ func TestEverythingIsInTheNamespaceOfTheRelease(t *testing.T) {
 func TestServiceMonitorsAreForWhomWantsThem(t *testing.T) {
 	g := NewWithT(t)
 	const kind = "monitoring.coreos.com/v1 ServiceMonitor espalier-system espalier-"
-	rendered := helmed(t, parse(t, "serviceMonitor: {enabled: true, labels: {team: a}}\ntokenControllers: {enabled: true}\ngardenOperator: {enabled: true}"))
+	rendered := helmed(t,
+		parse(t, "serviceMonitor: {enabled: true, labels: {team: a}}\ntokenControllers: {enabled: true}\ngardenOperator: {enabled: true}"))
 	for _, each := range all() {
 		g.Expect(rendered).To(HaveKey(kind + each))
 	}

@@ -56,7 +56,8 @@ func etcdArgs(l layout, ports Ports, o Options) []string {
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
 		"--cert-file=" + l.pki(etcdCert), "--key-file=" + l.pki(etcdKey), "--trusted-ca-file=" + l.pki(etcdCACert), "--client-cert-auth",
-		"--peer-cert-file=" + l.pki(etcdCert), "--peer-key-file=" + l.pki(etcdKey), "--peer-trusted-ca-file=" + l.pki(etcdCACert), "--peer-client-cert-auth",
+		"--peer-cert-file=" + l.pki(etcdCert), "--peer-key-file=" + l.pki(etcdKey), "--peer-trusted-ca-file=" + l.pki(etcdCACert),
+		"--peer-client-cert-auth",
 		"--log-level=warn", "--quota-backend-bytes=8589934592",
 	}, o.EtcdArgs...)
 }

@@ -233,7 +233,8 @@ func (c *ControlPlane) await(ctx context.Context, what, part string, probe func(
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w (%w); the end of %s:\n%s", what, err, context.Cause(ctx), c.layout.log(part), child.Tail(c.layout.log(part)))
+			return fmt.Errorf("wait for %s: %w (%w); the end of %s:\n%s", what, err, context.Cause(ctx), c.layout.log(part),
+				child.Tail(c.layout.log(part)))
 		case <-ticker.C:
 		}
 	}

@@ -98,7 +98,8 @@ func TestTheWholeControlPlane(t *testing.T) {
 		g := NewWithT(t)
 		before := c.PIDs()
 		g.Expect(syscall.Kill(before["kube-scheduler"], syscall.SIGKILL)).To(Succeed())
-		g.Eventually(func() error { return c.Failure() }, patience).Should(MatchError(ContainSubstring("kube-scheduler (pid %d) has stopped: signal: killed", before["kube-scheduler"])))
+		g.Eventually(func() error { return c.Failure() }, patience).
+			Should(MatchError(ContainSubstring("kube-scheduler (pid %d) has stopped: signal: killed", before["kube-scheduler"])))
 		log.Reset()
 
 		again, err := Start(ctx, options)
@@ -106,7 +107,8 @@ func TestTheWholeControlPlane(t *testing.T) {
 		after := again.PIDs()
 		g.Expect(log.String()).To(And(
 			ContainSubstring("etcd runs already (pid %d)", before["etcd"]),
-			ContainSubstring("kube-scheduler has died since it was started"), ContainSubstring("kube-scheduler started (pid %d)", after["kube-scheduler"])))
+			ContainSubstring("kube-scheduler has died since it was started"),
+			ContainSubstring("kube-scheduler started (pid %d)", after["kube-scheduler"])))
 		delete(before, "kube-scheduler")
 		delete(after, "kube-scheduler")
 		g.Expect(after).To(Equal(before))

@@ -62,7 +62,9 @@ func restConfig(kubeconfig []byte) (*rest.Config, error) {
 // ServiceAccountKubeconfig requests a token of the ServiceAccount, which must exist, and returns a kubeconfig with it. The token is valid
 // for the expiry (at least ten minutes; a server may shorten it) and for the API server's own audiences. The kubeconfig contains no
 // credentials of the administrator.
-func ServiceAccountKubeconfig(ctx context.Context, admin *rest.Config, namespace, serviceAccount string, expiry time.Duration) ([]byte, error) {
+func ServiceAccountKubeconfig(
+	ctx context.Context, admin *rest.Config, namespace, serviceAccount string, expiry time.Duration,
+) ([]byte, error) {
 	clients, err := kubernetes.NewForConfig(admin)
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)

@@ -185,7 +185,10 @@ func TestClusterOfCarriesNoCredentials(t *testing.T) {
 		want   *clientcmdapi.Cluster
 	}{
 		"inline authority": {
-			&rest.Config{Host: "https://h:1", BearerToken: "secret", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca"), CertData: []byte("c"), KeyData: []byte("k")}},
+			&rest.Config{
+				Host: "https://h:1", BearerToken: "secret",
+				TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca"), CertData: []byte("c"), KeyData: []byte("k")},
+			},
 			&clientcmdapi.Cluster{Server: "https://h:1", CertificateAuthorityData: []byte("ca")},
 		},
 		"authority in a file": {

@@ -21,7 +21,8 @@ const validity = 10 * 365 * 24 * time.Hour
 
 // The files of a PKI folder.
 const (
-	caCert, caKey                   = "ca.crt", "ca.key"                             // signs the API server, clients, and requests in the cluster
+	// signs the API server, clients, and requests in the cluster
+	caCert, caKey                   = "ca.crt", "ca.key"
 	apiServerCert, apiServerKey     = "kube-apiserver.crt", "kube-apiserver.key"     //
 	etcdCACert, etcdCert, etcdKey   = "etcd-ca.crt", "etcd.crt", "etcd.key"          // etcd and its only client, the API server
 	serviceAccountKey, serviceAcPub = "service-accounts.key", "service-accounts.pub" // signs tokens

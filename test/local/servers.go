@@ -33,7 +33,8 @@ type Servers struct{ Source, Target Server }
 func ForTests() (Servers, error) {
 	dir := os.Getenv(TestServersVariable)
 	if dir == "" {
-		return Servers{}, errors.New("this test needs an API server: run `make test`, or `go run ./test/local/testservers run -- go test ./some/package`")
+		return Servers{}, errors.New("this test needs an API server: run `make test`, or `go run ./test/local/testservers run -- go test " +
+			"./some/package`")
 	}
 	source, err := openServer(filepath.Join(dir, "source"))
 	if err != nil {

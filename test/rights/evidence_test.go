@@ -60,16 +60,25 @@ func TestProblems(t *testing.T) {
 		"all used, but the wildcard": {pods, wildcard, nil},
 		"a reason instead":           {nil, with("n/r", "list pods in n", "rare"), nil},
 		"neither": {nil, wildcard, []string{
-			`x: n/r: "list pods in n" is granted, and no suite uses it: use it in a test, remove its marker, or say in reasons.yaml why it is granted`,
+			`x: n/r: "list pods in n" is granted, and no suite uses it: use it in a test, remove its marker, or say in reasons.yaml why ` +
+				`it is granted`,
 		}},
-		"both":            {pods, with("n/r", "list pods in n", "rare"), []string{`x: n/r: "list pods in n" is used, so that its reason is not needed: remove it from reasons.yaml`}},
+		"both": {
+			pods, with("n/r", "list pods in n", "rare"),
+			[]string{`x: n/r: "list pods in n" is used, so that its reason is not needed: remove it from reasons.yaml`},
+		},
 		"an empty reason": {nil, with("n/r", "list pods in n", " "), []string{`x: n/r: "list pods in n" has an empty reason`}},
 		"a wildcard that is used needs a reason, too": {
 			evidence{"x": {"n/r": pods["x"]["n/r"], "cluster-admin": {"* *.*": {"e2e"}}}},
 			nil,
-			[]string{`x: cluster-admin: "* *.*" is granted, and no suite uses it: use it in a test, remove its marker, or say in reasons.yaml why it is granted`},
+			[]string{
+				`x: cluster-admin: "* *.*" is granted, and no suite uses it: use it in a test, remove its marker, or say in reasons.yaml why ` +
+					`it is granted`,
+			},
 		},
-		"a reason for what is not granted": {pods, with("other", "list pods", "rare"), []string{`x: other: "list pods" is in reasons.yaml and is not granted`}},
+		"a reason for what is not granted": {
+			pods, with("other", "list pods", "rare"), []string{`x: other: "list pods" is in reasons.yaml and is not granted`},
+		},
 		"a use of what is not granted": {
 			evidence{"x": pods["x"], "y": {"r": {"list pods": {"e2e"}}}}, wildcard, []string{`y: r: "list pods" is in used.yaml and is not granted`},
 		},

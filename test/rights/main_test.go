@@ -30,8 +30,10 @@ func tree(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	for name, content := range map[string]string{
-		"deploy/x/rbac/role.yaml":       "kind: ClusterRole\nmetadata: {name: espalier-x}\nrules: [{apiGroups: [''], resources: [pods], verbs: [list, watch]}]\n",
-		"deploy/x/base/binding.yaml":    "kind: ClusterRoleBinding\nroleRef: {kind: ClusterRole, name: espalier-x}\nsubjects: [{kind: ServiceAccount, name: espalier-x, namespace: espalier-system}]\n",
+		"deploy/x/rbac/role.yaml": "kind: ClusterRole\nmetadata: {name: espalier-x}\nrules: [{apiGroups: [''], resources: [pods], " +
+			"verbs: [list, watch]}]\n",
+		"deploy/x/base/binding.yaml": "kind: ClusterRoleBinding\nroleRef: {kind: ClusterRole, name: espalier-x}\nsubjects: [{kind: " +
+			"ServiceAccount, name: espalier-x, namespace: espalier-system}]\n",
 		"test/rights/reasons.yaml":      "x: {espalier-x: {watch pods: They come late.}}\n",
 		"test/rights/testdata/.gitkeep": "",
 		"docs/reference/.gitkeep":       "",
@@ -48,12 +50,14 @@ func TestAnAuditLogIsKeptAndTheTableFollows(t *testing.T) {
 	g := NewWithT(t)
 	root := tree(t)
 	g.Expect(run(t.Context(), root, options{audit: []string{filepath.Join(root, "audit.log")}}, io.Discard)).To(Succeed())
-	g.Expect(readEvidence(filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).To(Equal(evidence{"x": {"espalier-x": {"list pods": {"e2e"}}}}))
+	g.Expect(readEvidence(filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).
+		To(Equal(evidence{"x": {"espalier-x": {"list pods": {"e2e"}}}}))
 	g.Expect(run(t.Context(), root, options{check: true}, io.Discard)).To(Succeed())
 
 	page := filepath.Join(root, "docs", "reference", "rights.md")
 	g.Expect(os.WriteFile(page, []byte("something else"), 0o600)).To(Succeed())
-	g.Expect(run(t.Context(), root, options{check: true}, io.Discard)).To(MatchError("docs/reference/rights.md is not current: run make generate"))
+	g.Expect(run(t.Context(), root, options{check: true}, io.Discard)).
+		To(MatchError("docs/reference/rights.md is not current: run make generate"))
 	g.Expect(run(t.Context(), root, options{}, io.Discard)).To(Succeed())
 	g.Expect(run(t.Context(), root, options{check: true}, io.Discard)).To(Succeed())
 	g.Expect(os.ReadFile(page)).To(ContainSubstring("| [x](#x) | 2 | 1 | 1 |"))
@@ -83,7 +87,8 @@ func TestASuiteIsForgotten(t *testing.T) {
 	g.Expect(run(t.Context(), root, options{audit: []string{"one=" + log, "two=" + log}}, io.Discard)).To(Succeed())
 	g.Expect(os.WriteFile(log, nil, 0o600)).To(Succeed())
 	g.Expect(run(t.Context(), root, options{audit: []string{"one=" + log}, forget: true}, io.Discard)).To(Succeed())
-	g.Expect(readEvidence(filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).To(Equal(evidence{"x": {"espalier-x": {"list pods": {"two"}}}}))
+	g.Expect(readEvidence(filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).
+		To(Equal(evidence{"x": {"espalier-x": {"list pods": {"two"}}}}))
 }
 
 func TestACommandsAPIServersKeepLogs(t *testing.T) {
@@ -92,14 +97,16 @@ func TestACommandsAPIServersKeepLogs(t *testing.T) {
 	binaries := t.TempDir()
 	t.Setenv("KUBEBUILDER_ASSETS", binaries)
 	// This API server logs a request of the binary if it gets the argument --more.
-	server := "#!/bin/sh\nfor each; do case $each in --more) more=yes;; --audit-log-path=*) log=${each#*=};; esac; done; [ \"$more\" = yes ] && cp " + filepath.Join(root, "audit.log") + " \"$log\"\n"
+	server := "#!/bin/sh\nfor each; do case $each in --more) more=yes;; --audit-log-path=*) log=${each#*=};; esac; done; [ \"$more\" = " +
+		"yes ] && cp " + filepath.Join(root, "audit.log") + " \"$log\"\n"
 	g.Expect(os.WriteFile(filepath.Join(binaries, "kube-apiserver"), []byte(server), 0o700)).To(Succeed())
 	g.Expect(os.WriteFile(filepath.Join(binaries, "etcd"), []byte("#!/bin/sh\nexit 3\n"), 0o700)).To(Succeed())
 
 	command := []string{"/bin/sh", "-c", `"$KUBEBUILDER_ASSETS/kube-apiserver" --secure-port=1; exec "$KUBEBUILDER_ASSETS/etcd"`}
 	err := run(t.Context(), root, options{record: "internal/x", command: command, serverArgs: []string{"--more"}}, io.Discard)
 	g.Expect(err).To(MatchError(ContainSubstring("exit status 3")), "the command's own failure is reported")
-	g.Expect(readEvidence(filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).To(Equal(evidence{"x": {"espalier-x": {"list pods": {"internal/x"}}}}))
+	g.Expect(readEvidence(filepath.Join(root, "test", "rights", "testdata", "used.yaml"))).
+		To(Equal(evidence{"x": {"espalier-x": {"list pods": {"internal/x"}}}}))
 }
 
 func TestACommandThatStartsNoAPIServer(t *testing.T) {

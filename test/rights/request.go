@@ -110,7 +110,9 @@ func (e event) request() request {
 		return request{verb: e.Verb, url: path}
 	}
 	ref := e.ObjectRef
-	q := request{verb: e.Verb, group: ref.APIGroup, resource: ref.Resource, subresource: ref.Subresource, namespace: ref.Namespace, name: ref.Name}
+	q := request{
+		verb: e.Verb, group: ref.APIGroup, resource: ref.Resource, subresource: ref.Subresource, namespace: ref.Namespace, name: ref.Name,
+	}
 	if q.verb == "create" && q.subresource == "" || q.verb == "deletecollection" {
 		q.name = ""
 	}
@@ -139,7 +141,9 @@ func (e event) implied(q request) []request {
 	}
 	switch on := (request{group: q.group, resource: q.resource, subresource: q.subresource}); on {
 	case request{group: rbacGroup, resource: "clusterroles"}, request{group: rbacGroup, resource: "roles"}:
-		all = append(all, request{verb: "escalate", group: rbacGroup, resource: q.resource, namespace: q.namespace, name: q.name, anyName: q.name == ""})
+		all = append(all, request{
+			verb: "escalate", group: rbacGroup, resource: q.resource, namespace: q.namespace, name: q.name, anyName: q.name == "",
+		})
 	case request{group: rbacGroup, resource: "clusterrolebindings"}:
 		all = append(all, request{verb: "bind", group: rbacGroup, resource: "clusterroles", anyName: true})
 	case request{group: rbacGroup, resource: "rolebindings"}:

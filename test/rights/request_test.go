@@ -27,11 +27,13 @@ func TestRequestsOfAnEvent(t *testing.T) {
 			[]request{{verb: "list", resource: "secrets", namespace: "n", name: "p"}},
 		},
 		"a creation is not asked for by name": {
-			`{"verb":"create","objectRef":{"resource":"leases","apiGroup":"coordination.k8s.io","namespace":"n","name":"p"},"responseStatus":{"code":201}}`,
+			`{"verb":"create","objectRef":{"resource":"leases","apiGroup":"coordination.k8s.io","namespace":"n","name":"p"},` +
+				`"responseStatus":{"code":201}}`,
 			[]request{{verb: "create", group: "coordination.k8s.io", resource: "leases", namespace: "n"}},
 		},
 		"a creation in an object is": {
-			`{"verb":"create","objectRef":{"resource":"serviceaccounts","subresource":"token","namespace":"n","name":"p"},"responseStatus":{"code":201}}`,
+			`{"verb":"create","objectRef":{"resource":"serviceaccounts","subresource":"token","namespace":"n","name":"p"},` +
+				`"responseStatus":{"code":201}}`,
 			[]request{{verb: "create", resource: "serviceaccounts", subresource: "token", namespace: "n", name: "p"}},
 		},
 		"a namespace is in none": {
@@ -44,24 +46,30 @@ func TestRequestsOfAnEvent(t *testing.T) {
 		},
 		"a patch that creates": {
 			`{"verb":"patch","objectRef":{"resource":"configmaps","namespace":"n","name":"p"},"responseStatus":{"code":201}}`,
-			[]request{{verb: "patch", resource: "configmaps", namespace: "n", name: "p"}, {verb: "create", resource: "configmaps", namespace: "n", name: "p"}},
+			[]request{
+				{verb: "patch", resource: "configmaps", namespace: "n", name: "p"},
+				{verb: "create", resource: "configmaps", namespace: "n", name: "p"},
+			},
 		},
 		"a role that was created": {
-			`{"verb":"create","objectRef":{"resource":"clusterroles","apiGroup":"rbac.authorization.k8s.io","name":"r"},"responseStatus":{"code":201}}`,
+			`{"verb":"create","objectRef":{"resource":"clusterroles","apiGroup":"rbac.authorization.k8s.io","name":"r"},` +
+				`"responseStatus":{"code":201}}`,
 			[]request{
 				{verb: "create", group: "rbac.authorization.k8s.io", resource: "clusterroles"},
 				{verb: "escalate", group: "rbac.authorization.k8s.io", resource: "clusterroles", anyName: true},
 			},
 		},
 		"a role that was patched": {
-			`{"verb":"patch","objectRef":{"resource":"roles","apiGroup":"rbac.authorization.k8s.io","namespace":"n","name":"r"},"responseStatus":{"code":200}}`,
+			`{"verb":"patch","objectRef":{"resource":"roles","apiGroup":"rbac.authorization.k8s.io","namespace":"n","name":"r"},` +
+				`"responseStatus":{"code":200}}`,
 			[]request{
 				{verb: "patch", group: "rbac.authorization.k8s.io", resource: "roles", namespace: "n", name: "r"},
 				{verb: "escalate", group: "rbac.authorization.k8s.io", resource: "roles", namespace: "n", name: "r"},
 			},
 		},
 		"a role that was refused": {
-			`{"verb":"create","objectRef":{"resource":"clusterroles","apiGroup":"rbac.authorization.k8s.io","name":"r"},"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"allow"}}`,
+			`{"verb":"create","objectRef":{"resource":"clusterroles","apiGroup":"rbac.authorization.k8s.io","name":"r"},` +
+				`"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"allow"}}`,
 			[]request{{verb: "create", group: "rbac.authorization.k8s.io", resource: "clusterroles"}},
 		},
 		"a role that was read": {
@@ -76,7 +84,8 @@ func TestRequestsOfAnEvent(t *testing.T) {
 			},
 		},
 		"a binding in a namespace": {
-			`{"verb":"patch","objectRef":{"resource":"rolebindings","apiGroup":"rbac.authorization.k8s.io","namespace":"n","name":"b"},"responseStatus":{"code":200}}`,
+			`{"verb":"patch","objectRef":{"resource":"rolebindings","apiGroup":"rbac.authorization.k8s.io","namespace":"n","name":"b"},` +
+				`"responseStatus":{"code":200}}`,
 			[]request{
 				{verb: "patch", group: "rbac.authorization.k8s.io", resource: "rolebindings", namespace: "n", name: "b"},
 				{verb: "bind", group: "rbac.authorization.k8s.io", resource: "clusterroles", namespace: "n", anyName: true},
@@ -84,14 +93,16 @@ func TestRequestsOfAnEvent(t *testing.T) {
 			},
 		},
 		"an approval": {
-			`{"verb":"update","objectRef":{"resource":"certificatesigningrequests","apiGroup":"certificates.k8s.io","subresource":"approval","name":"c"},"responseStatus":{"code":200}}`,
+			`{"verb":"update","objectRef":{"resource":"certificatesigningrequests","apiGroup":"certificates.k8s.io","subresource":"approval",` +
+				`"name":"c"},"responseStatus":{"code":200}}`,
 			[]request{
 				{verb: "update", group: "certificates.k8s.io", resource: "certificatesigningrequests", subresource: "approval", name: "c"},
 				{verb: "approve", group: "certificates.k8s.io", resource: "signers", anyName: true},
 			},
 		},
 		"a signature": {
-			`{"verb":"update","objectRef":{"resource":"certificatesigningrequests","apiGroup":"certificates.k8s.io","subresource":"status","name":"c"},"responseStatus":{"code":200}}`,
+			`{"verb":"update","objectRef":{"resource":"certificatesigningrequests","apiGroup":"certificates.k8s.io","subresource":"status",` +
+				`"name":"c"},"responseStatus":{"code":200}}`,
 			[]request{
 				{verb: "update", group: "certificates.k8s.io", resource: "certificatesigningrequests", subresource: "status", name: "c"},
 				{verb: "sign", group: "certificates.k8s.io", resource: "signers", anyName: true},
@@ -102,7 +113,8 @@ func TestRequestsOfAnEvent(t *testing.T) {
 			[]request{{verb: "impersonate", resource: "users", name: "alice"}, {verb: "impersonate", resource: "groups", name: "dev"}},
 		},
 		"as a ServiceAccount": {
-			`{"verb":"list","objectRef":{"resource":"pods"},"responseStatus":{"code":200},"impersonatedUser":{"username":"system:serviceaccount:n:a"}}`,
+			`{"verb":"list","objectRef":{"resource":"pods"},"responseStatus":{"code":200},` +
+				`"impersonatedUser":{"username":"system:serviceaccount:n:a"}}`,
 			[]request{{verb: "impersonate", resource: "serviceaccounts", namespace: "n", name: "a"}},
 		},
 	} {

@@ -15,14 +15,18 @@ func TestExpand(t *testing.T) {
 	}{
 		"no rules": {},
 		"each verb on each resource of each group": {
-			rules: []rbacv1.PolicyRule{{Verbs: []string{"watch", "list"}, APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"pods", "events"}}},
+			rules: []rbacv1.PolicyRule{
+				{Verbs: []string{"watch", "list"}, APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"pods", "events"}},
+			},
 			want: []string{
 				"list events", "watch events", "list pods", "watch pods",
 				"list events.events.k8s.io", "watch events.events.k8s.io", "list pods.events.k8s.io", "watch pods.events.k8s.io",
 			},
 		},
 		"each name, in the role's namespace": {
-			rules:     []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"b", "a"}}},
+			rules: []rbacv1.PolicyRule{
+				{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"b", "a"}},
+			},
 			namespace: "kube-system",
 			want:      []string{"get secrets a in kube-system", "get secrets b in kube-system"},
 		},
@@ -58,27 +62,50 @@ func TestAllows(t *testing.T) {
 		request request
 		want    bool
 	}{
-		"the same":                   {right{verb: "list", resource: "pods"}, request{verb: "list", resource: "pods"}, true},
-		"in any namespace":           {right{verb: "list", resource: "pods"}, request{verb: "list", resource: "pods", namespace: "x"}, true},
-		"of any name":                {right{verb: "get", resource: "pods"}, request{verb: "get", resource: "pods", namespace: "x", name: "y"}, true},
-		"another verb":               {right{verb: "list", resource: "pods"}, request{verb: "watch", resource: "pods"}, false},
-		"another group":              {right{verb: "list", resource: "events"}, request{verb: "list", group: "events.k8s.io", resource: "events"}, false},
-		"another resource":           {right{verb: "list", resource: "pods"}, request{verb: "list", resource: "nodes"}, false},
-		"name and namespace":         {lease, request{verb: "get", group: "coordination.k8s.io", resource: "leases", name: "ours", namespace: "espalier-system"}, true},
-		"another name":               {lease, request{verb: "get", group: "coordination.k8s.io", resource: "leases", name: "theirs", namespace: "espalier-system"}, false},
-		"another namespace":          {lease, request{verb: "get", group: "coordination.k8s.io", resource: "leases", name: "ours", namespace: "default"}, false},
-		"all, for one who is one":    {lease, request{verb: "get", group: "coordination.k8s.io", resource: "leases", namespace: "espalier-system"}, false},
-		"a name that was not logged": {right{verb: "approve", resource: "signers", name: "s"}, request{verb: "approve", resource: "signers", anyName: true}, true},
-		"a subresource":              {right{verb: "patch", resource: "nodes/status"}, request{verb: "patch", resource: "nodes", subresource: "status"}, true},
-		"not its subresource":        {right{verb: "patch", resource: "nodes"}, request{verb: "patch", resource: "nodes", subresource: "status"}, false},
-		"not without it":             {right{verb: "patch", resource: "nodes/status"}, request{verb: "patch", resource: "nodes"}, false},
-		"a subresource of all":       {right{verb: "patch", resource: "*/status"}, request{verb: "patch", resource: "nodes", subresource: "status"}, true},
-		"everything":                 {right{verb: "*", group: "*", resource: "*"}, request{verb: "patch", group: "apps", resource: "x", subresource: "y", name: "z", namespace: "n"}, true},
-		"all resources, no URL":      {right{verb: "*", group: "*", resource: "*"}, request{verb: "get", url: "/metrics"}, false},
-		"a URL":                      {right{verb: "get", url: "/metrics"}, request{verb: "get", url: "/metrics"}, true},
-		"below a URL":                {right{verb: "get", url: "/healthz/*"}, request{verb: "get", url: "/healthz/ping"}, true},
-		"not below a URL":            {right{verb: "get", url: "/healthz"}, request{verb: "get", url: "/healthz/ping"}, false},
-		"a URL is no resource":       {right{verb: "get", url: "/metrics"}, request{verb: "get", resource: "pods"}, false},
+		"the same":         {right{verb: "list", resource: "pods"}, request{verb: "list", resource: "pods"}, true},
+		"in any namespace": {right{verb: "list", resource: "pods"}, request{verb: "list", resource: "pods", namespace: "x"}, true},
+		"of any name": {
+			right{verb: "get", resource: "pods"}, request{verb: "get", resource: "pods", namespace: "x", name: "y"}, true,
+		},
+		"another verb": {right{verb: "list", resource: "pods"}, request{verb: "watch", resource: "pods"}, false},
+		"another group": {
+			right{verb: "list", resource: "events"}, request{verb: "list", group: "events.k8s.io", resource: "events"}, false,
+		},
+		"another resource": {right{verb: "list", resource: "pods"}, request{verb: "list", resource: "nodes"}, false},
+		"name and namespace": {
+			lease, request{verb: "get", group: "coordination.k8s.io", resource: "leases", name: "ours", namespace: "espalier-system"}, true,
+		},
+		"another name": {
+			lease, request{verb: "get", group: "coordination.k8s.io", resource: "leases", name: "theirs", namespace: "espalier-system"}, false,
+		},
+		"another namespace": {
+			lease, request{verb: "get", group: "coordination.k8s.io", resource: "leases", name: "ours", namespace: "default"}, false,
+		},
+		"all, for one who is one": {
+			lease, request{verb: "get", group: "coordination.k8s.io", resource: "leases", namespace: "espalier-system"}, false,
+		},
+		"a name that was not logged": {
+			right{verb: "approve", resource: "signers", name: "s"}, request{verb: "approve", resource: "signers", anyName: true}, true,
+		},
+		"a subresource": {
+			right{verb: "patch", resource: "nodes/status"}, request{verb: "patch", resource: "nodes", subresource: "status"}, true,
+		},
+		"not its subresource": {
+			right{verb: "patch", resource: "nodes"}, request{verb: "patch", resource: "nodes", subresource: "status"}, false,
+		},
+		"not without it": {right{verb: "patch", resource: "nodes/status"}, request{verb: "patch", resource: "nodes"}, false},
+		"a subresource of all": {
+			right{verb: "patch", resource: "*/status"}, request{verb: "patch", resource: "nodes", subresource: "status"}, true,
+		},
+		"everything": {
+			right{verb: "*", group: "*", resource: "*"},
+			request{verb: "patch", group: "apps", resource: "x", subresource: "y", name: "z", namespace: "n"}, true,
+		},
+		"all resources, no URL": {right{verb: "*", group: "*", resource: "*"}, request{verb: "get", url: "/metrics"}, false},
+		"a URL":                 {right{verb: "get", url: "/metrics"}, request{verb: "get", url: "/metrics"}, true},
+		"below a URL":           {right{verb: "get", url: "/healthz/*"}, request{verb: "get", url: "/healthz/ping"}, true},
+		"not below a URL":       {right{verb: "get", url: "/healthz"}, request{verb: "get", url: "/healthz/ping"}, false},
+		"a URL is no resource":  {right{verb: "get", url: "/metrics"}, request{verb: "get", resource: "pods"}, false},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.right.allows(tc.request)).To(Equal(tc.want)) })
 	}

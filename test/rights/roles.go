@@ -155,7 +155,9 @@ func gives(binding manifest, account string) bool {
 func boundRole(binding manifest, shipped []manifest) (role, error) {
 	ref := binding.RoleRef
 	if ref.Kind == "ClusterRole" && ref.Name == clusterAdmin {
-		all := rbacv1.PolicyRule{Verbs: []string{anything}, APIGroups: []string{anything}, Resources: []string{anything}, NonResourceURLs: []string{anything}}
+		all := rbacv1.PolicyRule{
+			Verbs: []string{anything}, APIGroups: []string{anything}, Resources: []string{anything}, NonResourceURLs: []string{anything},
+		}
 		return role{name: clusterAdmin, bound: true, rights: expand([]rbacv1.PolicyRule{all}, binding.Namespace)}, nil
 	}
 	for _, each := range shipped {

@@ -30,11 +30,17 @@ subjects: [{kind: ServiceAccount, name: espalier-x, namespace: espalier-system}]
 func TestGrantsOf(t *testing.T) {
 	source := role{name: "espalier-x-source", bound: true, rights: []right{{verb: "list", resource: "pods"}}}
 	extra := role{name: "espalier-x-extra", rights: []right{{verb: "list", resource: "nodes"}}}
-	lease := role{name: "espalier-x-lease", namespace: "espalier-system", rights: []right{{verb: "create", resource: "events", namespace: "espalier-system"}}}
+	lease := role{
+		name: "espalier-x-lease", namespace: "espalier-system",
+		rights: []right{{verb: "create", resource: "events", namespace: "espalier-system"}},
+	}
 	unbound := source
 	unbound.bound = false
 	admin := role{name: "cluster-admin", bound: true, rights: []right{{verb: "*", group: "*", resource: "*"}, {verb: "*", url: "*"}}}
-	limited := role{name: "espalier-x-extra", namespace: "kube-system", bound: true, rights: []right{{verb: "list", resource: "nodes", namespace: "kube-system"}}}
+	limited := role{
+		name: "espalier-x-extra", namespace: "kube-system", bound: true,
+		rights: []right{{verb: "list", resource: "nodes", namespace: "kube-system"}},
+	}
 
 	for name, tc := range map[string]struct {
 		base string

@@ -12,7 +12,8 @@ Every right that a binary has, and what shows that it needs it: the suites in wh
 audit logs, or the reason why it is granted although none of them uses it. [Security](../security.md) says what the
 rights mean and how to give fewer.
 
-- A right is one verb on one resource, as the roles in ` + "`deploy/<binary>/rbac`" + ` allow it and ` + "`deploy/<binary>/base`" + ` binds them.
+- A right is one verb on one resource, as the roles in ` + "`deploy/<binary>/rbac`" + ` allow it and ` + "`deploy/<binary>/base`" +
+	` binds them.
   Roles that are shipped and not bound there are for those who bind them: their headings say so.
 - *e2e* stands for the suites on a cluster with a real node, where the binaries run as they are deployed; names of folders
   stand for the tests in them, which run each binary under its roles against API servers.
@@ -21,7 +22,8 @@ rights mean and how to give fewer.
 - A request counts for every role of the binary that allows it: the log does not tell for which of its purposes it was sent.
   In one cluster, what managedresource-controller does to the objects of sets counts for its roles in the source, too: of the
   kinds that are commonly in sets, ConfigMaps and Secrets, this page shows less than of others.
-- What a suite has used once stays, until the suite is recorded with ` + "`-forget`" + `: a right that the code ceased to use is not noticed before.
+- What a suite has used once stays, until the suite is recorded with ` + "`-forget`" +
+	`: a right that the code ceased to use is not noticed before.
 - A wildcard counts as used when a request needed it, because no other role that is bound allows that. It has a reason, too.
 
 `

@@ -12,7 +12,10 @@ func TestTable(t *testing.T) {
 	granted := []grants{{binary: "x", roles: []role{
 		{name: "cluster-admin", bound: true, rights: []right{{verb: "*", group: "*", resource: "*"}}},
 		{name: "empty"},
-		{name: "r", namespace: "n", rights: []right{{verb: "list", resource: "pods", namespace: "n"}, {verb: "get", resource: "pods", namespace: "n"}}},
+		{
+			name: "r", namespace: "n",
+			rights: []right{{verb: "list", resource: "pods", namespace: "n"}, {verb: "get", resource: "pods", namespace: "n"}},
+		},
 		{name: "s", bound: true, rights: []right{{verb: "get", url: "/x"}}},
 	}}}
 	got := table(granted,

@@ -20,7 +20,8 @@ func twoBinaries() []grants {
 
 func listBy(user, resource string) string {
 	return `{"verb":"list","user":{"username":"` + user + `"},"objectRef":{"resource":"` + resource + `"},"responseStatus":{"code":200},` +
-		`"annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"RBAC: allowed by ClusterRoleBinding \"b\" of ClusterRole \"r\" to ServiceAccount \"a/n\""}}`
+		`"annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"RBAC: allowed by ClusterRoleBinding \"b\" of ` +
+		`ClusterRole \"r\" to ServiceAccount \"a/n\""}}`
 }
 
 func read(g *WithT, lines ...string) *usage {
@@ -30,18 +31,28 @@ func read(g *WithT, lines ...string) *usage {
 }
 
 func TestWhatIsUsed(t *testing.T) {
-	pods, nodes, all := right{verb: "list", resource: "pods"}, right{verb: "list", resource: "nodes"}, right{verb: "*", group: "*", resource: "*"}
+	pods, nodes, all := right{verb: "list", resource: "pods"}, right{verb: "list", resource: "nodes"},
+		right{verb: "*", group: "*", resource: "*"}
 	for name, tc := range map[string]struct {
 		user, resource string
 		want           []use
 	}{
-		"by every role that allows it, but no wildcard": {"system:serviceaccount:espalier-system:espalier-x", "pods", []use{{"x", "bound", pods}, {"x", "extra", pods}}},
-		"as it is called in tests":                      {"system:serviceaccount:test-1:x", "pods", []use{{"x", "bound", pods}, {"x", "extra", pods}}},
-		"by a wildcard, if nothing bound allows it":     {"system:serviceaccount:espalier-system:espalier-x", "nodes", []use{{"x", "extra", nodes}, {"x", "cluster-admin", all}}},
-		"by a part of a binary":                         {"system:serviceaccount:test-1:collector", "secrets", []use{{"managedresource-controller", "gc", right{verb: "list", resource: "secrets"}}}},
-		"by another account":                            {"system:serviceaccount:espalier-system:espalier-y", "pods", nil},
-		"by the controller manager":                     {"system:serviceaccount:kube-system:x", "pods", nil},
-		"by a person":                                   {"espalier-x", "pods", nil},
+		"by every role that allows it, but no wildcard": {
+			"system:serviceaccount:espalier-system:espalier-x", "pods", []use{{"x", "bound", pods}, {"x", "extra", pods}},
+		},
+		"as it is called in tests": {
+			"system:serviceaccount:test-1:x", "pods", []use{{"x", "bound", pods}, {"x", "extra", pods}},
+		},
+		"by a wildcard, if nothing bound allows it": {
+			"system:serviceaccount:espalier-system:espalier-x", "nodes", []use{{"x", "extra", nodes}, {"x", "cluster-admin", all}},
+		},
+		"by a part of a binary": {
+			"system:serviceaccount:test-1:collector", "secrets",
+			[]use{{"managedresource-controller", "gc", right{verb: "list", resource: "secrets"}}},
+		},
+		"by another account":        {"system:serviceaccount:espalier-system:espalier-y", "pods", nil},
+		"by the controller manager": {"system:serviceaccount:kube-system:x", "pods", nil},
+		"by a person":               {"espalier-x", "pods", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -57,13 +68,18 @@ func TestWhatIsUsed(t *testing.T) {
 func TestRequestsWithoutRights(t *testing.T) {
 	g := NewWithT(t)
 	const user = "system:serviceaccount:n:managedresource-controller"
-	denied := `{"verb":"list","user":{"username":"` + user + `"},"objectRef":{"resource":"secrets"},"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"forbid"}}`
-	refused := `{"verb":"create","user":{"username":"` + user + `"},"objectRef":{"resource":"pods","namespace":"n"},"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"allow"}}`
+	denied := `{"verb":"list","user":{"username":"` + user +
+		`"},"objectRef":{"resource":"secrets"},"responseStatus":{"code":403},"annotations":{"authorization.k8s.io/decision":"forbid"}}`
+	refused := `{"verb":"create","user":{"username":"` + user +
+		`"},"objectRef":{"resource":"pods","namespace":"n"},"responseStatus":{"code":403},` +
+		`"annotations":{"authorization.k8s.io/decision":"allow"}}`
 	u := read(g, denied, denied, refused, listBy(user, "nodes"))
 	g.Expect(u.used).To(BeEmpty())
 	g.Expect(u.denied).To(Equal(map[string]map[string]int{"managedresource-controller": {"list secrets": 2}}))
 	g.Expect(u.refused).To(Equal(map[string]map[string]int{"managedresource-controller": {"create pods in n": 1}}))
-	g.Expect(u.beyond).To(Equal(map[string]map[string]int{"managedresource-controller": {"create pods in n": 1, "list nodes by ClusterRole r": 1}}))
+	g.Expect(u.beyond).To(Equal(map[string]map[string]int{
+		"managedresource-controller": {"create pods in n": 1, "list nodes by ClusterRole r": 1},
+	}))
 
 	var out strings.Builder
 	printReport(&out, "e2e", u)

@@ -39,7 +39,8 @@ func newScene(t *testing.T) scene {
 func (s scene) account(name string) string {
 	s.T.Helper()
 	s.create("{apiVersion: v1, kind: ServiceAccount, metadata: {name: " + name + "}}")
-	s.create("{apiVersion: v1, kind: Secret, metadata: {name: " + name + ", annotations: {kubernetes.io/service-account.name: " + name + "}}, type: kubernetes.io/service-account-token}")
+	s.create("{apiVersion: v1, kind: Secret, metadata: {name: " + name + ", annotations: {kubernetes.io/service-account.name: " + name +
+		"}}, type: kubernetes.io/service-account-token}")
 	var bearer string
 	s.soon(func(g Gomega) {
 		bearer = s.token(name)
@@ -119,14 +120,16 @@ func TestInvalidatedStaticTokenStopsAuthenticating(t *testing.T) {
 func TestStaticTokenThatAPodMountsKeepsAuthenticating(t *testing.T) {
 	s := newScene(t)
 	bearer := s.account("holder")
-	podtest.Create(s.Env, "{metadata: {name: holder}, spec: {serviceAccountName: default, containers: [{name: c, image: i}], volumes: [{name: token, secret: {secretName: holder}}]}}")
+	podtest.Create(s.Env, "{metadata: {name: holder}, spec: {serviceAccountName: default, containers: [{name: c, image: i}], volumes: "+
+		"[{name: token, secret: {secretName: holder}}]}}")
 	s.patch(&corev1.ServiceAccount{}, "holder", forbid)
 	s.account("other")
 	s.patch(&corev1.ServiceAccount{}, "other", forbid)
 	s.soon(func(g Gomega) { g.Expect(s.token("other")).To(Equal(invalid)) }) // that the controller has seen all of it
 	s.Expect(s.user(bearer)).To(Equal("system:serviceaccount:" + s.Namespace + ":holder"))
 
-	s.Expect(s.Target.Delete(s.Ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "holder"}}, client.GracePeriodSeconds(0))).To(Succeed())
+	s.Expect(s.Target.Delete(s.Ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "holder"}},
+		client.GracePeriodSeconds(0))).To(Succeed())
 	s.soon(func(g Gomega) {
 		g.Expect(s.token("holder")).To(Equal(invalid))
 		g.Expect(s.user(bearer)).To(BeEmpty())

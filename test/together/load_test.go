@@ -64,8 +64,10 @@ func (l *load) end() (asked, failed int64) {
 }
 
 // reviewOfAPod is what an API server would send.
-const reviewOfAPod = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","kind":{"group":"","version":"v1","kind":"Pod"},` +
-	`"resource":{"group":"","version":"v1","resource":"pods"},"namespace":"a","operation":"CREATE","object":{"kind":"Pod","apiVersion":"v1","metadata":{},"spec":{"containers":[{"name":"c"}]}}}}`
+const reviewOfAPod = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","kind":{"group":"",` +
+	`"version":"v1","kind":"Pod"},` +
+	`"resource":{"group":"","version":"v1","resource":"pods"},"namespace":"a","operation":"CREATE","object":{"kind":"Pod",` +
+	`"apiVersion":"v1","metadata":{},"spec":{"containers":[{"name":"c"}]}}}}`
 
 // mostOnTheirWay is how many reviews wait for an answer at most: on a machine that cannot do as many as are asked for, they would
 // otherwise pile up until they fail by themselves.

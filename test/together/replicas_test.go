@@ -162,7 +162,8 @@ func TestOfAReplicaThatIsKilledOnlyRequestsInFlightFail(t *testing.T) {
 	p.more(direct, through)
 	directAsked, directFailed := direct.end()
 	throughAsked, throughFailed := through.end()
-	t.Logf("killed: of %d posted %d failed, of %d through the API server %d, by %d connections", directAsked, directFailed, throughAsked, throughFailed, connections)
+	t.Logf("killed: of %d posted %d failed, of %d through the API server %d, by %d connections", directAsked, directFailed, throughAsked,
+		throughFailed, connections)
 	p.Expect(direct.again.Load()).To(BeZero(), "not in flight, but failed: %v", direct.failures)
 	// The API server may have several connections, and learns of each by itself.
 	p.Expect(throughFailed).To(BeNumerically("<=", creators*connections), "more failed than was in flight: %v", through.failures)

@@ -28,7 +28,8 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-const resourceManagerHead = "apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\nleaderElection: {resourceNamespace: espalier-system}\n"
+const resourceManagerHead = "apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: " +
+	"ResourceManagerConfiguration\nleaderElection: {resourceNamespace: espalier-system}\n"
 
 // TestEverySwitchHasTheRightsThatAreShipped applies everything as users do, and holds that the ServiceAccount of each binary may
 // do what the binary asks for at its start with each switch of the documentation on.
@@ -44,22 +45,40 @@ func TestEverySwitchHasTheRightsThatAreShipped(t *testing.T) {
 		binary, sections string
 		needs            func(*config.ResourceManagerConfiguration) (process.Needs, error)
 	}{
-		{"csr-approver", "controllers: {kubeletCSRApprover: {enabled: true}}\nespalier: {csrApprover: {withoutMachines: true, observeOnly: true}}", csr.Needs},
+		{
+			"csr-approver",
+			"controllers: {kubeletCSRApprover: {enabled: true}}\nespalier: {csrApprover: {withoutMachines: true, observeOnly: true}}",
+			csr.Needs,
+		},
 		{"netpol-controller", "controllers: {networkPolicy: {enabled: true}}", networkpolicy.Needs},
-		{"netpol-controller", "controllers: {networkPolicy: {enabled: true, ingressControllerSelector: {namespace: a, podSelector: {}}}}", networkpolicy.Needs},
+		{
+			"netpol-controller", "controllers: {networkPolicy: {enabled: true, ingressControllerSelector: {namespace: a, podSelector: {}}}}",
+			networkpolicy.Needs,
+		},
 		{"node-controller", "controllers: {node: {enabled: true}}\nespalier: {node: {requiredDaemonSets: [a/b]}}", node.Needs},
-		{"token-controllers", "controllers: {tokenRequestor: {enabled: true}}\nespalier: {token: {sameCluster: {scope: SecretNamespace}}}", token.Needs},
+		{
+			"token-controllers", "controllers: {tokenRequestor: {enabled: true}}\nespalier: {token: {sameCluster: {scope: SecretNamespace}}}",
+			token.Needs,
+		},
 		{"token-controllers", "controllers: {tokenInvalidator: {enabled: true}}\nwebhooks: {tokenInvalidator: {enabled: true}}", token.Needs},
 		{"webhook-server", "controllers: {tokenInvalidator: {enabled: true}}\nwebhooks: {tokenInvalidator: {enabled: true}}", webhook.Needs},
-		{"webhook-server", "webhooks: {highAvailabilityConfig: {enabled: true}, projectedTokenMount: {enabled: true}, crdDeletionProtection: {enabled: true}}", webhook.Needs},
+		{
+			"webhook-server",
+			"webhooks: {highAvailabilityConfig: {enabled: true}, projectedTokenMount: {enabled: true}, crdDeletionProtection: {enabled: true}}",
+			webhook.Needs,
+		},
 		{"csr-approver", "controllers: {kubeletCSRApprover: {enabled: true}}", csr.Needs},
 		{"managedresource-controller", "controllers: {garbageCollector: {enabled: true}}", managedresource.Needs},
 		{
 			"managedresource-controller",
-			"espalier: {managedResource: {namespaces: {setSelector: {matchLabels: {espalier.dev/managedresources: allowed}}}}}", managedresource.Needs,
+			"espalier: {managedResource: {namespaces: {setSelector: {matchLabels: {espalier.dev/managedresources: allowed}}}}}",
+			managedresource.Needs,
 		},
 		{"node-controller", "controllers: {node: {enabled: true}}", node.Needs},
-		{"netpol-controller", "controllers: {networkPolicy: {enabled: true}}\nespalier: {networkPolicy: {observeOnly: true}}", networkpolicy.Needs},
+		{
+			"netpol-controller", "controllers: {networkPolicy: {enabled: true}}\nespalier: {networkPolicy: {observeOnly: true}}",
+			networkpolicy.Needs,
+		},
 		{
 			"token-controllers", "controllers: {tokenRequestor: {enabled: true}, tokenInvalidator: {enabled: true}}\n" +
 				"webhooks: {tokenInvalidator: {enabled: true}}\nespalier: {token: {sameCluster: {scope: AllNamespaces}}}", token.Needs,
@@ -68,7 +87,11 @@ func TestEverySwitchHasTheRightsThatAreShipped(t *testing.T) {
 			"webhook-server", "webhooks: {podTopologySpreadConstraints: {enabled: true}, podSchedulerName: {enabled: true}, " +
 				"kubernetesServiceHost: {enabled: true, host: api.example.com}}", webhook.Needs,
 		},
-		{"webhook-server", "webhooks: {systemComponentsConfig: {enabled: true}, endpointSliceHints: {enabled: true}, seccompProfile: {enabled: true}}", webhook.Needs},
+		{
+			"webhook-server",
+			"webhooks: {systemComponentsConfig: {enabled: true}, endpointSliceHints: {enabled: true}, seccompProfile: {enabled: true}}",
+			webhook.Needs,
+		},
 	} {
 		t.Run(tc.binary+" "+strings.ReplaceAll(tc.sections, "\n", " "), func(t *testing.T) {
 			g := NewWithT(t)

@@ -44,7 +44,9 @@ func GetOrInitCondition(clk clock.PassiveClock, conditions []Condition, t Condit
 // UpdatedCondition returns cond with the given verdict. LastTransitionTime becomes now only if the status changes,
 // LastUpdateTime only if reason, message or codes change, so that judging the same facts again changes nothing.
 // Codes that are not given are removed.
-func UpdatedCondition(clk clock.PassiveClock, cond Condition, status ConditionStatus, reason, message string, codes ...ErrorCode) Condition {
+func UpdatedCondition(
+	clk clock.PassiveClock, cond Condition, status ConditionStatus, reason, message string, codes ...ErrorCode,
+) Condition {
 	now := metav1.NewTime(clk.Now())
 	updated := *cond.DeepCopy()
 	if cond.Status != status {

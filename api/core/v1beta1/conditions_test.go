@@ -168,7 +168,9 @@ func TestUpdatedCondition(t *testing.T) {
 		},
 		"status and reason together change both times": {
 			old: judged(), status: "False", reason: "ApplyFailed", message: "Broken.",
-			want: judged(transitioned, updated, withStatus("False"), func(c *corev1beta1.Condition) { c.Reason, c.Message = "ApplyFailed", "Broken." }),
+			want: judged(transitioned, updated, withStatus("False"), func(c *corev1beta1.Condition) {
+				c.Reason, c.Message = "ApplyFailed", "Broken."
+			}),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

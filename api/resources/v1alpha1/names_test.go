@@ -34,7 +34,8 @@ func TestNames(t *testing.T) {
 
 		"resources.gardener.cloud/origin":      resourcesv1alpha1.OriginAnnotation,
 		"resources.gardener.cloud/description": resourcesv1alpha1.DescriptionAnnotation,
-		"DO NOT EDIT - This resource is managed by gardener-resource-manager.\nAny modifications are discarded and the resource is returned to the original state.": resourcesv1alpha1.DescriptionText,
+		"DO NOT EDIT - This resource is managed by gardener-resource-manager.\n" +
+			"Any modifications are discarded and the resource is returned to the original state.": resourcesv1alpha1.DescriptionText,
 		"resources.gardener.cloud/managed-by": resourcesv1alpha1.ManagedBy,
 		"gardener":                            resourcesv1alpha1.GardenerManagedBy,
 		"resources.gardener.cloud/gardener-resource-manager":     resourcesv1alpha1.FinalizerName,

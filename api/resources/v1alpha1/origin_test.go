@@ -14,9 +14,11 @@ func TestParseOrigin(t *testing.T) {
 		value string
 		want  resourcesv1alpha1.Origin
 	}{
-		"without cluster ID":               {value: "ns/mr", want: resourcesv1alpha1.Origin{Namespace: "ns", Name: "mr"}},
-		"with cluster ID":                  {value: "cid:ns/mr", want: resourcesv1alpha1.Origin{ClusterID: "cid", Namespace: "ns", Name: "mr"}},
-		"with a slash in the cluster ID":   {value: "land/scape:ns/mr", want: resourcesv1alpha1.Origin{ClusterID: "land/scape", Namespace: "ns", Name: "mr"}},
+		"without cluster ID": {value: "ns/mr", want: resourcesv1alpha1.Origin{Namespace: "ns", Name: "mr"}},
+		"with cluster ID":    {value: "cid:ns/mr", want: resourcesv1alpha1.Origin{ClusterID: "cid", Namespace: "ns", Name: "mr"}},
+		"with a slash in the cluster ID": {
+			value: "land/scape:ns/mr", want: resourcesv1alpha1.Origin{ClusterID: "land/scape", Namespace: "ns", Name: "mr"},
+		},
 		"with dots and dashes in the name": {value: "kube-system/a.b-c", want: resourcesv1alpha1.Origin{Namespace: "kube-system", Name: "a.b-c"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -89,7 +89,9 @@ func TestManagedResourceJSON(t *testing.T) {
 	})
 	t.Run("only the references to Secrets are written when they are empty", func(t *testing.T) {
 		g := NewWithT(t)
-		got, err := json.Marshal(resourcesv1alpha1.ManagedResource{Spec: resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{}}})
+		got, err := json.Marshal(resourcesv1alpha1.ManagedResource{
+			Spec: resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{}},
+		})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(string(got)).To(MatchJSON(`{"metadata":{},"spec":{"secretRefs":[]},"status":{}}`))
 	})
@@ -110,6 +112,8 @@ func TestAddToScheme(t *testing.T) {
 		g.Expect(got).To(BeComparableTo(want))
 	}
 	// List options of a client of this group need to be known in it.
-	g.Expect(scheme.Recognizes(schema.GroupVersionKind{Group: "resources.gardener.cloud", Version: "v1alpha1", Kind: "ListOptions"})).To(BeTrue())
-	g.Expect(resourcesv1alpha1.Resource("managedresources")).To(Equal(schema.GroupResource{Group: "resources.gardener.cloud", Resource: "managedresources"}))
+	g.Expect(scheme.Recognizes(schema.GroupVersionKind{Group: "resources.gardener.cloud", Version: "v1alpha1", Kind: "ListOptions"})).
+		To(BeTrue())
+	g.Expect(resourcesv1alpha1.Resource("managedresources")).
+		To(Equal(schema.GroupResource{Group: "resources.gardener.cloud", Resource: "managedresources"}))
 }

@@ -39,7 +39,9 @@ func Client(t *testing.T, authority []byte) *http.Client {
 	t.Helper()
 	pool := x509.NewCertPool()
 	NewWithT(t).Expect(pool.AppendCertsFromPEM(authority)).To(BeTrue())
-	return &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+	return &http.Client{
+		Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}},
+	}
 }
 
 // FreePort returns a free port of loopback, which no other test gets until the test ends.
@@ -98,10 +100,13 @@ func probeName(kind registration.Type) string {
 func AwaitSilence(ctx context.Context, t *testing.T, c client.Writer, namespace string, patience time.Duration) {
 	t.Helper()
 	for _, kind := range []registration.Type{registration.Mutating, registration.Validating} {
-		NewWithT(t).Eventually(func() error { return c.Create(ctx, probed(kind, namespace), client.DryRunAll) }, patience, 10*time.Millisecond).Should(Succeed())
+		NewWithT(t).Eventually(func() error { return c.Create(ctx, probed(kind, namespace), client.DryRunAll) }, patience, 10*time.Millisecond).
+			Should(Succeed())
 	}
 }
 
 func probed(kind registration.Type, namespace string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "probe-", Labels: map[string]string{"probe": probeName(kind)}}}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "probe-", Labels: map[string]string{"probe": probeName(kind)}},
+	}
 }

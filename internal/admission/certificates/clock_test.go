@@ -39,7 +39,8 @@ func TestWhatIsNotValidYetIsReplaced(t *testing.T) {
 		back := carried(t, r, restore, facts{state: ahead, remembered: fresh, now: at(time.Minute)})
 		g.Expect(back.authority).To(Equal(fresh.authority))
 		g.Expect(back.next).NotTo(BeNil())
-		g.Expect(back.bundle()).To(Equal(encodeCertificates(fresh.authority.certificate, back.next.certificate, ahead.authority.certificate)), "each authority once")
+		g.Expect(back.bundle()).To(Equal(encodeCertificates(fresh.authority.certificate, back.next.certificate, ahead.authority.certificate)),
+			"each authority once")
 	})
 }
 

@@ -100,7 +100,8 @@ func (k *Keeper) write(ctx context.Context, want configuration, live client.Obje
 		return false, nil
 	}
 	applied := want.applied(live.GetResourceVersion())
-	err = k.called.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(k.options.FieldManager), client.ForceOwnership)
+	err = k.called.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(k.options.FieldManager),
+		client.ForceOwnership)
 	if err != nil {
 		return true, err
 	}

@@ -13,7 +13,9 @@ import (
 
 // mutating is a configuration as a user declares it, without the fields that the API server sets.
 func mutating(name string, bundle []byte, webhooks ...string) *admissionregistrationv1.MutatingWebhookConfiguration {
-	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "hooks"}}}
+	c := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "hooks"}},
+	}
 	for _, webhook := range webhooks {
 		c.Webhooks = append(c.Webhooks, admissionregistrationv1.MutatingWebhook{
 			Name:                    webhook + ".example.com",
@@ -27,7 +29,9 @@ func mutating(name string, bundle []byte, webhooks ...string) *admissionregistra
 }
 
 func validating(name string, bundle []byte, webhooks ...string) *admissionregistrationv1.ValidatingWebhookConfiguration {
-	c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "hooks"}}}
+	c := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "hooks"}},
+	}
 	for _, webhook := range webhooks {
 		c.Webhooks = append(c.Webhooks, admissionregistrationv1.ValidatingWebhook{
 			Name:                    webhook + ".example.com",
@@ -48,7 +52,9 @@ func service(webhook string) *admissionregistrationv1.ServiceReference {
 func bonsais() []admissionregistrationv1.RuleWithOperations {
 	return []admissionregistrationv1.RuleWithOperations{{
 		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"trees.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"bonsais"}},
+		Rule: admissionregistrationv1.Rule{
+			APIGroups: []string{"trees.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"bonsais"},
+		},
 	}}
 }
 

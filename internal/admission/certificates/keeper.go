@@ -171,7 +171,8 @@ func (k *Keeper) adopt(s *state) {
 	before := k.known.add(s)
 	k.metrics.use(s)
 	if before == nil || !before.serving.certificate.Equal(s.serving.certificate) {
-		k.options.Log.Info("Serving with a certificate", "serial", s.serving.certificate.SerialNumber.Text(16), "expires", s.serving.certificate.NotAfter)
+		k.options.Log.Info("Serving with a certificate", "serial", s.serving.certificate.SerialNumber.Text(16), "expires",
+			s.serving.certificate.NotAfter)
 	}
 }
 

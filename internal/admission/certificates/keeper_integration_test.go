@@ -203,23 +203,30 @@ func TestACrashBetweenAnyTwoWritesFailsNoRequest(t *testing.T) {
 }
 
 func TestForeignChangesToConfigurations(t *testing.T) {
-	for name, change := range map[string]func(*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration){
-		"a bundle is removed": func(m *admissionregistrationv1.MutatingWebhookConfiguration, _ *admissionregistrationv1.ValidatingWebhookConfiguration) {
+	for name, change := range map[string]func(*admissionregistrationv1.MutatingWebhookConfiguration,
+		*admissionregistrationv1.ValidatingWebhookConfiguration){
+		"a bundle is removed": func(m *admissionregistrationv1.MutatingWebhookConfiguration,
+			_ *admissionregistrationv1.ValidatingWebhookConfiguration) {
 			m.Webhooks[1].ClientConfig.CABundle = nil
 		},
-		"a webhook is removed": func(_ *admissionregistrationv1.MutatingWebhookConfiguration, v *admissionregistrationv1.ValidatingWebhookConfiguration) {
+		"a webhook is removed": func(_ *admissionregistrationv1.MutatingWebhookConfiguration,
+			v *admissionregistrationv1.ValidatingWebhookConfiguration) {
 			v.Webhooks = v.Webhooks[1:]
 		},
-		"a webhook is made to pass everything": func(m *admissionregistrationv1.MutatingWebhookConfiguration, _ *admissionregistrationv1.ValidatingWebhookConfiguration) {
+		"a webhook is made to pass everything": func(m *admissionregistrationv1.MutatingWebhookConfiguration,
+			_ *admissionregistrationv1.ValidatingWebhookConfiguration) {
 			m.Webhooks[0].MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "never", Expression: "false"}}
 		},
-		"a webhook is narrowed": func(m *admissionregistrationv1.MutatingWebhookConfiguration, _ *admissionregistrationv1.ValidatingWebhookConfiguration) {
+		"a webhook is narrowed": func(m *admissionregistrationv1.MutatingWebhookConfiguration,
+			_ *admissionregistrationv1.ValidatingWebhookConfiguration) {
 			m.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		},
-		"a webhook is added": func(m *admissionregistrationv1.MutatingWebhookConfiguration, _ *admissionregistrationv1.ValidatingWebhookConfiguration) {
+		"a webhook is added": func(m *admissionregistrationv1.MutatingWebhookConfiguration,
+			_ *admissionregistrationv1.ValidatingWebhookConfiguration) {
 			m.Webhooks = append(m.Webhooks, mutating("", nil, "x").Webhooks...)
 		},
-		"our label is changed": func(_ *admissionregistrationv1.MutatingWebhookConfiguration, v *admissionregistrationv1.ValidatingWebhookConfiguration) {
+		"our label is changed": func(_ *admissionregistrationv1.MutatingWebhookConfiguration,
+			v *admissionregistrationv1.ValidatingWebhookConfiguration) {
 			v.Labels["app"] = "x"
 		},
 	} {
@@ -402,7 +409,8 @@ func TestASecretWithGarbageIsReplaced(t *testing.T) {
 			g.Expect(repaired.Labels).To(Equal(map[string]string{"team": "gardeners"}))
 			g.Expect(after.serving.certificate.Equal(before.serving.certificate)).To(Equal(remembers))
 			g.Expect(w.bundles()).To(Equal([]string{string(after.bundle())}))
-			g.Expect(w.log.String()).To(ContainSubstring("Secret of webhook certificates cannot be used and is replaced; to get new certificates, delete it instead of editing it"))
+			g.Expect(w.log.String()).To(ContainSubstring("Secret of webhook certificates cannot be used and is replaced; to get new " +
+				"certificates, delete it instead of editing it"))
 			g.Expect(w.log.String()).To(ContainSubstring("tls.crt and tls.key: key: it is not PEM encoded"))
 			g.Expect(w.log.String()).NotTo(ContainSubstring("garbage"), "what is in a Secret is not shown")
 		})
@@ -420,7 +428,8 @@ func TestAForeignSecretIsLeftAlone(t *testing.T) {
 
 	_, err := k.step(t.Context())
 
-	g.Expect(err).To(MatchError(fmt.Sprintf(`read Secret %s/%s: its type is "kubernetes.io/tls" instead of "espalier.dev/webhook-certificates": it belongs to another program; delete it, or name another Secret`, w.namespace, w.name)))
+	g.Expect(err).To(MatchError(fmt.Sprintf(`read Secret %s/%s: its type is "kubernetes.io/tls" instead of `+
+		`"espalier.dev/webhook-certificates": it belongs to another program; delete it, or name another Secret`, w.namespace, w.name)))
 	after := &corev1.Secret{}
 	g.Expect(w.admin.Get(t.Context(), client.ObjectKeyFromObject(foreign), after)).To(Succeed())
 	g.Expect(after).To(Equal(foreign))

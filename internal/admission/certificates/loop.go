@@ -158,7 +158,8 @@ func (k *Keeper) examine(secret *corev1.Secret) (facts, error) {
 		return facts{}, err
 	}
 	if err != nil {
-		k.options.Log.Error(err, "Secret of webhook certificates cannot be used and is replaced; to get new certificates, delete it instead of editing it")
+		k.options.Log.Error(err, "Secret of webhook certificates cannot be used and is replaced; to get new certificates, delete it instead "+
+			"of editing it")
 		return found, nil
 	}
 	found.state, found.distributed = s, k.distributed.of(s.bundle())

@@ -61,25 +61,53 @@ func TestNext(t *testing.T) {
 		"the Secret is gone, and this process remembers":         {r, facts{remembered: fresh, now: at(time.Minute)}, restore, 0},
 		"the Secret is gone, and what is remembered has expired": {r, facts{remembered: fresh, now: at(900 * time.Minute)}, create, 0},
 		"everything is new": {r, facts{state: fresh, now: at(time.Second)}, nothing, 60 * time.Minute},
-		"a moment before two thirds of the certificate's life":                 {r, facts{state: fresh, now: at(60*time.Minute - 1)}, nothing, 60 * time.Minute},
-		"two thirds of the certificate's life":                                 {r, facts{state: fresh, now: at(60 * time.Minute)}, renew, 0},
-		"the certificate has expired":                                          {r, facts{state: fresh, now: at(95 * time.Minute)}, renew, 0},
-		"two thirds of the authority's life, before the certificate's turn":    {r, facts{state: fresh, now: at(600 * time.Minute)}, announce, 0},
-		"the authority has expired":                                            {r, facts{state: fresh, now: at(900 * time.Minute)}, create, 0},
-		"announced, and not in every configuration":                            {r, facts{state: renewed, now: at(602 * time.Minute)}, nothing, 660 * time.Minute},
-		"announced, and in every configuration for less than the settle time":  {r, facts{state: renewed, distributed: at(601 * time.Minute), now: at(602*time.Minute - 1)}, nothing, 602 * time.Minute},
-		"announced, and in every configuration for the settle time":            {r, facts{state: renewed, distributed: at(601 * time.Minute), now: at(602 * time.Minute)}, use, 0},
-		"announced, and a certificate of the old authority is due meanwhile":   {r, facts{state: announced, now: at(601 * time.Minute)}, renew, 0},
-		"announced so long ago that the next authority is old":                 {yearlyBut(func(r *rules) { r.authority = 300 * time.Minute }), facts{state: renewed, now: at(800 * time.Minute)}, announce, 0},
-		"used, and the last certificate of the old authority lives":            {r, facts{state: used, now: at(602 * time.Minute)}, nothing, 661 * time.Minute},
-		"used, and the last certificate of the old authority ends before that": {longer, facts{state: used, now: at(602 * time.Minute)}, nothing, 661 * time.Minute},
-		"used, and the last certificate of the old authority has expired":      {r, facts{state: carried(t, r, renew, facts{state: used, now: at(661 * time.Minute)}), now: at(690 * time.Minute)}, forget, 0},
-		"renewing would gain nothing, because the authority ends":              {r, facts{state: announcedAgain(t, late), now: at(895 * time.Minute)}, nothing, 900 * time.Minute},
-		"the certificate is for other hosts":                                   {other, facts{state: fresh, now: at(time.Second)}, renew, 0},
-		"certificates are to be shorter, and this one has lived long enough":   {shorter, facts{state: fresh, now: at(20 * time.Minute)}, renew, 0},
-		"certificates are to be shorter, and this one is young":                {shorter, facts{state: fresh, now: at(19 * time.Minute)}, nothing, 20 * time.Minute},
-		"certificates are to be longer, and this one keeps its own time":       {longer, facts{state: fresh, now: at(19 * time.Minute)}, nothing, 60 * time.Minute},
-		"authorities are to be shorter":                                        {youngAuthority, facts{state: fresh, now: at(40 * time.Minute)}, announce, 0},
+		"a moment before two thirds of the certificate's life": {
+			r, facts{state: fresh, now: at(60*time.Minute - 1)}, nothing, 60 * time.Minute,
+		},
+		"two thirds of the certificate's life":                              {r, facts{state: fresh, now: at(60 * time.Minute)}, renew, 0},
+		"the certificate has expired":                                       {r, facts{state: fresh, now: at(95 * time.Minute)}, renew, 0},
+		"two thirds of the authority's life, before the certificate's turn": {r, facts{state: fresh, now: at(600 * time.Minute)}, announce, 0},
+		"the authority has expired":                                         {r, facts{state: fresh, now: at(900 * time.Minute)}, create, 0},
+		"announced, and not in every configuration": {
+			r, facts{state: renewed, now: at(602 * time.Minute)}, nothing, 660 * time.Minute,
+		},
+		"announced, and in every configuration for less than the settle time": {
+			r, facts{state: renewed, distributed: at(601 * time.Minute), now: at(602*time.Minute - 1)}, nothing, 602 * time.Minute,
+		},
+		"announced, and in every configuration for the settle time": {
+			r, facts{state: renewed, distributed: at(601 * time.Minute), now: at(602 * time.Minute)}, use, 0,
+		},
+		"announced, and a certificate of the old authority is due meanwhile": {
+			r, facts{state: announced, now: at(601 * time.Minute)}, renew, 0,
+		},
+		"announced so long ago that the next authority is old": {
+			yearlyBut(func(r *rules) { r.authority = 300 * time.Minute }), facts{state: renewed, now: at(800 * time.Minute)}, announce, 0,
+		},
+		"used, and the last certificate of the old authority lives": {
+			r, facts{state: used, now: at(602 * time.Minute)}, nothing, 661 * time.Minute,
+		},
+		"used, and the last certificate of the old authority ends before that": {
+			longer, facts{state: used, now: at(602 * time.Minute)}, nothing, 661 * time.Minute,
+		},
+		"used, and the last certificate of the old authority has expired": {
+			r, facts{state: carried(t, r, renew, facts{state: used, now: at(661 * time.Minute)}), now: at(690 * time.Minute)}, forget, 0,
+		},
+		"renewing would gain nothing, because the authority ends": {
+			r, facts{state: announcedAgain(t, late), now: at(895 * time.Minute)}, nothing, 900 * time.Minute,
+		},
+		"the certificate is for other hosts": {other, facts{state: fresh, now: at(time.Second)}, renew, 0},
+		"certificates are to be shorter, and this one has lived long enough": {
+			shorter, facts{state: fresh, now: at(20 * time.Minute)}, renew, 0,
+		},
+		"certificates are to be shorter, and this one is young": {
+			shorter, facts{state: fresh, now: at(19 * time.Minute)}, nothing, 20 * time.Minute,
+		},
+		"certificates are to be longer, and this one keeps its own time": {
+			longer, facts{state: fresh, now: at(19 * time.Minute)}, nothing, 60 * time.Minute,
+		},
+		"authorities are to be shorter": {
+			youngAuthority, facts{state: fresh, now: at(40 * time.Minute)}, announce, 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -182,10 +210,12 @@ func trusts(bundle []byte, certificate *x509.Certificate, now time.Time) error {
 // are as late as is allowed, and requires that whatever may still be served is trusted by whatever may still be in use.
 func TestPlanNeverFails(t *testing.T) {
 	for name, r := range map[string]rules{
-		"a usual configuration":                         yearly(),
-		"certificates as long as authorities":           yearlyBut(func(r *rules) { r.certificate = r.authority }),
-		"certificates that would outlive authorities":   yearlyBut(func(r *rules) { r.certificate = 3 * r.authority }),
-		"the shortest validities that can be set":       yearlyBut(func(r *rules) { r.authority, r.certificate, r.settle = time.Minute, time.Minute, 10*time.Second }),
+		"a usual configuration":                       yearly(),
+		"certificates as long as authorities":         yearlyBut(func(r *rules) { r.certificate = r.authority }),
+		"certificates that would outlive authorities": yearlyBut(func(r *rules) { r.certificate = 3 * r.authority }),
+		"the shortest validities that can be set": yearlyBut(func(r *rules) {
+			r.authority, r.certificate, r.settle = time.Minute, time.Minute, 10*time.Second
+		}),
 		"authorities just longer than certificates":     yearlyBut(func(r *rules) { r.authority = r.certificate + time.Minute }),
 		"settling that takes as long as it ever can be": yearlyBut(func(r *rules) { r.settle = r.authority / 6 }),
 	} {

@@ -56,10 +56,18 @@ func TestDial(t *testing.T) {
 		bundle          []byte
 		want            string
 	}{
-		"who is trusted":          {address, "hooks.garden.svc", s.bundle(), ""},
-		"another name":            {address, "other.garden.svc", s.bundle(), "connect to " + address + ": tls: failed to verify certificate: x509: certificate is valid for hooks.garden.svc"},
-		"another authority":       {address, "hooks.garden.svc", other.bundle(), "connect to " + address + ": tls: failed to verify certificate: x509: certificate signed by unknown authority"},
-		"no server listens":       {nobody, "hooks.garden.svc", s.bundle(), "connect to " + nobody + ": dial tcp " + nobody + ": connect: connection refused"},
+		"who is trusted": {address, "hooks.garden.svc", s.bundle(), ""},
+		"another name": {
+			address, "other.garden.svc", s.bundle(),
+			"connect to " + address + ": tls: failed to verify certificate: x509: certificate is valid for hooks.garden.svc",
+		},
+		"another authority": {
+			address, "hooks.garden.svc", other.bundle(),
+			"connect to " + address + ": tls: failed to verify certificate: x509: certificate signed by unknown authority",
+		},
+		"no server listens": {
+			nobody, "hooks.garden.svc", s.bundle(), "connect to " + nobody + ": dial tcp " + nobody + ": connect: connection refused",
+		},
 		"no authority is trusted": {address, "hooks.garden.svc", nil, "connect to " + address + ": the bundle has no certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,5 +164,6 @@ func TestTheServerIsAskedForEverySecond(t *testing.T) {
 	}
 	g.Eventually(asked).WithTimeout(30 * time.Second).Should(Receive())
 	g.Eventually(func() int { m, _ := w.configurations(); return len(m.Webhooks) }).WithTimeout(30 * time.Second).Should(Equal(2))
-	g.Expect(w.log.String()).To(ContainSubstring(`"msg"="Webhook configurations are not created yet; trying again" "reason"="the webhook server cannot be reached yet: nobody answers" "after"="1s"`))
+	g.Expect(w.log.String()).To(ContainSubstring(`"msg"="Webhook configurations are not created yet; trying again" "reason"="the webhook ` +
+		`server cannot be reached yet: nobody answers" "after"="1s"`))
 }

@@ -83,7 +83,9 @@ func configuration(name string, bundle []byte) *admissionregistrationv1.Mutating
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://hooks.garden.svc/hook"), CABundle: bundle},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"trees.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"bonsais"}},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{"trees.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"bonsais"},
+				},
 			}},
 			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
 		}},
@@ -106,7 +108,9 @@ func (i *installation) run(modify ...func(*certificates.Options)) *replica {
 	}
 	keeper, err := certificates.New(options)
 	g.Expect(err).NotTo(HaveOccurred())
-	server := serving.New(serving.Options{BindAddress: "127.0.0.1", GetCertificate: keeper.GetCertificate, Clock: clock.RealClock{}, Log: logr.Discard()})
+	server := serving.New(serving.Options{
+		BindAddress: "127.0.0.1", GetCertificate: keeper.GetCertificate, Clock: clock.RealClock{}, Log: logr.Discard(),
+	})
 	server.Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "seen") }))
 	ctx, cancel := context.WithCancel(i.t.Context())
 	var running sync.WaitGroup
@@ -121,7 +125,8 @@ func (i *installation) run(modify ...func(*certificates.Options)) *replica {
 		g.Expect(<-errs).To(Succeed())
 	})
 	i.t.Cleanup(r.stop)
-	g.Eventually(func() error { return server.StartedChecker()(i.probe()) }).WithTimeout(30 * time.Second).WithPolling(10 * time.Millisecond).Should(Succeed())
+	g.Eventually(func() error { return server.StartedChecker()(i.probe()) }).WithTimeout(30 * time.Second).WithPolling(10 * time.Millisecond).
+		Should(Succeed())
 	return r
 }
 
@@ -243,7 +248,8 @@ func TestRotationUnderLoad(t *testing.T) {
 	i.options.AuthorityValidity, i.options.CertificateValidity, i.options.Settle = 30*time.Second, 15*time.Second, 4*time.Second
 	replicas := []*replica{i.run(func(o *certificates.Options) { o.Registry = registry }), i.run()}
 	var first []byte
-	g.Eventually(func() (err error) { first, err = i.bundle(t.Context()); return err }).WithTimeout(30 * time.Second).WithPolling(10 * time.Millisecond).Should(Succeed())
+	g.Eventually(func() (err error) { first, err = i.bundle(t.Context()); return err }).WithTimeout(30 * time.Second).
+		WithPolling(10 * time.Millisecond).Should(Succeed())
 
 	heard, stopHearing := context.WithCancel(t.Context())
 	defer stopHearing()
@@ -325,12 +331,18 @@ func TestTheRightsThatItNeeds(t *testing.T) {
 			rule("coordination.k8s.io", "leases", nil, "create"),
 			rule("coordination.k8s.io", "leases", []string{name}, "get", "update"),
 		}},
-		&rbacv1.RoleBinding{ObjectMeta: own, Subjects: []rbacv1.Subject{subject}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: name}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: own, Subjects: []rbacv1.Subject{subject},
+			RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: name},
+		},
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{
 			rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", nil, "create"),
 			rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", []string{name}, "get", "list", "watch", "patch"),
 		}},
-		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: []rbacv1.Subject{subject}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: name}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: []rbacv1.Subject{subject},
+			RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: name},
+		},
 	}
 	for _, object := range objects {
 		g.Expect(i.admin.Create(t.Context(), object)).To(Succeed())
@@ -347,7 +359,8 @@ func TestTheRightsThatItNeeds(t *testing.T) {
 		o.Log = funcr.New(func(_, args string) { fmt.Fprintln(&log, args) }, funcr.Options{})
 	})
 
-	g.Eventually(log.String).WithTimeout(3*time.Minute).WithPolling(50*time.Millisecond).Should(ContainSubstring(`"change"="forget"`), "a whole rotation")
+	g.Eventually(log.String).WithTimeout(3*time.Minute).WithPolling(50*time.Millisecond).
+		Should(ContainSubstring(`"change"="forget"`), "a whole rotation")
 	live := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	g.Eventually(func() error { // the next rotation may write at the same moment
 		if err := i.admin.Get(t.Context(), client.ObjectKey{Name: name}, live); err != nil {
@@ -370,7 +383,8 @@ func awaitRights(g Gomega, i *installation, as *rest.Config) {
 	g.Expect(err).NotTo(HaveOccurred())
 	key := client.ObjectKey{Namespace: i.options.Namespace, Name: i.options.SecretName}
 	for _, object := range []client.Object{&corev1.Secret{}, &admissionregistrationv1.MutatingWebhookConfiguration{}} {
-		g.Eventually(func() error { return client.IgnoreNotFound(c.Get(i.t.Context(), key, object)) }).WithTimeout(30 * time.Second).WithPolling(10 * time.Millisecond).Should(Succeed())
+		g.Eventually(func() error { return client.IgnoreNotFound(c.Get(i.t.Context(), key, object)) }).WithTimeout(30 * time.Second).
+			WithPolling(10 * time.Millisecond).Should(Succeed())
 	}
 }
 
@@ -422,14 +436,18 @@ func TestReplicasTakeTurns(t *testing.T) {
 
 	one.stop()
 	before := i.stored(g)
-	g.Eventually(func() string { return i.stored(g) }).WithTimeout(30*time.Second).WithPolling(20*time.Millisecond).ShouldNot(Equal(before), "nobody took over")
-	g.Eventually(func(g Gomega) { g.Expect(shown(two)).To(Equal(i.stored(g))) }).WithTimeout(30 * time.Second).WithPolling(20 * time.Millisecond).Should(Succeed())
+	g.Eventually(func() string { return i.stored(g) }).WithTimeout(30*time.Second).WithPolling(20*time.Millisecond).
+		ShouldNot(Equal(before), "nobody took over")
+	g.Eventually(func(g Gomega) { g.Expect(shown(two)).To(Equal(i.stored(g))) }).WithTimeout(30 * time.Second).
+		WithPolling(20 * time.Millisecond).Should(Succeed())
 
 	live := configuration(i.options.SecretName, nil)
 	g.Expect(i.admin.Delete(t.Context(), live)).To(Succeed())
-	g.Eventually(func() error { _, err := i.bundle(t.Context()); return err }).WithTimeout(30 * time.Second).WithPolling(20 * time.Millisecond).Should(Succeed())
+	g.Eventually(func() error { _, err := i.bundle(t.Context()); return err }).WithTimeout(30 * time.Second).
+		WithPolling(20 * time.Millisecond).Should(Succeed())
 
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: i.options.Namespace, Name: i.options.SecretName}}
 	g.Expect(i.admin.Delete(t.Context(), secret)).To(Succeed())
-	g.Eventually(func() error { return i.admin.Get(t.Context(), client.ObjectKeyFromObject(secret), secret) }).WithTimeout(30 * time.Second).WithPolling(20 * time.Millisecond).Should(Succeed())
+	g.Eventually(func() error { return i.admin.Get(t.Context(), client.ObjectKeyFromObject(secret), secret) }).WithTimeout(30 * time.Second).
+		WithPolling(20 * time.Millisecond).Should(Succeed())
 }

@@ -47,7 +47,9 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 	}{
 		"another type": {
 			func(s *corev1.Secret) { s.Type = corev1.SecretTypeTLS },
-			`read Secret garden/hooks: its type is "kubernetes.io/tls" instead of "espalier.dev/webhook-certificates": it belongs to another program; delete it, or name another Secret`, true,
+			`read Secret garden/hooks: its type is "kubernetes.io/tls" instead of "espalier.dev/webhook-certificates": it belongs to another ` +
+				`program; delete it, or name another Secret`,
+			true,
 		},
 		"no data": {
 			func(s *corev1.Secret) { s.Data = nil },

@@ -54,7 +54,9 @@ func newWorld(t *testing.T) *world {
 	g := NewWithT(t)
 	servers, err := local.ForTests()
 	g.Expect(err).NotTo(HaveOccurred())
-	w := &world{t: t, config: servers.Target.Config, clock: clocktesting.NewFakeClock(start), log: &lockedBuffer{}, enabled: []string{"a", "b"}}
+	w := &world{
+		t: t, config: servers.Target.Config, clock: clocktesting.NewFakeClock(start), log: &lockedBuffer{}, enabled: []string{"a", "b"},
+	}
 	w.admin, err = newClient(Connection{Config: w.config})
 	g.Expect(err).NotTo(HaveOccurred())
 	full, err := client.New(w.config, client.Options{})
@@ -145,7 +147,9 @@ func (w *world) bundles() []string {
 }
 
 // configurations returns both as they are; empty ones if they do not exist.
-func (w *world) configurations() (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
+func (w *world) configurations() (
+	*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration,
+) {
 	w.t.Helper()
 	g := NewWithT(w.t)
 	m, v := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}

@@ -22,7 +22,9 @@ func (k *Keeper) watchSecret(ctx context.Context) {
 		}
 		k.signal()
 	}
-	watchOne(ctx, k.own, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.options.Namespace, Name: k.options.SecretName}}, toolscache.ResourceEventHandlerFuncs{
+	watchOne(ctx, k.own, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: k.options.Namespace, Name: k.options.SecretName},
+	}, toolscache.ResourceEventHandlerFuncs{
 		AddFunc: read, UpdateFunc: func(_, object any) { read(object) }, DeleteFunc: func(any) { k.signal() },
 	})
 }

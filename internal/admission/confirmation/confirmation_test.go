@@ -48,9 +48,11 @@ func TestCheck(t *testing.T) {
 func TestConfirm(t *testing.T) {
 	at := time.Date(2026, 3, 4, 6, 6, 7, 89, time.FixedZone("east", 3600))
 	for name, before := range map[string]map[string]string{
-		"nothing annotated yet":                {},
-		"no map yet":                           nil,
-		"refused before, and other things too": {"confirmation.gardener.cloud/deletion": "false", "gardener.cloud/timestamp": "long ago", "kept": "yes"},
+		"nothing annotated yet": {},
+		"no map yet":            nil,
+		"refused before, and other things too": {
+			"confirmation.gardener.cloud/deletion": "false", "gardener.cloud/timestamp": "long ago", "kept": "yes",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -14,10 +14,13 @@ func TestPatchesAreJSONPatches(t *testing.T) {
 	}{
 		"values that are nothing are written": {
 			func(p *Patch) { p.Add("/a", ""); p.Add("/b", 0); p.Add("/c", false); p.Add("/d", []string{}) },
-			`[{"op":"add","path":"/a","value":""},{"op":"add","path":"/b","value":0},{"op":"add","path":"/c","value":false},{"op":"add","path":"/d","value":[]}]`,
+			`[{"op":"add","path":"/a","value":""},{"op":"add","path":"/b","value":0},{"op":"add","path":"/c","value":false},{"op":"add",` +
+				`"path":"/d","value":[]}]`,
 		},
-		"a removal has no value":       {func(p *Patch) { p.Remove("/a") }, `[{"op":"remove","path":"/a"}]`},
-		"a list with items gets more":  {func(p *Patch) { Append(p, "/a", 2, "x", "y") }, `[{"op":"add","path":"/a/-","value":"x"},{"op":"add","path":"/a/-","value":"y"}]`},
+		"a removal has no value": {func(p *Patch) { p.Remove("/a") }, `[{"op":"remove","path":"/a"}]`},
+		"a list with items gets more": {
+			func(p *Patch) { Append(p, "/a", 2, "x", "y") }, `[{"op":"add","path":"/a/-","value":"x"},{"op":"add","path":"/a/-","value":"y"}]`,
+		},
 		"a list without items is made": {func(p *Patch) { Append(p, "/a", 0, "x", "y") }, `[{"op":"add","path":"/a","value":["x","y"]}]`},
 		"names are escaped":            {func(p *Patch) { p.Remove(Pointer("a/b", 3, "~")) }, `[{"op":"remove","path":"/a~1b/3/~0"}]`},
 		"nothing to append":            {func(p *Patch) { Append[string](p, "/a", 0) }, ``},

@@ -56,8 +56,9 @@ func (c Configuration) Mutating(declared ...Webhook) *admissionregistrationv1.Mu
 		}
 		webhook := admissionregistrationv1.MutatingWebhook{
 			Name: w.Name, ClientConfig: c.Client(w.Path), Rules: rules(w),
-			NamespaceSelector: w.Namespaces.Selector(c.Namespaces), ObjectSelector: w.Objects.Selector(c.Objects), MatchConditions: slices.Clone(w.MatchConditions),
-			FailurePolicy: failurePolicy(w), MatchPolicy: matchPolicy(w), TimeoutSeconds: timeout(w),
+			NamespaceSelector: w.Namespaces.Selector(c.Namespaces), ObjectSelector: w.Objects.Selector(c.Objects),
+			MatchConditions: slices.Clone(w.MatchConditions),
+			FailurePolicy:   failurePolicy(w), MatchPolicy: matchPolicy(w), TimeoutSeconds: timeout(w),
 			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: versions(w),
 		}
 		if w.ReinvocationPolicy != "" {
@@ -81,8 +82,9 @@ func (c Configuration) Validating(declared ...Webhook) *admissionregistrationv1.
 		}
 		built.Webhooks = append(built.Webhooks, admissionregistrationv1.ValidatingWebhook{
 			Name: w.Name, ClientConfig: c.Client(w.Path), Rules: rules(w),
-			NamespaceSelector: w.Namespaces.Selector(c.Namespaces), ObjectSelector: w.Objects.Selector(c.Objects), MatchConditions: slices.Clone(w.MatchConditions),
-			FailurePolicy: failurePolicy(w), MatchPolicy: matchPolicy(w), TimeoutSeconds: timeout(w),
+			NamespaceSelector: w.Namespaces.Selector(c.Namespaces), ObjectSelector: w.Objects.Selector(c.Objects),
+			MatchConditions: slices.Clone(w.MatchConditions),
+			FailurePolicy:   failurePolicy(w), MatchPolicy: matchPolicy(w), TimeoutSeconds: timeout(w),
 			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: versions(w),
 		})
 	}

@@ -39,9 +39,11 @@ func unlike(kind registration.Type) registration.Webhook {
 func standard() registration.Configuration {
 	return registration.Configuration{
 		Name: "test", Labels: map[string]string{"app": "test"},
-		Namespaces: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: "In", Values: []string{"a"}}}},
-		Objects:    &metav1.LabelSelector{MatchLabels: map[string]string{"managed-by": "us"}},
-		Client:     registration.Service("system", "server", []byte("ca")),
+		Namespaces: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: "In", Values: []string{"a"}}},
+		},
+		Objects: &metav1.LabelSelector{MatchLabels: map[string]string{"managed-by": "us"}},
+		Client:  registration.Service("system", "server", []byte("ca")),
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 )
 
 // Rule is for resources of one group. It names no subresources: no webhook is called when status or scale is written.
-func Rule(on []admissionregistrationv1.OperationType, group string, versions []string, resources ...string) admissionregistrationv1.RuleWithOperations {
+func Rule(
+	on []admissionregistrationv1.OperationType, group string, versions []string, resources ...string,
+) admissionregistrationv1.RuleWithOperations {
 	return admissionregistrationv1.RuleWithOperations{
 		Operations: on,
 		Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: versions, Resources: resources},

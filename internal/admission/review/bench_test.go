@@ -44,15 +44,18 @@ func benchmark(b *testing.B, handler review.HandlerFunc) {
 	pod := strings.Builder{}
 	pod.WriteString(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{"containers":[`)
 	for i := range 5 {
-		fmt.Fprintf(&pod, `%s{"name":"c%d","image":"registry.example.com/shop/part:v1.2.3","env":[{"name":"A","value":"b"}`, [2]string{"", ","}[min(i, 1)], i)
+		fmt.Fprintf(&pod, `%s{"name":"c%d","image":"registry.example.com/shop/part:v1.2.3","env":[{"name":"A","value":"b"}`,
+			[2]string{"", ","}[min(i, 1)], i)
 		for j := range 30 {
 			fmt.Fprintf(&pod, `,{"name":"SHOP_SETTING_%d","value":"the value of setting %d"}`, j, j)
 		}
 		pod.WriteString(`]}`)
 	}
 	pod.WriteString(`]}}`)
-	body := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},` +
-		`"name":"a","namespace":"b","operation":"CREATE","userInfo":{"username":"me","groups":["system:authenticated"]},"object":` + pod.String() + `,"oldObject":null,"dryRun":false,"options":{"kind":"CreateOptions","apiVersion":"meta.k8s.io/v1"}}}`
+	body := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","kind":{"group":"","version":"v1",` +
+		`"kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},` +
+		`"name":"a","namespace":"b","operation":"CREATE","userInfo":{"username":"me","groups":["system:authenticated"]},"object":` +
+		pod.String() + `,"oldObject":null,"dryRun":false,"options":{"kind":"CreateOptions","apiVersion":"meta.k8s.io/v1"}}}`
 	endpoint := &review.Endpoint{
 		Name: "bench", Handler: handler,
 		Metrics: review.NewMetrics(prometheus.NewRegistry()), Log: logr.Discard(), Clock: clock.RealClock{},

@@ -117,16 +117,19 @@ func isJSON(contentType string) bool {
 func (e *Endpoint) judge(ctx context.Context, request *Request) (response Response) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			e.Log.Info("Handler panicked", "handler", e.Name, "namespace", request.Namespace, "name", request.Name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+			e.Log.Info("Handler panicked", "handler", e.Name, "namespace", request.Namespace, "name", request.Name, "panic", fmt.Sprint(panicked),
+				"stack", string(debug.Stack()))
 			response = Errored(http.StatusInternalServerError, fmt.Errorf("panic: %v [recovered]", panicked))
 		}
 	}()
 	response = e.Handler.Handle(ctx, request)
 	switch log := e.Log.V(1); {
 	case !response.Allowed:
-		e.Log.Info("Denied", "handler", e.Name, "operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name, "user", request.User.Name, "code", response.Code, "message", shortened(response.Message))
+		e.Log.Info("Denied", "handler", e.Name, "operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name",
+			request.Name, "user", request.User.Name, "code", response.Code, "message", shortened(response.Message))
 	case log.Enabled():
-		log.Info("Allowed", "handler", e.Name, "operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name, "patch", len(response.Patch))
+		log.Info("Allowed", "handler", e.Name, "operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name",
+			request.Name, "patch", len(response.Patch))
 	}
 	return response
 }

@@ -52,21 +52,33 @@ func TestVerdictsBecomeAdmissionReviews(t *testing.T) {
 	}{
 		"allowed without a word": {review.Allowed(""), `"allowed":true,"status":{"metadata":{},"code":200}`},
 		"allowed with a message": {review.Allowed("fine"), `"allowed":true,"status":{"metadata":{},"message":"fine","code":200}`},
-		"denied":                 {review.Denied(`no "a"`), `"allowed":false,"status":{"metadata":{},"message":"no \"a\"","reason":"Forbidden","code":403}`},
-		"a plain error":          {review.Refused(errors.New("bad")), `"allowed":false,"status":{"metadata":{},"message":"bad","reason":"Forbidden","code":403}`},
+		"denied": {
+			review.Denied(`no "a"`), `"allowed":false,"status":{"metadata":{},"message":"no \"a\"","reason":"Forbidden","code":403}`,
+		},
+		"a plain error": {
+			review.Refused(errors.New("bad")), `"allowed":false,"status":{"metadata":{},"message":"bad","reason":"Forbidden","code":403}`,
+		},
 		"an error of an API server": {
 			review.Refused(fmt.Errorf("look: %w", apierrors.NewNotFound(schema.GroupResource{Resource: "serviceaccounts"}, "x"))),
-			`"allowed":false,"status":{"metadata":{},"message":"serviceaccounts \"x\" not found","reason":"NotFound","details":{"name":"x","kind":"serviceaccounts"},"code":404}`,
+			`"allowed":false,"status":{"metadata":{},"message":"serviceaccounts \"x\" not found","reason":"NotFound","details":{"name":"x",` +
+				`"kind":"serviceaccounts"},"code":404}`,
 		},
 		"an invalid object": {
-			review.Refused(apierrors.NewInvalid(schema.GroupKind{Group: "g", Kind: "K"}, "x", field.ErrorList{field.Required(field.NewPath("spec"), "now")})),
-			`"allowed":false,"status":{"metadata":{},"status":"Failure","message":"K.g \"x\" is invalid: spec: Required value: now","reason":"Invalid","details":{"name":"x","group":"g","kind":"K","causes":[{"reason":"FieldValueRequired","message":"Required value: now","field":"spec"}]},"code":422}`,
+			review.Refused(apierrors.NewInvalid(schema.GroupKind{
+				Group: "g", Kind: "K",
+			}, "x", field.ErrorList{field.Required(field.NewPath("spec"), "now")})),
+			`"allowed":false,"status":{"metadata":{},"status":"Failure","message":"K.g \"x\" is invalid: spec: Required value: now",` +
+				`"reason":"Invalid","details":{"name":"x","group":"g","kind":"K","causes":[{"reason":"FieldValueRequired","message":"Required ` +
+				`value: now","field":"spec"}]},"code":422}`,
 		},
-		"an object that cannot be read": {review.Undecodable(errors.New("bad")), `"allowed":false,"status":{"metadata":{},"message":"bad","code":400}`},
-		"nothing to patch":              {review.Patched(nil), `"allowed":true,"status":{"metadata":{},"code":200}`},
+		"an object that cannot be read": {
+			review.Undecodable(errors.New("bad")), `"allowed":false,"status":{"metadata":{},"message":"bad","code":400}`,
+		},
+		"nothing to patch": {review.Patched(nil), `"allowed":true,"status":{"metadata":{},"code":200}`},
 		"patched": {
 			review.Patched(changes), // [{"op":"add","path":"/metadata/labels/a~1b~0c","value":""}]
-			`"allowed":true,"status":{"metadata":{},"code":200},"patchType":"JSONPatch","patch":"W3sib3AiOiJhZGQiLCJwYXRoIjoiL21ldGFkYXRhL2xhYmVscy9hfjFifjBjIiwidmFsdWUiOiIifV0="`,
+			`"allowed":true,"status":{"metadata":{},"code":200},"patchType":"JSONPatch",` +
+				`"patch":"W3sib3AiOiJhZGQiLCJwYXRoIjoiL21ldGFkYXRhL2xhYmVscy9hfjFifjBjIiwidmFsdWUiOiIifV0="`,
 		},
 		"warnings": {
 			review.Response{Allowed: true, Code: 200, Warnings: []string{"one", `t"wo`}},
@@ -76,9 +88,11 @@ func TestVerdictsBecomeAdmissionReviews(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			post := serve(t, prometheus.NewRegistry(), func(context.Context, *review.Request) review.Response { return tc.response })
-			status, answer := post("application/json", `{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"u\"1","operation":"CREATE"}}`)
+			status, answer := post("application/json", `{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview",`+
+				`"request":{"uid":"u\"1","operation":"CREATE"}}`)
 			g.Expect(status).To(Equal(200))
-			g.Expect(answer).To(Equal(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","response":{"uid":"u\"1",` + tc.want + `}}`))
+			g.Expect(answer).To(Equal(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","response":{"uid":"u\"1",` + tc.want +
+				`}}`))
 		})
 	}
 }
@@ -92,12 +106,17 @@ func TestWhatIsNoAdmissionReviewIsRefused(t *testing.T) {
 		"half of it":           {"application/json", `{"kind": "AdmissionReview"`, "unexpected EOF"},
 		"a list":               {"application/json", `[]`, "expected an object, got ["},
 		"another kind":         {"application/json", `{"kind": "Pod"}`, `kind: expected AdmissionReview, got "Pod"`},
-		"another version":      {"application/json", `{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v2"}`, `apiVersion: expected admission.k8s.io/v1 or admission.k8s.io/v1beta1, got "admission.k8s.io/v2"`},
-		"no request":           {"application/json", `{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}`, "request: must be set"},
-		"a request of null":    {"application/json", `{"kind": "AdmissionReview", "request": null}`, "request: must be set"},
-		"more than a review":   {"application/json", `{"request": {"uid": "1"}} {}`, "there is more after the review"},
-		"a name of two":        {"application/json", `{"request": {"uid": "a", "name": 2}}`, "request.name: must not be a number"},
-		"too much":             {"application/json", `{"request": "` + strings.Repeat("a", 7<<20) + `"}`, "request entity is too large; limit is 7340032 bytes"},
+		"another version": {
+			"application/json", `{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v2"}`,
+			`apiVersion: expected admission.k8s.io/v1 or admission.k8s.io/v1beta1, got "admission.k8s.io/v2"`,
+		},
+		"no request":         {"application/json", `{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}`, "request: must be set"},
+		"a request of null":  {"application/json", `{"kind": "AdmissionReview", "request": null}`, "request: must be set"},
+		"more than a review": {"application/json", `{"request": {"uid": "1"}} {}`, "there is more after the review"},
+		"a name of two":      {"application/json", `{"request": {"uid": "a", "name": 2}}`, "request.name: must not be a number"},
+		"too much": {
+			"application/json", `{"request": "` + strings.Repeat("a", 7<<20) + `"}`, "request entity is too large; limit is 7340032 bytes",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -119,17 +138,22 @@ func TestHandlersGetTheRequest(t *testing.T) {
 	var seen review.Request
 	post := serve(t, prometheus.NewRegistry(), func(_ context.Context, request *review.Request) review.Response {
 		seen = *request
-		seen.Object, seen.OldObject, seen.Options = []byte(string(request.Object)), []byte(string(request.OldObject)), []byte(string(request.Options))
+		seen.Object, seen.OldObject, seen.Options = []byte(string(request.Object)), []byte(string(request.OldObject)),
+			[]byte(string(request.Options))
 		return review.Allowed("")
 	})
-	status, answer := post("application/json; charset=utf-8", ` {"more": {"a": [1]}, "request": {"uid": "1", "kind": {"group": "g", "version": "v", "kind": "K"},
+	status, answer := post("application/json; "+
+		"charset=utf-8", ` {"more": {"a": [1]}, "request": {"uid": "1", "kind": {"group": "g", "version": "v", "kind": "K"},
 		"resource": {"group": "h", "version": "w", "resource": "ks"}, "requestKind": {"kind": "L"}, "subResource": "scale", "name": "n", "namespace": "m", "operation": "UPDATE",
 		"userInfo": {"username": "me", "uid": "7", "groups": ["a", "b"], "extra": {"x": ["y"]}}, "object" : {"a": "\u00e9"} , "oldObject": [1 , 2], "dryRun": true, "options": {"fieldManager": "me"}}}  `)
 	g.Expect(status).To(Equal(200))
-	g.Expect(answer).To(Equal(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"1","allowed":true,"status":{"metadata":{},"code":200}}}`))
+	g.Expect(answer).To(Equal(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"1","allowed":true,` +
+		`"status":{"metadata":{},"code":200}}}`))
 	g.Expect(seen).To(Equal(review.Request{
-		UID: "1", Kind: schema.GroupVersionKind{Group: "g", Version: "v", Kind: "K"}, Resource: schema.GroupVersionResource{Group: "h", Version: "w", Resource: "ks"},
-		SubResource: "scale", Name: "n", Namespace: "m", Operation: "UPDATE", User: review.User{Name: "me", UID: "7", Groups: []string{"a", "b"}, Extra: map[string][]string{"x": {"y"}}},
+		UID: "1", Kind: schema.GroupVersionKind{Group: "g", Version: "v", Kind: "K"},
+		Resource:    schema.GroupVersionResource{Group: "h", Version: "w", Resource: "ks"},
+		SubResource: "scale", Name: "n", Namespace: "m", Operation: "UPDATE",
+		User:   review.User{Name: "me", UID: "7", Groups: []string{"a", "b"}, Extra: map[string][]string{"x": {"y"}}},
 		Object: []byte(`{"a": "\u00e9"}`), OldObject: []byte(`[1 , 2]`), Options: []byte(`{"fieldManager": "me"}`), DryRun: true,
 	}))
 	_, _ = post("application/json", `{"request": {"uid": "2", "object": null, "options": null, "dryRun": null, "userInfo": null}}`)
@@ -146,7 +170,8 @@ func TestAPanicIsAnErrorAndTheServerSurvives(t *testing.T) {
 	})
 	status, answer := post("application/json", `{"request": {"uid": "1"}}`)
 	g.Expect(status).To(Equal(200))
-	g.Expect(answer).To(Equal(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"1","allowed":false,"status":{"metadata":{},"message":"panic: fake [recovered]","code":500}}}`))
+	g.Expect(answer).To(Equal(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"1","allowed":false,` +
+		`"status":{"metadata":{},"message":"panic: fake [recovered]","code":500}}}`))
 	_, answer = post("application/json", `{"request": {"uid": "2"}}`)
 	g.Expect(answer).To(ContainSubstring(`"allowed":true`))
 }
@@ -157,7 +182,8 @@ func TestMetricsCountOutcomes(t *testing.T) {
 	changes := patch.Patch{}
 	changes.Remove("/a")
 	answers := map[string]review.Response{
-		"1": review.Allowed(""), "2": review.Patched(changes), "3": review.Denied("no"), "4": review.Errored(500, errors.New("oh")), "5": review.Patched(nil),
+		"1": review.Allowed(""), "2": review.Patched(changes), "3": review.Denied("no"), "4": review.Errored(500, errors.New("oh")),
+		"5": review.Patched(nil),
 	}
 	post := serve(t, registry, func(_ context.Context, request *review.Request) review.Response { return answers[request.UID] })
 	for uid := range answers {

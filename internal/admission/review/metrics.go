@@ -20,7 +20,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Buckets: []float64{.0001, .0002, .0005, .001, .002, .005, .01, .025, .1, .5, 2, 10},
 		}, []string{"handler"}),
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "espalier_webhook_requests_total", Help: "Admission requests by handler and outcome: allowed, patched, skipped (nothing to change), denied, or errored.",
+			Name: "espalier_webhook_requests_total",
+			Help: "Admission requests by handler and outcome: allowed, patched, skipped (nothing to change), denied, or errored.",
 		}, []string{"handler", "outcome"}),
 	}
 	registry.MustRegister(m.duration, m.outcomes)

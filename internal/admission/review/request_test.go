@@ -12,8 +12,10 @@ import (
 )
 
 // usual is a body as API servers write it.
-const usual = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1-2","kind":{"group":"apps","version":"v1","kind":"Deployment"},` +
-	`"resource":{"group":"apps","version":"v1","resource":"deployments"},"subResource":"scale","requestKind":{"group":"apps","version":"v1","kind":"Deployment"},` +
+const usual = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1-2","kind":{"group":"apps",` +
+	`"version":"v1","kind":"Deployment"},` +
+	`"resource":{"group":"apps","version":"v1","resource":"deployments"},"subResource":"scale","requestKind":{"group":"apps",` +
+	`"version":"v1","kind":"Deployment"},` +
 	`"name":"web","namespace":"shop","operation":"UPDATE","userInfo":{"username":"jane","uid":"7","groups":["a","b"],"extra":{"k":["v"]}},` +
 	`"object":{"a":{"b":[1,"}]"]}},"oldObject":null,"dryRun":false,"options":{"kind":"UpdateOptions"}}}` + "\n"
 
@@ -41,18 +43,24 @@ func TestUnusualReviews(t *testing.T) {
 		want Request
 		err  string
 	}{
-		"nothing":                    {body: ``, err: "EOF"},
-		"only space":                 {body: " \n", err: "EOF"},
-		"no object":                  {body: `[]`, err: "expected an object, got ["},
-		"null":                       {body: `null`, err: "expected an object, got null"},
-		"cut":                        {body: usual[:len(usual)/2], err: "unexpected EOF"},
-		"no request":                 {body: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`, err: "request: must be set"},
-		"a request that is a list":   {body: start + `[]}`, err: "request: must not be a list"},
-		"two requests":               {body: start + `{"uid":"1"},"request":{"uid":"2"}}`, want: Request{UID: "2"}},
-		"no version":                 {body: `{"kind":"AdmissionReview","request":{"uid":"1"}}`, want: Request{UID: "1"}},
-		"another version":            {body: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v2","request":{}}`, err: `got "admission.k8s.io/v2"`},
-		"another kind":               {body: `{"kind":"Pod","apiVersion":"admission.k8s.io/v1","request":{}}`, err: `kind: expected AdmissionReview, got "Pod"`},
-		"extra that is set twice":    {body: start + `{"userInfo":{"extra":{"a":["b"],"a":["c"]}}}}`, want: Request{User: User{Extra: map[string][]string{"a": {"c"}}}}},
+		"nothing":                  {body: ``, err: "EOF"},
+		"only space":               {body: " \n", err: "EOF"},
+		"no object":                {body: `[]`, err: "expected an object, got ["},
+		"null":                     {body: `null`, err: "expected an object, got null"},
+		"cut":                      {body: usual[:len(usual)/2], err: "unexpected EOF"},
+		"no request":               {body: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`, err: "request: must be set"},
+		"a request that is a list": {body: start + `[]}`, err: "request: must not be a list"},
+		"two requests":             {body: start + `{"uid":"1"},"request":{"uid":"2"}}`, want: Request{UID: "2"}},
+		"no version":               {body: `{"kind":"AdmissionReview","request":{"uid":"1"}}`, want: Request{UID: "1"}},
+		"another version": {
+			body: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v2","request":{}}`, err: `got "admission.k8s.io/v2"`,
+		},
+		"another kind": {
+			body: `{"kind":"Pod","apiVersion":"admission.k8s.io/v1","request":{}}`, err: `kind: expected AdmissionReview, got "Pod"`,
+		},
+		"extra that is set twice": {
+			body: start + `{"userInfo":{"extra":{"a":["b"],"a":["c"]}}}}`, want: Request{User: User{Extra: map[string][]string{"a": {"c"}}}},
+		},
 		"more after the review":      {body: usual + "{}", err: "there is more after the review"},
 		"an escaped name":            {body: start + `{"name":"a\u0062"}}`, want: Request{Name: "ab"}},
 		"an escaped member":          {body: start + `{"n\u0061me":"a"}}`, want: Request{Name: "a"}},
@@ -64,7 +72,9 @@ func TestUnusualReviews(t *testing.T) {
 		"options that are a list":    {body: start + `{"options":[]}}`, want: Request{Options: []byte(`[]`)}},
 		"options that are set twice": {body: start + `{"options":{"a":1},"options":{}}}`, want: Request{Options: []byte(`{}`)}},
 		"a group that is no string":  {body: start + `{"userInfo":{"groups":["a",1]}}}`, err: "request.userInfo.groups[1]: must not be a number"},
-		"more about a user twice":    {body: start + `{"userInfo":{"extra":{"a":["b"]},"extra":{}}}}`, want: Request{User: User{Extra: map[string][]string{"a": {"b"}}}}},
+		"more about a user twice": {
+			body: start + `{"userInfo":{"extra":{"a":["b"]},"extra":{}}}}`, want: Request{User: User{Extra: map[string][]string{"a": {"b"}}}},
+		},
 		"a comma too many":           {body: start + `{"uid":"1",}}`, err: "invalid character"},
 		"a dry run that is a number": {body: start + `{"dryRun":1}}`, err: "request.dryRun: must not be a number"},
 		"an object that is not JSON": {body: start + `{"object":{"a":[}}}`, err: "invalid character"},
@@ -132,14 +142,21 @@ func TestDecodeSkipsMembersWithoutField(t *testing.T) {
 		text, want string
 		err        string
 	}{
-		"members without a field are left out":        {text: `{"a":{"name":"}\""},"name":"x" , "b":[1,{"c":2}],"c":null}`, want: `{"name":"x"}`},
-		"members of items are left out too":           {text: `{"items":[{"name":"a","b":1}, null,{"c":{}},{"env":["x"],"name":"b"}]}`, want: `{"items":[{"name":"a"},null,{},{"env":["x"],"name":"b"}]}`},
-		"a field without a type keeps all":            {text: `{"raw":{"a":[1, {"b": "c"}]}}`, want: `{"raw":{"a":[1,{"b":"c"}]}}`},
-		"a wrong type is an error":                    {text: `{"name":{"a":1},"items":"x"}`, err: "name: must not be an object"},
-		"the last of equal names counts":              {text: `{"name":"a","name":"b"}`, want: `{"name":"b"}`},
-		"escaped names are understood":                {text: `{"n\u0061me":"a","\"":1}`, want: `{"name":"a"}`},
-		"a type may keep members that have no field":  {into: func() any { return &mixed{} }, text: `{"name":"a","b":[1]}`, want: `{"b":[1],"name":"a"}`},
-		"backslashes before quotes are counted":       {text: `{"a":"\\","b":"\\\"}","c":"\"\\\\\"","\\":"\\","name":"x\\\""}`, want: `{"name":"x\\\""}`},
+		"members without a field are left out": {text: `{"a":{"name":"}\""},"name":"x" , "b":[1,{"c":2}],"c":null}`, want: `{"name":"x"}`},
+		"members of items are left out too": {
+			text: `{"items":[{"name":"a","b":1}, null,{"c":{}},{"env":["x"],"name":"b"}]}`,
+			want: `{"items":[{"name":"a"},null,{},{"env":["x"],"name":"b"}]}`,
+		},
+		"a field without a type keeps all": {text: `{"raw":{"a":[1, {"b": "c"}]}}`, want: `{"raw":{"a":[1,{"b":"c"}]}}`},
+		"a wrong type is an error":         {text: `{"name":{"a":1},"items":"x"}`, err: "name: must not be an object"},
+		"the last of equal names counts":   {text: `{"name":"a","name":"b"}`, want: `{"name":"b"}`},
+		"escaped names are understood":     {text: `{"n\u0061me":"a","\"":1}`, want: `{"name":"a"}`},
+		"a type may keep members that have no field": {
+			into: func() any { return &mixed{} }, text: `{"name":"a","b":[1]}`, want: `{"b":[1],"name":"a"}`,
+		},
+		"backslashes before quotes are counted": {
+			text: `{"a":"\\","b":"\\\"}","c":"\"\\\\\"","\\":"\\","name":"x\\\""}`, want: `{"name":"x\\\""}`,
+		},
 		"an empty object":                             {text: ` { } `, want: `{}`},
 		"a list is an error":                          {text: `[1]`, err: "object: must not be a list"},
 		"null is an object without members":           {text: `null`, want: `{}`},
@@ -178,8 +195,10 @@ func TestDecodeRefusesWhatIsNotJSON(t *testing.T) {
 // occur once, and strings are UTF-8.
 func FuzzEnvelope(f *testing.F) {
 	f.Add([]byte(usual))
-	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{ "userInfo" : { "groups" : [ ] }, "object":{} } }`))
-	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"options": {"propagationPolicy":"Orphan"} ,"object":null}}`))
+	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{ "userInfo" : { "groups" : [ ] }, ` +
+		`"object":{} } }`))
+	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"options": {"propagationPolicy":"Orphan"} ,` +
+		`"object":null}}`))
 	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"options":null}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		found, err := decodeReview(body)
@@ -190,7 +209,9 @@ func FuzzEnvelope(f *testing.F) {
 		whole, request := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 		g.Expect(json.Unmarshal(body, &whole)).To(Succeed(), "%s", body)
 		g.Expect(json.Unmarshal(whole["request"], &request)).To(Succeed(), "%s", body)
-		for name, got := range map[string][]byte{"object": found.request.Object, "oldObject": found.request.OldObject, "options": found.request.Options} {
+		for name, got := range map[string][]byte{
+			"object": found.request.Object, "oldObject": found.request.OldObject, "options": found.request.Options,
+		} {
 			want := string(request[name])
 			if want == "null" {
 				want = ""
@@ -214,9 +235,12 @@ func FuzzEnvelope(f *testing.F) {
 // decoder alone reads it too.
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{
-		`{"kind":"K","apiVersion":"v1","metadata":{"labels":{"a":"b","c":null},"annotations":{"x":"}"}},"spec":{"replicas":3,"containers":[{"name":"a","env":["1"],"image":"i"},null],"raw":[1,{"a":"b"}]}}`,
-		`{"spec":{"since":"2026-01-01T00:00:00Z","Matrix":[[{"name":"a"}],[]],"any":{"a":1},"inner":{"spec":{"replicas":1}},"values":{"a":1,"b":null}},"unknown":[{"spec":{}}]}`,
-		`{"spec":null,"metadata":{"labels":[]}}`, `{"spec":{"replicas":"x"}}`, `{"k\u0069nd":"K"}`, ` { "spec" : { "containers" : [ { "name" : "\"]" } ] } } `, `[]`, `"a"`, `1`,
+		`{"kind":"K","apiVersion":"v1","metadata":{"labels":{"a":"b","c":null},"annotations":{"x":"}"}},"spec":{"replicas":3,` +
+			`"containers":[{"name":"a","env":["1"],"image":"i"},null],"raw":[1,{"a":"b"}]}}`,
+		`{"spec":{"since":"2026-01-01T00:00:00Z","Matrix":[[{"name":"a"}],[]],"any":{"a":1},"inner":{"spec":{"replicas":1}},"values":{"a":1,` +
+			`"b":null}},"unknown":[{"spec":{}}]}`,
+		`{"spec":null,"metadata":{"labels":[]}}`, `{"spec":{"replicas":"x"}}`, `{"k\u0069nd":"K"}`,
+		` { "spec" : { "containers" : [ { "name" : "\"]" } ] } } `, `[]`, `"a"`, `1`,
 	} {
 		f.Add([]byte(text))
 	}

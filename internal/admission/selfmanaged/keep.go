@@ -55,7 +55,9 @@ func Keep(o Options) error {
 	unlimited := rest.CopyConfig(clusters.Source.GetConfig()) // a lease must not wait behind other requests
 	unlimited.QPS, unlimited.RateLimiter = -1, nil
 	log := clusters.Source.GetLogger().WithName("certificates")
-	reached := &reachable{server: o.Server, serverName: hosts[0], bindAddress: o.BindAddress, outside: outside, clock: clusters.Clock, log: log}
+	reached := &reachable{
+		server: o.Server, serverName: hosts[0], bindAddress: o.BindAddress, outside: outside, clock: clusters.Clock, log: log,
+	}
 	keeper, err := certificates.New(certificates.Options{
 		Own:       certificates.Connection{Config: unlimited, HTTPClient: clusters.Source.GetHTTPClient()},
 		Called:    certificates.Connection{Config: clusters.TargetConfig, HTTPClient: clusters.TargetHTTPClient},
@@ -86,7 +88,9 @@ func serviceNamespace(clusters *process.Clusters) string {
 
 // addresses returns what API servers call the server, and what they connect to. They need no DNS to find a Service; this
 // process needs none either if the Service was there when its Pod started, whose environment then has the address.
-func addresses(own *config.EspalierSelfManagedWebhooks, namespace string, getenv func(string) string) (hosts []string, outside string, err error) {
+func addresses(
+	own *config.EspalierSelfManagedWebhooks, namespace string, getenv func(string) string,
+) (hosts []string, outside string, err error) {
 	const https = "443"
 	if own.URL == "" {
 		hosts = certificates.ServiceHosts(namespace, own.ServiceName)

@@ -17,14 +17,18 @@ func TestWhereTheServerIsReached(t *testing.T) {
 		outside string
 	}{
 		"by its Service": {"", "", []string{"web-hooks.own.svc", "web-hooks.own.svc.cluster.local"}, "web-hooks.own.svc:443"},
-		"by its Service, which was there before the Pod": {"", "10.0.0.9", []string{"web-hooks.own.svc", "web-hooks.own.svc.cluster.local"}, "10.0.0.9:443"},
+		"by its Service, which was there before the Pod": {
+			"", "10.0.0.9", []string{"web-hooks.own.svc", "web-hooks.own.svc.cluster.local"}, "10.0.0.9:443",
+		},
 		"by a URL":              {"https://10.0.0.1:9449", "10.0.0.9", []string{"10.0.0.1"}, "10.0.0.1:9449"},
 		"by a URL without port": {"https://hooks.example.com", "", []string{"hooks.example.com"}, "hooks.example.com:443"},
 		"by an IPv6 address":    {"https://[::1]:9449", "", []string{"::1"}, "[::1]:9449"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			hosts, outside, err := addresses(&config.EspalierSelfManagedWebhooks{ServiceName: "web-hooks", URL: tc.url}, "own", func(name string) string {
+			hosts, outside, err := addresses(&config.EspalierSelfManagedWebhooks{
+				ServiceName: "web-hooks", URL: tc.url,
+			}, "own", func(name string) string {
 				return map[string]string{"WEB_HOOKS_SERVICE_HOST": tc.env}[name]
 			})
 			g.Expect(err).NotTo(HaveOccurred())

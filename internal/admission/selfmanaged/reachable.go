@@ -58,6 +58,7 @@ func (r *reachable) ask(ctx context.Context, bundle []byte) error {
 	if waited := r.clock.Since(r.since); waited < outsidePatience {
 		return err
 	}
-	r.log.Info("Registering webhooks although this process does not reach itself as API servers would", "address", r.outside, "reason", err.Error())
+	r.log.Info("Registering webhooks although this process does not reach itself as API servers would", "address", r.outside, "reason",
+		err.Error())
 	return nil
 }

@@ -18,7 +18,9 @@ func TestARequestThatIsNeverSentCompletelyIsEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			read := make(chan error, 1)
-			s := start(t, serving.Options{CertDir: certDir(t, "one"), ReadTimeout: 100 * time.Millisecond}, func(_ http.ResponseWriter, r *http.Request) {
+			s := start(t, serving.Options{
+				CertDir: certDir(t, "one"), ReadTimeout: 100 * time.Millisecond,
+			}, func(_ http.ResponseWriter, r *http.Request) {
 				_, err := io.Copy(io.Discard, r.Body)
 				read <- err
 			})

@@ -21,7 +21,8 @@ const dialTimeout = 10 * time.Second
 func (s *Server) StartedChecker() healthz.Checker {
 	dialer := &tls.Dialer{
 		NetDialer: &net.Dialer{Timeout: dialTimeout},
-		Config:    &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // It checks whether a server answers; the API server verifies the certificate.
+		//nolint:gosec // It checks whether a server answers; the API server verifies the certificate.
+		Config: &tls.Config{InsecureSkipVerify: true},
 	}
 	return func(req *http.Request) error {
 		if _, ending := s.ending(); ending {

@@ -48,7 +48,8 @@ func runReplica(ctx context.Context, _ []string, _ io.Writer) error {
 		return err
 	}
 	server := serving.New(serving.Options{
-		BindAddress: "127.0.0.1", Port: port, CertDir: os.Getenv(certsIn), ShutdownDelay: 2 * time.Second, Clock: clock.RealClock{}, // as by default
+		// as by default
+		BindAddress: "127.0.0.1", Port: port, CertDir: os.Getenv(certsIn), ShutdownDelay: 2 * time.Second, Clock: clock.RealClock{},
 	})
 	server.Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		<-time.After(5 * time.Millisecond)
@@ -89,7 +90,8 @@ func startReplica(t *testing.T, certs string) *replica {
 		_ = r.cmd.Process.Kill()
 		<-r.done
 	})
-	g.Eventually(func() int { code, _ := readyz(t.Context(), r.probes); return code }).WithTimeout(patience).WithPolling(20 * time.Millisecond).Should(Equal(http.StatusOK))
+	g.Eventually(func() int { code, _ := readyz(t.Context(), r.probes); return code }).WithTimeout(patience).
+		WithPolling(20 * time.Millisecond).Should(Equal(http.StatusOK))
 	return r
 }
 

@@ -183,11 +183,13 @@ func TestUnusableFilesAreAFatalErrorWithARemedy(t *testing.T) {
 	}{
 		"no file": {
 			func(t *testing.T, dir string) { t.Helper(); remove(t, filepath.Join(dir, "tls.crt")) },
-			"read certificate of webhook server: open DIR/tls.crt: no such file or directory; put tls.crt and tls.key, which belong together, into DIR, or change server.webhooks.tls.serverCertDir",
+			"read certificate of webhook server: open DIR/tls.crt: no such file or directory; put tls.crt and tls.key, which belong together, " +
+				"into DIR, or change server.webhooks.tls.serverCertDir",
 		},
 		"no key": {
 			func(t *testing.T, dir string) { t.Helper(); remove(t, filepath.Join(dir, "tls.key")) },
-			"read certificate of webhook server: open DIR/tls.key: no such file or directory; put tls.crt and tls.key, which belong together, into DIR, or change server.webhooks.tls.serverCertDir",
+			"read certificate of webhook server: open DIR/tls.key: no such file or directory; put tls.crt and tls.key, which belong together, " +
+				"into DIR, or change server.webhooks.tls.serverCertDir",
 		},
 		"a key of another certificate": {
 			func(t *testing.T, dir string) {
@@ -195,7 +197,8 @@ func TestUnusableFilesAreAFatalErrorWithARemedy(t *testing.T) {
 				_, key := writePair(t, t.TempDir(), "two")
 				copyFile(t, key, filepath.Join(dir, "tls.key"))
 			},
-			"read certificate of webhook server: tls: private key does not match public key; put tls.crt and tls.key, which belong together, into DIR, or change server.webhooks.tls.serverCertDir",
+			"read certificate of webhook server: tls: private key does not match public key; put tls.crt and tls.key, which belong together, " +
+				"into DIR, or change server.webhooks.tls.serverCertDir",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +214,9 @@ func TestTwoFilesOfAnyNameAreEnough(t *testing.T) {
 	g := NewWithT(t)
 	certificate, key := writePair(t, t.TempDir(), "one")
 	dir := t.TempDir()
-	options := serving.Options{CertFile: filepath.Join(dir, "server.pem"), KeyFile: filepath.Join(dir, "server-key.pem"), Setting: "a.b", Clock: clock.RealClock{}}
+	options := serving.Options{
+		CertFile: filepath.Join(dir, "server.pem"), KeyFile: filepath.Join(dir, "server-key.pem"), Setting: "a.b", Clock: clock.RealClock{},
+	}
 	g.Expect(serving.New(options).Start(t.Context())).To(MatchError("read certificate of webhook server: open " + dir +
 		"/server.pem: no such file or directory; the two files must exist and belong together, or change a.b"))
 	copyFile(t, certificate, options.CertFile)

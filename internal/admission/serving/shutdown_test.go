@@ -78,7 +78,8 @@ func TestAManagerEndsWithReadinessFirst(t *testing.T) {
 	stop()
 
 	g.Eventually(status).WithTimeout(patience).WithPolling(time.Millisecond).Should(Equal(http.StatusInternalServerError))
-	g.Eventually(fake.HasWaiters).WithTimeout(patience).WithPolling(time.Millisecond).Should(BeTrue(), "the delay begins a moment after readiness has ended")
+	g.Eventually(fake.HasWaiters).WithTimeout(patience).WithPolling(time.Millisecond).
+		Should(BeTrue(), "the delay begins a moment after readiness has ended")
 	response, err := post(t.Context(), client, hook)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(response.closes).To(BeFalse(), "nobody can have noticed yet")

@@ -61,7 +61,8 @@ func withoutStatusAnnotations(object metav1.Object) map[string]string {
 	}
 	cloned := false
 	for _, entry := range object.GetManagedFields() {
-		if entry.Subresource != statusSubresource || entry.FieldsV1 == nil || !bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(`"f:annotations"`)) {
+		if entry.Subresource != statusSubresource || entry.FieldsV1 == nil ||
+			!bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(`"f:annotations"`)) {
 			continue
 		}
 		if !cloned {

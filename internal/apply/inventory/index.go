@@ -18,7 +18,9 @@ type Index struct {
 
 // NewIndex indexes the references of a status. If several have the same key, it uses the last one.
 func NewIndex(refs []resourcesv1alpha1.ObjectReference, e Equivalences) *Index {
-	index := &Index{references: make(map[Key]resourcesv1alpha1.ObjectReference, len(refs)), kept: make(map[Key]bool, len(refs)), equivalences: e}
+	index := &Index{
+		references: make(map[Key]resourcesv1alpha1.ObjectReference, len(refs)), kept: make(map[Key]bool, len(refs)), equivalences: e,
+	}
 	for _, ref := range refs {
 		index.references[RefKey(ref)] = ref
 	}

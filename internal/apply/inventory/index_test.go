@@ -17,20 +17,35 @@ func TestEquivalences(t *testing.T) {
 		of         metav1.GroupKind
 		want       []metav1.GroupKind
 	}{
-		"Deployment":                {of: gk("extensions", "Deployment"), want: []metav1.GroupKind{gk("apps", "Deployment")}},
-		"DaemonSet":                 {of: gk("apps", "DaemonSet"), want: []metav1.GroupKind{gk("extensions", "DaemonSet")}},
-		"ReplicaSet":                {of: gk("extensions", "ReplicaSet"), want: []metav1.GroupKind{gk("apps", "ReplicaSet")}},
-		"StatefulSet":               {of: gk("extensions", "StatefulSet"), want: []metav1.GroupKind{gk("apps", "StatefulSet")}},
-		"Ingress":                   {of: gk("extensions", "Ingress"), want: []metav1.GroupKind{gk("networking.k8s.io", "Ingress")}},
-		"NetworkPolicy":             {of: gk("extensions", "NetworkPolicy"), want: []metav1.GroupKind{gk("networking.k8s.io", "NetworkPolicy")}},
-		"PodSecurityPolicy":         {of: gk("policy", "PodSecurityPolicy"), want: []metav1.GroupKind{gk("extensions", "PodSecurityPolicy")}},
-		"a kind that never moved":   {of: gk("", "ConfigMap")},
-		"a kind of the same name":   {of: gk("example.com", "Deployment")},
-		"a set of its own":          {additional: [][]metav1.GroupKind{{gk("b", "B"), gk("a", "A"), gk("c", "C")}}, of: gk("b", "B"), want: []metav1.GroupKind{gk("a", "A"), gk("c", "C")}},
-		"a set with a known member": {additional: [][]metav1.GroupKind{{gk("apps", "Deployment"), gk("a", "A")}}, of: gk("a", "A"), want: []metav1.GroupKind{gk("apps", "Deployment"), gk("extensions", "Deployment")}},
-		"a known member at the end": {additional: [][]metav1.GroupKind{{gk("a", "A"), gk("apps", "Deployment")}}, of: gk("extensions", "Deployment"), want: []metav1.GroupKind{gk("a", "A"), gk("apps", "Deployment")}},
-		"a third set that shares members with two sets": {additional: [][]metav1.GroupKind{{gk("a", "A"), gk("b", "B")}, {gk("c", "C"), gk("d", "D")}, {gk("b", "B"), gk("d", "D")}}, of: gk("a", "A"), want: []metav1.GroupKind{gk("b", "B"), gk("c", "C"), gk("d", "D")}},
-		"a member that occurs twice":                    {additional: [][]metav1.GroupKind{{gk("a", "A"), gk("a", "A"), gk("b", "B")}}, of: gk("b", "B"), want: []metav1.GroupKind{gk("a", "A")}},
+		"Deployment":              {of: gk("extensions", "Deployment"), want: []metav1.GroupKind{gk("apps", "Deployment")}},
+		"DaemonSet":               {of: gk("apps", "DaemonSet"), want: []metav1.GroupKind{gk("extensions", "DaemonSet")}},
+		"ReplicaSet":              {of: gk("extensions", "ReplicaSet"), want: []metav1.GroupKind{gk("apps", "ReplicaSet")}},
+		"StatefulSet":             {of: gk("extensions", "StatefulSet"), want: []metav1.GroupKind{gk("apps", "StatefulSet")}},
+		"Ingress":                 {of: gk("extensions", "Ingress"), want: []metav1.GroupKind{gk("networking.k8s.io", "Ingress")}},
+		"NetworkPolicy":           {of: gk("extensions", "NetworkPolicy"), want: []metav1.GroupKind{gk("networking.k8s.io", "NetworkPolicy")}},
+		"PodSecurityPolicy":       {of: gk("policy", "PodSecurityPolicy"), want: []metav1.GroupKind{gk("extensions", "PodSecurityPolicy")}},
+		"a kind that never moved": {of: gk("", "ConfigMap")},
+		"a kind of the same name": {of: gk("example.com", "Deployment")},
+		"a set of its own": {
+			additional: [][]metav1.GroupKind{{gk("b", "B"), gk("a", "A"), gk("c", "C")}}, of: gk("b", "B"),
+			want: []metav1.GroupKind{gk("a", "A"), gk("c", "C")},
+		},
+		"a set with a known member": {
+			additional: [][]metav1.GroupKind{{gk("apps", "Deployment"), gk("a", "A")}}, of: gk("a", "A"),
+			want: []metav1.GroupKind{gk("apps", "Deployment"), gk("extensions", "Deployment")},
+		},
+		"a known member at the end": {
+			additional: [][]metav1.GroupKind{{gk("a", "A"), gk("apps", "Deployment")}}, of: gk("extensions", "Deployment"),
+			want: []metav1.GroupKind{gk("a", "A"), gk("apps", "Deployment")},
+		},
+		"a third set that shares members with two sets": {
+			additional: [][]metav1.GroupKind{{gk("a", "A"), gk("b", "B")}, {gk("c", "C"), gk("d", "D")}, {gk("b", "B"), gk("d", "D")}},
+			of:         gk("a", "A"), want: []metav1.GroupKind{gk("b", "B"), gk("c", "C"), gk("d", "D")},
+		},
+		"a member that occurs twice": {
+			additional: [][]metav1.GroupKind{{gk("a", "A"), gk("a", "A"), gk("b", "B")}}, of: gk("b", "B"),
+			want: []metav1.GroupKind{gk("a", "A")},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(NewEquivalences(tc.additional).Of(tc.of)).To(BeComparableTo(tc.want, cmpEmpty))
@@ -63,7 +78,10 @@ func TestIndex(t *testing.T) {
 			obsolete: []resourcesv1alpha1.ObjectReference{old[2], old[4], old[3]},
 		},
 		"an equivalent kind matches only with the same namespace and name": {
-			lookups: []Key{KeyOf("apps", "Deployment", "shop", "web2"), KeyOf("apps", "Deployment", "", "web"), KeyOf("apps", "StatefulSet", "shop", "web")}, want: []string{"-", "-", "-"},
+			lookups: []Key{
+				KeyOf("apps", "Deployment", "shop", "web2"), KeyOf("apps", "Deployment", "", "web"), KeyOf("apps", "StatefulSet", "shop", "web"),
+			},
+			want:     []string{"-", "-", "-"},
 			obsolete: []resourcesv1alpha1.ObjectReference{old[2], old[4], old[3], old[0]},
 		},
 		"a second look-up finds the reference again": {
@@ -122,8 +140,12 @@ func TestChecksum(t *testing.T) {
 	}{
 		"no object":  {want: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
 		"one object": {values: []string{value}, want: "499895ace2e0c9653558b937646a770408fbb5541739310ad6df1c2280e4ba1f"},
-		"two objects of one value hash the value twice": {values: []string{"a", "a"}, want: "961b6dd3ede3cb8ecbaacbd68de040cd78eb2ed5889130cceb4c49268ea4d506"},
-		"only the concatenation counts":                 {values: []string{"aa"}, want: "961b6dd3ede3cb8ecbaacbd68de040cd78eb2ed5889130cceb4c49268ea4d506"},
+		"two objects of one value hash the value twice": {
+			values: []string{"a", "a"}, want: "961b6dd3ede3cb8ecbaacbd68de040cd78eb2ed5889130cceb4c49268ea4d506",
+		},
+		"only the concatenation counts": {
+			values: []string{"aa"}, want: "961b6dd3ede3cb8ecbaacbd68de040cd78eb2ed5889130cceb4c49268ea4d506",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -11,7 +11,9 @@ import (
 )
 
 func ref(apiVersion, kind, namespace, name string) resourcesv1alpha1.ObjectReference {
-	return resourcesv1alpha1.ObjectReference{ObjectReference: corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}}
+	return resourcesv1alpha1.ObjectReference{
+		ObjectReference: corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name},
+	}
 }
 
 func labelled(r resourcesv1alpha1.ObjectReference, value string) resourcesv1alpha1.ObjectReference {
@@ -24,13 +26,21 @@ func TestRefKey(t *testing.T) {
 		reference resourcesv1alpha1.ObjectReference
 		want      string
 	}{
-		"a core object has no group":                                    {reference: ref("v1", "ConfigMap", "bar", "foo"), want: "/ConfigMap/bar/foo"},
-		"the version is not part of the key":                            {reference: ref("apps/v1beta2", "Deployment", "web", "nginx"), want: "apps/Deployment/web/nginx"},
-		"an empty namespace counts as default":                          {reference: ref("v1", "ConfigMap", "", "foo"), want: "/ConfigMap/default/foo"},
-		"an empty namespace of a cluster-scoped kind counts as default": {reference: ref("rbac.authorization.k8s.io/v1", "ClusterRole", "", "foo"), want: "rbac.authorization.k8s.io/ClusterRole/default/foo"},
-		"an empty namespace of a Namespace stays empty":                 {reference: ref("v1", "Namespace", "", "foo"), want: "/Namespace//foo"},
-		"a malformed apiVersion counts as no group":                     {reference: ref("a/b/c", "Thing", "bar", "foo"), want: "/Thing/bar/foo"},
-		"a reference without type has a key":                            {reference: ref("", "", "", "foo"), want: "//default/foo"},
+		"a core object has no group": {
+			reference: ref("v1", "ConfigMap", "bar", "foo"), want: "/ConfigMap/bar/foo",
+		},
+		"the version is not part of the key": {
+			reference: ref("apps/v1beta2", "Deployment", "web", "nginx"), want: "apps/Deployment/web/nginx",
+		},
+		"an empty namespace counts as default": {
+			reference: ref("v1", "ConfigMap", "", "foo"), want: "/ConfigMap/default/foo",
+		},
+		"an empty namespace of a cluster-scoped kind counts as default": {
+			reference: ref("rbac.authorization.k8s.io/v1", "ClusterRole", "", "foo"), want: "rbac.authorization.k8s.io/ClusterRole/default/foo",
+		},
+		"an empty namespace of a Namespace stays empty": {reference: ref("v1", "Namespace", "", "foo"), want: "/Namespace//foo"},
+		"a malformed apiVersion counts as no group":     {reference: ref("a/b/c", "Thing", "bar", "foo"), want: "/Thing/bar/foo"},
+		"a reference without type has a key":            {reference: ref("", "", "", "foo"), want: "//default/foo"},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(RefKey(tc.reference).String()).To(Equal(tc.want)) })
 	}
@@ -55,7 +65,9 @@ func TestReference(t *testing.T) {
 			},
 		},
 		"a manifest with empty annotations gets nil annotations": {
-			object:       map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "shop", "annotations": map[string]any{}}},
+			object: map[string]any{
+				"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "shop", "annotations": map[string]any{}},
+			},
 			injectLabels: map[string]string{"resources.gardener.cloud/managed-by": "gardener"},
 			want: resourcesv1alpha1.ObjectReference{
 				ObjectReference: corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "shop"},
@@ -80,13 +92,17 @@ func TestReference(t *testing.T) {
 func TestSortReferences(t *testing.T) {
 	t.Run("sorts by group, kind, namespace and name; equal keys keep the input order", func(t *testing.T) {
 		refs := []resourcesv1alpha1.ObjectReference{
-			ref("apps/v1", "Deployment", "web", "nginx"), labelled(ref("v1", "ConfigMap", "bar", "foo"), "second"), ref("v1", "ConfigMap", "", "zoo"),
-			ref("v1", "Namespace", "", "bar"), labelled(ref("v1", "ConfigMap", "bar", "foo"), "first"), ref("v1", "ConfigMap", "bar", "fo"), ref("apps/v1", "DaemonSet", "web", "nginx"),
+			ref("apps/v1", "Deployment", "web", "nginx"), labelled(ref("v1", "ConfigMap", "bar", "foo"), "second"),
+			ref("v1", "ConfigMap", "", "zoo"),
+			ref("v1", "Namespace", "", "bar"), labelled(ref("v1", "ConfigMap", "bar", "foo"), "first"), ref("v1", "ConfigMap", "bar", "fo"),
+			ref("apps/v1", "DaemonSet", "web", "nginx"),
 		}
 		SortReferences(refs)
 		NewWithT(t).Expect(refs).To(Equal([]resourcesv1alpha1.ObjectReference{
-			ref("v1", "ConfigMap", "bar", "fo"), labelled(ref("v1", "ConfigMap", "bar", "foo"), "second"), labelled(ref("v1", "ConfigMap", "bar", "foo"), "first"),
-			ref("v1", "ConfigMap", "", "zoo"), ref("v1", "Namespace", "", "bar"), ref("apps/v1", "DaemonSet", "web", "nginx"), ref("apps/v1", "Deployment", "web", "nginx"),
+			ref("v1", "ConfigMap", "bar", "fo"), labelled(ref("v1", "ConfigMap", "bar", "foo"), "second"),
+			labelled(ref("v1", "ConfigMap", "bar", "foo"), "first"),
+			ref("v1", "ConfigMap", "", "zoo"), ref("v1", "Namespace", "", "bar"), ref("apps/v1", "DaemonSet", "web", "nginx"),
+			ref("apps/v1", "Deployment", "web", "nginx"),
 		}))
 	})
 }
@@ -99,7 +115,9 @@ func TestUnion(t *testing.T) {
 		"the new reference wins, other references of both lists stay": {
 			oldRefs: []resourcesv1alpha1.ObjectReference{labelled(ref("v1", "ConfigMap", "ns", "b"), "old"), ref("v1", "ConfigMap", "ns", "c")},
 			newRefs: []resourcesv1alpha1.ObjectReference{labelled(ref("v1", "ConfigMap", "ns", "b"), "new"), ref("v1", "ConfigMap", "ns", "a")},
-			want:    []resourcesv1alpha1.ObjectReference{ref("v1", "ConfigMap", "ns", "a"), labelled(ref("v1", "ConfigMap", "ns", "b"), "new"), ref("v1", "ConfigMap", "ns", "c")},
+			want: []resourcesv1alpha1.ObjectReference{
+				ref("v1", "ConfigMap", "ns", "a"), labelled(ref("v1", "ConfigMap", "ns", "b"), "new"), ref("v1", "ConfigMap", "ns", "c"),
+			},
 		},
 		"another version is the same object": {
 			oldRefs: []resourcesv1alpha1.ObjectReference{ref("apps/v1beta1", "Deployment", "ns", "a")},
@@ -108,8 +126,12 @@ func TestUnion(t *testing.T) {
 		},
 		"an object that is listed twice stays twice": {
 			oldRefs: []resourcesv1alpha1.ObjectReference{ref("v1", "ConfigMap", "ns", "a")},
-			newRefs: []resourcesv1alpha1.ObjectReference{labelled(ref("v1", "ConfigMap", "ns", "a"), "1"), labelled(ref("v1", "ConfigMap", "ns", "a"), "2")},
-			want:    []resourcesv1alpha1.ObjectReference{labelled(ref("v1", "ConfigMap", "ns", "a"), "1"), labelled(ref("v1", "ConfigMap", "ns", "a"), "2")},
+			newRefs: []resourcesv1alpha1.ObjectReference{
+				labelled(ref("v1", "ConfigMap", "ns", "a"), "1"), labelled(ref("v1", "ConfigMap", "ns", "a"), "2"),
+			},
+			want: []resourcesv1alpha1.ObjectReference{
+				labelled(ref("v1", "ConfigMap", "ns", "a"), "1"), labelled(ref("v1", "ConfigMap", "ns", "a"), "2"),
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(Union(tc.oldRefs, tc.newRefs)).To(Equal(tc.want)) })
@@ -122,14 +144,31 @@ func TestSameReferences(t *testing.T) {
 		a, b []resourcesv1alpha1.ObjectReference
 		want bool
 	}{
-		"nil and empty":      {a: nil, b: []resourcesv1alpha1.ObjectReference{}, want: true},
-		"the same":           {a: []resourcesv1alpha1.ObjectReference{base}, b: []resourcesv1alpha1.ObjectReference{labelled(ref("v1", "ConfigMap", "ns", "a"), "x")}, want: true},
-		"nil and empty maps": {a: []resourcesv1alpha1.ObjectReference{{Labels: map[string]string{}, Annotations: nil}}, b: []resourcesv1alpha1.ObjectReference{{Labels: nil, Annotations: map[string]string{}}}, want: true},
-		"another label":      {a: []resourcesv1alpha1.ObjectReference{base}, b: []resourcesv1alpha1.ObjectReference{labelled(base, "y")}},
-		"another annotation": {a: []resourcesv1alpha1.ObjectReference{base}, b: []resourcesv1alpha1.ObjectReference{{ObjectReference: base.ObjectReference, Labels: base.Labels, Annotations: map[string]string{"a": "b"}}}},
-		"another version":    {a: []resourcesv1alpha1.ObjectReference{ref("apps/v1", "Deployment", "ns", "a")}, b: []resourcesv1alpha1.ObjectReference{ref("apps/v1beta1", "Deployment", "ns", "a")}},
-		"one more":           {a: []resourcesv1alpha1.ObjectReference{base}, b: []resourcesv1alpha1.ObjectReference{base, base}},
-		"the order counts":   {a: []resourcesv1alpha1.ObjectReference{base, ref("v1", "ConfigMap", "ns", "b")}, b: []resourcesv1alpha1.ObjectReference{ref("v1", "ConfigMap", "ns", "b"), base}},
+		"nil and empty": {a: nil, b: []resourcesv1alpha1.ObjectReference{}, want: true},
+		"the same": {
+			a: []resourcesv1alpha1.ObjectReference{base},
+			b: []resourcesv1alpha1.ObjectReference{labelled(ref("v1", "ConfigMap", "ns", "a"), "x")}, want: true,
+		},
+		"nil and empty maps": {
+			a: []resourcesv1alpha1.ObjectReference{{Labels: map[string]string{}, Annotations: nil}},
+			b: []resourcesv1alpha1.ObjectReference{{Labels: nil, Annotations: map[string]string{}}}, want: true,
+		},
+		"another label": {a: []resourcesv1alpha1.ObjectReference{base}, b: []resourcesv1alpha1.ObjectReference{labelled(base, "y")}},
+		"another annotation": {
+			a: []resourcesv1alpha1.ObjectReference{base},
+			b: []resourcesv1alpha1.ObjectReference{
+				{ObjectReference: base.ObjectReference, Labels: base.Labels, Annotations: map[string]string{"a": "b"}},
+			},
+		},
+		"another version": {
+			a: []resourcesv1alpha1.ObjectReference{ref("apps/v1", "Deployment", "ns", "a")},
+			b: []resourcesv1alpha1.ObjectReference{ref("apps/v1beta1", "Deployment", "ns", "a")},
+		},
+		"one more": {a: []resourcesv1alpha1.ObjectReference{base}, b: []resourcesv1alpha1.ObjectReference{base, base}},
+		"the order counts": {
+			a: []resourcesv1alpha1.ObjectReference{base, ref("v1", "ConfigMap", "ns", "b")},
+			b: []resourcesv1alpha1.ObjectReference{ref("v1", "ConfigMap", "ns", "b"), base},
+		},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(SameReferences(tc.a, tc.b)).To(Equal(tc.want)) })
 	}

@@ -48,7 +48,8 @@ func ApplyWaves[T any](items []T, kindOf func(T) string, nameOf func(T) (namespa
 		sorted = append(sorted, positionedItem{wave: wave, kind: kind, namespace: namespace, name: name, item: item})
 	}
 	slices.SortStableFunc(sorted, func(a, b positionedItem) int {
-		return cmp.Or(cmp.Compare(a.wave, b.wave), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name), cmp.Compare(a.namespace, b.namespace))
+		return cmp.Or(cmp.Compare(a.wave, b.wave), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name),
+			cmp.Compare(a.namespace, b.namespace))
 	})
 	var waves [][]T
 	for i, current := range sorted {

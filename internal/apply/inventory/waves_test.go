@@ -14,9 +14,12 @@ var cmpEmpty = cmpopts.EquateEmpty()
 
 func TestWave(t *testing.T) {
 	order := []string{
-		"PriorityClass", "Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange", "PodSecurityPolicy", "PodDisruptionBudget", "ServiceAccount", "Secret", "SecretList",
-		"ConfigMap", "StorageClass", "PersistentVolume", "PersistentVolumeClaim", "CustomResourceDefinition", "ClusterRole", "ClusterRoleList", "ClusterRoleBinding",
-		"ClusterRoleBindingList", "Role", "RoleList", "RoleBinding", "RoleBindingList", "Service", "DaemonSet", "Pod", "ReplicationController", "ReplicaSet", "Deployment",
+		"PriorityClass", "Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange", "PodSecurityPolicy", "PodDisruptionBudget",
+		"ServiceAccount", "Secret", "SecretList",
+		"ConfigMap", "StorageClass", "PersistentVolume", "PersistentVolumeClaim", "CustomResourceDefinition", "ClusterRole", "ClusterRoleList",
+		"ClusterRoleBinding",
+		"ClusterRoleBindingList", "Role", "RoleList", "RoleBinding", "RoleBindingList", "Service", "DaemonSet", "Pod", "ReplicationController",
+		"ReplicaSet", "Deployment",
 		"HorizontalPodAutoscaler", "StatefulSet", "Job", "CronJob", "IngressClass", "Ingress", "APIService",
 	}
 	g := NewWithT(t)
@@ -51,8 +54,16 @@ func TestWaves(t *testing.T) {
 			want:  [][]item{{{kind: "APIService"}}, {{kind: ""}}, {{kind: "Gadget"}}},
 		},
 		"inside a group by name, then namespace, then input order": {
-			items: []item{{kind: "Secret", namespace: "a", name: "z"}, {kind: "Secret", namespace: "b", name: "y"}, {kind: "Secret", namespace: "a", name: "y", content: "2"}, {kind: "Secret", namespace: "a", name: "y", content: "1"}},
-			want:  [][]item{{{kind: "Secret", namespace: "a", name: "y", content: "2"}, {kind: "Secret", namespace: "a", name: "y", content: "1"}, {kind: "Secret", namespace: "b", name: "y"}, {kind: "Secret", namespace: "a", name: "z"}}},
+			items: []item{
+				{kind: "Secret", namespace: "a", name: "z"}, {kind: "Secret", namespace: "b", name: "y"},
+				{kind: "Secret", namespace: "a", name: "y", content: "2"}, {kind: "Secret", namespace: "a", name: "y", content: "1"},
+			},
+			want: [][]item{
+				{
+					{kind: "Secret", namespace: "a", name: "y", content: "2"}, {kind: "Secret", namespace: "a", name: "y", content: "1"},
+					{kind: "Secret", namespace: "b", name: "y"}, {kind: "Secret", namespace: "a", name: "z"},
+				},
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,12 +84,16 @@ func TestDefaultNamespace(t *testing.T) {
 		scope           Scope
 		want            map[string]any
 	}{
-		"namespaced without namespace":       {kind: "ConfigMap", scope: Namespaced, want: map[string]any{"name": "a", "namespace": "default"}},
-		"namespaced with namespace":          {kind: "ConfigMap", namespace: "shop", scope: Namespaced, want: map[string]any{"name": "a", "namespace": "shop"}},
-		"cluster-scoped with namespace":      {kind: "ClusterRole", namespace: "shop", scope: ClusterScoped, want: map[string]any{"name": "a"}},
-		"cluster-scoped without namespace":   {kind: "ClusterRole", scope: ClusterScoped, want: map[string]any{"name": "a"}},
-		"unknown scope without namespace":    {kind: "Widget", scope: Unknown, want: map[string]any{"name": "a", "namespace": "default"}},
-		"unknown scope with namespace":       {kind: "Widget", namespace: "shop", scope: Unknown, want: map[string]any{"name": "a", "namespace": "shop"}},
+		"namespaced without namespace": {kind: "ConfigMap", scope: Namespaced, want: map[string]any{"name": "a", "namespace": "default"}},
+		"namespaced with namespace": {
+			kind: "ConfigMap", namespace: "shop", scope: Namespaced, want: map[string]any{"name": "a", "namespace": "shop"},
+		},
+		"cluster-scoped with namespace":    {kind: "ClusterRole", namespace: "shop", scope: ClusterScoped, want: map[string]any{"name": "a"}},
+		"cluster-scoped without namespace": {kind: "ClusterRole", scope: ClusterScoped, want: map[string]any{"name": "a"}},
+		"unknown scope without namespace":  {kind: "Widget", scope: Unknown, want: map[string]any{"name": "a", "namespace": "default"}},
+		"unknown scope with namespace": {
+			kind: "Widget", namespace: "shop", scope: Unknown, want: map[string]any{"name": "a", "namespace": "shop"},
+		},
 		"a Namespace of unknown scope":       {kind: "Namespace", scope: Unknown, want: map[string]any{"name": "a"}},
 		"a namespaced kind called Namespace": {kind: "Namespace", scope: Namespaced, want: map[string]any{"name": "a", "namespace": "default"}},
 	} {

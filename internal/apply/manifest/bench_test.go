@@ -68,7 +68,8 @@ spec:
 status: {}
 `)
 	for i := range 9 {
-		fmt.Fprintf(&set, "---\napiVersion: v1\ndata:\n  config.yaml: |\n    level: debug\n    listen: 0.0.0.0\n  mode: \"%d\"\nimmutable: true\nkind: ConfigMap\nmetadata:\n  creationTimestamp: null\n  labels:\n    app: web\n  name: web-%d\n  namespace: shop\n", i, i)
+		fmt.Fprintf(&set, "---\napiVersion: v1\ndata:\n  config.yaml: |\n    level: debug\n    listen: 0.0.0.0\n  mode: \"%d\"\nimmutable: "+
+			"true\nkind: ConfigMap\nmetadata:\n  creationTimestamp: null\n  labels:\n    app: web\n  name: web-%d\n  namespace: shop\n", i, i)
 	}
 	return []byte(set.String())
 }

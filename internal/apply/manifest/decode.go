@@ -35,7 +35,8 @@ func decodeJSON(raw []byte) (map[string]any, error) {
 // decodeYAML parses one YAML document with the library that sigs.k8s.io/yaml uses. sigs.k8s.io/yaml converts YAML values to
 // JSON text and parses that text. decodeYAML converts the values directly, which saves a quarter of the time and of the memory.
 func decodeYAML(raw []byte) (_ map[string]any, err error) {
-	if trimmed := bytes.TrimLeftFunc(bytes.TrimPrefix(raw, separator), unicode.IsSpace); bytes.HasPrefix(trimmed, []byte("{")) && utf8.Valid(raw) {
+	if trimmed := bytes.TrimLeftFunc(bytes.TrimPrefix(raw, separator), unicode.IsSpace); bytes.HasPrefix(trimmed, []byte("{")) &&
+		utf8.Valid(raw) {
 		if result, jsonErr := decodeJSON(trimmed); jsonErr == nil {
 			return result, nil
 		}

@@ -16,29 +16,60 @@ func TestDecode(t *testing.T) {
 		document string
 		want     map[string]any
 	}{
-		"no bytes":                            {document: ""},
-		"an empty line":                       {document: "\n"},
-		"a comment":                           {document: "# nothing\n"},
-		"null":                                {document: "null\n"},
-		"tilde":                               {document: "~\n"},
-		"only a separator":                    {document: "---\n"},
-		"an empty object is an object":        {document: "{}\n", want: map[string]any{}},
-		"whole numbers":                       {document: "a: 1\nb: -1\nc: 1.0\nd: 1e3\ne: 0x10\nf: 0b11\ng: 017\nh: 1_000\ni: -0.0\n", want: map[string]any{"a": int64(1), "b": int64(-1), "c": int64(1), "d": int64(1000), "e": int64(16), "f": int64(3), "g": int64(15), "h": int64(1000), "i": int64(0)}},
+		"no bytes":                     {document: ""},
+		"an empty line":                {document: "\n"},
+		"a comment":                    {document: "# nothing\n"},
+		"null":                         {document: "null\n"},
+		"tilde":                        {document: "~\n"},
+		"only a separator":             {document: "---\n"},
+		"an empty object is an object": {document: "{}\n", want: map[string]any{}},
+		"whole numbers": {
+			document: "a: 1\nb: -1\nc: 1.0\nd: 1e3\ne: 0x10\nf: 0b11\ng: 017\nh: 1_000\ni: -0.0\n",
+			want: map[string]any{
+				"a": int64(1), "b": int64(-1), "c": int64(1), "d": int64(1000), "e": int64(16), "f": int64(3), "g": int64(15), "h": int64(1000),
+				"i": int64(0),
+			},
+		},
 		"numbers that are not whole":          {document: "a: 1.5\nb: 1e-9\n", want: map[string]any{"a": 1.5, "b": 1e-9}},
 		"the largest int64 keeps every digit": {document: "a: 9223372036854775807\n", want: map[string]any{"a": int64(9223372036854775807)}},
-		"numbers beyond int64 become float64": {document: "a: 9223372036854775808\nb: 100000000000000000000\nc: 1e30\n", want: map[string]any{"a": float64(1 << 63), "b": 1e20, "c": 1e30}},
-		"booleans of YAML 1.1":                {document: "a: yes\nb: off\nc: \"yes\"\nd: y\n", want: map[string]any{"a": true, "b": false, "c": "yes", "d": true}},
-		"timestamps stay text":                {document: "a: 2024-01-02\nb: 2024-01-02T03:04:05Z\n", want: map[string]any{"a": "2024-01-02", "b": "2024-01-02T03:04:05Z"}},
-		"binary values are decoded":           {document: "a: !!binary aGVsbG8=\nb: !!binary //5h\n", want: map[string]any{"a": "hello", "b": "\uFFFD\uFFFDa"}},
-		"keys become text":                    {document: "1: a\ntrue: b\n1.5: c\n0x10: d\n.inf: e\n-.inf: f\n.nan: g\n", want: map[string]any{"1": "a", "true": "b", "1.5": "c", "16": "d", ".inf": "e", "-.inf": "f", ".nan": "g"}},
-		"aliases are resolved and not shared": {document: "a: &x {k: [v]}\nb: *x\n", want: map[string]any{"a": map[string]any{"k": []any{"v"}}, "b": map[string]any{"k": []any{"v"}}}},
-		"a merged key may be overridden":      {document: "a: &x {k: v, l: w}\nb:\n  <<: *x\n  k: u\n", want: map[string]any{"a": map[string]any{"k": "v", "l": "w"}, "b": map[string]any{"k": "u", "l": "w"}}},
-		"block scalars, lists and null":       {document: "a: |\n  x\n  y\nb:\n- 1\n- null\n-\nc:\n", want: map[string]any{"a": "x\ny\n", "b": []any{int64(1), nil, nil}, "c": nil}},
-		"JSON after a separator":              {document: "---\n {\"a\": 1.0, \"b\": [\"2\"]}\n", want: map[string]any{"a": int64(1), "b": []any{"2"}}},
-		"flow YAML that is not JSON":          {document: "{a: 1, b: [x,]} # comment\n", want: map[string]any{"a": int64(1), "b": []any{"x"}}},
-		"only the first document of several":  {document: "a: b\n...\n%YAML 1.1\n", want: map[string]any{"a": "b"}},
-		"a List is one object":                {document: "apiVersion: v1\nkind: List\nitems:\n- kind: Pod\n", want: map[string]any{"apiVersion": "v1", "kind": "List", "items": []any{map[string]any{"kind": "Pod"}}}},
-		"a manifest without kind is decoded":  {document: "metadata: {name: a}\n", want: map[string]any{"metadata": map[string]any{"name": "a"}}},
+		"numbers beyond int64 become float64": {
+			document: "a: 9223372036854775808\nb: 100000000000000000000\nc: 1e30\n",
+			want:     map[string]any{"a": float64(1 << 63), "b": 1e20, "c": 1e30},
+		},
+		"booleans of YAML 1.1": {
+			document: "a: yes\nb: off\nc: \"yes\"\nd: y\n", want: map[string]any{"a": true, "b": false, "c": "yes", "d": true},
+		},
+		"timestamps stay text": {
+			document: "a: 2024-01-02\nb: 2024-01-02T03:04:05Z\n", want: map[string]any{"a": "2024-01-02", "b": "2024-01-02T03:04:05Z"},
+		},
+		"binary values are decoded": {
+			document: "a: !!binary aGVsbG8=\nb: !!binary //5h\n", want: map[string]any{"a": "hello", "b": "\uFFFD\uFFFDa"},
+		},
+		"keys become text": {
+			document: "1: a\ntrue: b\n1.5: c\n0x10: d\n.inf: e\n-.inf: f\n.nan: g\n",
+			want:     map[string]any{"1": "a", "true": "b", "1.5": "c", "16": "d", ".inf": "e", "-.inf": "f", ".nan": "g"},
+		},
+		"aliases are resolved and not shared": {
+			document: "a: &x {k: [v]}\nb: *x\n",
+			want:     map[string]any{"a": map[string]any{"k": []any{"v"}}, "b": map[string]any{"k": []any{"v"}}},
+		},
+		"a merged key may be overridden": {
+			document: "a: &x {k: v, l: w}\nb:\n  <<: *x\n  k: u\n",
+			want:     map[string]any{"a": map[string]any{"k": "v", "l": "w"}, "b": map[string]any{"k": "u", "l": "w"}},
+		},
+		"block scalars, lists and null": {
+			document: "a: |\n  x\n  y\nb:\n- 1\n- null\n-\nc:\n", want: map[string]any{"a": "x\ny\n", "b": []any{int64(1), nil, nil}, "c": nil},
+		},
+		"JSON after a separator": {
+			document: "---\n {\"a\": 1.0, \"b\": [\"2\"]}\n", want: map[string]any{"a": int64(1), "b": []any{"2"}},
+		},
+		"flow YAML that is not JSON":         {document: "{a: 1, b: [x,]} # comment\n", want: map[string]any{"a": int64(1), "b": []any{"x"}}},
+		"only the first document of several": {document: "a: b\n...\n%YAML 1.1\n", want: map[string]any{"a": "b"}},
+		"a List is one object": {
+			document: "apiVersion: v1\nkind: List\nitems:\n- kind: Pod\n",
+			want:     map[string]any{"apiVersion": "v1", "kind": "List", "items": []any{map[string]any{"kind": "Pod"}}},
+		},
+		"a manifest without kind is decoded": {document: "metadata: {name: a}\n", want: map[string]any{"metadata": map[string]any{"name": "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -55,10 +86,16 @@ func TestDecodeJSON(t *testing.T) {
 		document string
 		want     map[string]any
 	}{
-		"null":                                {document: "null"},
-		"whole numbers":                       {document: `{"a":1,"b":1.0,"c":1e3,"d":-0}`, want: map[string]any{"a": int64(1), "b": int64(1), "c": int64(1000), "d": int64(0)}},
-		"numbers beyond int64, and fractions": {document: `{"a":9223372036854775808,"b":0.5}`, want: map[string]any{"a": float64(1 << 63), "b": 0.5}},
-		"text that YAML would read as another type": {document: `{"a":"yes","b":"1","2024-01-02":null}`, want: map[string]any{"a": "yes", "b": "1", "2024-01-02": nil}},
+		"null": {document: "null"},
+		"whole numbers": {
+			document: `{"a":1,"b":1.0,"c":1e3,"d":-0}`, want: map[string]any{"a": int64(1), "b": int64(1), "c": int64(1000), "d": int64(0)},
+		},
+		"numbers beyond int64, and fractions": {
+			document: `{"a":9223372036854775808,"b":0.5}`, want: map[string]any{"a": float64(1 << 63), "b": 0.5},
+		},
+		"text that YAML would read as another type": {
+			document: `{"a":"yes","b":"1","2024-01-02":null}`, want: map[string]any{"a": "yes", "b": "1", "2024-01-02": nil},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -92,32 +129,58 @@ func TestDecodeErrors(t *testing.T) {
 		"a JSON scalar":                   {document: `"hunter2"`, json: true, want: "document is not an object"},
 		"a key that occurs twice":         {document: "a: 1\nhunter2: 2\nhunter2: 3\n", want: "invalid YAML at line 3: a key occurs twice"},
 		"a key that occurs twice in JSON": {document: `{"a":{"b":1,"b":2}}`, json: true, want: "a key occurs twice"},
-		"a key that occurs twice in JSON within YAML":        {document: `{"a":{"b":1,"b":2}}`, want: "invalid YAML at line 1: a key occurs twice"},
-		"a key that occurs twice once it is text":            {document: "1: a\n\"1\": b\n", want: "a key occurs twice"},
-		"a key that occurs twice beside a shell document":    {document: "a: \"cat <<EOF\"\nb: 1\nb: 2\n", want: "invalid YAML at line 3: a key occurs twice"},
-		"a broken separator":                                 {document: "a: b\n--- hunter2: c\n", want: "document separator is followed by content on the same line"},
-		"a map as key":                                       {document: "{a: b}: hunter2\n", want: "invalid YAML: invalid map key"},
-		"null as key":                                        {document: "~: hunter2\n", want: "document holds a key that JSON cannot express"},
-		"infinity":                                           {document: "a: .inf\n", want: "document holds a number that JSON cannot express"},
-		"not a number":                                       {document: "a: [.nan]\n", want: "document holds a number that JSON cannot express"},
-		"an anchor that does not exist":                      {document: "a: *hunter2\n", want: "invalid YAML: unknown anchor"},
-		"an anchor that contains itself":                     {document: "a: &hunter2 [*hunter2]\n", want: "invalid YAML"},
-		"a tag that does not fit":                            {document: "a: !!int hunter2\n", want: "invalid YAML: cannot decode"},
-		"a broken map":                                       {document: "a: b\npassword: hunter2: x\n", want: "invalid YAML at line 2: mapping values are not allowed in this context"},
-		"a broken quotation":                                 {document: "a: b\nc: \"hunter2\n", want: "invalid YAML at line 3: found unexpected end of stream"},
-		"a control character":                                {document: "a: \"\x01\"\n", want: "invalid YAML: control characters are not allowed"},
-		"bytes that are not text":                            {document: "a: \xff\xfe\n", want: "invalid YAML: invalid leading UTF-"},
-		"broken JSON":                                        {document: `{"password":hunter2}`, json: true, want: "invalid JSON at byte 13"},
-		"an alias bomb":                                      {document: aliasBomb(), want: "invalid YAML: document contains excessive aliasing"},
-		"deep nesting in flow YAML":                          {document: "a: " + strings.Repeat("[", 100_000), want: "invalid YAML: exceeded max depth of"},
-		"deep nesting in block YAML":                         {document: strings.Repeat("- ", 100_000) + "a\n", want: "invalid YAML: exceeded max depth of"},
-		"deep nesting in JSON":                               {document: `{"a":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + "}", json: true, want: "invalid JSON at byte 10005"},
-		"nesting that the parsers accept and Decode refuses": {document: "a: " + strings.Repeat("[", 1_000) + strings.Repeat("]", 1_000) + "\n", want: "document is nested too deeply"},
-		"nesting in JSON that the parser accepts and Decode refuses": {document: `{"a":` + strings.Repeat("[", 1_000) + strings.Repeat("]", 1_000) + "}", json: true, want: "document is nested too deeply"},
-		"1 MiB of one list":               {document: strings.Repeat("- abcdefghijklm\n", 1<<16), want: "document is not an object"},
-		"3 MiB of nothing":                {document: "a: b" + strings.Repeat("\n", 3<<20), want: "document is larger than 3145728 bytes"},
-		"many opening braces and colons":  {document: strings.Repeat("{a:", 9_000), want: "invalid YAML: did not find expected"},
-		"a long text that might be a key": {document: "a: b\n" + strings.Repeat("x", 1<<20) + "\n", want: "invalid YAML at line 3: could not find expected"},
+		"a key that occurs twice in JSON within YAML": {
+			document: `{"a":{"b":1,"b":2}}`, want: "invalid YAML at line 1: a key occurs twice",
+		},
+		"a key that occurs twice once it is text": {document: "1: a\n\"1\": b\n", want: "a key occurs twice"},
+		"a key that occurs twice beside a shell document": {
+			document: "a: \"cat <<EOF\"\nb: 1\nb: 2\n", want: "invalid YAML at line 3: a key occurs twice",
+		},
+		"a broken separator": {
+			document: "a: b\n--- hunter2: c\n", want: "document separator is followed by content on the same line",
+		},
+		"a map as key":                   {document: "{a: b}: hunter2\n", want: "invalid YAML: invalid map key"},
+		"null as key":                    {document: "~: hunter2\n", want: "document holds a key that JSON cannot express"},
+		"infinity":                       {document: "a: .inf\n", want: "document holds a number that JSON cannot express"},
+		"not a number":                   {document: "a: [.nan]\n", want: "document holds a number that JSON cannot express"},
+		"an anchor that does not exist":  {document: "a: *hunter2\n", want: "invalid YAML: unknown anchor"},
+		"an anchor that contains itself": {document: "a: &hunter2 [*hunter2]\n", want: "invalid YAML"},
+		"a tag that does not fit":        {document: "a: !!int hunter2\n", want: "invalid YAML: cannot decode"},
+		"a broken map": {
+			document: "a: b\npassword: hunter2: x\n", want: "invalid YAML at line 2: mapping values are not allowed in this context",
+		},
+		"a broken quotation": {
+			document: "a: b\nc: \"hunter2\n", want: "invalid YAML at line 3: found unexpected end of stream",
+		},
+		"a control character": {
+			document: "a: \"\x01\"\n", want: "invalid YAML: control characters are not allowed",
+		},
+		"bytes that are not text": {document: "a: \xff\xfe\n", want: "invalid YAML: invalid leading UTF-"},
+		"broken JSON":             {document: `{"password":hunter2}`, json: true, want: "invalid JSON at byte 13"},
+		"an alias bomb":           {document: aliasBomb(), want: "invalid YAML: document contains excessive aliasing"},
+		"deep nesting in flow YAML": {
+			document: "a: " + strings.Repeat("[", 100_000), want: "invalid YAML: exceeded max depth of",
+		},
+		"deep nesting in block YAML": {
+			document: strings.Repeat("- ", 100_000) + "a\n", want: "invalid YAML: exceeded max depth of",
+		},
+		"deep nesting in JSON": {
+			document: `{"a":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + "}", json: true,
+			want: "invalid JSON at byte 10005",
+		},
+		"nesting that the parsers accept and Decode refuses": {
+			document: "a: " + strings.Repeat("[", 1_000) + strings.Repeat("]", 1_000) + "\n", want: "document is nested too deeply",
+		},
+		"nesting in JSON that the parser accepts and Decode refuses": {
+			document: `{"a":` + strings.Repeat("[", 1_000) + strings.Repeat("]", 1_000) + "}", json: true,
+			want: "document is nested too deeply",
+		},
+		"1 MiB of one list":              {document: strings.Repeat("- abcdefghijklm\n", 1<<16), want: "document is not an object"},
+		"3 MiB of nothing":               {document: "a: b" + strings.Repeat("\n", 3<<20), want: "document is larger than 3145728 bytes"},
+		"many opening braces and colons": {document: strings.Repeat("{a:", 9_000), want: "invalid YAML: did not find expected"},
+		"a long text that might be a key": {
+			document: "a: b\n" + strings.Repeat("x", 1<<20) + "\n", want: "invalid YAML at line 3: could not find expected",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -157,18 +220,48 @@ func TestDecodingError(t *testing.T) {
 func TestFoldStringData(t *testing.T) {
 	for name, tc := range map[string]struct{ object, want map[string]any }{
 		"texts are encoded and win": {
-			object: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"a": "b2xk", "b": "Yg=="}, "stringData": map[string]any{"a": "new", "c": nil}},
-			want:   map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"a": "bmV3", "b": "Yg==", "c": ""}},
+			object: map[string]any{
+				"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"a": "b2xk", "b": "Yg=="},
+				"stringData": map[string]any{"a": "new", "c": nil},
+			},
+			want: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"a": "bmV3", "b": "Yg==", "c": ""}},
 		},
-		"no data yet":                   {object: map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"a": "new"}}, want: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"a": "bmV3"}}},
-		"no texts":                      {object: map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": nil}, want: map[string]any{"apiVersion": "v1", "kind": "Secret"}},
-		"no stringData":                 {object: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": nil}, want: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": nil}},
-		"a kind of the same name":       {object: map[string]any{"apiVersion": "example.com/v1", "kind": "Secret", "stringData": map[string]any{"a": "b"}}, want: map[string]any{"apiVersion": "example.com/v1", "kind": "Secret", "stringData": map[string]any{"a": "b"}}},
-		"another kind":                  {object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "stringData": map[string]any{"a": "b"}}, want: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "stringData": map[string]any{"a": "b"}}},
-		"values that are not texts":     {object: map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"a": int64(1)}}, want: map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"a": int64(1)}}},
-		"stringData that is not a map":  {object: map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": "a"}, want: map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": "a"}},
-		"data that is not a map":        {object: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": "a", "stringData": map[string]any{"a": "b"}}, want: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": "a", "stringData": map[string]any{"a": "b"}}},
-		"the input data is not changed": {object: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{}, "stringData": map[string]any{}}, want: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{}}},
+		"no data yet": {
+			object: map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"a": "new"}},
+			want:   map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"a": "bmV3"}},
+		},
+		"no texts": {
+			object: map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": nil},
+			want:   map[string]any{"apiVersion": "v1", "kind": "Secret"},
+		},
+		"no stringData": {
+			object: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": nil},
+			want:   map[string]any{"apiVersion": "v1", "kind": "Secret", "data": nil},
+		},
+		"a kind of the same name": {
+			object: map[string]any{"apiVersion": "example.com/v1", "kind": "Secret", "stringData": map[string]any{"a": "b"}},
+			want:   map[string]any{"apiVersion": "example.com/v1", "kind": "Secret", "stringData": map[string]any{"a": "b"}},
+		},
+		"another kind": {
+			object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "stringData": map[string]any{"a": "b"}},
+			want:   map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "stringData": map[string]any{"a": "b"}},
+		},
+		"values that are not texts": {
+			object: map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"a": int64(1)}},
+			want:   map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"a": int64(1)}},
+		},
+		"stringData that is not a map": {
+			object: map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": "a"},
+			want:   map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": "a"},
+		},
+		"data that is not a map": {
+			object: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": "a", "stringData": map[string]any{"a": "b"}},
+			want:   map[string]any{"apiVersion": "v1", "kind": "Secret", "data": "a", "stringData": map[string]any{"a": "b"}},
+		},
+		"the input data is not changed": {
+			object: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{}, "stringData": map[string]any{}},
+			want:   map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			FoldStringData(tc.object)
@@ -182,8 +275,10 @@ func TestFoldStringData(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		"a: b\n", "a: [1, 1.0, 1e3, 0x1, 0o7, 017, 1_0, .5, 1e30, 9223372036854774784.0]\n", "a: {b: yes, ~: c}\n", "<<: {a: b}\na: c\n",
-		"a: &x [1]\nb: *x\n", "? a\n: b\n", "a: !!binary //5h\n", "a: !!float 1\n", "a: >-\n  x\n\n  y\n", "{\"a\": 1.0, \"b\": \"\\ud800\"}", "1: a\n0x1: b\n",
-		"a: 2001-01-01\n", "!!set {a, b}\n", "a: \"\\x41\\u263a\\\n  b\"\n", "%YAML 1.1\n", "{\"a\": 1e400}", "...\n", "a: 'it''s'\r\nb: c\r\n", "- - - - a\n",
+		"a: &x [1]\nb: *x\n", "? a\n: b\n", "a: !!binary //5h\n", "a: !!float 1\n", "a: >-\n  x\n\n  y\n", "{\"a\": 1.0, \"b\": \"\\ud800\"}",
+		"1: a\n0x1: b\n",
+		"a: 2001-01-01\n", "!!set {a, b}\n", "a: \"\\x41\\u263a\\\n  b\"\n", "%YAML 1.1\n", "{\"a\": 1e400}", "...\n", "a: 'it''s'\r\nb: c\r\n",
+		"- - - - a\n",
 	} {
 		f.Add([]byte(seed))
 	}

@@ -29,7 +29,8 @@ func DecodingError(index int, dataKey, secretNamespace, secretName string, err e
 	} else {
 		err = toFault(err)
 	}
-	return fmt.Sprintf("Could not decode resource at index %d in '%s' in secret '%s/%s': %s.", index, dataKey, secretNamespace, secretName, err.Error())
+	return fmt.Sprintf("Could not decode resource at index %d in '%s' in secret '%s/%s': %s.", index, dataKey, secretNamespace, secretName,
+		err.Error())
 }
 
 // toFault reduces an error of a parser to a fault.

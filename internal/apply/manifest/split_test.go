@@ -22,17 +22,27 @@ func TestSplit(t *testing.T) {
 		"an empty value has no documents":               {value: ""},
 		"a document without a line end gets a line end": {value: "a: b", want: []string{"a: b\n"}},
 		"two documents": {value: "a: b\n---\nc: d\n", want: []string{"a: b\n", "c: d\n"}},
-		"a separator at the start opens the first document":                  {value: "---\na: b\n---\n", want: []string{"---\na: b\n"}},
-		"the second of two separators opens the next document":               {value: "a: b\n---\n---\nc: d\n", want: []string{"a: b\n", "---\nc: d\n"}},
-		"two separators at the start enclose an empty document":              {value: "---\n---\nc: d\n", want: []string{"---\n", "c: d\n"}},
-		"an empty line and a comment count as documents":                     {value: "\n---\n# c\n---\na: b\n", want: []string{"\n", "# c\n", "a: b\n"}},
-		"a comment and space may follow a separator":                         {value: "a: b\n---  # c\nc: d\n--- \t\ne: f\n", want: []string{"a: b\n", "c: d\n", "e: f\n"}},
-		"lines may end as on Windows":                                        {value: "a: b\r\n---\r\nc: d\r\n", want: []string{"a: b\n", "c: d\n"}},
+		"a separator at the start opens the first document": {value: "---\na: b\n---\n", want: []string{"---\na: b\n"}},
+		"the second of two separators opens the next document": {
+			value: "a: b\n---\n---\nc: d\n", want: []string{"a: b\n", "---\nc: d\n"},
+		},
+		"two separators at the start enclose an empty document": {value: "---\n---\nc: d\n", want: []string{"---\n", "c: d\n"}},
+		"an empty line and a comment count as documents": {
+			value: "\n---\n# c\n---\na: b\n", want: []string{"\n", "# c\n", "a: b\n"},
+		},
+		"a comment and space may follow a separator": {
+			value: "a: b\n---  # c\nc: d\n--- \t\ne: f\n", want: []string{"a: b\n", "c: d\n", "e: f\n"},
+		},
+		"lines may end as on Windows": {
+			value: "a: b\r\n---\r\nc: d\r\n", want: []string{"a: b\n", "c: d\n"},
+		},
 		"an indented separator is text":                                      {value: "a: |\n ---\n", want: []string{"a: |\n ---\n"}},
 		"a separator at the start of a line of a block scalar separates too": {value: "a: |\n---\nc: d\n", want: []string{"a: |\n", "c: d\n"}},
-		"a separator with content stays in the broken document":              {value: "a: b\n--- c: d\ne: f\n", want: []string{"a: b\n--- c: d\n", "e: f\n"}},
-		"four dashes are a broken separator":                                 {value: "----\ne: f\n", want: []string{"----\n", "e: f\n"}},
-		"a JSON document after a separator is one of YAML":                   {value: "---\n{\"a\": 1}\n", want: []string{"---\n{\"a\": 1}\n"}},
+		"a separator with content stays in the broken document": {
+			value: "a: b\n--- c: d\ne: f\n", want: []string{"a: b\n--- c: d\n", "e: f\n"},
+		},
+		"four dashes are a broken separator":               {value: "----\ne: f\n", want: []string{"----\n", "e: f\n"}},
+		"a JSON document after a separator is one of YAML": {value: "---\n{\"a\": 1}\n", want: []string{"---\n{\"a\": 1}\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -57,11 +67,17 @@ func TestSplitJSON(t *testing.T) {
 	}{
 		"a stream of objects": {
 			value: "\n {\"a\":1}{\"b\":2}\n\n{\"c\":3}\n",
-			want:  []Document{{Index: 0, Raw: []byte(`{"a":1}`), JSON: true}, {Index: 1, Raw: []byte(`{"b":2}`), JSON: true}, {Index: 2, Raw: []byte(`{"c":3}`), JSON: true}},
+			want: []Document{
+				{Index: 0, Raw: []byte(`{"a":1}`), JSON: true}, {Index: 1, Raw: []byte(`{"b":2}`), JSON: true},
+				{Index: 2, Raw: []byte(`{"c":3}`), JSON: true},
+			},
 		},
 		"values after the first object need not be objects, and fail only when they are decoded": {
 			value: `{"a":1} [2] "three"`,
-			want:  []Document{{Index: 0, Raw: []byte(`{"a":1}`), JSON: true}, {Index: 1, Raw: []byte(`[2]`), JSON: true}, {Index: 2, Raw: []byte(`"three"`), JSON: true}},
+			want: []Document{
+				{Index: 0, Raw: []byte(`{"a":1}`), JSON: true}, {Index: 1, Raw: []byte(`[2]`), JSON: true},
+				{Index: 2, Raw: []byte(`"three"`), JSON: true},
+			},
 		},
 		"malformed JSON ends the stream with one error": {
 			value: `{"a":1}{"password":hunter2}{"c":3}`,
@@ -72,7 +88,9 @@ func TestSplitJSON(t *testing.T) {
 		"cut-off JSON":                {value: `{"a":`, err: "document 0: invalid JSON"},
 		"the part after a separator is YAML": {
 			value: "{\"a\":1}\n---\nb: 2\n---\n{\"c\":3}\n",
-			want:  []Document{{Index: 0, Raw: []byte(`{"a":1}`), JSON: true}, {Index: 1, Raw: []byte("---\nb: 2\n")}, {Index: 2, Raw: []byte("{\"c\":3}\n")}},
+			want: []Document{
+				{Index: 0, Raw: []byte(`{"a":1}`), JSON: true}, {Index: 1, Raw: []byte("---\nb: 2\n")}, {Index: 2, Raw: []byte("{\"c\":3}\n")},
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +119,8 @@ func compressed(value []byte) []byte {
 }
 
 // bombOf65MiB is 65 MiB of zero bytes, compressed with Brotli.
-const bombOf65MiB = "cbffff3f002400e2b14072effff8ffff078004401c1680eefd1fffffff00900088c302d0bdffe3ffff1f001200715800baf77ffcffff034002200e0b40f7fe8f" +
+const bombOf65MiB = "cbffff3f002400e2b14072effff8ffff078004401c1680eefd1fffffff00900088c302d0bdffe3ffff1f001200715800baf7" +
+	"7ffcffff034002200e0b40f7fe8f" +
 	"ffff7f004800c46101e8defff1ffff0f000980382c00ddfb3ffeffff012001108705a07bff57ffff0f4002200e0b40f7fe01"
 
 func TestSplitCompressed(t *testing.T) {
@@ -191,7 +210,10 @@ func documentsOfSplit(documents []Document) []string {
 // FuzzSplit proves that Split separates YAML documents as apimachinery's reader does, and that every failure of Split is an
 // error.
 func FuzzSplit(f *testing.F) {
-	for _, seed := range []string{"a: b\n---\nc: d\n", "---\r\na: b\r\n--- # c\r\n\r\n---\n", "--- x\na: |\n---\n----\n", "a\r", "a\r\r\n---\r", "{\"a\":1}{", "---", strings.Repeat("a", 4096)} {
+	for _, seed := range []string{
+		"a: b\n---\nc: d\n", "---\r\na: b\r\n--- # c\r\n\r\n---\n", "--- x\na: |\n---\n----\n", "a\r", "a\r\r\n---\r", "{\"a\":1}{", "---",
+		strings.Repeat("a", 4096),
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {

@@ -21,7 +21,9 @@ func TestMergeKeepsTheBindingOfVolumesAndClaims(t *testing.T) {
 				if binding != "" {
 					spec[tc.field] = binding
 				}
-				return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": tc.kind, "metadata": map[string]any{"name": "x"}, "spec": spec}}
+				return &unstructured.Unstructured{
+					Object: map[string]any{"apiVersion": "v1", "kind": tc.kind, "metadata": map[string]any{"name": "x"}, "spec": spec},
+				}
 			}
 			merged, err := merge.Merge(object("live"), object(""), merge.Options{})
 			g.Expect(err).NotTo(HaveOccurred())

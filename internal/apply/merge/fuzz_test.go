@@ -15,15 +15,44 @@ import (
 // does not differ from itself.
 func FuzzMerge(f *testing.F) {
 	for _, seed := range [][2]string{
-		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"a":"b"}},"data":{"a":"b"}}`, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`},
-		{`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"annotations":{"a":"b"}},"spec":{"replicas":1,"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"x"}},"spec":{"containers":[{"name":"a","resources":{"limits":{"cpu":"1"}}}]}}}}`, `{"apiVersion":"apps/v1","kind":"Deployment","spec":{"template":{"spec":{"containers":[{"name":"a"}]}}}}`},
-		{`{"apiVersion":"v1","kind":"Service","spec":{"type":"LoadBalancer","ports":[{"port":80,"nodePort":30080}],"clusterIP":"10.0.0.1"}}`, `{"apiVersion":"v1","kind":"Service","spec":{"type":"NodePort","ports":[{"port":80,"name":"x"}]}}`},
-		{`{"apiVersion":"batch/v1","kind":"Job","spec":{"selector":{},"template":{"metadata":{"labels":{"a":"b"}}}}}`, `{"apiVersion":"batch/v1","kind":"Job","spec":{"template":null}}`},
-		{`{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"creationTimestamp":"x"},"spec":{"volumeClaimTemplates":[{}]}}`, `{"apiVersion":"apps/v1","kind":"StatefulSet","spec":{"volumeClaimTemplates":1}}`},
-		{`{"apiVersion":"batch/v1","kind":"CronJob","spec":{"jobTemplate":{"spec":{"template":[]}}}}`, `{"apiVersion":"batch/v1","kind":"CronJob","spec":{"jobTemplate":{"spec":{"template":{}}}}}`},
-		{`{"apiVersion":"v1","kind":"Secret","data":{"a":"!"},"stringData":{"a":1}}`, `{"apiVersion":"v1","kind":"Secret","stringData":{"a":"b"}}`},
-		{`{"apiVersion":"v1","kind":"ServiceAccount","secrets":[1,null,{"name":1.5}]}`, `{"apiVersion":"v1","kind":"ServiceAccount","secrets":{"name":[{"name":"x"},{"name":"x"}]}}`},
-		{`{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"a","resources":{"limits":{"cpu":"1"}}}]}}`, `{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"a","resources":{"limits":{"cpu":"1000m"}}},null]}}`},
+		{
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"a":"b"}},"data":{"a":"b"}}`,
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`,
+		},
+		{
+			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"annotations":{"a":"b"}},"spec":{"replicas":1,` +
+				`"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"x"}},"spec":{"containers":[{"name":"a",` +
+				`"resources":{"limits":{"cpu":"1"}}}]}}}}`,
+			`{"apiVersion":"apps/v1","kind":"Deployment","spec":{"template":{"spec":{"containers":[{"name":"a"}]}}}}`,
+		},
+		{
+			`{"apiVersion":"v1","kind":"Service","spec":{"type":"LoadBalancer","ports":[{"port":80,"nodePort":30080}],"clusterIP":"10.0.0.1"}}`,
+			`{"apiVersion":"v1","kind":"Service","spec":{"type":"NodePort","ports":[{"port":80,"name":"x"}]}}`,
+		},
+		{
+			`{"apiVersion":"batch/v1","kind":"Job","spec":{"selector":{},"template":{"metadata":{"labels":{"a":"b"}}}}}`,
+			`{"apiVersion":"batch/v1","kind":"Job","spec":{"template":null}}`,
+		},
+		{
+			`{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"creationTimestamp":"x"},"spec":{"volumeClaimTemplates":[{}]}}`,
+			`{"apiVersion":"apps/v1","kind":"StatefulSet","spec":{"volumeClaimTemplates":1}}`,
+		},
+		{
+			`{"apiVersion":"batch/v1","kind":"CronJob","spec":{"jobTemplate":{"spec":{"template":[]}}}}`,
+			`{"apiVersion":"batch/v1","kind":"CronJob","spec":{"jobTemplate":{"spec":{"template":{}}}}}`,
+		},
+		{
+			`{"apiVersion":"v1","kind":"Secret","data":{"a":"!"},"stringData":{"a":1}}`,
+			`{"apiVersion":"v1","kind":"Secret","stringData":{"a":"b"}}`,
+		},
+		{
+			`{"apiVersion":"v1","kind":"ServiceAccount","secrets":[1,null,{"name":1.5}]}`,
+			`{"apiVersion":"v1","kind":"ServiceAccount","secrets":{"name":[{"name":"x"},{"name":"x"}]}}`,
+		},
+		{
+			`{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"a","resources":{"limits":{"cpu":"1"}}}]}}`,
+			`{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"a","resources":{"limits":{"cpu":"1000m"}}},null]}}`,
+		},
 	} {
 		f.Add([]byte(seed[0]), []byte(seed[1]), byte(0))
 		f.Add([]byte(seed[0]), []byte(seed[1]), byte(0xff))

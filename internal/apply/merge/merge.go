@@ -91,7 +91,9 @@ func ForCreateIgnored(manifest *unstructured.Unstructured) *unstructured.Unstruc
 
 // MergeIgnored returns the object with which to replace a live object whose manifest is ignored, and reports whether it changed
 // anything. It only removes the description annotation, because that text would be wrong.
-func MergeIgnored(live *unstructured.Unstructured) (result *unstructured.Unstructured, changed bool) { //nolint:revive // Beside Merge and ForCreateIgnored, this is the name that a caller looks for.
+//
+//nolint:revive // Beside Merge and ForCreateIgnored, this is the name that a caller looks for.
+func MergeIgnored(live *unstructured.Unstructured) (result *unstructured.Unstructured, changed bool) {
 	result = &unstructured.Unstructured{Object: copyMap(live.Object)}
 	annotations, err := mapAt(result.Object, "metadata", "annotations")
 	if err != nil {

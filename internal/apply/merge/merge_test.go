@@ -91,8 +91,9 @@ func TestMergeMetadata(t *testing.T) {
 	type texts = map[string]string
 	managed := texts{"resources.gardener.cloud/managed-by": "gardener"}
 	own := texts{
-		"resources.gardener.cloud/description": "DO NOT EDIT - This resource is managed by gardener-resource-manager.\nAny modifications are discarded and the resource is returned to the original state.",
-		"resources.gardener.cloud/origin":      "ns/mr",
+		"resources.gardener.cloud/description": "DO NOT EDIT - This resource is managed by gardener-resource-manager.\nAny modifications " +
+			"are discarded and the resource is returned to the original state.",
+		"resources.gardener.cloud/origin": "ns/mr",
 	}
 	for name, tc := range map[string]struct {
 		live, manifest, want                                  texts // labels
@@ -110,11 +111,13 @@ func TestMergeMetadata(t *testing.T) {
 		},
 		"annotations that users add are removed with forced annotations, ours stay": {
 			live: texts{"user": "1"}, want: overlay(managed, texts{"user": "1"}),
-			liveAnnotations: texts{"user": "1"}, manifestAnnotations: texts{"a": "b"}, wantAnnotations: texts{"a": "b"}, options: options(forceAnnotations),
+			liveAnnotations: texts{"user": "1"}, manifestAnnotations: texts{"a": "b"}, wantAnnotations: texts{"a": "b"},
+			options: options(forceAnnotations),
 		},
 		"a value of the manifest replaces live's": {
 			live: texts{"a": "live"}, manifest: texts{"a": "manifest"}, want: overlay(managed, texts{"a": "manifest"}),
-			liveAnnotations: texts{"a": "live"}, manifestAnnotations: texts{"a": "manifest"}, wantAnnotations: texts{"a": "manifest"}, options: options(),
+			liveAnnotations: texts{"a": "live"}, manifestAnnotations: texts{"a": "manifest"}, wantAnnotations: texts{"a": "manifest"},
+			options: options(),
 		},
 		"label dropped from manifest is removed if live value unchanged since": {
 			live: texts{"a": "1"}, want: managed, liveAnnotations: texts{"a": "1"}, options: options(previous(texts{"a": "1"}, texts{"a": "1"})),
@@ -125,22 +128,31 @@ func TestMergeMetadata(t *testing.T) {
 		},
 		"a label that is still in the manifest stays, whatever its previous value": {
 			live: texts{"a": "1"}, manifest: texts{"a": "1"}, want: overlay(managed, texts{"a": "1"}),
-			liveAnnotations: texts{"a": "1"}, manifestAnnotations: texts{"a": "1"}, wantAnnotations: texts{"a": "1"}, options: options(previous(texts{"a": "1"}, texts{"a": "1"})),
+			liveAnnotations: texts{"a": "1"}, manifestAnnotations: texts{"a": "1"}, wantAnnotations: texts{"a": "1"},
+			options: options(previous(texts{"a": "1"}, texts{"a": "1"})),
 		},
 		"a dropped label that live lacks is not added": {want: managed, options: options(previous(texts{"a": "1"}, texts{"a": "1"}))},
 		"label moved from manifest to injectLabels stays": {
-			live: texts{"a": "1"}, want: overlay(managed, texts{"a": "1"}), options: options(previous(texts{"a": "1"}, nil), injected(texts{"a": "1"})),
+			live: texts{"a": "1"}, want: overlay(managed, texts{"a": "1"}),
+			options: options(previous(texts{"a": "1"}, nil), injected(texts{"a": "1"})),
 		},
 		"injectLabels cannot set managed-by": {want: managed, options: options(injected(texts{"resources.gardener.cloud/managed-by": "foo"}))},
 		"injected labels replace those of the manifest": {
 			manifest: texts{"a": "manifest"}, want: overlay(managed, texts{"a": "injected"}), options: options(injected(texts{"a": "injected"})),
 		},
 		"stale reference annotations are removed from live, labels of that name are not": {
-			live: texts{"reference.resources.gardener.cloud/secret-1": "x"}, want: overlay(managed, texts{"reference.resources.gardener.cloud/secret-1": "x"}),
-			liveAnnotations:     texts{"reference.resources.gardener.cloud/secret-1": "old", "reference.resources.gardener.cloud/secret-2": "same", "reference.resources.gardener.cloud.other": "x"},
+			live: texts{"reference.resources.gardener.cloud/secret-1": "x"},
+			want: overlay(managed, texts{"reference.resources.gardener.cloud/secret-1": "x"}),
+			liveAnnotations: texts{
+				"reference.resources.gardener.cloud/secret-1": "old", "reference.resources.gardener.cloud/secret-2": "same",
+				"reference.resources.gardener.cloud.other": "x",
+			},
 			manifestAnnotations: texts{"reference.resources.gardener.cloud/secret-2": "same", "reference.resources.gardener.cloud/secret-3": "new"},
-			wantAnnotations:     texts{"reference.resources.gardener.cloud/secret-2": "same", "reference.resources.gardener.cloud/secret-3": "new", "reference.resources.gardener.cloud.other": "x"},
-			options:             options(),
+			wantAnnotations: texts{
+				"reference.resources.gardener.cloud/secret-2": "same", "reference.resources.gardener.cloud/secret-3": "new",
+				"reference.resources.gardener.cloud.other": "x",
+			},
+			options: options(),
 		},
 		"origin and description are always ours": {
 			want:                managed,
@@ -151,7 +163,8 @@ func TestMergeMetadata(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			live, manifest := object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}"), object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
+			live, manifest := object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}"),
+				object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
 			live.SetLabels(tc.live)
 			live.SetAnnotations(tc.liveAnnotations)
 			manifest.SetLabels(tc.manifest)
@@ -224,8 +237,9 @@ metadata:
   annotations:` + metadataOfSet,
 		},
 		"secrets and imagePullSecrets of a ServiceAccount are live's": {
-			live:     `{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, secrets: [{name: live}]}`,
-			manifest: `{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, secrets: [{name: manifest}], imagePullSecrets: [{name: manifest}], automountServiceAccountToken: false}`,
+			live: `{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, secrets: [{name: live}]}`,
+			manifest: `{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, secrets: [{name: manifest}], imagePullSecrets: [{name: ` +
+				`manifest}], automountServiceAccountToken: false}`,
 			want: `
 apiVersion: v1
 kind: ServiceAccount
@@ -263,8 +277,9 @@ func TestForCreate(t *testing.T) {
 		options        Options
 	}{
 		"finalizers, owners and status of the manifest count": {
-			manifest: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, finalizers: [f], ownerReferences: [{name: o}]}, status: {a: b}, spec: {c: d}}`,
-			options:  options(previous(map[string]string{"a": "b"}, nil)),
+			manifest: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, finalizers: [f], ownerReferences: [{name: o}]}, status: ` +
+				`{a: b}, spec: {c: d}}`,
+			options: options(previous(map[string]string{"a": "b"}, nil)),
 			want: `
 apiVersion: example.com/v1
 kind: Widget
@@ -279,8 +294,9 @@ spec: {c: d}
 `,
 		},
 		"reference annotations of the manifest are kept, forced ones too": {
-			manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: b}, annotations: {reference.resources.gardener.cloud/secret-1: x}}}`,
-			options:  options(forceLabels, forceAnnotations),
+			manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: b}, annotations: ` +
+				`{reference.resources.gardener.cloud/secret-1: x}}}`,
+			options: options(forceLabels, forceAnnotations),
 			want: `
 apiVersion: v1
 kind: ConfigMap
@@ -305,8 +321,9 @@ imagePullSecrets: [{name: p}]
 `,
 		},
 		"labels get into the claims of a StatefulSet, even if it was exported from a cluster": {
-			manifest: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, creationTimestamp: "2024-01-02T03:04:05Z"}, spec: {volumeClaimTemplates: [{metadata: {name: c}}], template: {}}}`,
-			options:  options(injected(map[string]string{"foo": "bar"}), preserveReplicas, preserveResources),
+			manifest: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, creationTimestamp: "2024-01-02T03:04:05Z"}, spec: ` +
+				`{volumeClaimTemplates: [{metadata: {name: c}}], template: {}}}`,
+			options: options(injected(map[string]string{"foo": "bar"}), preserveReplicas, preserveResources),
 			want: `
 apiVersion: apps/v1
 kind: StatefulSet
@@ -334,8 +351,9 @@ spec: {selector: {a: b}, template: {metadata: {labels: {c: d, resources.gardener
 `,
 		},
 		"a Service keeps the cluster IP that it asks for": {
-			manifest: `{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: NodePort, clusterIP: 10.0.0.1, ports: [{port: 80, nodePort: 30080}]}}`,
-			options:  options(),
+			manifest: `{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: NodePort, clusterIP: 10.0.0.1, ports: [{port: 80, ` +
+				`nodePort: 30080}]}}`,
+			options: options(),
 			want: `
 apiVersion: v1
 kind: Service
@@ -364,27 +382,54 @@ func TestInjectLabels(t *testing.T) {
 	labels := map[string]string{"foo": "bar", "resources.gardener.cloud/managed-by": "gardener"}
 	for name, tc := range map[string]struct{ object, want, err string }{
 		"a Deployment and its pod template, not the selector": {
-			object: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, labels: {foo: old, b: c}}, spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}}}}`,
-			want:   `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, labels: {foo: bar, b: c, resources.gardener.cloud/managed-by: gardener}}, spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web, foo: bar, resources.gardener.cloud/managed-by: gardener}}}}}`,
+			object: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, labels: {foo: old, b: c}}, spec: {selector: {matchLabels: ` +
+				`{app: web}}, template: {metadata: {labels: {app: web}}}}}`,
+			want: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, labels: {foo: bar, b: c, resources.gardener.cloud/managed-by: ` +
+				`gardener}}, spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web, foo: bar, ` +
+				`resources.gardener.cloud/managed-by: gardener}}}}}`,
 		},
 		"any kind that has a template": {
 			object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {template: {}}}`,
-			want:   `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: gardener}}, spec: {template: {metadata: {labels: {foo: bar, resources.gardener.cloud/managed-by: gardener}}}}}`,
+			want: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: ` +
+				`gardener}}, spec: {template: {metadata: {labels: {foo: bar, resources.gardener.cloud/managed-by: gardener}}}}}`,
 		},
 		"a CronJob has no injected labels in its jobTemplate": {
 			object: `{apiVersion: batch/v1, kind: CronJob, metadata: {name: a}, spec: {jobTemplate: {spec: {template: {}}}}}`,
-			want:   `{apiVersion: batch/v1, kind: CronJob, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: gardener}}, spec: {jobTemplate: {spec: {template: {}}}}}`,
+			want: `{apiVersion: batch/v1, kind: CronJob, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: ` +
+				`gardener}}, spec: {jobTemplate: {spec: {template: {}}}}}`,
 		},
 		"a spec that is not an object has no template": {
 			object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: x}`,
-			want:   `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: gardener}}, spec: x}`,
+			want: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, labels: {foo: bar, resources.gardener.cloud/managed-by: ` +
+				`gardener}}, spec: x}`,
 		},
-		"a template that is null":                      {object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {template: null}}`, err: `error injecting labels into object "example.com/v1/Widget/default/a": spec.template: is null, but must be an object`},
-		"a template that is text":                      {object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, namespace: ns}, spec: {template: hunter2}}`, err: `error injecting labels into object "example.com/v1/Widget/ns/a": spec.template: is text, but must be an object`},
-		"a claim that is not an object":                {object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {volumeClaimTemplates: [{}, 1]}}`, err: `error injecting labels into object "apps/v1/StatefulSet/default/a": spec.volumeClaimTemplates[1]: is a number, but must be an object`},
-		"claims that are not a list":                   {object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {volumeClaimTemplates: {}}}`, err: `error injecting labels into object "apps/v1/StatefulSet/default/a": spec.volumeClaimTemplates: is an object, but must be a list`},
-		"labels that are not texts":                    {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: true}}}`, err: `error injecting labels into object "v1/ConfigMap/default/a": metadata.labels["a"]: is a boolean, but must be text`},
-		"metadata of a template that is not an object": {object: `{apiVersion: v1, kind: ReplicationController, metadata: {name: a}, spec: {template: {metadata: []}}}`, err: `error injecting labels into object "v1/ReplicationController/default/a": spec.template: metadata: is a list, but must be an object`},
+		"a template that is null": {
+			object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {template: null}}`,
+			err:    `error injecting labels into object "example.com/v1/Widget/default/a": spec.template: is null, but must be an object`,
+		},
+		"a template that is text": {
+			object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, namespace: ns}, spec: {template: hunter2}}`,
+			err:    `error injecting labels into object "example.com/v1/Widget/ns/a": spec.template: is text, but must be an object`,
+		},
+		"a claim that is not an object": {
+			object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {volumeClaimTemplates: [{}, 1]}}`,
+			err: `error injecting labels into object "apps/v1/StatefulSet/default/a": spec.volumeClaimTemplates[1]: is a number, but must ` +
+				`be an object`,
+		},
+		"claims that are not a list": {
+			object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {volumeClaimTemplates: {}}}`,
+			err: `error injecting labels into object "apps/v1/StatefulSet/default/a": spec.volumeClaimTemplates: is an object, but ` +
+				`must be a list`,
+		},
+		"labels that are not texts": {
+			object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: true}}}`,
+			err:    `error injecting labels into object "v1/ConfigMap/default/a": metadata.labels["a"]: is a boolean, but must be text`,
+		},
+		"metadata of a template that is not an object": {
+			object: `{apiVersion: v1, kind: ReplicationController, metadata: {name: a}, spec: {template: {metadata: []}}}`,
+			err: `error injecting labels into object "v1/ReplicationController/default/a": spec.template: metadata: is a list, but must ` +
+				`be an object`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -399,9 +444,11 @@ func TestInjectLabels(t *testing.T) {
 	t.Run("labels are injected without injectLabels too", func(t *testing.T) {
 		manifest := object(t, `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {template: null}}`)
 		_, err := ForCreate(manifest, options())
-		NewWithT(t).Expect(err).To(MatchError(`error injecting labels into object "example.com/v1/Widget/default/a": spec.template: is null, but must be an object`))
+		NewWithT(t).Expect(err).To(MatchError(`error injecting labels into object "example.com/v1/Widget/default/a": spec.template: is null,` +
+			` but must be an object`))
 		_, err = Merge(manifest, manifest, options())
-		NewWithT(t).Expect(err).To(MatchError(`error injecting labels into object "example.com/v1/Widget/default/a": spec.template: is null, but must be an object`))
+		NewWithT(t).Expect(err).To(MatchError(`error injecting labels into object "example.com/v1/Widget/default/a": spec.template: is null,` +
+			` but must be an object`))
 	})
 }
 
@@ -418,9 +465,20 @@ func TestIgnored(t *testing.T) {
 		object, want string
 		changed      bool
 	}{
-		"nothing is added":                     {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {b: c}, annotations: {resources.gardener.cloud/ignore: "true"}}, status: {}}`, want: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {b: c}, annotations: {resources.gardener.cloud/ignore: "true"}}, status: {}}`},
-		"a description is removed":             {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {a: b, resources.gardener.cloud/description: x}}}`, want: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {a: b}}}`, changed: true},
-		"malformed annotations stay unchanged": {object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: x}}`, want: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: x}}`},
+		"nothing is added": {
+			object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {b: c}, annotations: {resources.gardener.cloud/ignore: ` +
+				`"true"}}, status: {}}`,
+			want: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {b: c}, annotations: {resources.gardener.cloud/ignore: ` +
+				`"true"}}, status: {}}`,
+		},
+		"a description is removed": {
+			object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {a: b, resources.gardener.cloud/description: x}}}`,
+			want:   `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {a: b}}}`, changed: true,
+		},
+		"malformed annotations stay unchanged": {
+			object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: x}}`,
+			want:   `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: x}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -435,7 +493,10 @@ func TestIgnored(t *testing.T) {
 }
 
 func TestTruthy(t *testing.T) {
-	for value, want := range map[string]bool{"1": true, "t": true, "T": true, "true": true, "TRUE": true, "True": true, "": false, "0": false, "yes": false, "tRUE": false, "false": false, "true-ish": false} {
+	for value, want := range map[string]bool{
+		"1": true, "t": true, "T": true, "true": true, "TRUE": true, "True": true, "": false, "0": false, "yes": false, "tRUE": false,
+		"false": false, "true-ish": false,
+	} {
 		t.Run(fmt.Sprintf("%q", value), func(t *testing.T) {
 			g := NewWithT(t)
 			g.Expect(Truthy(value)).To(Equal(want))
@@ -450,20 +511,61 @@ func TestTruthy(t *testing.T) {
 func TestMergeErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ live, manifest, want string }{
 		"a CronJob of another version": {
-			live: `{apiVersion: batch/v2alpha1, kind: CronJob, metadata: {name: a}}`, manifest: `{apiVersion: batch/v2alpha1, kind: CronJob, metadata: {name: a}}`,
-			want: `cannot merge objects with gvk: batch/v2alpha1, Kind=CronJob`,
+			live:     `{apiVersion: batch/v2alpha1, kind: CronJob, metadata: {name: a}}`,
+			manifest: `{apiVersion: batch/v2alpha1, kind: CronJob, metadata: {name: a}}`,
+			want:     `cannot merge objects with gvk: batch/v2alpha1, Kind=CronJob`,
 		},
-		"metadata of live is not an object":  {live: `{apiVersion: v1, kind: ConfigMap, metadata: x}`, manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`, want: `live object: metadata: is text, but must be an object`},
-		"labels of live are not texts":       {live: `{apiVersion: v1, kind: ConfigMap, metadata: {labels: {a: 1}}}`, manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`, want: `live object: metadata.labels["a"]: is a number, but must be text`},
-		"annotations of live are not texts":  {live: `{apiVersion: v1, kind: ConfigMap, metadata: {annotations: {a: []}}}`, manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`, want: `live object: metadata.annotations["a"]: is a list, but must be text`},
-		"annotations of the manifest":        {live: `{apiVersion: v1, kind: ConfigMap}`, manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {a: null}}}`, want: `metadata.annotations["a"]: is null, but must be text`},
-		"spec of a live Deployment":          {live: `{apiVersion: apps/v1, kind: Deployment, spec: []}`, manifest: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}}`, want: `live object: spec: is a list, but must be an object`},
-		"spec of a Deployment":               {live: `{apiVersion: apps/v1, kind: Deployment}`, manifest: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: x}`, want: `spec: is text, but must be an object`},
-		"containers of a Deployment":         {live: `{apiVersion: apps/v1, kind: Deployment, spec: {template: {}}}`, manifest: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {template: {spec: {containers: [x]}}}}`, want: `pod template: spec.containers[0]: is text, but must be an object`},
-		"containers of a live Deployment":    {live: `{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {containers: x}}}}`, manifest: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {template: {}}}`, want: `live object: pod template: spec.containers: is text, but must be a list`},
-		"annotations of a live pod template": {live: `{apiVersion: apps/v1, kind: DaemonSet, spec: {template: {metadata: {annotations: x}}}}`, manifest: `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: a}, spec: {template: {}}}`, want: `live object: pod template: metadata.annotations: is text, but must be an object`},
-		"the type of a Service":              {live: `{apiVersion: v1, kind: Service, spec: {type: 1}}`, manifest: `{apiVersion: v1, kind: Service, metadata: {name: a}}`, want: `live object: spec.type: is a number, but must be text`},
-		"the ports of a Service":             {live: `{apiVersion: v1, kind: Service, spec: {ports: [{port: x}]}}`, manifest: `{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: NodePort, ports: [{port: 1}]}}`, want: `spec.ports: live object: port: is text, but must be a number`},
+		"metadata of live is not an object": {
+			live: `{apiVersion: v1, kind: ConfigMap, metadata: x}`, manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`,
+			want: `live object: metadata: is text, but must be an object`,
+		},
+		"labels of live are not texts": {
+			live:     `{apiVersion: v1, kind: ConfigMap, metadata: {labels: {a: 1}}}`,
+			manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`,
+			want:     `live object: metadata.labels["a"]: is a number, but must be text`,
+		},
+		"annotations of live are not texts": {
+			live:     `{apiVersion: v1, kind: ConfigMap, metadata: {annotations: {a: []}}}`,
+			manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`,
+			want:     `live object: metadata.annotations["a"]: is a list, but must be text`,
+		},
+		"annotations of the manifest": {
+			live:     `{apiVersion: v1, kind: ConfigMap}`,
+			manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {a: null}}}`,
+			want:     `metadata.annotations["a"]: is null, but must be text`,
+		},
+		"spec of a live Deployment": {
+			live: `{apiVersion: apps/v1, kind: Deployment, spec: []}`, manifest: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}}`,
+			want: `live object: spec: is a list, but must be an object`,
+		},
+		"spec of a Deployment": {
+			live: `{apiVersion: apps/v1, kind: Deployment}`, manifest: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: x}`,
+			want: `spec: is text, but must be an object`,
+		},
+		"containers of a Deployment": {
+			live:     `{apiVersion: apps/v1, kind: Deployment, spec: {template: {}}}`,
+			manifest: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {template: {spec: {containers: [x]}}}}`,
+			want:     `pod template: spec.containers[0]: is text, but must be an object`,
+		},
+		"containers of a live Deployment": {
+			live:     `{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {containers: x}}}}`,
+			manifest: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {template: {}}}`,
+			want:     `live object: pod template: spec.containers: is text, but must be a list`,
+		},
+		"annotations of a live pod template": {
+			live:     `{apiVersion: apps/v1, kind: DaemonSet, spec: {template: {metadata: {annotations: x}}}}`,
+			manifest: `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: a}, spec: {template: {}}}`,
+			want:     `live object: pod template: metadata.annotations: is text, but must be an object`,
+		},
+		"the type of a Service": {
+			live: `{apiVersion: v1, kind: Service, spec: {type: 1}}`, manifest: `{apiVersion: v1, kind: Service, metadata: {name: a}}`,
+			want: `live object: spec.type: is a number, but must be text`,
+		},
+		"the ports of a Service": {
+			live:     `{apiVersion: v1, kind: Service, spec: {ports: [{port: x}]}}`,
+			manifest: `{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: NodePort, ports: [{port: 1}]}}`,
+			want:     `spec.ports: live object: port: is text, but must be a number`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Merge(object(t, tc.live), object(t, tc.manifest), options(preserveResources))

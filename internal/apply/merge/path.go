@@ -58,7 +58,8 @@ func itemElement(item any, key string) fieldpath.PathElement {
 func isPlain(name string) bool {
 	for _, character := range name {
 		switch {
-		case 'a' <= character && character <= 'z', 'A' <= character && character <= 'Z', '0' <= character && character <= '9', character == '-', character == '_':
+		case 'a' <= character && character <= 'z', 'A' <= character && character <= 'Z',
+			'0' <= character && character <= '9', character == '-', character == '_':
 		default:
 			return false
 		}

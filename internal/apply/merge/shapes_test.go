@@ -46,21 +46,32 @@ func variants(root map[string]any, visit func()) {
 	descend(root)
 }
 
-const podTemplate = `{metadata: {labels: {a: b}, annotations: {kubectl.kubernetes.io/restartedAt: x}}, spec: {volumes: [{name: v, emptyDir: {}}], containers: [{name: a, image: i, ports: [{containerPort: 80, protocol: TCP}], resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 1000m}}}]}}`
+const podTemplate = `{metadata: {labels: {a: b}, annotations: {kubectl.kubernetes.io/restartedAt: x}}, spec: {volumes: [{name: v, ` +
+	`emptyDir: {}}], containers: [{name: a, image: i, ports: [{containerPort: 80, protocol: TCP}], resources: {requests: {cpu: 1, ` +
+	`memory: 1Gi}, limits: {cpu: 1000m}}}]}}`
 
 func TestMergeAcceptsObjectsOfAnyShape(t *testing.T) {
-	const metadata = `metadata: {name: a, namespace: ns, uid: u, creationTimestamp: "2024-01-02T03:04:05Z", labels: {a: b}, annotations: {a: b, resources.gardener.cloud/preserve-replicas: "true", resources.gardener.cloud/preserve-resources: "true", reference.resources.gardener.cloud/x: x}}`
+	const metadata = `metadata: {name: a, namespace: ns, uid: u, creationTimestamp: "2024-01-02T03:04:05Z", labels: {a: b}, annotations: ` +
+		`{a: b, resources.gardener.cloud/preserve-replicas: "true", resources.gardener.cloud/preserve-resources: "true", ` +
+		`reference.resources.gardener.cloud/x: x}}`
 	for name, text := range map[string]string{
 		"ConfigMap":      `{apiVersion: v1, kind: ConfigMap, ` + metadata + `, data: {a: b}, status: {}}`,
 		"Secret":         `{apiVersion: v1, kind: Secret, ` + metadata + `, data: {a: aGVsbG8=}, stringData: {b: c}}`,
 		"ServiceAccount": `{apiVersion: v1, kind: ServiceAccount, ` + metadata + `, secrets: [{name: a}], imagePullSecrets: [{name: a}]}`,
-		"Service":        `{apiVersion: v1, kind: Service, ` + metadata + `, spec: {type: LoadBalancer, clusterIP: 10.0.0.1, loadBalancerIP: 1.2.3.4, externalTrafficPolicy: Local, healthCheckNodePort: 31000, ports: [{name: a, port: 80, nodePort: 30080}, {name: b, port: 81}]}}`,
-		"Deployment":     `{apiVersion: apps/v1, kind: Deployment, ` + metadata + `, spec: {replicas: 1, selector: {matchLabels: {a: b}}, template: ` + podTemplate + `}, status: {replicas: 1}}`,
-		"StatefulSet":    `{apiVersion: apps/v1, kind: StatefulSet, ` + metadata + `, spec: {replicas: 1, volumeClaimTemplates: [{metadata: {name: c, labels: {a: b}}}], template: {}}}`,
-		"DaemonSet":      `{apiVersion: apps/v1, kind: DaemonSet, ` + metadata + `, spec: {template: {metadata: {annotations: {kubectl.kubernetes.io/restartedAt: x}}}}}`,
-		"Job":            `{apiVersion: batch/v1, kind: Job, ` + metadata + `, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}}`,
-		"CronJob":        `{apiVersion: batch/v1, kind: CronJob, ` + metadata + `, spec: {jobTemplate: {spec: {template: {metadata: {annotations: {a: b}}, spec: {containers: [{name: a}]}}}}}}`,
-		"Widget":         `{apiVersion: example.com/v1, kind: Widget, ` + metadata + `, spec: {template: {metadata: {labels: {a: b}}}}}`,
+		"Service": `{apiVersion: v1, kind: Service, ` + metadata +
+			`, spec: {type: LoadBalancer, clusterIP: 10.0.0.1, loadBalancerIP: 1.2.3.4, externalTrafficPolicy: Local, healthCheckNodePort: ` +
+			`31000, ports: [{name: a, port: 80, nodePort: 30080}, {name: b, port: 81}]}}`,
+		"Deployment": `{apiVersion: apps/v1, kind: Deployment, ` + metadata +
+			`, spec: {replicas: 1, selector: {matchLabels: {a: b}}, template: ` + podTemplate + `}, status: {replicas: 1}}`,
+		"StatefulSet": `{apiVersion: apps/v1, kind: StatefulSet, ` + metadata +
+			`, spec: {replicas: 1, volumeClaimTemplates: [{metadata: {name: c, labels: {a: b}}}], template: {}}}`,
+		"DaemonSet": `{apiVersion: apps/v1, kind: DaemonSet, ` + metadata +
+			`, spec: {template: {metadata: {annotations: {kubectl.kubernetes.io/restartedAt: x}}}}}`,
+		"Job": `{apiVersion: batch/v1, kind: Job, ` + metadata +
+			`, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}}`,
+		"CronJob": `{apiVersion: batch/v1, kind: CronJob, ` + metadata +
+			`, spec: {jobTemplate: {spec: {template: {metadata: {annotations: {a: b}}, spec: {containers: [{name: a}]}}}}}}`,
+		"Widget": `{apiVersion: example.com/v1, kind: Widget, ` + metadata + `, spec: {template: {metadata: {labels: {a: b}}}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			live, manifest := object(t, text), object(t, text)

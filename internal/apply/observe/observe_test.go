@@ -59,7 +59,8 @@ func newFixture(t *testing.T, config func(local.Server) *rest.Config) *fixture {
 	g.Expect(err).NotTo(HaveOccurred())
 	admin, err := kubernetes.NewForConfig(servers.Source.Config)
 	g.Expect(err).NotTo(HaveOccurred())
-	namespace, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "observe-"}}, metav1.CreateOptions{})
+	namespace, err := admin.CoreV1().Namespaces().
+		Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "observe-"}}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	client, err := metadata.NewForConfig(config(servers.Source))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -118,7 +119,8 @@ func (b *fixture) configMap(name string) *corev1.ConfigMap {
 func (b *fixture) patch(name, manager string, patch map[string]any) *corev1.ConfigMap {
 	body, err := json.Marshal(patch)
 	b.Expect(err).NotTo(HaveOccurred())
-	patched, err := b.client.CoreV1().ConfigMaps(b.namespace).Patch(b.ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
+	patched, err := b.client.CoreV1().ConfigMaps(b.namespace).
+		Patch(b.ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
 	b.Expect(err).NotTo(HaveOccurred())
 	return patched
 }
@@ -165,7 +167,8 @@ func TestFingerprintsOnARealAPIServer(t *testing.T) {
 		}},
 		"a write under our own name by another operation": {changes: true, write: func(b *fixture) *corev1.ConfigMap {
 			body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":%q},"data":{"z":"1"}}`, b.namespace)
-			patched, err := b.client.CoreV1().ConfigMaps(b.namespace).Patch(b.ctx, "c", types.ApplyPatchType, []byte(body), metav1.PatchOptions{FieldManager: "espalier"})
+			patched, err := b.client.CoreV1().ConfigMaps(b.namespace).
+				Patch(b.ctx, "c", types.ApplyPatchType, []byte(body), metav1.PatchOptions{FieldManager: "espalier"})
 			b.Expect(err).NotTo(HaveOccurred())
 			return patched
 		}},
@@ -221,7 +224,9 @@ func (b *fixture) deployment(name string) *appsv1.Deployment {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: managedByLabels},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: pod}, Paused: true,
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: pod}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			},
 		},
 	}, metav1.CreateOptions{FieldManager: "espalier"})
 	b.Expect(err).NotTo(HaveOccurred())
@@ -240,8 +245,9 @@ func TestStatusWriteDoesNotChangeTheFingerprint(t *testing.T) {
 	}
 	waitForMarker("before")
 	reportsBefore := b.countReports("web") // a listing that takes long is news
-	patched, err := b.client.AppsV1().Deployments(b.namespace).Patch(b.ctx, "web", types.MergePatchType, []byte(`{"status":{"collisionCount":7}}`),
-		metav1.PatchOptions{FieldManager: "some-controller"}, "status")
+	patched, err := b.client.AppsV1().Deployments(b.namespace).
+		Patch(b.ctx, "web", types.MergePatchType, []byte(`{"status":{"collisionCount":7}}`),
+			metav1.PatchOptions{FieldManager: "some-controller"}, "status")
 	b.Expect(err).NotTo(HaveOccurred())
 	b.Expect(patched.ResourceVersion).NotTo(Equal(created.ResourceVersion))
 	b.Eventually(func(g Gomega) {
@@ -258,7 +264,9 @@ func TestObjectWithoutLabelAndDeletedObjectAreAbsent(t *testing.T) {
 	b.use(b.needConfigMaps())
 	b.waitFor(b.configMap("stripped"))
 	b.waitFor(b.configMap("deleted"))
-	b.patch("stripped", "kubectl-label", map[string]any{"metadata": map[string]any{"labels": map[string]any{"resources.gardener.cloud/managed-by": nil}}})
+	b.patch("stripped", "kubectl-label", map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"resources.gardener.cloud/managed-by": nil}},
+	})
 	b.Expect(b.client.CoreV1().ConfigMaps(b.namespace).Delete(b.ctx, "deleted", metav1.DeleteOptions{})).To(Succeed())
 	for _, name := range []string{"stripped", "deleted"} {
 		b.Eventually(func() observe.Presence {
@@ -338,7 +346,8 @@ func TestRecordOfADeletedObjectIsIgnored(t *testing.T) {
 
 func TestNamedNeedWatchesAnUnlabelledObject(t *testing.T) {
 	b := newFixture(t, admin)
-	_, err := b.client.CoreV1().ConfigMaps(b.namespace).Create(b.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "plain"}}, metav1.CreateOptions{})
+	_, err := b.client.CoreV1().ConfigMaps(b.namespace).
+		Create(b.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "plain"}}, metav1.CreateOptions{})
 	b.Expect(err).NotTo(HaveOccurred())
 	named := b.needConfigMaps()
 	named.Name = "plain"
@@ -378,17 +387,20 @@ func TestNamespaceIsWatchedIfAllNamespacesAreForbidden(t *testing.T) {
 
 func grantConfigMaps(b *fixture) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}}}
-	_, err := b.client.RbacV1().Roles(b.namespace).Create(b.ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "narrow"}, Rules: rules}, metav1.CreateOptions{})
+	_, err := b.client.RbacV1().Roles(b.namespace).
+		Create(b.ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "narrow"}, Rules: rules}, metav1.CreateOptions{})
 	b.Expect(err).NotTo(HaveOccurred())
 	_, err = b.client.RbacV1().RoleBindings(b.namespace).Create(b.ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "narrow"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "narrow"},
-		Subjects: []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "narrow"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "narrow"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "narrow"},
+		Subjects:   []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "narrow"}},
 	}, metav1.CreateOptions{})
 	b.Expect(err).NotTo(HaveOccurred())
 	b.Eventually(func() (bool, error) { // the API server's authorizer reads roles from its own watches
-		review, err := b.client.AuthorizationV1().SubjectAccessReviews().Create(b.ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: "narrow", ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: b.namespace, Resource: "configmaps", Verb: "watch"},
-		}}, metav1.CreateOptions{})
+		review, err := b.client.AuthorizationV1().SubjectAccessReviews().
+			Create(b.ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: "narrow", ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: b.namespace, Resource: "configmaps", Verb: "watch"},
+			}}, metav1.CreateOptions{})
 		return err == nil && review.Status.Allowed, err
 	}).WithTimeout(30 * time.Second).Should(BeTrue())
 }

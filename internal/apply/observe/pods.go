@@ -255,7 +255,8 @@ func (s *podStore) onAccessChange(change accessChange, err error) {
 	case accessUnchanged:
 		return
 	case accessDenied:
-		s.pods.options.Log.Info("Cannot watch pods, so a Deployment counts as rolled out while old pods of it still run; grant list and watch of pods in the target",
+		s.pods.options.Log.Info("Cannot watch pods, so a Deployment counts as rolled out while old pods of it still run; grant list and "+
+			"watch of pods in the target",
 			"namespace", s.namespace, "reason", err.Error())
 	case accessRestored:
 		s.pods.options.Log.Info("Can watch pods again", "namespace", s.namespace)

@@ -93,13 +93,21 @@ func TestPodsAreComparedWithWhatADeploymentAsksFor(t *testing.T) {
 		pods []any
 		want Count
 	}{
-		"as many as wanted":                      {[]any{pod("shop", "a", "app", "web"), pod("shop", "b", "app", "web", "hash", "1")}, CountMatches},
-		"fewer":                                  {[]any{pod("shop", "a", "app", "web")}, CountDiffers},
-		"none":                                   {nil, CountDiffers},
-		"more":                                   {[]any{pod("shop", "a", "app", "web"), pod("shop", "b", "app", "web"), pod("shop", "c", "app", "web")}, CountDiffers},
-		"one with another label, one without":    {[]any{pod("shop", "a", "app", "web"), pod("shop", "b", "app", "db"), pod("shop", "c")}, CountDiffers},
-		"one in another namespace":               {[]any{pod("shop", "a", "app", "web"), pod("other", "b", "app", "web")}, CountDiffers},
-		"pods that do not match are not counted": {[]any{pod("shop", "a", "app", "web"), pod("shop", "b", "app", "web"), pod("shop", "c", "app", "db")}, CountMatches},
+		"as many as wanted": {
+			[]any{pod("shop", "a", "app", "web"), pod("shop", "b", "app", "web", "hash", "1")}, CountMatches,
+		},
+		"fewer": {[]any{pod("shop", "a", "app", "web")}, CountDiffers},
+		"none":  {nil, CountDiffers},
+		"more": {
+			[]any{pod("shop", "a", "app", "web"), pod("shop", "b", "app", "web"), pod("shop", "c", "app", "web")}, CountDiffers,
+		},
+		"one with another label, one without": {
+			[]any{pod("shop", "a", "app", "web"), pod("shop", "b", "app", "db"), pod("shop", "c")}, CountDiffers,
+		},
+		"one in another namespace": {[]any{pod("shop", "a", "app", "web"), pod("other", "b", "app", "web")}, CountDiffers},
+		"pods that do not match are not counted": {
+			[]any{pod("shop", "a", "app", "web"), pod("shop", "b", "app", "web"), pod("shop", "c", "app", "db")}, CountMatches,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Run("pods first", func(t *testing.T) {

@@ -27,21 +27,54 @@ func TestWatchIsDeniedAfterPersistentRefusalsAndGrantedWhenItRunsAgain(t *testin
 		answers []answer
 		want    []accessChange
 	}{
-		"one that never ran is denied at once":                           {[]answer{refusedAfter(0)}, []accessChange{accessDenied}},
-		"one that never ran and is not served is denied at once":         {[]answer{{streaming: true, err: absent}}, []accessChange{accessDenied}},
-		"another error does not deny it":                                 {[]answer{{streaming: true, err: errors.New("broken")}}, []accessChange{accessUnchanged}},
-		"one that may be listed only never ran":                          {[]answer{listed, refusedAfter(0)}, []accessChange{accessUnchanged, accessDenied}},
-		"one that ran is not denied by a refusal":                        {[]answer{listed, streams, refusedAfter(0)}, []accessChange{accessUnchanged, accessUnchanged, accessUnchanged}},
-		"one that ran is not denied by several refusals in a short time": {[]answer{streams, refusedAfter(0), refusedAfter(9 * time.Second)}, []accessChange{accessUnchanged, accessUnchanged, accessUnchanged}},
-		"one that ran is denied by persistent refusals":                  {[]answer{streams, refusedAfter(0), refusedAfter(10 * time.Second)}, []accessChange{accessUnchanged, accessUnchanged, accessDenied}},
-		"an answer between refusals resets the time of refusals":         {[]answer{streams, refusedAfter(0), streams, refusedAfter(10 * time.Second)}, []accessChange{accessUnchanged, accessUnchanged, accessUnchanged, accessUnchanged}},
-		"another error between refusals resets the time of refusals":     {[]answer{streams, refusedAfter(0), {err: errors.New("broken")}, refusedAfter(10 * time.Second)}, []accessChange{accessUnchanged, accessUnchanged, accessUnchanged, accessUnchanged}},
-		"a listing alone restores nothing":                               {[]answer{refusedAfter(0), listed}, []accessChange{accessDenied, accessUnchanged}},
-		"a stream alone restores nothing":                                {[]answer{refusedAfter(0), streams}, []accessChange{accessDenied, accessUnchanged}},
-		"a listing and a stream restore access":                          {[]answer{refusedAfter(0), listed, streams}, []accessChange{accessDenied, accessUnchanged, accessRestored}},
-		"a stream and a listing restore access":                          {[]answer{refusedAfter(0), streams, listed}, []accessChange{accessDenied, accessUnchanged, accessRestored}},
-		"a refusal between listing and stream prevents the restore":      {[]answer{refusedAfter(0), listed, refusedAfter(0), streams}, []accessChange{accessDenied, accessUnchanged, accessUnchanged, accessUnchanged}},
-		"a restored watch is denied again by persistent refusals":        {[]answer{refusedAfter(0), listed, streams, refusedAfter(0), refusedAfter(time.Minute)}, []accessChange{accessDenied, accessUnchanged, accessRestored, accessUnchanged, accessDenied}},
+		"one that never ran is denied at once": {[]answer{refusedAfter(0)}, []accessChange{accessDenied}},
+		"one that never ran and is not served is denied at once": {
+			[]answer{{streaming: true, err: absent}}, []accessChange{accessDenied},
+		},
+		"another error does not deny it": {
+			[]answer{{streaming: true, err: errors.New("broken")}}, []accessChange{accessUnchanged},
+		},
+		"one that may be listed only never ran": {
+			[]answer{listed, refusedAfter(0)}, []accessChange{accessUnchanged, accessDenied},
+		},
+		"one that ran is not denied by a refusal": {
+			[]answer{listed, streams, refusedAfter(0)}, []accessChange{accessUnchanged, accessUnchanged, accessUnchanged},
+		},
+		"one that ran is not denied by several refusals in a short time": {
+			[]answer{streams, refusedAfter(0), refusedAfter(9 * time.Second)},
+			[]accessChange{accessUnchanged, accessUnchanged, accessUnchanged},
+		},
+		"one that ran is denied by persistent refusals": {
+			[]answer{streams, refusedAfter(0), refusedAfter(10 * time.Second)}, []accessChange{accessUnchanged, accessUnchanged, accessDenied},
+		},
+		"an answer between refusals resets the time of refusals": {
+			[]answer{streams, refusedAfter(0), streams, refusedAfter(10 * time.Second)},
+			[]accessChange{accessUnchanged, accessUnchanged, accessUnchanged, accessUnchanged},
+		},
+		"another error between refusals resets the time of refusals": {
+			[]answer{streams, refusedAfter(0), {err: errors.New("broken")}, refusedAfter(10 * time.Second)},
+			[]accessChange{accessUnchanged, accessUnchanged, accessUnchanged, accessUnchanged},
+		},
+		"a listing alone restores nothing": {
+			[]answer{refusedAfter(0), listed}, []accessChange{accessDenied, accessUnchanged},
+		},
+		"a stream alone restores nothing": {
+			[]answer{refusedAfter(0), streams}, []accessChange{accessDenied, accessUnchanged},
+		},
+		"a listing and a stream restore access": {
+			[]answer{refusedAfter(0), listed, streams}, []accessChange{accessDenied, accessUnchanged, accessRestored},
+		},
+		"a stream and a listing restore access": {
+			[]answer{refusedAfter(0), streams, listed}, []accessChange{accessDenied, accessUnchanged, accessRestored},
+		},
+		"a refusal between listing and stream prevents the restore": {
+			[]answer{refusedAfter(0), listed, refusedAfter(0), streams},
+			[]accessChange{accessDenied, accessUnchanged, accessUnchanged, accessUnchanged},
+		},
+		"a restored watch is denied again by persistent refusals": {
+			[]answer{refusedAfter(0), listed, streams, refusedAfter(0), refusedAfter(time.Minute)},
+			[]accessChange{accessDenied, accessUnchanged, accessRestored, accessUnchanged, accessDenied},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clk := clocktesting.NewFakeClock(time.Unix(0, 0))

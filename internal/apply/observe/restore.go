@@ -94,7 +94,9 @@ func Older(resourceVersion, other string) bool {
 }
 
 // NewInformer returns an informer that lists everything again after its cluster was restored from a backup.
-func NewInformer(source cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+func NewInformer(
+	source cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers,
+) cache.SharedIndexInformer {
 	return cache.NewSharedIndexInformer(&restoreCheckedSource{
 		ListerWatcherWithContext: cache.ToListerWatcherWithContext(source), source: source, check: RestoreCheck{Clock: clock.RealClock{}},
 	}, example, resync, indexers)

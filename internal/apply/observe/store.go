@@ -112,7 +112,10 @@ type store struct {
 }
 
 func newStore(onChange, onVerdict func(namespace, name string)) *store {
-	return &store{onChange: onChange, onVerdict: onVerdict, objects: map[types.NamespacedName]Object{}, synced: make(chan struct{}), onListing: func(bool) {}}
+	return &store{
+		onChange: onChange, onVerdict: onVerdict, objects: map[types.NamespacedName]Object{}, synced: make(chan struct{}),
+		onListing: func(bool) {},
+	}
 }
 
 // copyFrom copies the objects of the store that this one replaces, so that changes between the two are reported.

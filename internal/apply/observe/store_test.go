@@ -76,7 +76,9 @@ func wholePod(name, version string, phase corev1.PodPhase, generation ...int64) 
 func metaOf(name, version string, generation ...int64) metav1.ObjectMeta {
 	object := metav1.ObjectMeta{
 		Namespace: "shop", Name: name, ResourceVersion: version, UID: types.UID(name),
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "somebody", Operation: "Update"}, {Manager: "kubelet", Operation: "Update", Subresource: "status"}},
+		ManagedFields: []metav1.ManagedFieldsEntry{
+			{Manager: "somebody", Operation: "Update"}, {Manager: "kubelet", Operation: "Update", Subresource: "status"},
+		},
 	}
 	for _, each := range generation {
 		object.Generation = each
@@ -149,11 +151,14 @@ func TestWholeObjectInTheAnswerToOurWriteHasAVerdict(t *testing.T) {
 
 func TestNewListingReportsVerdicts(t *testing.T) {
 	s := newStoreFixture(t, true)
-	s.list("10", wholePod("same", "1", "Pending"), wholePod("gone", "1", "Running"), wholePod("better", "1", "Pending"), wholePod("written", "1", "Running"))
+	s.list("10", wholePod("same", "1", "Pending"), wholePod("gone", "1", "Running"), wholePod("better", "1", "Pending"),
+		wholePod("written", "1", "Running"))
 	s.recordOwnWrite(metadataObject("late", "30"))
 	s.recordOwnWrite(metadataObject("written", "11"))
-	s.list("20", wholePod("same", "15", "Pending"), wholePod("better", "15", "Running"), wholePod("new", "15", "Running"), wholePod("written", "11", "Running"))
-	s.Expect(s.takeReports()).To(Equal([]string{"changed gone", "changed new", "judged better", "judged gone", "judged new", "judged written"}))
+	s.list("20", wholePod("same", "15", "Pending"), wholePod("better", "15", "Running"), wholePod("new", "15", "Running"),
+		wholePod("written", "11", "Running"))
+	s.Expect(s.takeReports()).
+		To(Equal([]string{"changed gone", "changed new", "judged better", "judged gone", "judged new", "judged written"}))
 	s.Expect(s.state("late")).To(Equal([3]any{true, false, ""}), "written after the listing was made")
 	s.Expect(s.state("written")).To(Equal([3]any{true, true, ""}))
 }
@@ -197,7 +202,8 @@ func TestReplacementStoreReportsAllChangesMeanwhile(t *testing.T) {
 	before.list("10", metadataObject("sick", "1"), metadataObject("well", "1"), metadataObject("gone", "1"), metadataObject("edited", "1"))
 	s := newStoreFixture(t, true)
 	s.store.copyFrom(before.store)
-	s.list("20", wholePod("sick", "1", "Pending"), wholePod("well", "1", "Running"), wholePod("edited", "15", "Running", 2), wholePod("new", "15", "Running"))
+	s.list("20", wholePod("sick", "1", "Pending"), wholePod("well", "1", "Running"), wholePod("edited", "15", "Running", 2),
+		wholePod("new", "15", "Running"))
 	s.Expect(s.takeReports()).To(Equal([]string{
 		"changed edited", "changed gone", "changed new",
 		"judged edited", "judged gone", "judged new", "judged sick", "judged well",

@@ -96,7 +96,8 @@ func (c typedCollection) request(options metav1.ListOptions) *rest.Request {
 	if c.namespace != "" {
 		path = append(path, "namespaces", c.namespace)
 	}
-	return c.whole.typed.Get().AbsPath(append(path, c.resource.Resource)...).SpecificallyVersionedParams(&options, clientgoscheme.ParameterCodec, metav1.Unversioned)
+	return c.whole.typed.Get().AbsPath(append(path, c.resource.Resource)...).
+		SpecificallyVersionedParams(&options, clientgoscheme.ParameterCodec, metav1.Unversioned)
 }
 
 // List implements reflector.Client.

@@ -53,7 +53,8 @@ func newWholeFixture(t *testing.T, identity func(local.Server) *rest.Config) *wh
 	g.Expect(err).NotTo(HaveOccurred())
 	w.dynamic, err = dynamic.NewForConfig(servers.Target.Config)
 	g.Expect(err).NotTo(HaveOccurred())
-	namespace, err := w.client.CoreV1().Namespaces().Create(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "observe-"}}, metav1.CreateOptions{})
+	namespace, err := w.client.CoreV1().Namespaces().
+		Create(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "observe-"}}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	w.namespace = namespace.Name
 	metadataClient, err := metadata.NewForConfig(w.config)
@@ -123,7 +124,9 @@ func (w *wholeFixture) deployment(name string, replicas int32, labels map[string
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: pod},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: pod}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			},
 		},
 	}, metav1.CreateOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
@@ -135,7 +138,8 @@ func (w *wholeFixture) needDeployments() observe.Need {
 }
 
 func (w *wholeFixture) patchStatus(name, status string) {
-	_, err := w.client.AppsV1().Deployments(w.namespace).Patch(w.ctx, name, types.MergePatchType, []byte(`{"status":`+status+`}`), metav1.PatchOptions{}, "status")
+	_, err := w.client.AppsV1().Deployments(w.namespace).
+		Patch(w.ctx, name, types.MergePatchType, []byte(`{"status":`+status+`}`), metav1.PatchOptions{}, "status")
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
@@ -145,7 +149,8 @@ func TestKindWithAHealthRuleIsWatchedWhole(t *testing.T) {
 	w.deployment("web", 0, managedByLabels)
 	w.use(w.needDeployments())
 	w.Expect(w.verdict(deploymentKind, "web")()).To(Equal("observed generation outdated (0/1)"))
-	w.patchStatus("web", `{"observedGeneration":1,"conditions":[{"type":"Available","status":"True"},{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable"}]}`)
+	w.patchStatus("web", `{"observedGeneration":1,"conditions":[{"type":"Available","status":"True"},{"type":"Progressing",`+
+		`"status":"True","reason":"NewReplicaSetAvailable"}]}`)
 	w.eventually(w.verdict(deploymentKind, "web")).Should(Equal("fine"))
 	w.eventually(w.takeReports("web")).Should(BeTrue())
 	w.deployment("unlabelled", 0, nil)
@@ -169,7 +174,8 @@ func TestVerdictIsUnknownFromOurWriteUntilItsEvent(t *testing.T) {
 // createGadgets creates a new kind and two objects of it.
 func (w *wholeFixture) createGadgets() (schema.GroupVersionResource, schema.GroupKind) {
 	group := w.namespace + ".example.com"
-	resource, kind := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "gadgets"}, schema.GroupKind{Group: group, Kind: "Gadget"}
+	resource, kind := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "gadgets"},
+		schema.GroupKind{Group: group, Kind: "Gadget"}
 	definition := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": apiextensionsv1.SchemeGroupVersion.String(), "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": "gadgets." + group},
@@ -180,10 +186,13 @@ func (w *wholeFixture) createGadgets() (schema.GroupVersionResource, schema.Grou
 			}}},
 		},
 	}}
-	_, err := w.dynamic.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Create(w.ctx, definition, metav1.CreateOptions{})
+	_, err := w.dynamic.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).
+		Create(w.ctx, definition, metav1.CreateOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 	for _, name := range []string{"one", "two"} {
-		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Gadget", "metadata": map[string]any{"name": name}}}
+		object := &unstructured.Unstructured{
+			Object: map[string]any{"apiVersion": group + "/v1", "kind": "Gadget", "metadata": map[string]any{"name": name}},
+		}
 		object.SetLabels(managedByLabels)
 		w.eventually(func() error {
 			_, err := w.dynamic.Resource(resource).Namespace(w.namespace).Create(w.ctx, object, metav1.CreateOptions{})
@@ -195,7 +204,8 @@ func (w *wholeFixture) createGadgets() (schema.GroupVersionResource, schema.Grou
 
 func (w *wholeFixture) breakGadget(resource schema.GroupVersionResource, name string) {
 	patch := `{"status":{"conditions":[{"type":"Stalled","status":"True","reason":"R","message":"m"}]}}`
-	_, err := w.dynamic.Resource(resource).Namespace(w.namespace).Patch(w.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := w.dynamic.Resource(resource).Namespace(w.namespace).
+		Patch(w.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
@@ -229,7 +239,8 @@ func TestOneWatchServesUsersWithAndWithoutVerdicts(t *testing.T) {
 // Pods need not be managed. The watch of their metadata finds them.
 func TestPodsAreCountedOnARealAPIServer(t *testing.T) {
 	w := newWholeFixture(t, admin)
-	_, err := w.client.CoreV1().ServiceAccounts(w.namespace).Create(w.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+	_, err := w.client.CoreV1().ServiceAccounts(w.namespace).
+		Create(w.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 	w.deployment("web", 1, managedByLabels)
 	w.use(w.needDeployments())
@@ -255,10 +266,12 @@ func TestPodsAreCountedOnARealAPIServer(t *testing.T) {
 	w.Expect(w.client.CoreV1().Pods(w.namespace).Delete(w.ctx, "two", now)).To(Succeed())
 	w.takeReports("web")()
 	w.Consistently(count).WithTimeout(200*time.Millisecond).Should(Equal(observe.CountDiffers), "it only terminates")
-	_, err = w.client.CoreV1().Pods(w.namespace).Patch(w.ctx, "two", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_, err = w.client.CoreV1().Pods(w.namespace).
+		Patch(w.ctx, "two", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 	w.eventually(count).Should(Equal(observe.CountMatches))
-	_, err = w.client.AppsV1().Deployments(w.namespace).Patch(w.ctx, "web", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{})
+	_, err = w.client.AppsV1().Deployments(w.namespace).
+		Patch(w.ctx, "web", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 	w.eventually(count).Should(Equal(observe.CountDiffers))
 	rollout, _ := w.pods.Of(w.namespace, "web")
@@ -296,18 +309,21 @@ func TestPodsAreNotCountedWithoutPermissionToWatchThem(t *testing.T) {
 func (w *wholeFixture) grantDeployments(user string) {
 	name := "observe-" + user // every run of the test makes the same
 	_, err := w.client.RbacV1().ClusterRoles().Create(w.ctx, &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"list", "watch"}}},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"list", "watch"}}},
 	}, metav1.CreateOptions{})
 	w.Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
 	_, err = w.client.RbacV1().ClusterRoleBindings().Create(w.ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: name},
-		Subjects: []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: user}},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: user}},
 	}, metav1.CreateOptions{})
 	w.Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
 	w.eventually(func() (bool, error) {
-		review, err := w.client.AuthorizationV1().SubjectAccessReviews().Create(w.ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "watch"},
-		}}, metav1.CreateOptions{})
+		review, err := w.client.AuthorizationV1().SubjectAccessReviews().
+			Create(w.ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "watch"},
+			}}, metav1.CreateOptions{})
 		return err == nil && review.Status.Allowed, err
 	}).Should(BeTrue())
 }

@@ -83,22 +83,42 @@ func TestInvalidRequestsAreDeniedForTheFirstReason(t *testing.T) {
 		changes []func(*wish)
 		want    string
 	}{
-		"not a node":                      {[]func(*wish){anybody("alice")}, denied(`username "alice" is not prefixed with "system:node:"`)},
-		"almost a node":                   {[]func(*wish){anybody("system:nodes:n")}, denied(`username "system:nodes:n" is not prefixed with "system:node:"`)},
-		"no names":                        {[]func(*wish){noNames}, denied("no DNS names or IP addresses in the SANs found")},
-		"only names of other types":       {[]func(*wish){noNames, func(w *wish) { w.template.EmailAddresses = []string{"n@example.com"} }}, denied("no DNS names or IP addresses in the SANs found")},
-		"another common name":             {[]func(*wish){otherCN}, denied("common name in CSR does not match username")},
-		"the common name of another node": {[]func(*wish){func(w *wish) { w.template.Subject.CommonName = "system:node:another" }}, denied("common name in CSR does not match username")},
-		"no organization":                 {[]func(*wish){organization()}, wrongOrganization},
-		"two other organizations":         {[]func(*wish){organization("foo", "bar")}, wrongOrganization},
-		"another organization":            {[]func(*wish){organization("foo")}, wrongOrganization},
-		"one organization too many":       {[]func(*wish){organization("system:nodes", "foo")}, wrongOrganization},
-		"everything is wrong":             {[]func(*wish){anybody("alice"), noNames, otherCN, organization()}, denied(`username "alice" is not prefixed with "system:node:"`)},
-		"all but the user":                {[]func(*wish){noNames, otherCN, organization()}, denied("no DNS names or IP addresses in the SANs found")},
-		"common name and organization":    {[]func(*wish){otherCN, organization()}, denied("common name in CSR does not match username")},
-		"organization and addresses":      {[]func(*wish){organization(), func(w *wish) { w.template.DNSNames = []string{"x"} }}, wrongOrganization},
-		"DNS names and addresses, both":   {[]func(*wish){func(w *wish) { w.template.DNSNames, w.template.IPAddresses = []string{"x"}, []net.IP{{1, 1, 1, 1}} }}, denied(wrongDNS)},
-		"neither Node nor Machine":        {[]func(*wish){func(w *wish) { w.user, w.template.Subject.CommonName = "system:node:ghost", "system:node:ghost" }}, denied(`could not find node object with name "ghost"`)},
+		"not a node": {[]func(*wish){anybody("alice")}, denied(`username "alice" is not prefixed with "system:node:"`)},
+		"almost a node": {
+			[]func(*wish){anybody("system:nodes:n")}, denied(`username "system:nodes:n" is not prefixed with "system:node:"`),
+		},
+		"no names": {[]func(*wish){noNames}, denied("no DNS names or IP addresses in the SANs found")},
+		"only names of other types": {
+			[]func(*wish){noNames, func(w *wish) { w.template.EmailAddresses = []string{"n@example.com"} }},
+			denied("no DNS names or IP addresses in the SANs found"),
+		},
+		"another common name": {[]func(*wish){otherCN}, denied("common name in CSR does not match username")},
+		"the common name of another node": {
+			[]func(*wish){func(w *wish) { w.template.Subject.CommonName = "system:node:another" }},
+			denied("common name in CSR does not match username"),
+		},
+		"no organization":           {[]func(*wish){organization()}, wrongOrganization},
+		"two other organizations":   {[]func(*wish){organization("foo", "bar")}, wrongOrganization},
+		"another organization":      {[]func(*wish){organization("foo")}, wrongOrganization},
+		"one organization too many": {[]func(*wish){organization("system:nodes", "foo")}, wrongOrganization},
+		"everything is wrong": {
+			[]func(*wish){anybody("alice"), noNames, otherCN, organization()}, denied(`username "alice" is not prefixed with "system:node:"`),
+		},
+		"all but the user": {
+			[]func(*wish){noNames, otherCN, organization()}, denied("no DNS names or IP addresses in the SANs found"),
+		},
+		"common name and organization": {[]func(*wish){otherCN, organization()}, denied("common name in CSR does not match username")},
+		"organization and addresses": {
+			[]func(*wish){organization(), func(w *wish) { w.template.DNSNames = []string{"x"} }}, wrongOrganization,
+		},
+		"DNS names and addresses, both": {
+			[]func(*wish){func(w *wish) { w.template.DNSNames, w.template.IPAddresses = []string{"x"}, []net.IP{{1, 1, 1, 1}} }},
+			denied(wrongDNS),
+		},
+		"neither Node nor Machine": {
+			[]func(*wish){func(w *wish) { w.user, w.template.Subject.CommonName = "system:node:ghost", "system:node:ghost" }},
+			denied(`could not find node object with name "ghost"`),
+		},
 	} {
 		t.Run(name, func(*testing.T) { s.expect(s.ask("n", tc.changes...), tc.want) })
 	}
@@ -175,7 +195,10 @@ func TestNamesAndAddressesMustMatchTheNode(t *testing.T) {
 		"no DNS names on either side":        {"no-dns", names(nil, ten), allPassed},
 		"no IPs on either side":              {"no-ip", names(n), allPassed},
 		"an IPv6 address in another writing": {"long-ipv6", names(nil, net.ParseIP("2001:db8::1")), allPassed},
-		"an address that is none":            {"invalid", names(n, ten), denied(`IP address "10.1.2" in node.Status.Addresses is invalid: ParseAddr("10.1.2"): IPv4 address too short`)},
+		"an address that is none": {
+			"invalid", names(n, ten),
+			denied(`IP address "10.1.2" in node.Status.Addresses is invalid: ParseAddr("10.1.2"): IPv4 address too short`),
+		},
 	} {
 		t.Run(name, func(*testing.T) { s.expect(s.ask(tc.node, tc.names), tc.want) })
 	}
@@ -274,10 +297,12 @@ func TestApprovedRequestsAreSigned(t *testing.T) {
 
 func TestZeroWorkersAreRejected(t *testing.T) {
 	g := NewWithT(t)
-	cfg, _, err := config.ResourceManager([]byte("apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\n" +
+	cfg, _, err := config.ResourceManager([]byte("apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: " +
+		"ResourceManagerConfiguration\n" +
 		"leaderElection: {leaderElect: false}\ncontrollers: {kubeletCSRApprover: {enabled: true, concurrentSyncs: 0}}\n"))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(cfg.Validate().ToAggregate()).To(MatchError("controllers.kubeletCSRApprover.concurrentSyncs: Invalid value: 0: must be at least 1"))
+	g.Expect(cfg.Validate().ToAggregate()).
+		To(MatchError("controllers.kubeletCSRApprover.concurrentSyncs: Invalid value: 0: must be at least 1"))
 }
 
 // The username that the API server has authenticated decides, not the contents of the request.

@@ -82,7 +82,8 @@ func TestSubsetOfAddresses(t *testing.T) {
 	s.expect(s.ask("n", func(w *wish) {
 		w.template.DNSNames, w.template.IPAddresses = nil, []net.IP{{10, 1, 2, 3}, {10, 1, 2, 4}}
 	}), denied(wrongIPs))
-	s.expect(s.ask("n", func(w *wish) { w.template.DNSNames, w.template.IPAddresses = nil, nil }), denied("no DNS names or IP addresses in the SANs found"))
+	s.expect(s.ask("n", func(w *wish) { w.template.DNSNames, w.template.IPAddresses = nil, nil }),
+		denied("no DNS names or IP addresses in the SANs found"))
 }
 
 func TestAllowedNamesAndAddresses(t *testing.T) {
@@ -98,7 +99,8 @@ func TestAllowedNamesAndAddresses(t *testing.T) {
 	s := newScene(t, o)
 	s.expect(s.ask("ip-1"), allPassed)
 	s.expect(s.ask("web"), denied(`DNS name "web" matches none of the allowed patterns`))
-	s.expect(s.ask("ip-2", func(w *wish) { w.template.IPAddresses = []net.IP{{10, 2, 0, 1}} }), denied(`IP address "10.2.0.1" is in none of the allowed prefixes`))
+	s.expect(s.ask("ip-2", func(w *wish) { w.template.IPAddresses = []net.IP{{10, 2, 0, 1}} }),
+		denied(`IP address "10.2.0.1" is in none of the allowed prefixes`))
 	s.expectDecided("denied", "dns-pattern", 1)
 	s.expectDecided("denied", "ip-prefix", 1)
 }
@@ -126,7 +128,9 @@ func TestMaximumExpiration(t *testing.T) {
 // A kubelet can write any address into the status of its node.
 func TestDeniedIdentities(t *testing.T) {
 	o := with(func(c *config.EspalierCSRApprover) {
-		c.DeniedIdentities = config.EspalierCSRDeniedIdentities{APIServer: true, DNSPatterns: []string{"etcd.*.svc"}, IPPrefixes: []string{"169.254.0.0/16"}}
+		c.DeniedIdentities = config.EspalierCSRDeniedIdentities{
+			APIServer: true, DNSPatterns: []string{"etcd.*.svc"}, IPPrefixes: []string{"169.254.0.0/16"},
+		}
 	})
 	nasty := home("n")
 	for _, name := range []string{"kubernetes", "kubernetes.default.svc.cluster.local", "*.default.svc", "etcd.kube-system.svc"} {
@@ -145,10 +149,12 @@ func TestDeniedIdentities(t *testing.T) {
 	s := newScene(t, o)
 	s.expect(s.ask("n"), allPassed)
 	for _, name := range []string{"kubernetes", "kubernetes.default.svc.cluster.local", "*.default.svc", "etcd.kube-system.svc"} {
-		s.expect(s.ask("n", func(w *wish) { w.template.DNSNames = []string{name} }), denied(`DNS name "`+name+`" is or covers an identity that is denied to nodes`))
+		s.expect(s.ask("n", func(w *wish) { w.template.DNSNames = []string{name} }),
+			denied(`DNS name "`+name+`" is or covers an identity that is denied to nodes`))
 	}
 	for _, ip := range []string{"10.0.0.1", "169.254.1.1"} {
-		s.expect(s.ask("n", func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP(ip)} }), denied(`IP address "`+ip+`" is an identity that is denied to nodes`))
+		s.expect(s.ask("n", func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP(ip)} }),
+			denied(`IP address "`+ip+`" is an identity that is denied to nodes`))
 	}
 	s.expectDecided("denied", "denied-identity", 6)
 }
@@ -170,7 +176,8 @@ func TestEndpointsOfTheAPIServerAreDeniedToNodesOutsideOfTheControlPlane(t *test
 	}
 	s := newScene(t, o)
 	own := func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP(address)} }
-	s.expect(s.ask("n", own), denied(`IP address "`+address+`" belongs to the API server, and the node has no label node-role.kubernetes.io/control-plane`))
+	s.expect(s.ask("n", own),
+		denied(`IP address "`+address+`" belongs to the API server, and the node has no label node-role.kubernetes.io/control-plane`))
 
 	node := &corev1.Node{}
 	s.Expect(s.Target.Get(s.Ctx, client.ObjectKey{Name: "n"}, node)).To(Succeed())
@@ -231,8 +238,12 @@ func TestObserveOnlyTellsAndWritesNothing(t *testing.T) {
 	s := newScene(t, o)
 	s.Requests.Reset()
 	good, bad := s.ask("n"), s.ask("ghost")
-	s.Eventually(s.eventsOf(good)).WithTimeout(binary.Patience).Should(Equal([]string{"Normal WouldApprove: Would be approved, but the approver only observes: all checks passed"}))
-	s.Eventually(s.eventsOf(bad)).WithTimeout(binary.Patience).Should(Equal([]string{`Warning WouldDeny: Would be denied, but the approver only observes: could not find node object with name "ghost"`}))
+	s.Eventually(s.eventsOf(good)).WithTimeout(binary.Patience).
+		Should(Equal([]string{"Normal WouldApprove: Would be approved, but the approver only observes: all checks passed"}))
+	s.Eventually(s.eventsOf(bad)).
+		WithTimeout(binary.Patience).Should(Equal([]string{
+		`Warning WouldDeny: Would be denied, but the approver only observes: could not find node object with name "ghost"`,
+	}))
 	s.touch(good)
 	third := s.ask("n")
 	s.Eventually(s.eventsOf(third)).WithTimeout(binary.Patience).Should(HaveLen(1))
@@ -253,7 +264,8 @@ func TestObserveOnlyTellsOfWhatOthersDecideFirst(t *testing.T) {
 	before := s.ask("n")
 	s.decideAsAdmin(before, "Approved")
 	created := s.get(before).CreationTimestamp
-	s.Eventually(func() bool { return clock.RealClock{}.Now().Truncate(time.Second).After(created.Time) }).WithTimeout(binary.Patience).Should(BeTrue())
+	s.Eventually(func() bool { return clock.RealClock{}.Now().Truncate(time.Second).After(created.Time) }).WithTimeout(binary.Patience).
+		Should(BeTrue())
 	s.Start()
 	s.touch(before)
 	late := s.ask("late")
@@ -262,8 +274,12 @@ func TestObserveOnlyTellsOfWhatOthersDecideFirst(t *testing.T) {
 	s.decideAsAdmin(good, "Denied")
 	bad := s.ask("n", func(w *wish) { w.template.Subject.Organization = nil })
 	s.decideAsAdmin(bad, "Approved")
-	s.Eventually(s.eventsOf(good)).WithTimeout(binary.Patience).Should(Equal([]string{"Normal WouldApprove: Would be approved, but the approver only observes: all checks passed"}))
-	s.Eventually(s.eventsOf(bad)).WithTimeout(binary.Patience).Should(Equal([]string{"Warning WouldDeny: Would be denied, but the approver only observes: organization in CSR does not match nodes group"}))
+	s.Eventually(s.eventsOf(good)).WithTimeout(binary.Patience).
+		Should(Equal([]string{"Normal WouldApprove: Would be approved, but the approver only observes: all checks passed"}))
+	s.Eventually(s.eventsOf(bad)).
+		WithTimeout(binary.Patience).Should(Equal([]string{
+		"Warning WouldDeny: Would be denied, but the approver only observes: organization in CSR does not match nodes group",
+	}))
 	s.Eventually(func() float64 { return s.postponed("node-missing") }).WithTimeout(binary.Patience).Should(BeNumerically(">=", 1))
 	s.machine(s.Namespace, "late", "late")
 	s.onlyNode("late", home("late")...)
@@ -279,7 +295,8 @@ func TestObserveOnlyNeedsNoRightToDecide(t *testing.T) {
 	s := newScene(t, o)
 	s.mayNot("certificatesigningrequests/approval", "signers")
 	s.Config.Espalier.CSRApprover.ObserveOnly = false // the Event that follows shows that the API server knows the rights
-	s.Eventually(s.startError).WithTimeout(binary.Patience).Should(MatchError(HavePrefix("target cluster: not allowed to update certificatesigningrequests/approval, approve signers ")))
+	s.Eventually(s.startError).WithTimeout(binary.Patience).
+		Should(MatchError(HavePrefix("target cluster: not allowed to update certificatesigningrequests/approval, approve signers ")))
 	s.Config.Espalier.CSRApprover.ObserveOnly = true
 	s.Start()
 	name := s.ask("n")

@@ -16,7 +16,9 @@ func TestCachesHoldNoMoreThanDecisionsNeed(t *testing.T) {
 	kept, err := keepAddresses(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "1", UID: "u", Labels: map[string]string{"a": "b"}},
 		Spec:       corev1.NodeSpec{PodCIDR: "x"},
-		Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: "Hostname", Address: "n"}}, Images: []corev1.ContainerImage{{Names: []string{"big"}}}},
+		Status: corev1.NodeStatus{
+			Addresses: []corev1.NodeAddress{{Type: "Hostname", Address: "n"}}, Images: []corev1.ContainerImage{{Names: []string{"big"}}},
+		},
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(kept).To(BeComparableTo(&corev1.Node{
@@ -28,7 +30,9 @@ func TestCachesHoldNoMoreThanDecisionsNeed(t *testing.T) {
 		Namespace: "m", Name: "n", Labels: map[string]string{"node": "n", "a": "b"}, Annotations: map[string]string{"big": "one"},
 	}})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(kept).To(BeComparableTo(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "m", Name: "n", Labels: map[string]string{"node": "n"}}}))
+	g.Expect(kept).To(BeComparableTo(&metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "m", Name: "n", Labels: map[string]string{"node": "n"}},
+	}))
 }
 
 func TestDecidedRequestsKeepWhatSaysSo(t *testing.T) {
@@ -42,7 +46,9 @@ func TestDecidedRequestsKeepWhatSaysSo(t *testing.T) {
 	signed.Status.Certificate = []byte("certificate")
 	kept, err = keepUndecided(signed)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(kept).To(BeComparableTo(&certificatesv1.CertificateSigningRequest{Status: certificatesv1.CertificateSigningRequestStatus{Certificate: []byte{0}}}))
+	g.Expect(kept).To(BeComparableTo(&certificatesv1.CertificateSigningRequest{
+		Status: certificatesv1.CertificateSigningRequestStatus{Certificate: []byte{0}},
+	}))
 }
 
 // With observeOnly, requests that other clients have decided are judged.

@@ -34,11 +34,17 @@ func describe(verdict rules.Verdict, observed bool) report {
 	approves := verdict.Outcome == rules.Approve
 	switch {
 	case approves && observed:
-		return report{"would-approve", ReasonWouldApprove, corev1.EventTypeNormal, "Observe", "Would approve request", "Would be approved, but the approver only observes: "}
+		return report{
+			"would-approve", ReasonWouldApprove, corev1.EventTypeNormal, "Observe", "Would approve request",
+			"Would be approved, but the approver only observes: ",
+		}
 	case approves:
 		return report{"approved", ReasonApproved, corev1.EventTypeNormal, "Approve", "Approved request", "Approved: "}
 	case observed:
-		return report{"would-deny", ReasonWouldDeny, corev1.EventTypeWarning, "Observe", "Would deny request", "Would be denied, but the approver only observes: "}
+		return report{
+			"would-deny", ReasonWouldDeny, corev1.EventTypeWarning, "Observe", "Would deny request",
+			"Would be denied, but the approver only observes: ",
+		}
 	}
 	return report{"denied", ReasonDenied, corev1.EventTypeWarning, "Deny", "Denied request", "Denied: "}
 }

@@ -50,7 +50,8 @@ func (r *Reconciler) observe(ctx context.Context, name string) (rules.Objects, e
 	}
 	machines := &metav1.PartialObjectMetadataList{}
 	machines.SetGroupVersionKind(MachineKind())
-	err = r.Source.List(ctx, machines, client.InNamespace(r.MachineNamespace), client.MatchingFields{nodeLabel: name}, client.UnsafeDisableDeepCopy)
+	err = r.Source.List(ctx, machines, client.InNamespace(r.MachineNamespace), client.MatchingFields{nodeLabel: name},
+		client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return rules.Objects{}, fmt.Errorf("list Machines of node %q: %w", name, err)
 	}

@@ -66,7 +66,8 @@ func (r *Reconciler) prepareCaches(lifetime context.Context, mgr ctrl.Manager, t
 		}
 	}
 	if r.Rules.WaitForObjects > 0 {
-		if err := target.GetFieldIndexer().IndexField(lifetime, &certificatesv1.CertificateSigningRequest{}, userIndex, r.userOfUnjudged); err != nil {
+		if err := target.GetFieldIndexer().
+			IndexField(lifetime, &certificatesv1.CertificateSigningRequest{}, userIndex, r.userOfUnjudged); err != nil {
 			return fmt.Errorf("watch CertificateSigningRequests: %w", err)
 		}
 	}

@@ -88,7 +88,8 @@ func TestStartWithoutTheKindMachine(t *testing.T) {
 	s.withoutSource()
 	s.Eventually(s.startError).WithTimeout(binary.Patience).Should(MatchError(And(
 		HavePrefix("source cluster at https://127.0.0.1:"),
-		HaveSuffix(`: kind Machine (machine.sapcloud.io/v1alpha1) is not served: run "kubectl apply -f <CRDs of the machine controller manager>, or set espalier.csrApprover.withoutMachines: true, which is weaker"`),
+		HaveSuffix(`: kind Machine (machine.sapcloud.io/v1alpha1) is not served: run "kubectl apply -f <CRDs of the machine controller `+
+			`manager>, or set espalier.csrApprover.withoutMachines: true, which is weaker"`),
 	)))
 }
 
@@ -98,11 +99,21 @@ func TestStartWithoutRights(t *testing.T) {
 		resources []string
 		want      string
 	}{
-		"to decide":          {[]string{"certificatesigningrequests/approval", "signers"}, "target cluster: not allowed to update certificatesigningrequests/approval, approve signers named kubernetes.io/kubelet-serving" + grant},
-		"for the signer":     {[]string{"signers"}, "target cluster: not allowed to approve signers named kubernetes.io/kubelet-serving" + grant},
-		"to see Machines":    {[]string{"machines"}, "source cluster: not allowed to list machines.machine.sapcloud.io in namespace %s, watch machines.machine.sapcloud.io in namespace %s" + grant},
-		"to see Nodes":       {[]string{"nodes"}, "not allowed to list, watch nodes in all namespaces" + grant},
-		"to see requests":    {[]string{"certificatesigningrequests"}, "not allowed to list, watch certificatesigningrequests.certificates.k8s.io in all namespaces" + grant},
+		"to decide": {
+			[]string{"certificatesigningrequests/approval", "signers"},
+			"target cluster: not allowed to update certificatesigningrequests/approval, approve signers named kubernetes.io/kubelet-serving" + grant,
+		},
+		"for the signer": {[]string{"signers"}, "target cluster: not allowed to approve signers named kubernetes.io/kubelet-serving" + grant},
+		"to see Machines": {
+			[]string{"machines"},
+			"source cluster: not allowed to list machines.machine.sapcloud.io in namespace %s, watch machines.machine.sapcloud.io in namespace %s" +
+				grant,
+		},
+		"to see Nodes": {[]string{"nodes"}, "not allowed to list, watch nodes in all namespaces" + grant},
+		"to see requests": {
+			[]string{"certificatesigningrequests"},
+			"not allowed to list, watch certificatesigningrequests.certificates.k8s.io in all namespaces" + grant,
+		},
 		"nothing is missing": {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +137,9 @@ func TestStartWithoutTheServiceOfTheAPIServer(t *testing.T) {
 	s := newScene(t, options{stopped: true, twoClusters: true, configure: func(c *config.ResourceManagerConfiguration) {
 		c.Espalier.CSRApprover.DeniedIdentities.APIServer = true
 	}})
-	s.Expect(s.Target.Delete(s.Ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.Namespace + "-espalier-csr-approver-target-apiserver"}})).To(Succeed())
+	s.Expect(s.Target.Delete(s.Ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.Namespace + "-espalier-csr-approver-target-apiserver"},
+	})).To(Succeed())
 	s.Eventually(s.startError).WithTimeout(binary.Patience).Should(MatchError(And(
 		HavePrefix("read Service default/kubernetes of the target: services \"kubernetes\" is forbidden: "),
 		HaveSuffix("; espalier.csrApprover.deniedIdentities.apiServer needs it; grant it, for example with the roles in deploy/csr-approver"),
@@ -141,14 +154,17 @@ func TestStartWithoutRightsToSendEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, options{stopped: true, twoClusters: true})
-			s.Expect(s.Target.Delete(s.Ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.Namespace + "-espalier-csr-approver-target-events"}})).To(Succeed())
+			s.Expect(s.Target.Delete(s.Ctx, &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.Namespace + "-espalier-csr-approver-target-events"},
+			})).To(Succeed())
 			if change == nil {
 				s.Eventually(s.startError).WithTimeout(binary.Patience).Should(Succeed())
 				return
 			}
 			change(&s.Config.Espalier.CSRApprover)
-			s.Eventually(s.startError).WithTimeout(binary.Patience).Should(MatchError(`target cluster: not allowed to create events.events.k8s.io in namespace "default", ` +
-				`patch events.events.k8s.io in namespace "default": grant it, for example with the roles in deploy/csr-approver`))
+			s.Eventually(s.startError).WithTimeout(binary.Patience).
+				Should(MatchError(`target cluster: not allowed to create events.events.k8s.io in namespace "default", ` +
+					`patch events.events.k8s.io in namespace "default": grant it, for example with the roles in deploy/csr-approver`))
 		})
 	}
 }

@@ -182,9 +182,12 @@ func (s *scene) wish(node string, changes ...func(*wish)) wish {
 // try creates a request as the user of the wish, authenticated by its client certificate, and returns its name.
 func (s *scene) try(w wish) (string, error) {
 	s.T.Helper()
-	csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: certificatesv1.CertificateSigningRequestSpec{
-		Request: w.raw, SignerName: w.signer, Usages: w.usages, ExpirationSeconds: w.seconds,
-	}}
+	csr := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: w.name},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: w.raw, SignerName: w.signer, Usages: w.usages, ExpirationSeconds: w.seconds,
+		},
+	}
 	if w.name == "" {
 		csr.GenerateName = "csr-"
 	}
@@ -244,7 +247,8 @@ func denied(reason string) string {
 // expect waits until a request has exactly one condition.
 func (s *scene) expect(name, condition string) {
 	s.T.Helper()
-	s.Eventually(func() []string { return s.conditions(name) }).WithTimeout(binary.Patience).WithPolling(20 * time.Millisecond).Should(Equal([]string{condition}))
+	s.Eventually(func() []string { return s.conditions(name) }).WithTimeout(binary.Patience).WithPolling(20 * time.Millisecond).
+		Should(Equal([]string{condition}))
 }
 
 // undecided asserts that a request was skipped: a later one is approved.

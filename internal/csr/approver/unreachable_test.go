@@ -34,7 +34,9 @@ const pretty = "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE 
 func stored(raw string) *certificatesv1.CertificateSigningRequest {
 	return &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: "c"},
-		Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: "kubernetes.io/kubelet-serving", Username: "system:node:n", Request: []byte(raw)},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: "kubernetes.io/kubelet-serving", Username: "system:node:n", Request: []byte(raw),
+		},
 	}
 }
 

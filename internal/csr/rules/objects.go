@@ -44,7 +44,8 @@ func (r Rules) JudgeObjects(request Request, objects Objects, age time.Duration)
 		return r.missing(NodeMissing, age, fmt.Sprintf("could not find node object with name %q", request.NodeName()))
 	}
 	if !r.WithoutMachines && objects.Machines != 1 {
-		denial := fmt.Sprintf("Expected exactly one machine in namespace %q for node %q but found %d", r.MachineNamespace, request.NodeName(), objects.Machines)
+		denial := fmt.Sprintf("Expected exactly one machine in namespace %q for node %q but found %d", r.MachineNamespace, request.NodeName(),
+			objects.Machines)
 		if objects.Machines == 0 {
 			return r.missing(MachineCount, age, denial)
 		}
@@ -88,7 +89,10 @@ func (r Rules) judgeIPs(request Request, texts []string) Verdict {
 	for _, text := range texts {
 		ip, err := netip.ParseAddr(text)
 		if err != nil {
-			return Verdict{Outcome: Deny, Reason: IPAddresses, Message: fmt.Sprintf("IP address %s in node.Status.Addresses is invalid: %s", quote(text), cut(err.Error()))}
+			return Verdict{
+				Outcome: Deny, Reason: IPAddresses,
+				Message: fmt.Sprintf("IP address %s in node.Status.Addresses is invalid: %s", quote(text), cut(err.Error())),
+			}
 		}
 		ips = append(ips, ip.Unmap())
 	}

@@ -61,14 +61,23 @@ func TestReadRefuses(t *testing.T) {
 		raw  []byte
 		want string
 	}{
-		"nothing":             {nil, "PEM block type must be CERTIFICATE REQUEST"},
-		"garbage":             {[]byte("garbage"), "PEM block type must be CERTIFICATE REQUEST"},
-		"DER without PEM":     {block.Bytes, "PEM block type must be CERTIFICATE REQUEST"},
-		"another block":       {pem.EncodeToMemory(&pem.Block{Type: "NEW CERTIFICATE REQUEST", Bytes: block.Bytes}), "PEM block type must be CERTIFICATE REQUEST"},
-		"another block first": {append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: block.Bytes}), good...), "PEM block type must be CERTIFICATE REQUEST"},
-		"a block of zeros":    {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: make([]byte, 100)}), "parse PKCS#10 request: "},
-		"half a request":      {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: block.Bytes[:len(block.Bytes)/2]}), "parse PKCS#10 request: "},
-		"bytes after it":      {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: append(bytes.Clone(block.Bytes), 0)}), "parse PKCS#10 request: "},
+		"nothing":         {nil, "PEM block type must be CERTIFICATE REQUEST"},
+		"garbage":         {[]byte("garbage"), "PEM block type must be CERTIFICATE REQUEST"},
+		"DER without PEM": {block.Bytes, "PEM block type must be CERTIFICATE REQUEST"},
+		"another block": {
+			pem.EncodeToMemory(&pem.Block{Type: "NEW CERTIFICATE REQUEST", Bytes: block.Bytes}), "PEM block type must be CERTIFICATE REQUEST",
+		},
+		"another block first": {
+			append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: block.Bytes}), good...),
+			"PEM block type must be CERTIFICATE REQUEST",
+		},
+		"a block of zeros": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: make([]byte, 100)}), "parse PKCS#10 request: "},
+		"half a request": {
+			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: block.Bytes[:len(block.Bytes)/2]}), "parse PKCS#10 request: ",
+		},
+		"bytes after it": {
+			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: append(bytes.Clone(block.Bytes), 0)}), "parse PKCS#10 request: ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -57,49 +57,124 @@ func TestJudgeRequest(t *testing.T) {
 		request Request
 		want    Verdict
 	}{
-		"nothing to object to":  {request: request(), want: passed},
-		"a user without prefix": {request: request(func(r *Request) { r.Username = `a"b` }), want: deny("username", `username "a\"b" is not prefixed with "system:node:"`)},
-		"no names":              {request: request(named(), at()), want: deny("no-names", "no DNS names or IP addresses in the SANs found")},
-		"only an IP":            {request: request(named()), want: passed},
-		"another common name":   {request: request(func(r *Request) { r.CommonName = "n" }), want: deny("common-name", "common name in CSR does not match username")},
+		"nothing to object to": {request: request(), want: passed},
+		"a user without prefix": {
+			request: request(func(r *Request) { r.Username = `a"b` }),
+			want:    deny("username", `username "a\"b" is not prefixed with "system:node:"`),
+		},
+		"no names":   {request: request(named(), at()), want: deny("no-names", "no DNS names or IP addresses in the SANs found")},
+		"only an IP": {request: request(named()), want: passed},
+		"another common name": {
+			request: request(func(r *Request) { r.CommonName = "n" }), want: deny("common-name", "common name in CSR does not match username"),
+		},
 		"twice the organization": {
 			request: request(func(r *Request) { r.Organization = []string{"system:nodes", "system:nodes"} }),
 			want:    deny("organization", "organization in CSR does not match nodes group"),
 		},
 
-		"any lifetime, where none is set":   {request: request(lasting(1e6 * time.Hour)), want: passed},
-		"as long as allowed":                {rules: hour, request: request(lasting(time.Hour)), want: passed},
-		"longer":                            {rules: hour, request: request(lasting(time.Hour + time.Second)), want: deny("expiration", "requested expiration of 1h0m1s is longer than the allowed 1h0m0s")},
-		"no lifetime":                       {rules: hour, request: request(), want: deny("expiration", "no expiration is requested, at most 1h0m0s is allowed")},
-		"no lifetime, which is allowed":     {rules: Rules{MaxExpiration: time.Hour, AllowUnset: true}, request: request(), want: passed},
-		"longer, where unset is allowed":    {rules: Rules{MaxExpiration: time.Hour, AllowUnset: true}, request: request(lasting(2 * time.Hour)), want: deny("expiration", "requested expiration of 2h0m0s is longer than the allowed 1h0m0s")},
-		"names that are allowed":            {rules: Rules{AllowedDNS: &patterns}, request: request(named("n", "IP-10.nodes.example.com.")), want: passed},
-		"a name that is not":                {rules: Rules{AllowedDNS: &patterns}, request: request(named("n", "m")), want: deny("dns-pattern", `DNS name "m" matches none of the allowed patterns`)},
-		"a * is one label":                  {rules: Rules{AllowedDNS: &patterns}, request: request(named("ip-1.b.nodes.example.com")), want: deny("dns-pattern", `DNS name "ip-1.b.nodes.example.com" matches none of the allowed patterns`)},
-		"a wildcard is never allowed":       {rules: Rules{AllowedDNS: &patterns}, request: request(named("ip-*.nodes.example.com")), want: deny("dns-pattern", `DNS name "ip-*.nodes.example.com" matches none of the allowed patterns`)},
-		"no name is allowed":                {rules: Rules{AllowedDNS: &none}, request: request(), want: deny("dns-pattern", `DNS name "n" matches none of the allowed patterns`)},
+		"any lifetime, where none is set": {request: request(lasting(1e6 * time.Hour)), want: passed},
+		"as long as allowed":              {rules: hour, request: request(lasting(time.Hour)), want: passed},
+		"longer": {
+			rules: hour, request: request(lasting(time.Hour + time.Second)),
+			want: deny("expiration", "requested expiration of 1h0m1s is longer than the allowed 1h0m0s"),
+		},
+		"no lifetime": {
+			rules: hour, request: request(), want: deny("expiration", "no expiration is requested, at most 1h0m0s is allowed"),
+		},
+		"no lifetime, which is allowed": {rules: Rules{MaxExpiration: time.Hour, AllowUnset: true}, request: request(), want: passed},
+		"longer, where unset is allowed": {
+			rules: Rules{MaxExpiration: time.Hour, AllowUnset: true}, request: request(lasting(2 * time.Hour)),
+			want: deny("expiration", "requested expiration of 2h0m0s is longer than the allowed 1h0m0s"),
+		},
+		"names that are allowed": {
+			rules: Rules{AllowedDNS: &patterns}, request: request(named("n", "IP-10.nodes.example.com.")), want: passed,
+		},
+		"a name that is not": {
+			rules: Rules{AllowedDNS: &patterns}, request: request(named("n", "m")),
+			want: deny("dns-pattern", `DNS name "m" matches none of the allowed patterns`),
+		},
+		"a * is one label": {
+			rules: Rules{AllowedDNS: &patterns}, request: request(named("ip-1.b.nodes.example.com")),
+			want: deny("dns-pattern", `DNS name "ip-1.b.nodes.example.com" matches none of the allowed patterns`),
+		},
+		"a wildcard is never allowed": {
+			rules: Rules{AllowedDNS: &patterns}, request: request(named("ip-*.nodes.example.com")),
+			want: deny("dns-pattern", `DNS name "ip-*.nodes.example.com" matches none of the allowed patterns`),
+		},
+		"no name is allowed": {
+			rules: Rules{AllowedDNS: &none}, request: request(), want: deny("dns-pattern", `DNS name "n" matches none of the allowed patterns`),
+		},
 		"no name is allowed, none is asked": {rules: Rules{AllowedDNS: &none}, request: request(named()), want: passed},
-		"a long name is cut":                {rules: Rules{AllowedDNS: &none}, request: request(named(long)), want: deny("dns-pattern", `DNS name "`+long[:253]+`"… matches none of the allowed patterns`)},
-		"addresses that are allowed":        {rules: Rules{AllowedIPs: &ten}, request: request(at("10.255.255.255", "2001:db8:1::1")), want: passed},
-		"an address that is not":            {rules: Rules{AllowedIPs: &ten}, request: request(at("10.0.0.1", "11.0.0.1")), want: deny("ip-prefix", `IP address "11.0.0.1" is in none of the allowed prefixes`)},
-		"no address is allowed":             {rules: Rules{AllowedIPs: &nowhere}, request: request(), want: deny("ip-prefix", `IP address "10.1.2.3" is in none of the allowed prefixes`)},
+		"a long name is cut": {
+			rules: Rules{AllowedDNS: &none}, request: request(named(long)),
+			want: deny("dns-pattern", `DNS name "`+long[:253]+`"… matches none of the allowed patterns`),
+		},
+		"addresses that are allowed": {
+			rules: Rules{AllowedIPs: &ten}, request: request(at("10.255.255.255", "2001:db8:1::1")), want: passed,
+		},
+		"an address that is not": {
+			rules: Rules{AllowedIPs: &ten}, request: request(at("10.0.0.1", "11.0.0.1")),
+			want: deny("ip-prefix", `IP address "11.0.0.1" is in none of the allowed prefixes`),
+		},
+		"no address is allowed": {
+			rules: Rules{AllowedIPs: &nowhere}, request: request(),
+			want: deny("ip-prefix", `IP address "10.1.2.3" is in none of the allowed prefixes`),
+		},
 
-		"the API server's short name":          {rules: identities, request: request(named("kubernetes"), at()), want: deny("denied-identity", `DNS name "kubernetes" is or covers an identity that is denied to nodes`)},
-		"its name in any domain":               {rules: identities, request: request(named("Kubernetes.Default.SVC.k8s.example."), at()), want: deny("denied-identity", `DNS name "Kubernetes.Default.SVC.k8s.example." is or covers an identity that is denied to nodes`)},
-		"what covers its name":                 {rules: identities, request: request(named("*.default.svc.cluster.local"), at()), want: deny("denied-identity", `DNS name "*.default.svc.cluster.local" is or covers an identity that is denied to nodes`)},
-		"what only resembles its name":         {rules: identities, request: request(named("kubernetes.defaults", "kubernetes2", "x.kubernetes"), at()), want: passed},
+		"the API server's short name": {
+			rules: identities, request: request(named("kubernetes"), at()),
+			want: deny("denied-identity", `DNS name "kubernetes" is or covers an identity that is denied to nodes`),
+		},
+		"its name in any domain": {
+			rules: identities, request: request(named("Kubernetes.Default.SVC.k8s.example."), at()),
+			want: deny("denied-identity", `DNS name "Kubernetes.Default.SVC.k8s.example." is or covers an identity that is denied to nodes`),
+		},
+		"what covers its name": {
+			rules: identities, request: request(named("*.default.svc.cluster.local"), at()),
+			want: deny("denied-identity", `DNS name "*.default.svc.cluster.local" is or covers an identity that is denied to nodes`),
+		},
+		"what only resembles its name": {
+			rules: identities, request: request(named("kubernetes.defaults", "kubernetes2", "x.kubernetes"), at()), want: passed,
+		},
 		"its names, where they are not denied": {request: request(named("kubernetes", "kubernetes.default.svc")), want: passed},
-		"a pattern":                            {rules: identities, request: request(named("a.svc"), at()), want: deny("denied-identity", `DNS name "a.svc" is or covers an identity that is denied to nodes`)},
-		"a wildcard that covers a pattern":     {rules: identities, request: request(named("*"), at()), want: deny("denied-identity", `DNS name "*" is or covers an identity that is denied to nodes`)},
-		"a wildcard within a label":            {rules: identities, request: request(named("kube*.default.svc"), at()), want: deny("denied-identity", `DNS name "kube*.default.svc" is or covers an identity that is denied to nodes`)},
-		"the same for any rule that denies":    {rules: Rules{DeniedIPs: ten}, request: request(named("a.b*"), at()), want: deny("denied-identity", `DNS name "a.b*" is or covers an identity that is denied to nodes`)},
-		"the same, where nothing is denied":    {request: request(named("kube*.default.svc"), at()), want: passed},
-		"an address as DNS name":               {rules: identities, request: request(named("10.1.2.3."), at()), want: deny("denied-identity", `DNS name "10.1.2.3." is or covers an identity that is denied to nodes`)},
-		"an address as DNS name, as IPv6":      {rules: identities, request: request(named("::ffff:10.1.2.3"), at()), want: deny("denied-identity", `DNS name "::ffff:10.1.2.3" is or covers an identity that is denied to nodes`)},
-		"an address as DNS name, with a zone":  {rules: identities, request: request(named("2001:db8::1%eth0"), at()), want: deny("denied-identity", `DNS name "2001:db8::1%eth0" is or covers an identity that is denied to nodes`)},
-		"an allowed address as DNS name":       {rules: Rules{AllowedIPs: &ten}, request: request(named("10.0.0.1")), want: passed},
-		"one that is not allowed":              {rules: Rules{AllowedIPs: &ten}, request: request(named("11.0.0.1")), want: deny("ip-prefix", `DNS name "11.0.0.1" is an IP address in none of the allowed prefixes`)},
-		"an address of another component":      {rules: identities, request: request(), want: deny("denied-identity", `IP address "10.1.2.3" is an identity that is denied to nodes`)},
+		"a pattern": {
+			rules: identities, request: request(named("a.svc"), at()),
+			want: deny("denied-identity", `DNS name "a.svc" is or covers an identity that is denied to nodes`),
+		},
+		"a wildcard that covers a pattern": {
+			rules: identities, request: request(named("*"), at()),
+			want: deny("denied-identity", `DNS name "*" is or covers an identity that is denied to nodes`),
+		},
+		"a wildcard within a label": {
+			rules: identities, request: request(named("kube*.default.svc"), at()),
+			want: deny("denied-identity", `DNS name "kube*.default.svc" is or covers an identity that is denied to nodes`),
+		},
+		"the same for any rule that denies": {
+			rules: Rules{DeniedIPs: ten}, request: request(named("a.b*"), at()),
+			want: deny("denied-identity", `DNS name "a.b*" is or covers an identity that is denied to nodes`),
+		},
+		"the same, where nothing is denied": {request: request(named("kube*.default.svc"), at()), want: passed},
+		"an address as DNS name": {
+			rules: identities, request: request(named("10.1.2.3."), at()),
+			want: deny("denied-identity", `DNS name "10.1.2.3." is or covers an identity that is denied to nodes`),
+		},
+		"an address as DNS name, as IPv6": {
+			rules: identities, request: request(named("::ffff:10.1.2.3"), at()),
+			want: deny("denied-identity", `DNS name "::ffff:10.1.2.3" is or covers an identity that is denied to nodes`),
+		},
+		"an address as DNS name, with a zone": {
+			rules: identities, request: request(named("2001:db8::1%eth0"), at()),
+			want: deny("denied-identity", `DNS name "2001:db8::1%eth0" is or covers an identity that is denied to nodes`),
+		},
+		"an allowed address as DNS name": {rules: Rules{AllowedIPs: &ten}, request: request(named("10.0.0.1")), want: passed},
+		"one that is not allowed": {
+			rules: Rules{AllowedIPs: &ten}, request: request(named("11.0.0.1")),
+			want: deny("ip-prefix", `DNS name "11.0.0.1" is an IP address in none of the allowed prefixes`),
+		},
+		"an address of another component": {
+			rules: identities, request: request(),
+			want: deny("denied-identity", `IP address "10.1.2.3" is an identity that is denied to nodes`),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(tc.rules.JudgeRequest(tc.request)).To(Equal(tc.want))
@@ -111,12 +186,19 @@ func TestJudgeObjects(t *testing.T) {
 	home := []corev1.NodeAddress{{Type: "Hostname", Address: "n"}, {Type: "InternalIP", Address: "10.1.2.3"}}
 	passed := Verdict{Outcome: "approve", Reason: "all-checks-passed", Message: "all checks passed"}
 	noNode := Verdict{Outcome: "deny", Reason: "node-missing", Message: `could not find node object with name "n"`}
-	noMachine := Verdict{Outcome: "deny", Reason: "machine-count", Message: `Expected exactly one machine in namespace "m" for node "n" but found 0`}
-	twoMachines := Verdict{Outcome: "deny", Reason: "machine-count", Message: `Expected exactly one machine in namespace "m" for node "n" but found 2`}
+	noMachine := Verdict{
+		Outcome: "deny", Reason: "machine-count", Message: `Expected exactly one machine in namespace "m" for node "n" but found 0`,
+	}
+	twoMachines := Verdict{
+		Outcome: "deny", Reason: "machine-count", Message: `Expected exactly one machine in namespace "m" for node "n" but found 2`,
+	}
 	waiting := func(v Verdict) Verdict { v.Outcome = "wait"; return v }
 	patient := Rules{MachineNamespace: "m", WaitForObjects: time.Minute}
 	strict := Rules{MachineNamespace: "m"}
-	ips := Verdict{Outcome: "deny", Reason: "ip-addresses", Message: "IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object"}
+	ips := Verdict{
+		Outcome: "deny", Reason: "ip-addresses",
+		Message: "IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object",
+	}
 	for name, tc := range map[string]struct {
 		rules   Rules
 		request Request
@@ -133,13 +215,31 @@ func TestJudgeObjects(t *testing.T) {
 		"no machine, and time is over": {patient, request(), Objects{NodeExists: true, Addresses: home}, time.Minute, noMachine},
 		"two machines never wait":      {patient, request(), Objects{NodeExists: true, Addresses: home, Machines: 2}, 0, twoMachines},
 		"machines do not matter":       {Rules{WithoutMachines: true}, request(), Objects{NodeExists: true, Addresses: home}, 0, passed},
-		"an address as IPv6":           {strict, request(), Objects{NodeExists: true, Addresses: []corev1.NodeAddress{{Type: "Hostname", Address: "n"}, {Type: "ExternalIP", Address: "::ffff:10.1.2.3"}}, Machines: 1}, 0, passed},
-		"an address with a zone":       {strict, request(named(), at("fe80::1")), Objects{NodeExists: true, Addresses: []corev1.NodeAddress{{Type: "InternalIP", Address: "fe80::1%eth0"}}, Machines: 1}, 0, ips},
-		"an unknown type":              {strict, request(), Objects{NodeExists: true, Addresses: append([]corev1.NodeAddress{{Type: "Other", Address: "x"}}, home...), Machines: 1}, 0, passed},
-		"fewer, where that is fine":    {Rules{Subset: true}, request(named()), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, passed},
-		"more, where fewer is fine":    {Rules{Subset: true}, request(at("10.1.2.3", "10.1.2.4")), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, ips},
+		"an address as IPv6": {
+			strict, request(),
+			Objects{
+				NodeExists: true,
+				Addresses:  []corev1.NodeAddress{{Type: "Hostname", Address: "n"}, {Type: "ExternalIP", Address: "::ffff:10.1.2.3"}}, Machines: 1,
+			},
+			0, passed,
+		},
+		"an address with a zone": {
+			strict, request(named(), at("fe80::1")),
+			Objects{NodeExists: true, Addresses: []corev1.NodeAddress{{Type: "InternalIP", Address: "fe80::1%eth0"}}, Machines: 1}, 0, ips,
+		},
+		"an unknown type": {
+			strict, request(),
+			Objects{NodeExists: true, Addresses: append([]corev1.NodeAddress{{Type: "Other", Address: "x"}}, home...), Machines: 1}, 0, passed,
+		},
+		"fewer, where that is fine": {
+			Rules{Subset: true}, request(named()), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, passed,
+		},
+		"more, where fewer is fine": {
+			Rules{Subset: true}, request(at("10.1.2.3", "10.1.2.4")), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, ips,
+		},
 		"names are compared exactly": {strict, request(named("N")), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, Verdict{
-			Outcome: "deny", Reason: "dns-names", Message: "DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object",
+			Outcome: "deny", Reason: "dns-names",
+			Message: "DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +252,10 @@ func TestJudgeObjects(t *testing.T) {
 func TestEndpointsOfTheAPIServerAreGivenToControlPlaneNodesOnly(t *testing.T) {
 	passed := Verdict{Outcome: "approve", Reason: "all-checks-passed", Message: "all checks passed"}
 	denied := func(message string) Verdict {
-		return Verdict{Outcome: "deny", Reason: "denied-identity", Message: message + " belongs to the API server, and the node has no label node-role.kubernetes.io/control-plane"}
+		return Verdict{
+			Outcome: "deny", Reason: "denied-identity",
+			Message: message + " belongs to the API server, and the node has no label node-role.kubernetes.io/control-plane",
+		}
 	}
 	endpoints := Endpoints{Names: Patterns([]string{"api.example.com"}), IPs: prefixes(t, "10.1.2.3/32", "2001:db8::1/128")}
 	for name, tc := range map[string]struct {
@@ -161,10 +264,16 @@ func TestEndpointsOfTheAPIServerAreGivenToControlPlaneNodesOnly(t *testing.T) {
 		endpoints    Endpoints
 		want         Verdict
 	}{
-		"an address":                       {request: request(), endpoints: endpoints, want: denied(`IP address "10.1.2.3"`)},
-		"an address as DNS name":           {request: request(named("2001:db8::1"), at()), endpoints: endpoints, want: denied(`DNS name "2001:db8::1"`)},
-		"a name":                           {request: request(named("API.example.com."), at()), endpoints: endpoints, want: denied(`DNS name "API.example.com."`)},
-		"a wildcard that covers a name":    {request: request(named("*.example.com"), at()), endpoints: endpoints, want: denied(`DNS name "*.example.com"`)},
+		"an address": {request: request(), endpoints: endpoints, want: denied(`IP address "10.1.2.3"`)},
+		"an address as DNS name": {
+			request: request(named("2001:db8::1"), at()), endpoints: endpoints, want: denied(`DNS name "2001:db8::1"`),
+		},
+		"a name": {
+			request: request(named("API.example.com."), at()), endpoints: endpoints, want: denied(`DNS name "API.example.com."`),
+		},
+		"a wildcard that covers a name": {
+			request: request(named("*.example.com"), at()), endpoints: endpoints, want: denied(`DNS name "*.example.com"`),
+		},
 		"an address of a control plane":    {request: request(), endpoints: endpoints, controlPlane: true, want: passed},
 		"an address that is no endpoint":   {request: request(at("10.1.2.4")), endpoints: endpoints, want: passed},
 		"where endpoints are not denied":   {request: request(), want: passed},
@@ -205,6 +314,7 @@ func TestHugeAddressesAreCut(t *testing.T) {
 	}, 0)
 	g := NewWithT(t)
 	g.Expect(verdict.Reason).To(Equal(Reason("ip-addresses")))
-	g.Expect(verdict.Message).To(And(HavePrefix(`IP address "é`), HaveSuffix("é…"), ContainSubstring(` in node.Status.Addresses is invalid: ParseAddr("é`)))
+	g.Expect(verdict.Message).
+		To(And(HavePrefix(`IP address "é`), HaveSuffix("é…"), ContainSubstring(` in node.Status.Addresses is invalid: ParseAddr("é`)))
 	g.Expect(len(verdict.Message)).To(BeNumerically("<", 1024))
 }

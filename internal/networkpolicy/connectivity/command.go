@@ -50,7 +50,8 @@ func parse(program process.Program, args []string) (*flags, string, error) {
 	set.SortFlags = false
 	set.StringVarP(&f.namespace, "namespace", "n", "", "only what concerns Pods of this `namespace`; without it, of all")
 	set.StringVarP(&f.output, "output", "o", formatTable, "table, or dot for Graphviz")
-	set.StringVar(&f.config, "config", "", "configuration `file` of the controller: its target cluster counts. Without it, the cluster of your kubeconfig")
+	set.StringVar(&f.config, "config", "", "configuration `file` of the controller: its target cluster counts. Without it, the cluster "+
+		"of your kubeconfig")
 	set.BoolVarP(&help, "help", "h", false, "print this text and exit")
 	if err := set.Parse(args); err != nil {
 		return nil, "", fmt.Errorf("parse command line: %w", err)

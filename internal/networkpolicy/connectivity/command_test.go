@@ -75,10 +75,13 @@ func TestTheLiveCluster(t *testing.T) {
 	}
 	g.Expect(c.Create(t.Context(), &networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "db"},
-		Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Ingress: []networkingv1.NetworkPolicyIngressRule{{
-			From:  []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"to-db": "allowed"}}}},
-			Ports: []networkingv1.NetworkPolicyPort{{Port: ptr.To(intstr.FromInt32(5432))}},
-		}}},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{{
+				From:  []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"to-db": "allowed"}}}},
+				Ports: []networkingv1.NetworkPolicyPort{{Port: ptr.To(intstr.FromInt32(5432))}},
+			}},
+		},
 	})).To(Succeed())
 
 	admin := servers.Source.Kubeconfig
@@ -110,8 +113,14 @@ func TestMisuse(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a format that is none":    {[]string{"-o", "svg"}, "Error: parse command line: --output must be table or dot, not \"svg\"; see netpol-controller connectivity --help\n"},
-		"an argument":              {[]string{"shop"}, "Error: parse command line: unexpected argument \"shop\"; only flags are taken; see netpol-controller connectivity --help\n"},
+		"a format that is none": {
+			[]string{"-o", "svg"},
+			"Error: parse command line: --output must be table or dot, not \"svg\"; see netpol-controller connectivity --help\n",
+		},
+		"an argument": {
+			[]string{"shop"},
+			"Error: parse command line: unexpected argument \"shop\"; only flags are taken; see netpol-controller connectivity --help\n",
+		},
 		"a namespace that is none": {[]string{"-n", "nowhere"}, "Error: namespace \"nowhere\" does not exist\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,9 @@ import (
 func pod(namespace, name string, of map[string]string, changes ...func(*corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: of},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "http", Protocol: "TCP", ContainerPort: 8080}}}}},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "http", Protocol: "TCP", ContainerPort: 8080}}}},
+		},
 	}
 	for _, change := range changes {
 		change(&p)
@@ -42,12 +44,16 @@ func evaluate(t *testing.T, namespace string, pods []corev1.Pod, policies ...net
 }
 
 const (
-	ingressToDB  = `{podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress], ingress: [{from: [{podSelector: {matchLabels: {to-db: allowed}}}], ports: [{protocol: TCP, port: 5432}]}]}`
-	egressToDB   = `{podSelector: {matchLabels: {to-db: allowed}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: db}}}], ports: [{protocol: TCP, port: 5432}]}]}`
-	nothing      = `{podSelector: {}, policyTypes: [Ingress, Egress]}`
-	worldToHTTP  = `{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress], ingress: [{ports: [{protocol: TCP, port: http}]}]}`
-	blocks       = `{podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}], ports: [{protocol: UDP, port: 53, endPort: 54}, {protocol: TCP, port: dns}]}]}`
-	fromLB       = `{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress], ingress: [{from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: lb}}, podSelector: {}}], ports: [{protocol: TCP, port: http}, {protocol: SCTP}]}]}`
+	ingressToDB = `{podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress], ingress: [{from: [{podSelector: {matchLabels: ` +
+		`{to-db: allowed}}}], ports: [{protocol: TCP, port: 5432}]}]}`
+	egressToDB = `{podSelector: {matchLabels: {to-db: allowed}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: ` +
+		`{app: db}}}], ports: [{protocol: TCP, port: 5432}]}]}`
+	nothing     = `{podSelector: {}, policyTypes: [Ingress, Egress]}`
+	worldToHTTP = `{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress], ingress: [{ports: [{protocol: TCP, port: http}]}]}`
+	blocks      = `{podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8, except: ` +
+		`[10.1.0.0/16]}}], ports: [{protocol: UDP, port: 53, endPort: 54}, {protocol: TCP, port: dns}]}]}`
+	fromLB = `{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress], ingress: [{from: [{namespaceSelector: {matchLabels: ` +
+		`{kubernetes.io/metadata.name: lb}}, podSelector: {}}], ports: [{protocol: TCP, port: http}, {protocol: SCTP}]}]}`
 	emptyIngress = `{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress], ingress: [{}]}`
 )
 
@@ -71,15 +77,23 @@ func TestEvaluate(t *testing.T) {
 		},
 		"only the receiver is restricted": {
 			pods: []corev1.Pod{db, web, other}, policies: []string{ingressToDB},
-			want: Report{Edges: []Edge{{"shop/web", "shop/db", "TCP/5432"}}, OpenIngress: []string{"shop/other", "shop/web"}, OpenEgress: []string{"shop/db", "shop/other", "shop/web"}},
+			want: Report{
+				Edges: []Edge{{"shop/web", "shop/db", "TCP/5432"}}, OpenIngress: []string{"shop/other", "shop/web"},
+				OpenEgress: []string{"shop/db", "shop/other", "shop/web"},
+			},
 		},
 		"all peers, by a named port": {
 			pods: []corev1.Pod{web, lb}, policies: []string{worldToHTTP},
-			want: Report{Edges: []Edge{{"(anywhere)", "shop/web", "TCP/8080"}}, OpenIngress: []string{"lb/lb"}, OpenEgress: []string{"lb/lb", "shop/web"}},
+			want: Report{
+				Edges: []Edge{{"(anywhere)", "shop/web", "TCP/8080"}}, OpenIngress: []string{"lb/lb"}, OpenEgress: []string{"lb/lb", "shop/web"},
+			},
 		},
 		"all peers include those whose own policies let them": {
 			pods: []corev1.Pod{db, web}, policies: []string{emptyIngress, egressToDB},
-			want: Report{Edges: []Edge{{"(anywhere)", "shop/web", "all"}, {"shop/web", "shop/db", "TCP/5432"}}, OpenIngress: []string{"shop/db"}, OpenEgress: []string{"shop/db"}},
+			want: Report{
+				Edges: []Edge{{"(anywhere)", "shop/web", "all"}, {"shop/web", "shop/db", "TCP/5432"}}, OpenIngress: []string{"shop/db"},
+				OpenEgress: []string{"shop/db"},
+			},
 		},
 		"address ranges": {
 			pods: []corev1.Pod{web}, policies: []string{blocks},
@@ -87,7 +101,10 @@ func TestEvaluate(t *testing.T) {
 		},
 		"another namespace": {
 			pods: []corev1.Pod{web, lb, other}, policies: []string{fromLB},
-			want: Report{Edges: []Edge{{"lb/lb", "shop/web", "SCTP, TCP/8080"}}, OpenIngress: []string{"lb/lb", "shop/other"}, OpenEgress: []string{"lb/lb", "shop/other", "shop/web"}},
+			want: Report{
+				Edges: []Edge{{"lb/lb", "shop/web", "SCTP, TCP/8080"}}, OpenIngress: []string{"lb/lb", "shop/other"},
+				OpenEgress: []string{"lb/lb", "shop/other", "shop/web"},
+			},
 		},
 		"Pods that are finished or on their node's network": {
 			pods: []corev1.Pod{
@@ -126,7 +143,9 @@ func TestGroupsAreWorkloadsUnlessPoliciesTellTheirPodsApart(t *testing.T) {
 	replica := func(name, app string) corev1.Pod {
 		return pod("shop", name, map[string]string{"app": app, "pod-template-hash": "abc"}, owned("ReplicaSet", "web-abc"))
 	}
-	found, _ := groups([]corev1.Pod{replica("1", "web"), replica("2", "web"), replica("3", "new"), pod("shop", "set-0", nil, owned("StatefulSet", "set"))}, []networkingv1.NetworkPolicy{policy(t, worldToHTTP)})
+	found, _ := groups([]corev1.Pod{
+		replica("1", "web"), replica("2", "web"), replica("3", "new"), pod("shop", "set-0", nil, owned("StatefulSet", "set")),
+	}, []networkingv1.NetworkPolicy{policy(t, worldToHTTP)})
 	var names []string
 	for _, g := range found {
 		names = append(names, g.name)

@@ -41,14 +41,20 @@ func TestServiceGetsPoliciesInItsNamespace(t *testing.T) {
 
 	type spec = networkingv1.NetworkPolicySpec
 	ingress := func(client string, ports []networkingv1.NetworkPolicyPort) spec {
-		return spec{PodSelector: labelled("foo", "bar"), PolicyTypes: []networkingv1.PolicyType{"Ingress"}, Ingress: []networkingv1.NetworkPolicyIngressRule{{
-			From: []networkingv1.NetworkPolicyPeer{{PodSelector: ptr.To(labelled(prefix+client, "allowed"))}}, Ports: ports,
-		}}}
+		return spec{
+			PodSelector: labelled("foo", "bar"), PolicyTypes: []networkingv1.PolicyType{"Ingress"},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{{
+				From: []networkingv1.NetworkPolicyPeer{{PodSelector: ptr.To(labelled(prefix+client, "allowed"))}}, Ports: ports,
+			}},
+		}
 	}
 	egress := func(client string, ports []networkingv1.NetworkPolicyPort) spec {
-		return spec{PodSelector: labelled(prefix+client, "allowed"), PolicyTypes: []networkingv1.PolicyType{"Egress"}, Egress: []networkingv1.NetworkPolicyEgressRule{{
-			To: []networkingv1.NetworkPolicyPeer{{PodSelector: ptr.To(labelled("foo", "bar"))}}, Ports: ports,
-		}}}
+		return spec{
+			PodSelector: labelled(prefix+client, "allowed"), PolicyTypes: []networkingv1.PolicyType{"Egress"},
+			Egress: []networkingv1.NetworkPolicyEgressRule{{
+				To: []networkingv1.NetworkPolicyPeer{{PodSelector: ptr.To(labelled("foo", "bar"))}}, Ports: ports,
+			}},
+		}
 	}
 	tcp, udp := portOf("TCP", intstr.FromInt32(5678)), portOf("UDP", intstr.FromString("testport"))
 	for name, want := range map[string]struct {
@@ -57,25 +63,31 @@ func TestServiceGetsPoliciesInItsNamespace(t *testing.T) {
 	}{
 		"ingress-to-s-tcp-5678": {
 			ingress("to-s-tcp-5678", tcp),
-			"Allows ingress TCP traffic to port 5678 for pods selected by the A/s service selector from pods running in namespace A labeled with map[networking.resources.gardener.cloud/to-s-tcp-5678:allowed].",
+			"Allows ingress TCP traffic to port 5678 for pods selected by the A/s service selector from pods running in namespace A labeled " +
+				"with map[networking.resources.gardener.cloud/to-s-tcp-5678:allowed].",
 		},
 		"egress-to-s-tcp-5678": {
 			egress("to-s-tcp-5678", tcp),
-			"Allows egress TCP traffic to port 5678 from pods running in namespace A labeled with map[networking.resources.gardener.cloud/to-s-tcp-5678:allowed] to pods selected by the A/s service selector.",
+			"Allows egress TCP traffic to port 5678 from pods running in namespace A labeled with " +
+				"map[networking.resources.gardener.cloud/to-s-tcp-5678:allowed] to pods selected by the A/s service selector.",
 		},
 		"ingress-to-s-udp-testport": {
 			ingress("to-s-udp-testport", udp),
-			"Allows ingress UDP traffic to port testport for pods selected by the A/s service selector from pods running in namespace A labeled with map[networking.resources.gardener.cloud/to-s-udp-testport:allowed].",
+			"Allows ingress UDP traffic to port testport for pods selected by the A/s service selector from pods running in namespace A " +
+				"labeled with map[networking.resources.gardener.cloud/to-s-udp-testport:allowed].",
 		},
 		"egress-to-s-udp-testport": {
 			egress("to-s-udp-testport", udp),
-			"Allows egress UDP traffic to port testport from pods running in namespace A labeled with map[networking.resources.gardener.cloud/to-s-udp-testport:allowed] to pods selected by the A/s service selector.",
+			"Allows egress UDP traffic to port testport from pods running in namespace A labeled with " +
+				"map[networking.resources.gardener.cloud/to-s-udp-testport:allowed] to pods selected by the A/s service selector.",
 		},
 	} {
 		s.Expect(s.policy(s.A, name)).To(BeComparableTo(&networkingv1.NetworkPolicy{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: s.A, Name: name, Labels: ownedBy(s.A, "s"),
-				Annotations: map[string]string{description: strings.NewReplacer("A/", s.A+"/", "namespace A ", "namespace "+s.A+" ").Replace(want.text)},
+				Annotations: map[string]string{
+					description: strings.NewReplacer("A/", s.A+"/", "namespace A ", "namespace "+s.A+" ").Replace(want.text),
+				},
 			},
 			Spec: want.spec,
 		}))
@@ -165,8 +177,10 @@ func TestNamespaceAliasIsUsedInPodLabels(t *testing.T) {
 	b := s.namespace("b", map[string]string{"other": "namespace"})
 	s.service(map[string]string{selectors: selecting, alias: "alias"})
 	s.awaits(own(), across("b"))
-	s.Expect(s.policy(b, "egress-to-"+s.A+"-s-tcp-5678").Spec.PodSelector).To(BeComparableTo(labelled(prefix+"to-alias-s-tcp-5678", "allowed")))
-	s.Expect(s.policy(s.A, "ingress-to-s-tcp-5678-from-"+b).Spec.Ingress[0].From[0].PodSelector).To(BeComparableTo(ptr.To(labelled(prefix+"to-alias-s-tcp-5678", "allowed"))))
+	s.Expect(s.policy(b, "egress-to-"+s.A+"-s-tcp-5678").Spec.PodSelector).
+		To(BeComparableTo(labelled(prefix+"to-alias-s-tcp-5678", "allowed")))
+	s.Expect(s.policy(s.A, "ingress-to-s-tcp-5678-from-"+b).Spec.Ingress[0].From[0].PodSelector).
+		To(BeComparableTo(ptr.To(labelled(prefix+"to-alias-s-tcp-5678", "allowed"))))
 	s.Expect(s.policy(s.A, "egress-to-s-tcp-5678").Spec.PodSelector).To(BeComparableTo(labelled(prefix+"to-s-tcp-5678", "allowed")))
 }
 
@@ -181,7 +195,9 @@ func via(alias string, ports ...string) []string {
 func TestAllowedPortsAnnotationGetsPolicies(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
-	service := s.service(map[string]string{prefix + "from-x-allowed-ports": `[{"protocol":"UDP","port":"testport2"},{"protocol":"TCP","port":3456}]`})
+	service := s.service(map[string]string{
+		prefix + "from-x-allowed-ports": `[{"protocol":"UDP","port":"testport2"},{"protocol":"TCP","port":3456}]`,
+	})
 	s.awaits(own(), via("x", "udp-testport2", "tcp-3456"))
 	s.Expect(s.policy(s.A, "egress-to-s-tcp-3456-via-x").Spec).To(BeComparableTo(networkingv1.NetworkPolicySpec{
 		PodSelector: labelled(prefix+"to-x", "allowed"), PolicyTypes: []networkingv1.PolicyType{"Egress"},
@@ -200,9 +216,12 @@ func TestAllowedPortsAnnotationGetsPolicies(t *testing.T) {
 func TestDeprecatedAnnotationPairGetsPolicies(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
-	service := s.service(map[string]string{pairAlias: "custom-selector", pairPorts: `[{"protocol":"UDP","port":"testport2"},{"protocol":"TCP","port":3456}]`})
+	service := s.service(map[string]string{
+		pairAlias: "custom-selector", pairPorts: `[{"protocol":"UDP","port":"testport2"},{"protocol":"TCP","port":3456}]`,
+	})
 	s.awaits(own(), via("custom-selector", "udp-testport2", "tcp-3456"))
-	s.Expect(s.policy(s.A, "egress-to-s-tcp-3456-via-custom-selector").Spec.PodSelector).To(BeComparableTo(labelled(prefix+"to-custom-selector", "allowed")))
+	s.Expect(s.policy(s.A, "egress-to-s-tcp-3456-via-custom-selector").Spec.PodSelector).
+		To(BeComparableTo(labelled(prefix+"to-custom-selector", "allowed")))
 	for _, key := range []string{pairAlias, pairPorts} {
 		value := service.Annotations[key]
 		s.change(service, func() { delete(service.Annotations, key) })
@@ -218,15 +237,21 @@ func TestFromWorldAnnotationAllowsAllAddresses(t *testing.T) {
 	service := s.service(map[string]string{fromWorld: `[{"protocol":"TCP","port":5678},{"protocol":"UDP","port":"testport"}]`})
 	world := []string{"a/ingress-to-s-from-world"}
 	s.awaits(own(), world)
-	spec := networkingv1.NetworkPolicySpec{PodSelector: labelled("foo", "bar"), PolicyTypes: []networkingv1.PolicyType{"Ingress"}, Ingress: []networkingv1.NetworkPolicyIngressRule{{
-		Ports: slices.Concat(portOf("TCP", intstr.FromInt32(5678)), portOf("UDP", intstr.FromString("testport"))),
-	}}}
+	spec := networkingv1.NetworkPolicySpec{
+		PodSelector: labelled("foo", "bar"), PolicyTypes: []networkingv1.PolicyType{"Ingress"},
+		Ingress: []networkingv1.NetworkPolicyIngressRule{{
+			Ports: slices.Concat(portOf("TCP", intstr.FromInt32(5678)), portOf("UDP", intstr.FromString("testport"))),
+		}},
+	}
 	policy := s.policy(s.A, "ingress-to-s-from-world")
 	s.Expect(policy.Spec).To(BeComparableTo(spec))
-	s.Expect(policy.Annotations[description]).To(Equal("Allows ingress traffic from everywhere to ports [TCP/5678 UDP/testport] for pods selected by the " + s.A + "/s service selector."))
+	s.Expect(policy.Annotations[description]).
+		To(Equal("Allows ingress traffic from everywhere to ports [TCP/5678 UDP/testport] for pods selected by the " + s.A +
+			"/s service selector."))
 	s.annotate(service, fromWorld, "[]")
 	spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{}}
-	s.Eventually(func() networkingv1.NetworkPolicySpec { return s.policy(s.A, "ingress-to-s-from-world").Spec }).WithTimeout(binary.Patience).Should(BeComparableTo(spec))
+	s.Eventually(func() networkingv1.NetworkPolicySpec { return s.policy(s.A, "ingress-to-s-from-world").Spec }).WithTimeout(binary.Patience).
+		Should(BeComparableTo(spec))
 	s.change(service, func() { delete(service.Annotations, fromWorld) })
 	s.awaits(own())
 }
@@ -235,9 +260,15 @@ func (s *scene) ingress(backend networkingv1.ServiceBackendPort) *networkingv1.I
 	s.T.Helper()
 	ingress := &networkingv1.Ingress{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.A, Name: "i"},
-		Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
-			Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: ptr.To(networkingv1.PathTypePrefix), Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "s", Port: backend}}}},
-		}}}}},
+		Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{
+			IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
+				Paths: []networkingv1.HTTPIngressPath{
+					{
+						Path: "/", PathType: ptr.To(networkingv1.PathTypePrefix),
+						Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "s", Port: backend}},
+					},
+				},
+			}}}}},
 	}
 	s.create(ingress)
 	return ingress
@@ -258,7 +289,8 @@ func TestIngressesGetPoliciesForTheIngressController(t *testing.T) {
 		}}}},
 	}))
 	s.Expect(s.policy(s.A, "ingress-to-s-tcp-5678-from-ingress-controller").Annotations[description]).To(Equal(
-		"Allows ingress TCP traffic to port 5678 for pods selected by the " + s.A + "/s service selector from ingress controller pods running in the " + home + " namespace labeled with map[app:nginx]."))
+		"Allows ingress TCP traffic to port 5678 for pods selected by the " + s.A +
+			"/s service selector from ingress controller pods running in the " + home + " namespace labeled with map[app:nginx]."))
 
 	s.Expect(s.Target.Delete(s.Ctx, ingress)).To(Succeed())
 	s.awaits(own())
@@ -327,7 +359,8 @@ func TestForeignLabelsAndAnnotationsAreKept(t *testing.T) {
 		metav1.SetMetaDataAnnotation(&policy.ObjectMeta, "foreign", "annotation")
 	})
 	s.change(service, func() { service.Spec.Selector = map[string]string{"foo": "baz"} })
-	s.Eventually(func() metav1.LabelSelector { return s.policy(s.A, policy.Name).Spec.PodSelector }).WithTimeout(binary.Patience).Should(BeComparableTo(labelled("foo", "baz")))
+	s.Eventually(func() metav1.LabelSelector { return s.policy(s.A, policy.Name).Spec.PodSelector }).WithTimeout(binary.Patience).
+		Should(BeComparableTo(labelled("foo", "baz")))
 	after := s.policy(s.A, policy.Name)
 	s.Expect(after.Labels).To(HaveKeyWithValue("foreign", "label"))
 	s.Expect(after.Annotations).To(HaveKeyWithValue("foreign", "annotation"))

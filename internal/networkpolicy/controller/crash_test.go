@@ -29,7 +29,8 @@ func TestCrashPointsEndInTheSameState(t *testing.T) {
 		reaches := func(names []string) {
 			s.T.Helper()
 			want := slices.Sorted(slices.Values(names))
-			s.Eventually(func() bool { return s.Requests.Dead() || slices.Equal(s.names(s.Ctx), want) }).WithTimeout(binary.Patience).WithPolling(20 * time.Millisecond).Should(BeTrue())
+			s.Eventually(func() bool { return s.Requests.Dead() || slices.Equal(s.names(s.Ctx), want) }).WithTimeout(binary.Patience).
+				WithPolling(20 * time.Millisecond).Should(BeTrue())
 		}
 		one := func(name string) func(*corev1.Service) {
 			return func(service *corev1.Service) {

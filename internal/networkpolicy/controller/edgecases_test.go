@@ -22,11 +22,36 @@ func TestInvalidAnnotationsChangeNoPolicies(t *testing.T) {
 	service := s.service(map[string]string{selectors: selecting})
 	s.awaits(own(), across("b"))
 	for key, tc := range map[string]struct{ value, event string }{
-		selectors:                                     {`[{"matchLabels"`, `Warning InvalidAnnotation: Service a/s: annotation ` + selectors + `: failed unmarshaling "[{\"matchLabels\"": unexpected EOF: write a JSON list of label selectors such as [{"matchLabels":{"role":"client"}}], or remove the annotation. The policies it is about stay as they are`},
-		prefix + "from-x-allowed-ports":               {`[{"port":80,"protocol":"HTTP"}]`, `Warning InvalidAnnotation: Service a/s: annotation ` + prefix + `from-x-allowed-ports: [0]: protocol "HTTP" is none of TCP, UDP, SCTP: write a JSON list of ports such as [{"port":8080,"protocol":"TCP"}], or remove the annotation. The policies it is about stay as they are`},
-		prefix + "from-Bad_-allowed-ports":            {`[]`, `Warning InvalidAnnotation: Service a/s: annotation ` + prefix + `from-Bad_-allowed-ports: "Bad_" cannot be a part of a policy's name: the alias becomes a part of a policy's name: use lower-case letters, digits, dashes and dots between a letter or digit at both ends. The policies it is about stay as they are`},
-		prefix + "from-typo-allowed-ports":            {`[{"prot":80}]`, `Warning InvalidAnnotation: Service a/s: annotation ` + prefix + `from-typo-allowed-ports: failed unmarshaling "[{\"prot\":80}]": json: unknown field "prot": write a JSON list of ports such as [{"port":8080,"protocol":"TCP"}], or remove the annotation. The policies it is about stay as they are`},
-		prefix + "pod-label-selector-namespace-alias": {`a b`, `Warning InvalidAnnotation: Service a/s: annotation ` + alias + `: "a b" cannot be a part of a label's key: it becomes a part of a label's key: use letters, digits, dashes, dots and underscores. The policies it is about stay as they are`},
+		selectors: {
+			`[{"matchLabels"`,
+			`Warning InvalidAnnotation: Service a/s: annotation ` + selectors +
+				`: failed unmarshaling "[{\"matchLabels\"": unexpected EOF: write a JSON list of label selectors such as ` +
+				`[{"matchLabels":{"role":"client"}}], or remove the annotation. The policies it is about stay as they are`,
+		},
+		prefix + "from-x-allowed-ports": {
+			`[{"port":80,"protocol":"HTTP"}]`,
+			`Warning InvalidAnnotation: Service a/s: annotation ` + prefix +
+				`from-x-allowed-ports: [0]: protocol "HTTP" is none of TCP, UDP, SCTP: write a JSON list of ports such as [{"port":8080,` +
+				`"protocol":"TCP"}], or remove the annotation. The policies it is about stay as they are`,
+		},
+		prefix + "from-Bad_-allowed-ports": {
+			`[]`,
+			`Warning InvalidAnnotation: Service a/s: annotation ` + prefix +
+				`from-Bad_-allowed-ports: "Bad_" cannot be a part of a policy's name: the alias becomes a part of a policy's name: use lower-case ` +
+				`letters, digits, dashes and dots between a letter or digit at both ends. The policies it is about stay as they are`,
+		},
+		prefix + "from-typo-allowed-ports": {
+			`[{"prot":80}]`,
+			`Warning InvalidAnnotation: Service a/s: annotation ` + prefix +
+				`from-typo-allowed-ports: failed unmarshaling "[{\"prot\":80}]": json: unknown field "prot": write a JSON list of ports such as ` +
+				`[{"port":8080,"protocol":"TCP"}], or remove the annotation. The policies it is about stay as they are`,
+		},
+		prefix + "pod-label-selector-namespace-alias": {
+			`a b`,
+			`Warning InvalidAnnotation: Service a/s: annotation ` + alias +
+				`: "a b" cannot be a part of a label's key: it becomes a part of a label's key: use letters, digits, dashes, dots and ` +
+				`underscores. The policies it is about stay as they are`,
+		},
 	} {
 		before := service.DeepCopy()
 		s.change(service, func() {
@@ -41,7 +66,9 @@ func TestInvalidAnnotationsChangeNoPolicies(t *testing.T) {
 	s.annotate(service, selectors, `[{"matchExpressions":[{"key":"a","operator":"Near"}]}]`)
 	s.awaitsEvent("s", ContainSubstring(`failed parsing`))
 	s.service(nil, func(other *corev1.Service) { other.Name = "t" })
-	s.awaits(own(), across("b"), []string{"a/egress-to-t-tcp-5678", "a/egress-to-t-udp-testport", "a/ingress-to-t-tcp-5678", "a/ingress-to-t-udp-testport"})
+	s.awaits(own(), across("b"), []string{
+		"a/egress-to-t-tcp-5678", "a/egress-to-t-udp-testport", "a/ingress-to-t-tcp-5678", "a/ingress-to-t-udp-testport",
+	})
 	s.Expect(s.Target.Delete(s.Ctx, service)).To(Succeed())
 	s.awaits([]string{"a/egress-to-t-tcp-5678", "a/egress-to-t-udp-testport", "a/ingress-to-t-tcp-5678", "a/ingress-to-t-udp-testport"})
 }
@@ -61,7 +88,10 @@ func TestInvalidWorldPortsAffectOnlyTheirOwnPolicy(t *testing.T) {
 		s.awaits(own(), world)
 	}
 	s.Expect(s.policy(s.A, "ingress-to-s-from-world")).To(BeComparableTo(before))
-	s.awaitsEvent("s", `Warning InvalidAnnotation: Service a/s: annotation `+fromWorld+`: failed unmarshaling "": it is empty: write a JSON list of ports such as [{"port":8080,"protocol":"TCP"}], [] for all ports, or remove the annotation. The policies it is about stay as they are`)
+	s.awaitsEvent("s",
+		`Warning InvalidAnnotation: Service a/s: annotation `+fromWorld+
+			`: failed unmarshaling "": it is empty: write a JSON list of ports such as [{"port":8080,"protocol":"TCP"}], [] for all ports, or `+
+			`remove the annotation. The policies it is about stay as they are`)
 }
 
 func TestPortsInAnnotationsAreCompletedAndDeduplicated(t *testing.T) {
@@ -71,7 +101,9 @@ func TestPortsInAnnotationsAreCompletedAndDeduplicated(t *testing.T) {
 		prefix + "from-all-scrape-targets-allowed-ports": `[{"port":"10250"},{"port":8080,"endPort":8090,"protocol":"SCTP"}]`,
 		prefix + "from-again-allowed-ports":              `[{"port":10250},{"port":"10250","protocol":"TCP"}]`,
 	}, func(service *corev1.Service) {
-		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: "same", Port: 4321, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(5678)})
+		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
+			Name: "same", Port: 4321, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(5678),
+		})
 	})
 	s.awaits(own(), via("all-scrape-targets", "tcp-10250", "sctp-8080"), via("again", "tcp-10250"))
 	ports := s.policy(s.A, "ingress-to-s-sctp-8080-via-all-scrape-targets").Spec.Ingress[0].Ports
@@ -127,7 +159,10 @@ func TestPoliciesOfUnhandledNamespacesAreDeleted(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	b := s.namespace("b", nil)
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: b, Name: "u"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: []corev1.ServicePort{{Port: 1}}}}
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b, Name: "u"},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: []corev1.ServicePort{{Port: 1}}},
+	}
 	s.create(service, foreign(b, "left-over", ownedBy(b, "u")))
 	s.service(nil)
 	s.awaits(own())
@@ -139,7 +174,8 @@ func TestMissingNamespaceOfTheIngressControllerIsReported(t *testing.T) {
 	s.service(nil)
 	s.ingress(networkingv1.ServiceBackendPort{Number: 1234})
 	s.awaits(own(), []string{"a/ingress-to-s-tcp-5678-from-ingress-controller"})
-	s.awaitsEvent("s", ContainSubstring("Warning IngressControllerNamespaceMissing: Namespace ingress of the ingress controller does not exist"))
+	s.awaitsEvent("s",
+		ContainSubstring("Warning IngressControllerNamespaceMissing: Namespace ingress of the ingress controller does not exist"))
 	s.namespace("ingress", nil)
 	s.awaits(own(), []string{"a/ingress-to-s-tcp-5678-from-ingress-controller", "ingress/egress-to-a-s-tcp-5678-from-ingress-controller"})
 }
@@ -166,7 +202,9 @@ func TestForeignPoliciesAreNeverTouched(t *testing.T) {
 	service := s.service(nil)
 	s.Start()
 	s.awaits(own())
-	s.awaitsEvent("s", ContainSubstring("Warning PolicyNameTaken: NetworkPolicy a/egress-to-s-tcp-5678 exists and belongs to another client: it has not both labels of a Service, another spec and another description; it is left alone: rename or delete it"))
+	s.awaitsEvent("s",
+		ContainSubstring("Warning PolicyNameTaken: NetworkPolicy a/egress-to-s-tcp-5678 exists and belongs to another client: it has not "+
+			"both labels of a Service, another spec and another description; it is left alone: rename or delete it"))
 	s.Expect([]*networkingv1.NetworkPolicy{s.policy(s.A, theirs.Name), s.policy(s.A, half.Name)}).To(BeComparableTo(before))
 	s.Expect(s.Target.Delete(s.Ctx, service)).To(Succeed())
 	s.awaits([]string{"a/egress-to-s-tcp-5678", "a/ingress-to-s-tcp-5678"})
@@ -189,7 +227,8 @@ func TestAPolicyOfAnotherServiceIsNeverTouched(t *testing.T) {
 	s.awaits(own(), others)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.A, Name: "s"}}
 	s.annotate(service, prefix+"from-x-tcp-1-via-y-allowed-ports", `[{"port":5678}]`)
-	s.awaitsEvent("s", ContainSubstring("NetworkPolicy "+contested+" exists and belongs to Service a/s-tcp-5678-via-x; it is left alone: rename or delete it"))
+	s.awaitsEvent("s",
+		ContainSubstring("NetworkPolicy "+contested+" exists and belongs to Service a/s-tcp-5678-via-x; it is left alone: rename or delete it"))
 	s.awaits(own(), others)
 	s.Expect(s.policy(s.A, "ingress-to-s-tcp-5678")).To(BeComparableTo(before))
 
@@ -220,16 +259,23 @@ func TestWhatIsTooLongIsShortened(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{})
 	long := strings.Repeat("l", 240)
-	s.service(map[string]string{pairAlias: long, pairPorts: `[{"port":1}]`}, func(service *corev1.Service) { service.Spec.Ports = service.Spec.Ports[:1] })
+	s.service(map[string]string{
+		pairAlias: long, pairPorts: `[{"port":1}]`,
+	}, func(service *corev1.Service) { service.Spec.Ports = service.Spec.Ports[:1] })
 	// printf 'ingress-to-s-tcp-1-via-%s' lll… | sha256sum
 	s.awaits([]string{
 		"a/egress-to-s-tcp-5678", "a/ingress-to-s-tcp-5678",
 		"a/ingress-to-s-tcp-1-via-" + long[:221] + "-66d1e074", "a/egress-to-s-tcp-1-via-" + long[:222] + "-1fb97e46",
 	})
 	// printf 'to-%s' lll… | sha256sum
-	s.Expect(s.policy(s.A, "egress-to-s-tcp-1-via-"+long[:222]+"-1fb97e46").Spec.PodSelector).To(BeComparableTo(labelled(prefix+"to-"+long[:54]+"-794e1", "allowed")))
-	s.awaitsEvent("s", ContainSubstring("Warning PodLabelSelectorKeysTooLong: The label key "+prefix+"to-"+long+" is too long, "+prefix+"to-"+long[:54]+"-794e1 is used instead: give it to client Pods"))
-	s.awaitsEvent("s", ContainSubstring("Warning PolicyNamesTooLong: The policy name ingress-to-s-tcp-1-via-"+long+" is too long, ingress-to-s-tcp-1-via-"+long[:221]+"-66d1e074 is used instead"))
+	s.Expect(s.policy(s.A, "egress-to-s-tcp-1-via-"+long[:222]+"-1fb97e46").Spec.PodSelector).
+		To(BeComparableTo(labelled(prefix+"to-"+long[:54]+"-794e1", "allowed")))
+	s.awaitsEvent("s",
+		ContainSubstring("Warning PodLabelSelectorKeysTooLong: The label key "+prefix+"to-"+long+" is too long, "+prefix+"to-"+long[:54]+
+			"-794e1 is used instead: give it to client Pods"))
+	s.awaitsEvent("s",
+		ContainSubstring("Warning PolicyNamesTooLong: The policy name ingress-to-s-tcp-1-via-"+long+" is too long, ingress-to-s-tcp-1-via-"+
+			long[:221]+"-66d1e074 is used instead"))
 }
 
 // The controller works only for what has changed. These tests watch the whole cluster, so they do not run in parallel with others.
@@ -255,7 +301,8 @@ func TestANewClientNamespaceCostsOnlyItsOwnPolicies(t *testing.T) {
 	c := s.namespace("c", map[string]string{"other": "namespace"})
 	s.awaits(own(), across("b"), across("c"))
 	path := "POST /apis/networking.k8s.io/v1/namespaces/"
-	s.Expect(s.settled()).To(ConsistOf(path+s.A+"/networkpolicies", path+s.A+"/networkpolicies", path+c+"/networkpolicies", path+c+"/networkpolicies"))
+	s.Expect(s.settled()).To(ConsistOf(path+s.A+"/networkpolicies", path+s.A+"/networkpolicies", path+c+"/networkpolicies",
+		path+c+"/networkpolicies"))
 
 	s.Requests.Reset()
 	s.Restart(nil)
@@ -283,7 +330,8 @@ func TestObserveOnlyReportsAndWritesNothing(t *testing.T) {
 	s.create(foreign(s.A, "left-over", ownedBy(s.A, "s")), foreign(s.A, "ingress-to-s-tcp-5678", ownedBy(s.A, "s")))
 	service := s.service(nil, func(service *corev1.Service) { service.Spec.Ports = service.Spec.Ports[:1] })
 	s.Start()
-	s.awaitsEvent("s", "Normal PoliciesDiffer: Would create 1, update 1 and delete 1 NetworkPolicies, but the controller only observes: update a/ingress-to-s-tcp-5678, create a/egress-to-s-tcp-5678, delete a/left-over")
+	s.awaitsEvent("s", "Normal PoliciesDiffer: Would create 1, update 1 and delete 1 NetworkPolicies, but the controller only observes: "+
+		"update a/ingress-to-s-tcp-5678, create a/egress-to-s-tcp-5678, delete a/left-over")
 	s.Eventually(s.pending).WithTimeout(binary.Patience).Should(Equal(map[string]float64{"create": 1, "update": 1, "delete": 1}))
 	s.change(service, func() { service.Spec.Selector = nil })
 	s.Eventually(s.pending).WithTimeout(binary.Patience).Should(Equal(map[string]float64{"create": 0, "update": 0, "delete": 2}))

@@ -91,7 +91,10 @@ func shortText(text string) string {
 func (e *Events) missing(f *facts) {
 	var notes []string
 	if f.missing != "" {
-		notes = []string{fmt.Sprintf("Namespace %s of the ingress controller does not exist or is being deleted: create it, or correct controllers.networkPolicy.ingressControllerSelector; no policy is created in it until then", f.missing)}
+		notes = []string{
+			fmt.Sprintf("Namespace %s of the ingress controller does not exist or is being deleted: create it, or correct "+
+				"controllers.networkPolicy.ingressControllerSelector; no policy is created in it until then", f.missing),
+		}
 	}
 	e.warn(f, ReasonNamespaceMissing, notes, f.whole)
 }
@@ -99,10 +102,13 @@ func (e *Events) missing(f *facts) {
 func (e *Events) conflicts(f *facts, conflicts []conflict) {
 	notes := make([]string, 0, len(conflicts)+len(f.set.Clashes))
 	for _, each := range conflicts {
-		notes = append(notes, fmt.Sprintf("NetworkPolicy %s exists and belongs to %s; it is left alone: rename or delete it", each.policy, each.by))
+		notes = append(notes,
+			fmt.Sprintf("NetworkPolicy %s exists and belongs to %s; it is left alone: rename or delete it", each.policy, each.by))
 	}
 	for _, key := range f.set.Clashes {
-		notes = append(notes, fmt.Sprintf("NetworkPolicy %s is wanted twice for different traffic, the second time is left out: rename an alias, a port or a namespace", key))
+		notes = append(notes,
+			fmt.Sprintf("NetworkPolicy %s is wanted twice for different traffic, the second time is left out: rename an alias, a port or "+
+				"a namespace", key))
 	}
 	slices.Sort(notes)
 	e.warn(f, ReasonNameTaken, notes, f.whole)

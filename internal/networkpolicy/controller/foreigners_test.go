@@ -26,7 +26,8 @@ func TestRepairsPauseWhenAnotherClientKeepsChangingAPolicy(t *testing.T) {
 	created := func(want float64) { // a write is counted after it is made
 		s.T.Helper()
 		s.awaits(own())
-		s.Eventually(func() float64 { return s.byAction("espalier_networkpolicy_writes_total")["create"] }).WithTimeout(binary.Patience).Should(Equal(want))
+		s.Eventually(func() float64 { return s.byAction("espalier_networkpolicy_writes_total")["create"] }).WithTimeout(binary.Patience).
+			Should(Equal(want))
 	}
 	s.service(nil)
 	created(4)
@@ -38,7 +39,8 @@ func TestRepairsPauseWhenAnotherClientKeepsChangingAPolicy(t *testing.T) {
 	s.Expect(s.events("s")).To(BeEmpty())
 	s.Requests.Reset()
 	s.Expect(s.Target.Delete(s.Ctx, foreign(s.A, "egress-to-s-tcp-5678", nil))).To(Succeed())
-	s.awaitsEvent("s", "Warning PolicyRepairPaused: Repairs of NetworkPolicy a/egress-to-s-tcp-5678 pause for 10s, since another client changes or deletes it again and again: find this client in its managedFields or the audit log, and stop it")
+	s.awaitsEvent("s", "Warning PolicyRepairPaused: Repairs of NetworkPolicy a/egress-to-s-tcp-5678 pause for 10s, since another client "+
+		"changes or deletes it again and again: find this client in its managedFields or the audit log, and stop it")
 	s.Expect(s.Requests.Writes()).To(BeEmpty())
 	s.Expect(s.Target.Delete(s.Ctx, foreign(s.A, "ingress-to-s-tcp-5678", nil))).To(Succeed())
 	s.awaits(own()[1:]) // others are repaired in the meantime
@@ -61,7 +63,8 @@ func TestPoliciesAreWrittenUnderTheNameOfTheBinary(t *testing.T) {
 
 	policy.Spec.Ingress = nil
 	s.Expect(s.Target.Update(s.Ctx, policy, client.FieldOwner("espalier"))).To(Succeed())
-	s.Eventually(func() networkingv1.NetworkPolicySpec { return s.policy(s.A, key.Name).Spec }).WithTimeout(binary.Patience).Should(BeComparableTo(*want))
+	s.Eventually(func() networkingv1.NetworkPolicySpec { return s.policy(s.A, key.Name).Spec }).WithTimeout(binary.Patience).
+		Should(BeComparableTo(*want))
 	s.Requests.Reset()
 	s.Expect(s.settled()).To(BeEmpty(), "nothing is written because of names in managedFields")
 }
@@ -97,7 +100,8 @@ func TestConflictsAreRetriedSilently(t *testing.T) {
 		name := path.Base(request.URL.Path)
 		mu.Lock()
 		defer mu.Unlock()
-		if !slices.Contains([]string{http.MethodPatch, http.MethodDelete}, request.Method) || path.Base(path.Dir(request.URL.Path)) != "networkpolicies" || seen[request.Method+name] {
+		if !slices.Contains([]string{http.MethodPatch, http.MethodDelete}, request.Method) ||
+			path.Base(path.Dir(request.URL.Path)) != "networkpolicies" || seen[request.Method+name] {
 			return nil
 		}
 		seen[request.Method+name] = true
@@ -135,7 +139,9 @@ func TestFailuresAreReportedOnce(t *testing.T) {
 	})
 	s.service(nil)
 	s.Start()
-	s.awaitsEvent("s", ContainSubstring("Warning PolicyChangeFailed: NetworkPolicies could not be changed and are tried again: create NetworkPolicy a/egress-to-s-tcp-5678: "))
+	s.awaitsEvent("s",
+		ContainSubstring("Warning PolicyChangeFailed: NetworkPolicies could not be changed and are tried again: create NetworkPolicy "+
+			"a/egress-to-s-tcp-5678: "))
 	s.Consistently(func() []string { return s.events("s") }).WithTimeout(time.Second).Should(HaveLen(1))
 	s.Requests.Hook(nil)
 	s.awaits(own())

@@ -29,13 +29,15 @@ func NewMetrics(registry prometheus.Registerer, reported *Reported, observeOnly 
 	registry.MustRegister(m.writes)
 	for _, reason := range []string{ReasonInvalidAnnotation, ReasonNameTaken, ReasonFailed, ReasonNamespaceMissing, ReasonRepairPaused} {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "espalier_networkpolicy_services_at_fault", Help: "Services whose policies cannot be kept as they ask for it, by the reason of the Event that tells of it.",
+			Name:        "espalier_networkpolicy_services_at_fault",
+			Help:        "Services whose policies cannot be kept as they ask for it, by the reason of the Event that tells of it.",
 			ConstLabels: prometheus.Labels{"reason": reason},
 		}, func() float64 { return float64(reported.services(reason)) }))
 	}
 	if observeOnly {
 		m.pending = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "espalier_networkpolicy_pending_changes", Help: "NetworkPolicies that would be created, updated and deleted if the controller did not only observe.",
+			Name: "espalier_networkpolicy_pending_changes",
+			Help: "NetworkPolicies that would be created, updated and deleted if the controller did not only observe.",
 		}, []string{"action"})
 		registry.MustRegister(m.pending)
 	}

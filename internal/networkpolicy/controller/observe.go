@@ -41,7 +41,9 @@ type facts struct {
 
 // observe reads the caches.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, asked scope) (*facts, error) {
-	f := &facts{key: key, whole: asked.whole, service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
+	f := &facts{
+		key: key, whole: asked.whole, service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}},
+	}
 	if len(r.Visible) > 0 && !slices.Contains(r.Visible, key.Namespace) {
 		f.untouched = true // the cache cannot show whether the Service exists
 		return f, nil
@@ -165,7 +167,9 @@ func (r *Reconciler) addIngresses(ctx context.Context, f *facts, build *desired.
 }
 
 // clients returns the namespaces except the Service's own that are its clients, and those in the scope that are not, both sorted.
-func (r *Reconciler) clients(ctx context.Context, exposure *desired.Exposure, own string, asked scope) (clients, others []string, err error) {
+func (r *Reconciler) clients(
+	ctx context.Context, exposure *desired.Exposure, own string, asked scope,
+) (clients, others []string, err error) {
 	if asked.whole && exposure.SelectsNone() {
 		return nil, nil, nil
 	}
@@ -273,7 +277,9 @@ func (r *Reconciler) lookUp(ctx context.Context, f *facts, former desired.Set) e
 }
 
 // lookUpOne adds a policy to the existing ones if the Service has it, and returns the Service that owns the name or may take it.
-func (r *Reconciler) lookUpOne(ctx context.Context, f *facts, key types.NamespacedName, known map[types.NamespacedName]existing, written map[types.NamespacedName]string) (types.NamespacedName, error) {
+func (r *Reconciler) lookUpOne(
+	ctx context.Context, f *facts, key types.NamespacedName, known map[types.NamespacedName]existing, written map[types.NamespacedName]string,
+) (types.NamespacedName, error) {
 	if _, ok := known[key]; ok {
 		return f.key, nil
 	}

@@ -44,7 +44,9 @@ func TestPlan(t *testing.T) {
 		},
 		"what is not wanted is deleted, in order": {
 			have: map[types.NamespacedName]existing{named("c"): {uid: "3"}, named("b"): {uid: "2"}},
-			plan: []change{{action: "delete", policy: named("b"), have: existing{uid: "2"}}, {action: "delete", policy: named("c"), have: existing{uid: "3"}}},
+			plan: []change{
+				{action: "delete", policy: named("b"), have: existing{uid: "2"}}, {action: "delete", policy: named("c"), have: existing{uid: "3"}},
+			},
 		},
 		"what is unknown is kept": {
 			have: map[types.NamespacedName]existing{named("b"): {uid: "2"}}, keep: map[types.NamespacedName]bool{named("b"): true},
@@ -61,8 +63,9 @@ func TestDescribeChangesIsBounded(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
 		changes = append(changes, change{action: actionDelete, policy: named(name)})
 	}
-	NewWithT(t).Expect(describeChanges(changes)).To(Equal("Would create 0, update 0 and delete 10 NetworkPolicies, but the controller only observes: " +
-		"delete ns/a, delete ns/b, delete ns/c, delete ns/d, delete ns/e, delete ns/f, delete ns/g, delete ns/h and 2 more"))
+	NewWithT(t).Expect(describeChanges(changes)).
+		To(Equal("Would create 0, update 0 and delete 10 NetworkPolicies, but the controller only observes: " +
+			"delete ns/a, delete ns/b, delete ns/c, delete ns/d, delete ns/e, delete ns/f, delete ns/g, delete ns/h and 2 more"))
 }
 
 func TestWritesAreNoNewsWhenTheyArrive(t *testing.T) {
@@ -129,23 +132,36 @@ func TestTheCacheKeepsOnlyWhatCounts(t *testing.T) {
 	g := NewWithT(t)
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "s", UID: "1", ResourceVersion: "2", Labels: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
-			Annotations: map[string]string{"other": "x", "networking.resources.gardener.cloud/from-world-to-ports": "[]"},
+			Namespace: "ns", Name: "s", UID: "1", ResourceVersion: "2", Labels: map[string]string{"a": "b"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+			Annotations:   map[string]string{"other": "x", "networking.resources.gardener.cloud/from-world-to-ports": "[]"},
 		},
-		Spec:   corev1.ServiceSpec{Selector: map[string]string{"foo": "bar"}, ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{{Name: "n", Port: 1, NodePort: 30000}}},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"foo": "bar"}, ClusterIP: "10.0.0.1",
+			Ports: []corev1.ServicePort{{Name: "n", Port: 1, NodePort: 30000}},
+		},
 		Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}}},
 	}
 	kept, err := keepOfService(service)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(kept).To(BeComparableTo(&corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", UID: "1", ResourceVersion: "2", Annotations: map[string]string{"networking.resources.gardener.cloud/from-world-to-ports": "[]"}},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"foo": "bar"}, Ports: []corev1.ServicePort{{Name: "n", Port: 1}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "s", UID: "1", ResourceVersion: "2",
+			Annotations: map[string]string{"networking.resources.gardener.cloud/from-world-to-ports": "[]"},
+		},
+		Spec: corev1.ServiceSpec{Selector: map[string]string{"foo": "bar"}, Ports: []corev1.ServicePort{{Name: "n", Port: 1}}},
 	}))
 
-	namespace := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}, Finalizers: []string{"f"}}}
+	namespace := &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "ns", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}, Finalizers: []string{"f"},
+		},
+	}
 	kept, err = keepOfNamespace(namespace)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(kept).To(BeComparableTo(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{"a": "b"}}}))
+	g.Expect(kept).To(BeComparableTo(&metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{"a": "b"}},
+	}))
 
 	// A fingerprint that a user writes into a policy is ignored; one that the controller has computed is not computed again.
 	policy := policyCalled("p")

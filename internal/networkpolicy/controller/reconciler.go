@@ -102,7 +102,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	r.Events.conflicts(seen, conflicts)
 	r.Events.failures(seen, outcome.failures)
 	if len(changes) > 0 {
-		log.FromContext(ctx).Info("Changed NetworkPolicies", "create", outcome.done[actionCreate], "update", outcome.done[actionUpdate], "delete", outcome.done[actionDelete], "failed", len(outcome.failures))
+		log.FromContext(ctx).Info("Changed NetworkPolicies", "create", outcome.done[actionCreate], "update", outcome.done[actionUpdate], "delete",
+			outcome.done[actionDelete], "failed", len(outcome.failures))
 	}
 	if len(outcome.failures) > 0 {
 		return ctrl.Result{}, notAll(outcome.failures)

@@ -42,7 +42,8 @@ type pausedRepair struct {
 }
 
 func (p pausedRepair) String() string {
-	return fmt.Sprintf("Repairs of NetworkPolicy %s pause for %s, since another client changes or deletes it again and again: find this client in its managedFields or the audit log, and stop it", p.policy, p.pause)
+	return fmt.Sprintf("Repairs of NetworkPolicy %s pause for %s, since another client changes or deletes it again and again: find this "+
+		"client in its managedFields or the audit log, and stop it", p.policy, p.pause)
 }
 
 // NewRepairs returns Repairs that use a clock.

@@ -70,7 +70,9 @@ func TestAnotherChangeIsMadeDuringAPause(t *testing.T) {
 	rest, paused := repairs.split([]change{create, deletion})
 	g.Expect(rest).To(Equal([]change{deletion}))
 	g.Expect(paused).To(HaveLen(1))
-	g.Expect(paused[0].String()).To(Equal("Repairs of NetworkPolicy ns/a pause for 10s, since another client changes or deletes it again and again: find this client in its managedFields or the audit log, and stop it"))
+	g.Expect(paused[0].String()).
+		To(Equal("Repairs of NetworkPolicy ns/a pause for 10s, since another client changes or deletes it again and again: find this client " +
+			"in its managedFields or the audit log, and stop it"))
 }
 
 func TestOldRecordsOfRepairsAreDropped(t *testing.T) {

@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Reported remembers the last Events about Services, so that a fault is reported once, not in each reconciliation. After a restart everything
+// Reported remembers the last Events about Services, so that a fault is reported once, not in each reconciliation. After a restart
+// everything
 // is reported again. The zero value is ready for use, and safe for concurrent use.
 type Reported struct {
 	mu    sync.Mutex

@@ -34,7 +34,9 @@ const (
 const timeout = 3 * time.Minute
 
 // SetupWithManager adds the controller to the manager of the source cluster. It watches the target cluster.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, target cluster.Cluster, workers int, cacheSyncTimeout time.Duration) error {
+func (r *Reconciler) SetupWithManager(
+	ctx context.Context, mgr ctrl.Manager, target cluster.Cluster, workers int, cacheSyncTimeout time.Duration,
+) error {
 	if err := target.GetFieldIndexer().IndexField(ctx, &networkingv1.NetworkPolicy{}, serviceIndex, serviceOf); err != nil {
 		return fmt.Errorf("index NetworkPolicies by Service: %w", err)
 	}

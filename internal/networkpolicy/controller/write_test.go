@@ -72,7 +72,8 @@ func TestTheNumberOfFailuresIsNoNews(t *testing.T) {
 	f := &facts{key: named("s"), service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}}}
 	first := errors.New("a is refused")
 	e.failures(f, []error{first, errors.New("b is refused")})
-	g.Expect(recorder.Events).To(Receive(Equal("Warning PolicyChangeFailed NetworkPolicies could not be changed and are tried again: a is refused")))
+	g.Expect(recorder.Events).
+		To(Receive(Equal("Warning PolicyChangeFailed NetworkPolicies could not be changed and are tried again: a is refused")))
 	e.failures(f, []error{first})
 	g.Expect(recorder.Events).NotTo(Receive())
 }

@@ -34,7 +34,8 @@ func (e *Exposure) describeWorld() string {
 	for _, p := range e.world.ports {
 		ports = append(ports, describePort(p))
 	}
-	return fmt.Sprintf("Allows ingress traffic from everywhere to ports [%s] for pods selected by the %s service selector.", strings.Join(ports, " "), e.service)
+	return fmt.Sprintf("Allows ingress traffic from everywhere to ports [%s] for pods selected by the %s service selector.",
+		strings.Join(ports, " "), e.service)
 }
 
 func describePort(p networkingv1.NetworkPolicyPort) string {

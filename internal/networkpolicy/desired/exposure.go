@@ -146,14 +146,16 @@ func (r *reader) namespaceAlias() {
 		return
 	}
 	if !namespaceAliasText.MatchString(alias) {
-		r.fault(annotation, "it becomes a part of a label's key: use letters, digits, dashes, dots and underscores", fmt.Errorf("%s cannot be a part of a label's key", brief(alias)))
+		r.fault(annotation, "it becomes a part of a label's key: use letters, digits, dashes, dots and underscores",
+			fmt.Errorf("%s cannot be a part of a label's key", brief(alias)))
 	}
 	r.e.alias = &alias
 }
 
 // policyPorts reads the deprecated pair of annotations.
 func (r *reader) policyPorts() {
-	alias, list := r.service.Annotations[resourcesv1alpha1.NetworkingFromPolicyPodLabelSelector], r.service.Annotations[resourcesv1alpha1.NetworkingFromPolicyAllowedPorts]
+	alias, list := r.service.Annotations[resourcesv1alpha1.NetworkingFromPolicyPodLabelSelector],
+		r.service.Annotations[resourcesv1alpha1.NetworkingFromPolicyAllowedPorts]
 	if alias != "" && list != "" {
 		r.portsOf(resourcesv1alpha1.NetworkingFromPolicyPodLabelSelector, resourcesv1alpha1.NetworkingFromPolicyAllowedPorts, alias, list)
 	}
@@ -178,7 +180,8 @@ func aliasOf(annotation string) (string, bool) {
 
 func (r *reader) portsOf(aliasAnnotation, annotation, alias, list string) {
 	if !aliasText.MatchString(alias) {
-		r.fault(aliasAnnotation, "the alias becomes a part of a policy's name: use lower-case letters, digits, dashes and dots between a letter or digit at both ends", fmt.Errorf("%s cannot be a part of a policy's name", brief(alias)))
+		r.fault(aliasAnnotation, "the alias becomes a part of a policy's name: use lower-case letters, digits, dashes and dots between a "+
+			"letter or digit at both ends", fmt.Errorf("%s cannot be a part of a policy's name", brief(alias)))
 		return
 	}
 	const remedy = `write a JSON list of ports such as [{"port":8080,"protocol":"TCP"}], or remove the annotation`
@@ -193,7 +196,8 @@ func (r *reader) portsOf(aliasAnnotation, annotation, alias, list string) {
 			continue
 		}
 		if r.add(port{protocol: *entry.Protocol, number: *entry.Port, end: entry.EndPort, alias: alias}) {
-			r.fault(annotation, "leave one of them", fmt.Errorf("[%d]: port %s/%s is listed before with another endPort", i, *entry.Protocol, entry.Port))
+			r.fault(annotation, "leave one of them",
+				fmt.Errorf("[%d]: port %s/%s is listed before with another endPort", i, *entry.Protocol, entry.Port))
 		}
 	}
 }
@@ -206,7 +210,10 @@ func (r *reader) fromWorld() {
 	}
 	entries, err := parsePorts(text)
 	if err != nil {
-		r.e.worldFault = &Fault{Annotation: annotation, Problem: err.Error(), Remedy: `write a JSON list of ports such as [{"port":8080,"protocol":"TCP"}], [] for all ports, or remove the annotation`}
+		r.e.worldFault = &Fault{
+			Annotation: annotation, Problem: err.Error(),
+			Remedy: `write a JSON list of ports such as [{"port":8080,"protocol":"TCP"}], [] for all ports, or remove the annotation`,
+		}
 		return
 	}
 	r.e.world = &world{ports: entries}

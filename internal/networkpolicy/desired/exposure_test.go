@@ -103,11 +103,17 @@ func TestFaults(t *testing.T) {
 		"no port":                  {"from-x-allowed-ports", `[{"protocol":"TCP"}]`, "[0]: port is missing"},
 		"port 0":                   {"from-x-allowed-ports", `[{"port":0}]`, `[0]: port "0": must be between 1 and 65535, inclusive`},
 		"a port too large":         {"from-x-allowed-ports", `[{"port":"99999999999"}]`, `[0]: port "99999999999" is out of range`},
-		"a port name too long":     {"from-x-allowed-ports", `[{"port":"sixteen-letters-x"}]`, `[0]: port "sixteen-letters-x": must be no more than 15 characters`},
-		"an empty port name":       {"from-x-allowed-ports", `[{"port":""}]`, `[0]: port "": `},
-		"an end before the port":   {"from-x-allowed-ports", `[{"port":5,"endPort":4}]`, "[0]: endPort 4 must be a port number not below port"},
-		"an end of a name":         {"from-x-allowed-ports", `[{"port":"http","endPort":4}]`, "[0]: endPort 4 must be a port number not below port"},
-		"two ends of one port":     {"from-x-allowed-ports", `[{"port":5},{"port":5,"endPort":6}]`, "[1]: port TCP/5 is listed before with another endPort"},
+		"a port name too long": {
+			"from-x-allowed-ports", `[{"port":"sixteen-letters-x"}]`, `[0]: port "sixteen-letters-x": must be no more than 15 characters`,
+		},
+		"an empty port name":     {"from-x-allowed-ports", `[{"port":""}]`, `[0]: port "": `},
+		"an end before the port": {"from-x-allowed-ports", `[{"port":5,"endPort":4}]`, "[0]: endPort 4 must be a port number not below port"},
+		"an end of a name": {
+			"from-x-allowed-ports", `[{"port":"http","endPort":4}]`, "[0]: endPort 4 must be a port number not below port",
+		},
+		"two ends of one port": {
+			"from-x-allowed-ports", `[{"port":5},{"port":5,"endPort":6}]`, "[1]: port TCP/5 is listed before with another endPort",
+		},
 		"an alias with capitals":   {"from-X-allowed-ports", `[]`, `"X" cannot be a part of a policy's name`},
 		"an alias without letters": {"from--allowed-ports", `[]`, `"" cannot be a part of a policy's name`},
 		"a namespace alias":        {"pod-label-selector-namespace-alias", "a/b", `"a/b" cannot be a part of a label's key`},
@@ -136,7 +142,9 @@ func TestFaultForAllClientsIsNoFaultForOthers(t *testing.T) {
 
 func TestSelects(t *testing.T) {
 	g := NewWithT(t)
-	exposure, _ := desired.Read(service(map[string]string{prefix + "namespace-selectors": `[{"matchLabels":{"a":"b"}},{"matchExpressions":[{"key":"c","operator":"Exists"}]}]`}))
+	exposure, _ := desired.Read(service(map[string]string{
+		prefix + "namespace-selectors": `[{"matchLabels":{"a":"b"}},{"matchExpressions":[{"key":"c","operator":"Exists"}]}]`,
+	}))
 	g.Expect(exposure.Selects(labels.Set{"a": "b"})).To(BeTrue())
 	g.Expect(exposure.Selects(labels.Set{"c": ""})).To(BeTrue())
 	g.Expect(exposure.Selects(labels.Set{"a": "x"})).To(BeFalse())
@@ -200,7 +208,9 @@ func TestOneNameForDifferentTrafficIsAClash(t *testing.T) {
 	exposure, _ := desired.Read(tcp)
 	build := desired.NewBuild(exposure)
 	build.Clients("ingress-controller")
-	build.Ingresses(tcp, []networkingv1.Ingress{ingressTo("s", networkingv1.ServiceBackendPort{Number: 80})}, desired.IngressController{Namespace: "ingress-controller"})
+	build.Ingresses(tcp, []networkingv1.Ingress{
+		ingressTo("s", networkingv1.ServiceBackendPort{Number: 80}),
+	}, desired.IngressController{Namespace: "ingress-controller"})
 	build.Clients("ingress-controller")
 	g.Expect(build.Set().Clashes).To(HaveLen(1))
 	g.Expect(build.Set().Clashes[0].String()).To(Equal("ns/ingress-to-s-tcp-8080-from-ingress-controller"))
@@ -212,7 +222,8 @@ func TestDescriptionOfSelectorsAndRanges(t *testing.T) {
 	build := desired.NewBuild(exposure)
 	build.World()
 	g.Expect(build.Set().Policies[0].Annotations).To(Equal(map[string]string{
-		"gardener.cloud/description": "Allows ingress traffic from everywhere to ports [TCP/80-90 UDP] for pods selected by the ns/s service selector.",
+		"gardener.cloud/description": "Allows ingress traffic from everywhere to ports [TCP/80-90 UDP] for pods selected by the ns/s " +
+			"service selector.",
 	}))
 }
 
@@ -224,7 +235,8 @@ func FuzzExposure(f *testing.F) {
 	f.Add("from-policy-allowed-ports", `[{"port":1}]`, "a.b")
 	f.Add("pod-label-selector-namespace-alias", `a b`, "-")
 	f.Fuzz(func(t *testing.T, key, value, alias string) {
-		exposure, faults := desired.Read(service(map[string]string{prefix + key: value, prefix + "from-policy-pod-label-selector": alias}, port("TCP", 80, intstr.FromInt32(80))))
+		exposure, faults := desired.Read(service(map[string]string{prefix + key: value, prefix + "from-policy-pod-label-selector": alias},
+			port("TCP", 80, intstr.FromInt32(80))))
 		if len(faults) > 0 {
 			return
 		}

@@ -36,14 +36,16 @@ func TestUncriticalDaemonSetsAndPodsAreIgnored(t *testing.T) {
 func TestTaintStaysWhileADaemonSetHasNoPod(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.daemonSet(s.Namespace, "critical")
-	s.expectHeld(s.node("n"), "Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: "+s.Namespace+"/critical")
+	s.expectHeld(s.node("n"),
+		"Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: "+s.Namespace+"/critical")
 }
 
 func TestTaintIsRemovedWhenThePodOfADaemonSetIsReady(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	daemonSet := s.daemonSet(s.Namespace, "critical")
 	n := s.node("n")
-	s.expectHeld(n, "Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: "+s.Namespace+"/critical")
+	s.expectHeld(n,
+		"Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: "+s.Namespace+"/critical")
 	pod := s.pod("critical-1", n, ownedBy(daemonSet))
 	s.expectHeld(n, "Warning UnreadyNodeCriticalPods: Unready node-critical Pods found on Node: "+s.Namespace+"/critical-1")
 	s.ready(pod, "True")
@@ -96,7 +98,8 @@ func TestDaemonSetNeedsTheLabelOnItselfAndItsPods(t *testing.T) {
 
 func TestOtherTaintsKeepTheirOrder(t *testing.T) {
 	s := newScene(t, binary.Options{})
-	n := s.node("n", "example.com/before=1:NoSchedule", waitingTaint+":NoSchedule", "example.com/between:PreferNoSchedule", waitingTaint+"=again:NoExecute", "example.com/after=2:NoExecute")
+	n := s.node("n", "example.com/before=1:NoSchedule", waitingTaint+":NoSchedule", "example.com/between:PreferNoSchedule",
+		waitingTaint+"=again:NoExecute", "example.com/after=2:NoExecute")
 	s.expectFreed(n)
 	s.Expect(s.taints(n)).To(Equal([]string{
 		"example.com/before=1:NoSchedule", "example.com/between:PreferNoSchedule", "example.com/after=2:NoExecute", notReady,
@@ -122,9 +125,11 @@ func TestEventContainsAllDaemonSets(t *testing.T) {
 	first := s.daemonSet("kube-system", "critical1")
 	s.daemonSet("default", "critical2")
 	n := s.node("n")
-	s.expectHeld(n, "Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: default/critical2, kube-system/critical1")
+	s.expectHeld(n, "Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: "+
+		"default/critical2, kube-system/critical1")
 	s.pod("critical1", n, ownedBy(first))
-	s.expectHeld(n, "Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: default/critical2")
+	s.expectHeld(n, "Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: "+
+		"default/critical2")
 }
 
 // The same on a real API server; the rule itself has its own test.
@@ -147,7 +152,8 @@ func TestNodesAreCheckedAgainWithoutAnyEvent(t *testing.T) {
 	s.daemonSet(s.Namespace, "critical")
 	n := s.node("n")
 	s.Start() // the DaemonSet is in the cache; otherwise the checks would be confirmed live
-	s.expectHeld(n, "Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: "+s.Namespace+"/critical")
+	s.expectHeld(n,
+		"Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: "+s.Namespace+"/critical")
 	s.Requests.Reset()
 	before := looks.Load()
 	s.Eventually(looks.Load).WithTimeout(binary.Patience).Should(BeNumerically(">=", before+5))

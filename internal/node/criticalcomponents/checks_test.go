@@ -69,27 +69,77 @@ func judgeCases() map[string]struct {
 		facts facts
 		want  *finding
 	}{
-		"nothing is critical":                   {},
-		"a DaemonSet without Pod":               {facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("b"), daemonSetNamed("a")}}, want: &finding{cause: "daemonsets_unscheduled", objects: names("a", "b")}},
-		"a DaemonSet with a Pod":                {facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a")}, pods: []corev1.Pod{podOf("a", "True")}}},
-		"a Pod of another owner":                {facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a")}, pods: []corev1.Pod{otherOwner}}, want: &finding{cause: "daemonsets_unscheduled", objects: names("a")}},
-		"a Pod that is not controlled":          {facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a")}, pods: []corev1.Pod{notController}}, want: &finding{cause: "daemonsets_unscheduled", objects: names("a")}},
-		"a Pod of a DaemonSet of an older API":  {facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a")}, pods: []corev1.Pod{otherVersion}}, want: &finding{cause: "daemonsets_unscheduled", objects: names("a")}},
-		"a DaemonSet that was created anew":     {facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a")}, pods: []corev1.Pod{podOf("old", "True")}}, want: &finding{cause: "daemonsets_unscheduled", objects: names("a")}},
-		"a label on the DaemonSet alone":        {facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a", unlabelledTemplate)}}},
-		"a DaemonSet for other Nodes":           {facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.NodeName = "n2" })}}},
-		"scheduling comes before readiness":     {facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a"), daemonSetNamed("b")}, pods: []corev1.Pod{podOf("b", "False")}}, want: &finding{cause: "daemonsets_unscheduled", objects: names("a")}},
-		"a Pod without condition":               {facts: facts{pods: []corev1.Pod{podOf("", "")}}, want: &finding{cause: "pods_unready", objects: names("p-")}},
-		"a Pod of which nothing is known":       {facts: facts{pods: []corev1.Pod{podOf("", "Unknown")}}, want: &finding{cause: "pods_unready", objects: names("p-")}},
-		"a Pod that has ended and goes":         {facts: facts{pods: []corev1.Pod{done}}, want: &finding{cause: "pods_unready", objects: names("p-")}},
-		"readiness comes before drivers":        {facts: facts{pods: []corev1.Pod{podOf("a", "True", "x", "foo"), podOf("b", "False")}}, want: &finding{cause: "pods_unready", objects: names("p-b")}},
-		"a driver, and no CSINode":              {facts: facts{pods: []corev1.Pod{podOf("a", "True", "x", "foo")}}, want: &finding{cause: "csi_drivers_unregistered", drivers: []string{"foo"}}},
-		"a driver that is registered":           {facts: facts{pods: []corev1.Pod{podOf("a", "True", "x", "foo")}, csiNode: registering("bar", "foo")}},
-		"of two drivers, one is registered":     {facts: facts{pods: []corev1.Pod{podOf("a", "True", "x", "foo"), podOf("b", "True", "y", "bar")}, csiNode: registering("foo")}, want: &finding{cause: "csi_drivers_unregistered", drivers: []string{"bar"}}},
-		"a driver in another case":              {facts: facts{pods: []corev1.Pod{podOf("a", "True", "x", "Foo")}, csiNode: registering("foo")}, want: &finding{cause: "csi_drivers_unregistered", drivers: []string{"Foo"}}},
-		"a required DaemonSet that is missing":  {facts: facts{required: names("a", "b"), daemonSets: []appsv1.DaemonSet{daemonSetNamed("b")}}, want: &finding{cause: "daemonsets_missing", objects: names("a")}},
-		"a required one without inner label":    {facts: facts{required: names("a"), daemonSets: []appsv1.DaemonSet{daemonSetNamed("a", unlabelledTemplate)}}, want: &finding{cause: "daemonsets_missing", objects: names("a")}},
-		"a required one that is there and runs": {facts: facts{required: names("a"), daemonSets: []appsv1.DaemonSet{daemonSetNamed("a")}, pods: []corev1.Pod{podOf("a", "True")}}},
+		"nothing is critical": {},
+		"a DaemonSet without Pod": {
+			facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("b"), daemonSetNamed("a")}},
+			want:  &finding{cause: "daemonsets_unscheduled", objects: names("a", "b")},
+		},
+		"a DaemonSet with a Pod": {
+			facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a")}, pods: []corev1.Pod{podOf("a", "True")}},
+		},
+		"a Pod of another owner": {
+			facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a")}, pods: []corev1.Pod{otherOwner}},
+			want:  &finding{cause: "daemonsets_unscheduled", objects: names("a")},
+		},
+		"a Pod that is not controlled": {
+			facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a")}, pods: []corev1.Pod{notController}},
+			want:  &finding{cause: "daemonsets_unscheduled", objects: names("a")},
+		},
+		"a Pod of a DaemonSet of an older API": {
+			facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a")}, pods: []corev1.Pod{otherVersion}},
+			want:  &finding{cause: "daemonsets_unscheduled", objects: names("a")},
+		},
+		"a DaemonSet that was created anew": {
+			facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a")}, pods: []corev1.Pod{podOf("old", "True")}},
+			want:  &finding{cause: "daemonsets_unscheduled", objects: names("a")},
+		},
+		"a label on the DaemonSet alone": {facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a", unlabelledTemplate)}}},
+		"a DaemonSet for other Nodes": {
+			facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.NodeName = "n2" })}},
+		},
+		"scheduling comes before readiness": {
+			facts: facts{daemonSets: []appsv1.DaemonSet{daemonSetNamed("a"), daemonSetNamed("b")}, pods: []corev1.Pod{podOf("b", "False")}},
+			want:  &finding{cause: "daemonsets_unscheduled", objects: names("a")},
+		},
+		"a Pod without condition": {
+			facts: facts{pods: []corev1.Pod{podOf("", "")}}, want: &finding{cause: "pods_unready", objects: names("p-")},
+		},
+		"a Pod of which nothing is known": {
+			facts: facts{pods: []corev1.Pod{podOf("", "Unknown")}}, want: &finding{cause: "pods_unready", objects: names("p-")},
+		},
+		"a Pod that has ended and goes": {
+			facts: facts{pods: []corev1.Pod{done}}, want: &finding{cause: "pods_unready", objects: names("p-")},
+		},
+		"readiness comes before drivers": {
+			facts: facts{pods: []corev1.Pod{podOf("a", "True", "x", "foo"), podOf("b", "False")}},
+			want:  &finding{cause: "pods_unready", objects: names("p-b")},
+		},
+		"a driver, and no CSINode": {
+			facts: facts{pods: []corev1.Pod{podOf("a", "True", "x", "foo")}},
+			want:  &finding{cause: "csi_drivers_unregistered", drivers: []string{"foo"}},
+		},
+		"a driver that is registered": {
+			facts: facts{pods: []corev1.Pod{podOf("a", "True", "x", "foo")}, csiNode: registering("bar", "foo")},
+		},
+		"of two drivers, one is registered": {
+			facts: facts{pods: []corev1.Pod{podOf("a", "True", "x", "foo"), podOf("b", "True", "y", "bar")}, csiNode: registering("foo")},
+			want:  &finding{cause: "csi_drivers_unregistered", drivers: []string{"bar"}},
+		},
+		"a driver in another case": {
+			facts: facts{pods: []corev1.Pod{podOf("a", "True", "x", "Foo")}, csiNode: registering("foo")},
+			want:  &finding{cause: "csi_drivers_unregistered", drivers: []string{"Foo"}},
+		},
+		"a required DaemonSet that is missing": {
+			facts: facts{required: names("a", "b"), daemonSets: []appsv1.DaemonSet{daemonSetNamed("b")}},
+			want:  &finding{cause: "daemonsets_missing", objects: names("a")},
+		},
+		"a required one without inner label": {
+			facts: facts{required: names("a"), daemonSets: []appsv1.DaemonSet{daemonSetNamed("a", unlabelledTemplate)}},
+			want:  &finding{cause: "daemonsets_missing", objects: names("a")},
+		},
+		"a required one that is there and runs": {
+			facts: facts{required: names("a"), daemonSets: []appsv1.DaemonSet{daemonSetNamed("a")}, pods: []corev1.Pod{podOf("a", "True")}},
+		},
 	}
 }
 

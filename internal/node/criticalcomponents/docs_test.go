@@ -54,7 +54,10 @@ func TestThePageNamesAllMetrics(t *testing.T) {
 }
 
 func TestThePageNamesAllEvents(t *testing.T) {
-	reasons := []string{ReasonReady, ReasonMissing, ReasonUnscheduled, ReasonUnready, ReasonUnregistered, ReasonFailed, ReasonInvalidDriver, ReasonInvalidAffinity}
+	reasons := []string{
+		ReasonReady, ReasonMissing, ReasonUnscheduled, ReasonUnready, ReasonUnregistered, ReasonFailed, ReasonInvalidDriver,
+		ReasonInvalidAffinity,
+	}
 	slices.Sort(reasons)
 	NewWithT(t).Expect(firstColumn(t, "Events")).To(Equal(reasons))
 }

@@ -13,7 +13,8 @@ func TestBadAnnotations(t *testing.T) {
 	long := strings.Repeat("a", 64)
 	pod := podOf("a", "True", "ok", "Foo.csi.example.com", "empty", "", "list", "foo,bar", "space", " foo", "json", `["foo"]`, "long", long)
 	pod.Annotations["other"] = "not, ours"
-	const prefix, charset = "node.gardener.cloud/wait-for-csi-node-", "only letters, digits, '-' and '.' may be in it, and it begins and ends with a letter or digit"
+	const prefix, charset = "node.gardener.cloud/" +
+		"wait-for-csi-node-", "only letters, digits, '-' and '.' may be in it, and it begins and ends with a letter or digit"
 	NewWithT(t).Expect(badAnnotations(&pod)).To(Equal([]badAnnotation{
 		{prefix + "empty", "", "it is empty"},
 		{prefix + "json", `["foo"]`, charset},

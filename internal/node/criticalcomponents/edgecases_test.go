@@ -106,7 +106,8 @@ func TestOtherNamespacesAreIgnored(t *testing.T) {
 	s.ready(seen, "True")
 	s.expectFreed(n)
 	s.Expect(s.Requests.Seen()).To(ContainElements(
-		"GET /api/v1/namespaces/"+s.Namespace+"/pods", "GET /apis/apps/v1/namespaces/"+s.Namespace+"/daemonsets"), "live readings keep to them, too")
+		"GET /api/v1/namespaces/"+s.Namespace+"/pods", "GET /apis/apps/v1/namespaces/"+s.Namespace+"/daemonsets"),
+		"live readings keep to them, too")
 	s.Expect(s.Requests.Seen()).NotTo(ContainElement("GET /api/v1/pods"))
 }
 
@@ -116,7 +117,9 @@ func TestTaintStaysUntilRequiredDaemonSetsExist(t *testing.T) {
 	s.Config.Espalier = config.Espalier{Node: config.EspalierNode{RequiredDaemonSets: []string{s.Namespace + "/network"}}}
 	s.Start()
 	n := s.node("n")
-	s.expectHeld(n, "Warning MissingNodeCriticalDaemonSets: Required node-critical DaemonSets do not exist, or lack the label on their metadata or template: "+s.Namespace+"/network")
+	s.expectHeld(n,
+		"Warning MissingNodeCriticalDaemonSets: Required node-critical DaemonSets do not exist, or lack the label on their metadata "+
+			"or template: "+s.Namespace+"/network")
 	s.Eventually(s.metric).WithArguments("espalier_node_held_back", "daemonsets_missing").WithTimeout(binary.Patience).Should(Equal(1.0))
 	network := s.daemonSet(s.Namespace, "network")
 	s.ready(s.pod("network-1", n, ownedBy(network)), "True")

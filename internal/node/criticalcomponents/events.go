@@ -36,11 +36,14 @@ const (
 type Events struct{ Recorder events.EventRecorder }
 
 func (e *Events) ready(node *corev1.Node) {
-	e.Recorder.Eventf(referTo(node), nil, corev1.EventTypeNormal, ReasonReady, "RemoveTaint", "All node-critical components got ready, removing taint")
+	e.Recorder.Eventf(referTo(node), nil, corev1.EventTypeNormal, ReasonReady, "RemoveTaint",
+		"All node-critical components got ready, removing taint")
 }
 
 func (e *Events) heldBack(node *corev1.Node, by finding) {
-	reason := map[cause]string{missing: ReasonMissing, unscheduled: ReasonUnscheduled, unready: ReasonUnready, unregistered: ReasonUnregistered}[by.cause]
+	reason := map[cause]string{
+		missing: ReasonMissing, unscheduled: ReasonUnscheduled, unready: ReasonUnready, unregistered: ReasonUnregistered,
+	}[by.cause]
 	e.Recorder.Eventf(referTo(node), by.related(node), corev1.EventTypeWarning, reason, "KeepTaint", "%s", by.note())
 }
 
@@ -55,7 +58,8 @@ func (e *Events) invalidDriver(pod *corev1.Pod, node string, bad badAnnotation) 
 
 func (e *Events) invalidAffinity(daemonSet *appsv1.DaemonSet, fault error) {
 	regarding := &corev1.ObjectReference{
-		APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: daemonSet.Namespace, Name: daemonSet.Name, UID: daemonSet.UID, ResourceVersion: daemonSet.ResourceVersion,
+		APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: daemonSet.Namespace, Name: daemonSet.Name, UID: daemonSet.UID,
+		ResourceVersion: daemonSet.ResourceVersion,
 	}
 	e.Recorder.Eventf(regarding, nil, corev1.EventTypeWarning, ReasonInvalidAffinity, "IgnoreTerm", "%s", affinityNote(fault))
 }

@@ -35,8 +35,10 @@ func TestBadInputAnAnnotationThatNamesNoDriver(t *testing.T) {
 	bad, good := s.node("bad"), s.node("good")
 	s.expectFreed(good)
 	s.expectHeld(bad, "Warning UnreadyRequiredCSIDrivers: Unready required CSI drivers for Node: [foo.example.com,bar]")
-	s.expectEvent("Pod", pod.Name, `Warning InvalidWaitForCSINodeAnnotation: Annotation "node.gardener.cloud/wait-for-csi-node-driver" names no CSI driver: its value "foo.example.com,bar" cannot be one, as `+
-		`only letters, digits, '-' and '.' may be in it, and it begins and ends with a letter or digit. Set it to the name that the driver registers with in the CSINode, or remove it; until then Node "`+bad+`" keeps its taint`)
+	s.expectEvent("Pod", pod.Name, `Warning InvalidWaitForCSINodeAnnotation: Annotation "node.gardener.cloud/wait-for-csi-node-driver" `+
+		`names no CSI driver: its value "foo.example.com,bar" cannot be one, as `+
+		`only letters, digits, '-' and '.' may be in it, and it begins and ends with a letter or digit. Set it to the name that the driver `+
+		`registers with in the CSINode, or remove it; until then Node "`+bad+`" keeps its taint`)
 	before := client.MergeFrom(pod.DeepCopy())
 	pod.Annotations[waitForCSI+"driver"] = "foo.example.com"
 	s.Expect(s.Target.Patch(s.Ctx, pod, before)).To(Succeed())
@@ -47,31 +49,42 @@ func TestBadInputAnAnnotationThatNamesNoDriver(t *testing.T) {
 // The longest values that the API server accepts still lead to Events that it accepts.
 func TestBadInputAnAnnotationThatIsHuge(t *testing.T) {
 	s := newScene(t, binary.Options{})
-	pod := s.pod("csi", s.Namespace+"-n", annotated(waitForCSI+strings.Repeat("k", 63-len("wait-for-csi-node-")), strings.Repeat("v", 200_000)))
+	pod := s.pod("csi", s.Namespace+"-n",
+		annotated(waitForCSI+strings.Repeat("k", 63-len("wait-for-csi-node-")), strings.Repeat("v", 200_000)))
 	s.ready(pod, "True")
 	n := s.node("n")
 	s.expectHeld(n, "Warning UnreadyRequiredCSIDrivers: Unready required CSI drivers for Node: ["+strings.Repeat("v", 125)+"…]")
-	s.Eventually(func() []string { return s.Events(s.Target, "Pod", pod.Name) }).WithTimeout(binary.Patience).Should(ContainElement(ContainSubstring("as it has more than 63 characters. Set it")))
+	s.Eventually(func() []string { return s.Events(s.Target, "Pod", pod.Name) }).WithTimeout(binary.Patience).
+		Should(ContainElement(ContainSubstring("as it has more than 63 characters. Set it")))
 }
 
 // The API server accepts this affinity, and Kubernetes' own controller creates no Pod for it.
 func TestBadInputAnAffinityThatCannotBeParsed(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.daemonSet(s.Namespace, "broken", func(d *appsv1.DaemonSet) {
-		d.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "cores", Operator: "Gt", Values: []string{"many"}}}}},
-		}}}
+		required := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+			{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "cores", Operator: "Gt", Values: []string{"many"}}}},
+		}}
+		d.Spec.Template.Spec.Affinity = &corev1.Affinity{
+			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required},
+		}
 	})
 	s.expectFreed(s.node("n"))
-	s.Eventually(func() []string { return s.Events(s.Target, "DaemonSet", "broken") }).WithTimeout(binary.Patience).Should(ContainElement(HavePrefix(
-		`Warning InvalidNodeAffinity: Part of the required node affinity cannot be parsed and matches no Node, for which no Pod is made and none is waited for: correct it: ` +
-			`spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].values[0]: Invalid value: "many"`)))
+	s.Eventually(func() []string { return s.Events(s.Target, "DaemonSet", "broken") }).WithTimeout(binary.Patience).
+		Should(ContainElement(HavePrefix(
+			`Warning InvalidNodeAffinity: Part of the required node affinity cannot be parsed and matches no Node, for which no Pod is made and ` +
+				`none is waited for: correct it: ` +
+				`spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].` +
+				`values[0]: Invalid value: "many"`)))
 }
 
 func TestMissingRightsKeepTheTaint(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	all := s.replaceRights(
-		rbacv1.PolicyRule{APIGroups: []string{"", "apps", "storage.k8s.io"}, Resources: []string{"nodes", "pods", "daemonsets", "csinodes"}, Verbs: []string{"list", "watch"}},
+		rbacv1.PolicyRule{
+			APIGroups: []string{"", "apps", "storage.k8s.io"}, Resources: []string{"nodes", "pods", "daemonsets", "csinodes"},
+			Verbs: []string{"list", "watch"},
+		},
 		rbacv1.PolicyRule{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	)
 	s.AwaitForbidden(authorizationv1.ResourceAttributes{Verb: "patch", Resource: "nodes"})
@@ -81,7 +94,8 @@ func TestMissingRightsKeepTheTaint(t *testing.T) {
 	s.expectHeld(n, s.unready("held"))
 	s.ready(held, "True")
 	s.Eventually(func() []string { return s.Events(s.Target, "Node", n) }).WithTimeout(binary.Patience).Should(ContainElement(And(
-		HavePrefix(`Warning CriticalComponentsCheckFailed: The taint stays because of an error; grant it, for example with the roles in deploy/node-controller; it is tried again: remove taint of Node "`+n+`": `),
+		HavePrefix(`Warning CriticalComponentsCheckFailed: The taint stays because of an error; grant it, for example with the roles in `+
+			`deploy/node-controller; it is tried again: remove taint of Node "`+n+`": `),
 		ContainSubstring(`cannot patch resource "nodes"`))))
 	s.Expect(s.waits(n)).To(BeTrue())
 	s.Eventually(s.metric).WithArguments("espalier_node_held_back", "error").WithTimeout(binary.Patience).Should(Equal(1.0))

@@ -16,7 +16,9 @@ import (
 )
 
 // gather reads the objects for which a Node may wait, in the given namespaces; "" stands for all.
-func gather(ctx context.Context, from client.Reader, namespaces []string, node *corev1.Node, required []types.NamespacedName) (facts, error) {
+func gather(
+	ctx context.Context, from client.Reader, namespaces []string, node *corev1.Node, required []types.NamespacedName,
+) (facts, error) {
 	f := facts{node: node, required: required}
 	for _, namespace := range namespaces {
 		daemonSets, pods, err := list(ctx, from, namespace, node)

@@ -64,7 +64,10 @@ func listed(objects []types.NamespacedName) string {
 // counted as one, and the later notes are lost: the fieldPath keeps such Events apart.
 func (f finding) related(node *corev1.Node) *corev1.ObjectReference {
 	if f.cause == unregistered {
-		return &corev1.ObjectReference{APIVersion: "storage.k8s.io/v1", Kind: "CSINode", Name: node.Name, FieldPath: bounded(strings.Join(bound(f.drivers), " "), maxFault)}
+		return &corev1.ObjectReference{
+			APIVersion: "storage.k8s.io/v1", Kind: "CSINode", Name: node.Name,
+			FieldPath: bounded(strings.Join(bound(f.drivers), " "), maxFault),
+		}
 	}
 	reference := &corev1.ObjectReference{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: f.objects[0].Namespace, Name: f.objects[0].Name}
 	if f.cause == unready {
@@ -90,12 +93,14 @@ func bounded(text string, limit int) string {
 }
 
 func (b badAnnotation) note(node string) string {
-	return bounded(fmt.Sprintf("Annotation %q names no CSI driver: its value %q cannot be one, as %s. Set it to the name that the driver registers with in the CSINode, or remove it; until then Node %q keeps its taint",
+	return bounded(fmt.Sprintf("Annotation %q names no CSI driver: its value %q cannot be one, as %s. Set it to the name that the driver "+
+		"registers with in the CSINode, or remove it; until then Node %q keeps its taint",
 		b.key, bounded(b.value, maxValue), b.why, node), maxNote)
 }
 
 func affinityNote(fault error) string {
-	return bounded(fmt.Sprintf("Part of the required node affinity cannot be parsed and matches no Node, for which no Pod is made and none is waited for: correct it: %v", fault), maxNote)
+	return bounded(fmt.Sprintf("Part of the required node affinity cannot be parsed and matches no Node, for which no Pod is made and "+
+		"none is waited for: correct it: %v", fault), maxNote)
 }
 
 // failureNote includes a remedy if one is known.

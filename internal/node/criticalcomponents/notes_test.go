@@ -26,7 +26,9 @@ func TestNotes(t *testing.T) {
 		"unscheduled": {
 			finding: finding{cause: unscheduled, objects: names("a", "b")},
 			want:    "Node-critical DaemonSets found that were not scheduled to Node yet: kube-system/a, kube-system/b",
-			related: corev1.ObjectReference{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: "kube-system", Name: "a", FieldPath: "and kube-system/b"},
+			related: corev1.ObjectReference{
+				APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: "kube-system", Name: "a", FieldPath: "and kube-system/b",
+			},
 		},
 		"unready": {
 			finding: finding{cause: unready, objects: names("a")},
@@ -67,6 +69,7 @@ func TestFailureNotes(t *testing.T) {
 	g := NewWithT(t)
 	forbidden := fmt.Errorf("remove taint: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("no")))
 	g.Expect(failureNote(forbidden)).To(Equal(
-		`The taint stays because of an error; grant it, for example with the roles in deploy/node-controller; it is tried again: remove taint: nodes "n1" is forbidden: no`))
+		`The taint stays because of an error; grant it, for example with the roles in deploy/node-controller; it is tried again: remove ` +
+			`taint: nodes "n1" is forbidden: no`))
 	g.Expect(failureNote(errors.New("broken"))).To(Equal("The taint stays because of an error; it is tried again: broken"))
 }

@@ -10,9 +10,10 @@ import (
 func TestRemoval(t *testing.T) {
 	const ours = "node.gardener.cloud/critical-components-not-ready"
 	g := NewWithT(t)
-	patch, err := removal(nodeWith(taint("a", "NoSchedule"), taint(ours, "NoSchedule"), taint("b", "NoExecute"), taint(ours, "NoExecute"), func(n *corev1.Node) {
-		n.Spec.Taints[2].Value = "x"
-	}))
+	patch, err := removal(nodeWith(taint("a", "NoSchedule"), taint(ours, "NoSchedule"), taint("b", "NoExecute"), taint(ours, "NoExecute"),
+		func(n *corev1.Node) {
+			n.Spec.Taints[2].Value = "x"
+		}))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(patch)).To(MatchJSON(`[
 		{"op": "test", "path": "/metadata/uid", "value": "u1"},

@@ -15,12 +15,19 @@ func TestWhichChangesOfNodesMatter(t *testing.T) {
 		before, after *corev1.Node
 		want          bool
 	}{
-		"nothing but the version":        {before: nodeWith(taint(ours, "NoSchedule"), version("1")), after: nodeWith(taint(ours, "NoSchedule"), version("2"))},
-		"labels of a Node that waits":    {before: nodeWith(taint(ours, "NoSchedule")), after: nodeWith(taint(ours, "NoSchedule"), func(n *corev1.Node) { n.Labels["zone"] = "b" }), want: true},
-		"labels of a Node that does not": {before: nodeWith(), after: nodeWith(func(n *corev1.Node) { n.Labels = map[string]string{"zone": "b"} })},
-		"the taint comes":                {before: nodeWith(), after: nodeWith(taint(ours, "NoSchedule")), want: true},
-		"the taint goes":                 {before: nodeWith(taint(ours, "NoSchedule")), after: nodeWith(), want: true},
-		"another taint of a free Node":   {before: nodeWith(), after: nodeWith(taint("a", "NoSchedule"))},
+		"nothing but the version": {
+			before: nodeWith(taint(ours, "NoSchedule"), version("1")), after: nodeWith(taint(ours, "NoSchedule"), version("2")),
+		},
+		"labels of a Node that waits": {
+			before: nodeWith(taint(ours, "NoSchedule")),
+			after:  nodeWith(taint(ours, "NoSchedule"), func(n *corev1.Node) { n.Labels["zone"] = "b" }), want: true,
+		},
+		"labels of a Node that does not": {
+			before: nodeWith(), after: nodeWith(func(n *corev1.Node) { n.Labels = map[string]string{"zone": "b"} }),
+		},
+		"the taint comes":              {before: nodeWith(), after: nodeWith(taint(ours, "NoSchedule")), want: true},
+		"the taint goes":               {before: nodeWith(taint(ours, "NoSchedule")), after: nodeWith(), want: true},
+		"another taint of a free Node": {before: nodeWith(), after: nodeWith(taint("a", "NoSchedule"))},
 		"another taint of one that waits": {
 			before: nodeWith(taint(ours, "NoSchedule")), after: nodeWith(taint(ours, "NoSchedule"), taint("a", "NoSchedule")), want: true,
 		},

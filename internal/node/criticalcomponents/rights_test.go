@@ -26,15 +26,20 @@ func TestMissingRightsAreReportedAtStart(t *testing.T) {
 	_, err = setup.Connect(s.Ctx, needs)
 	s.Expect(err).To(MatchError(And(
 		HavePrefix("target cluster at https://"),
-		ContainSubstring("not allowed to list, watch, patch nodes in all namespaces: grant it, for example with the roles in deploy/node-controller; "+
+		ContainSubstring("not allowed to list, watch, patch nodes in all namespaces: grant it, for example with the roles in "+
+			"deploy/node-controller; "+
 			"not allowed to list, watch pods in all namespaces: grant it"),
-		HaveSuffix("not allowed to get, list, watch csinodes.storage.k8s.io in all namespaces: grant it, for example with the roles in deploy/node-controller"))))
+		HaveSuffix("not allowed to get, list, watch csinodes.storage.k8s.io in all namespaces: grant it, for example with the roles in "+
+			"deploy/node-controller"))))
 }
 
 // Events about Nodes are in namespace default.
 func TestMissingRightsToSendEventsAreReportedAtStart(t *testing.T) {
 	s := newScene(t, binary.Options{Stopped: true})
-	s.replaceRights(rbacv1.PolicyRule{APIGroups: []string{"", "apps", "storage.k8s.io"}, Resources: []string{"nodes", "pods", "daemonsets", "csinodes"}, Verbs: []string{"get", "list", "watch", "patch"}})
+	s.replaceRights(rbacv1.PolicyRule{
+		APIGroups: []string{"", "apps", "storage.k8s.io"}, Resources: []string{"nodes", "pods", "daemonsets", "csinodes"},
+		Verbs: []string{"get", "list", "watch", "patch"},
+	})
 	needs, err := node.Needs(s.Config)
 	s.Expect(err).NotTo(HaveOccurred())
 	needs.SkipNameValidation = true
@@ -47,7 +52,8 @@ func TestMissingRightsToSendEventsAreReportedAtStart(t *testing.T) {
 		return node.Add(s.Ctx, clusters, s.Config, prometheus.NewRegistry())
 	}
 	s.Eventually(start).WithTimeout(binary.Patience).Should(MatchError(
-		`target cluster: not allowed to create, patch events.events.k8s.io in namespace "default": grant it, for example with the roles in deploy/node-controller`))
+		`target cluster: not allowed to create, patch events.events.k8s.io in namespace "default": grant it, for example with the roles in ` +
+			`deploy/node-controller`))
 }
 
 // replaceRights gives the ServiceAccount these rights in the target instead of its own, and returns the binding of its own rights.
@@ -56,8 +62,9 @@ func (s *scene) replaceRights(rules ...rbacv1.PolicyRule) *rbacv1.ClusterRoleBin
 	rights := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-poor"}, Rules: rules}
 	s.create(rights)
 	s.create(&rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: rights.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: rights.Name},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: "node-controller"}},
+		ObjectMeta: metav1.ObjectMeta{Name: rights.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: rights.Name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: "node-controller"}},
 	})
 	all := &rbacv1.ClusterRoleBinding{}
 	s.Expect(s.Target.Get(s.Ctx, client.ObjectKey{Name: s.Namespace + "-espalier-node-controller-target"}, all)).To(Succeed())

@@ -65,8 +65,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, tar
 		Named(ControllerName).
 		WatchesRawSource(source.Kind(caches, &corev1.Node{}, r.nodes(), waits())).
 		WatchesRawSource(source.Kind(caches, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(r.nodeOfPod), changed[*corev1.Pod]())).
-		WatchesRawSource(source.Kind(caches, &appsv1.DaemonSet{}, handler.TypedEnqueueRequestsFromMapFunc(r.allNodes), changed[*appsv1.DaemonSet]())).
-		WatchesRawSource(source.Kind(caches, &storagev1.CSINode{}, handler.TypedEnqueueRequestsFromMapFunc(r.nodeOfCSINode), changed[*storagev1.CSINode]())).
+		WatchesRawSource(source.Kind(caches, &appsv1.DaemonSet{}, handler.TypedEnqueueRequestsFromMapFunc(r.allNodes),
+			changed[*appsv1.DaemonSet]())).
+		WatchesRawSource(source.Kind(caches, &storagev1.CSINode{}, handler.TypedEnqueueRequestsFromMapFunc(r.nodeOfCSINode),
+			changed[*storagev1.CSINode]())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			ReconciliationTimeout:   deadline,
@@ -102,7 +104,8 @@ func (r *Reconciler) nodes() handler.TypedEventHandler[*corev1.Node, reconcile.R
 	enqueue := &handler.TypedEnqueueRequestForObject[*corev1.Node]{}
 	return handler.TypedFuncs[*corev1.Node, reconcile.Request]{
 		CreateFunc: enqueue.Create, DeleteFunc: enqueue.Delete, GenericFunc: enqueue.Generic,
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.Node], queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.Node],
+			queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			if !tainted(e.ObjectOld) && tainted(e.ObjectNew) && e.ObjectOld.UID == e.ObjectNew.UID {
 				r.waiting.taintedAgain(e.ObjectNew, r.Clock.Now())
 			}

@@ -62,7 +62,9 @@ func TestANodeThatChangesMeanwhileIsLookedAtAnew(t *testing.T) {
 			}
 			s.beforePatch(n, func() { s.change(n, tc.meanwhile) })
 			s.Start()
-			s.expectHeld(n, "Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: "+s.Namespace+"/critical")
+			s.expectHeld(n,
+				"Warning UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: "+s.Namespace+
+					"/critical")
 		})
 	}
 }

@@ -174,7 +174,9 @@ func (s *scene) pod(name, on string, change ...func(*corev1.Pod)) *corev1.Pod {
 
 func ownedBy(daemonSet *appsv1.DaemonSet) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: daemonSet.Name, UID: daemonSet.UID, Controller: ptr.To(true)}}
+		pod.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "DaemonSet", Name: daemonSet.Name, UID: daemonSet.UID, Controller: ptr.To(true)},
+		}
 	}
 }
 

@@ -49,7 +49,9 @@ func daemonTolerations(spec *corev1.PodSpec) []corev1.Toleration {
 	}
 	add(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute)
 	add(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)
-	for _, key := range []string{corev1.TaintNodeDiskPressure, corev1.TaintNodeMemoryPressure, corev1.TaintNodePIDPressure, corev1.TaintNodeUnschedulable} {
+	for _, key := range []string{
+		corev1.TaintNodeDiskPressure, corev1.TaintNodeMemoryPressure, corev1.TaintNodePIDPressure, corev1.TaintNodeUnschedulable,
+	} {
 		add(key, corev1.TaintEffectNoSchedule)
 	}
 	if spec.HostNetwork {

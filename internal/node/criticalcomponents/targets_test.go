@@ -51,31 +51,57 @@ func TestShouldRunOn(t *testing.T) {
 		spec func(*corev1.PodSpec)
 		want bool
 	}{
-		"nothing asked, nothing tainted":                {node: nodeWith(), want: true},
-		"pinned to the node":                            {node: nodeWith(), spec: func(s *corev1.PodSpec) { s.NodeName = "n1" }, want: true},
-		"pinned to another node":                        {node: nodeWith(), spec: func(s *corev1.PodSpec) { s.NodeName = "n2" }},
-		"a node selector that matches":                  {node: nodeWith(), spec: func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"zone": "a"} }, want: true},
-		"a node selector that does not":                 {node: nodeWith(), spec: func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"zone": "b"} }},
-		"an affinity that matches":                      {node: nodeWith(), spec: requiring(corev1.NodeSelectorRequirement{Key: "cores", Operator: "Gt", Values: []string{"4"}}), want: true},
-		"an affinity that does not":                     {node: nodeWith(), spec: requiring(corev1.NodeSelectorRequirement{Key: "zone", Operator: "NotIn", Values: []string{"a"}})},
-		"an affinity that cannot be parsed":             {node: nodeWith(), spec: requiring(corev1.NodeSelectorRequirement{Key: "cores", Operator: "Gt", Values: []string{"many"}})},
-		"a taint that is not tolerated":                 {node: nodeWith(taint("a", "NoSchedule"))},
-		"a taint that evicts":                           {node: nodeWith(taint("a", "NoExecute"))},
-		"a taint that only advises":                     {node: nodeWith(taint("a", "PreferNoSchedule")), want: true},
-		"the waiting taint, not tolerated":              {node: nodeWith(taint(ours, "NoSchedule"))},
-		"the waiting taint, tolerated":                  {node: nodeWith(taint(ours, "NoSchedule")), spec: tolerating(corev1.Toleration{Key: ours, Operator: "Exists"}), want: true},
-		"the waiting taint, tolerated for other effect": {node: nodeWith(taint(ours, "NoSchedule")), spec: tolerating(corev1.Toleration{Key: ours, Operator: "Exists", Effect: "NoExecute"})},
-		"all taints tolerated":                          {node: nodeWith(taint("a", "NoExecute"), taint(ours, "NoSchedule")), spec: tolerating(corev1.Toleration{Operator: "Exists"}), want: true},
+		"nothing asked, nothing tainted": {node: nodeWith(), want: true},
+		"pinned to the node":             {node: nodeWith(), spec: func(s *corev1.PodSpec) { s.NodeName = "n1" }, want: true},
+		"pinned to another node":         {node: nodeWith(), spec: func(s *corev1.PodSpec) { s.NodeName = "n2" }},
+		"a node selector that matches": {
+			node: nodeWith(), spec: func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"zone": "a"} }, want: true,
+		},
+		"a node selector that does not": {
+			node: nodeWith(), spec: func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"zone": "b"} },
+		},
+		"an affinity that matches": {
+			node: nodeWith(), spec: requiring(corev1.NodeSelectorRequirement{Key: "cores", Operator: "Gt", Values: []string{"4"}}), want: true,
+		},
+		"an affinity that does not": {
+			node: nodeWith(), spec: requiring(corev1.NodeSelectorRequirement{Key: "zone", Operator: "NotIn", Values: []string{"a"}}),
+		},
+		"an affinity that cannot be parsed": {
+			node: nodeWith(), spec: requiring(corev1.NodeSelectorRequirement{Key: "cores", Operator: "Gt", Values: []string{"many"}}),
+		},
+		"a taint that is not tolerated":    {node: nodeWith(taint("a", "NoSchedule"))},
+		"a taint that evicts":              {node: nodeWith(taint("a", "NoExecute"))},
+		"a taint that only advises":        {node: nodeWith(taint("a", "PreferNoSchedule")), want: true},
+		"the waiting taint, not tolerated": {node: nodeWith(taint(ours, "NoSchedule"))},
+		"the waiting taint, tolerated": {
+			node: nodeWith(taint(ours, "NoSchedule")), spec: tolerating(corev1.Toleration{Key: ours, Operator: "Exists"}), want: true,
+		},
+		"the waiting taint, tolerated for other effect": {
+			node: nodeWith(taint(ours, "NoSchedule")), spec: tolerating(corev1.Toleration{Key: ours, Operator: "Exists", Effect: "NoExecute"}),
+		},
+		"all taints tolerated": {
+			node: nodeWith(taint("a", "NoExecute"), taint(ours, "NoSchedule")), spec: tolerating(corev1.Toleration{Operator: "Exists"}),
+			want: true,
+		},
 		"what every daemon tolerates": {node: nodeWith(
 			taint("node.kubernetes.io/not-ready", "NoExecute"), taint("node.kubernetes.io/unreachable", "NoExecute"),
 			taint("node.kubernetes.io/disk-pressure", "NoSchedule"), taint("node.kubernetes.io/memory-pressure", "NoSchedule"),
 			taint("node.kubernetes.io/pid-pressure", "NoSchedule"), taint("node.kubernetes.io/unschedulable", "NoSchedule"),
 		), want: true},
-		"not ready, for scheduling":           {node: nodeWith(taint("node.kubernetes.io/not-ready", "NoSchedule"))},
-		"no network":                          {node: nodeWith(taint("node.kubernetes.io/network-unavailable", "NoSchedule"))},
-		"no network, but that of the node":    {node: nodeWith(taint("node.kubernetes.io/network-unavailable", "NoSchedule")), spec: func(s *corev1.PodSpec) { s.HostNetwork = true }, want: true},
-		"a toleration with another value":     {node: nodeWith(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a", Value: "1", Effect: "NoSchedule"}} }), spec: tolerating(corev1.Toleration{Key: "a", Value: "2"})},
-		"a toleration with the taint's value": {node: nodeWith(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a", Value: "1", Effect: "NoSchedule"}} }), spec: tolerating(corev1.Toleration{Key: "a", Value: "1"}), want: true},
+		"not ready, for scheduling": {node: nodeWith(taint("node.kubernetes.io/not-ready", "NoSchedule"))},
+		"no network":                {node: nodeWith(taint("node.kubernetes.io/network-unavailable", "NoSchedule"))},
+		"no network, but that of the node": {
+			node: nodeWith(taint("node.kubernetes.io/network-unavailable", "NoSchedule")),
+			spec: func(s *corev1.PodSpec) { s.HostNetwork = true }, want: true,
+		},
+		"a toleration with another value": {
+			node: nodeWith(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a", Value: "1", Effect: "NoSchedule"}} }),
+			spec: tolerating(corev1.Toleration{Key: "a", Value: "2"}),
+		},
+		"a toleration with the taint's value": {
+			node: nodeWith(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a", Value: "1", Effect: "NoSchedule"}} }),
+			spec: tolerating(corev1.Toleration{Key: "a", Value: "1"}), want: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(shouldRunOn(tc.node, withSpec(tc.spec))).To(Equal(tc.want)) })
 	}
@@ -84,7 +110,10 @@ func TestShouldRunOn(t *testing.T) {
 func TestAffinityFault(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(affinityFault(withSpec(nil))).To(Succeed())
-	g.Expect(affinityFault(withSpec(requiring(corev1.NodeSelectorRequirement{Key: "cores", Operator: "Gt", Values: []string{"4"}})))).To(Succeed())
-	g.Expect(affinityFault(withSpec(requiring(corev1.NodeSelectorRequirement{Key: "cores", Operator: "Gt", Values: []string{"many"}})))).To(MatchError(
-		HavePrefix(`spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].values[0]: Invalid value: "many"`)))
+	g.Expect(affinityFault(withSpec(requiring(corev1.NodeSelectorRequirement{Key: "cores", Operator: "Gt", Values: []string{"4"}})))).
+		To(Succeed())
+	g.Expect(affinityFault(withSpec(requiring(corev1.NodeSelectorRequirement{Key: "cores", Operator: "Gt", Values: []string{"many"}})))).
+		To(MatchError(
+			HavePrefix(`spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].` +
+				`matchExpressions[0].values[0]: Invalid value: "many"`)))
 }

@@ -39,32 +39,50 @@ func TestTrim(t *testing.T) {
 				Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"large"}}}},
 			},
 			want: &corev1.Node{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "name", UID: "uid", ResourceVersion: "7", CreationTimestamp: metav1.NewTime(time.Unix(1, 0)), Labels: full(nil).Labels},
-				Spec:       corev1.NodeSpec{Taints: taintsFor("a")},
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "ns", Name: "name", UID: "uid", ResourceVersion: "7", CreationTimestamp: metav1.NewTime(time.Unix(1, 0)),
+					Labels: full(nil).Labels,
+				},
+				Spec: corev1.NodeSpec{Taints: taintsFor("a")},
 			},
 		},
 		"a Pod": {
-			object: &corev1.Pod{ObjectMeta: podMeta, Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "large"}}}, Status: corev1.PodStatus{
-				Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: "Initialized", Status: "True"}, {Type: "Ready", Status: "False", Message: "large"}},
-			}},
-			want: &corev1.Pod{ObjectMeta: withAnnotation, Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: "Ready", Status: "False"}}}},
+			object: &corev1.Pod{
+				ObjectMeta: podMeta, Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "large"}}},
+				Status: corev1.PodStatus{
+					Phase:      corev1.PodRunning,
+					Conditions: []corev1.PodCondition{{Type: "Initialized", Status: "True"}, {Type: "Ready", Status: "False", Message: "large"}},
+				},
+			},
+			want: &corev1.Pod{
+				ObjectMeta: withAnnotation, Spec: corev1.PodSpec{NodeName: "n1"},
+				Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: "Ready", Status: "False"}}},
+			},
 		},
 		"a DaemonSet": {
 			object: &appsv1.DaemonSet{ObjectMeta: full(nil), Status: appsv1.DaemonSetStatus{NumberReady: 5}, Spec: appsv1.DaemonSetSpec{
 				Selector: &metav1.LabelSelector{}, Template: corev1.PodTemplateSpec{ObjectMeta: full(nil), Spec: corev1.PodSpec{
-					NodeName: "n1", HostNetwork: true, NodeSelector: map[string]string{"a": "b"}, Tolerations: []corev1.Toleration{{Key: "a"}}, Containers: []corev1.Container{{Name: "large"}},
+					NodeName: "n1", HostNetwork: true, NodeSelector: map[string]string{"a": "b"}, Tolerations: []corev1.Toleration{{Key: "a"}},
+					Containers: []corev1.Container{{Name: "large"}},
 					Affinity: &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}, NodeAffinity: &corev1.NodeAffinity{
-						RequiredDuringSchedulingIgnoredDuringExecution: selector, PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{}},
+						RequiredDuringSchedulingIgnoredDuringExecution:  selector,
+						PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{}},
 					}},
 				}},
 			}},
-			want: &appsv1.DaemonSet{ObjectMeta: kept, Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: critical}, Spec: corev1.PodSpec{
-				NodeName: "n1", HostNetwork: true, NodeSelector: map[string]string{"a": "b"}, Tolerations: []corev1.Toleration{{Key: "a"}},
-				Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: selector}},
-			}}}},
+			want: &appsv1.DaemonSet{
+				ObjectMeta: kept,
+				Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: critical}, Spec: corev1.PodSpec{
+					NodeName: "n1", HostNetwork: true, NodeSelector: map[string]string{"a": "b"}, Tolerations: []corev1.Toleration{{Key: "a"}},
+					Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: selector}},
+				}}},
+			},
 		},
 		"a CSINode": {
-			object: &storagev1.CSINode{ObjectMeta: full(nil), Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "a", NodeID: "large", TopologyKeys: []string{"x"}}}}},
+			object: &storagev1.CSINode{
+				ObjectMeta: full(nil),
+				Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "a", NodeID: "large", TopologyKeys: []string{"x"}}}},
+			},
 			want: &storagev1.CSINode{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "name", UID: "uid", ResourceVersion: "7"},
 				Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "a"}}},

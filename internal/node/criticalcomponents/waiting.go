@@ -12,7 +12,8 @@ import (
 // maxMistakes limits how many reported mistakes are remembered. When it is reached, all are forgotten and reported again.
 const maxMistakes = 10_000
 
-// waiting remembers the Nodes that have the taint, for Events and metrics, and the Nodes whose taint was just removed. Decisions are correct
+// waiting remembers the Nodes that have the taint, for Events and metrics, and the Nodes whose taint was just removed. Decisions are
+// correct
 // without it. After a restart, Events are created once more, and the time of Nodes that got the taint again counts from their creation. It
 // is safe for concurrent use.
 type waiting struct {

@@ -75,7 +75,8 @@ func TestNodesAreCountedByWhatTheyWaitFor(t *testing.T) {
 	g.Expect(figures(t, registry)).To(Equal(map[string]float64{"daemonsets_unscheduled": 1, "pods_unready": 1}))
 	replaced := nodeWith(func(n *corev1.Node) { n.UID = "other" })
 	w.held(replaced, unready, created())
-	g.Expect(figures(t, registry)).To(Equal(map[string]float64{"daemonsets_unscheduled": 1, "pods_unready": 1}), "another Node of the same name")
+	g.Expect(figures(t, registry)).
+		To(Equal(map[string]float64{"daemonsets_unscheduled": 1, "pods_unready": 1}), "another Node of the same name")
 	w.forget("n1")
 	w.forget("n1")
 	w.removed(two, "2", created())

@@ -54,13 +54,15 @@ func TestEveryKindOfChangeIsNoticedAtOnce(t *testing.T) {
 		},
 		"its driver is registered": func(s *scene, daemonSet *appsv1.DaemonSet, n string) {
 			s.ready(s.pod("late", n, ownedBy(daemonSet), annotated(waitForCSI+"x", "foo.example.com")), "True")
-			s.Eventually(func() float64 { return s.metric("espalier_node_held_back", "csi_drivers_unregistered") }).WithTimeout(binary.Patience).Should(Equal(1.0))
+			s.Eventually(func() float64 { return s.metric("espalier_node_held_back", "csi_drivers_unregistered") }).WithTimeout(binary.Patience).
+				Should(Equal(1.0))
 			s.csiNode(n, "foo.example.com")
 		},
 		"a driver is no longer waited for": func(s *scene, daemonSet *appsv1.DaemonSet, n string) {
 			pod := s.pod("late", n, ownedBy(daemonSet), annotated(waitForCSI+"x", "foo.example.com"))
 			s.ready(pod, "True")
-			s.Eventually(func() float64 { return s.metric("espalier_node_held_back", "csi_drivers_unregistered") }).WithTimeout(binary.Patience).Should(Equal(1.0))
+			s.Eventually(func() float64 { return s.metric("espalier_node_held_back", "csi_drivers_unregistered") }).WithTimeout(binary.Patience).
+				Should(Equal(1.0))
 			before := client.MergeFrom(pod.DeepCopy())
 			pod.Annotations = nil
 			s.Expect(s.Target.Patch(s.Ctx, pod, before)).To(Succeed())
@@ -70,7 +72,8 @@ func TestEveryKindOfChangeIsNoticedAtOnce(t *testing.T) {
 			s := newScene(t, binary.Options{Configure: withoutPolling})
 			daemonSet := s.daemonSet(s.Namespace, "critical")
 			n := s.node("n")
-			s.Eventually(func() float64 { return s.metric("espalier_node_held_back", "daemonsets_unscheduled") }).WithTimeout(binary.Patience).Should(Equal(1.0))
+			s.Eventually(func() float64 { return s.metric("espalier_node_held_back", "daemonsets_unscheduled") }).WithTimeout(binary.Patience).
+				Should(Equal(1.0))
 			change(s, daemonSet, n)
 			s.expectFreed(n)
 		})
@@ -87,7 +90,8 @@ func TestWhatDoesNotMatterCostsNothing(t *testing.T) {
 	s.expectHeld(n, s.unready("critical-1"))
 	s.Requests.Reset()
 	for _, object := range []client.Object{daemonSet, pod, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n}}} {
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"example.com/a":"b"}},"status":{"observedGeneration":7}}`))
+		patch := client.RawPatch(types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"example.com/a":"b"}},"status":{"observedGeneration":7}}`))
 		s.Expect(s.Target.Patch(s.Ctx, object, patch)).To(Succeed())
 		s.Expect(s.Target.Status().Patch(s.Ctx, object, patch)).To(Succeed())
 	}

@@ -152,7 +152,8 @@ func TestOnlyChangesOfTheSpecAreActivity(t *testing.T) {
 		s.advances(kind+" created", func() { s.Expect(s.Admin.Create(s.Ctx, object)).To(Succeed()) })
 		s.unnoticed(kind, "labelled", func() { s.patch(object, `{"metadata":{"labels":{"a":"b"}}}`) })
 		s.unnoticed(kind, "status", func() {
-			s.Expect(s.Admin.Status().Patch(s.Ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"status":{"observedGeneration":1}}`)))).To(Succeed())
+			s.Expect(s.Admin.Status().Patch(s.Ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"status":{"observedGeneration":1}}`)))).
+				To(Succeed())
 		})
 		s.advances(kind+" changed", func() { s.patch(object, `{"spec":{"seedName":"other"}}`) })
 		s.advances(kind+" deleted", func() { s.Expect(s.Admin.Delete(s.Ctx, object)).To(Succeed()) })
@@ -192,7 +193,8 @@ func TestObjectsOlderThanAnHourAreNotActivity(t *testing.T) {
 	s.Expect(young.GetCreationTimestamp().Time).To(BeTemporally(">", old))
 	s.clock.SetTime(young.GetCreationTimestamp().Add(time.Hour))
 	s.Start()
-	s.Eventually(func() *time.Time { return s.lastOf(s.other) }).Should(HaveValue(BeTemporally("==", s.clock.Now())), "exactly an hour, in the same list")
+	s.Eventually(func() *time.Time { return s.lastOf(s.other) }).
+		Should(HaveValue(BeTemporally("==", s.clock.Now())), "exactly an hour, in the same list")
 	s.Consistently(s.last, 100*time.Millisecond, 20*time.Millisecond).Should(BeNil(), "older than an hour")
 	s.Restart(func() { s.clock.SetTime(old.Add(time.Hour)) })
 	s.Eventually(s.last).Should(HaveValue(BeTemporally("==", old.Add(time.Hour))))
@@ -208,7 +210,8 @@ func TestNamespacesWithoutProjectAreIgnored(t *testing.T) {
 	s.namespace = own
 	s.advances("its own", func() { s.Expect(s.Admin.Create(s.Ctx, s.object("Shoot"))).To(Succeed()) })
 	s.Expect(s.log.all()[known:]).NotTo(ContainElement(ContainSubstring(stray.GetNamespace())))
-	s.Expect(s.Requests.Writes()).NotTo(ContainElement(ContainSubstring("PATCH /apis/core.gardener.cloud/v1beta1/projects/" + stray.GetNamespace())))
+	s.Expect(s.Requests.Writes()).
+		NotTo(ContainElement(ContainSubstring("PATCH /apis/core.gardener.cloud/v1beta1/projects/" + stray.GetNamespace())))
 }
 
 // The event of a Shoot may arrive before the Project that it belongs to.

@@ -68,14 +68,18 @@ func TestNamespacesStartWithGarden(t *testing.T) {
 	const (
 		prefix   = "spec.namespace: Forbidden: .spec.namespace must start with garden-"
 		noLabel  = `spec.namespace: Invalid value: "%s": must be a lower case RFC 1123 label`
-		reserved = `spec.namespace: Invalid value: "gardener-system-seed-lease": Project namespace gardener-system-seed-lease is reserved by Gardener`
+		reserved = `spec.namespace: Invalid value: "gardener-system-seed-lease": Project namespace gardener-system-seed-lease is reserved ` +
+			`by Gardener`
 	)
 	createAll(t, map[string]creation{
-		"none":                         {spec: "{}"},
-		"the garden's":                 {spec: "{namespace: garden}"},
-		"the prefix and more":          {spec: "{namespace: garden-x}"},
-		"63 bytes":                     {spec: "{namespace: garden-" + strings.Repeat("x", 56) + "}"},
-		"64 bytes":                     {spec: "{namespace: garden-" + strings.Repeat("x", 57) + "}", want: []string{"spec.namespace: Too long: may not be more than 63 bytes"}},
+		"none":                {spec: "{}"},
+		"the garden's":        {spec: "{namespace: garden}"},
+		"the prefix and more": {spec: "{namespace: garden-x}"},
+		"63 bytes":            {spec: "{namespace: garden-" + strings.Repeat("x", 56) + "}"},
+		"64 bytes": {
+			spec: "{namespace: garden-" + strings.Repeat("x", 57) + "}",
+			want: []string{"spec.namespace: Too long: may not be more than 63 bytes"},
+		},
 		"another":                      {spec: "{namespace: foo}", want: []string{prefix}},
 		"one of the cluster's":         {spec: "{namespace: kube-system}", want: []string{prefix}},
 		"one that only looks alike":    {spec: "{namespace: gardens}", want: []string{prefix}},
@@ -90,10 +94,14 @@ func TestNamespacesStartWithGarden(t *testing.T) {
 
 func TestDescriptionAndPurposeSaySomething(t *testing.T) {
 	createAll(t, map[string]creation{
-		"both":                 {spec: "{description: d, purpose: p}"},
-		"neither":              {spec: "{}"},
-		"an empty description": {spec: `{description: ""}`, want: []string{"spec.description: Required value: must provide a description when key is present"}},
-		"an empty purpose":     {spec: `{purpose: ""}`, want: []string{"spec.purpose: Required value: must provide a purpose when key is present"}},
+		"both":    {spec: "{description: d, purpose: p}"},
+		"neither": {spec: "{}"},
+		"an empty description": {
+			spec: `{description: ""}`, want: []string{"spec.description: Required value: must provide a description when key is present"},
+		},
+		"an empty purpose": {
+			spec: `{purpose: ""}`, want: []string{"spec.purpose: Required value: must provide a purpose when key is present"},
+		},
 	})
 }
 
@@ -107,19 +115,39 @@ func TestTolerationsAreWhitelisted(t *testing.T) {
 		return "[" + strings.Join(all, ", ") + "]"
 	}
 	createAll(t, map[string]creation{
-		"none":                                   {spec: "{tolerations: {}}"},
-		"a whitelist":                            {spec: "{tolerations: {whitelist: [{key: foo}, {key: bar, value: baz}]}}"},
-		"a default as in the whitelist":          {spec: "{tolerations: {whitelist: [{key: foo}], defaults: [{key: foo}]}}"},
-		"a default with a value as listed":       {spec: "{tolerations: {whitelist: [{key: foo, value: a}], defaults: [{key: foo, value: a}]}}"},
-		"a value where each is listed":           {spec: "{tolerations: {whitelist: [{key: foo}], defaults: [{key: foo, value: a}]}}"},
-		"as many as fit":                         {spec: "{tolerations: {whitelist: " + many(100) + ", defaults: " + many(100) + "}}"},
-		"a default without a whitelist":          {spec: "{tolerations: {defaults: [{key: foo}]}}", want: []string{forbidden}},
-		"a default that is not in the whitelist": {spec: "{tolerations: {whitelist: [{key: foo}], defaults: [{key: foo}, {key: bar}]}}", want: []string{forbidden}},
-		"each value where one is listed":         {spec: "{tolerations: {whitelist: [{key: foo, value: a}], defaults: [{key: foo}]}}", want: []string{forbidden}},
-		"another value":                          {spec: "{tolerations: {whitelist: [{key: foo, value: a}], defaults: [{key: foo, value: b}]}}", want: []string{forbidden}},
-		"an empty key in the whitelist":          {spec: `{tolerations: {whitelist: [{key: ok}, {key: ""}]}}`, want: []string{"spec.tolerations.whitelist[1].key: Required value: cannot be empty"}},
-		"an empty key in both":                   {spec: `{tolerations: {whitelist: [{key: ""}], defaults: [{key: ""}]}}`, want: []string{"spec.tolerations.defaults[0].key: Required value: cannot be empty", "spec.tolerations.whitelist[0].key: Required value: cannot be empty"}},
-		"no key":                                 {spec: "{tolerations: {whitelist: [{value: a}]}}", want: []string{"spec.tolerations.whitelist[0].key: Required value"}},
-		"more than fit":                          {spec: "{tolerations: {whitelist: " + many(101) + "}}", want: []string{"spec.tolerations.whitelist: Too many: 101: must have at most 100 items"}},
+		"none":                             {spec: "{tolerations: {}}"},
+		"a whitelist":                      {spec: "{tolerations: {whitelist: [{key: foo}, {key: bar, value: baz}]}}"},
+		"a default as in the whitelist":    {spec: "{tolerations: {whitelist: [{key: foo}], defaults: [{key: foo}]}}"},
+		"a default with a value as listed": {spec: "{tolerations: {whitelist: [{key: foo, value: a}], defaults: [{key: foo, value: a}]}}"},
+		"a value where each is listed":     {spec: "{tolerations: {whitelist: [{key: foo}], defaults: [{key: foo, value: a}]}}"},
+		"as many as fit":                   {spec: "{tolerations: {whitelist: " + many(100) + ", defaults: " + many(100) + "}}"},
+		"a default without a whitelist":    {spec: "{tolerations: {defaults: [{key: foo}]}}", want: []string{forbidden}},
+		"a default that is not in the whitelist": {
+			spec: "{tolerations: {whitelist: [{key: foo}], defaults: [{key: foo}, {key: bar}]}}", want: []string{forbidden},
+		},
+		"each value where one is listed": {
+			spec: "{tolerations: {whitelist: [{key: foo, value: a}], defaults: [{key: foo}]}}", want: []string{forbidden},
+		},
+		"another value": {
+			spec: "{tolerations: {whitelist: [{key: foo, value: a}], defaults: [{key: foo, value: b}]}}", want: []string{forbidden},
+		},
+		"an empty key in the whitelist": {
+			spec: `{tolerations: {whitelist: [{key: ok}, {key: ""}]}}`,
+			want: []string{"spec.tolerations.whitelist[1].key: Required value: cannot be empty"},
+		},
+		"an empty key in both": {
+			spec: `{tolerations: {whitelist: [{key: ""}], defaults: [{key: ""}]}}`,
+			want: []string{
+				"spec.tolerations.defaults[0].key: Required value: cannot be empty",
+				"spec.tolerations.whitelist[0].key: Required value: cannot be empty",
+			},
+		},
+		"no key": {
+			spec: "{tolerations: {whitelist: [{value: a}]}}", want: []string{"spec.tolerations.whitelist[0].key: Required value"},
+		},
+		"more than fit": {
+			spec: "{tolerations: {whitelist: " + many(101) + "}}",
+			want: []string{"spec.tolerations.whitelist: Too many: 101: must have at most 100 items"},
+		},
 	})
 }

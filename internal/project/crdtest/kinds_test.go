@@ -31,7 +31,9 @@ func TestKindsAsServed(t *testing.T) {
 		"seeds":                   {status: true},
 		"controllerregistrations": {shortNames: []any{"ctrlreg"}},
 		"controllerdeployments":   {shortNames: []any{"ctrldeploy"}},
-		"controllerinstallations": {status: true, shortNames: []any{"ctrlinst"}, selectable: []string{".spec.registrationRef.name", ".spec.seedRef.name"}},
+		"controllerinstallations": {
+			status: true, shortNames: []any{"ctrlinst"}, selectable: []string{".spec.registrationRef.name", ".spec.seedRef.name"},
+		},
 	} {
 		t.Run(file, func(t *testing.T) {
 			e := newEnv(t)
@@ -121,13 +123,17 @@ func TestFieldSelectors(t *testing.T) {
 		fields client.MatchingFields
 		want   []string
 	}{
-		"a project by its namespace":        {"Project", client.MatchingFields{"spec.namespace": "garden-two"}, []string{"two"}},
-		"projects without one":              {"Project", client.MatchingFields{"spec.namespace": ""}, []string{"none"}},
-		"no project of that namespace":      {"Project", client.MatchingFields{"spec.namespace": "garden-three"}, nil},
-		"a project by its name":             {"Project", client.MatchingFields{"metadata.name": "one"}, []string{"one"}},
-		"installations of a registration":   {"ControllerInstallation", client.MatchingFields{"spec.registrationRef.name": "os"}, []string{"a", "b"}},
-		"installations in a seed":           {"ControllerInstallation", client.MatchingFields{"spec.seedRef.name": "south"}, []string{"b", "c"}},
-		"one installation, by both of them": {"ControllerInstallation", client.MatchingFields{"spec.seedRef.name": "south", "spec.registrationRef.name": "os"}, []string{"b"}},
+		"a project by its namespace":   {"Project", client.MatchingFields{"spec.namespace": "garden-two"}, []string{"two"}},
+		"projects without one":         {"Project", client.MatchingFields{"spec.namespace": ""}, []string{"none"}},
+		"no project of that namespace": {"Project", client.MatchingFields{"spec.namespace": "garden-three"}, nil},
+		"a project by its name":        {"Project", client.MatchingFields{"metadata.name": "one"}, []string{"one"}},
+		"installations of a registration": {
+			"ControllerInstallation", client.MatchingFields{"spec.registrationRef.name": "os"}, []string{"a", "b"},
+		},
+		"installations in a seed": {"ControllerInstallation", client.MatchingFields{"spec.seedRef.name": "south"}, []string{"b", "c"}},
+		"one installation, by both of them": {
+			"ControllerInstallation", client.MatchingFields{"spec.seedRef.name": "south", "spec.registrationRef.name": "os"}, []string{"b"},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			g := NewWithT(t)
@@ -163,14 +169,20 @@ func TestNeighboursThatMakeNoSense(t *testing.T) {
 			[]string{"spec.secretRef.name: Required value: name must not be empty"},
 		},
 		"a quota of a Pod": {
-			`{apiVersion: core.gardener.cloud/v1beta1, kind: Quota, metadata: {name: a, namespace: default}, spec: {metrics: null, scope: {apiVersion: v1, kind: Pod}}}`,
+			`{apiVersion: core.gardener.cloud/v1beta1, kind: Quota, metadata: {name: a, namespace: default}, spec: {metrics: null, scope: ` +
+				`{apiVersion: v1, kind: Pod}}}`,
 			[]string{"spec.scope: Invalid value: supported values: v1 Secret, core.gardener.cloud Project"},
 		},
 		"a quota of a Project": {
-			`{apiVersion: core.gardener.cloud/v1beta1, kind: Quota, metadata: {name: a, namespace: default}, spec: {metrics: null, scope: {apiVersion: core.gardener.cloud/v1beta1, kind: Project}}}`, nil,
+			`{apiVersion: core.gardener.cloud/v1beta1, kind: Quota, metadata: {name: a, namespace: default}, spec: {metrics: null, scope: ` +
+				`{apiVersion: core.gardener.cloud/v1beta1, kind: Project}}}`,
+			nil,
 		},
-		"a shoot of nothing":   {`{apiVersion: core.gardener.cloud/v1beta1, kind: Shoot, metadata: {name: a, namespace: default}}`, nil},
-		"a binding of nothing": {`{apiVersion: core.gardener.cloud/v1beta1, kind: SecretBinding, metadata: {name: a, namespace: default}, quotas: [{}], secretRef: {}}`, nil},
+		"a shoot of nothing": {`{apiVersion: core.gardener.cloud/v1beta1, kind: Shoot, metadata: {name: a, namespace: default}}`, nil},
+		"a binding of nothing": {
+			`{apiVersion: core.gardener.cloud/v1beta1, kind: SecretBinding, metadata: {name: a, namespace: default}, quotas: [{}], secretRef: {}}`,
+			nil,
+		},
 		"an unknown policy": {
 			`{apiVersion: core.gardener.cloud/v1beta1, kind: ControllerRegistration, metadata: {name: a}, spec: {deployment: {policy: Never}}}`,
 			[]string{`spec.deployment.policy: Unsupported value: "Never": supported values: "OnDemand", "Always", "AlwaysExceptNoShoots"`},

@@ -26,15 +26,17 @@ func TestSubjectsAreUsersGroupsOrServiceAccounts(t *testing.T) {
 		"a user that no webhook has seen":    {subject: "{kind: User, name: alice}"},
 		"a group that no webhook has seen":   {subject: `{apiGroup: "", kind: Group, name: team}`},
 
-		"no kind":                             {"{name: alice}", "%s.kind: Required value"},
-		"an empty kind":                       {`{kind: "", name: alice}`, kind},
-		"an unknown kind":                     {"{kind: Robot, name: alice}", kind},
-		"a kind in lower case":                {"{apiGroup: rbac.authorization.k8s.io, kind: user, name: alice}", kind},
-		"no name":                             {"{apiGroup: rbac.authorization.k8s.io, kind: User}", "%s.name: Required value"},
-		"an empty name":                       {`{apiGroup: rbac.authorization.k8s.io, kind: User, name: ""}`, name},
-		"a user of another group":             {"{apiGroup: example.org, kind: User, name: alice}", group},
-		"a group of another group":            {"{apiGroup: v1, kind: Group, name: team}", group},
-		"a service account of a group":        {"{apiGroup: rbac.authorization.k8s.io, kind: ServiceAccount, name: robot, namespace: a}", noGroup},
+		"no kind":                  {"{name: alice}", "%s.kind: Required value"},
+		"an empty kind":            {`{kind: "", name: alice}`, kind},
+		"an unknown kind":          {"{kind: Robot, name: alice}", kind},
+		"a kind in lower case":     {"{apiGroup: rbac.authorization.k8s.io, kind: user, name: alice}", kind},
+		"no name":                  {"{apiGroup: rbac.authorization.k8s.io, kind: User}", "%s.name: Required value"},
+		"an empty name":            {`{apiGroup: rbac.authorization.k8s.io, kind: User, name: ""}`, name},
+		"a user of another group":  {"{apiGroup: example.org, kind: User, name: alice}", group},
+		"a group of another group": {"{apiGroup: v1, kind: Group, name: team}", group},
+		"a service account of a group": {
+			"{apiGroup: rbac.authorization.k8s.io, kind: ServiceAccount, name: robot, namespace: a}", noGroup,
+		},
 		"a service account without namespace": {"{kind: ServiceAccount, name: robot}", namespace},
 		"a service account, nowhere":          {`{kind: ServiceAccount, name: robot, namespace: ""}`, namespace},
 	}
@@ -91,18 +93,32 @@ func TestRolesAreKnownOrExtensions(t *testing.T) {
 		return []string{"spec.members[0].roles[1]: Invalid value: " + fmt.Sprintf(format, role)}
 	}
 	all := map[string]creation{
-		"all that are known":                  {spec: alice("role: admin, roles: [owner, viewer, uam, serviceaccountmanager]")},
-		"an unknown extension":                {spec: alice(`role: "extension:unknown-role"`)},
-		"extensions only":                     {spec: alice(`role: "extension:a", roles: ["extension:b", "extension:C.d_e-1"]`)},
-		"an extension of 20 bytes":            {spec: alice(`role: "extension:` + strings.Repeat("a", 20) + `"`)},
-		"the first again, as folded later":    {spec: alice("role: viewer, roles: [admin, viewer]")},
-		"an extension of 21 bytes":            {spec: alice(`role: "extension:` + strings.Repeat("a", 21) + `"`), want: []string{"spec.members[0].role: " + long}},
-		"a further extension of 21 bytes":     {spec: alice(`roles: [admin, "extension:` + strings.Repeat("a", 21) + `"]`), want: []string{"spec.members[0].roles[1]: " + long}},
-		"the same twice":                      {spec: alice("role: admin, roles: [uam, viewer, uam]"), want: []string{`spec.members[0].roles[2]: Duplicate value: "uam"`}},
-		"an empty one further down":           {spec: alice(`role: admin, roles: [uam, ""]`), want: second(known, "")},
-		"two owners by their first roles":     {spec: "{members: [{kind: User, name: a, role: owner}, {kind: User, name: b, role: owner}]}", want: []string{"spec.members: Forbidden: cannot have more than one member having the owner role"}},
-		"two owners by their further roles":   {spec: "{members: [{kind: User, name: a, roles: [owner]}, {kind: User, name: b, role: uam, roles: [viewer, owner]}]}", want: []string{"spec.members: Forbidden: cannot have more than one member having the owner role"}},
-		"one owner, whose role is there anew": {spec: "{members: [{kind: User, name: a, role: owner, roles: [owner]}, {kind: User, name: b, role: admin}]}"},
+		"all that are known":               {spec: alice("role: admin, roles: [owner, viewer, uam, serviceaccountmanager]")},
+		"an unknown extension":             {spec: alice(`role: "extension:unknown-role"`)},
+		"extensions only":                  {spec: alice(`role: "extension:a", roles: ["extension:b", "extension:C.d_e-1"]`)},
+		"an extension of 20 bytes":         {spec: alice(`role: "extension:` + strings.Repeat("a", 20) + `"`)},
+		"the first again, as folded later": {spec: alice("role: viewer, roles: [admin, viewer]")},
+		"an extension of 21 bytes": {
+			spec: alice(`role: "extension:` + strings.Repeat("a", 21) + `"`), want: []string{"spec.members[0].role: " + long},
+		},
+		"a further extension of 21 bytes": {
+			spec: alice(`roles: [admin, "extension:` + strings.Repeat("a", 21) + `"]`), want: []string{"spec.members[0].roles[1]: " + long},
+		},
+		"the same twice": {
+			spec: alice("role: admin, roles: [uam, viewer, uam]"), want: []string{`spec.members[0].roles[2]: Duplicate value: "uam"`},
+		},
+		"an empty one further down": {spec: alice(`role: admin, roles: [uam, ""]`), want: second(known, "")},
+		"two owners by their first roles": {
+			spec: "{members: [{kind: User, name: a, role: owner}, {kind: User, name: b, role: owner}]}",
+			want: []string{"spec.members: Forbidden: cannot have more than one member having the owner role"},
+		},
+		"two owners by their further roles": {
+			spec: "{members: [{kind: User, name: a, roles: [owner]}, {kind: User, name: b, role: uam, roles: [viewer, owner]}]}",
+			want: []string{"spec.members: Forbidden: cannot have more than one member having the owner role"},
+		},
+		"one owner, whose role is there anew": {
+			spec: "{members: [{kind: User, name: a, role: owner, roles: [owner]}, {kind: User, name: b, role: admin}]}",
+		},
 	}
 	for _, role := range []string{"unknown", "Admin", "admin ", "extension", "*", "system:masters"} {
 		all["first: "+role] = creation{spec: alice(fmt.Sprintf("role: %q", role)), want: first(known, role)}
@@ -130,7 +146,8 @@ func TestMembersAreAtMostAThousand(t *testing.T) {
 	members := func(count int) string {
 		all := make([]string, count)
 		for i := range all {
-			all[i] = fmt.Sprintf(`{kind: User, name: "%d%s", role: viewer, roles: ["extension:%s", uam]}`, i, strings.Repeat("n", 60), strings.Repeat("e", 20))
+			all[i] = fmt.Sprintf(`{kind: User, name: "%d%s", role: viewer, roles: ["extension:%s", uam]}`, i, strings.Repeat("n", 60),
+				strings.Repeat("e", 20))
 		}
 		return "{members: [" + strings.Join(all, ", ") + "]}"
 	}
@@ -146,6 +163,8 @@ func TestMembersAreAtMostAThousand(t *testing.T) {
 		"one more":     {spec: members(1001), want: []string{"spec.members: Too many: 1001: must have at most 1000 items"}},
 		"ten thousand": {spec: members(10000), want: []string{"spec.members: Too many: 10000: must have at most 1000 items"}},
 		"many roles":   {spec: alice("roles: [" + extensions(32) + "]")},
-		"too many":     {spec: alice("roles: [" + extensions(33) + "]"), want: []string{"spec.members[0].roles: Too many: 33: must have at most 32 items"}},
+		"too many": {
+			spec: alice("roles: [" + extensions(33) + "]"), want: []string{"spec.members[0].roles: Too many: 33: must have at most 32 items"},
+		},
 	})
 }

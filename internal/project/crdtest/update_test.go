@@ -26,7 +26,8 @@ func changeAll(t *testing.T, all map[string]change, status bool) {
 			project, err := e.create(e.project("rules", tc.spec))
 			e.Expect(err).NotTo(HaveOccurred())
 			if tc.status != "" {
-				e.Expect(e.client.Status().Patch(t.Context(), project, client.RawPatch(types.MergePatchType, []byte(`{"status":`+tc.status+`}`)))).To(Succeed())
+				e.Expect(e.client.Status().Patch(t.Context(), project, client.RawPatch(types.MergePatchType, []byte(`{"status":`+tc.status+`}`)))).
+					To(Succeed())
 			}
 			patch := client.RawPatch(types.MergePatchType, []byte(tc.patch))
 			if status {
@@ -70,7 +71,8 @@ func TestTheNamespaceNeverChangesAndTheOwnerStays(t *testing.T) {
 		"the namespace removed":         {spec: "{namespace: garden-a, description: d}", patch: `{"spec":{"namespace":null}}`, want: immutable},
 		"the namespace removed, at end": {spec: "{namespace: garden-a}", patch: `{"spec":null}`, want: immutable},
 		"set, but to one of the cluster's": {
-			spec: "{}", patch: `{"spec":{"namespace":"kube-system"}}`, want: []string{"spec.namespace: Forbidden: .spec.namespace must start with garden-"},
+			spec: "{}", patch: `{"spec":{"namespace":"kube-system"}}`,
+			want: []string{"spec.namespace: Forbidden: .spec.namespace must start with garden-"},
 		},
 	}, false)
 }
@@ -79,21 +81,28 @@ func TestThePhaseIsNotTakenBack(t *testing.T) {
 	refused := []string{"status.phase: Invalid value: phase cannot be updated to an empty string"}
 	const ready = `{"phase":"Ready","observedGeneration":1}`
 	changeAll(t, map[string]change{
-		"the first phase":             {spec: "{}", patch: `{"status":{"phase":"Pending"}}`},
-		"another phase":               {spec: "{}", status: ready, patch: `{"status":{"phase":"Failed"}}`},
-		"a phase with nothing":        {spec: "{}", patch: `{"status":{"phase":""}}`},
-		"a timestamp":                 {spec: "{}", status: ready, patch: `{"status":{"staleSinceTimestamp":"2020-01-02T03:04:05Z"}}`},
-		"emptied":                     {spec: "{}", status: ready, patch: `{"status":{"phase":""}}`, want: refused},
-		"removed":                     {spec: "{}", status: ready, patch: `{"status":{"phase":null}}`, want: refused},
-		"removed with the status":     {spec: "{}", status: ready, patch: `{"status":null}`, want: refused},
-		"an unknown phase":            {spec: "{}", patch: `{"status":{"phase":"Done"}}`, want: []string{`status.phase: Unsupported value: "Done": supported values: "", "Pending", "Ready", "Failed", "Terminating"`}},
-		"a timestamp that is no time": {spec: "{}", patch: `{"status":{"staleSinceTimestamp":"soon"}}`, want: []string{`status.staleSinceTimestamp: Invalid value: "soon": staleSinceTimestamp in body must be of type date-time: "soon"`}},
+		"the first phase":         {spec: "{}", patch: `{"status":{"phase":"Pending"}}`},
+		"another phase":           {spec: "{}", status: ready, patch: `{"status":{"phase":"Failed"}}`},
+		"a phase with nothing":    {spec: "{}", patch: `{"status":{"phase":""}}`},
+		"a timestamp":             {spec: "{}", status: ready, patch: `{"status":{"staleSinceTimestamp":"2020-01-02T03:04:05Z"}}`},
+		"emptied":                 {spec: "{}", status: ready, patch: `{"status":{"phase":""}}`, want: refused},
+		"removed":                 {spec: "{}", status: ready, patch: `{"status":{"phase":null}}`, want: refused},
+		"removed with the status": {spec: "{}", status: ready, patch: `{"status":null}`, want: refused},
+		"an unknown phase": {
+			spec: "{}", patch: `{"status":{"phase":"Done"}}`,
+			want: []string{`status.phase: Unsupported value: "Done": supported values: "", "Pending", "Ready", "Failed", "Terminating"`},
+		},
+		"a timestamp that is no time": {
+			spec: "{}", patch: `{"status":{"staleSinceTimestamp":"soon"}}`,
+			want: []string{`status.staleSinceTimestamp: Invalid value: "soon": staleSinceTimestamp in body must be of type date-time: "soon"`},
+		},
 	}, true)
 }
 
 func TestGenerationAndStatusAreTheSubresources(t *testing.T) {
 	e := newEnv(t)
-	created, err := e.create(e.object(`{apiVersion: core.gardener.cloud/v1beta1, kind: Project, metadata: {name: gen}, spec: {}, status: {phase: Ready}}`))
+	created, err := e.create(e.object(`{apiVersion: core.gardener.cloud/v1beta1, kind: Project, metadata: {name: gen}, spec: {}, status: ` +
+		`{phase: Ready}}`))
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Expect(created.GetGeneration()).To(BeEquivalentTo(1))
 	e.Expect(created.Object).NotTo(HaveKey("status"))
@@ -105,7 +114,9 @@ func TestGenerationAndStatusAreTheSubresources(t *testing.T) {
 	e.Expect(created.GetGeneration()).To(BeEquivalentTo(1))
 	patch(`{"spec":{"description":"d"}}`)
 	e.Expect(created.GetGeneration()).To(BeEquivalentTo(2))
-	e.Expect(e.client.Status().Patch(t.Context(), created, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"description":"e"},"status":{"phase":"Ready"}}`)))).To(Succeed())
+	e.Expect(e.client.Status().
+		Patch(t.Context(), created, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"description":"e"},"status":{"phase":"Ready"}}`)))).
+		To(Succeed())
 	e.Expect(created.Object).To(HaveKeyWithValue("status", map[string]any{"phase": "Ready"}))
 	e.Expect(created.Object).To(HaveKeyWithValue("spec", map[string]any{"description": "d"}))
 	e.Expect(created.GetGeneration()).To(BeEquivalentTo(2))

@@ -24,13 +24,18 @@ func TestWireFormOfAProject(t *testing.T) {
 		"nothing set": {want: `{"metadata":{},"spec":{},"status":{}}`},
 		"a member without roles": {
 			project: corev1beta1.Project{Spec: corev1beta1.ProjectSpec{Members: []corev1beta1.ProjectMember{{Subject: alice}}}},
-			want:    `{"metadata":{},"spec":{"members":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"alice","role":""}]},"status":{}}`,
+			want: `{"metadata":{},"spec":{"members":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"alice","role":""}]},` +
+				`"status":{}}`,
 		},
 		"a member with roles": {
 			project: corev1beta1.Project{Spec: corev1beta1.ProjectSpec{Members: []corev1beta1.ProjectMember{
-				{Subject: rbacv1.Subject{Kind: "ServiceAccount", Name: "robot", Namespace: "garden-a"}, Role: "admin", Roles: []string{"uam", "extension:a"}},
+				{
+					Subject: rbacv1.Subject{Kind: "ServiceAccount", Name: "robot", Namespace: "garden-a"}, Role: "admin",
+					Roles: []string{"uam", "extension:a"},
+				},
 			}}},
-			want: `{"metadata":{},"spec":{"members":[{"kind":"ServiceAccount","name":"robot","namespace":"garden-a","role":"admin","roles":["uam","extension:a"]}]},"status":{}}`,
+			want: `{"metadata":{},"spec":{"members":[{"kind":"ServiceAccount","name":"robot","namespace":"garden-a","role":"admin",` +
+				`"roles":["uam","extension:a"]}]},"status":{}}`,
 		},
 		"everything else": {
 			project: corev1beta1.Project{
@@ -73,7 +78,9 @@ func TestGoClientsRoundTripAProject(t *testing.T) {
 	subject := rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "alice"}
 	project := &corev1beta1.Project{
 		ObjectMeta: metav1.ObjectMeta{Name: "typed"},
-		Spec:       corev1beta1.ProjectSpec{Owner: &subject, Members: []corev1beta1.ProjectMember{{Subject: subject}, {Subject: subject, Roles: []string{"uam"}}}},
+		Spec: corev1beta1.ProjectSpec{
+			Owner: &subject, Members: []corev1beta1.ProjectMember{{Subject: subject}, {Subject: subject, Roles: []string{"uam"}}},
+		},
 	}
 	want := project.Spec.DeepCopy()
 	e.Expect(e.client.Create(t.Context(), project)).To(Succeed())

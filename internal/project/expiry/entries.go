@@ -49,7 +49,8 @@ func parse(text string) (entries []entry, broken string) {
 }
 
 func stopsAt(decoder *json.Decoder) string {
-	return fmt.Sprintf("Annotation %s is no JSON after byte %d, and has no effect from there on: correct it", Annotation, decoder.InputOffset())
+	return fmt.Sprintf("Annotation %s is no JSON after byte %d, and has no effect from there on: correct it", Annotation,
+		decoder.InputOffset())
 }
 
 // subject returns the subject of the entry, and false if its key is malformed.

@@ -34,7 +34,9 @@ func subject(text string) rbacv1.Subject {
 
 // project has the owner User:owner, who is its first member, and further members.
 func project(annotation string, members ...string) *corev1beta1.Project {
-	p := &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"project.espalier.dev/membership-expiry": annotation}}}
+	p := &corev1beta1.Project{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"project.espalier.dev/membership-expiry": annotation}},
+	}
 	owner := subject("User:owner")
 	p.Spec.Owner = &owner
 	for _, each := range append([]string{"User:owner"}, members...) {
@@ -73,12 +75,16 @@ func TestMembers(t *testing.T) {
 		next       string
 		problems   []string
 	}{
-		"nothing is written":             {"", []string{"User:a"}, []string{"User:a"}, "", nil},
-		"an empty object":                {"{}", []string{"User:a"}, []string{"User:a"}, "", nil},
-		"a time that is ahead":           {`{"User:a":"2026-06-01T12:00:01Z"}`, []string{"User:a"}, []string{"User:a"}, "2026-06-01T12:00:01Z", nil},
-		"a time that has come just now":  {`{"User:a":"2026-06-01T12:00:00Z"}`, []string{"User:a", "User:b"}, []string{"User:b"}, "", nil},
-		"a fraction of a second is left": {`{"User:a":"2026-06-01T12:00:00.001Z"}`, []string{"User:a"}, []string{"User:a"}, "2026-06-01T12:00:00.001Z", nil},
-		"a time in another zone":         {`{"User:a":"2026-06-01T13:59:59+02:00"}`, []string{"User:a"}, nil, "", nil},
+		"nothing is written": {"", []string{"User:a"}, []string{"User:a"}, "", nil},
+		"an empty object":    {"{}", []string{"User:a"}, []string{"User:a"}, "", nil},
+		"a time that is ahead": {
+			`{"User:a":"2026-06-01T12:00:01Z"}`, []string{"User:a"}, []string{"User:a"}, "2026-06-01T12:00:01Z", nil,
+		},
+		"a time that has come just now": {`{"User:a":"2026-06-01T12:00:00Z"}`, []string{"User:a", "User:b"}, []string{"User:b"}, "", nil},
+		"a fraction of a second is left": {
+			`{"User:a":"2026-06-01T12:00:00.001Z"}`, []string{"User:a"}, []string{"User:a"}, "2026-06-01T12:00:00.001Z", nil,
+		},
+		"a time in another zone": {`{"User:a":"2026-06-01T13:59:59+02:00"}`, []string{"User:a"}, nil, "", nil},
 		"all kinds of subjects": {
 			`{"User:a:b":"2020-01-01T00:00:00Z","Group:system:x":"2020-01-01T00:00:00Z","ServiceAccount:n/s":"2020-01-01T00:00:00Z"}`,
 			[]string{"User:a:b", "Group:a:b", "Group:system:x", "User:system:x", "ServiceAccount:n/s", "ServiceAccount:m/s"},
@@ -91,17 +97,31 @@ func TestMembers(t *testing.T) {
 			[]string{"User:a", "User:b"},
 			"2026-12-01T00:00:00Z", nil,
 		},
-		"a member that is listed twice loses both": {`{"User:a":"2020-01-01T00:00:00Z"}`, []string{"User:a", "User:b", "User:a"}, []string{"User:b"}, "", nil},
-		"a ServiceAccount listed as a user":        {`{"ServiceAccount:n/s":"2020-01-01T00:00:00Z"}`, []string{"User:system:serviceaccount:n:s"}, nil, "", nil},
-		"a user that is a listed ServiceAccount":   {`{"User:system:serviceaccount:n:s":"2020-01-01T00:00:00Z"}`, []string{"ServiceAccount:n/s"}, nil, "", nil},
-		"the strictest of two entries, later":      {`{"User:a":"2020-01-01T00:00:00Z","User:a":"2027-01-01T00:00:00Z"}`, []string{"User:a"}, nil, "", nil},
-		"the strictest of two entries, earlier":    {`{"User:a":"2027-01-01T00:00:00Z","User:a":"2020-01-01T00:00:00Z"}`, []string{"User:a"}, nil, "", nil},
-		"the earlier of two times ahead":           {`{"User:a":"2027-01-01T00:00:00Z","User:a":"2026-07-01T00:00:00Z"}`, []string{"User:a"}, []string{"User:a"}, "2026-07-01T00:00:00Z", nil},
+		"a member that is listed twice loses both": {
+			`{"User:a":"2020-01-01T00:00:00Z"}`, []string{"User:a", "User:b", "User:a"}, []string{"User:b"}, "", nil,
+		},
+		"a ServiceAccount listed as a user": {
+			`{"ServiceAccount:n/s":"2020-01-01T00:00:00Z"}`, []string{"User:system:serviceaccount:n:s"}, nil, "", nil,
+		},
+		"a user that is a listed ServiceAccount": {
+			`{"User:system:serviceaccount:n:s":"2020-01-01T00:00:00Z"}`, []string{"ServiceAccount:n/s"}, nil, "", nil,
+		},
+		"the strictest of two entries, later": {
+			`{"User:a":"2020-01-01T00:00:00Z","User:a":"2027-01-01T00:00:00Z"}`, []string{"User:a"}, nil, "", nil,
+		},
+		"the strictest of two entries, earlier": {
+			`{"User:a":"2027-01-01T00:00:00Z","User:a":"2020-01-01T00:00:00Z"}`, []string{"User:a"}, nil, "", nil,
+		},
+		"the earlier of two times ahead": {
+			`{"User:a":"2027-01-01T00:00:00Z","User:a":"2026-07-01T00:00:00Z"}`, []string{"User:a"}, []string{"User:a"}, "2026-07-01T00:00:00Z",
+			nil,
+		},
 		"one entry of two cannot be read": {
 			`{"User:a":"2027-01-01T00:00:00Z","User:a":"later"}`, []string{"User:a"}, nil, "", []string{noTime("User:a", `"later"`)},
 		},
 		"times that are none": {
-			`{"User:a":"tomorrow","User:b":5,"User:c":null,"User:d":{"at":["2027-01-01T00:00:00Z"]},"User:e":"","User:f":"2027-01-01","User:g":"0001-01-01T00:00:00Z"}`,
+			`{"User:a":"tomorrow","User:b":5,"User:c":null,"User:d":{"at":["2027-01-01T00:00:00Z"]},"User:e":"","User:f":"2027-01-01",` +
+				`"User:g":"0001-01-01T00:00:00Z"}`,
 			[]string{"User:a", "User:b", "User:c", "User:d", "User:e", "User:f", "User:g", "User:i"},
 			[]string{"User:i"},
 			"",
@@ -111,13 +131,16 @@ func TestMembers(t *testing.T) {
 			},
 		},
 		"keys that are no subjects": {
-			`{"a":"2020-01-01T00:00:00Z","user:a":"2020-01-01T00:00:00Z","User:":"x","ServiceAccount:s":"x","ServiceAccount:/s":"x","ServiceAccount:n/":"x","ServiceAccount:n/s/t":"x","":"x"}`,
+			`{"a":"2020-01-01T00:00:00Z","user:a":"2020-01-01T00:00:00Z","User:":"x","ServiceAccount:s":"x","ServiceAccount:/s":"x",` +
+				`"ServiceAccount:n/":"x","ServiceAccount:n/s/t":"x","":"x"}`,
 			[]string{"User:a", "ServiceAccount:n/s"},
 			[]string{"User:a", "ServiceAccount:n/s"},
 			"",
 			[]string{
-				annotation + `: "a"` + wrongSubject, annotation + `: "user:a"` + wrongSubject, annotation + `: "User:"` + wrongSubject, annotation + `: "ServiceAccount:s"` + wrongSubject,
-				annotation + `: "ServiceAccount:/s"` + wrongSubject, annotation + `: "ServiceAccount:n/"` + wrongSubject, annotation + `: "ServiceAccount:n/s/t"` + wrongSubject, annotation + `: ""` + wrongSubject,
+				annotation + `: "a"` + wrongSubject, annotation + `: "user:a"` + wrongSubject, annotation + `: "User:"` + wrongSubject,
+				annotation + `: "ServiceAccount:s"` + wrongSubject,
+				annotation + `: "ServiceAccount:/s"` + wrongSubject, annotation + `: "ServiceAccount:n/"` + wrongSubject,
+				annotation + `: "ServiceAccount:n/s/t"` + wrongSubject, annotation + `: ""` + wrongSubject,
 			},
 		},
 		"a subject that is no member": {
@@ -128,7 +151,8 @@ func TestMembers(t *testing.T) {
 			[]string{annotation + `: "User:owner" is the owner, whose membership does not end: remove the entry, or make another member the owner`},
 		},
 		"no JSON": {
-			`User:a=2020-01-01T00:00:00Z`, []string{"User:a"}, []string{"User:a"}, "", []string{annotation + " is no JSON object and has no effect: correct it"},
+			`User:a=2020-01-01T00:00:00Z`, []string{"User:a"}, []string{"User:a"}, "",
+			[]string{annotation + " is no JSON object and has no effect: correct it"},
 		},
 		"another JSON value": {
 			`["User:a"]`, []string{"User:a"}, []string{"User:a"}, "", []string{annotation + " is no JSON object and has no effect: correct it"},
@@ -222,7 +246,10 @@ func TestProblemsAreBounded(t *testing.T) {
 
 // Whatever the annotation contains, it only removes members, never the owner, and mistakes are reported.
 func FuzzMembers(f *testing.F) {
-	for _, each := range []string{``, `{}`, `{"User:a":"2020-01-01T00:00:00Z"}`, `{"User:a":"2020-01-01T00:00:00Z",}`, `{"User:a":{`, `[]`, `{"ServiceAccount:n/s":null}`, "{\"User:\xff\":1}"} {
+	for _, each := range []string{
+		``, `{}`, `{"User:a":"2020-01-01T00:00:00Z"}`, `{"User:a":"2020-01-01T00:00:00Z",}`, `{"User:a":{`, `[]`,
+		`{"ServiceAccount:n/s":null}`, "{\"User:\xff\":1}",
+	} {
 		f.Add(each)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -28,7 +28,8 @@ func TestALabelledClusterRoleIsBoundToTheServiceAccountsOfSeedsThatItSelects(t *
 	role := s.role("d13", relevantSelector)
 	s.expectBound(role, "seed-bar/b", "seed-bar/z", "seed-foo/a")
 	s.Expect(s.get("d13").Labels).To(BeEmpty())
-	s.Eventually(s.metric).WithArguments("espalier_project_extension_bindings", "bound").WithTimeout(binary.Patience).Should(BeNumerically(">=", 1))
+	s.Eventually(s.metric).WithArguments("espalier_project_extension_bindings", "bound").WithTimeout(binary.Patience).
+		Should(BeNumerically(">=", 1))
 }
 
 func TestSubjectsFollowServiceAccountsAndTheSelector(t *testing.T) {
@@ -55,7 +56,8 @@ func TestTheEmptySelectorSelectsAllServiceAccountsOfSeeds(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.fourAccounts()
 	s.account("seed-foo", "unlabelled", nil)
-	s.expectBound(s.role("everybody", `{}`), "seed-bar/b", "seed-bar/default", "seed-bar/z", "seed-foo/a", "seed-foo/default", "seed-foo/unlabelled")
+	s.expectBound(s.role("everybody", `{}`), "seed-bar/b", "seed-bar/default", "seed-bar/z", "seed-foo/a", "seed-foo/default",
+		"seed-foo/unlabelled")
 }
 
 func TestARoleThatLosesItsLabelLosesItsBinding(t *testing.T) {
@@ -71,7 +73,8 @@ func TestARoleThatLosesItsLabelLosesItsBinding(t *testing.T) {
 			change(s, role, how)
 			s.expectGone("unlabelled")
 			s.Eventually(s.events("unlabelled")).WithTimeout(binary.Patience).Should(ContainElement(
-				"Normal ClusterRoleBindingRemoved: Removed the ClusterRoleBinding, since the role does not have the label authorization.gardener.cloud/custom-extensions-permissions=true any more"))
+				"Normal ClusterRoleBindingRemoved: Removed the ClusterRoleBinding, since the role does not have the label " +
+					"authorization.gardener.cloud/custom-extensions-permissions=true any more"))
 			change(s, role, func(r *rbacv1.ClusterRole) { r.Labels = map[string]string{permissionsLabel: "true"} })
 			s.expectBound(role, "seed-bar/b", "seed-bar/z", "seed-foo/a")
 		})
@@ -118,5 +121,7 @@ func TestARestartCatchesUp(t *testing.T) {
 	s.expectBound(role, "seed-foo/a", "seed-foo/b")
 	s.passed()
 	s.Expect(s.about("right")).NotTo(ContainElement(HaveSuffix("/right")))
-	s.Expect(s.about("catch-up")).To(ContainElements("GET /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/catch-up", "PATCH /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/catch-up"))
+	s.Expect(s.about("catch-up")).
+		To(ContainElements("GET /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/catch-up",
+			"PATCH /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/catch-up"))
 }

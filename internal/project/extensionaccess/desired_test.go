@@ -30,7 +30,8 @@ func TestSelectorsAreReadStrictly(t *testing.T) {
 		"a misspelled field": {map[string]string{selectorKey: `{"matchlabel":{}}`}, unmarshalling + `json: unknown field "matchlabel"`},
 		"two objects":        {map[string]string{selectorKey: `{}{}`}, unmarshalling + "there is something behind the object"},
 		"an operator that is none": {
-			map[string]string{selectorKey: `{"matchExpressions":[{"key":"a","operator":"Is"}]}`}, parsing + `"Is" is not a valid label selector operator`,
+			map[string]string{selectorKey: `{"matchExpressions":[{"key":"a","operator":"Is"}]}`},
+			parsing + `"Is" is not a valid label selector operator`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +48,9 @@ func TestSelectorsAreReadStrictly(t *testing.T) {
 }
 
 func FuzzParseSelector(f *testing.F) {
-	for _, each := range []string{"", "{}", "null", `{"matchLabels":{"a":"b"}}`, `{"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]}`} {
+	for _, each := range []string{
+		"", "{}", "null", `{"matchLabels":{"a":"b"}}`, `{"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]}`,
+	} {
 		f.Add(each)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -60,7 +63,8 @@ func FuzzParseSelector(f *testing.F) {
 func have(change ...func(*rbacv1.ClusterRoleBinding)) *rbacv1.ClusterRoleBinding {
 	object := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "r", OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "r", UID: "1", Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
+			APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "r", UID: "1", Controller: ptr.To(true),
+			BlockOwnerDeletion: ptr.To(false),
 		}}},
 		RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "r"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "seed-a", Name: "x"}},

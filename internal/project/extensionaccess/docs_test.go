@@ -29,7 +29,8 @@ func TestThePageNamesAllMetrics(t *testing.T) {
 	registered := map[string]bool{}
 	for _, family := range families {
 		registered[family.GetName()] = true
-		row := "| `" + family.GetName() + "` | " + strings.ToLower(family.GetType().String()) + " | `" + family.GetMetric()[0].GetLabel()[0].GetName() + "` | " + family.GetHelp()
+		row := "| `" + family.GetName() + "` | " + strings.ToLower(family.GetType().String()) + " | `" +
+			family.GetMetric()[0].GetLabel()[0].GetName() + "` | " + family.GetHelp()
 		g.Expect(string(content)).To(ContainSubstring("\n" + row))
 		for _, metric := range family.GetMetric() {
 			g.Expect(string(content)).To(ContainSubstring("`" + metric.GetLabel()[0].GetValue() + "`"))

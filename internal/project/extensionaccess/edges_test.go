@@ -15,11 +15,13 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-const stays = "; its ClusterRoleBinding stays as it is until the annotation authorization.gardener.cloud/extensions-serviceaccount-selector holds a label selector as JSON, " +
+const stays = "; its ClusterRoleBinding stays as it is until the annotation " +
+	"authorization.gardener.cloud/extensions-serviceaccount-selector holds a label selector as JSON, " +
 	`like {"matchLabels":{"app":"x"}}`
 
 func invalid(why string) string {
-	return "Warning InvalidServiceAccountSelector: Cannot bind the role: failed computing subjects for ClusterRoleBinding: failed parsing label selector: " + why + stays
+	return "Warning InvalidServiceAccountSelector: Cannot bind the role: failed computing subjects for ClusterRoleBinding: failed " +
+		"parsing label selector: " + why + stays
 }
 
 func TestInvalidSelectorIsReportedOnceAndChangesNothing(t *testing.T) {
@@ -29,19 +31,22 @@ func TestInvalidSelectorIsReportedOnceAndChangesNothing(t *testing.T) {
 	s.expectBound(role, "seed-foo/a")
 	s.caughtUp() // each failed reconciliation of a role is counted
 	change(s, role, func(r *rbacv1.ClusterRole) { delete(r.Annotations, selectorAnnotation) })
-	s.Eventually(s.events("broken")).WithTimeout(binary.Patience).Should(Equal([]string{invalid("no service account selector annotations present")}))
+	s.Eventually(s.events("broken")).WithTimeout(binary.Patience).
+		Should(Equal([]string{invalid("no service account selector annotations present")}))
 	s.Requests.Reset()
 	change(s, account, func(a *corev1.ServiceAccount) { a.Labels["relevant"] = "no" })
 	s.passed()
 	s.Expect(text(s.get("broken"))).To(Equal(bound(role, "seed-foo/a")))
 	s.Expect(s.about("broken")).NotTo(ContainElement(HaveSuffix("/broken")))
 	s.Eventually(s.metric).WithArguments("espalier_project_extension_bindings", "failed").WithTimeout(binary.Patience).Should(Equal(1.0))
-	s.Eventually(s.metric).WithArguments("espalier_project_extension_binding_failures_total", "InvalidServiceAccountSelector").WithTimeout(binary.Patience).Should(Equal(1.0), "it is not tried again")
+	s.Eventually(s.metric).WithArguments("espalier_project_extension_binding_failures_total", "InvalidServiceAccountSelector").
+		WithTimeout(binary.Patience).Should(Equal(1.0), "it is not tried again")
 	change(s, role, func(r *rbacv1.ClusterRole) {
 		r.Annotations = map[string]string{selectorAnnotation: `{"matchLabels":{"relevant":"no"}}`}
 	})
 	s.expectBound(role, "seed-foo/a")
-	s.Eventually(func() float64 { return s.metric("espalier_project_extension_bindings", "failed") }).WithTimeout(binary.Patience).Should(BeZero())
+	s.Eventually(func() float64 { return s.metric("espalier_project_extension_bindings", "failed") }).WithTimeout(binary.Patience).
+		Should(BeZero())
 	change(s, account, func(a *corev1.ServiceAccount) { a.Labels = nil })
 	s.expectBound(role)
 }
@@ -49,7 +54,8 @@ func TestInvalidSelectorIsReportedOnceAndChangesNothing(t *testing.T) {
 func TestANewRoleWithoutAReadableSelectorIsNotBound(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.role("typo", `{"matchLabel":{"relevant":"true"}}`)
-	s.Eventually(s.events("typo")).WithTimeout(binary.Patience).Should(Equal([]string{invalid(`failed unmarshalling extensions service account selector: json: unknown field "matchLabel"`)}))
+	s.Eventually(s.events("typo")).WithTimeout(binary.Patience).
+		Should(Equal([]string{invalid(`failed unmarshalling extensions service account selector: json: unknown field "matchLabel"`)}))
 	s.Expect(s.get("typo")).To(BeNil())
 }
 
@@ -94,7 +100,8 @@ func TestAForeignBindingOfTheRoleIsOverwritten(t *testing.T) {
 	s.expectBound(role, "seed-foo/a")
 	s.Expect(s.get("overwritten").Labels).To(Equal(map[string]string{"made-by": "alice"}))
 	s.Eventually(s.events("overwritten")).WithTimeout(binary.Patience).Should(Equal([]string{
-		`Warning ClusterRoleBindingOverwritten: Overwrote ClusterRoleBinding "overwritten", which another client had created, with the ServiceAccounts of extensions; its subjects were: User alice`,
+		`Warning ClusterRoleBindingOverwritten: Overwrote ClusterRoleBinding "overwritten", which another client had created, with the ` +
+			`ServiceAccounts of extensions; its subjects were: User alice`,
 	}))
 }
 
@@ -105,11 +112,13 @@ func TestAForeignBindingOfAnotherRoleIsLeftAlone(t *testing.T) {
 	s.caughtUp() // each failed reconciliation of a role is counted
 	role := s.role("taken", relevantSelector)
 	s.Eventually(s.events("taken")).WithTimeout(binary.Patience).Should(Equal([]string{
-		`Warning ForeignClusterRoleBinding: Cannot bind the role: ClusterRoleBinding "taken" binds ClusterRole "view": delete it, or give this ClusterRole another name`,
+		`Warning ForeignClusterRoleBinding: Cannot bind the role: ClusterRoleBinding "taken" binds ClusterRole "view": delete it, or give ` +
+			`this ClusterRole another name`,
 	}))
 	s.passed()
 	s.Expect(s.get("taken").ResourceVersion).To(Equal(before.ResourceVersion))
-	s.Eventually(s.metric).WithArguments("espalier_project_extension_binding_failures_total", "ForeignClusterRoleBinding").WithTimeout(binary.Patience).Should(Equal(1.0), "it is not tried again")
+	s.Eventually(s.metric).WithArguments("espalier_project_extension_binding_failures_total", "ForeignClusterRoleBinding").
+		WithTimeout(binary.Patience).Should(Equal(1.0), "it is not tried again")
 	s.Expect(s.Admin.Delete(s.Ctx, before)).To(Succeed())
 	s.expectBound(role, "seed-foo/a")
 }
@@ -148,7 +157,10 @@ func TestBindingsOfRolesThatWereNeverLabelledStay(t *testing.T) {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}
 	s.create(role)
 	yes, no := true, false
-	owner := metav1.OwnerReference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "operator", UID: role.UID, Controller: &yes, BlockOwnerDeletion: &no}
+	owner := metav1.OwnerReference{
+		APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "operator", UID: role.UID, Controller: &yes,
+		BlockOwnerDeletion: &no,
+	}
 	before := s.foreign("operator", "operator", owner)
 	s.Start()
 	s.passed()
@@ -176,13 +188,17 @@ func TestUserWithPermissionForClusterRolesOnlyCannotEscalate(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.account("seed-foo", "a", relevant())
 	rights := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "role-writer"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"clusterroles"}, Verbs: []string{"get", "create", "update", "patch"}},
+		{
+			APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"clusterroles"},
+			Verbs: []string{"get", "create", "update", "patch"},
+		},
 		{APIGroups: []string{"example.com"}, Resources: []string{"things"}, Verbs: []string{"get"}},
 	}}
 	s.create(rights)
 	s.create(&rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "role-writer"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "role-writer"},
-		Subjects: []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "mallory"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "role-writer"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "role-writer"},
+		Subjects:   []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "mallory"}},
 	})
 	mallory := s.As("mallory")
 	everything := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{
@@ -192,11 +208,13 @@ func TestUserWithPermissionForClusterRolesOnlyCannotEscalate(t *testing.T) {
 		return mallory.Get(s.Ctx, client.ObjectKey{Name: "cluster-admin"}, &rbacv1.ClusterRole{})
 	}).WithTimeout(binary.Patience).Should(Succeed())
 	s.Expect(apierrors.IsForbidden(mallory.Create(s.Ctx, everything))).To(BeTrue())
-	label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+permissionsLabel+`":"true"},"annotations":{"`+selectorAnnotation+`":"{}"}}}`))
+	label := client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"`+permissionsLabel+`":"true"},"annotations":{"`+selectorAnnotation+`":"{}"}}}`))
 	admin := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "cluster-admin"}}
 	s.Expect(apierrors.IsForbidden(mallory.Patch(s.Ctx, admin, label))).To(BeTrue())
 	own := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{
-		Name: "mallory-own", Labels: map[string]string{permissionsLabel: "true"}, Annotations: map[string]string{selectorAnnotation: relevantSelector},
+		Name: "mallory-own", Labels: map[string]string{permissionsLabel: "true"},
+		Annotations: map[string]string{selectorAnnotation: relevantSelector},
 	}, Rules: rights.Rules[1:]}
 	s.Expect(mallory.Create(s.Ctx, own)).To(Succeed())
 	s.expectBound(own, "seed-foo/a")
@@ -236,7 +254,8 @@ func TestCrashPoints(t *testing.T) {
 				s.Stop()
 				return happened
 			})
-			NewWithT(t).Expect(tried).To(BeNumerically(">=", tc.want), "the binding is read and written, each cut before and after; other controllers send requests too")
+			NewWithT(t).Expect(tried).
+				To(BeNumerically(">=", tc.want), "the binding is read and written, each cut before and after; other controllers send requests too")
 		})
 	}
 }
@@ -270,7 +289,8 @@ func TestCrashPointsOfChangesAndOfALostLabel(t *testing.T) {
 				s.Requests.CutOff(at)
 				change(s, role, tc.how)
 				reached := func() []string { return text(s.get(role.Name)) }
-				s.Eventually(func() bool { return s.Requests.Dead() || len(reached()) == len(tc.want(role)) }).WithTimeout(binary.Patience).Should(BeTrue())
+				s.Eventually(func() bool { return s.Requests.Dead() || len(reached()) == len(tc.want(role)) }).WithTimeout(binary.Patience).
+					Should(BeTrue())
 				s.Stop()
 				happened := s.Requests.Connect()
 				s.Start()

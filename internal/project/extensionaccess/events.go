@@ -59,10 +59,13 @@ func (e *Events) overwrote(role *rbacv1.ClusterRole, before *rbacv1.ClusterRoleB
 		}
 		subjects = append(subjects, each.Kind+" "+name)
 	}
-	note := fmt.Sprintf("Overwrote ClusterRoleBinding %q, which another client had created, with the ServiceAccounts of extensions; its subjects were: %s", before.Name, strings.Join(subjects, ", "))
+	note := fmt.Sprintf("Overwrote ClusterRoleBinding %q, which another client had created, with the ServiceAccounts of extensions; its "+
+		"subjects were: %s", before.Name, strings.Join(subjects, ", "))
 	e.Recorder.Eventf(role, nil, corev1.EventTypeWarning, ReasonOverwritten, "Bind", "%s", excerpt.Of(note, maxNote))
 }
 
 func (e *Events) unbound(role *rbacv1.ClusterRole) {
-	e.Recorder.Eventf(role, nil, corev1.EventTypeNormal, ReasonUnbound, "Unbind", "Removed the ClusterRoleBinding, since the role does not have the label %s=%s any more", corev1beta1.LabelCustomExtensionsPermissions, labelled)
+	e.Recorder.Eventf(role, nil, corev1.EventTypeNormal, ReasonUnbound, "Unbind",
+		"Removed the ClusterRoleBinding, since the role does not have the label %s=%s any more", corev1beta1.LabelCustomExtensionsPermissions,
+		labelled)
 }

@@ -18,7 +18,8 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		bindings: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "espalier_project_extension_bindings", Help: "Labelled ClusterRoles by whether their binding to ServiceAccounts of extensions is as it should be.",
+			Name: "espalier_project_extension_bindings",
+			Help: "Labelled ClusterRoles by whether their binding to ServiceAccounts of extensions is as it should be.",
 		}, []string{"state"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_project_extension_binding_failures_total", Help: "Attempts to bind a labelled ClusterRole that failed, by reason.",

@@ -61,7 +61,8 @@ const (
 // that were created again, are left to the garbage collector. A binding without subjects is removed only if the role has the annotation
 // with the selector, because other clients create such bindings too.
 func decideLeftover(object *rbacv1.ClusterRoleBinding, of *metav1.PartialObjectMetadata) leftoverAction {
-	if of == nil || of.DeletionTimestamp != nil || of.Labels[corev1beta1.LabelCustomExtensionsPermissions] == labelled || object.DeletionTimestamp != nil {
+	if of == nil || of.DeletionTimestamp != nil || of.Labels[corev1beta1.LabelCustomExtensionsPermissions] == labelled ||
+		object.DeletionTimestamp != nil {
 		return kept
 	}
 	_, annotated := of.Annotations[corev1beta1.AnnotationExtensionsServiceAccountSelector]

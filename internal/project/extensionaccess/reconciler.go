@@ -66,8 +66,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	ref := referTo(request.Name, found.uid)
 	if found.invalid != nil {
-		r.report(request.Name, ref, outcome{reason: ReasonInvalidSelector, note: excerpt.Of(fmt.Sprintf("Cannot bind the role: %s; its ClusterRoleBinding stays as it is until the annotation %s holds a label selector as JSON, "+
-			`like {"matchLabels":{"app":"x"}}`, found.invalid, corev1beta1.AnnotationExtensionsServiceAccountSelector), maxNote)})
+		r.report(request.Name, ref, outcome{
+			reason: ReasonInvalidSelector,
+			note: excerpt.Of(fmt.Sprintf("Cannot bind the role: %s; its ClusterRoleBinding stays as it is until the annotation %s holds a "+
+				"label selector as JSON, "+
+				`like {"matchLabels":{"app":"x"}}`, found.invalid, corev1beta1.AnnotationExtensionsServiceAccountSelector), maxNote),
+		})
 		return ctrl.Result{}, reconcile.TerminalError(found.invalid)
 	}
 	want := desired(request.Name, found.uid, r.watches.selected(found.selector))
@@ -95,8 +99,13 @@ func (r *Reconciler) bind(ctx context.Context, name string, ref *rbacv1.ClusterR
 	}
 	next := plan(have, want)
 	if next == refuse {
-		r.report(name, ref, outcome{reason: ReasonForeignBinding, note: excerpt.Of(fmt.Sprintf("Cannot bind the role: ClusterRoleBinding %q binds %s %q: delete it, or give this ClusterRole another name", name, have.RoleRef.Kind, have.RoleRef.Name), maxNote)})
-		return reconcile.TerminalError(fmt.Errorf("ClusterRoleBinding %q is not ours and binds %s %q", name, have.RoleRef.Kind, have.RoleRef.Name))
+		r.report(name, ref, outcome{
+			reason: ReasonForeignBinding,
+			note: excerpt.Of(fmt.Sprintf("Cannot bind the role: ClusterRoleBinding %q binds %s %q: delete it, or give this ClusterRole "+
+				"another name", name, have.RoleRef.Kind, have.RoleRef.Name), maxNote),
+		})
+		return reconcile.TerminalError(fmt.Errorf("ClusterRoleBinding %q is not ours and "+
+			"binds %s %q", name, have.RoleRef.Kind, have.RoleRef.Name))
 	}
 	if err := r.do(ctx, next, have, name, want); err != nil {
 		return err

@@ -104,7 +104,9 @@ func text(binding *rbacv1.ClusterRoleBinding) []string {
 	}
 	lines := []string{fmt.Sprintf("%s/%s %s", binding.RoleRef.APIGroup, binding.RoleRef.Kind, binding.RoleRef.Name)}
 	for _, owner := range binding.OwnerReferences {
-		lines = append(lines, fmt.Sprintf("owner %s %s %s %s controller=%t block=%t", owner.APIVersion, owner.Kind, owner.Name, owner.UID, ptr.Deref(owner.Controller, false), ptr.Deref(owner.BlockOwnerDeletion, true)))
+		lines = append(lines,
+			fmt.Sprintf("owner %s %s %s %s controller=%t block=%t", owner.APIVersion, owner.Kind, owner.Name, owner.UID,
+				ptr.Deref(owner.Controller, false), ptr.Deref(owner.BlockOwnerDeletion, true)))
 	}
 	for _, subject := range binding.Subjects {
 		lines = append(lines, fmt.Sprintf("%q %s %s/%s", subject.APIGroup, subject.Kind, subject.Namespace, subject.Name))
@@ -169,7 +171,8 @@ func (s *fixture) caughtUp() {
 func (s *fixture) about(name string) []string {
 	return slices.DeleteFunc(s.Requests.Seen(), func(each string) bool {
 		return each != "GET /apis/rbac.authorization.k8s.io/v1/clusterroles/"+name && !slices.Contains([]string{
-			"GET /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + name, "PATCH /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + name,
+			"GET /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + name,
+			"PATCH /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + name,
 			"DELETE /apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + name, "POST /apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 		}, each)
 	})

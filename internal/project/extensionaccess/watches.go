@@ -136,8 +136,10 @@ func (w *watches) selected(by labels.Selector) []types.NamespacedName {
 func (w *watches) Start(ctx context.Context, q queue) error {
 	w.queue = q
 	labelledRoles := corev1beta1.LabelCustomExtensionsPermissions + "=" + labelled
-	go reflector.Run(ctx, w.options("ClusterRole", metadataList(rbacv1.SchemeGroupVersion.WithKind("ClusterRole")), labelledRoles), keepRole, w.roles)
-	go reflector.Run(ctx, w.options("ServiceAccount", metadataList(corev1.SchemeGroupVersion.WithKind("ServiceAccount")), ""), keepAccount, w.accounts)
+	go reflector.Run(ctx, w.options("ClusterRole", metadataList(rbacv1.SchemeGroupVersion.WithKind("ClusterRole")), labelledRoles), keepRole,
+		w.roles)
+	go reflector.Run(ctx, w.options("ServiceAccount", metadataList(corev1.SchemeGroupVersion.WithKind("ServiceAccount")), ""), keepAccount,
+		w.accounts)
 	go reflector.Run(ctx, w.options("ClusterRoleBinding", &rbacv1.ClusterRoleBindingList{}, ""), keepBinding, w.bindings)
 	return nil
 }

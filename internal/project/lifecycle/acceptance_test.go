@@ -40,7 +40,8 @@ func TestCreatedNamespaceIsTheProjects(t *testing.T) {
 
 func ownerReference(p *corev1beta1.Project, block bool) metav1.OwnerReference {
 	return metav1.OwnerReference{
-		APIVersion: "core.gardener.cloud/v1beta1", Kind: "Project", Name: p.Name, UID: p.UID, Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(block),
+		APIVersion: "core.gardener.cloud/v1beta1", Kind: "Project", Name: p.Name, UID: p.UID, Controller: ptr.To(true),
+		BlockOwnerDeletion: ptr.To(block),
 	}
 }
 
@@ -75,7 +76,9 @@ func TestUnlabelledNamespaceIsNotTaken(t *testing.T) {
 	before := s.createNamespace("garden-a05", map[string]string{"mine": "true"}, nil)
 	p := s.create(in("garden-a05"))
 	s.eventually(p, "Failed")
-	s.eventuallyReports(p, `Warning NamespaceReconcileFailed: namespace cannot be used as it needs the project labels map[string]string{"gardener.cloud/role":"project", "project.gardener.cloud/name":"`+p.Name+`"}`)
+	s.eventuallyReports(p,
+		`Warning NamespaceReconcileFailed: namespace cannot be used as it needs the project labels `+
+			`map[string]string{"gardener.cloud/role":"project", "project.gardener.cloud/name":"`+p.Name+`"}`)
 	s.Expect(s.namespace("garden-a05").ResourceVersion).To(Equal(before.ResourceVersion))
 	s.Expect(s.grants(p)).To(BeEmpty())
 }
@@ -162,7 +165,8 @@ func TestOnlyChangesOfTheSpecTrigger(t *testing.T) {
 	s.Consistently(func() []string { return s.Requests.Seen() }).WithTimeout(500 * time.Millisecond).Should(BeEmpty())
 	s.Expect(s.countReconciliations()).To(Equal(before), "the label has the Project looked at")
 	s.again(p)
-	s.Eventually(s.countReconciliations).WithTimeout(binary.Patience).Should(BeNumerically(">", before)) // a reconciliation is counted when it ends
+	// a reconciliation is counted when it ends
+	s.Eventually(s.countReconciliations).WithTimeout(binary.Patience).Should(BeNumerically(">", before))
 }
 
 // countReconciliations is the number of reconciliations of the main loop so far.

@@ -86,7 +86,8 @@ func TestTerminatingNamespaceComesBack(t *testing.T) {
 	s.Eventually(func() bool { return s.namespace(namespace.Name).DeletionTimestamp != nil }).WithTimeout(patience).Should(BeTrue())
 	s.edit(p, member("a", "admin", "extension:foo"))
 	s.eventually(p, "Failed")
-	s.eventuallyReports(p, HavePrefix(fmt.Sprintf("Warning NamespaceReconcileFailed: Error while reconciling RBAC resources for namespace %q: ", namespace.Name)))
+	s.eventuallyReports(p,
+		HavePrefix(fmt.Sprintf("Warning NamespaceReconcileFailed: Error while reconciling RBAC resources for namespace %q: ", namespace.Name)))
 	s.patch(s.namespace(namespace.Name), `{"metadata":{"finalizers":null}}`)
 	s.eventually(p, "Ready")
 	s.Expect(s.namespace(namespace.Name).UID).NotTo(Equal(namespace.UID))
@@ -103,19 +104,24 @@ func TestImpossibleExtensionRoleIsReportedAndDelaysNothingElse(t *testing.T) {
 	s.withoutValidation()
 	p := s.ready(member("a", "admin"), member("old", "extension:old"))
 	s.Eventually(func() error {
-		return s.try(s.Admin, p, func(p *corev1beta1.Project) { p.Spec.Members = nil }, member("b", "admin"), member("e", "extension:a/b", "extension:fine"))
+		return s.try(s.Admin, p, func(p *corev1beta1.Project) { p.Spec.Members = nil }, member("b", "admin"),
+			member("e", "extension:a/b", "extension:fine"))
 	}).WithTimeout(patience).Should(Succeed())
 	s.eventually(p, "Failed")
 	s.eventuallyReports(p, And(
 		HavePrefix(fmt.Sprintf("Warning NamespaceReconcileFailed: Error while reconciling RBAC resources for namespace %q: ", *p.Spec.Namespace)),
 		ContainSubstring(`role "extension:a/b" is impossible, because the name of the extension must be a label value`)))
 	fine := "gardener.cloud:extension:project:" + p.Name + ":fine"
-	s.eventuallyGrants(p, sorted(append(standard(p, "", "", "b", "", ""), "ClusterRole "+fine, "RoleBinding "+fine+" -> ClusterRole "+fine+": e")))
+	s.eventuallyGrants(p,
+		sorted(append(standard(p, "", "", "b", "", ""), "ClusterRole "+fine, "RoleBinding "+fine+" -> ClusterRole "+fine+": e")))
 }
 
 func TestAttackRolesWithInjectionCharactersAreRefusedByTheAPI(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
-	for _, role := range []string{"extension:", "extension:a/b", "extension:..", "extension:x:y", "extension:a b", "extension:x\n- y", "extension:%2e", `extension:","x":"`} {
+	for _, role := range []string{
+		"extension:", "extension:a/b", "extension:..", "extension:x:y", "extension:a b", "extension:x\n- y", "extension:%2e",
+		`extension:","x":"`,
+	} {
 		err := s.Admin.Create(s.Ctx, s.Project(s.name(), member("e", role)))
 		s.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s: %v", role, err)
 	}
@@ -222,7 +228,9 @@ func TestNewProjectCostsNoRequestMoreThanNeeded(t *testing.T) {
 func (s *fixture) endMembership(p *corev1beta1.Project, name string, at time.Time) {
 	s.T.Helper()
 	s.edit(p, func(p *corev1beta1.Project) {
-		p.Annotations = map[string]string{"project.espalier.dev/membership-expiry": `{"User:` + name + `":"` + at.UTC().Format(time.RFC3339) + `"}`}
+		p.Annotations = map[string]string{
+			"project.espalier.dev/membership-expiry": `{"User:` + name + `":"` + at.UTC().Format(time.RFC3339) + `"}`,
+		}
 	})
 }
 

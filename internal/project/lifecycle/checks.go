@@ -60,7 +60,8 @@ func newNamespace(p *corev1beta1.Project, name string) *corev1.Namespace {
 // isSystem reports whether a namespace belongs to the Kubernetes system. Without this check, a user who may label such a namespace could
 // make a Project adopt it, and then delete it with the Project.
 func isSystem(namespace string) bool {
-	return slices.Contains([]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}, namespace)
+	return slices.Contains([]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease},
+		namespace)
 }
 
 // checkName returns why a Project cannot have a namespace of that name. Espalier's CRD rejects most such Projects; other API servers may
@@ -176,7 +177,8 @@ func isKept(annotations map[string]string) bool {
 // endsWith reports whether a namespace may be deleted as a consequence of its Project's deletion, by the controller or by the garbage
 // collector. Shoots in such a namespace block the deletion of the Project.
 func endsWith(p *corev1beta1.Project, namespace *metav1.ObjectMeta) bool {
-	return owns(p, namespace) || namespace.Annotations[corev1beta1.AnnotationNamespaceProject] == string(p.UID) || decideRelease(p, namespace) != leave
+	return owns(p, namespace) || namespace.Annotations[corev1beta1.AnnotationNamespaceProject] == string(p.UID) ||
+		decideRelease(p, namespace) != leave
 }
 
 func isTrue(value string) bool {
@@ -187,7 +189,9 @@ func isTrue(value string) bool {
 // removeOwnership removes everything that adopt and newNamespace set.
 func removeOwnership(p *corev1beta1.Project, namespace *metav1.ObjectMeta) {
 	annotations, labels := maps.Clone(namespace.Annotations), maps.Clone(namespace.Labels)
-	for _, each := range []string{corev1beta1.AnnotationNamespaceProject, corev1beta1.AnnotationNamespaceKeep, corev1beta1.AnnotationNamespaceCreatedByController} {
+	for _, each := range []string{
+		corev1beta1.AnnotationNamespaceProject, corev1beta1.AnnotationNamespaceKeep, corev1beta1.AnnotationNamespaceCreatedByController,
+	} {
 		delete(annotations, each)
 	}
 	delete(labels, corev1beta1.LabelRole)

@@ -24,7 +24,8 @@ func namespace(change ...func(*metav1.ObjectMeta)) *metav1.ObjectMeta {
 			"namespace.gardener.cloud/project": "1", "namespace.gardener.cloud/created-by-project-controller": "true",
 		},
 		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "core.gardener.cloud/v1beta1", Kind: "Project", Name: "alpha", UID: "1", Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+			APIVersion: "core.gardener.cloud/v1beta1", Kind: "Project", Name: "alpha", UID: "1", Controller: ptr.To(true),
+			BlockOwnerDeletion: ptr.To(true),
 		}},
 	}
 	for _, each := range change {
@@ -61,24 +62,37 @@ func TestNamespaceName(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	const labels = `namespace cannot be used as it needs the project labels map[string]string{"gardener.cloud/role":"project", "project.gardener.cloud/name":"alpha"}`
+	const labels = `namespace cannot be used as it needs the project labels map[string]string{"gardener.cloud/role":"project", ` +
+		`"project.gardener.cloud/name":"alpha"}`
 	for name, tc := range map[string]struct {
 		namespace *metav1.ObjectMeta
 		want      string
 	}{
-		"its own":                     {namespace(), ""},
-		"labelled for it":             {namespace(without("namespace.gardener.cloud/project")), ""},
-		"labelled for another":        {namespace(relabelled("project.gardener.cloud/name", "beta")), labels},
-		"with another role":           {namespace(relabelled("gardener.cloud/role", "shoot")), labels},
-		"without labels":              {&metav1.ObjectMeta{Name: "x"}, labels},
-		"another project's":           {namespace(annotated("namespace.gardener.cloud/project", "2")), "namespace is already in-use by another project"},
-		"emptied annotation":          {namespace(annotated("namespace.gardener.cloud/project", "")), "namespace is already in-use by another project"},
-		"the system's, though marked": {namespace(named("kube-system")), `namespace "kube-system" is the system's and cannot belong to a project`},
-		"of a foreign name":           {namespace(named("kube-x"), without("namespace.gardener.cloud/project")), `namespace "kube-x" cannot belong to a project: .spec.namespace must start with garden-`},
-		"got before names had rules":  {namespace(named("kube-x")), ""},
-		"the garden":                  {namespace(named("garden"), without("namespace.gardener.cloud/project")), ""},
-		"almost the garden":           {namespace(named("gardener"), without("namespace.gardener.cloud/project")), `namespace "gardener" cannot belong to a project: .spec.namespace must start with garden-`},
-		"default, though marked":      {namespace(named("default")), `namespace "default" is the system's and cannot belong to a project`},
+		"its own":              {namespace(), ""},
+		"labelled for it":      {namespace(without("namespace.gardener.cloud/project")), ""},
+		"labelled for another": {namespace(relabelled("project.gardener.cloud/name", "beta")), labels},
+		"with another role":    {namespace(relabelled("gardener.cloud/role", "shoot")), labels},
+		"without labels":       {&metav1.ObjectMeta{Name: "x"}, labels},
+		"another project's": {
+			namespace(annotated("namespace.gardener.cloud/project", "2")), "namespace is already in-use by another project",
+		},
+		"emptied annotation": {
+			namespace(annotated("namespace.gardener.cloud/project", "")), "namespace is already in-use by another project",
+		},
+		"the system's, though marked": {
+			namespace(named("kube-system")), `namespace "kube-system" is the system's and cannot belong to a project`,
+		},
+		"of a foreign name": {
+			namespace(named("kube-x"), without("namespace.gardener.cloud/project")),
+			`namespace "kube-x" cannot belong to a project: .spec.namespace must start with garden-`,
+		},
+		"got before names had rules": {namespace(named("kube-x")), ""},
+		"the garden":                 {namespace(named("garden"), without("namespace.gardener.cloud/project")), ""},
+		"almost the garden": {
+			namespace(named("gardener"), without("namespace.gardener.cloud/project")),
+			`namespace "gardener" cannot belong to a project: .spec.namespace must start with garden-`,
+		},
+		"default, though marked": {namespace(named("default")), `namespace "default" is the system's and cannot belong to a project`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := check(alpha(), tc.namespace)
@@ -92,14 +106,19 @@ func TestCheck(t *testing.T) {
 }
 
 func TestAdopt(t *testing.T) {
-	const created, keep, uid = "namespace.gardener.cloud/created-by-project-controller", "namespace.gardener.cloud/keep-after-project-deletion", "namespace.gardener.cloud/project"
+	const created, keep, uid = "namespace.gardener.cloud/" +
+		"created-by-project-controller", "namespace.gardener.cloud/keep-after-project-deletion", "namespace.gardener.cloud/project"
 	for name, tc := range map[string]struct{ have, want *metav1.ObjectMeta }{
-		"its own stays as it is":                       {namespace(), namespace()},
-		"an operator may keep what was created":        {namespace(annotated(keep, "true")), namespace(annotated(keep, "true"))},
-		"an operator may not have an adopted one go":   {namespace(without(created), annotated(keep, "false")), namespace(without(created), annotated(keep, "true"))},
-		"any value counts as created":                  {namespace(annotated(created, "false")), namespace(annotated(created, "false"))},
-		"owner and UID are added":                      {namespace(without(uid), orphaned), namespace()},
-		"foreign annotations stay, and labels as well": {namespace(annotated("a", "b"), relabelled("c", "d")), namespace(annotated("a", "b"), relabelled("c", "d"))},
+		"its own stays as it is":                {namespace(), namespace()},
+		"an operator may keep what was created": {namespace(annotated(keep, "true")), namespace(annotated(keep, "true"))},
+		"an operator may not have an adopted one go": {
+			namespace(without(created), annotated(keep, "false")), namespace(without(created), annotated(keep, "true")),
+		},
+		"any value counts as created": {namespace(annotated(created, "false")), namespace(annotated(created, "false"))},
+		"owner and UID are added":     {namespace(without(uid), orphaned), namespace()},
+		"foreign annotations stay, and labels as well": {
+			namespace(annotated("a", "b"), relabelled("c", "d")), namespace(annotated("a", "b"), relabelled("c", "d")),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			adopt(alpha(), tc.have)
@@ -143,7 +162,8 @@ func TestRemoveOwnership(t *testing.T) {
 		func(m *metav1.ObjectMeta) { m.OwnerReferences = append(m.OwnerReferences, other) })
 	removeOwnership(alpha(), have)
 	NewWithT(t).Expect(have).To(Equal(&metav1.ObjectMeta{
-		Name: "garden-alpha", Labels: map[string]string{"c": "d"}, Annotations: map[string]string{"a": "b"}, OwnerReferences: []metav1.OwnerReference{other},
+		Name: "garden-alpha", Labels: map[string]string{"c": "d"}, Annotations: map[string]string{"a": "b"},
+		OwnerReferences: []metav1.OwnerReference{other},
 	}))
 }
 

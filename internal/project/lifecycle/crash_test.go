@@ -14,7 +14,10 @@ import (
 
 // everyCut interrupts the controller while it carries out what act triggers, and then lets another process finish. every is the distance
 // between two cuts, possible the number of cuts that there are at least.
-func (s *fixture) everyCut(every, possible int, prepare func() *corev1beta1.Project, act func(*corev1beta1.Project), done func(*corev1beta1.Project) bool, expect func(*corev1beta1.Project)) {
+func (s *fixture) everyCut(
+	every, possible int, prepare func() *corev1beta1.Project, act func(*corev1beta1.Project), done func(*corev1beta1.Project) bool,
+	expect func(*corev1beta1.Project),
+) {
 	s.T.Helper()
 	tried := binary.EveryCut(s.T, every, func(t *testing.T, at binary.Cut) bool {
 		t.Helper()
@@ -52,7 +55,8 @@ func TestCrashPointsOfCreation(t *testing.T) {
 		s.isReady,
 		func(p *corev1beta1.Project) {
 			foo := "gardener.cloud:extension:project:" + p.Name + ":foo"
-			s.Expect(s.grants(p)).To(Equal(sorted(append(standard(p, "o", "", "", "", "o"), "ClusterRole "+foo, "RoleBinding "+foo+" -> ClusterRole "+foo+": e"))))
+			s.Expect(s.grants(p)).To(Equal(sorted(append(standard(p, "o", "", "", "", "o"), "ClusterRole "+foo,
+				"RoleBinding "+foo+" -> ClusterRole "+foo+": e"))))
 			found := s.Get(p)
 			s.Expect(found.Finalizers).To(Equal([]string{"gardener"}))
 			s.Expect(found.Spec.Namespace).To(HaveValue(Equal(generatedName(found))))

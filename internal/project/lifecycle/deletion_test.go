@@ -35,7 +35,8 @@ func (s *fixture) expectReleased(name string, annotations map[string]string) {
 func TestNamespaceStaysIfItIsToBeKept(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()
-	s.patch(s.namespace(*p.Spec.Namespace), `{"metadata":{"annotations":{"namespace.gardener.cloud/keep-after-project-deletion":"true","foreign":"stays"}}}`)
+	s.patch(s.namespace(*p.Spec.Namespace), `{"metadata":{"annotations":{"namespace.gardener.cloud/keep-after-project-deletion":"true",`+
+		`"foreign":"stays"}}}`)
 	s.delete(p)
 	s.eventuallyGone(p)
 	s.expectReleased(*p.Spec.Namespace, map[string]string{"foreign": "stays"})
@@ -141,7 +142,9 @@ func TestProjectWithoutRecordedNamespaceIsReleased(t *testing.T) {
 // otherOwner is a controller that exists, so that the garbage collector keeps what it owns.
 func (s *fixture) otherOwner() metav1.OwnerReference {
 	s.T.Helper()
-	return metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "default", UID: s.namespace("default").UID, Controller: ptr.To(true)}
+	return metav1.OwnerReference{
+		APIVersion: "v1", Kind: "Namespace", Name: "default", UID: s.namespace("default").UID, Controller: ptr.To(true),
+	}
 }
 
 func TestNamespaceThatCouldNotBeAdoptedSurvives(t *testing.T) {
@@ -152,7 +155,8 @@ func TestNamespaceThatCouldNotBeAdoptedSurvives(t *testing.T) {
 	s.Expect(s.Admin.Update(s.Ctx, namespace)).To(Succeed())
 	s.Expect(s.Admin.Create(s.Ctx, p)).To(Succeed())
 	s.eventually(p, "Failed")
-	s.eventuallyReports(p, `Warning NamespaceReconcileFailed: "garden-e04" is controlled by Namespace "default", and can have no other controller`)
+	s.eventuallyReports(p, `Warning NamespaceReconcileFailed: "garden-e04" is controlled by Namespace "default", and can have no `+
+		`other controller`)
 	s.delete(p)
 	s.eventuallyGone(p)
 	s.Expect(s.namespace("garden-e04").ResourceVersion).To(Equal(namespace.ResourceVersion))

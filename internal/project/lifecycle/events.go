@@ -56,7 +56,8 @@ func (e *Events) marked(p *corev1beta1.Project, namespace string) {
 
 // repairsDelayed is sent when a pause begins.
 func (e *Events) repairsDelayed(p *corev1beta1.Project, about string, pause time.Duration) {
-	e.send(p, corev1.EventTypeWarning, reasonRepairsDelayed, fmt.Sprintf("Another client keeps changing what the controller restores (%s); repairs pause for %s", about, pause))
+	e.send(p, corev1.EventTypeWarning, reasonRepairsDelayed,
+		fmt.Sprintf("Another client keeps changing what the controller restores (%s); repairs pause for %s", about, pause))
 }
 
 func (e *Events) expiryProblems(p *corev1beta1.Project, problems []string) {

@@ -64,7 +64,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	section := regexp.MustCompile(`(?s)## Projects\n.*?\n## `).FindString(string(content))
 	documented := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(espalier_project_\\w+)` \\| (?:gauge|counter) \\| [^|]*\\| (.*) \\|$").FindAllStringSubmatch(section, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(espalier_project_\\w+)` \\| (?:gauge|counter) \\| [^|]*\\| (.*) \\|$").
+		FindAllStringSubmatch(section, -1) {
 		documented[row[1]] = row[2]
 	}
 	_, help := gatherMetrics(t)

@@ -55,7 +55,9 @@ func (r *Reconciler) ensureNamespace(ctx context.Context, p *corev1beta1.Project
 
 // adoptNamespace makes an existing namespace the Project's, or keeps it so. The patch fails if the namespace has changed since it was read,
 // so an outdated cache never leads to an adoption.
-func (r *Reconciler) adoptNamespace(ctx context.Context, p *corev1beta1.Project, namespace *metav1.PartialObjectMetadata) (written bool, err error) {
+func (r *Reconciler) adoptNamespace(
+	ctx context.Context, p *corev1beta1.Project, namespace *metav1.PartialObjectMetadata,
+) (written bool, err error) {
 	if err := check(p, &namespace.ObjectMeta); err != nil {
 		return false, err
 	}
@@ -92,7 +94,9 @@ func (r *Reconciler) readAndDecideRelease(
 }
 
 // releaseNamespace carries out the decision about a namespace. released is true if the finalizer of the Project can be removed.
-func (r *Reconciler) releaseNamespace(ctx context.Context, p *corev1beta1.Project, namespace *metav1.PartialObjectMetadata, due release) (released bool, err error) {
+func (r *Reconciler) releaseNamespace(
+	ctx context.Context, p *corev1beta1.Project, namespace *metav1.PartialObjectMetadata, due release,
+) (released bool, err error) {
 	switch due {
 	case leave, gone:
 		return true, nil
@@ -107,7 +111,8 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, p *corev1beta1.Projec
 		log.FromContext(ctx).Info("Released namespace", "namespace", namespace.Name)
 		return true, nil
 	case remove:
-		err := r.Client.Delete(ctx, namespace, client.PropagationPolicy(metav1.DeletePropagationForeground), client.GracePeriodSeconds(deletionGrace),
+		err := r.Client.Delete(ctx, namespace, client.PropagationPolicy(metav1.DeletePropagationForeground),
+			client.GracePeriodSeconds(deletionGrace),
 			client.Preconditions{UID: &namespace.UID, ResourceVersion: ptr.To(namespace.ResourceVersion)})
 		if client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("delete Namespace: %w", err)

@@ -17,7 +17,9 @@ import (
 )
 
 func quotaFor(selector map[string]string, hard map[corev1.ResourceName]string) config.ProjectQuota {
-	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"foo": "l"}, Annotations: map[string]string{"foo": "a"}}}
+	q := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"foo": "l"}, Annotations: map[string]string{"foo": "a"}},
+	}
 	q.Spec.Hard = limits(hard)
 	return config.ProjectQuota{Config: q, ProjectSelector: &metav1.LabelSelector{MatchLabels: selector}}
 }
@@ -69,7 +71,8 @@ func TestProjectGetsItsResourceQuota(t *testing.T) {
 func TestWhatOperatorsChangeOfAResourceQuotaStays(t *testing.T) {
 	s := newScene(t, withQuotas(quotaFor(nil, map[corev1.ResourceName]string{"count/shoots.core.gardener.cloud": "100", "secrets": "10"})))
 	p := s.ready()
-	s.patch(s.quota(p), `{"metadata":{"labels":{"foreign":"l"},"annotations":{"foreign":"a"}},"spec":{"hard":{"count/shoots.core.gardener.cloud":"200","secrets":"5"}}}`)
+	s.patch(s.quota(p), `{"metadata":{"labels":{"foreign":"l"},"annotations":{"foreign":"a"}},`+
+		`"spec":{"hard":{"count/shoots.core.gardener.cloud":"200","secrets":"5"}}}`)
 	s.Eventually(func(g Gomega) {
 		s.again(p)
 		q := s.quota(p)
@@ -84,7 +87,9 @@ func TestResourceQuotaFollowsTheConfiguredKeys(t *testing.T) {
 	p := s.ready()
 	s.patch(s.quota(p), `{"spec":{"hard":{"secrets":"20"}}}`)
 	s.Restart(func() {
-		s.Config.Controllers.Project.Quotas = []config.ProjectQuota{quotaFor(nil, map[corev1.ResourceName]string{"secrets": "10", "services": "7"})}
+		s.Config.Controllers.Project.Quotas = []config.ProjectQuota{
+			quotaFor(nil, map[corev1.ResourceName]string{"secrets": "10", "services": "7"}),
+		}
 	})
 	s.Eventually(func(g Gomega) {
 		expectHard(g, s.quota(p), map[corev1.ResourceName]string{"secrets": "20", "services": "7"})
@@ -97,7 +102,8 @@ func TestFirstMatchingQuotaCounts(t *testing.T) {
 		quotaFor(map[string]string{"sort": "team"}, map[corev1.ResourceName]string{"pods": "10"}),
 	))
 	labelled := func(labels map[string]string) change { return func(p *corev1beta1.Project) { p.Labels = labels } }
-	both, second, none := s.create(labelled(map[string]string{"size": "big", "sort": "team"})), s.create(labelled(map[string]string{"sort": "team"})), s.create()
+	both, second, none := s.create(labelled(map[string]string{"size": "big", "sort": "team"})),
+		s.create(labelled(map[string]string{"sort": "team"})), s.create()
 	for _, each := range []*corev1beta1.Project{both, second, none} {
 		s.eventually(each, "Ready")
 	}
@@ -118,7 +124,9 @@ func TestForeignResourceQuotaIsNotTaken(t *testing.T) {
 	s := newScene(t, withQuotas(quotaFor(nil, map[corev1.ResourceName]string{"pods": "3"})))
 	p := s.Project(s.name(), in("garden-e03"))
 	s.createNamespace("garden-e03", labelsFor(p.Name), nil)
-	foreign := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-e03", Name: "gardener", OwnerReferences: []metav1.OwnerReference{s.otherOwner()}}}
+	foreign := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "garden-e03", Name: "gardener", OwnerReferences: []metav1.OwnerReference{s.otherOwner()}},
+	}
 	s.Expect(s.Admin.Create(s.Ctx, foreign)).To(Succeed())
 	s.Expect(s.Admin.Create(s.Ctx, p)).To(Succeed())
 	s.eventually(p, "Failed")

@@ -106,7 +106,9 @@ var errHeld = errors.New("held by finalizers")
 func (r *Reconciler) deleteRole(ctx context.Context, existing client.Object) error {
 	held := existing.GetFinalizers()
 	if _, isRole := existing.(*rbacv1.ClusterRole); len(held) > 0 && !isRole {
-		text, err := json.Marshal(object{"metadata": object{"uid": existing.GetUID(), "resourceVersion": existing.GetResourceVersion()}, "subjects": nil})
+		text, err := json.Marshal(object{
+			"metadata": object{"uid": existing.GetUID(), "resourceVersion": existing.GetResourceVersion()}, "subjects": nil,
+		})
 		if err != nil {
 			return fmt.Errorf("encode patch: %w", err)
 		}
@@ -114,7 +116,9 @@ func (r *Reconciler) deleteRole(ctx context.Context, existing client.Object) err
 			return client.IgnoreNotFound(wrap("take subjects from", existing, err))
 		}
 	}
-	err := r.Client.Delete(ctx, existing, client.Preconditions{UID: ptr.To(existing.GetUID()), ResourceVersion: ptr.To(existing.GetResourceVersion())})
+	err := r.Client.Delete(ctx, existing, client.Preconditions{
+		UID: ptr.To(existing.GetUID()), ResourceVersion: ptr.To(existing.GetResourceVersion()),
+	})
 	if client.IgnoreNotFound(err) != nil {
 		return wrap("delete", existing, err)
 	}
@@ -129,7 +133,9 @@ func wrap(verb string, o client.Object, err error) error {
 }
 
 // staleRoles returns the objects of extension roles of a Project that are not desired, from the caches, bindings first.
-func (r *Reconciler) staleRoles(ctx context.Context, p *corev1beta1.Project, namespace string, desired []client.Object) ([]client.Object, error) {
+func (r *Reconciler) staleRoles(
+	ctx context.Context, p *corev1beta1.Project, namespace string, desired []client.Object,
+) ([]client.Object, error) {
 	bindings, clusterRoles := &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}
 	if err := r.Client.List(ctx, bindings, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list RoleBindings: %w", err)
@@ -142,7 +148,9 @@ func (r *Reconciler) staleRoles(ctx context.Context, p *corev1beta1.Project, nam
 
 // removeStaleRoles deletes the objects of extension roles that no member has any more, bindings first. It stops at the first failure; only
 // objects with finalizers do not stop it. removed is true if it deleted anything.
-func (r *Reconciler) removeStaleRoles(ctx context.Context, p *corev1beta1.Project, namespace string, desired []client.Object) (removed bool, err error) {
+func (r *Reconciler) removeStaleRoles(
+	ctx context.Context, p *corev1beta1.Project, namespace string, desired []client.Object,
+) (removed bool, err error) {
 	stale, err := r.staleRoles(ctx, p, namespace, desired)
 	if err != nil {
 		return false, err

@@ -21,7 +21,8 @@ func (s *fixture) eventuallyGrants(p *corev1beta1.Project, want []string) {
 
 func TestMembersGetTheirRoles(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
-	p := s.ready(owner("o"), member("a", "admin"), member("u", "uam"), member("v", "viewer"), member("s", "serviceaccountmanager"), member("w", "owner"))
+	p := s.ready(owner("o"), member("a", "admin"), member("u", "uam"), member("v", "viewer"), member("s", "serviceaccountmanager"),
+		member("w", "owner"))
 	s.Expect(s.grants(p)).To(Equal(standard(p, "o", "u", "a,w", "v", "o,s,w")))
 }
 
@@ -53,9 +54,14 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 	p := s.ready(owner("o"), member("a", "admin", "extension:foo"))
 	want := s.grants(p)
 	for _, each := range []string{"member", "viewer", "serviceaccountmanager"} {
-		s.delAndExpect(p, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "gardener.cloud:system:project-" + each}}, want)
+		s.delAndExpect(p,
+			&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "gardener.cloud:system:project-" + each}}, want)
 	}
-	s.delAndExpect(p, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "gardener.cloud:extension:project:" + p.Name + ":foo"}}, want)
+	s.delAndExpect(p,
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "gardener.cloud:extension:project:" + p.Name + ":foo"},
+		},
+		want)
 	s.delAndExpect(p, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:system:project:" + p.Name}}, want)
 	s.delAndExpect(p, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:system:project-member:" + p.Name}}, want)
 }
@@ -115,7 +121,8 @@ func TestExtensionRolesAreAggregated(t *testing.T) {
 	}}))
 	s.Expect(s.Admin.Get(s.Ctx, client.ObjectKey{Namespace: *p.Spec.Namespace, Name: name}, binding)).To(Succeed())
 	s.Expect(binding.Labels).To(Equal(labels))
-	s.Expect(describe("RoleBinding", binding.Name, binding.RoleRef, binding.Subjects)).To(Equal("RoleBinding " + name + " -> ClusterRole " + name + ": e"))
+	s.Expect(describe("RoleBinding", binding.Name, binding.RoleRef, binding.Subjects)).
+		To(Equal("RoleBinding " + name + " -> ClusterRole " + name + ": e"))
 
 	// Fields that the control plane fills in are not changed.
 	s.atRest()
@@ -135,7 +142,8 @@ func TestExtensionRolesWithoutSubjectsAreRemoved(t *testing.T) {
 	s.edit(p, func(p *corev1beta1.Project) { p.Spec.Members[0].Role, p.Spec.Members[0].Roles = "extension:bar", nil })
 	s.eventually(p, "Ready")
 	bar := "gardener.cloud:extension:project:" + p.Name + ":bar"
-	s.Expect(s.grants(p)).To(ConsistOf(append(standard(p, "", "", "", "", ""), "ClusterRole "+bar, "RoleBinding "+bar+" -> ClusterRole "+bar+": e")))
+	s.Expect(s.grants(p)).To(ConsistOf(append(standard(p, "", "", "", "", ""), "ClusterRole "+bar,
+		"RoleBinding "+bar+" -> ClusterRole "+bar+": e")))
 	s.Expect(s.grants(other)).To(Equal(untouched))
 }
 

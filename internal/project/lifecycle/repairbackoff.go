@@ -7,7 +7,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/repair"
 )
 
-// repairBackoff delays the repair of a role or binding that another client keeps changing. It has its own lock; its state is lost on restart.
+// repairBackoff delays the repair of a role or binding that another client keeps changing. It has its own lock; its state is lost on
+// restart.
 type repairBackoff struct {
 	mu sync.Mutex
 	// objects are by the name of the Project, then by the object that is changed.

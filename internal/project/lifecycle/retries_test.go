@@ -53,7 +53,8 @@ func TestConflictAtTheFinalizerOfAProjectThatFailedIsRetriedAtOnce(t *testing.T)
 func TestLabelOfItsNamespaceEnqueuesAFailedProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.failing("garden-labelled")
-	s.patch(s.namespace("garden-labelled"), fmt.Sprintf(`{"metadata":{"labels":{"gardener.cloud/role":"project","project.gardener.cloud/name":%q}}}`, p.Name))
+	s.patch(s.namespace("garden-labelled"),
+		fmt.Sprintf(`{"metadata":{"labels":{"gardener.cloud/role":"project","project.gardener.cloud/name":%q}}}`, p.Name))
 	s.eventually(p, "Ready")
 }
 

@@ -66,7 +66,8 @@ func (r *Reconciler) removeOrphans(ctx context.Context, p *corev1beta1.Project, 
 		return err
 	}
 	o := orphans{
-		all: controllerutil.ContainsFinalizer(p, metav1.FinalizerOrphanDependents) || controllerutil.ContainsFinalizer(p, metav1.FinalizerDeleteDependents),
+		all: controllerutil.ContainsFinalizer(p, metav1.FinalizerOrphanDependents) ||
+			controllerutil.ContainsFinalizer(p, metav1.FinalizerDeleteDependents),
 		our: due == keep || due == remove,
 	}
 	for _, each := range slices.Concat(desired, extensions) {

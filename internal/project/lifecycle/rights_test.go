@@ -104,9 +104,11 @@ func TestPermissionsAreRevokedWhileTheNamespaceFails(t *testing.T) {
 	s.edit(p, func(p *corev1beta1.Project) { p.Spec.Members = p.Spec.Members[:1] }, member("late", "admin"))
 	s.eventually(p, "Failed")
 	foo := "gardener.cloud:extension:project:" + p.Name + ":foo"
-	s.eventuallyGrants(p, sorted(append(standard(p, "o", "", "a", "", "o"), "ClusterRole "+foo, "RoleBinding "+foo+" -> ClusterRole "+foo+": a")))
+	s.eventuallyGrants(p,
+		sorted(append(standard(p, "o", "", "a", "", "o"), "ClusterRole "+foo, "RoleBinding "+foo+" -> ClusterRole "+foo+": a")))
 	s.patch(s.namespace(*p.Spec.Namespace), `{"metadata":{"labels":{"gardener.cloud/role":"project"}}}`)
-	s.eventuallyGrants(p, sorted(append(standard(p, "o", "", "a,late", "", "o"), "ClusterRole "+foo, "RoleBinding "+foo+" -> ClusterRole "+foo+": a")))
+	s.eventuallyGrants(p,
+		sorted(append(standard(p, "o", "", "a,late", "", "o"), "ClusterRole "+foo, "RoleBinding "+foo+" -> ClusterRole "+foo+": a")))
 }
 
 func (s *fixture) unneededBinding(p *corev1beta1.Project, finalizers ...string) *rbacv1.RoleBinding {
@@ -137,7 +139,8 @@ func TestExtensionRoleWithoutMembersIsDeletedWhenItIsCreated(t *testing.T) {
 	s.Consistently(func() []string { return s.Requests.Seen() }).WithTimeout(300 * time.Millisecond).Should(BeEmpty())
 	looks := s.countReconciliations()
 	s.Expect(s.Admin.Delete(s.Ctx, elsewhere)).To(Succeed())
-	s.Consistently(s.countReconciliations).WithTimeout(300*time.Millisecond).Should(Equal(looks), "a member of another Project has it looked at")
+	s.Consistently(s.countReconciliations).WithTimeout(300*time.Millisecond).
+		Should(Equal(looks), "a member of another Project has it looked at")
 }
 
 // A client that keeps creating such objects has to wait, and its deletions do not change that.
@@ -233,7 +236,9 @@ func TestRepeatedRepairsOfABindingArePaused(t *testing.T) {
 	s.Requests.Reset()
 	tamper()
 	s.Consistently(func() []string { return s.writes() }).WithTimeout(time.Second).Should(BeEmpty())
-	s.eventuallyReports(p, `Warning RoleRepairsDelayed: Another client keeps changing what the controller restores (RoleBinding "`+key.String()+`"); repairs pause for 10s`)
+	s.eventuallyReports(p,
+		`Warning RoleRepairsDelayed: Another client keeps changing what the controller restores (RoleBinding "`+key.String()+
+			`"); repairs pause for 10s`)
 	s.again(p) // a change of the Project is not delayed
 	s.Expect(s.grants(p)).To(Equal(want))
 }
@@ -242,7 +247,8 @@ func TestAttackKubeSystemIsNotAdopted(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.withoutValidation()
 	p := s.Project(s.name(), owner("mallory"), in("kube-system"))
-	s.patch(namespaceNamed("kube-system"), `{"metadata":{"labels":{"gardener.cloud/role":"project","project.gardener.cloud/name":"`+p.Name+`"}}}`)
+	s.patch(namespaceNamed("kube-system"),
+		`{"metadata":{"labels":{"gardener.cloud/role":"project","project.gardener.cloud/name":"`+p.Name+`"}}}`)
 	before := s.namespace("kube-system")
 	s.Eventually(func() error { return s.Admin.Create(s.Ctx, p) }).WithTimeout(patience).Should(Succeed())
 	s.eventually(p, "Failed")
@@ -254,6 +260,7 @@ func TestAttackKubeSystemIsNotAdopted(t *testing.T) {
 
 	absent := s.create(in("kube-mine"))
 	s.eventually(absent, "Failed")
-	s.eventuallyReports(absent, `Warning NamespaceReconcileFailed: namespace "kube-mine" cannot belong to a project: .spec.namespace must start with garden-`)
+	s.eventuallyReports(absent, `Warning NamespaceReconcileFailed: namespace "kube-mine" cannot belong to a project: .spec.namespace `+
+		`must start with garden-`)
 	s.patch(namespaceNamed("kube-system"), `{"metadata":{"labels":{"gardener.cloud/role":null,"project.gardener.cloud/name":null}}}`)
 }

@@ -50,7 +50,8 @@ func (s *reconciledProjects) isReconciled(p *corev1beta1.Project, now time.Time)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d, ok := s.done[p.Name]
-	if !ok || !slices.Contains(p.Finalizers, corev1beta1.GardenerFinalizer) || d.uid != p.UID || d.generation != p.Generation || d.expiry != p.Annotations[expiry.Annotation] {
+	if !ok || !slices.Contains(p.Finalizers, corev1beta1.GardenerFinalizer) || d.uid != p.UID || d.generation != p.Generation ||
+		d.expiry != p.Annotations[expiry.Annotation] {
 		return time.Time{}, false
 	}
 	return d.until, d.until.IsZero() || now.Before(d.until)

@@ -16,10 +16,12 @@ func TestReconciledProjects(t *testing.T) {
 		happens func(*reconciledProjects, *corev1beta1.Project)
 		want    bool
 	}{
-		"nothing happened":          {want: true, happens: func(*reconciledProjects, *corev1beta1.Project) {}},
-		"the finalizer was removed": {happens: func(_ *reconciledProjects, p *corev1beta1.Project) { p.Finalizers = []string{"example.com/other"} }},
-		"the spec was changed":      {happens: func(_ *reconciledProjects, p *corev1beta1.Project) { p.Generation++ }},
-		"it was created again":      {happens: func(_ *reconciledProjects, p *corev1beta1.Project) { p.UID = "2" }},
+		"nothing happened": {want: true, happens: func(*reconciledProjects, *corev1beta1.Project) {}},
+		"the finalizer was removed": {
+			happens: func(_ *reconciledProjects, p *corev1beta1.Project) { p.Finalizers = []string{"example.com/other"} },
+		},
+		"the spec was changed": {happens: func(_ *reconciledProjects, p *corev1beta1.Project) { p.Generation++ }},
+		"it was created again": {happens: func(_ *reconciledProjects, p *corev1beta1.Project) { p.UID = "2" }},
 		"memberships were changed": {happens: func(_ *reconciledProjects, p *corev1beta1.Project) {
 			p.Annotations = map[string]string{"project.espalier.dev/membership-expiry": "{}"}
 		}},

@@ -66,7 +66,9 @@ func CacheOptions(quotas bool) map[client.Object]cache.ByObject {
 
 // SetupWithManager adds the controller to the manager, whose cache needs CacheOptions and index.Add. The caller must call onShootDeleted
 // with the namespace of each deleted Shoot.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, workers int) (onShootDeleted func(namespace string), err error) {
+func (r *Reconciler) SetupWithManager(
+	ctx context.Context, mgr ctrl.Manager, workers int,
+) (onShootDeleted func(namespace string), err error) {
 	r.reconciled, r.repairBackoff = newReconciledProjects(), newRepairBackoff()
 	caches := mgr.GetCache()
 	if err = mgr.GetFieldIndexer().IndexField(ctx, &rbacv1.ClusterRole{}, byExtensionProject, roles.ExtensionOf); err != nil {
@@ -103,7 +105,8 @@ func (r *Reconciler) needsReconciliation() predicate.TypedFuncs[*corev1beta1.Pro
 		UpdateFunc: func(e event.TypedUpdateEvent[*corev1beta1.Project]) bool {
 			return e.ObjectOld.Generation != e.ObjectNew.Generation || e.ObjectOld.UID != e.ObjectNew.UID ||
 				e.ObjectOld.DeletionTimestamp == nil && e.ObjectNew.DeletionTimestamp != nil ||
-				controllerutil.ContainsFinalizer(e.ObjectOld, corev1beta1.GardenerFinalizer) && !controllerutil.ContainsFinalizer(e.ObjectNew, corev1beta1.GardenerFinalizer) ||
+				controllerutil.ContainsFinalizer(e.ObjectOld, corev1beta1.GardenerFinalizer) &&
+					!controllerutil.ContainsFinalizer(e.ObjectNew, corev1beta1.GardenerFinalizer) ||
 				r.MembershipExpiry && e.ObjectOld.Annotations[expiry.Annotation] != e.ObjectNew.Annotations[expiry.Annotation]
 		},
 	}
@@ -146,7 +149,8 @@ func (r *Reconciler) deletedNamespace(ctx context.Context, namespace *metav1.Obj
 	}
 	naming, err := index.All(ctx, r.Client, namespace.Name)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "Could not find the Projects that name a deleted namespace, they wait for their next retry", "namespace", namespace.Name)
+		log.FromContext(ctx).Error(err, "Could not find the Projects that name a deleted namespace, they wait for their next retry", "namespace",
+			namespace.Name)
 	}
 	for i := range naming {
 		concerned.Insert(naming[i].Name)
@@ -262,7 +266,8 @@ func (r *Reconciler) named(ctx context.Context, o client.Object) []*corev1beta1.
 	}
 	projects, err := index.All(ctx, r.Client, o.GetNamespace())
 	if err != nil {
-		log.FromContext(ctx).Error(err, "Could not find the Project of a deleted binding; it is looked at when its pause is over", "object", describe(o))
+		log.FromContext(ctx).Error(err, "Could not find the Project of a deleted binding; it is looked at when its pause is over", "object",
+			describe(o))
 		return nil
 	}
 	var found []*corev1beta1.Project

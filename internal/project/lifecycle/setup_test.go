@@ -58,7 +58,9 @@ func asCached(t *testing.T, version string, change ...func(*rbacv1.RoleBinding))
 	t.Helper()
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "garden-alpha", Name: "b", ResourceVersion: version, CreationTimestamp: metav1.Unix(1, 0),
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Project", Name: "alpha", UID: "1", Controller: ptr.To(true)}},
+		OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Project", Name: "alpha", UID: "1", Controller: ptr.To(true)},
+		},
 	}}
 	for _, each := range change {
 		each(binding)
@@ -95,23 +97,32 @@ func TestDrift(t *testing.T) {
 		happens handlers
 		want    int
 	}{
-		"a resync counts":                                            {happens: update(asCached(t, "1"), asCached(t, "1")), want: 1},
-		"a subject was given the role":                               {happens: update(asCached(t, "1"), asCached(t, "2", granting)), want: 1},
-		"labels do not count":                                        {happens: update(asCached(t, "1"), asCached(t, "2", labelledRole))},
-		"nothing is restored for a Project that goes":                {project: projectWithNamespace(deleteProject), happens: update(asCached(t, "1"), asCached(t, "2", granting))},
+		"a resync counts":              {happens: update(asCached(t, "1"), asCached(t, "1")), want: 1},
+		"a subject was given the role": {happens: update(asCached(t, "1"), asCached(t, "2", granting)), want: 1},
+		"labels do not count":          {happens: update(asCached(t, "1"), asCached(t, "2", labelledRole))},
+		"nothing is restored for a Project that goes": {
+			project: projectWithNamespace(deleteProject), happens: update(asCached(t, "1"), asCached(t, "2", granting)),
+		},
 		"an extension role without subjects appears":                 {happens: create(asCached(t, "1", labelledRole), false), want: 1},
 		"it was there when the process started":                      {happens: create(asCached(t, "1", labelledRole), true)},
 		"it is in another namespace, where no controller removes it": {happens: create(asCached(t, "1", labelledRole, elsewhere), false)},
 		"a standard role appears, because we have created it":        {happens: create(asCached(t, "1"), false)},
-		"an extension role appears, because we have created it":      {happens: create(asCached(t, "1", labelledRole, func(b *rbacv1.RoleBinding) { b.Name = "wanted" }), false)},
+		"an extension role appears, because we have created it": {
+			happens: create(asCached(t, "1", labelledRole, func(b *rbacv1.RoleBinding) { b.Name = "wanted" }), false),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := tc.project
 			if p == nil {
 				p = projectWithNamespace()
 			}
-			r := &Reconciler{Client: projects(t, p), Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0)), reconciled: newReconciledProjects(), repairBackoff: newRepairBackoff()}
-			r.reconciled.recordExtensionRoles("alpha", []client.Object{asCached(t, "1", labelledRole, func(b *rbacv1.RoleBinding) { b.Name = "wanted" })})
+			r := &Reconciler{
+				Client: projects(t, p), Clock: clocktesting.NewFakePassiveClock(time.Unix(1, 0)), reconciled: newReconciledProjects(),
+				repairBackoff: newRepairBackoff(),
+			}
+			r.reconciled.recordExtensionRoles("alpha", []client.Object{
+				asCached(t, "1", labelledRole, func(b *rbacv1.RoleBinding) { b.Name = "wanted" }),
+			})
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 			defer q.ShutDown()
 			tc.happens(r, q)
@@ -167,13 +178,18 @@ func TestNamespaceEventsEnqueueOnlyTheirProjects(t *testing.T) {
 		happens happening
 		want    int
 	}{
-		"the namespace gets the labels":                      {happens: update(unlabelled, labelled), want: 1},
-		"it is no longer that of another Project":            {happens: update(taken, labelled), want: 1},
-		"it is still that of another Project":                {happens: update(unlabelled, taken)},
-		"it had the labels before":                           {happens: update(labelled, labelled)},
-		"the Project owns it, and gave it the labels":        {happens: update(unlabelled, own)},
-		"the Project is being deleted":                       {project: projectWithNamespace(deleteProject), happens: update(unlabelled, labelled)},
-		"the Project has another namespace":                  {project: projectWithNamespace(func(p *corev1beta1.Project) { *p.Spec.Namespace = "garden-b" }), happens: update(unlabelled, labelled)},
+		"the namespace gets the labels":               {happens: update(unlabelled, labelled), want: 1},
+		"it is no longer that of another Project":     {happens: update(taken, labelled), want: 1},
+		"it is still that of another Project":         {happens: update(unlabelled, taken)},
+		"it had the labels before":                    {happens: update(labelled, labelled)},
+		"the Project owns it, and gave it the labels": {happens: update(unlabelled, own)},
+		"the Project is being deleted": {
+			project: projectWithNamespace(deleteProject), happens: update(unlabelled, labelled),
+		},
+		"the Project has another namespace": {
+			project: projectWithNamespace(func(p *corev1beta1.Project) { *p.Spec.Namespace = "garden-b" }),
+			happens: update(unlabelled, labelled),
+		},
 		"the namespace appears with the labels":              {happens: create(labelled, false), want: 1},
 		"it was there when the process started":              {happens: create(labelled, true)},
 		"a namespace without labels appears":                 {happens: create(unlabelled, false)},

@@ -164,7 +164,8 @@ func (e *Env) clear() {
 	e.Expect(e.Admin.List(ctx, list)).To(Succeed())
 	for i := range list.Items {
 		p := &list.Items[i]
-		e.Expect(client.IgnoreNotFound(e.Admin.Patch(ctx, p, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))).To(Succeed())
+		e.Expect(client.IgnoreNotFound(e.Admin.Patch(ctx, p,
+			client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))).To(Succeed())
 		e.Expect(client.IgnoreNotFound(e.Admin.Delete(ctx, p))).To(Succeed())
 	}
 }

@@ -58,7 +58,9 @@ func (e *Env) unregisterWebhooks() {
 	}
 	e.T.Helper()
 	ctx := context.Background()
-	for _, object := range []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
+	for _, object := range []client.Object{
+		&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{},
+	} {
 		object.SetName(e.Namespace)
 		e.Expect(client.IgnoreNotFound(e.Admin.Delete(ctx, object))).To(Succeed())
 	}

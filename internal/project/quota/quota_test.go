@@ -27,8 +27,10 @@ func foreign() metav1.OwnerReference { return metav1.OwnerReference{Name: "forei
 
 func TestDesired(t *testing.T) {
 	configured := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ignored", Name: "ignored", Labels: map[string]string{"l": "new"}, Annotations: map[string]string{"a": "new"}},
-		Spec:       corev1.ResourceQuotaSpec{Hard: hard("pods", "10", "secrets", "20"), Scopes: []corev1.ResourceQuotaScope{"BestEffort"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ignored", Name: "ignored", Labels: map[string]string{"l": "new"}, Annotations: map[string]string{"a": "new"},
+		},
+		Spec: corev1.ResourceQuotaSpec{Hard: hard("pods", "10", "secrets", "20"), Scopes: []corev1.ResourceQuotaScope{"BestEffort"}},
 	}
 	for name, tc := range map[string]struct{ existing, want *corev1.ResourceQuota }{
 		"none is there": {nil, &corev1.ResourceQuota{
@@ -46,7 +48,8 @@ func TestDesired(t *testing.T) {
 			Spec: corev1.ResourceQuotaSpec{Hard: hard("pods", "1", "services", "3")},
 		}, &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: "n", Name: "gardener", Labels: map[string]string{"l": "new", "o": "stays"}, Annotations: map[string]string{"a": "new", "o": "stays"},
+				Namespace: "n", Name: "gardener", Labels: map[string]string{"l": "new", "o": "stays"},
+				Annotations:     map[string]string{"a": "new", "o": "stays"},
 				OwnerReferences: []metav1.OwnerReference{owner(""), foreign()}, ResourceVersion: "7",
 			},
 			Spec: corev1.ResourceQuotaSpec{Hard: hard("pods", "1", "secrets", "20")},
@@ -75,11 +78,24 @@ func TestSelect(t *testing.T) {
 		err     string
 	}{
 		"none is configured": {nil, nil, ""},
-		"the first counts":   {[]config.ProjectQuota{{Config: quota("1"), ProjectSelector: selects("a", "b")}, {Config: quota("2"), ProjectSelector: selects("a", "b")}}, quota("1"), ""},
-		"the second matches": {[]config.ProjectQuota{{Config: quota("1"), ProjectSelector: selects("a", "c")}, {Config: quota("2"), ProjectSelector: &metav1.LabelSelector{}}}, quota("2"), ""},
-		"without selector":   {[]config.ProjectQuota{{Config: quota("1")}}, quota("1"), ""},
-		"none matches":       {[]config.ProjectQuota{{Config: quota("1"), ProjectSelector: selects("a", "c")}}, nil, ""},
-		"selector invalid":   {[]config.ProjectQuota{{Config: quota("1"), ProjectSelector: invalid}}, nil, `controllers.project.quotas[0].projectSelector: "Like" is not a valid label selector operator`},
+		"the first counts": {
+			[]config.ProjectQuota{
+				{Config: quota("1"), ProjectSelector: selects("a", "b")}, {Config: quota("2"), ProjectSelector: selects("a", "b")},
+			},
+			quota("1"), "",
+		},
+		"the second matches": {
+			[]config.ProjectQuota{
+				{Config: quota("1"), ProjectSelector: selects("a", "c")}, {Config: quota("2"), ProjectSelector: &metav1.LabelSelector{}},
+			},
+			quota("2"), "",
+		},
+		"without selector": {[]config.ProjectQuota{{Config: quota("1")}}, quota("1"), ""},
+		"none matches":     {[]config.ProjectQuota{{Config: quota("1"), ProjectSelector: selects("a", "c")}}, nil, ""},
+		"selector invalid": {
+			[]config.ProjectQuota{{Config: quota("1"), ProjectSelector: invalid}}, nil,
+			`controllers.project.quotas[0].projectSelector: "Like" is not a valid label selector operator`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -102,6 +118,7 @@ func TestTrimKeepsWhatIsCompared(t *testing.T) {
 		Status:     corev1.ResourceQuotaStatus{Used: hard("pods", "1")},
 	}
 	g.Expect(Trim(q)).To(Equal(&corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "gardener", Labels: map[string]string{"a": "b"}}, Spec: corev1.ResourceQuotaSpec{Hard: hard("pods", "1")},
+		ObjectMeta: metav1.ObjectMeta{Name: "gardener", Labels: map[string]string{"a": "b"}},
+		Spec:       corev1.ResourceQuotaSpec{Hard: hard("pods", "1")},
 	}))
 }

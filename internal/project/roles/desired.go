@@ -13,9 +13,13 @@ import (
 // same order, then those of extensions, sorted by name. For each extension with an invalid name, it returns an error instead of the role.
 func Desired(p *corev1beta1.Project, members []corev1beta1.ProjectMember, namespace string) ([]client.Object, []error) {
 	who := collect(p.Spec.Owner, members)
-	get := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{namespace}, Verbs: []string{"get"}}
+	get := rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{namespace}, Verbs: []string{"get"},
+	}
 	project := func(verbs ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{corev1beta1.GroupName}, Resources: []string{"projects"}, ResourceNames: []string{p.Name}, Verbs: verbs}
+		return rbacv1.PolicyRule{
+			APIGroups: []string{corev1beta1.GroupName}, Resources: []string{"projects"}, ResourceNames: []string{p.Name}, Verbs: verbs,
+		}
 	}
 	var objects []client.Object
 	for _, each := range []struct {

@@ -11,7 +11,9 @@ import (
 
 // NewInformer creates the informers of a cache whose ClusterRoles, ClusterRoleBindings and RoleBindings are trimmed by Trim. Informers of
 // these three kinds store only records, and build an object for each read and each event. Informers of other kinds are ordinary ones.
-func NewInformer(source cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+func NewInformer(
+	source cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers,
+) cache.SharedIndexInformer {
 	objects := unpackFor(example)
 	if objects == nil {
 		return cache.NewSharedIndexInformer(source, example, resync, indexers)
@@ -57,13 +59,17 @@ func (i *informer) AddEventHandler(next cache.ResourceEventHandler) (cache.Resou
 }
 
 // AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
-func (i *informer) AddEventHandlerWithResyncPeriod(next cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandlerWithResyncPeriod(
+	next cache.ResourceEventHandler, resync time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
 	unpacked := objectHandler{next, i.objects}
 	return i.SharedIndexInformer.AddEventHandlerWithResyncPeriod(unpacked, resync)
 }
 
 // AddEventHandlerWithOptions implements cache.SharedInformer.
-func (i *informer) AddEventHandlerWithOptions(next cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandlerWithOptions(
+	next cache.ResourceEventHandler, options cache.HandlerOptions,
+) (cache.ResourceEventHandlerRegistration, error) {
 	return i.SharedIndexInformer.AddEventHandlerWithOptions(objectHandler{next, i.objects}, options)
 }
 

@@ -46,7 +46,9 @@ func TestInformersShowTrimmedObjectsAlthoughTheyHoldRecords(t *testing.T) {
 		"the ClusterRole of extensions": desired(t, p)[11],
 		"the RoleBinding of extensions": desired(t, p)[12],
 		"a role without a project":      &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x"}},
-		"a binding with a finalizer":    &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-alpha", Name: "x", Finalizers: []string{"f"}}},
+		"a binding with a finalizer": &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "garden-alpha", Name: "x", Finalizers: []string{"f"}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -61,7 +63,9 @@ func TestInformersShowTrimmedObjectsAlthoughTheyHoldRecords(t *testing.T) {
 				},
 				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return events, nil },
 			}
-			i := NewInformer(cache.ToListWatcherWithWatchListSemantics(source, lister{}), object, 0, cache.Indexers{"namespace": cache.MetaNamespaceIndexFunc})
+			i := NewInformer(cache.ToListWatcherWithWatchListSemantics(source, lister{}), object, 0, cache.Indexers{
+				"namespace": cache.MetaNamespaceIndexFunc,
+			})
 			g.Expect(i.SetTransform(Trim)).To(Succeed())
 			g.Expect(i.AddIndexers(cache.Indexers{"extension": func(object any) ([]string, error) {
 				return ExtensionOf(object.(client.Object)), nil //nolint:errcheck // it is always one

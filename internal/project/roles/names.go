@@ -35,7 +35,8 @@ func checkExtension(extension string) error {
 	}
 	if faults := validation.IsValidLabelValue(extension); len(faults) > 0 {
 		role := corev1beta1.ProjectMemberExtensionPrefix + extension
-		return fmt.Errorf("role %q is impossible, because the name of the extension must be a label value: %s", excerpt.Quoted(role), strings.Join(faults, "; "))
+		return fmt.Errorf("role %q is impossible, because the name of the extension must be a label value: %s", excerpt.Quoted(role),
+			strings.Join(faults, "; "))
 	}
 	return nil
 }

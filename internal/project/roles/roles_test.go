@@ -88,7 +88,8 @@ func TestHostileExtensionNamesAreRefusedAloneAndNamed(t *testing.T) {
 			p := project(nil, member(user("e"), "extension:"+extension, "extension:fine"))
 			objects, refused := Desired(p, p.Spec.Members, "garden-alpha")
 			g.Expect(refused).To(ConsistOf(MatchError(HavePrefix(want))))
-			g.Expect(names(objects)[11:]).To(Equal([]string{"gardener.cloud:extension:project:alpha:fine", "gardener.cloud:extension:project:alpha:fine"}))
+			g.Expect(names(objects)[11:]).
+				To(Equal([]string{"gardener.cloud:extension:project:alpha:fine", "gardener.cloud:extension:project:alpha:fine"}))
 		})
 	}
 }

@@ -19,10 +19,14 @@ func TestShrink(t *testing.T) {
 		live, desired, want *rbacv1.RoleBinding
 		changed             bool
 	}{
-		"nothing is to be taken":                              {live: bound("r", "a"), desired: bound("r", "a"), want: bound("r", "a")},
-		"nothing is granted":                                  {live: bound("r", "a"), desired: bound("r", "a", "b"), want: bound("r", "a")},
-		"who is not wanted goes":                              {live: bound("r", "a", "x", "b"), desired: bound("r", "b", "c", "a"), want: bound("r", "a", "b"), changed: true},
-		"all go that were to have another role":               {live: bound("other", "a"), desired: bound("r", "a"), want: bound("other"), changed: true},
+		"nothing is to be taken": {live: bound("r", "a"), desired: bound("r", "a"), want: bound("r", "a")},
+		"nothing is granted":     {live: bound("r", "a"), desired: bound("r", "a", "b"), want: bound("r", "a")},
+		"who is not wanted goes": {
+			live: bound("r", "a", "x", "b"), desired: bound("r", "b", "c", "a"), want: bound("r", "a", "b"), changed: true,
+		},
+		"all go that were to have another role": {
+			live: bound("other", "a"), desired: bound("r", "a"), want: bound("other"), changed: true,
+		},
 		"there is no subject to remove, whatever role it was": {live: bound("other"), desired: bound("r", "a"), want: bound("other")},
 	} {
 		t.Run(name, func(t *testing.T) {

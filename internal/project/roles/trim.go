@@ -54,7 +54,8 @@ func Trim(object any) (any, error) {
 
 func trimmed(object client.Object) (metav1.ObjectMeta, error) {
 	meta := metav1.ObjectMeta{
-		Namespace: object.GetNamespace(), Name: object.GetName(), ResourceVersion: object.GetResourceVersion(), Finalizers: object.GetFinalizers(),
+		Namespace: object.GetNamespace(), Name: object.GetName(), ResourceVersion: object.GetResourceVersion(),
+		Finalizers: object.GetFinalizers(),
 	}
 	if meta.Namespace != "" { // the same few names occur in every namespace
 		meta.Namespace, meta.Name = unique.Make(meta.Namespace).Value(), unique.Make(meta.Name).Value()

@@ -20,18 +20,43 @@ func TestJudge(t *testing.T) {
 		want  Finding
 		by    types.UID
 	}{
-		"a CRD":                          {facts: facts{services: []service{local}, definitions: defined, listed: map[Kind]bool{Shoot: true}}, want: Finding{State: "served"}, by: "crd"},
-		"no CRD":                         {facts: facts{services: []service{local}, complete: true}, want: Finding{State: "absent"}},
-		"nothing at all":                 {want: Finding{State: "absent"}},
-		"a CRD that is not served yet":   {facts: facts{services: []service{local}, definitions: defined}, want: Finding{"unknown", "CustomResourceDefinition shoots.core.gardener.cloud is there, but core.gardener.cloud/v1beta1 does not list its kind"}},
-		"a CRD that was just deleted":    {facts: facts{services: []service{local}, listed: map[Kind]bool{Shoot: true}}, want: Finding{"unknown", "shoots are listed, but have no CustomResourceDefinition"}},
-		"an aggregated API":              {facts: facts{services: []service{aggregated}, listed: map[Kind]bool{Shoot: true}, complete: true}, want: Finding{State: "served"}, by: "remote"},
-		"an aggregated API without it":   {facts: facts{services: []service{aggregated}, complete: true}, want: Finding{State: "absent"}, by: "remote"},
-		"an aggregated API with nothing": {facts: facts{services: []service{aggregated}}, want: Finding{"unknown", "the server of core.gardener.cloud/v1beta1 lists no projects"}, by: "remote"},
-		"an aggregated API that is down": {facts: facts{services: []service{down}, definitions: defined, listed: map[Kind]bool{Shoot: true}, complete: true}, want: Finding{"unknown", "APIService v1beta1.core.gardener.cloud is not available: no endpoints"}},
+		"a CRD": {
+			facts: facts{services: []service{local}, definitions: defined, listed: map[Kind]bool{Shoot: true}}, want: Finding{State: "served"},
+			by: "crd",
+		},
+		"no CRD":         {facts: facts{services: []service{local}, complete: true}, want: Finding{State: "absent"}},
+		"nothing at all": {want: Finding{State: "absent"}},
+		"a CRD that is not served yet": {
+			facts: facts{services: []service{local}, definitions: defined},
+			want: Finding{
+				"unknown", "CustomResourceDefinition shoots.core.gardener.cloud is there, but core.gardener.cloud/v1beta1 does not list its kind",
+			},
+		},
+		"a CRD that was just deleted": {
+			facts: facts{services: []service{local}, listed: map[Kind]bool{Shoot: true}},
+			want:  Finding{"unknown", "shoots are listed, but have no CustomResourceDefinition"},
+		},
+		"an aggregated API": {
+			facts: facts{services: []service{aggregated}, listed: map[Kind]bool{Shoot: true}, complete: true}, want: Finding{State: "served"},
+			by: "remote",
+		},
+		"an aggregated API without it": {
+			facts: facts{services: []service{aggregated}, complete: true}, want: Finding{State: "absent"}, by: "remote",
+		},
+		"an aggregated API with nothing": {
+			facts: facts{services: []service{aggregated}},
+			want:  Finding{"unknown", "the server of core.gardener.cloud/v1beta1 lists no projects"}, by: "remote",
+		},
+		"an aggregated API that is down": {
+			facts: facts{services: []service{down}, definitions: defined, listed: map[Kind]bool{Shoot: true}, complete: true},
+			want:  Finding{"unknown", "APIService v1beta1.core.gardener.cloud is not available: no endpoints"},
+		},
 		"another version that is down": {
-			facts: facts{services: []service{local, {name: "v1.core.gardener.cloud", version: "v1", backed: true, message: "gone"}}, definitions: defined, listed: map[Kind]bool{Shoot: true}},
-			want:  Finding{"unknown", "APIService v1.core.gardener.cloud is not available: gone"},
+			facts: facts{
+				services: []service{local, {name: "v1.core.gardener.cloud", version: "v1", backed: true, message: "gone"}}, definitions: defined,
+				listed: map[Kind]bool{Shoot: true},
+			},
+			want: Finding{"unknown", "APIService v1.core.gardener.cloud is not available: gone"},
 		},
 		"another version of another group": {
 			facts: facts{services: []service{local, {name: "v1.core.gardener.cloud", version: "v1", backed: true, available: true}}},
@@ -77,11 +102,13 @@ func TestWithoutAnswerOnlySecretsAreServed(t *testing.T) {
 	g := NewWithT(t)
 	down := Finding{"unknown", "down"}
 	g.Expect(unanswered(down).judged).To(Equal(map[Kind]Finding{
-		"Shoot": down, "Plant": down, "BackupEntry": down, "SecretBinding": down, "CredentialsBinding": down, "Quota": down, "Secret": {State: "served"},
+		"Shoot": down, "Plant": down, "BackupEntry": down, "SecretBinding": down, "CredentialsBinding": down, "Quota": down,
+		"Secret": {State: "served"},
 	}))
 	absent := Finding{State: "absent"}
 	g.Expect(judgeAll(nil, nil).judged).To(Equal(map[Kind]Finding{
-		"Shoot": absent, "Plant": absent, "BackupEntry": absent, "SecretBinding": absent, "CredentialsBinding": absent, "Quota": absent, "Secret": {State: "served"},
+		"Shoot": absent, "Plant": absent, "BackupEntry": absent, "SecretBinding": absent, "CredentialsBinding": absent, "Quota": absent,
+		"Secret": {State: "served"},
 	}))
 }
 
@@ -96,13 +123,28 @@ func TestJudgeCredentialsBinding(t *testing.T) {
 		want  Finding
 		by    types.UID
 	}{
-		"no group":              {want: Finding{State: "absent"}},
-		"a CRD":                 {facts: facts{definitions: defined, listed: listed}, want: Finding{State: "served"}, by: "crd"},
-		"an aggregated API":     {facts: facts{services: of(aggregated), listed: listed, complete: true}, want: Finding{State: "served"}, by: "remote"},
-		"an older API":          {facts: facts{services: of(aggregated), complete: true}, want: Finding{State: "absent"}, by: "remote"},
-		"an API that is down":   {facts: facts{services: of(down)}, want: Finding{"unknown", "APIService v1alpha1.security.gardener.cloud is not available: no endpoints"}},
-		"an API with no kinds":  {facts: facts{services: of(aggregated)}, want: Finding{"unknown", "the server of security.gardener.cloud/v1alpha1 lists no workloadidentities"}, by: "remote"},
-		"a CRD that is no kind": {facts: facts{definitions: defined}, want: Finding{"unknown", "CustomResourceDefinition credentialsbindings.security.gardener.cloud is there, but security.gardener.cloud/v1alpha1 does not list its kind"}},
+		"no group": {want: Finding{State: "absent"}},
+		"a CRD":    {facts: facts{definitions: defined, listed: listed}, want: Finding{State: "served"}, by: "crd"},
+		"an aggregated API": {
+			facts: facts{services: of(aggregated), listed: listed, complete: true}, want: Finding{State: "served"}, by: "remote",
+		},
+		"an older API": {facts: facts{services: of(aggregated), complete: true}, want: Finding{State: "absent"}, by: "remote"},
+		"an API that is down": {
+			facts: facts{services: of(down)},
+			want:  Finding{"unknown", "APIService v1alpha1.security.gardener.cloud is not available: no endpoints"},
+		},
+		"an API with no kinds": {
+			facts: facts{services: of(aggregated)},
+			want:  Finding{"unknown", "the server of security.gardener.cloud/v1alpha1 lists no workloadidentities"}, by: "remote",
+		},
+		"a CRD that is no kind": {
+			facts: facts{definitions: defined},
+			want: Finding{
+				"unknown",
+				"CustomResourceDefinition credentialsbindings.security.gardener.cloud is there, but security.gardener.cloud/v1alpha1 does not " +
+					"list its kind",
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -119,7 +161,8 @@ func TestProblemOfOneGroupLeavesTheOtherAlone(t *testing.T) {
 	a := judgeAll(nil, map[schema.GroupVersion]error{security: errors.New("refused")})
 	absent := Finding{State: "absent"}
 	g.Expect(a.judged).To(Equal(map[Kind]Finding{
-		"Shoot": absent, "Plant": absent, "BackupEntry": absent, "SecretBinding": absent, "CredentialsBinding": {"unknown", "refused"}, "Quota": absent,
+		"Shoot": absent, "Plant": absent, "BackupEntry": absent, "SecretBinding": absent, "CredentialsBinding": {"unknown", "refused"},
+		"Quota":  absent,
 		"Secret": {State: "served"},
 	}))
 	g.Expect(a.needsRetry(longestPause)).To(BeTrue())

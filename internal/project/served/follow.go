@@ -37,7 +37,9 @@ const (
 func (t *Tracker) watchGroup() {
 	ofGroup := func(object any) {
 		found := Deleted(object)
-		if found != nil && slices.ContainsFunc(versions(), func(v schema.GroupVersion) bool { return strings.HasSuffix(found.GetName(), "."+v.Group) }) {
+		if found != nil && slices.ContainsFunc(versions(), func(v schema.GroupVersion) bool {
+			return strings.HasSuffix(found.GetName(), "."+v.Group)
+		}) {
 			t.requestDiscovery()
 		}
 	}

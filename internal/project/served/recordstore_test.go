@@ -30,13 +30,17 @@ func TestRecordStoreReturnsStoredObjects(t *testing.T) {
 	for name, object := range map[string]runtime.Object{
 		"a Shoot with a binding":            &corev1beta1.Shoot{ObjectMeta: about, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")}},
 		"a Shoot with a binding of no name": &corev1beta1.Shoot{ObjectMeta: about, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("")}},
-		"a Shoot with a CredentialsBinding": &corev1beta1.Shoot{ObjectMeta: about, Spec: corev1beta1.ShootSpec{CredentialsBindingName: ptr.To("b")}},
-		"metadata with an empty label":      &metav1.PartialObjectMetadata{ObjectMeta: emptyLabel},
-		"a Shoot without a binding":         &corev1beta1.Shoot{ObjectMeta: about},
-		"metadata without labels":           &metav1.PartialObjectMetadata{ObjectMeta: about},
-		"metadata with labels":              &metav1.PartialObjectMetadata{ObjectMeta: labelled},
-		"metadata that a Shoot owns":        &metav1.PartialObjectMetadata{ObjectMeta: owned},
-		"a SecretBinding":                   &corev1beta1.SecretBinding{ObjectMeta: about, SecretRef: corev1.SecretReference{Namespace: "x", Name: "y"}},
+		"a Shoot with a CredentialsBinding": &corev1beta1.Shoot{
+			ObjectMeta: about, Spec: corev1beta1.ShootSpec{CredentialsBindingName: ptr.To("b")},
+		},
+		"metadata with an empty label": &metav1.PartialObjectMetadata{ObjectMeta: emptyLabel},
+		"a Shoot without a binding":    &corev1beta1.Shoot{ObjectMeta: about},
+		"metadata without labels":      &metav1.PartialObjectMetadata{ObjectMeta: about},
+		"metadata with labels":         &metav1.PartialObjectMetadata{ObjectMeta: labelled},
+		"metadata that a Shoot owns":   &metav1.PartialObjectMetadata{ObjectMeta: owned},
+		"a SecretBinding": &corev1beta1.SecretBinding{
+			ObjectMeta: about, SecretRef: corev1.SecretReference{Namespace: "x", Name: "y"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

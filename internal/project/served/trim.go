@@ -59,7 +59,8 @@ func trimCredentialsBinding(found *securityv1alpha1.CredentialsBinding) *securit
 	return &securityv1alpha1.CredentialsBinding{
 		ObjectMeta: identity(&found.ObjectMeta), Quotas: trimQuotas(found.Quotas, found.Namespace),
 		CredentialsRef: corev1.ObjectReference{
-			Kind: intern(found.CredentialsRef.Kind), Namespace: namespaceOr(found.CredentialsRef.Namespace, found.Namespace), Name: found.CredentialsRef.Name,
+			Kind: intern(found.CredentialsRef.Kind), Namespace: namespaceOr(found.CredentialsRef.Namespace, found.Namespace),
+			Name: found.CredentialsRef.Name,
 		},
 	}
 }

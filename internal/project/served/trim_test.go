@@ -17,7 +17,9 @@ import (
 )
 
 func plain() *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "o", UID: "u", ResourceVersion: "7", Generation: 3}}
+	return &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "o", UID: "u", ResourceVersion: "7", Generation: 3},
+	}
 }
 
 func ofShoot() *metav1.PartialObjectMetadata {
@@ -35,15 +37,21 @@ func TestTrim(t *testing.T) {
 	for name, tc := range map[string]struct{ object, want runtime.Object }{
 		"a Shoot": {
 			object: &corev1beta1.Shoot{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", UID: "u", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"}, Finalizers: []string{"f"}},
-				Spec:       corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")},
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "ns", Name: "s", UID: "u", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"},
+					Finalizers: []string{"f"},
+				},
+				Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")},
 			},
-			want: &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", UID: "u"}, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")}},
+			want: &corev1beta1.Shoot{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", UID: "u"}, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")},
+			},
 		},
 		"a SecretBinding": {
 			object: &corev1beta1.SecretBinding{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b", Labels: map[string]string{"a": "b"}},
-				SecretRef:  corev1.SecretReference{Namespace: "other", Name: "c"}, Quotas: []corev1.ObjectReference{{Kind: "Quota", Namespace: "third", Name: "q"}},
+				SecretRef:  corev1.SecretReference{Namespace: "other", Name: "c"},
+				Quotas:     []corev1.ObjectReference{{Kind: "Quota", Namespace: "third", Name: "q"}},
 			},
 			want: &corev1beta1.SecretBinding{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"},
@@ -51,15 +59,22 @@ func TestTrim(t *testing.T) {
 			},
 		},
 		"a SecretBinding of its own namespace": {
-			object: &corev1beta1.SecretBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"}, SecretRef: corev1.SecretReference{Name: "c"}, Quotas: []corev1.ObjectReference{{Name: "q"}}},
+			object: &corev1beta1.SecretBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"}, SecretRef: corev1.SecretReference{Name: "c"},
+				Quotas: []corev1.ObjectReference{{Name: "q"}},
+			},
 			want: &corev1beta1.SecretBinding{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"},
 				SecretRef:  corev1.SecretReference{Namespace: "ns", Name: "c"}, Quotas: []corev1.ObjectReference{{Namespace: "ns", Name: "q"}},
 			},
 		},
 		"a Shoot with a CredentialsBinding": {
-			object: &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: corev1beta1.ShootSpec{CredentialsBindingName: ptr.To("b")}},
-			want:   &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: corev1beta1.ShootSpec{CredentialsBindingName: ptr.To("b")}},
+			object: &corev1beta1.Shoot{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: corev1beta1.ShootSpec{CredentialsBindingName: ptr.To("b")},
+			},
+			want: &corev1beta1.Shoot{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: corev1beta1.ShootSpec{CredentialsBindingName: ptr.To("b")},
+			},
 		},
 		"a CredentialsBinding": {
 			object: &securityv1alpha1.CredentialsBinding{
@@ -69,7 +84,8 @@ func TestTrim(t *testing.T) {
 			},
 			want: &securityv1alpha1.CredentialsBinding{
 				ObjectMeta:     metav1.ObjectMeta{Namespace: "ns", Name: "b"},
-				CredentialsRef: corev1.ObjectReference{Kind: "Secret", Namespace: "other", Name: "c"}, Quotas: []corev1.ObjectReference{{Namespace: "third", Name: "q"}},
+				CredentialsRef: corev1.ObjectReference{Kind: "Secret", Namespace: "other", Name: "c"},
+				Quotas:         []corev1.ObjectReference{{Namespace: "third", Name: "q"}},
 			},
 		},
 		"a CredentialsBinding of its own namespace": {
@@ -79,18 +95,27 @@ func TestTrim(t *testing.T) {
 			},
 			want: &securityv1alpha1.CredentialsBinding{
 				ObjectMeta:     metav1.ObjectMeta{Namespace: "ns", Name: "b"},
-				CredentialsRef: corev1.ObjectReference{Kind: "WorkloadIdentity", Namespace: "ns", Name: "c"}, Quotas: []corev1.ObjectReference{{Namespace: "ns", Name: "q"}},
+				CredentialsRef: corev1.ObjectReference{Kind: "WorkloadIdentity", Namespace: "ns", Name: "c"},
+				Quotas:         []corev1.ObjectReference{{Namespace: "ns", Name: "q"}},
 			},
 		},
 		"metadata that a CredentialsBinding refers to": {
 			object: labelled(labelled(plain(), "reference.gardener.cloud/credentialsbinding", "true"), "a", "b"),
 			want:   labelled(plain(), "reference.gardener.cloud/credentialsbinding", "true"),
 		},
-		"metadata":                      {object: labelled(plain(), "a", "b"), want: plain()},
-		"metadata that refers":          {object: labelled(labelled(plain(), "reference.gardener.cloud/secretbinding", "true"), "a", "b"), want: labelled(plain(), "reference.gardener.cloud/secretbinding", "true")},
-		"metadata with a role":          {object: labelled(ofShoot(), "gardener.cloud/role", "kubeconfig"), want: labelled(ofShoot(), "gardener.cloud/role", "kubeconfig")},
-		"what is nothing of these":      {object: &metav1.Status{Message: "m"}, want: &metav1.Status{Message: "m"}},
-		"a Shoot that is bound by none": {object: &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, want: &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Name: "s"}}},
+		"metadata": {object: labelled(plain(), "a", "b"), want: plain()},
+		"metadata that refers": {
+			object: labelled(labelled(plain(), "reference.gardener.cloud/secretbinding", "true"), "a", "b"),
+			want:   labelled(plain(), "reference.gardener.cloud/secretbinding", "true"),
+		},
+		"metadata with a role": {
+			object: labelled(ofShoot(), "gardener.cloud/role", "kubeconfig"), want: labelled(ofShoot(), "gardener.cloud/role", "kubeconfig"),
+		},
+		"what is nothing of these": {object: &metav1.Status{Message: "m"}, want: &metav1.Status{Message: "m"}},
+		"a Shoot that is bound by none": {
+			object: &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Name: "s"}},
+			want:   &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Name: "s"}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -103,7 +128,10 @@ func TestTrim(t *testing.T) {
 
 func TestABindingOfItsOwnNamespaceIsFoundByIt(t *testing.T) {
 	g := NewWithT(t)
-	binding := trim(&corev1beta1.SecretBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"}, SecretRef: corev1.SecretReference{Name: "c"}, Quotas: []corev1.ObjectReference{{Name: "q"}}})
+	binding := trim(&corev1beta1.SecretBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"}, SecretRef: corev1.SecretReference{Name: "c"},
+		Quotas: []corev1.ObjectReference{{Name: "q"}},
+	})
 	keys := map[string][]string{}
 	for name, index := range SecretBinding.indexers() {
 		found, err := index(binding)
@@ -128,7 +156,9 @@ func TestOnlySecretsAreLeftOut(t *testing.T) {
 		"one with another role":         {labelled(plain(), "gardener.cloud/role", "project"), true},
 		"a Shoot's that is referred to": {labelled(ofShoot(), "reference.gardener.cloud/secretbinding", ""), true},
 		"a Shoot's that a CredentialsBinding refers to": {labelled(ofShoot(), "reference.gardener.cloud/credentialsbinding", ""), true},
-		"a kubeconfig that is referred to":              {labelled(labelled(plain(), "gardener.cloud/role", "kubeconfig"), "reference.gardener.cloud/secretbinding", "true"), true},
+		"a kubeconfig that is referred to": {
+			labelled(labelled(plain(), "gardener.cloud/role", "kubeconfig"), "reference.gardener.cloud/secretbinding", "true"), true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -165,13 +195,20 @@ func TestKeptObjectsAreTrimmed(t *testing.T) {
 func TestAllReadsPageByPage(t *testing.T) {
 	g := NewWithT(t)
 	var asked []string
-	secrets := reader{matters: matters, Client: reflector.Funcs{ListFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		asked = append(asked, fmt.Sprintf("%q %q %q %d", o.Continue, o.ResourceVersion, o.ResourceVersionMatch, o.Limit))
-		if o.Continue == "" {
-			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{Continue: "next", ResourceVersion: "5"}, Items: []metav1.PartialObjectMetadata{*ofShoot(), *plain()}}, nil
-		}
-		return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []metav1.PartialObjectMetadata{*labelled(plain(), "a", "b")}}, nil
-	}}}
+	secrets := reader{
+		matters: matters,
+		Client: reflector.Funcs{ListFunc: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			asked = append(asked, fmt.Sprintf("%q %q %q %d", o.Continue, o.ResourceVersion, o.ResourceVersionMatch, o.Limit))
+			if o.Continue == "" {
+				return &metav1.PartialObjectMetadataList{
+					ListMeta: metav1.ListMeta{Continue: "next", ResourceVersion: "5"}, Items: []metav1.PartialObjectMetadata{*ofShoot(), *plain()},
+				}, nil
+			}
+			return &metav1.PartialObjectMetadataList{
+				ListMeta: metav1.ListMeta{ResourceVersion: "5"}, Items: []metav1.PartialObjectMetadata{*labelled(plain(), "a", "b")},
+			}, nil
+		}},
+	}
 	list, err := secrets.all(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(list).To(BeComparableTo([]runtime.Object{plain(), plain()}))

@@ -38,7 +38,9 @@ type remoteServer struct {
 }
 
 func named(name string, version int) *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "u", ResourceVersion: strconv.Itoa(version)}}
+	return &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "u", ResourceVersion: strconv.Itoa(version)},
+	}
 }
 
 func newRemoteServer(t *testing.T, change func(*remoteServer)) *remoteServer {
@@ -48,7 +50,8 @@ func newRemoteServer(t *testing.T, change func(*remoteServer)) *remoteServer {
 	if change != nil {
 		change(f)
 	}
-	f.watch = newWatch(reader{resource: "things", Client: reflector.Funcs{ListFunc: f.list, WatchFunc: f.begin}}, toolscache.Indexers{ByNamespace: namespaceOf},
+	f.watch = newWatch(reader{resource: "things", Client: reflector.Funcs{ListFunc: f.list, WatchFunc: f.begin}},
+		toolscache.Indexers{ByNamespace: namespaceOf},
 		f.changed, toolscache.ResourceEventHandlerFuncs{
 			AddFunc:    func(o any) { f.expectEvent("added", o) },
 			UpdateFunc: func(_, o any) { f.expectEvent("updated", o) },
@@ -106,7 +109,9 @@ func (f *remoteServer) sends(objects ...*metav1.PartialObjectMetadata) {
 	for _, each := range objects {
 		f.stream.Add(each)
 	}
-	end := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "10", Annotations: map[string]string{"k8s.io/initial-events-end": "true"}}}
+	end := &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{ResourceVersion: "10", Annotations: map[string]string{"k8s.io/initial-events-end": "true"}},
+	}
 	f.stream.Action(apiwatch.Bookmark, end)
 }
 
@@ -150,7 +155,9 @@ func TestAWatchThatIsBackMustCatchUp(t *testing.T) {
 	f.Expect(f.storedKeys()).To(ConsistOf("ns/b", "ns/c", "ns/d"))
 	f.set(func() {
 		f.Expect(f.findings).To(Equal([]Finding{{State: "served"}, {"unknown", "cannot follow things: refused"}, {State: "served"}}))
-		f.Expect(f.events).To(ConsistOf("added a", "added b", "added c", "updated b", "updated b", "deleted c", "added c", "added d", "deleted a")) // lists have no order
+		// lists have no order
+		f.Expect(f.events).To(ConsistOf("added a", "added b", "added c", "updated b", "updated b",
+			"deleted c", "added c", "added d", "deleted a"))
 	})
 }
 
@@ -172,8 +179,10 @@ func TestAnErrorInAStreamLosesIt(t *testing.T) {
 		status metav1.Status
 		want   Finding
 	}{
-		"too old":            {apierrors.NewResourceExpired("too old").Status(), Finding{State: "unknown"}},
-		"an internal error":  {apierrors.NewInternalError(errors.New("no")).Status(), Finding{"unknown", "cannot follow things: Internal error occurred: no"}},
+		"too old": {apierrors.NewResourceExpired("too old").Status(), Finding{State: "unknown"}},
+		"an internal error": {
+			apierrors.NewInternalError(errors.New("no")).Status(), Finding{"unknown", "cannot follow things: Internal error occurred: no"},
+		},
 		"too many requests":  {apierrors.NewTooManyRequests("slowly", 0).Status(), Finding{"unknown", "cannot follow things: slowly"}},
 		"whatever it may be": {metav1.Status{Message: "m"}, Finding{"unknown", "cannot follow things: m"}},
 	} {

@@ -66,7 +66,9 @@ func testUse(t *testing.T, kind string) {
 	s.age(p, 40*day)
 	s.status(p, 31*day, 0, 0)
 	s.expectPlan(p, "unused")
-	used := s.create(kind, *p.Spec.Namespace, "used", map[string]any{"spec": map[string]any{"bucketName": "b", "secretRef": map[string]any{"name": "s"}}})
+	used := s.create(kind, *p.Spec.Namespace, "used", map[string]any{
+		"spec": map[string]any{"bucketName": "b", "secretRef": map[string]any{"name": "s"}},
+	})
 	s.status(p, 31*day, 0, 0) // do not depend on what the activity loop has written
 	s.Eventually(func() string { s.status(p, 31*day, 0, 0); return s.pass(p) }).Should(Equal("used by " + kind))
 	s.becomes(p, unmarked())
@@ -105,7 +107,9 @@ func TestSecretsThatShootsUseAreUse(t *testing.T) {
 func TestSecretsWithoutShootAreNotUse(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	other := s.namespace("other")
-	cases := map[string]*corev1beta1.Project{"no shoot": nil, "shoot without binding": nil, "owned by a shoot": nil, "kubeconfig": nil, "binding of another namespace": nil}
+	cases := map[string]*corev1beta1.Project{
+		"no shoot": nil, "shoot without binding": nil, "owned by a shoot": nil, "kubeconfig": nil, "binding of another namespace": nil,
+	}
 	for name := range cases {
 		p := s.project()
 		cases[name] = p
@@ -139,7 +143,9 @@ func TestQuotasThatShootsAreBoundByAreUse(t *testing.T) {
 	other := s.namespace("other")
 	used, unused := s.project(), s.project()
 	for _, p := range []*corev1beta1.Project{used, unused} {
-		s.create("Quota", *p.Spec.Namespace, "q", map[string]any{"spec": map[string]any{"scope": map[string]any{"apiVersion": "v1", "kind": "Secret"}}})
+		s.create("Quota", *p.Spec.Namespace, "q", map[string]any{
+			"spec": map[string]any{"scope": map[string]any{"apiVersion": "v1", "kind": "Secret"}},
+		})
 		s.create("SecretBinding", other, "b-"+p.Name, map[string]any{
 			"secretRef": map[string]any{"namespace": other, "name": "none"},
 			"quotas":    []any{map[string]any{}, map[string]any{"namespace": *p.Spec.Namespace, "name": "q"}},
@@ -243,7 +249,8 @@ func TestAStaleProjectThatIsUsedAgainIsNoLongerStale(t *testing.T) {
 
 func TestWithoutAnyPeriodAnUnusedProjectIsDeletedAtOnce(t *testing.T) {
 	s := newScene(t, projecttest.Options{Configure: func(c *config.ControllerManagerConfiguration) {
-		c.Controllers.Project.MinimumLifetimeDays, c.Controllers.Project.StaleGracePeriodDays, c.Controllers.Project.StaleExpirationTimeDays = ptr.To(0), ptr.To(0), ptr.To(0)
+		own := &c.Controllers.Project
+		own.MinimumLifetimeDays, own.StaleGracePeriodDays, own.StaleExpirationTimeDays = ptr.To(0), ptr.To(0), ptr.To(0)
 	}})
 	p := s.project(withFinalizer)
 	s.age(p, time.Second)

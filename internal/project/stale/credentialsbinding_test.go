@@ -68,7 +68,8 @@ func TestCredentialsBindingThatTheCacheMissesSavesTheProject(t *testing.T) {
 	s.age(p, 1000*day)
 	var done atomic.Bool
 	s.Requests.Hook(func(r *http.Request) error {
-		if strings.HasPrefix(r.URL.Path, "/apis/core.gardener.cloud/v1beta1/namespaces/"+*p.Spec.Namespace+"/plants") && done.CompareAndSwap(false, true) {
+		if strings.HasPrefix(r.URL.Path, "/apis/core.gardener.cloud/v1beta1/namespaces/"+*p.Spec.Namespace+"/plants") &&
+			done.CompareAndSwap(false, true) {
 			s.credentialsBinding(other, "Secret", *p.Spec.Namespace)
 		}
 		return nil

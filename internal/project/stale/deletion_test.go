@@ -67,7 +67,8 @@ func (s *fixture) forecasts(p *corev1beta1.Project) []string {
 }
 
 func forecastFor(p *corev1beta1.Project, age time.Duration) string {
-	return "Warning DeletionForecast: This project seems to be unused; unless that changes, it is deleted after " + p.CreationTimestamp.Add(age).UTC().Format(time.RFC3339) + " with everything in its namespace"
+	return "Warning DeletionForecast: This project seems to be unused; unless that changes, it is deleted after " +
+		p.CreationTimestamp.Add(age).UTC().Format(time.RFC3339) + " with everything in its namespace"
 }
 
 // With a notice period, deletions that were only rehearsed are announced before they happen, also if the process restarts.
@@ -120,7 +121,9 @@ func TestWithoutEventsNothingIsDeleted(t *testing.T) {
 		return nil
 	})
 	s.status(p, 30*day, 0, 0)
-	s.Eventually(s.verdicts.errors).Should(ContainElement(ContainSubstring(`create Event DeletionForecast: nothing is deleted that cannot be announced; grant create on events in namespace "default": `)))
+	s.Eventually(s.verdicts.errors).
+		Should(ContainElement(ContainSubstring(`create Event DeletionForecast: nothing is deleted that cannot be announced; grant create on ` +
+			`events in namespace "default": `)))
 	s.Expect(s.deleted(p)).To(BeFalse())
 	s.Requests.Hook(nil)
 	s.Eventually(func() []string { return s.forecasts(p) }).Should(ConsistOf(forecastFor(p, 120*day)))
@@ -246,7 +249,8 @@ func TestRecreatedProjectStartsWithoutState(t *testing.T) {
 func (s *fixture) replace(p, anew *corev1beta1.Project) error {
 	release := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for {
-		err := errors.Join(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, p.DeepCopy())), client.IgnoreNotFound(s.Admin.Patch(s.Ctx, p.DeepCopy(), release)))
+		err := errors.Join(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, p.DeepCopy())),
+			client.IgnoreNotFound(s.Admin.Patch(s.Ctx, p.DeepCopy(), release)))
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	s.Expect(err).NotTo(HaveOccurred())
 	section := regexp.MustCompile(`(?s)## Stale projects\n.*?\n## `).FindString(string(content))
 	documented := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(espalier_project_\\w+)` \\| (?:gauge|counter) \\| [^|]*\\| (.*) \\|$").FindAllStringSubmatch(section, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(espalier_project_\\w+)` \\| (?:gauge|counter) \\| [^|]*\\| (.*) \\|$").
+		FindAllStringSubmatch(section, -1) {
 		documented[row[1]] = row[2]
 	}
 	registered := map[string]string{}
@@ -32,7 +33,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	s.Expect(err).NotTo(HaveOccurred())
 	for _, family := range families {
 		if slices.Contains([]string{
-			"espalier_project_stale", "espalier_project_days_to_deletion", "espalier_project_undecided", "espalier_project_would_delete_total", "espalier_project_kind_served",
+			"espalier_project_stale", "espalier_project_days_to_deletion", "espalier_project_undecided", "espalier_project_would_delete_total",
+			"espalier_project_kind_served",
 		}, family.GetName()) {
 			registered[family.GetName()] = family.GetHelp()
 			s.Expect(documented[family.GetName()]).To(HavePrefix(family.GetHelp()))

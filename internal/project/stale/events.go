@@ -50,14 +50,17 @@ type Events struct {
 
 // project creates an Event about a Project; at is when the announced change happens. It creates one per day until then. first is true if
 // this process has not created this Event before.
-func (e *Events) project(ctx context.Context, project *corev1beta1.Project, now time.Time, reason string, at time.Time) (first bool, err error) {
+func (e *Events) project(
+	ctx context.Context, project *corev1beta1.Project, now time.Time, reason string, at time.Time,
+) (first bool, err error) {
 	key := fmt.Sprintf("%s/%s/%d/%d", project.UID, reason, at.Unix(), daysLeft(now, at))
 	if e.knows(project.Name, key) {
 		return false, nil
 	}
 	eventType, message := eventText(reason, at)
 	about := corev1.ObjectReference{
-		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Project", Name: project.Name, UID: project.UID, ResourceVersion: project.ResourceVersion,
+		APIVersion: corev1beta1.SchemeGroupVersion.String(), Kind: "Project", Name: project.Name, UID: project.UID,
+		ResourceVersion: project.ResourceVersion,
 	}
 	if err := e.create(ctx, about, key, now, eventType, reason, message); err != nil {
 		return false, err
@@ -71,9 +74,11 @@ func eventText(reason string, at time.Time) (eventType, message string) {
 	case ReasonStaleForecast:
 		return corev1.EventTypeWarning, fmt.Sprintf("This project seems to be unused; unless that changes, it is marked as stale after %s", date)
 	case ReasonDeletionForecast:
-		return corev1.EventTypeWarning, fmt.Sprintf("This project seems to be unused; unless that changes, it is deleted after %s with everything in its namespace", date)
+		return corev1.EventTypeWarning, fmt.Sprintf("This project seems to be unused; unless that changes, it is deleted after %s with "+
+			"everything in its namespace", date)
 	default:
-		return corev1.EventTypeNormal, fmt.Sprintf("Would delete this project, whose date of deletion was %s; it stays because espalier.project.staleDeletion is DryRun", date)
+		return corev1.EventTypeNormal, fmt.Sprintf("Would delete this project, whose date of deletion was %s; it stays because "+
+			"espalier.project.staleDeletion is DryRun", date)
 	}
 }
 
@@ -98,7 +103,9 @@ func apiService() corev1.ObjectReference {
 }
 
 // create creates an Event, unless it exists already.
-func (e *Events) create(ctx context.Context, about corev1.ObjectReference, key string, now time.Time, eventType, reason, message string) error {
+func (e *Events) create(
+	ctx context.Context, about corev1.ObjectReference, key string, now time.Time, eventType, reason, message string,
+) error {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(key)) // never fails
 	event := &corev1.Event{

@@ -44,12 +44,14 @@ func TestLiveUsesCountUntilTheCachesHaveThem(t *testing.T) {
 		// want is the first result; later is the next result if the caches then find no use.
 		want, later usage.Verdict
 	}{
-		"the caches see nothing":              {uid: "a", want: used, later: used},
-		"the caches cannot see":               {uid: "a", cached: usage.Verdict{Undecided: true, Why: "down"}, want: used, later: used},
-		"the caches know, and then no more":   {uid: "a", cached: usage.Verdict{By: "Plant"}, want: usage.Verdict{By: "Plant"}, later: unused},
-		"the period is over":                  {uid: "a", age: time.Hour, want: unused, later: unused},
-		"another Project of the name":         {uid: "b", want: unused, later: unused},
-		"there are no Shoots, says the cache": {uid: "a", cached: usage.Verdict{WithoutShoots: true}, want: usage.Verdict{By: "Shoot", WithoutShoots: true}, later: used},
+		"the caches see nothing":            {uid: "a", want: used, later: used},
+		"the caches cannot see":             {uid: "a", cached: usage.Verdict{Undecided: true, Why: "down"}, want: used, later: used},
+		"the caches know, and then no more": {uid: "a", cached: usage.Verdict{By: "Plant"}, want: usage.Verdict{By: "Plant"}, later: unused},
+		"the period is over":                {uid: "a", age: time.Hour, want: unused, later: unused},
+		"another Project of the name":       {uid: "b", want: unused, later: unused},
+		"there are no Shoots, says the cache": {
+			uid: "a", cached: usage.Verdict{WithoutShoots: true}, want: usage.Verdict{By: "Shoot", WithoutShoots: true}, later: used,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -71,8 +73,16 @@ func TestClocksMayDifferByMinutes(t *testing.T) {
 		"the same":       {},
 		"minutes ahead":  {off: 5 * time.Minute},
 		"minutes behind": {off: -5 * time.Minute},
-		"too far ahead":  {off: 5*time.Minute + time.Second, want: "refuse to delete for disuse: it is 2030-01-01T00:05:01Z here and 2030-01-01T00:00:00Z at the API server; set the clock that is wrong"},
-		"too far behind": {off: -time.Hour, want: "refuse to delete for disuse: it is 2029-12-31T23:00:00Z here and 2030-01-01T00:00:00Z at the API server; set the clock that is wrong"},
+		"too far ahead": {
+			off: 5*time.Minute + time.Second,
+			want: "refuse to delete for disuse: it is 2030-01-01T00:05:01Z here and 2030-01-01T00:00:00Z at the API server; set the clock " +
+				"that is wrong",
+		},
+		"too far behind": {
+			off: -time.Hour,
+			want: "refuse to delete for disuse: it is 2029-12-31T23:00:00Z here and 2030-01-01T00:00:00Z at the API server; set the clock " +
+				"that is wrong",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -91,7 +101,8 @@ func TestDaysLeft(t *testing.T) {
 		left time.Duration
 		want int
 	}{
-		"a week": {7 * day, 7}, "a second less": {7*day - time.Second, 7}, "six days": {6 * day, 6}, "a second": {time.Second, 1}, "none": {0, 0}, "over": {-day, 0},
+		"a week": {7 * day, 7}, "a second less": {7*day - time.Second, 7}, "six days": {6 * day, 6}, "a second": {time.Second, 1}, "none": {0, 0},
+		"over": {-day, 0},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(daysLeft(at(0), at(tc.left))).To(Equal(tc.want)) })
 	}

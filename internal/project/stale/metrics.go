@@ -30,8 +30,9 @@ func NewMetrics(registry prometheus.Registerer, cached client.Reader, passive cl
 		}, func() float64 { return float64(undecided()) }),
 		&counted{
 			cached: cached, clock: passive,
-			stale:     prometheus.NewDesc("espalier_project_stale", "Projects that are marked as stale.", nil, nil),
-			remaining: prometheus.NewDesc("espalier_project_days_to_deletion", "Days until the first of the stale projects that have a date for it may be deleted.", nil, nil),
+			stale: prometheus.NewDesc("espalier_project_stale", "Projects that are marked as stale.", nil, nil),
+			remaining: prometheus.NewDesc("espalier_project_days_to_deletion",
+				"Days until the first of the stale projects that have a date for it may be deleted.", nil, nil),
 		})
 	return m
 }

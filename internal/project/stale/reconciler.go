@@ -186,7 +186,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, project *corev1beta1.Proje
 	if err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
-	log.FromContext(ctx).Info("Changed what the project says of its use", "verdict", p.row, "staleSince", timeOf(p.staleSince), "autoDelete", timeOf(p.autoDelete))
+	log.FromContext(ctx).Info("Changed what the project says of its use", "verdict", p.row, "staleSince", timeOf(p.staleSince), "autoDelete",
+		timeOf(p.autoDelete))
 	return nil
 }
 

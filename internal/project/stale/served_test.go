@@ -25,7 +25,8 @@ import (
 
 // atOnce sets all periods to zero: an unused project is deleted immediately.
 func atOnce(c *config.ControllerManagerConfiguration) {
-	c.Controllers.Project.MinimumLifetimeDays, c.Controllers.Project.StaleGracePeriodDays, c.Controllers.Project.StaleExpirationTimeDays = ptr.To(0), ptr.To(0), ptr.To(0)
+	own := &c.Controllers.Project
+	own.MinimumLifetimeDays, own.StaleGracePeriodDays, own.StaleExpirationTimeDays = ptr.To(0), ptr.To(0), ptr.To(0)
 }
 
 func TestClusterWithoutShootsKeepsProjectsByDefault(t *testing.T) {
@@ -33,7 +34,10 @@ func TestClusterWithoutShootsKeepsProjectsByDefault(t *testing.T) {
 	p := s.project(withFinalizer)
 	s.age(p, 1000*day)
 	s.stays(p, "unused", since(1000*day))
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "pod"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "pod"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: *p.Spec.Namespace, Name: "default"}}
 	s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, account))).To(Succeed())
 	s.Expect(s.Admin.Create(s.Ctx, pod)).To(Succeed())
@@ -92,7 +96,8 @@ func TestUseThatCannotBeDeterminedDoesNotCountAsUnused(t *testing.T) {
 	unmarkedOne, markedOne := s.project(withFinalizer), s.project(withFinalizer)
 	s.age(markedOne, 1000*day)
 	s.status(markedOne, 30*day, 120*day, 0)
-	forbidden, missing := apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no right")), apierrors.NewNotFound(schema.GroupResource{}, "")
+	forbidden, missing := apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no right")),
+		apierrors.NewNotFound(schema.GroupResource{}, "")
 	unavailable := apierrors.NewServiceUnavailable("later")
 	const group, services = "/apis/core.gardener.cloud/v1beta1", "/apis/apiregistration.k8s.io/v1/apiservices"
 	for _, row := range []struct {
@@ -140,9 +145,11 @@ func TestUseThatCannotBeDeterminedBeforeTheDeletionKeepsTheProject(t *testing.T)
 	own := func(plural string) string {
 		return "/apis/core.gardener.cloud/v1beta1/namespaces/" + *p.Spec.Namespace + "/" + plural
 	}
-	forbidden, missing := apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no right")), apierrors.NewNotFound(schema.GroupResource{}, "")
+	forbidden, missing := apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no right")),
+		apierrors.NewNotFound(schema.GroupResource{}, "")
 	for path, err := range map[string]error{
-		own("shoots"): missing, own("plants"): forbidden, own("backupentries"): errors.New("out of order"), own("quotas"): apierrors.NewServiceUnavailable("later"),
+		own("shoots"): missing, own("plants"): forbidden, own("backupentries"): errors.New("out of order"),
+		own("quotas"): apierrors.NewServiceUnavailable("later"),
 		"/api/v1/namespaces/" + *p.Spec.Namespace + "/secrets": forbidden,
 	} {
 		var asked atomic.Bool
@@ -211,7 +218,10 @@ func TestForecastsAreReportedOnce(t *testing.T) {
 	s.age(p, 23*day)
 	s.expectPlan(p, "young")
 	s.pass(p)
-	reported := []string{"Warning StaleForecast: This project seems to be unused; unless that changes, it is marked as stale after " + p.CreationTimestamp.Add(30*day).UTC().Format(time.RFC3339)}
+	reported := []string{
+		"Warning StaleForecast: This project seems to be unused; unless that changes, it is marked as stale after " +
+			p.CreationTimestamp.Add(30*day).UTC().Format(time.RFC3339),
+	}
 	forecasts := func() []string {
 		var found []string
 		for _, each := range s.Events(p) {
@@ -228,12 +238,16 @@ func TestForecastsAreReportedOnce(t *testing.T) {
 	s.age(p, 113*day)
 	s.status(p, 30*day, 120*day, 0)
 	s.expectPlan(p, "unused")
-	reported = append(reported, "Warning DeletionForecast: This project seems to be unused; unless that changes, it is deleted after "+p.CreationTimestamp.Add(120*day).UTC().Format(time.RFC3339)+" with everything in its namespace")
+	reported = append(reported,
+		"Warning DeletionForecast: This project seems to be unused; unless that changes, it is deleted after "+
+			p.CreationTimestamp.Add(120*day).UTC().Format(time.RFC3339)+" with everything in its namespace")
 	s.Eventually(forecasts).Should(ConsistOf(reported))
 	s.Restart(func() { s.Config.Espalier.Project.StaleDeletion = "DryRun" })
 	s.age(p, 120*day)
 	s.stays(p, "unused", since(30*day).until(120*day))
-	reported = append(reported, "Normal WouldDelete: Would delete this project, whose date of deletion was "+p.CreationTimestamp.Add(120*day).UTC().Format(time.RFC3339)+"; it stays because espalier.project.staleDeletion is DryRun")
+	reported = append(reported,
+		"Normal WouldDelete: Would delete this project, whose date of deletion was "+p.CreationTimestamp.Add(120*day).UTC().Format(time.RFC3339)+
+			"; it stays because espalier.project.staleDeletion is DryRun")
 	s.Eventually(forecasts).Should(ConsistOf(reported))
 }
 

@@ -52,7 +52,8 @@ func exemptionChanges() predicate.Funcs {
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return e.ObjectOld.GetAnnotations()[corev1beta1.AnnotationSkipStaleCheck] != e.ObjectNew.GetAnnotations()[corev1beta1.AnnotationSkipStaleCheck]
+			const skip = corev1beta1.AnnotationSkipStaleCheck
+			return e.ObjectOld.GetAnnotations()[skip] != e.ObjectNew.GetAnnotations()[skip]
 		},
 	}
 }

@@ -183,12 +183,14 @@ func (s *fixture) status(p *corev1beta1.Project, staleSince, autoDelete, lastAct
 		return strconv.Quote(p.CreationTimestamp.Add(age).UTC().Format(time.RFC3339))
 	}
 	s.Expect(s.Admin.Status().Patch(s.Ctx, p.DeepCopy(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
-		`{"status":{"staleSinceTimestamp":%s,"staleAutoDeleteTimestamp":%s,"lastActivityTimestamp":%s}}`, text(staleSince), text(autoDelete), text(lastActivity))))).To(Succeed())
+		`{"status":{"staleSinceTimestamp":%s,"staleAutoDeleteTimestamp":%s,"lastActivityTimestamp":%s}}`, text(staleSince), text(autoDelete),
+		text(lastActivity))))).To(Succeed())
 }
 
 // touchProject triggers a reconciliation of a Project, and updates the given object.
 func (s *fixture) touchProject(p *corev1beta1.Project) error {
-	return s.Admin.Patch(s.Ctx, p, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"poked":"%d"}}}`, time.Now().UnixNano())))
+	return s.Admin.Patch(s.Ctx, p,
+		client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"poked":"%d"}}}`, time.Now().UnixNano())))
 }
 
 // pass triggers a reconciliation of a Project, and returns its verdict. A verdict that waits for caches does not count.

@@ -27,14 +27,22 @@ func TestWhatIsUsedThroughABinding(t *testing.T) {
 	for name, namespace := range map[string]string{"of the same namespace": "ns", "of another namespace": "other"} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			binding := &corev1beta1.SecretBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"}, SecretRef: corev1.SecretReference{Namespace: "ns", Name: "c"}}
-			shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")}}
+			binding := &corev1beta1.SecretBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"}, SecretRef: corev1.SecretReference{Namespace: "ns", Name: "c"},
+			}
+			shoot := &corev1beta1.Shoot{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")},
+			}
 			c := indexed{
 				"SecretBinding credentials-namespace ns":            {binding},
 				"SecretBinding quota-namespace/quota ns/q":          {binding},
 				"Shoot namespace/secretbinding " + namespace + "/b": {shoot},
-				"Secret namespace ns":                               {&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}},
-				"Quota namespace ns":                                {&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "q"}}},
+				"Secret namespace ns": {
+					&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}},
+				},
+				"Quota namespace ns": {
+					&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "q"}},
+				},
 			}
 			g.Expect(usedSecret(&observer{Caches: c}, "ns")).To(BeTrue())
 			g.Expect(usedQuota(&observer{Caches: c}, "ns")).To(BeTrue())

@@ -30,14 +30,33 @@ func TestRunning(t *testing.T) {
 		want usage.Verdict
 		err  string
 	}{
-		"nothing":                         {want: usage.Verdict{WithoutShoots: true}},
-		"a Pod":                           {live: live{there: map[string]bool{"pods": true}}, want: usage.Verdict{By: "pods", WithoutShoots: true}},
-		"a CronJob":                       {live: live{there: map[string]bool{"cronjobs": true}}, want: usage.Verdict{By: "cronjobs", WithoutShoots: true}},
-		"a claim":                         {live: live{there: map[string]bool{"persistentvolumeclaims": true}}, want: usage.Verdict{By: "persistentvolumeclaims", WithoutShoots: true}},
-		"no right":                        {live: live{fails: map[string]error{"pods": forbidden}}, want: usage.Verdict{Undecided: true, Why: forbidden.Error(), WithoutShoots: true}},
-		"no right, but something else":    {live: live{there: map[string]bool{"jobs": true}, fails: map[string]error{"pods": forbidden}}, want: usage.Verdict{By: "jobs", WithoutShoots: true}},
-		"not found, though it should be":  {live: live{fails: map[string]error{"jobs": missing}}, want: usage.Verdict{Undecided: true, Why: missing.Error(), WithoutShoots: true}},
-		"the first that is in the way":    {live: live{fails: map[string]error{"jobs": missing, "pods": forbidden}}, want: usage.Verdict{Undecided: true, Why: forbidden.Error(), WithoutShoots: true}},
+		"nothing": {want: usage.Verdict{WithoutShoots: true}},
+		"a Pod": {
+			live: live{there: map[string]bool{"pods": true}}, want: usage.Verdict{By: "pods", WithoutShoots: true},
+		},
+		"a CronJob": {
+			live: live{there: map[string]bool{"cronjobs": true}}, want: usage.Verdict{By: "cronjobs", WithoutShoots: true},
+		},
+		"a claim": {
+			live: live{there: map[string]bool{"persistentvolumeclaims": true}},
+			want: usage.Verdict{By: "persistentvolumeclaims", WithoutShoots: true},
+		},
+		"no right": {
+			live: live{fails: map[string]error{"pods": forbidden}},
+			want: usage.Verdict{Undecided: true, Why: forbidden.Error(), WithoutShoots: true},
+		},
+		"no right, but something else": {
+			live: live{there: map[string]bool{"jobs": true}, fails: map[string]error{"pods": forbidden}},
+			want: usage.Verdict{By: "jobs", WithoutShoots: true},
+		},
+		"not found, though it should be": {
+			live: live{fails: map[string]error{"jobs": missing}},
+			want: usage.Verdict{Undecided: true, Why: missing.Error(), WithoutShoots: true},
+		},
+		"the first that is in the way": {
+			live: live{fails: map[string]error{"jobs": missing, "pods": forbidden}},
+			want: usage.Verdict{Undecided: true, Why: forbidden.Error(), WithoutShoots: true},
+		},
 		"a failure that is worth a retry": {live: live{fails: map[string]error{"pods": errors.New("down")}}, err: "find out what runs: down"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,10 +41,17 @@ func objectOf(name string, labels map[string]string) any {
 }
 
 func TestLook(t *testing.T) {
-	shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "s"}, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")}}
-	binding := &corev1beta1.SecretBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "b"}, SecretRef: corev1.SecretReference{Namespace: "ns", Name: "c"}}
+	shoot := &corev1beta1.Shoot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "s"}, Spec: corev1beta1.ShootSpec{SecretBindingName: ptr.To("b")},
+	}
+	binding := &corev1beta1.SecretBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "b"}, SecretRef: corev1.SecretReference{Namespace: "ns", Name: "c"},
+	}
 	down, starting, absent := served.Finding{State: "unknown", Why: "down"}, served.Finding{State: "unknown"}, served.Finding{State: "absent"}
-	bound := map[string][]any{"SecretBinding credentials-namespace ns": {binding}, "Shoot namespace/secretbinding other/b": {shoot}, "Secret namespace ns": {objectOf("c", nil)}}
+	bound := map[string][]any{
+		"SecretBinding credentials-namespace ns": {binding}, "Shoot namespace/secretbinding other/b": {shoot},
+		"Secret namespace ns": {objectOf("c", nil)},
+	}
 	credentials := func(kind string) []any {
 		return []any{&securityv1alpha1.CredentialsBinding{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: "other", Name: "b"},
@@ -64,23 +71,36 @@ func TestLook(t *testing.T) {
 		"a BackupEntry": {objects: map[string][]any{"BackupEntry namespace ns": {objectOf("b", nil)}}, want: usage.Verdict{By: "BackupEntry"}},
 		"a Secret":      {objects: bound, want: usage.Verdict{By: "Secret"}},
 		"a Secret that is made for a Shoot": {objects: map[string][]any{
-			"SecretBinding credentials-namespace ns": {binding}, "Shoot namespace/secretbinding other/b": {shoot}, "Secret namespace ns": {objectOf("c", map[string]string{"gardener.cloud/role": "ssh-keypair"})},
+			"SecretBinding credentials-namespace ns": {binding}, "Shoot namespace/secretbinding other/b": {shoot},
+			"Secret namespace ns": {objectOf("c", map[string]string{"gardener.cloud/role": "ssh-keypair"})},
 		}},
-		"a binding without Secret": {objects: map[string][]any{"SecretBinding credentials-namespace ns": {binding}, "Shoot namespace/secretbinding other/b": {shoot}, "Secret namespace ns": {objectOf("d", nil)}}},
-		"a binding without Shoot":  {objects: map[string][]any{"SecretBinding credentials-namespace ns": {binding}, "Secret namespace ns": {objectOf("c", nil)}}},
+		"a binding without Secret": {
+			objects: map[string][]any{
+				"SecretBinding credentials-namespace ns": {binding}, "Shoot namespace/secretbinding other/b": {shoot},
+				"Secret namespace ns": {objectOf("d", nil)},
+			},
+		},
+		"a binding without Shoot": {
+			objects: map[string][]any{"SecretBinding credentials-namespace ns": {binding}, "Secret namespace ns": {objectOf("c", nil)}},
+		},
 		"a Quota": {objects: map[string][]any{
-			"Quota namespace ns": {objectOf("q", nil)}, "SecretBinding quota-namespace/quota ns/q": {binding}, "Shoot namespace/secretbinding other/b": {shoot},
+			"Quota namespace ns": {objectOf("q", nil)}, "SecretBinding quota-namespace/quota ns/q": {binding},
+			"Shoot namespace/secretbinding other/b": {shoot},
 		}, want: usage.Verdict{By: "Quota"}},
 		"a Secret of a CredentialsBinding": {
-			objects: map[string][]any{byCredentials: credentials("Secret"), shootOf: {shoot}, "Secret namespace ns": secret}, want: usage.Verdict{By: "Secret"},
+			objects: map[string][]any{byCredentials: credentials("Secret"), shootOf: {shoot}, "Secret namespace ns": secret},
+			want:    usage.Verdict{By: "Secret"},
 		},
 		"a CredentialsBinding without Secret": {objects: map[string][]any{byCredentials: credentials("Secret"), shootOf: {shoot}}},
 		"a CredentialsBinding without Shoot":  {objects: map[string][]any{byCredentials: credentials("Secret"), "Secret namespace ns": secret}},
 		"a CredentialsBinding whose name is that of the SecretBinding of a Shoot": {
-			objects: map[string][]any{byCredentials: credentials("Secret"), "Shoot namespace/secretbinding other/b": {shoot}, "Secret namespace ns": secret},
+			objects: map[string][]any{
+				byCredentials: credentials("Secret"), "Shoot namespace/secretbinding other/b": {shoot}, "Secret namespace ns": secret,
+			},
 		},
 		"a WorkloadIdentity": {
-			objects: map[string][]any{byCredentials: credentials("WorkloadIdentity"), shootOf: {shoot}}, want: usage.Verdict{By: "CredentialsBinding"},
+			objects: map[string][]any{byCredentials: credentials("WorkloadIdentity"), shootOf: {shoot}},
+			want:    usage.Verdict{By: "CredentialsBinding"},
 		},
 		"a WorkloadIdentity without Shoot": {objects: map[string][]any{byCredentials: credentials("WorkloadIdentity")}},
 		"a Quota of a CredentialsBinding": {
@@ -97,15 +117,32 @@ func TestLook(t *testing.T) {
 		},
 		"CredentialsBindings are not served": {states: map[served.Kind]served.Finding{"CredentialsBinding": absent}},
 		"no Shoots":                          {states: map[served.Kind]served.Finding{"Shoot": absent}, want: usage.Verdict{WithoutShoots: true}},
-		"no Shoots, bindings are down":       {states: map[served.Kind]served.Finding{"Shoot": absent, "SecretBinding": down}, want: usage.Verdict{WithoutShoots: true}},
-		"Shoots are down":                    {states: map[served.Kind]served.Finding{"Shoot": down}, want: usage.Verdict{Undecided: true, Why: "down"}},
-		"Plants are down":                    {states: map[served.Kind]served.Finding{"Plant": down}, want: usage.Verdict{Undecided: true, Why: "down"}},
-		"BackupEntries not known yet":        {states: map[served.Kind]served.Finding{"BackupEntry": starting}, want: usage.Verdict{Undecided: true}},
-		"bindings are down":                  {states: map[served.Kind]served.Finding{"SecretBinding": down}, want: usage.Verdict{Undecided: true, Why: "down"}},
-		"Quotas are down":                    {states: map[served.Kind]served.Finding{"Quota": down}, want: usage.Verdict{Undecided: true, Why: "down"}},
-		"Secrets are down, none used":        {states: map[served.Kind]served.Finding{"Secret": down}},
-		"Secrets are down, one is used":      {objects: bound, states: map[served.Kind]served.Finding{"Secret": down}, want: usage.Verdict{Undecided: true, Why: "down"}},
-		"Shoots are down, a Plant":           {objects: map[string][]any{"Plant namespace ns": {objectOf("p", nil)}}, states: map[served.Kind]served.Finding{"Shoot": down}, want: usage.Verdict{By: "Plant"}},
+		"no Shoots, bindings are down": {
+			states: map[served.Kind]served.Finding{"Shoot": absent, "SecretBinding": down}, want: usage.Verdict{WithoutShoots: true},
+		},
+		"Shoots are down": {
+			states: map[served.Kind]served.Finding{"Shoot": down}, want: usage.Verdict{Undecided: true, Why: "down"},
+		},
+		"Plants are down": {
+			states: map[served.Kind]served.Finding{"Plant": down}, want: usage.Verdict{Undecided: true, Why: "down"},
+		},
+		"BackupEntries not known yet": {
+			states: map[served.Kind]served.Finding{"BackupEntry": starting}, want: usage.Verdict{Undecided: true},
+		},
+		"bindings are down": {
+			states: map[served.Kind]served.Finding{"SecretBinding": down}, want: usage.Verdict{Undecided: true, Why: "down"},
+		},
+		"Quotas are down": {
+			states: map[served.Kind]served.Finding{"Quota": down}, want: usage.Verdict{Undecided: true, Why: "down"},
+		},
+		"Secrets are down, none used": {states: map[served.Kind]served.Finding{"Secret": down}},
+		"Secrets are down, one is used": {
+			objects: bound, states: map[served.Kind]served.Finding{"Secret": down}, want: usage.Verdict{Undecided: true, Why: "down"},
+		},
+		"Shoots are down, a Plant": {
+			objects: map[string][]any{"Plant namespace ns": {objectOf("p", nil)}}, states: map[served.Kind]served.Finding{"Shoot": down},
+			want: usage.Verdict{By: "Plant"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(usage.Look(caches{tc.objects, tc.states}, "ns")).To(Equal(tc.want))
@@ -116,5 +153,6 @@ func TestLook(t *testing.T) {
 func TestKindsAreThoseThatCountAsUse(t *testing.T) {
 	kinds := served.Kinds()
 	slices.Sort(kinds)
-	NewWithT(t).Expect(kinds).To(Equal([]served.Kind{"BackupEntry", "CredentialsBinding", "Plant", "Quota", "Secret", "SecretBinding", "Shoot"}))
+	NewWithT(t).Expect(kinds).
+		To(Equal([]served.Kind{"BackupEntry", "CredentialsBinding", "Plant", "Quota", "Secret", "SecretBinding", "Shoot"}))
 }

@@ -83,7 +83,8 @@ func TestNamespacesOfProjectsAreNamedSo(t *testing.T) {
 func TestANamespaceBelongsToOneProject(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	created(e, "alice", "a60", `{namespace: garden-a60}`)
-	const refused = `admission webhook "namespace-use.project-controller.espalier.dev" denied the request: namespace "garden-a60" is already used by another project`
+	const refused = `admission webhook "namespace-use.project-controller.espalier.dev" denied the request: namespace "garden-a60" is ` +
+		`already used by another project`
 	err := e.As("bob", "editors").Create(e.Ctx, project(e, "a60-b", `{namespace: garden-a60}`))
 	e.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 	e.Expect(err).To(MatchError(refused))
@@ -106,9 +107,11 @@ func refusedAsInvalid(e *projecttest.Env, name string, specs map[string]string) 
 func TestMembersAreUnique(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	refusedAsInvalid(e, "a61", map[string]string{
-		`{members: [{kind: User, name: "system:serviceaccount:foo:bar"}, {kind: ServiceAccount, namespace: foo, name: bar}]}`: `spec.members[1]: Duplicate value`,
-		`{members: [{kind: User, name: "system:serviceaccount:abcd"}]}`:                                                       `unsupported service account user name: "system:serviceaccount:abcd"`,
-		`{members: [{kind: User, name: a}, {kind: User, name: a}]}`:                                                           `spec.members[1]: Duplicate value`,
+		`{members: [{kind: User, name: "system:serviceaccount:foo:bar"},
+			{kind: ServiceAccount, namespace: foo, name: bar}]}`: `spec.members[1]: Duplicate value`,
+
+		`{members: [{kind: User, name: "system:serviceaccount:abcd"}]}`: `unsupported service account user name: "system:serviceaccount:abcd"`,
+		`{members: [{kind: User, name: a}, {kind: User, name: a}]}`:     `spec.members[1]: Duplicate value`,
 	})
 }
 
@@ -130,18 +133,23 @@ func TestRolesAreKnownAndUnique(t *testing.T) {
 func TestTolerationsAreWhitelistedAndUnique(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	refusedAsInvalid(e, "a63", map[string]string{
-		`{tolerations: {defaults: [{key: a}]}}`:                                                            "only the following tolerations are allowed",
-		`{tolerations: {defaults: [{key: a}], whitelist: [{key: a, value: v}]}}`:                           "only the following tolerations are allowed",
-		`{tolerations: {whitelist: [{key: ""}]}}`:                                                          "cannot be empty",
-		`{tolerations: {whitelist: [{key: baz}, {key: baz, value: v}]}}`:                                   "spec.tolerations.whitelist[1]: Duplicate value",
-		`{tolerations: {whitelist: [{key: baz}], defaults: [{key: baz, value: v}, {key: baz, value: v}]}}`: "spec.tolerations.defaults[1]: Duplicate value",
+		`{tolerations: {defaults: [{key: a}]}}`: "only the following tolerations " +
+			"are allowed",
+		`{tolerations: {defaults: [{key: a}], whitelist: [{key: a, value: v}]}}`: "only the following tolerations " +
+			"are allowed",
+		`{tolerations: {whitelist: [{key: ""}]}}`: "cannot be empty",
+		`{tolerations: {whitelist: [{key: baz}, {key: baz, value: v}]}}`: "spec.tolerations.whitelist[1]: " +
+			"Duplicate value",
+		`{tolerations: {whitelist: [{key: baz}], defaults: [{key: baz, value: v}, {key: baz, value: v}]}}`: "spec.tolerations.defaults[1]: " +
+			"Duplicate value",
 	})
 	e.Expect(e.Admin.Create(e.Ctx, project(e, "a63", `{tolerations: {whitelist: [{key: baz, value: v}, {key: baz}]}}`))).To(Succeed())
 }
 
 func TestOnlyTheGardenToleratesProtectedSeeds(t *testing.T) {
 	e := start(t, projecttest.Options{})
-	const refused = `admission webhook "permission.project-controller.espalier.dev" denied the request: user "alice" is not allowed to modify .spec.tolerations.whitelist for "projects"`
+	const refused = `admission webhook "permission.project-controller.espalier.dev" denied the request: user "alice" is not allowed to ` +
+		`modify .spec.tolerations.whitelist for "projects"`
 	err := e.As("alice", "editors").Create(e.Ctx, project(e, "a64", `{namespace: garden}`))
 	e.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 	e.Expect(err).To(MatchError(refused))
@@ -161,41 +169,53 @@ func TestOnlyUsersWithPermissionChangeMembers(t *testing.T) {
 		aliceOwns = `{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, role: admin, roles: [owner]}`
 		bobViews  = `{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob, role: viewer}`
 		crewViews = `{apiGroup: rbac.authorization.k8s.io, kind: Group, name: crew, role: viewer}`
-		refused   = `admission webhook "permission.project-controller.espalier.dev" denied the request: user "eve" is not allowed to manage human users or groups in .spec.members for "projects"`
+		refused   = `admission webhook "permission.project-controller.espalier.dev" denied the request: user "eve" is not allowed to manage ` +
+			`human users or groups in .spec.members for "projects"`
 	)
 	members := func(list ...string) string { return `{spec: {members: [` + strings.Join(list, ", ") + `]}}` }
 	eve := e.As("eve", "editors")
 	for name, patch := range map[string]string{
-		"adds a user":                            members(aliceOwns, bobViews, crewViews, `{kind: User, name: eve, role: viewer}`),
-		"adds a group":                           members(aliceOwns, bobViews, crewViews, `{kind: Group, name: team, role: viewer}`),
-		"removes a user":                         members(aliceOwns, crewViews),
-		"removes a group":                        members(aliceOwns, bobViews),
-		"gives another role":                     members(aliceOwns, `{kind: User, name: bob, role: admin}`, crewViews),
-		"has an account manage members":          members(aliceOwns, bobViews, crewViews, `{kind: ServiceAccount, namespace: ns, name: robot, role: uam}`),
-		"has an account manage ServiceAccounts":  members(aliceOwns, bobViews, crewViews, `{kind: ServiceAccount, namespace: ns, name: robot, role: serviceaccountmanager}`),
-		"gives an account an extension's rights": members(aliceOwns, bobViews, crewViews, `{kind: ServiceAccount, namespace: ns, name: robot, roles: [viewer, "extension:x"]}`),
+		"adds a user":        members(aliceOwns, bobViews, crewViews, `{kind: User, name: eve, role: viewer}`),
+		"adds a group":       members(aliceOwns, bobViews, crewViews, `{kind: Group, name: team, role: viewer}`),
+		"removes a user":     members(aliceOwns, crewViews),
+		"removes a group":    members(aliceOwns, bobViews),
+		"gives another role": members(aliceOwns, `{kind: User, name: bob, role: admin}`, crewViews),
+		"has an account manage members": members(aliceOwns, bobViews, crewViews,
+			`{kind: ServiceAccount, namespace: ns, name: robot, role: uam}`),
+		"has an account manage ServiceAccounts": members(aliceOwns, bobViews, crewViews,
+			`{kind: ServiceAccount, namespace: ns, name: robot, role: serviceaccountmanager}`),
+		"gives an account an extension's rights": members(aliceOwns, bobViews, crewViews,
+			`{kind: ServiceAccount, namespace: ns, name: robot, roles: [viewer, "extension:x"]}`),
 	} {
 		err := change(e, eve, p, patch)
 		e.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", name, err)
 		e.Expect(err).To(MatchError(refused), name)
 	}
 	robot := rbacv1.Subject{Kind: "ServiceAccount", Namespace: "ns", Name: "robot"}
-	e.Expect(change(e, eve, p, members(aliceOwns, bobViews, crewViews, `{kind: ServiceAccount, namespace: ns, name: robot, role: admin}`))).To(Succeed())
+	e.Expect(change(e, eve, p, members(aliceOwns, bobViews, crewViews, `{kind: ServiceAccount, namespace: ns, name: robot, role: admin}`))).
+		To(Succeed())
 	crew := rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "crew"}
-	e.Expect(e.Get(p).Spec.Members).To(Equal([]corev1beta1.ProjectMember{member(user("alice"), "admin", "owner"), member(user("bob"), "viewer"), member(crew, "viewer"), member(robot, "admin")}))
+	e.Expect(e.Get(p).Spec.Members).To(Equal([]corev1beta1.ProjectMember{
+		member(user("alice"), "admin", "owner"), member(user("bob"), "viewer"), member(crew, "viewer"), member(robot, "admin"),
+	}))
 	e.Expect(change(e, eve, p, members(bobViews, crewViews))).To(Succeed(), "the owner comes back")
-	e.Expect(e.Get(p).Spec.Members).To(Equal([]corev1beta1.ProjectMember{member(user("bob"), "viewer"), member(crew, "viewer"), member(user("alice"), "admin", "owner")}))
+	e.Expect(e.Get(p).Spec.Members).
+		To(Equal([]corev1beta1.ProjectMember{member(user("bob"), "viewer"), member(crew, "viewer"), member(user("alice"), "admin", "owner")}))
 
-	e.Expect(change(e, e.As("alice", "editors"), p, members(aliceOwns, `{kind: Group, name: team, role: admin}`))).To(Succeed(), "the owner does anything")
-	e.Expect(change(e, e.As("una", "managers"), p, members(aliceOwns, `{kind: User, name: carol, role: admin}`))).To(Succeed(), "who may manage members does")
-	e.Expect(e.Get(p).Spec.Members).To(Equal([]corev1beta1.ProjectMember{member(user("alice"), "admin", "owner"), member(user("carol"), "admin")}))
+	e.Expect(change(e, e.As("alice", "editors"), p, members(aliceOwns, `{kind: Group, name: team, role: admin}`))).
+		To(Succeed(), "the owner does anything")
+	e.Expect(change(e, e.As("una", "managers"), p, members(aliceOwns, `{kind: User, name: carol, role: admin}`))).
+		To(Succeed(), "who may manage members does")
+	e.Expect(e.Get(p).Spec.Members).
+		To(Equal([]corev1beta1.ProjectMember{member(user("alice"), "admin", "owner"), member(user("carol"), "admin")}))
 }
 
 func TestAProjectIsDeletedOnceThatIsConfirmed(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	p := created(e, "alice", "a66", `{}`)
 	alice := e.As("alice", "editors")
-	const refused = `admission webhook "deletion-confirmation.project-controller.espalier.dev" denied the request: must have a "confirmation.gardener.cloud/deletion" annotation to delete`
+	const refused = `admission webhook "deletion-confirmation.project-controller.espalier.dev" denied the request: must have a ` +
+		`"confirmation.gardener.cloud/deletion" annotation to delete`
 	err := alice.Delete(e.Ctx, e.Project("a66"))
 	e.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 	e.Expect(err).To(MatchError(refused))
@@ -221,7 +241,10 @@ func TestNamespacesOfProjectsAreNotDeletedByHand(t *testing.T) {
 	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ready(e, p)}}
 	err := alice.Delete(e.Ctx, own)
 	e.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
-	e.Expect(err).To(MatchError(webhook+fmt.Sprintf(`Namespace %[1]q is forbidden: direct deletion of namespace %[1]q is not permitted (you must delete the corresponding project "a67")`, own.Name)), "row 6")
+	e.Expect(err).To(MatchError(webhook+
+		fmt.Sprintf(`Namespace %[1]q is forbidden: direct deletion of namespace %[1]q is not permitted (you must delete the corresponding `+
+			`project "a67")`, own.Name)),
+		"row 6")
 
 	shoot := &corev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: own.Name, Name: "web"}}
 	e.Expect(e.Admin.Create(e.Ctx, shoot)).To(Succeed())
@@ -229,7 +252,8 @@ func TestNamespacesOfProjectsAreNotDeletedByHand(t *testing.T) {
 	e.Expect(alice.Delete(e.Ctx, e.Project("a67"))).To(Succeed())
 	err = alice.Delete(e.Ctx, own)
 	e.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
-	e.Expect(err).To(MatchError(webhook+fmt.Sprintf(`Namespace %[1]q is forbidden: deletion of namespace %[1]q is not permitted (it still contains Shoots)`, own.Name)), "row 5")
+	e.Expect(err).To(MatchError(webhook+
+		fmt.Sprintf(`Namespace %[1]q is forbidden: deletion of namespace %[1]q is not permitted (it still contains Shoots)`, own.Name)), "row 5")
 
 	e.Expect(e.Admin.Delete(e.Ctx, shoot)).To(Succeed())
 	e.Expect(alice.Delete(e.Ctx, own)).To(Succeed(), "row 4")
@@ -242,5 +266,7 @@ func TestNamespacesOfProjectsAreNotDeletedByHand(t *testing.T) {
 func TestRolesAreFoldedAndDefaulted(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	p := created(e, "alice", "a68", `{members: [{kind: User, name: a, role: "", roles: [uam]}, {kind: User, name: b}]}`)
-	e.Expect(p.Spec.Members).To(Equal([]corev1beta1.ProjectMember{member(user("a"), "uam"), member(user("b"), "viewer"), member(user("alice"), "admin", "owner")}))
+	e.Expect(p.Spec.Members).To(Equal([]corev1beta1.ProjectMember{
+		member(user("a"), "uam"), member(user("b"), "viewer"), member(user("alice"), "admin", "owner"),
+	}))
 }

@@ -24,9 +24,11 @@ func TestUsersCannotTakeOverProjects(t *testing.T) {
 		{kind: User, name: adam, role: admin}, {kind: User, name: vera, role: viewer}, {kind: User, name: una, role: uam},
 		{kind: User, name: sam, role: serviceaccountmanager}]}`)
 	ready(e, p)
-	e.Eventually(func() error { return change(e, e.As("adam"), p, `{metadata: {labels: {seen: by-adam}}}`) }, binary.Patience).Should(Succeed())
+	e.Eventually(func() error { return change(e, e.As("adam"), p, `{metadata: {labels: {seen: by-adam}}}`) }, binary.Patience).
+		Should(Succeed())
 	e.Eventually(func() error { return change(e, e.As("una"), p, `{metadata: {labels: {seen: by-una}}}`) }, binary.Patience).Should(Succeed())
-	e.Eventually(func() error { return change(e, e.As("alice"), p, `{metadata: {labels: {seen: by-alice}}}`) }, binary.Patience).Should(Succeed())
+	e.Eventually(func() error { return change(e, e.As("alice"), p, `{metadata: {labels: {seen: by-alice}}}`) }, binary.Patience).
+		Should(Succeed())
 	stored := e.Get(p)
 	const (
 		owner   = `is not allowed to manage owner in .spec.owner for "projects"`
@@ -36,37 +38,77 @@ func TestUsersCannotTakeOverProjects(t *testing.T) {
 	)
 	others := `{kind: User, name: adam, role: admin}, {kind: User, name: una, role: uam}, {kind: User, name: sam, role: serviceaccountmanager}`
 	for name, tc := range map[string]struct{ user, patch, want string }{
-		"a viewer becomes the owner":               {"vera", `{spec: {owner: {name: vera}}}`, "cannot patch resource"},
-		"a viewer becomes an admin":                {"vera", `{spec: {members: [{kind: User, name: vera, role: admin}, ` + others + `]}}`, "cannot patch resource"},
-		"a viewer says to have created it":         {"vera", `{spec: {createdBy: {name: vera}}}`, "cannot patch resource"},
-		"a manager of accounts becomes the owner":  {"sam", `{spec: {owner: {name: sam}}}`, "cannot patch resource"},
-		"who is no member becomes the owner":       {"mallory", `{spec: {owner: {name: mallory}}}`, "cannot patch resource"},
-		"an admin becomes the owner":               {"adam", `{spec: {owner: {name: adam}}}`, owner},
-		"an admin gives it to a group of his":      {"adam", `{spec: {owner: {kind: Group, name: "system:authenticated"}}}`, owner},
-		"an admin gives it to an account":          {"adam", `{spec: {owner: {kind: ServiceAccount, apiGroup: "", namespace: default, name: default}}}`, owner},
-		"an admin becomes the owner among members": {"adam", `{spec: {owner: {name: adam}, members: [{kind: User, name: adam, role: admin, roles: [owner]}]}}`, owner},
-		"an admin adds an admin":                   {"adam", `{spec: {members: [{kind: User, name: mallory, role: admin}, {kind: User, name: vera, role: viewer}, ` + others + `]}}`, members},
-		"an admin makes a viewer an admin":         {"adam", `{spec: {members: [{kind: User, name: vera, role: admin}, ` + others + `]}}`, members},
-		"an admin removes all members":             {"adam", `{spec: {members: null}}`, members},
-		"an admin has an account manage members":   {"adam", `{spec: {members: [{kind: ServiceAccount, namespace: default, name: default, role: uam}, {kind: User, name: vera, role: viewer}, ` + others + `]}}`, members},
-		"an admin whitelists a toleration":         {"adam", `{spec: {tolerations: {whitelist: [{key: seed.gardener.cloud/protected}]}}}`, `is not allowed to modify .spec.tolerations.whitelist for "projects"`},
-		"an admin has an account make tokens":      {"adam", `{spec: {members: [{kind: ServiceAccount, namespace: default, name: default, role: serviceaccountmanager}, {kind: User, name: vera, role: viewer}, ` + others + `]}}`, members},
-		"an admin gives an account a foreign role": {"adam", `{spec: {members: [{kind: ServiceAccount, namespace: default, name: default, role: "extension:x"}, {kind: User, name: vera, role: viewer}, ` + others + `]}}`, members},
-		"an admin ends a membership":               {"adam", `{metadata: {annotations: {project.espalier.dev/membership-expiry: '{"User:una":"2000-01-01T00:00:00Z"}'}}}`, times},
-		"an admin removes the finalizer":           {"adam", `{metadata: {finalizers: null}}`, remove},
-		"an admin exchanges it":                    {"adam", `{metadata: {finalizers: [foregroundDeletion]}}`, remove},
-		"an admin has its namespace set free":      {"adam", `{metadata: {finalizers: [gardener, orphan]}}`, `is not allowed to add finalizer "orphan" for "projects"`},
-		"a manager of members removes it":          {"una", `{metadata: {finalizers: []}}`, remove},
-		"a viewer removes it":                      {"vera", `{metadata: {finalizers: null}}`, "cannot patch resource"},
-		"the owner removes it":                     {"alice", `{metadata: {finalizers: null}}`, remove},
-		"the owner has the namespace deleted":      {"alice", `{metadata: {finalizers: [gardener, foregroundDeletion]}}`, `is not allowed to add finalizer "foregroundDeletion" for "projects"`},
-		"a manager of members whitelists one":      {"una", `{spec: {tolerations: {whitelist: [{key: seed.gardener.cloud/protected}]}}}`, `is not allowed to modify .spec.tolerations.whitelist for "projects"`},
+		"a viewer becomes the owner": {"vera", `{spec: {owner: {name: vera}}}`, "cannot patch resource"},
+		"a viewer becomes an admin": {
+			"vera", `{spec: {members: [{kind: User, name: vera, role: admin}, ` + others + `]}}`, "cannot patch resource",
+		},
+		"a viewer says to have created it":        {"vera", `{spec: {createdBy: {name: vera}}}`, "cannot patch resource"},
+		"a manager of accounts becomes the owner": {"sam", `{spec: {owner: {name: sam}}}`, "cannot patch resource"},
+		"who is no member becomes the owner":      {"mallory", `{spec: {owner: {name: mallory}}}`, "cannot patch resource"},
+		"an admin becomes the owner":              {"adam", `{spec: {owner: {name: adam}}}`, owner},
+		"an admin gives it to a group of his":     {"adam", `{spec: {owner: {kind: Group, name: "system:authenticated"}}}`, owner},
+		"an admin gives it to an account": {
+			"adam", `{spec: {owner: {kind: ServiceAccount, apiGroup: "", namespace: default, name: default}}}`, owner,
+		},
+		"an admin becomes the owner among members": {
+			"adam", `{spec: {owner: {name: adam}, members: [{kind: User, name: adam, role: admin, roles: [owner]}]}}`, owner,
+		},
+		"an admin adds an admin": {
+			"adam", `{spec: {members: [{kind: User, name: mallory, role: admin}, {kind: User, name: vera, role: viewer}, ` + others + `]}}`,
+			members,
+		},
+		"an admin makes a viewer an admin": {
+			"adam", `{spec: {members: [{kind: User, name: vera, role: admin}, ` + others + `]}}`, members,
+		},
+		"an admin removes all members": {"adam", `{spec: {members: null}}`, members},
+		"an admin has an account manage members": {
+			"adam",
+			`{spec: {members: [{kind: ServiceAccount, namespace: default, name: default, role: uam}, {kind: User, name: vera, role: viewer}, ` +
+				others + `]}}`,
+			members,
+		},
+		"an admin whitelists a toleration": {
+			"adam", `{spec: {tolerations: {whitelist: [{key: seed.gardener.cloud/protected}]}}}`,
+			`is not allowed to modify .spec.tolerations.whitelist for "projects"`,
+		},
+		"an admin has an account make tokens": {
+			"adam",
+			`{spec: {members: [{kind: ServiceAccount, namespace: default, name: default, role: serviceaccountmanager}, {kind: User, name: vera,` +
+				` role: viewer}, ` + others + `]}}`,
+			members,
+		},
+		"an admin gives an account a foreign role": {
+			"adam",
+			`{spec: {members: [{kind: ServiceAccount, namespace: default, name: default, role: "extension:x"}, {kind: User, name: vera, ` +
+				`role: viewer}, ` + others + `]}}`,
+			members,
+		},
+		"an admin ends a membership": {
+			"adam", `{metadata: {annotations: {project.espalier.dev/membership-expiry: '{"User:una":"2000-01-01T00:00:00Z"}'}}}`, times,
+		},
+		"an admin removes the finalizer": {"adam", `{metadata: {finalizers: null}}`, remove},
+		"an admin exchanges it":          {"adam", `{metadata: {finalizers: [foregroundDeletion]}}`, remove},
+		"an admin has its namespace set free": {
+			"adam", `{metadata: {finalizers: [gardener, orphan]}}`, `is not allowed to add finalizer "orphan" for "projects"`,
+		},
+		"a manager of members removes it": {"una", `{metadata: {finalizers: []}}`, remove},
+		"a viewer removes it":             {"vera", `{metadata: {finalizers: null}}`, "cannot patch resource"},
+		"the owner removes it":            {"alice", `{metadata: {finalizers: null}}`, remove},
+		"the owner has the namespace deleted": {
+			"alice", `{metadata: {finalizers: [gardener, foregroundDeletion]}}`,
+			`is not allowed to add finalizer "foregroundDeletion" for "projects"`,
+		},
+		"a manager of members whitelists one": {
+			"una", `{spec: {tolerations: {whitelist: [{key: seed.gardener.cloud/protected}]}}}`,
+			`is not allowed to modify .spec.tolerations.whitelist for "projects"`,
+		},
 	} {
 		err := change(e, e.As(tc.user), p, tc.patch)
 		e.Expect(err).To(MatchError(ContainSubstring(tc.want)), name)
 		e.Expect(apierrors.IsForbidden(err)).To(BeTrue(), name)
 	}
-	applied := fmt.Sprintf(`{"apiVersion":"core.gardener.cloud/v1beta1","kind":"Project","metadata":{"name":%q},"spec":{"owner":{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"adam"}}}`, p.Name)
+	applied := fmt.Sprintf(`{"apiVersion":"core.gardener.cloud/v1beta1","kind":"Project","metadata":{"name":%q},`+
+		`"spec":{"owner":{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"adam"}}}`, p.Name)
 	for kind, patch := range map[client.Patch]string{
 		client.RawPatch("application/apply-patch+yaml", []byte(applied)):                                                      owner,
 		client.RawPatch("application/json-patch+json", []byte(`[{"op":"replace","path":"/spec/owner/name","value":"adam"}]`)): owner,
@@ -85,7 +127,8 @@ func TestUsersCannotTakeOverProjects(t *testing.T) {
 	written.Finalizers = nil
 	e.Expect(e.As("adam").Update(e.Ctx, written)).To(MatchError(ContainSubstring(remove)))
 	e.Expect(e.Get(p)).To(Equal(stored), "nothing has changed")
-	e.Expect(change(e, e.As("una"), p, `{metadata: {annotations: {project.espalier.dev/membership-expiry: "{}"}}}`)).To(Succeed(), "who manages members manages their times")
+	e.Expect(change(e, e.As("una"), p, `{metadata: {annotations: {project.espalier.dev/membership-expiry: "{}"}}}`)).
+		To(Succeed(), "who manages members manages their times")
 }
 
 // TestUsersCannotBypassTheController deletes in each way that would have the garbage collector act before the controller.
@@ -102,7 +145,8 @@ func TestUsersCannotBypassTheController(t *testing.T) {
 	hasty := map[string]client.DeleteOption{
 		`propagation policy "Foreground"`: client.PropagationPolicy("Foreground"),
 		`propagation policy "Orphan"`:     client.PropagationPolicy("Orphan"),
-		`its dependents orphaned`:         &client.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: ptr.To(true)}}, //nolint:staticcheck // deprecated, but API servers still go by it
+		//nolint:staticcheck // deprecated, but API servers still go by it
+		`its dependents orphaned`: &client.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: ptr.To(true)}},
 	}
 	refused := func() {
 		for want, option := range hasty {
@@ -114,7 +158,8 @@ func TestUsersCannotBypassTheController(t *testing.T) {
 		}
 	}
 	refused()
-	e.Expect(e.As("eve", "editors").DeleteAllOf(e.Ctx, &corev1beta1.Project{}, client.PropagationPolicy("Orphan"))).To(MatchError(ContainSubstring(`must not be deleted with propagation policy "Orphan"`)))
+	e.Expect(e.As("eve", "editors").DeleteAllOf(e.Ctx, &corev1beta1.Project{}, client.PropagationPolicy("Orphan"))).
+		To(MatchError(ContainSubstring(`must not be deleted with propagation policy "Orphan"`)))
 	e.Expect(change(e, e.Admin, p, `{metadata: {finalizers: [gardener, orphan]}}`)).To(Succeed(), "as before there were webhooks")
 	e.Expect(adam.Delete(e.Ctx, e.Project(p.Name))).To(MatchError(ContainSubstring(`must not be deleted with finalizer "orphan"`)))
 	e.Expect(e.Get(p).DeletionTimestamp).To(BeNil())
@@ -124,7 +169,8 @@ func TestUsersCannotBypassTheController(t *testing.T) {
 	e.Expect(going.DeletionTimestamp).NotTo(BeNil())
 	e.Expect(going.Finalizers).To(Equal([]string{"gardener"}), "the API server goes by what the request says")
 	refused()
-	e.Expect(change(e, adam, p, `{metadata: {finalizers: null}}`)).To(MatchError(ContainSubstring(`is not allowed to remove finalizer "gardener"`)))
+	e.Expect(change(e, adam, p, `{metadata: {finalizers: null}}`)).
+		To(MatchError(ContainSubstring(`is not allowed to remove finalizer "gardener"`)))
 	e.Expect(change(e, adam, p, `{metadata: {finalizers: [gardener, foregroundDeletion]}}`)).NotTo(Succeed())
 	e.Expect(e.Get(p).Finalizers).To(Equal([]string{"gardener"}))
 }
@@ -142,24 +188,35 @@ func TestMembersWithTokensOfTheirOwnTakeNothingOver(t *testing.T) {
 	e.Expect(e.As("alice", "editors").Create(e.Ctx, p)).To(Succeed())
 	ready(e, p)
 	for _, role := range []string{"admin", "uam"} {
-		e.Eventually(func() error { return change(e, clients[role], p, `{metadata: {labels: {seen: by-`+role+`}}}`) }, binary.Patience).Should(Succeed())
+		e.Eventually(func() error { return change(e, clients[role], p, `{metadata: {labels: {seen: by-`+role+`}}}`) }, binary.Patience).
+			Should(Succeed())
 	}
 	stored := e.Get(p)
 	_, stranger := e.Account("stranger")
 	clients["stranger"] = stranger
 	const mallory = `{spec: {members: [{kind: User, name: mallory, role: admin}]}}`
 	for name, tc := range map[string]struct{ role, patch, want string }{
-		"an admin becomes the owner":         {"admin", `{spec: {owner: {kind: ServiceAccount, apiGroup: "", namespace: ` + e.Namespace + `, name: admin}}}`, "is not allowed to manage owner"},
-		"an admin adds a user":               {"admin", mallory, "is not allowed to manage human users or groups"},
-		"an admin removes the finalizer":     {"admin", `{metadata: {finalizers: null}}`, "is not allowed to remove finalizer"},
-		"an admin ends memberships":          {"admin", `{metadata: {annotations: {project.espalier.dev/membership-expiry: "{}"}}}`, "is not allowed to manage the end of memberships"},
-		"a manager of members removes it":    {"uam", `{metadata: {finalizers: null}}`, "is not allowed to remove finalizer"},
-		"a manager of members whitelists":    {"uam", `{spec: {tolerations: {whitelist: [{key: a}]}}}`, "is not allowed to modify .spec.tolerations.whitelist"},
-		"a viewer adds a user":               {"viewer", mallory, "cannot patch resource"},
-		"a manager of accounts adds a user":  {"serviceaccountmanager", mallory, "cannot patch resource"},
-		"who is no member adds a user":       {"stranger", mallory, "cannot patch resource"},
-		"a viewer removes the finalizer":     {"viewer", `{metadata: {finalizers: null}}`, "cannot patch resource"},
-		"who is no member confirms deletion": {"stranger", `{metadata: {annotations: {confirmation.gardener.cloud/deletion: "true"}}}`, "cannot patch resource"},
+		"an admin becomes the owner": {
+			"admin", `{spec: {owner: {kind: ServiceAccount, apiGroup: "", namespace: ` + e.Namespace + `, name: admin}}}`,
+			"is not allowed to manage owner",
+		},
+		"an admin adds a user":           {"admin", mallory, "is not allowed to manage human users or groups"},
+		"an admin removes the finalizer": {"admin", `{metadata: {finalizers: null}}`, "is not allowed to remove finalizer"},
+		"an admin ends memberships": {
+			"admin", `{metadata: {annotations: {project.espalier.dev/membership-expiry: "{}"}}}`,
+			"is not allowed to manage the end of memberships",
+		},
+		"a manager of members removes it": {"uam", `{metadata: {finalizers: null}}`, "is not allowed to remove finalizer"},
+		"a manager of members whitelists": {
+			"uam", `{spec: {tolerations: {whitelist: [{key: a}]}}}`, "is not allowed to modify .spec.tolerations.whitelist",
+		},
+		"a viewer adds a user":              {"viewer", mallory, "cannot patch resource"},
+		"a manager of accounts adds a user": {"serviceaccountmanager", mallory, "cannot patch resource"},
+		"who is no member adds a user":      {"stranger", mallory, "cannot patch resource"},
+		"a viewer removes the finalizer":    {"viewer", `{metadata: {finalizers: null}}`, "cannot patch resource"},
+		"who is no member confirms deletion": {
+			"stranger", `{metadata: {annotations: {confirmation.gardener.cloud/deletion: "true"}}}`, "cannot patch resource",
+		},
 	} {
 		err := change(e, clients[tc.role], p, tc.patch)
 		e.Expect(err).To(MatchError(ContainSubstring(tc.want)), name)
@@ -211,7 +268,8 @@ func tenThousandMembersAreRefused(e *projecttest.Env) {
 			list[i] = fmt.Sprintf(form, i)
 		}
 		err := e.Admin.Create(e.Ctx, project(e, "many", `{members: [`+strings.Join(list, ", ")+`]}`))
-		e.Expect(err).To(MatchError(Or(ContainSubstring("must have at most 1000 items"), ContainSubstring("the object needs too many changes"))), name)
+		e.Expect(err).To(MatchError(Or(ContainSubstring("must have at most 1000 items"), ContainSubstring("the object needs too many changes"))),
+			name)
 	}
 	list := make([]string, 999)
 	for i := range list {
@@ -226,7 +284,8 @@ func TestACollectionIsNotDeletedUnconfirmed(t *testing.T) {
 	alice := e.As("alice", "editors")
 	first, second := created(e, "alice", "coll-a", `{}`), created(e, "alice", "coll-b", `{}`)
 	confirm(e, alice, first, "true")
-	e.Expect(alice.DeleteAllOf(e.Ctx, &corev1beta1.Project{})).To(MatchError(ContainSubstring(`must have a "confirmation.gardener.cloud/deletion" annotation to delete`)))
+	e.Expect(alice.DeleteAllOf(e.Ctx, &corev1beta1.Project{})).
+		To(MatchError(ContainSubstring(`must have a "confirmation.gardener.cloud/deletion" annotation to delete`)))
 	e.Expect(e.Get(second).DeletionTimestamp).To(BeNil())
 	confirm(e, alice, second, "true")
 	e.Eventually(func() error { return alice.DeleteAllOf(e.Ctx, &corev1beta1.Project{}) }, binary.Patience).Should(Succeed())
@@ -239,7 +298,9 @@ func TestNumberOfProjectsPerUserIsLimited(t *testing.T) {
 	created(e, "alice", "limit-b", `{owner: {kind: User, name: bob}, createdBy: {kind: User, name: bob}}`)
 	err := alice.Create(e.Ctx, project(e, "limit-c", `{createdBy: {kind: User, name: bob}}`))
 	e.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
-	e.Expect(err).To(MatchError(`admission webhook "creator-limit.project-controller.espalier.dev" denied the request: user "alice" has created 2 projects (limit-a, limit-b), and may have created at most 2: delete one that is not needed, or ask an administrator to raise espalier.project.maxProjectsPerCreator`))
+	e.Expect(err).To(MatchError(`admission webhook "creator-limit.project-controller.espalier.dev" denied the request: user "alice" has ` +
+		`created 2 projects (limit-a, limit-b), and may have created at most 2: delete one that is not needed, or ask an administrator to ` +
+		`raise espalier.project.maxProjectsPerCreator`))
 	created(e, "bob", "limit-c", `{}`)
 	confirm(e, alice, first, "true")
 	e.Expect(alice.Delete(e.Ctx, e.Project("limit-a"))).To(Succeed())

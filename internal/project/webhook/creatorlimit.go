@@ -57,7 +57,8 @@ func creatorRefusal(user string, created []string, limit int) string {
 	if len(created) > namedInRefusal {
 		list += ", …"
 	}
-	return fmt.Sprintf("user %q has created %d projects (%s), and may have created at most %d: delete one that is not needed, or ask an administrator to raise espalier.project.maxProjectsPerCreator",
+	return fmt.Sprintf("user %q has created %d projects (%s), and may have created at most %d: delete one that is not needed, or ask an "+
+		"administrator to raise espalier.project.maxProjectsPerCreator",
 		excerpt.Quoted(user), len(created), list, limit)
 }
 

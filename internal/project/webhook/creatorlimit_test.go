@@ -56,7 +56,10 @@ func creatorLimitCreated(name, kind, by string) corev1beta1.Project {
 func TestCreatorLimit(t *testing.T) {
 	allowed := review.Response{Allowed: true, Code: 200}
 	create := review.Request{Operation: review.Create, User: review.User{Name: "alice"}, Object: []byte(`{}`)}
-	three := []corev1beta1.Project{creatorLimitCreated("c", "User", "alice"), creatorLimitCreated("b", "User", "bob"), {}, creatorLimitCreated("g", "Group", "alice"), creatorLimitCreated("a", "User", "alice"), creatorLimitCreated("d", "User", "alice")}
+	three := []corev1beta1.Project{
+		creatorLimitCreated("c", "User", "alice"), creatorLimitCreated("b", "User", "bob"), {}, creatorLimitCreated("g", "Group", "alice"),
+		creatorLimitCreated("a", "User", "alice"), creatorLimitCreated("d", "User", "alice"),
+	}
 	var seven []corev1beta1.Project
 	for i := range 7 {
 		seven = append(seven, creatorLimitCreated(fmt.Sprintf("p%d", i), "User", "alice"))
@@ -68,13 +71,36 @@ func TestCreatorLimit(t *testing.T) {
 		want     review.Response
 		pages    int
 	}{
-		"fewer than the limit":       {create, 4, creatorLimitProjects{all: three}, allowed, 3},
-		"as many as the limit":       {create, 3, creatorLimitProjects{all: three}, review.Response{Code: 403, Reason: "Forbidden", Message: `user "alice" has created 3 projects (a, c, d), and may have created at most 3: delete one that is not needed, or ask an administrator to raise espalier.project.maxProjectsPerCreator`}, 3},
-		"more than are named":        {create, 1, creatorLimitProjects{all: seven}, review.Response{Code: 403, Reason: "Forbidden", Message: `user "alice" has created 7 projects (p0, p1, p2, p3, p4, …), and may have created at most 1: delete one that is not needed, or ask an administrator to raise espalier.project.maxProjectsPerCreator`}, 4},
-		"no limit":                   {create, 0, creatorLimitProjects{all: seven}, allowed, 0},
-		"an update":                  {review.Request{Operation: review.Update, User: review.User{Name: "alice"}}, 1, creatorLimitProjects{all: seven}, allowed, 0},
-		"an error of the API server": {create, 1, creatorLimitProjects{err: errors.New("down")}, review.Response{Code: 500, Message: "count Projects of their creator: down"}, 1},
-		"a user without Project":     {review.Request{Operation: review.Create, User: review.User{Name: "carol"}}, 1, creatorLimitProjects{all: seven}, allowed, 4},
+		"fewer than the limit": {create, 4, creatorLimitProjects{all: three}, allowed, 3},
+		"as many as the limit": {
+			create, 3, creatorLimitProjects{all: three},
+			review.Response{
+				Code: 403, Reason: "Forbidden",
+				Message: `user "alice" has created 3 projects (a, c, d), and may have created at most 3: delete one that is not needed, or ask an ` +
+					`administrator to raise espalier.project.maxProjectsPerCreator`,
+			},
+			3,
+		},
+		"more than are named": {
+			create, 1, creatorLimitProjects{all: seven},
+			review.Response{
+				Code: 403, Reason: "Forbidden",
+				Message: `user "alice" has created 7 projects (p0, p1, p2, p3, p4, …), and may have created at most 1: delete one that is not ` +
+					`needed, or ask an administrator to raise espalier.project.maxProjectsPerCreator`,
+			},
+			4,
+		},
+		"no limit": {create, 0, creatorLimitProjects{all: seven}, allowed, 0},
+		"an update": {
+			review.Request{Operation: review.Update, User: review.User{Name: "alice"}}, 1, creatorLimitProjects{all: seven}, allowed, 0,
+		},
+		"an error of the API server": {
+			create, 1, creatorLimitProjects{err: errors.New("down")},
+			review.Response{Code: 500, Message: "count Projects of their creator: down"}, 1,
+		},
+		"a user without Project": {
+			review.Request{Operation: review.Create, User: review.User{Name: "carol"}}, 1, creatorLimitProjects{all: seven}, allowed, 4,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -65,7 +65,8 @@ func (h *NamespaceDeletion) judge(ctx context.Context, request *review.Request) 
 	}
 	name := namespace.Metadata.Name
 	if project.DeletionTimestamp == nil {
-		return fmt.Sprintf("Namespace %q is forbidden: direct deletion of namespace %q is not permitted (you must delete the corresponding project %q)", name, name, owner), nil
+		return fmt.Sprintf("Namespace %q is forbidden: direct deletion of namespace %q is not permitted (you must delete the corresponding "+
+			"project %q)", name, name, owner), nil
 	}
 	shoots, err := h.Shoots.AnyShoot(ctx, name)
 	if err != nil {
@@ -104,7 +105,9 @@ func (h *NamespaceDeletion) namespace(ctx context.Context, request *review.Reque
 	return read, found, err
 }
 
-func (h *NamespaceDeletion) get(ctx context.Context, kind schema.GroupVersionKind, name string, into *metav1.PartialObjectMetadata) (bool, error) {
+func (h *NamespaceDeletion) get(
+	ctx context.Context, kind schema.GroupVersionKind, name string, into *metav1.PartialObjectMetadata,
+) (bool, error) {
 	into.SetGroupVersionKind(kind)
 	err := h.Live.Get(ctx, client.ObjectKey{Name: name}, into)
 	if apierrors.IsNotFound(err) {

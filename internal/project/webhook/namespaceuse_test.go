@@ -50,20 +50,54 @@ func TestNamespaceUse(t *testing.T) {
 		want     review.Response
 		asked    []string
 	}{
-		"a new namespace":                        {review.Request{Operation: review.Create, Object: []byte(with)}, namespaceUseProjects{}, allowed, asked},
-		"a namespace that is used":               {review.Request{Operation: review.Create, Object: []byte(with)}, namespaceUseProjects{names: []string{"o"}}, refused, asked},
-		"used by the Project itself":             {review.Request{Operation: review.Create, Object: []byte(with)}, namespaceUseProjects{names: []string{"p"}}, allowed, asked},
-		"used by the Project itself and another": {review.Request{Operation: review.Create, Object: []byte(with)}, namespaceUseProjects{names: []string{"p", "q"}}, refused, asked},
-		"set later":                              {review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(without)}, namespaceUseProjects{names: []string{"o"}}, refused, asked},
-		"set later on what had no spec":          {review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(`{}`)}, namespaceUseProjects{}, allowed, asked},
-		"unchanged":                              {review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(with)}, namespaceUseProjects{names: []string{"o"}}, allowed, nil},
-		"none":                                   {review.Request{Operation: review.Create, Object: []byte(without)}, namespaceUseProjects{names: []string{"o"}}, allowed, nil},
-		"no spec":                                {review.Request{Operation: review.Create, Object: []byte(`{}`)}, namespaceUseProjects{names: []string{"o"}}, allowed, nil},
-		"a deletion":                             {review.Request{Operation: review.Delete, OldObject: []byte(with)}, namespaceUseProjects{names: []string{"o"}}, allowed, nil},
-		"the status":                             {review.Request{Operation: review.Update, SubResource: "status", Object: []byte(with), OldObject: []byte(without)}, namespaceUseProjects{names: []string{"o"}}, allowed, nil},
-		"an error of the API server":             {review.Request{Operation: review.Create, Object: []byte(with)}, namespaceUseProjects{err: errors.New("down")}, review.Response{Code: 500, Message: `list Projects of namespace "garden-x": down`}, asked},
-		"an object that cannot be read":          {review.Request{Operation: review.Create, Object: []byte(`[]`)}, namespaceUseProjects{}, review.Response{Code: 400, Message: "object: must not be a list"}, nil},
-		"an old object that cannot be read":      {review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(`[]`)}, namespaceUseProjects{}, review.Response{Code: 400, Message: "object: must not be a list"}, nil},
+		"a new namespace": {
+			review.Request{Operation: review.Create, Object: []byte(with)}, namespaceUseProjects{}, allowed, asked,
+		},
+		"a namespace that is used": {
+			review.Request{Operation: review.Create, Object: []byte(with)}, namespaceUseProjects{names: []string{"o"}}, refused, asked,
+		},
+		"used by the Project itself": {
+			review.Request{Operation: review.Create, Object: []byte(with)}, namespaceUseProjects{names: []string{"p"}}, allowed, asked,
+		},
+		"used by the Project itself and another": {
+			review.Request{Operation: review.Create, Object: []byte(with)}, namespaceUseProjects{names: []string{"p", "q"}}, refused, asked,
+		},
+		"set later": {
+			review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(without)},
+			namespaceUseProjects{names: []string{"o"}}, refused, asked,
+		},
+		"set later on what had no spec": {
+			review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(`{}`)}, namespaceUseProjects{}, allowed, asked,
+		},
+		"unchanged": {
+			review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(with)}, namespaceUseProjects{names: []string{"o"}},
+			allowed, nil,
+		},
+		"none": {
+			review.Request{Operation: review.Create, Object: []byte(without)}, namespaceUseProjects{names: []string{"o"}}, allowed, nil,
+		},
+		"no spec": {
+			review.Request{Operation: review.Create, Object: []byte(`{}`)}, namespaceUseProjects{names: []string{"o"}}, allowed, nil,
+		},
+		"a deletion": {
+			review.Request{Operation: review.Delete, OldObject: []byte(with)}, namespaceUseProjects{names: []string{"o"}}, allowed, nil,
+		},
+		"the status": {
+			review.Request{Operation: review.Update, SubResource: "status", Object: []byte(with), OldObject: []byte(without)},
+			namespaceUseProjects{names: []string{"o"}}, allowed, nil,
+		},
+		"an error of the API server": {
+			review.Request{Operation: review.Create, Object: []byte(with)}, namespaceUseProjects{err: errors.New("down")},
+			review.Response{Code: 500, Message: `list Projects of namespace "garden-x": down`}, asked,
+		},
+		"an object that cannot be read": {
+			review.Request{Operation: review.Create, Object: []byte(`[]`)}, namespaceUseProjects{},
+			review.Response{Code: 400, Message: "object: must not be a list"}, nil,
+		},
+		"an old object that cannot be read": {
+			review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(`[]`)}, namespaceUseProjects{},
+			review.Response{Code: 400, Message: "object: must not be a list"}, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

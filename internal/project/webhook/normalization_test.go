@@ -62,12 +62,18 @@ status: {phase: Ready}
 
 func TestNormalizationLeavesAlone(t *testing.T) {
 	for name, request := range map[string]review.Request{
-		"a deletion":                   {Operation: review.Delete, OldObject: []byte(`{"spec":{"members":[{"kind":"User"}]}}`)},
-		"the status":                   {Operation: review.Update, SubResource: "status", Object: []byte(`{"spec":{"members":[{"kind":"User"}]}}`)},
-		"a Project without spec":       {Operation: review.Create, Object: []byte(`{}`)},
-		"a spec that is null":          {Operation: review.Create, Object: []byte(`{"spec":null}`)},
-		"a Project in its normal form": {Operation: review.Create, Object: []byte(`{"spec":{"namespace":"garden-x","members":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"a","role":"admin","roles":[]}]}}`)},
-		"members that are none":        {Operation: review.Create, Object: []byte(`{"spec":{"members":null,"tolerations":{}}}`)},
+		"a deletion": {Operation: review.Delete, OldObject: []byte(`{"spec":{"members":[{"kind":"User"}]}}`)},
+		"the status": {
+			Operation: review.Update, SubResource: "status", Object: []byte(`{"spec":{"members":[{"kind":"User"}]}}`),
+		},
+		"a Project without spec": {Operation: review.Create, Object: []byte(`{}`)},
+		"a spec that is null":    {Operation: review.Create, Object: []byte(`{"spec":null}`)},
+		"a Project in its normal form": {
+			Operation: review.Create,
+			Object: []byte(`{"spec":{"namespace":"garden-x","members":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"a",` +
+				`"role":"admin","roles":[]}]}}`),
+		},
+		"members that are none": {Operation: review.Create, Object: []byte(`{"spec":{"members":null,"tolerations":{}}}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			response, _ := reviewtest.Handle(t, webhook.Normalization{}, &request)
@@ -94,8 +100,11 @@ func TestNormalizationRefusesWhatItCannotRead(t *testing.T) {
 // TestTooManyChangesOfAProjectAreRefused sends more members than the schema takes, all of which lack something.
 func TestTooManyChangesOfAProjectAreRefused(t *testing.T) {
 	members := strings.Repeat(`{"kind":"User","name":"a","roles":["admin","uam"]},`, 10_000)
-	response, _ := reviewtest.Handle(t, webhook.Normalization{}, &review.Request{Operation: review.Create, Object: []byte(`{"spec":{"members":[` + strings.TrimSuffix(members, ",") + `]}}`)})
-	NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Code: 413, Message: "the object needs too many changes: 30000, at most 10000 are made"}))
+	response, _ := reviewtest.Handle(t, webhook.Normalization{}, &review.Request{
+		Operation: review.Create, Object: []byte(`{"spec":{"members":[` + strings.TrimSuffix(members, ",") + `]}}`),
+	})
+	NewWithT(t).Expect(response).
+		To(BeComparableTo(review.Response{Code: 413, Message: "the object needs too many changes: 30000, at most 10000 are made"}))
 }
 
 // normalizationProject makes a Project from bytes, as a client may send it, and a copy without the fields that the handler may change.
@@ -145,7 +154,9 @@ func normalizationProject(choices []byte) (sent map[string]any) {
 		return made
 	}
 	spec["tolerations"] = pick(nil, map[string]any{"unknown": "kept", "defaults": list(), "whitelist": list()})
-	return map[string]any{"metadata": map[string]any{"name": "p"}, "spec": pick(spec, spec, spec, nil), "unknown": map[string]any{"kept": true}}
+	return map[string]any{
+		"metadata": map[string]any{"name": "p"}, "spec": pick(spec, spec, spec, nil), "unknown": map[string]any{"kept": true},
+	}
 }
 
 // FuzzNormalization holds that handling never panics, has a result that the handler leaves alone, comes to the normal form, and

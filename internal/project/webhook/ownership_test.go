@@ -28,7 +28,10 @@ func TestOwnership(t *testing.T) {
 		operation  review.Operation
 		sent, want string
 	}{
-		"a Project without spec": {review.Create, `{}`, `{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipAlice + `, members: [` + ownershipAliceOwns + `]}}`},
+		"a Project without spec": {
+			review.Create, `{}`,
+			`{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipAlice + `, members: [` + ownershipAliceOwns + `]}}`,
+		},
 		"a spec that is null": {
 			review.Create, `{spec: null}`,
 			`{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipAlice + `, members: [` + ownershipAliceOwns + `]}}`,
@@ -42,28 +45,37 @@ func TestOwnership(t *testing.T) {
 			`{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipAlice + `, members: [` + ownershipAliceOwns + `]}}`,
 		},
 		"the first owner among the members is the owner": {
-			review.Create, `{spec: {members: [{kind: User, name: x, role: admin}, ` + ownershipBobOwns + `, {kind: User, name: z, roles: [owner]}]}}`,
-			`{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipBob + `, members: [{kind: User, name: x, role: admin}, ` + ownershipBobOwns + `, {kind: User, name: z, roles: [owner]}]}}`,
+			review.Create,
+			`{spec: {members: [{kind: User, name: x, role: admin}, ` + ownershipBobOwns + `, {kind: User, name: z, roles: [owner]}]}}`,
+			`{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipBob + `, members: [{kind: User, name: x, role: admin}, ` +
+				ownershipBobOwns + `, {kind: User, name: z, roles: [owner]}]}}`,
 		},
 		"also one who is more than that": {
 			review.Create, `{spec: {members: [{kind: ServiceAccount, namespace: ns, name: s, role: admin, roles: [uam, owner]}]}}`,
-			`{spec: {createdBy: ` + ownershipAlice + `, owner: {kind: ServiceAccount, namespace: ns, name: s}, members: [{kind: ServiceAccount, namespace: ns, name: s, role: admin, roles: [uam, owner]}]}}`,
+			`{spec: {createdBy: ` + ownershipAlice +
+				`, owner: {kind: ServiceAccount, namespace: ns, name: s}, members: [{kind: ServiceAccount, namespace: ns, name: s, role: admin, ` +
+				`roles: [uam, owner]}]}}`,
 		},
 		"who becomes the owner gets the role": {
 			review.Create, `{spec: {members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, role: uam, unknown: kept}]}}`,
-			`{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipAlice + `, members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, role: uam, roles: [owner], unknown: kept}]}}`,
+			`{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipAlice +
+				`, members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, role: uam, roles: [owner], unknown: kept}]}}`,
 		},
 		"also without any other": {
 			review.Create, `{spec: {members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]}}`,
-			`{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipAlice + `, members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, role: owner}]}}`,
+			`{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipAlice +
+				`, members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, role: owner}]}}`,
 		},
 		"also after others": {
 			review.Create, `{spec: {members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, roles: [uam, viewer]}]}}`,
-			`{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipAlice + `, members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, roles: [uam, viewer, owner]}]}}`,
+			`{spec: {createdBy: ` + ownershipAlice + `, owner: ` + ownershipAlice +
+				`, members: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice, roles: [uam, viewer, owner]}]}}`,
 		},
 		"an owner of the user's choice becomes a member": {
 			review.Create, `{spec: {owner: {kind: ServiceAccount, namespace: ns, name: s, unknown: kept}, members: [{kind: User, name: x}]}}`,
-			`{spec: {createdBy: ` + ownershipAlice + `, owner: {kind: ServiceAccount, namespace: ns, name: s, unknown: kept}, members: [{kind: User, name: x}, {kind: ServiceAccount, namespace: ns, name: s, role: admin, roles: [owner]}]}}`,
+			`{spec: {createdBy: ` + ownershipAlice +
+				`, owner: {kind: ServiceAccount, namespace: ns, name: s, unknown: kept}, members: [{kind: User, name: x}, {kind: ServiceAccount, ` +
+				`namespace: ns, name: s, role: admin, roles: [owner]}]}}`,
 		},
 		"an update makes the owner a member": {
 			review.Update, `{spec: {owner: ` + ownershipAlice + `, members: [` + ownershipBobOwns + `]}}`,
@@ -77,10 +89,18 @@ func TestOwnership(t *testing.T) {
 			review.Update, `{spec: {createdBy: ` + ownershipBob + `, owner: ` + ownershipAlice + `, members: [` + ownershipAliceOwns + `]}}`,
 			`{spec: {createdBy: ` + ownershipBob + `, owner: ` + ownershipAlice + `, members: [` + ownershipAliceOwns + `]}}`,
 		},
-		"an update gives no owner":                {review.Update, `{spec: {members: [` + ownershipBobOwns + `]}}`, `{spec: {members: [` + ownershipBobOwns + `]}}`},
-		"what is being deleted stays as it is":    {review.Update, `{metadata: {deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {owner: ` + ownershipAlice + `}}`, `{metadata: {deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {owner: ` + ownershipAlice + `}}`},
-		"so does an update of what has no spec":   {review.Update, `{}`, `{}`},
-		"a null among the members is passed over": {review.Update, `{spec: {owner: ` + ownershipAlice + `, members: [null]}}`, `{spec: {owner: ` + ownershipAlice + `, members: [null, ` + ownershipAliceOwns + `]}}`},
+		"an update gives no owner": {
+			review.Update, `{spec: {members: [` + ownershipBobOwns + `]}}`, `{spec: {members: [` + ownershipBobOwns + `]}}`,
+		},
+		"what is being deleted stays as it is": {
+			review.Update, `{metadata: {deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {owner: ` + ownershipAlice + `}}`,
+			`{metadata: {deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {owner: ` + ownershipAlice + `}}`,
+		},
+		"so does an update of what has no spec": {review.Update, `{}`, `{}`},
+		"a null among the members is passed over": {
+			review.Update, `{spec: {owner: ` + ownershipAlice + `, members: [null]}}`,
+			`{spec: {owner: ` + ownershipAlice + `, members: [null, ` + ownershipAliceOwns + `]}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := reviewtest.Request(t, tc.operation, ownershipProjects, tc.sent)

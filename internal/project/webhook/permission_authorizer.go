@@ -22,7 +22,8 @@ func (a APIServer) Allowed(ctx context.Context, user review.User, action Action,
 	asked := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user.Name, UID: user.UID, Groups: user.Groups, Extra: extraOf(user),
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Group: corev1beta1.GroupName, Version: corev1beta1.SchemeGroupVersion.Version, Resource: "projects", Subresource: action.SubResource, Verb: action.Verb, Name: project,
+			Group: corev1beta1.GroupName, Version: corev1beta1.SchemeGroupVersion.Version, Resource: "projects", Subresource: action.SubResource,
+			Verb: action.Verb, Name: project,
 		},
 	}}
 	if err := a.Client.Create(ctx, asked); err != nil {

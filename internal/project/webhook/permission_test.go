@@ -32,7 +32,8 @@ func (a *permissionAuthorizer) Allowed(_ context.Context, user review.User, acti
 
 const (
 	permissionOwned = `{"metadata":{"name":"p"},"spec":{"owner":{"kind":"User","name":"o"}}}`
-	permissionTaken = `{"metadata":{"name":"p"},"spec":{"owner":{"kind":"User","name":"eve"},"members":[{"kind":"User","name":"eve"}],"tolerations":{"whitelist":[{"key":"a"}]}}}`
+	permissionTaken = `{"metadata":{"name":"p"},"spec":{"owner":{"kind":"User","name":"eve"},"members":[{"kind":"User","name":"eve"}],` +
+		`"tolerations":{"whitelist":[{"key":"a"}]}}}`
 )
 
 func TestPermission(t *testing.T) {
@@ -69,30 +70,57 @@ func TestPermission(t *testing.T) {
 			asked:      []string{"eve modify-spec-tolerations-whitelist p", "eve manage-members p"},
 		},
 		"whose finalizer is removed": {
-			request:    review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(`{"metadata":{"finalizers":["gardener"]},"spec":{"owner":{"kind":"User","name":"eve"}}}`)},
+			request: review.Request{
+				Operation: review.Update, Object: []byte(permissionOwned),
+				OldObject: []byte(`{"metadata":{"finalizers":["gardener"]},"spec":{"owner":{"kind":"User","name":"eve"}}}`),
+			},
 			authorizer: permissionAuthorizer{allows: map[string]bool{"manage-members": true}},
 			want:       forbidden(`user "eve" is not allowed to remove finalizer "gardener" for "projects"`),
 			asked:      []string{"eve update finalizers p"},
 		},
 		"who may write finalizers removes it": {
-			request:    review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(`{"metadata":{"finalizers":["gardener"]},"spec":{"owner":{"kind":"User","name":"o"}}}`)},
+			request: review.Request{
+				Operation: review.Update, Object: []byte(permissionOwned),
+				OldObject: []byte(`{"metadata":{"finalizers":["gardener"]},"spec":{"owner":{"kind":"User","name":"o"}}}`),
+			},
 			authorizer: permissionAuthorizer{allows: map[string]bool{"update finalizers": true}},
 			want:       allowed,
 			asked:      []string{"eve update finalizers p"},
 		},
-		"no review is sent for what needs no verb": {request: review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(permissionOwned)}, want: allowed},
-		"what was there without spec has no owner": {request: review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(`{}`)}, want: allowed},
-		"nor about the status":                     {request: review.Request{Operation: review.Update, SubResource: "status", Object: []byte(permissionTaken), OldObject: []byte(permissionOwned)}, want: allowed},
-		"nor about a deletion":                     {request: review.Request{Operation: review.Delete, OldObject: []byte(permissionTaken)}, want: allowed},
+		"no review is sent for what needs no verb": {
+			request: review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(permissionOwned)},
+			want:    allowed,
+		},
+		"what was there without spec has no owner": {
+			request: review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(`{}`)}, want: allowed,
+		},
+		"nor about the status": {
+			request: review.Request{
+				Operation: review.Update, SubResource: "status", Object: []byte(permissionTaken), OldObject: []byte(permissionOwned),
+			},
+			want: allowed,
+		},
+		"nor about a deletion": {
+			request: review.Request{Operation: review.Delete, OldObject: []byte(permissionTaken)}, want: allowed,
+		},
 		"an authorizer that fails allows nothing": {
 			request:    review.Request{Operation: review.Create, Object: []byte(permissionTaken)},
 			authorizer: permissionAuthorizer{allows: map[string]bool{"modify-spec-tolerations-whitelist": true}, err: errors.New("down")},
 			want:       review.Response{Code: 500, Message: `ask whether user "eve" may modify .spec.tolerations.whitelist: down`},
 			asked:      []string{"eve modify-spec-tolerations-whitelist p"},
 		},
-		"an object that cannot be read":     {request: review.Request{Operation: review.Create, Object: []byte(`[]`)}, want: review.Response{Code: 400, Message: "object: must not be a list"}},
-		"an old object that cannot be read": {request: review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(`{"spec":1}`)}, want: review.Response{Code: 400, Message: "spec: must not be a number"}},
-		"an update that has no old object":  {request: review.Request{Operation: review.Update, Object: []byte(permissionOwned)}, want: review.Response{Code: 400, Message: "there is no content to decode"}},
+		"an object that cannot be read": {
+			request: review.Request{Operation: review.Create, Object: []byte(`[]`)},
+			want:    review.Response{Code: 400, Message: "object: must not be a list"},
+		},
+		"an old object that cannot be read": {
+			request: review.Request{Operation: review.Update, Object: []byte(permissionOwned), OldObject: []byte(`{"spec":1}`)},
+			want:    review.Response{Code: 400, Message: "spec: must not be a number"},
+		},
+		"an update that has no old object": {
+			request: review.Request{Operation: review.Update, Object: []byte(permissionOwned)},
+			want:    review.Response{Code: 400, Message: "there is no content to decode"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -131,7 +159,9 @@ func TestPermissionIsCheckedForTheUserOfTheRequest(t *testing.T) {
 			g.Expect(allowed).To(Equal(tc.want))
 			g.Expect(asked).To(Equal(authorizationv1.SubjectAccessReviewSpec{
 				User: "eve", UID: "7", Groups: []string{"team"}, Extra: map[string]authorizationv1.ExtraValue{"k": {"v"}},
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects", Subresource: "finalizers", Verb: "update", Name: "p"},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects", Subresource: "finalizers", Verb: "update", Name: "p",
+				},
 			}))
 		})
 	}

@@ -13,9 +13,11 @@ import (
 // describeRegistration returns in one line for which requests a webhook is called, and how.
 func describeRegistration(
 	name string, client admissionregistrationv1.WebhookClientConfig, rules []admissionregistrationv1.RuleWithOperations,
-	policy *admissionregistrationv1.FailurePolicyType, match *admissionregistrationv1.MatchPolicyType, effects *admissionregistrationv1.SideEffectClass,
+	policy *admissionregistrationv1.FailurePolicyType, match *admissionregistrationv1.MatchPolicyType,
+	effects *admissionregistrationv1.SideEffectClass,
 ) string {
-	return fmt.Sprintf("%s: %v of %v in %v %v at %s/%s%s, %s, %s, %s", name, rules[0].Operations, rules[0].Resources, rules[0].APIGroups, rules[0].APIVersions,
+	return fmt.Sprintf("%s: %v of %v in %v %v at %s/%s%s, %s, %s, %s", name, rules[0].Operations, rules[0].Resources, rules[0].APIGroups,
+		rules[0].APIVersions,
 		client.Service.Namespace, client.Service.Name, *client.Service.Path, *policy, *match, *effects)
 }
 
@@ -35,8 +37,9 @@ func TestShippedConfigurations(t *testing.T) {
 		all = append(all, describeRegistration(w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects))
 	}
 	const (
-		written = ".project-controller.espalier.dev: [CREATE UPDATE] of [projects] in [core.gardener.cloud] [v1beta1] at espalier-system/espalier-project-controller"
-		fail    = ", Fail, Equivalent, None"
+		written = ".project-controller.espalier.dev: [CREATE UPDATE] of [projects] in [core.gardener.cloud] [v1beta1] at " +
+			"espalier-system/espalier-project-controller"
+		fail = ", Fail, Equivalent, None"
 	)
 	g.Expect(all).To(Equal([]string{
 		"normalization" + written + "/webhooks/normalize-project" + fail,
@@ -44,9 +47,12 @@ func TestShippedConfigurations(t *testing.T) {
 		"validation" + written + "/webhooks/validate-project" + fail,
 		"namespace-use" + written + "/webhooks/validate-project-namespace" + fail,
 		"permission" + written + "/webhooks/validate-project-permission" + fail,
-		"creator-limit.project-controller.espalier.dev: [CREATE] of [projects] in [core.gardener.cloud] [v1beta1] at espalier-system/espalier-project-controller/webhooks/validate-project-creator" + fail,
-		"deletion-confirmation.project-controller.espalier.dev: [DELETE] of [projects] in [core.gardener.cloud] [v1beta1] at espalier-system/espalier-project-controller/webhooks/validate-project-deletion" + fail,
-		"validate-namespace-deletion.gardener.cloud: [DELETE] of [namespaces] in [] [v1] at espalier-system/espalier-project-controller/webhooks/validate-namespace-deletion, Fail, Exact, None",
+		"creator-limit.project-controller.espalier.dev: [CREATE] of [projects] in [core.gardener.cloud] [v1beta1] at " +
+			"espalier-system/espalier-project-controller/webhooks/validate-project-creator" + fail,
+		"deletion-confirmation.project-controller.espalier.dev: [DELETE] of [projects] in [core.gardener.cloud] [v1beta1] at " +
+			"espalier-system/espalier-project-controller/webhooks/validate-project-deletion" + fail,
+		"validate-namespace-deletion.gardener.cloud: [DELETE] of [namespaces] in [] [v1] at " +
+			"espalier-system/espalier-project-controller/webhooks/validate-namespace-deletion, Fail, Exact, None",
 	}))
 	last := validating.Webhooks[len(validating.Webhooks)-1]
 	g.Expect(last.NamespaceSelector.MatchLabels).To(Equal(map[string]string{"gardener.cloud/role": "project"}))
@@ -55,7 +61,9 @@ func TestShippedConfigurations(t *testing.T) {
 
 func TestAURLIsUsedInsteadOfTheService(t *testing.T) {
 	g := NewWithT(t)
-	built := webhook.Configurations(webhook.Own{Name: "own", Namespace: "ns", ServiceName: "service", URL: "https://10.0.0.1:9443"})([]byte("authority"))
+	built := webhook.Configurations(webhook.Own{
+		Name: "own", Namespace: "ns", ServiceName: "service", URL: "https://10.0.0.1:9443",
+	})([]byte("authority"))
 	mutating, ok := built[0].(*admissionregistrationv1.MutatingWebhookConfiguration)
 	g.Expect(ok).To(BeTrue())
 	g.Expect(mutating.Name).To(Equal("own"))

@@ -51,7 +51,9 @@ func allow(e *projecttest.Env, group, name string, verbs ...string) {
 func may(e *projecttest.Env, group, verb, name string) bool {
 	asked := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: "somebody", Groups: []string{group},
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects", Verb: verb, Name: name},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Group: "core.gardener.cloud", Version: "v1beta1", Resource: "projects", Verb: verb, Name: name,
+		},
 	}}
 	e.Expect(e.Admin.Create(e.Ctx, asked)).To(Succeed())
 	return asked.Status.Allowed
@@ -76,7 +78,8 @@ func change(e *projecttest.Env, as client.Client, p *corev1beta1.Project, patch 
 	e.T.Helper()
 	encoded, err := yaml.YAMLToJSON([]byte(patch))
 	e.Expect(err).NotTo(HaveOccurred())
-	return as.Patch(e.Ctx, &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: p.Name}}, client.RawPatch("application/merge-patch+json", encoded))
+	return as.Patch(e.Ctx, &corev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: p.Name}},
+		client.RawPatch("application/merge-patch+json", encoded))
 }
 
 // confirm annotates a Project.

@@ -107,8 +107,9 @@ func Declared() []registration.Webhook {
 
 func ofProjects(kind registration.Type, on []admissionregistrationv1.OperationType) registration.Webhook {
 	return registration.Webhook{
-		Type:  kind,
-		Rules: registration.Rules(registration.Rule(on, corev1beta1.GroupName, registration.Versions(corev1beta1.SchemeGroupVersion.Version), "projects")),
+		Type: kind,
+		Rules: registration.Rules(registration.Rule(on, corev1beta1.GroupName, registration.Versions(corev1beta1.SchemeGroupVersion.Version),
+			"projects")),
 		// API servers send Projects of every version, converted to the declared one
 		MatchPolicy: admissionregistrationv1.Equivalent,
 	}

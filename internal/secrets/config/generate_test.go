@@ -277,7 +277,8 @@ func TestFailedKeyGenerationIsReported(t *testing.T) {
 
 func TestCharactersOfPasswordsAreEquallyProbable(t *testing.T) {
 	s := source()
-	s.Random = bytes.NewReader([]byte{255, 248, 1}) // 256 is no multiple of 62: bytes from 248 on would make the first characters more frequent
+	// 256 is no multiple of 62: bytes from 248 on would make the first characters more frequent
+	s.Random = bytes.NewReader([]byte{255, 248, 1})
 	data, err := config.BasicAuth{Name: "n", Username: "u", PasswordLength: 1}.Generate(s)
 	g := NewWithT(t)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -35,14 +35,27 @@ func TestOf(t *testing.T) {
 		data map[string]string
 		want digest.Digest
 	}{
-		"nothing":                        {},
-		"an empty token":                 {data: map[string]string{"token": ""}, want: digest.Digest{Token: true}},
-		"a token":                        {data: map[string]string{"token": expiring()}, want: digest.Digest{Token: true, Expiry: then}},
-		"a token beside an authority":    {data: map[string]string{"token": "x", "bundle.crt": "ca"}, want: digest.Digest{Token: true, CA: hashOfCA}},
-		"a kubeconfig":                   {data: map[string]string{"kubeconfig": config(expiring())}, want: digest.Digest{Kubeconfig: true, Token: true, Expiry: then, CA: hashOfCA}},
-		"a kubeconfig without token":     {data: map[string]string{"kubeconfig": config(""), "token": expiring()}, want: digest.Digest{Kubeconfig: true, CA: hashOfCA}},
-		"a kubeconfig that is no such":   {data: map[string]string{"kubeconfig": "{}"}, want: digest.Digest{Kubeconfig: true, Fault: "kubeconfig has no current-context: name the context whose user shall get the token"}},
-		"a kubeconfig and a stale token": {data: map[string]string{"kubeconfig": config("x"), "token": expiring()}, want: digest.Digest{Kubeconfig: true, Token: true, CA: hashOfCA}},
+		"nothing":        {},
+		"an empty token": {data: map[string]string{"token": ""}, want: digest.Digest{Token: true}},
+		"a token":        {data: map[string]string{"token": expiring()}, want: digest.Digest{Token: true, Expiry: then}},
+		"a token beside an authority": {
+			data: map[string]string{"token": "x", "bundle.crt": "ca"}, want: digest.Digest{Token: true, CA: hashOfCA},
+		},
+		"a kubeconfig": {
+			data: map[string]string{"kubeconfig": config(expiring())},
+			want: digest.Digest{Kubeconfig: true, Token: true, Expiry: then, CA: hashOfCA},
+		},
+		"a kubeconfig without token": {
+			data: map[string]string{"kubeconfig": config(""), "token": expiring()}, want: digest.Digest{Kubeconfig: true, CA: hashOfCA},
+		},
+		"a kubeconfig that is no such": {
+			data: map[string]string{"kubeconfig": "{}"},
+			want: digest.Digest{Kubeconfig: true, Fault: "kubeconfig has no current-context: name the context whose user shall get the token"},
+		},
+		"a kubeconfig and a stale token": {
+			data: map[string]string{"kubeconfig": config("x"), "token": expiring()},
+			want: digest.Digest{Kubeconfig: true, Token: true, CA: hashOfCA},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			secret := &corev1.Secret{Data: map[string][]byte{}}
@@ -59,7 +72,9 @@ func TestStripKeepsNoContents(t *testing.T) {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "n", UID: "u", ResourceVersion: "7",
-			Labels: map[string]string{"resources.gardener.cloud/purpose": "token-requestor", "resources.gardener.cloud/class": "c", "x": "t0ps3cret"},
+			Labels: map[string]string{
+				"resources.gardener.cloud/purpose": "token-requestor", "resources.gardener.cloud/class": "c", "x": "t0ps3cret",
+			},
 			Annotations: map[string]string{
 				"serviceaccount.resources.gardener.cloud/name": "sa", "espalier.dev/renew-token": "true",
 				"kubectl.kubernetes.io/last-applied-configuration": "t0ps3cret",

@@ -20,7 +20,10 @@ const (
 type Events struct{ Recorder events.EventRecorder }
 
 func (e *Events) labelled(secret *metav1.PartialObjectMetadata, done plan) {
-	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion}
+	about := &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Secret", Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID,
+		ResourceVersion: secret.ResourceVersion,
+	}
 	if done.invalidate {
 		e.Recorder.Eventf(about, nil, corev1.EventTypeNormal, ReasonInvalidated, "Invalidate", "%s",
 			fmt.Sprintf("Marked for invalidation: ServiceAccount %q does not mount its token, and no Pod mounts this Secret", names(secret)))

@@ -35,7 +35,8 @@ func accountIndex(object any) ([]string, error) {
 	return []string{secret.Namespace + "/" + names(secret)}, nil
 }
 
-// sift reduces an event about a Secret that names a ServiceAccount to the fields that decisions need. Of other Secrets it passes the version,
+// sift reduces an event about a Secret that names a ServiceAccount to the fields that decisions need. Of other Secrets it passes the
+// version,
 // so that an interrupted watch continues at the right place, and it passes a change as a deletion, because the Secret may have named a
 // ServiceAccount before.
 func sift(event watch.Event) watch.Event {

@@ -22,14 +22,16 @@ func TestPlanFor(t *testing.T) {
 		skip      bool
 		want      plan
 	}{
-		"an account that has not decided":    {want: plan{purpose: true}},
-		"an account that mounts":             {automount: ptr.To(true), want: plan{purpose: true}},
-		"an account that does not":           {automount: ptr.To(false), want: plan{purpose: true, invalidate: true}},
-		"and is to be spared":                {automount: ptr.To(false), skip: true, want: plan{purpose: true}},
-		"a purpose is there":                 {labels: map[string]string{purpose: ""}, automount: ptr.To(false), want: plan{invalidate: true}},
-		"the mark is there":                  {labels: map[string]string{purpose: "x", consider: ""}, automount: ptr.To(false), want: plan{}},
-		"the mark is there and should not":   {labels: map[string]string{purpose: "x", consider: "true"}, want: plan{restore: true}},
-		"the mark is there and to be spared": {labels: map[string]string{purpose: "x", consider: "no"}, automount: ptr.To(false), skip: true, want: plan{restore: true}},
+		"an account that has not decided":  {want: plan{purpose: true}},
+		"an account that mounts":           {automount: ptr.To(true), want: plan{purpose: true}},
+		"an account that does not":         {automount: ptr.To(false), want: plan{purpose: true, invalidate: true}},
+		"and is to be spared":              {automount: ptr.To(false), skip: true, want: plan{purpose: true}},
+		"a purpose is there":               {labels: map[string]string{purpose: ""}, automount: ptr.To(false), want: plan{invalidate: true}},
+		"the mark is there":                {labels: map[string]string{purpose: "x", consider: ""}, automount: ptr.To(false), want: plan{}},
+		"the mark is there and should not": {labels: map[string]string{purpose: "x", consider: "true"}, want: plan{restore: true}},
+		"the mark is there and to be spared": {
+			labels: map[string]string{purpose: "x", consider: "no"}, automount: ptr.To(false), skip: true, want: plan{restore: true},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			account := &corev1.ServiceAccount{AutomountServiceAccountToken: tc.automount}
@@ -44,8 +46,13 @@ func TestPlanFor(t *testing.T) {
 
 func TestPatch(t *testing.T) {
 	for want, p := range map[string]plan{
-		`{"metadata":{"resourceVersion":"7","labels":{"resources.gardener.cloud/purpose":"token-invalidator","token-invalidator.resources.gardener.cloud/consider":"true"}}}`: {purpose: true, invalidate: true},
-		`{"metadata":{"resourceVersion":"7","labels":{"token-invalidator.resources.gardener.cloud/consider":null}}}`:                                                          {restore: true},
+		`{"metadata":{"resourceVersion":"7","labels":{"resources.gardener.cloud/purpose":"token-invalidator",
+			"token-invalidator.resources.gardener.cloud/consider":"true"}}}`: {
+			purpose: true, invalidate: true,
+		},
+		`{"metadata":{"resourceVersion":"7","labels":{"token-invalidator.resources.gardener.cloud/consider":null}}}`: {
+			restore: true,
+		},
 	} {
 		g := NewWithT(t)
 		patch, err := p.patch("7")
@@ -67,8 +74,12 @@ func TestMounts(t *testing.T) {
 }
 
 func TestSift(t *testing.T) {
-	named := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7", Annotations: map[string]string{"kubernetes.io/service-account.name": "x"}}}
-	other := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7", Annotations: map[string]string{"k8s.io/initial-events-end": "true"}}}
+	named := &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7", Annotations: map[string]string{"kubernetes.io/service-account.name": "x"}},
+	}
+	other := &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7", Annotations: map[string]string{"k8s.io/initial-events-end": "true"}},
+	}
 	version := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}}
 	status := &metav1.Status{Code: 410}
 	for name, tc := range map[string]struct{ event, want watch.Event }{

@@ -98,7 +98,8 @@ func (r *Reconciler) write(ctx context.Context, secret *metav1.PartialObjectMeta
 	case err != nil:
 		return fmt.Errorf("label Secret: %w", err)
 	}
-	log.FromContext(ctx).Info("Labelled static token Secret", "serviceAccount", names(secret), "invalidate", todo.invalidate, "restore", todo.restore)
+	log.FromContext(ctx).Info("Labelled static token Secret", "serviceAccount", names(secret), "invalidate", todo.invalidate, "restore",
+		todo.restore)
 	r.Metrics.labelled(todo)
 	r.Events.labelled(secret, todo)
 	return nil
@@ -109,7 +110,8 @@ func (r *Reconciler) write(ctx context.Context, secret *metav1.PartialObjectMeta
 func (r *Reconciler) mountedBy(ctx context.Context, secret types.NamespacedName) (string, error) {
 	for next := ""; ; {
 		pods := &corev1.PodList{} // a new list per page: decoding keeps the fields that a page does not contain, the continue token too
-		if err := r.Live.List(ctx, pods, client.InNamespace(secret.Namespace), client.Limit(reflector.PageSize), client.Continue(next)); err != nil {
+		page := []client.ListOption{client.InNamespace(secret.Namespace), client.Limit(reflector.PageSize), client.Continue(next)}
+		if err := r.Live.List(ctx, pods, page...); err != nil {
 			if apierrors.IsForbidden(err) {
 				return "", fmt.Errorf("list Pods: %w; bind ClusterRole %s in the target", err, roleName)
 			}

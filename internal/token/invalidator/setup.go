@@ -51,7 +51,9 @@ func stripAccount(object any) (any, error) {
 		return object, nil
 	}
 	stripped := &corev1.ServiceAccount{
-		ObjectMeta:                   metav1.ObjectMeta{Namespace: account.Namespace, Name: account.Name, UID: account.UID, ResourceVersion: account.ResourceVersion},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: account.Namespace, Name: account.Name, UID: account.UID, ResourceVersion: account.ResourceVersion,
+		},
 		Secrets:                      account.Secrets,
 		AutomountServiceAccountToken: account.AutomountServiceAccountToken,
 	}

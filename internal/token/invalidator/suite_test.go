@@ -55,8 +55,10 @@ func (s *scene) account(name string, automount *bool) *corev1.ServiceAccount {
 // secret is a static token Secret of a ServiceAccount.
 func (s *scene) secret(name, account string) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Annotations: map[string]string{"kubernetes.io/service-account.name": account}},
-		Type:       corev1.SecretTypeServiceAccountToken,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: name, Annotations: map[string]string{"kubernetes.io/service-account.name": account},
+		},
+		Type: corev1.SecretTypeServiceAccountToken,
 	}
 }
 

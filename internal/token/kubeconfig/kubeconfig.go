@@ -33,7 +33,8 @@ func Decode(data []byte) (*Config, error) {
 	}
 	user := all.AuthInfos[current.AuthInfo]
 	if user == nil {
-		return nil, fmt.Errorf("kubeconfig has no user %q, which context %q names: add it, or name another one", current.AuthInfo, all.CurrentContext)
+		return nil, fmt.Errorf("kubeconfig has no user %q, which context %q names: add it, or name another one", current.AuthInfo,
+			all.CurrentContext)
 	}
 	return &Config{all: all, user: user, cluster: current.Cluster}, nil
 }

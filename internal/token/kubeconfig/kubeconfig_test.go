@@ -52,9 +52,14 @@ func TestOnlyTheCurrentContextChanges(t *testing.T) {
 
 func TestWhatIsMissingIsNamed(t *testing.T) {
 	for name, tc := range map[string]struct{ input, want string }{
-		"nothing at all":            {input: "", want: "kubeconfig has no current-context: name the context whose user shall get the token"},
-		"no current context":        {input: "{apiVersion: v1, kind: Config}", want: "kubeconfig has no current-context: name the context whose user shall get the token"},
-		"a context that is missing": {input: "{apiVersion: v1, kind: Config, current-context: x}", want: `kubeconfig has no context "x", which current-context names: add it, or name another one`},
+		"nothing at all": {input: "", want: "kubeconfig has no current-context: name the context whose user shall get the token"},
+		"no current context": {
+			input: "{apiVersion: v1, kind: Config}", want: "kubeconfig has no current-context: name the context whose user shall get the token",
+		},
+		"a context that is missing": {
+			input: "{apiVersion: v1, kind: Config, current-context: x}",
+			want:  `kubeconfig has no context "x", which current-context names: add it, or name another one`,
+		},
 		"a user that is missing": {
 			input: "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {user: u}}], users: [{name: v, user: {}}]}",
 			want:  `kubeconfig has no user "u", which context "x" names: add it, or name another one`,
@@ -69,7 +74,8 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 
 func TestACertificateAuthorityNeedsACluster(t *testing.T) {
 	g := NewWithT(t)
-	config, err := kubeconfig.Decode([]byte("{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {user: u, cluster: c}}], users: [{name: u, user: {}}]}"))
+	config, err := kubeconfig.Decode([]byte("{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {user: u, " +
+		"cluster: c}}], users: [{name: u, user: {}}]}"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(config.CA()).To(BeNil())
 	g.Expect(config.SetCA([]byte("ca"))).To(MatchError(`kubeconfig has no cluster "c", which context "x" names: add it, or name another one`))
@@ -77,7 +83,9 @@ func TestACertificateAuthorityNeedsACluster(t *testing.T) {
 
 // If a kubeconfig can be decoded, a token can be set in it and read again.
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{twoUsers, "", "{}", "[]", "text", "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x}], users: [{name: \"\"}]}"} {
+	for _, seed := range []string{
+		twoUsers, "", "{}", "[]", "text", "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x}], users: [{name: \"\"}]}",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -96,7 +96,9 @@ func TestTokenMovesToTheTargetSecret(t *testing.T) {
 
 func TestFreshTokenIsNotRenewed(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
-	s.Expect(s.Target.Create(s.Ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "there"}, Data: map[string][]byte{"token": []byte("b")}})).To(Succeed())
+	s.Expect(s.Target.Create(s.Ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "there"}, Data: map[string][]byte{"token": []byte("b")},
+	})).To(Succeed())
 	at := in(time.Hour)
 	s.create(s.secret("a", annotated(renewKey, at), with("token", "a")))
 	s.create(s.secret("b", annotated(renewKey, at), targeted(s.Namespace, "there")))
@@ -165,7 +167,9 @@ func TestLifetimeDeterminesTheRenewalTime(t *testing.T) {
 func TestUnparsableLifetimeIsReportedAndNoTokenIsRequested(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", annotated(durationKey, "unparseable")))
-	s.Eventually(s.reported("a")).Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: "), ContainSubstring(`invalid duration "unparseable"`), ContainSubstring(durationKey))))
+	s.Eventually(s.reported("a")).
+		Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: "), ContainSubstring(`invalid duration "unparseable"`),
+			ContainSubstring(durationKey))))
 	s.Expect(s.read("a").Data).To(BeEmpty())
 	s.Expect(s.tokenRequests()).To(BeZero())
 	s.Expect(s.hasAccount("a")).To(BeTrue())
@@ -177,15 +181,19 @@ func TestUnparsableLifetimeIsReportedAndNoTokenIsRequested(t *testing.T) {
 func TestUnparsableRenewalTimeIsReported(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", annotated(renewKey, "invalid-format"), with("token", "a")))
-	s.Eventually(s.reported("a")).Should(ContainElement(And(HavePrefix("Warning TokenRenewalFailed: "), ContainSubstring("could not parse renew timestamp"))))
+	s.Eventually(s.reported("a")).
+		Should(ContainElement(And(HavePrefix("Warning TokenRenewalFailed: "), ContainSubstring("could not parse renew timestamp"))))
 	s.Expect(s.read("a").Data["token"]).To(BeEquivalentTo("a"))
 }
 
 func TestAutomountOfAnAccountIsDisabled(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	s.Expect(s.Target.Create(s.Ctx, &corev1.ServiceAccount{
-		ObjectMeta:                   metav1.ObjectMeta{Namespace: s.Namespace, Name: "a", Labels: map[string]string{"old": "label"}, Annotations: map[string]string{"some": "annotation"}},
-		AutomountServiceAccountToken: ptr.To(true), ImagePullSecrets: []corev1.LocalObjectReference{{Name: "pull"}}, Secrets: []corev1.ObjectReference{{Name: "static"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: "a", Labels: map[string]string{"old": "label"}, Annotations: map[string]string{"some": "annotation"},
+		},
+		AutomountServiceAccountToken: ptr.To(true), ImagePullSecrets: []corev1.LocalObjectReference{{Name: "pull"}},
+		Secrets: []corev1.ObjectReference{{Name: "static"}},
 	})).To(Succeed())
 	s.create(s.secret("a"))
 	s.token("a", "")
@@ -222,7 +230,9 @@ func TestClassOfTheInstanceSelectsSecrets(t *testing.T) {
 }
 
 func TestConfiguredTargetNamespaceOverridesTheAnnotation(t *testing.T) {
-	s := newScene(t, binary.Options{TwoClusters: true, Stopped: true, Config: requestorEnabled + "espalier: {token: {class: garden, audiences: []}}\n"})
+	s := newScene(t, binary.Options{
+		TwoClusters: true, Stopped: true, Config: requestorEnabled + "espalier: {token: {class: garden, audiences: []}}\n",
+	})
 	fixed := s.namespace()
 	s.Config.Espalier.Token.TargetNamespace = &fixed
 	s.Start()

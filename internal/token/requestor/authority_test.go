@@ -49,7 +49,11 @@ func TestAChangedAuthorityReachesTheSecretsThatHoldIt(t *testing.T) {
 			content, _ := ca.Load().(string)
 			return []byte(content), nil
 		},
-		Secrets: cached{secrets: []corev1.Secret{secret("plain", nil), secret("off", map[string]string{inject: "false"}), secret("on", map[string]string{inject: "true"})}},
+		Secrets: cached{
+			secrets: []corev1.Secret{
+				secret("plain", nil), secret("off", map[string]string{inject: "false"}), secret("on", map[string]string{inject: "true"}),
+			},
+		},
 	}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
@@ -97,7 +101,9 @@ func TestTextThatCannotBeParsedIsCut(t *testing.T) {
 	_, err := lifetimeOf(map[string]string{durationKey: long})
 	g.Expect(err).To(MatchError(ContainSubstring("invalid duration")))
 	g.Expect(len(err.Error())).To(BeNumerically("<", 400))
-	_, err = decide(facts{now: now, annotations: map[string]string{renewKey: long}, holder: holder{found: true, digest: digest.Digest{Token: true}}})
+	_, err = decide(facts{
+		now: now, annotations: map[string]string{renewKey: long}, holder: holder{found: true, digest: digest.Digest{Token: true}},
+	})
 	g.Expect(err).To(MatchError(ContainSubstring("could not parse renew timestamp")))
 	g.Expect(len(err.Error())).To(BeNumerically("<", 400))
 }

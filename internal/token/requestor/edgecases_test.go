@@ -69,17 +69,25 @@ func (s *scene) embedded(secret *corev1.Secret) string {
 func TestBrokenKubeconfigIsReportedAndNotChanged(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	for name, tc := range map[string]struct{ content, want string }{
-		"nocontext": {content: "{apiVersion: v1, kind: Config, users: [{name: me, user: {token: t0ps3cret}}]}", want: "kubeconfig has no current-context"},
-		"context":   {content: "{apiVersion: v1, kind: Config, current-context: x}", want: `kubeconfig has no context "x"`},
-		"nouser":    {content: "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {user: u}}]}", want: `kubeconfig has no user "u"`},
-		"text":      {content: "t0ps3cret", want: "cannot unmarshal string into Go value of type"},
-		"list":      {content: "[t0ps3cret]", want: "cannot unmarshal array into Go value of type"},
-		"binary":    {content: "\x00\x01", want: "decode kubeconfig: "},
+		"nocontext": {
+			content: "{apiVersion: v1, kind: Config, users: [{name: me, user: {token: t0ps3cret}}]}", want: "kubeconfig has no current-context",
+		},
+		"context": {content: "{apiVersion: v1, kind: Config, current-context: x}", want: `kubeconfig has no context "x"`},
+		"nouser": {
+			content: "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {user: u}}]}",
+			want:    `kubeconfig has no user "u"`,
+		},
+		"text":   {content: "t0ps3cret", want: "cannot unmarshal string into Go value of type"},
+		"list":   {content: "[t0ps3cret]", want: "cannot unmarshal array into Go value of type"},
+		"binary": {content: "\x00\x01", want: "decode kubeconfig: "},
 	} {
 		s.create(s.secret(name, with("kubeconfig", tc.content)))
 		s.create(s.secret(name+"-later", annotated(renewKey, in(time.Hour)), with("kubeconfig", tc.content)))
-		s.Eventually(s.reported(name)).Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: could not update Secret with token: "), ContainSubstring(tc.want))), name)
-		s.Eventually(s.reported(name+"-later")).Should(ContainElement(And(ContainSubstring("could not check whether token exists in secret data: "), ContainSubstring(tc.want))), name)
+		s.Eventually(s.reported(name)).
+			Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: could not update Secret with token: "), ContainSubstring(tc.want))),
+				name)
+		s.Eventually(s.reported(name+"-later")).
+			Should(ContainElement(And(ContainSubstring("could not check whether token exists in secret data: "), ContainSubstring(tc.want))), name)
 		s.Expect(s.reported(name)()).NotTo(ContainElement(ContainSubstring("t0ps3cret")))
 		s.Expect(s.read(name).Data).To(Equal(map[string][]byte{"kubeconfig": []byte(tc.content)}))
 		s.Expect(s.read(name).Annotations).NotTo(HaveKey(renewKey))
@@ -91,15 +99,20 @@ func TestBrokenKubeconfigIsReportedAndNotChanged(t *testing.T) {
 func TestLifetimeUnderTenMinutesIsRejected(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", annotated(durationKey, "9m")))
-	s.Eventually(s.reported("a")).Should(ContainElement(And(ContainSubstring("may not specify a duration less than 10 minutes"), ContainSubstring(durationKey))))
+	s.Eventually(s.reported("a")).
+		Should(ContainElement(And(ContainSubstring("may not specify a duration less than 10 minutes"), ContainSubstring(durationKey))))
 }
 
 func TestMissingNameIsReported(t *testing.T) {
 	s := newScene(t, binary.Options{})
 	s.create(s.secret("a", without(nameKey)))
 	s.create(s.secret("b", without(namespaceKey)))
-	s.Eventually(s.reported("a")).Should(ContainElement(`Warning TokenRequestFailed: annotation "serviceaccount.resources.gardener.cloud/name" is missing: set it to the name of a ServiceAccount`))
-	s.Eventually(s.reported("b")).Should(ContainElement(HavePrefix(`Warning TokenRequestFailed: annotation "serviceaccount.resources.gardener.cloud/namespace" is missing: set it to`)))
+	s.Eventually(s.reported("a")).
+		Should(ContainElement(`Warning TokenRequestFailed: annotation "serviceaccount.resources.gardener.cloud/name" is missing: set it to ` +
+			`the name of a ServiceAccount`))
+	s.Eventually(s.reported("b")).
+		Should(ContainElement(HavePrefix(`Warning TokenRequestFailed: annotation "serviceaccount.resources.gardener.cloud/namespace" is ` +
+			`missing: set it to`)))
 }
 
 func TestNamespacesOutsideTheConfigurationAreRejected(t *testing.T) {
@@ -110,8 +123,11 @@ func TestNamespacesOutsideTheConfigurationAreRejected(t *testing.T) {
 	s.create(s.secret("b", targeted("default", "b")))
 	s.create(s.secret("c"))
 	s.token("c", "")
-	s.Eventually(s.reported("a")).Should(ContainElement(ContainSubstring("ServiceAccount default/a is not in a namespace that this process works in (" + s.Namespace + ")")))
-	s.Eventually(s.reported("b")).Should(ContainElement(ContainSubstring("target Secret default/b is not in a namespace that this process works in")))
+	s.Eventually(s.reported("a")).
+		Should(ContainElement(ContainSubstring("ServiceAccount default/a is not in a namespace that this " +
+			"process works in (" + s.Namespace + ")")))
+	s.Eventually(s.reported("b")).
+		Should(ContainElement(ContainSubstring("target Secret default/b is not in a namespace that this process works in")))
 }
 
 func TestTokenForAnotherAudienceDoesNotAuthenticate(t *testing.T) {

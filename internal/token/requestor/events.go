@@ -34,5 +34,8 @@ func (e *Events) recovered(secret *corev1.Secret) {
 }
 
 func reference(secret *corev1.Secret) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion}
+	return &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Secret", Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID,
+		ResourceVersion: secret.ResourceVersion,
+	}
 }

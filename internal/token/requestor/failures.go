@@ -63,7 +63,8 @@ func aboutAccount(attempt string, of types.NamespacedName, err error) error {
 	case apierrors.IsForbidden(err):
 		remedy = "; bind ClusterRole " + roleName + " in the target, at least in that namespace"
 	case apierrors.IsNotFound(err):
-		remedy = fmt.Sprintf("; create namespace %q in the target, or change annotation %q", of.Namespace, resourcesv1alpha1.ServiceAccountNamespace)
+		remedy = fmt.Sprintf("; create namespace %q in the target, or change annotation %q", of.Namespace,
+			resourcesv1alpha1.ServiceAccountNamespace)
 	case apierrors.IsInvalid(err):
 		remedy = fmt.Sprintf("; check annotations %q and %q", resourcesv1alpha1.ServiceAccountName, resourcesv1alpha1.ServiceAccountLabels)
 	}
@@ -77,7 +78,8 @@ func aboutToken(of types.NamespacedName, err error) error {
 	case apierrors.IsForbidden(err):
 		remedy = "; bind ClusterRole " + roleName + " in the target, at least in that namespace"
 	case apierrors.IsInvalid(err):
-		remedy = fmt.Sprintf("; check annotations %q and %q", resourcesv1alpha1.ServiceAccountTokenExpirationDuration, resourcesv1alpha1.TokenAudiences)
+		remedy = fmt.Sprintf("; check annotations %q and %q", resourcesv1alpha1.ServiceAccountTokenExpirationDuration,
+			resourcesv1alpha1.TokenAudiences)
 	}
 	return fmt.Errorf("request token of ServiceAccount %s: %w%s", of, err, remedy)
 }
@@ -86,7 +88,8 @@ func aboutToken(of types.NamespacedName, err error) error {
 // time.
 func alreadyExpired(of order) error {
 	return fmt.Errorf("request token of ServiceAccount %s: by the clock of this process, the new token expires in less than %s: "+
-		"that clock and the one of the target's API server differ by about its lifetime (%s) or more, or the API server does not say when it expires; set both clocks right",
+		"that clock and the one of the target's API server differ by about its lifetime (%s) or more, or the API server does not say when "+
+		"it expires; set both clocks right",
 		of.account, leastRemaining, of.lifetime)
 }
 
@@ -100,7 +103,8 @@ func aboutWriting(target *types.NamespacedName, err error) error {
 	case apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		remedy = "; bind ClusterRole " + roleName + " in the target, at least in that namespace"
 	case apierrors.IsNotFound(err):
-		remedy = fmt.Sprintf("; create namespace %q in the target, or change annotation %q", target.Namespace, resourcesv1alpha1.TokenRequestorTargetSecretNamespace)
+		remedy = fmt.Sprintf("; create namespace %q in the target, or change annotation %q", target.Namespace,
+			resourcesv1alpha1.TokenRequestorTargetSecretNamespace)
 	}
 	return fmt.Errorf("could not update Secret with token: target Secret %s: %w%s", target, err, remedy)
 }

@@ -25,14 +25,26 @@ func TestMistakesAreReportedWithTheirFieldAndAffectNoOtherSecret(t *testing.T) {
 		modify func(*corev1.Secret)
 		want   string
 	}{
-		"labels":    {annotated(labelsKey, `{"a":`), `failed unmarshaling service account labels from secret annotation "serviceaccount.resources.gardener.cloud/labels" ({"a":): `},
-		"numbers":   {annotated(labelsKey, `{"a":1}`), `failed unmarshaling service account labels from secret annotation`},
-		"notalabel": {annotated(labelsKey, `{"a b":"c"}`), `check annotations "serviceaccount.resources.gardener.cloud/name" and "serviceaccount.resources.gardener.cloud/labels"`},
-		"account":   {annotated(nameKey, "Not_A_Name"), `check annotations "serviceaccount.resources.gardener.cloud/name"`},
-		"nowhere":   {annotated(namespaceKey, "does-not-exist"), `create namespace "does-not-exist" in the target`},
-		"target":    {targeted("does-not-exist", "x"), `create namespace "does-not-exist" in the target, or change annotation "token-requestor.resources.gardener.cloud/target-secret-namespace"`},
-		"audience":  {annotated(audiencesKey, "a,,b"), `annotation "espalier.dev/token-audiences" has an empty audience`},
-		"bundle":    {annotated(injectKey, "yes"), `annotation "serviceaccount.resources.gardener.cloud/inject-ca-bundle" is "yes": write true or false`},
+		"labels": {
+			annotated(labelsKey, `{"a":`),
+			`failed unmarshaling service account labels from secret annotation "serviceaccount.resources.gardener.cloud/labels" ({"a":): `,
+		},
+		"numbers": {annotated(labelsKey, `{"a":1}`), `failed unmarshaling service account labels from secret annotation`},
+		"notalabel": {
+			annotated(labelsKey, `{"a b":"c"}`),
+			`check annotations "serviceaccount.resources.gardener.cloud/name" and "serviceaccount.resources.gardener.cloud/labels"`,
+		},
+		"account": {annotated(nameKey, "Not_A_Name"), `check annotations "serviceaccount.resources.gardener.cloud/name"`},
+		"nowhere": {annotated(namespaceKey, "does-not-exist"), `create namespace "does-not-exist" in the target`},
+		"target": {
+			targeted("does-not-exist", "x"),
+			`create namespace "does-not-exist" in the target, or change annotation ` +
+				`"token-requestor.resources.gardener.cloud/target-secret-namespace"`,
+		},
+		"audience": {annotated(audiencesKey, "a,,b"), `annotation "espalier.dev/token-audiences" has an empty audience`},
+		"bundle": {
+			annotated(injectKey, "yes"), `annotation "serviceaccount.resources.gardener.cloud/inject-ca-bundle" is "yes": write true or false`,
+		},
 		"immutable": {func(secret *corev1.Secret) { secret.Immutable = ptr.To(true) }, `it is immutable`},
 	} {
 		s.create(s.secret(name, tc.modify))
@@ -53,7 +65,9 @@ func TestMissingRightInTheTargetIsReportedAndItsReturnNoticed(t *testing.T) {
 	s.Expect(s.Target.Delete(s.Ctx, binding.DeepCopy())).To(Succeed())
 	s.AwaitForbidden(authorizationv1.ResourceAttributes{Namespace: s.Namespace, Verb: "create", Resource: "serviceaccounts"})
 	s.create(s.secret("a"))
-	s.Eventually(s.reported("a")).Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: create ServiceAccount "+s.Namespace+"/a: "), ContainSubstring("bind ClusterRole espalier-token-controllers-target in the target"))))
+	s.Eventually(s.reported("a")).
+		Should(ContainElement(And(HavePrefix("Warning TokenRequestFailed: create ServiceAccount "+s.Namespace+"/a: "),
+			ContainSubstring("bind ClusterRole espalier-token-controllers-target in the target"))))
 	binding.ResourceVersion, binding.UID = "", ""
 	s.Expect(s.Target.Create(s.Ctx, binding)).To(Succeed())
 	s.token("a", "")
@@ -62,13 +76,16 @@ func TestMissingRightInTheTargetIsReportedAndItsReturnNoticed(t *testing.T) {
 
 func TestAnAccountInDeletionGetsNoTokenUntilItIsGone(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "a", Finalizers: []string{"example.com/hold"}}}
+	account := &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "a", Finalizers: []string{"example.com/hold"}},
+	}
 	s.Expect(s.Target.Create(s.Ctx, account)).To(Succeed())
 	s.Expect(s.Target.Delete(s.Ctx, account)).To(Succeed())
 	s.create(s.secret("a"))
 	s.Eventually(s.reported("a")).Should(ContainElement(And(ContainSubstring("is being deleted"), ContainSubstring("example.com/hold"))))
 	s.Expect(s.tokenRequests()).To(BeZero())
-	s.Expect(s.Target.Patch(s.Ctx, account, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+	s.Expect(s.Target.Patch(s.Ctx, account, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).
+		To(Succeed())
 	s.Expect(s.answers(s.token("a", ""))).To(Equal(http.StatusForbidden))
 }
 
@@ -86,7 +103,8 @@ func TestFailedRenewalIsReportedOnceAndTheOldTokenStays(t *testing.T) {
 	})
 	s.change("a", annotated(renewKey, in(-time.Hour)))
 	s.Eventually(attempts.Load).Should(BeNumerically(">", 2))
-	s.Eventually(s.reported("a")).Should(ConsistOf(And(HavePrefix("Warning TokenRenewalFailed: request token of ServiceAccount "), ContainSubstring("the line is dead"))))
+	s.Eventually(s.reported("a")).
+		Should(ConsistOf(And(HavePrefix("Warning TokenRenewalFailed: request token of ServiceAccount "), ContainSubstring("the line is dead"))))
 	s.Expect(s.read("a").Data["token"]).To(BeEquivalentTo(token))
 	s.Expect(s.gauge("espalier_token_failing_secrets")).To(Equal(1.0))
 	s.Requests.Hook(nil)

@@ -64,7 +64,8 @@ func TestTheCertificateAuthorityOfTheTargetIsInjected(t *testing.T) {
 	s.Expect(string(s.read("b").Data["kubeconfig"])).To(ContainSubstring(base64.StdEncoding.EncodeToString(ca)))
 
 	s.create(s.secret("c", annotated(injectKey, "true"), targeted(s.Namespace, "there"), with("bundle.crt", "old")))
-	s.Eventually(func() map[string][]byte { return s.readFrom(s.Target, s.Namespace, "there").Data }).Should(HaveKeyWithValue("bundle.crt", ca))
+	s.Eventually(func() map[string][]byte { return s.readFrom(s.Target, s.Namespace, "there").Data }).
+		Should(HaveKeyWithValue("bundle.crt", ca))
 	s.Eventually(func() map[string][]byte { return s.read("c").Data }).Should(BeEmpty())
 }
 
@@ -82,8 +83,10 @@ func TestTokensThatExpiredDuringADowntimeAreRenewedFirst(t *testing.T) {
 		s.create(s.secret(fmt.Sprintf("first-%d", i)))
 	}
 	for i := range 5 {
-		s.create(s.secret(fmt.Sprintf("expired-%d", i), annotated(renewKey, in(-5*time.Hour)), with("token", forged(time.Now().Add(-time.Minute)))))
-		s.create(s.secret(fmt.Sprintf("expired-target-%d", i), annotated(renewKey, in(-5*time.Hour)), targeted(s.Namespace, fmt.Sprintf("there-%d", i))))
+		s.create(s.secret(fmt.Sprintf("expired-%d", i), annotated(renewKey, in(-5*time.Hour)),
+			with("token", forged(time.Now().Add(-time.Minute)))))
+		s.create(s.secret(fmt.Sprintf("expired-target-%d", i), annotated(renewKey, in(-5*time.Hour)),
+			targeted(s.Namespace, fmt.Sprintf("there-%d", i))))
 	}
 	s.Start()
 	s.Eventually(s.tokenRequests).Should(Equal(40))
@@ -123,7 +126,8 @@ func TestOnlySecretsWithTheLabelAreAskedFor(t *testing.T) {
 	s.token("a", "")
 	mu.Lock()
 	defer mu.Unlock()
-	s.Expect(selectors).To(And(Not(BeEmpty()), HaveEach("resources.gardener.cloud/class=foo,resources.gardener.cloud/purpose=token-requestor")))
+	s.Expect(selectors).To(And(Not(BeEmpty()), HaveEach("resources.gardener.cloud/class=foo,"+
+		"resources.gardener.cloud/purpose=token-requestor")))
 }
 
 func TestAtRestAndAfterARestartNothingIsSent(t *testing.T) {
@@ -165,7 +169,8 @@ func TestMetricsTellHowLongTokensLast(t *testing.T) {
 	s.create(s.secret("b", annotated(durationKey, "3h")))
 	s.token("a", "")
 	s.token("b", "")
-	s.Eventually(func() float64 { return s.gauge("espalier_token_until_first_expiry_seconds") }).Should(And(BeNumerically(">", 7000), BeNumerically("<=", 7201)))
+	s.Eventually(func() float64 { return s.gauge("espalier_token_until_first_expiry_seconds") }).
+		Should(And(BeNumerically(">", 7000), BeNumerically("<=", 7201)))
 }
 
 // If another client changes the kubeconfig while a token is written, its change must be kept.

@@ -39,9 +39,11 @@ func NewMetrics(registry prometheus.Registerer, passive clock.PassiveClock, memo
 		}, []string{"kind"}),
 		clock: passive, tokens: memory.tokens,
 		secrets: prometheus.NewDesc("espalier_token_secrets", "Secrets that want a token, by the state of the token.", []string{"state"}, nil),
-		failing: prometheus.NewDesc("espalier_token_failing_secrets", "Secrets whose token could not be requested, renewed or written at the last attempt.", nil, nil),
-		until:   prometheus.NewDesc("espalier_token_until_expiry_seconds", "Time until tokens expire, 0 for expired ones.", nil, nil),
-		soonest: prometheus.NewDesc("espalier_token_until_first_expiry_seconds", "Time until the first token expires, negative if it has. Absent if there is none.", nil, nil),
+		failing: prometheus.NewDesc("espalier_token_failing_secrets",
+			"Secrets whose token could not be requested, renewed or written at the last attempt.", nil, nil),
+		until: prometheus.NewDesc("espalier_token_until_expiry_seconds", "Time until tokens expire, 0 for expired ones.", nil, nil),
+		soonest: prometheus.NewDesc("espalier_token_until_first_expiry_seconds",
+			"Time until the first token expires, negative if it has. Absent if there is none.", nil, nil),
 	}
 	for _, result := range []string{"issued", "failed"} {
 		m.requests.WithLabelValues(result)

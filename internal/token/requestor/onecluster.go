@@ -101,7 +101,8 @@ func (o oneCluster) allowsAccount(i instance, account types.NamespacedName, from
 		if slices.Contains(o.SystemServiceAccounts, account.String()) {
 			return o.inScope(i, kindAccount, account, from, true)
 		}
-		return o.refuse(kindAccount, account, "namespace "+account.Namespace+" is protected", "name another one, or list it in "+systemAccountsSetting)
+		return o.refuse(kindAccount, account, "namespace "+account.Namespace+" is protected",
+			"name another one, or list it in "+systemAccountsSetting)
 	}
 	return o.inScope(i, kindAccount, account, from, i.targetNamespace != "" || len(i.namespaces) > 0)
 }

@@ -22,9 +22,14 @@ func newProtectedScene(t *testing.T, more string) (s *scene, own string, account
 	if more != "" {
 		s.Config.Espalier.Token.SameCluster.SystemServiceAccounts = []string{own + "/" + more}
 	}
-	account = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "powerful", Labels: map[string]string{"part-of": "us"}}}
+	account = &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "powerful", Labels: map[string]string{"part-of": "us"}},
+	}
 	s.Expect(s.Target.Create(s.Ctx, account)).To(Succeed())
-	secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "credentials"}, Data: map[string][]byte{"token": []byte("mine"), "bundle.crt": []byte("mine")}}
+	secret = &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "credentials"},
+		Data:       map[string][]byte{"token": []byte("mine"), "bundle.crt": []byte("mine")},
+	}
 	s.Expect(s.Target.Create(s.Ctx, secret)).To(Succeed())
 	s.Start()
 	return s, own, account, secret
@@ -86,5 +91,6 @@ func TestTwoClustersNeedNoRestriction(t *testing.T) {
 	s := newScene(t, binary.Options{TwoClusters: true})
 	s.create(s.secret("a", annotated(namespaceKey, "kube-system"), annotated(nameKey, s.Namespace)))
 	s.token("a", "")
-	s.Expect(s.Target.Delete(s.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: s.Namespace}})).To(Succeed())
+	s.Expect(s.Target.Delete(s.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: s.Namespace}})).
+		To(Succeed())
 }

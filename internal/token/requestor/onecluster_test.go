@@ -31,15 +31,23 @@ func TestInOneClusterASecretReachesNoOtherNamespaceThanTheConfigurationAllows(t 
 		"a namespace that the source does not have": {one: restricted, account: "victims", want: elsewhere, wantTarget: elsewhere},
 		"kube-system":                               {one: restricted, account: "kube-system", want: protected, wantTarget: protected},
 		"the namespace of the process":              {one: restricted, account: "own", want: protected, wantTarget: protected},
-		"another, if only its own is allowed":       {one: secretNamespace, account: "victims", want: "scope is SecretNamespace", wantTarget: "scope is SecretNamespace"},
-		"its own, if only that is allowed":          {one: secretNamespace, account: "editors"},
-		"the target namespace":                      {one: OneCluster{OwnNamespace: "own"}, targetNamespace: "team", account: "team"},
-		"kube-system as target namespace":           {one: OneCluster{OwnNamespace: "own"}, targetNamespace: "kube-system", account: "kube-system", want: protected, wantTarget: protected},
+		"another, if only its own is allowed": {
+			one: secretNamespace, account: "victims", want: "scope is SecretNamespace", wantTarget: "scope is SecretNamespace",
+		},
+		"its own, if only that is allowed": {one: secretNamespace, account: "editors"},
+		"the target namespace":             {one: OneCluster{OwnNamespace: "own"}, targetNamespace: "team", account: "team"},
+		"kube-system as target namespace": {
+			one: OneCluster{OwnNamespace: "own"}, targetNamespace: "kube-system", account: "kube-system", want: protected,
+			wantTarget: protected,
+		},
 		"a target Secret beside the target namespace": {
 			one: OneCluster{OwnNamespace: "own"}, targetNamespace: "team", account: "victims", wantTarget: elsewhere,
 		},
-		"a namespace of the target connection":     {one: OneCluster{OwnNamespace: "own"}, namespaces: []string{"team"}, account: "team"},
-		"kube-system of the target connection":     {one: OneCluster{OwnNamespace: "own"}, namespaces: []string{"kube-system"}, account: "kube-system", want: protected, wantTarget: protected},
+		"a namespace of the target connection": {one: OneCluster{OwnNamespace: "own"}, namespaces: []string{"team"}, account: "team"},
+		"kube-system of the target connection": {
+			one: OneCluster{OwnNamespace: "own"}, namespaces: []string{"kube-system"}, account: "kube-system", want: protected,
+			wantTarget: protected,
+		},
 		"any namespace, if all are allowed":        {one: everything, account: "victims"},
 		"kube-system, if all are allowed":          {one: everything, account: "kube-system", want: protected, wantTarget: protected},
 		"own namespace, if all are allowed":        {one: everything, account: "own", want: protected, wantTarget: protected},
@@ -52,14 +60,17 @@ func TestInOneClusterASecretReachesNoOtherNamespaceThanTheConfigurationAllows(t 
 			wantTarget: "set espalier.token.sameCluster.scope: SecretNamespace, espalier.token.targetNamespace or",
 		},
 		"a listed one of another namespace, if only that of the Secret is allowed": {
-			one: OneCluster{OwnNamespace: "own", Scope: "SecretNamespace", SystemServiceAccounts: []string{"kube-system/listed"}}, account: "kube-system", named: "listed",
+			one:     OneCluster{OwnNamespace: "own", Scope: "SecretNamespace", SystemServiceAccounts: []string{"kube-system/listed"}},
+			account: "kube-system", named: "listed",
 			want: "scope is SecretNamespace", wantTarget: protected,
 		},
 		"a listed one of the namespace of the Secret": {
 			one:     OneCluster{OwnNamespace: "editors", Scope: "SecretNamespace", SystemServiceAccounts: []string{"editors/listed"}},
 			account: "editors", named: "listed", wantTarget: protected,
 		},
-		"anything, if the own namespace is not known": {one: OneCluster{Scope: "AllNamespaces"}, account: "victims", want: protected, wantTarget: protected},
+		"anything, if the own namespace is not known": {
+			one: OneCluster{Scope: "AllNamespaces"}, account: "victims", want: protected, wantTarget: protected,
+		},
 		"kube-system of another cluster":              {one: restricted, twoClusters: true, account: "kube-system"},
 		"the own namespace's name in another cluster": {one: restricted, twoClusters: true, account: "own"},
 		"any namespace of another cluster":            {one: OneCluster{}, twoClusters: true, account: "victims"},
@@ -161,11 +172,16 @@ func TestListedServiceAccountsWithoutEffectAreReportedWithTheReason(t *testing.T
 		"namespaces of the target connection": {namespaces: []string{"own", "team"}, want: map[string]string{
 			system: "its namespace is not in targetClientConnection.namespaces", other: "only namespaces kube-system and own are protected",
 		}},
-		"Secrets of other namespaces": {one: OneCluster{Scope: "SecretNamespace", SourceNamespaces: []string{"kube-system"}}, want: map[string]string{
-			own:   "espalier.token.sameCluster.scope is SecretNamespace, and its namespace is not in sourceClientConnection.namespaces",
-			other: "only namespaces kube-system and own are protected",
-		}},
-		"Secrets of all namespaces": {one: OneCluster{Scope: "SecretNamespace"}, want: map[string]string{other: "only namespaces kube-system and own are protected"}},
+		"Secrets of other namespaces": {
+			one: OneCluster{Scope: "SecretNamespace", SourceNamespaces: []string{"kube-system"}},
+			want: map[string]string{
+				own:   "espalier.token.sameCluster.scope is SecretNamespace, and its namespace is not in sourceClientConnection.namespaces",
+				other: "only namespaces kube-system and own are protected",
+			},
+		},
+		"Secrets of all namespaces": {
+			one: OneCluster{Scope: "SecretNamespace"}, want: map[string]string{other: "only namespaces kube-system and own are protected"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.one.OwnNamespace, tc.one.SystemServiceAccounts = "own", []string{system, own, other}

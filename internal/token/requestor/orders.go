@@ -44,7 +44,9 @@ type account struct {
 
 // accountOf reads the annotations about the ServiceAccount of a Secret of namespace from.
 func (i instance) accountOf(annotations map[string]string, from string) (account, error) {
-	wanted := account{NamespacedName: types.NamespacedName{Namespace: i.targetNamespace, Name: annotations[resourcesv1alpha1.ServiceAccountName]}}
+	wanted := account{
+		NamespacedName: types.NamespacedName{Namespace: i.targetNamespace, Name: annotations[resourcesv1alpha1.ServiceAccountName]},
+	}
 	if wanted.Name == "" {
 		return account{}, missing(resourcesv1alpha1.ServiceAccountName, "the name of a ServiceAccount")
 	}
@@ -65,7 +67,8 @@ func (i instance) accountOf(annotations map[string]string, from string) (account
 		return wanted, nil
 	}
 	if err := json.Unmarshal([]byte(text), &wanted.labels); err != nil {
-		return account{}, &mistake{fmt.Errorf("failed unmarshaling service account labels from secret annotation %q (%s): %w; it must be a JSON object of strings, such as {\"app\":\"x\"}",
+		return account{}, &mistake{fmt.Errorf("failed unmarshaling service account labels from secret annotation %q (%s): %w; it must be a "+
+			"JSON object of strings, such as {\"app\":\"x\"}",
 			resourcesv1alpha1.ServiceAccountLabels, shortened(text), err)}
 	}
 	return wanted, nil
@@ -76,7 +79,8 @@ func (i instance) allowed(kind string, object types.NamespacedName) error {
 	if len(i.namespaces) == 0 || slices.Contains(i.namespaces, object.Namespace) {
 		return nil
 	}
-	return &mistake{fmt.Errorf("%s %s is not in a namespace that this process works in (%s): choose one of these, or add it to targetClientConnection.namespaces",
+	return &mistake{fmt.Errorf("%s %s is not in a namespace that this process works in (%s): choose one of these, or add it to "+
+		"targetClientConnection.namespaces",
 		kind, object, strings.Join(i.namespaces, ", "))}
 }
 
@@ -88,7 +92,10 @@ func lifetimeOf(annotations map[string]string) (time.Duration, error) {
 	}
 	lifetime, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, &mistake{fmt.Errorf("annotation %q: %s; write a duration such as 12h", resourcesv1alpha1.ServiceAccountTokenExpirationDuration, shortened(err.Error()))}
+		return 0, &mistake{
+			fmt.Errorf("annotation %q: %s; write a duration such as 12h", resourcesv1alpha1.ServiceAccountTokenExpirationDuration,
+				shortened(err.Error())),
+		}
 	}
 	return lifetime, nil
 }
@@ -102,7 +109,9 @@ func (i instance) audiencesOf(annotations map[string]string) ([]string, error) {
 	audiences := strings.Split(text, ",")
 	for n := range audiences {
 		if audiences[n] = strings.TrimSpace(audiences[n]); audiences[n] == "" {
-			return nil, &mistake{fmt.Errorf("annotation %q has an empty audience: write audiences separated by commas, or remove it", resourcesv1alpha1.TokenAudiences)}
+			return nil, &mistake{
+				fmt.Errorf("annotation %q has an empty audience: write audiences separated by commas, or remove it", resourcesv1alpha1.TokenAudiences),
+			}
 		}
 	}
 	return audiences, nil
@@ -116,7 +125,9 @@ func injectsCA(annotations map[string]string) (bool, error) {
 	}
 	inject, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, &mistake{fmt.Errorf("annotation %q is %q: write true or false", resourcesv1alpha1.ServiceAccountInjectCABundle, shortened(text))}
+		return false, &mistake{
+			fmt.Errorf("annotation %q is %q: write true or false", resourcesv1alpha1.ServiceAccountInjectCABundle, shortened(text)),
+		}
 	}
 	return inject, nil
 }
@@ -141,7 +152,8 @@ func (i instance) targetOf(secret *corev1.Secret) (*types.NamespacedName, error)
 
 // ownTarget returns the error for a Secret that names itself as its target.
 func ownTarget() error {
-	return &mistake{fmt.Errorf("annotations %q and %q name this very Secret, from which the token would be removed again: name another one, or remove them",
+	return &mistake{fmt.Errorf("annotations %q and %q name this very Secret, from which the token would be removed again: name another "+
+		"one, or remove them",
 		resourcesv1alpha1.TokenRequestorTargetSecretNamespace, resourcesv1alpha1.TokenRequestorTargetSecretName)}
 }
 

@@ -33,7 +33,8 @@ func urgency(now time.Time, annotations map[string]string, d digest.Digest) int 
 	case !d.Token && !hasTarget(annotations):
 		return priorityMissing
 	}
-	if renewAt, err := time.Parse(time.RFC3339, annotations[resourcesv1alpha1.ServiceAccountTokenRenewTimestamp]); err == nil && !now.Before(renewAt) {
+	if renewAt, err := time.Parse(time.RFC3339, annotations[resourcesv1alpha1.ServiceAccountTokenRenewTimestamp]); err == nil &&
+		!now.Before(renewAt) {
 		return priorityDue
 	}
 	return priorityNone
@@ -57,5 +58,6 @@ func expiryOf(annotations map[string]string, d digest.Digest) time.Time {
 }
 
 func hasTarget(annotations map[string]string) bool {
-	return annotations[resourcesv1alpha1.TokenRequestorTargetSecretName] != "" && annotations[resourcesv1alpha1.TokenRequestorTargetSecretNamespace] != ""
+	return annotations[resourcesv1alpha1.TokenRequestorTargetSecretName] != "" &&
+		annotations[resourcesv1alpha1.TokenRequestorTargetSecretNamespace] != ""
 }

@@ -213,7 +213,8 @@ func (r *Reconciler) wantedCA(annotations map[string]string) ([]byte, error) {
 		return nil, fmt.Errorf("read certificate authority of target: %w", err)
 	}
 	if len(ca) == 0 {
-		return nil, fmt.Errorf("annotation %q asks for the certificate authority of the target, but the kubeconfig of the target connection has none, or names an empty file: add it there, or remove the annotation", resourcesv1alpha1.ServiceAccountInjectCABundle)
+		return nil, fmt.Errorf("annotation %q asks for the certificate authority of the target, but the kubeconfig of the target connection "+
+			"has none, or names an empty file: add it there, or remove the annotation", resourcesv1alpha1.ServiceAccountInjectCABundle)
 	}
 	return ca, nil
 }

@@ -68,7 +68,8 @@ func (r *Reconciler) ensureAccount(ctx context.Context, wanted account, first bo
 		return "", aboutAccount("read", wanted.NamespacedName, err)
 	}
 	if have.DeletionTimestamp != nil {
-		return "", fmt.Errorf("request token of ServiceAccount %s: it is being deleted, and its tokens would be worthless; wait for its finalizers %q, or remove them", wanted.NamespacedName, have.Finalizers)
+		return "", fmt.Errorf("request token of ServiceAccount %s: it is being deleted, and its tokens would be worthless; wait for its "+
+			"finalizers %q, or remove them", wanted.NamespacedName, have.Finalizers)
 	}
 	desired, changed := desiredAccount(have, wanted)
 	if !changed {
@@ -138,7 +139,9 @@ func (r *Reconciler) token(ctx context.Context, secret types.NamespacedName, of 
 	if kept := r.Memory.kept(secret, of, r.Clock.Now()); kept != nil {
 		return *kept, nil
 	}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: of.audiences, ExpirationSeconds: new(int64(of.lifetime / time.Second))}}
+	request := &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{Audiences: of.audiences, ExpirationSeconds: new(int64(of.lifetime / time.Second))},
+	}
 	subject := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: of.account.Namespace, Name: of.account.Name}}
 	err := r.Target.SubResource("token").Create(ctx, subject, request)
 	r.Metrics.requested(err)

@@ -38,20 +38,27 @@ func TestDecide(t *testing.T) {
 		want           decision
 		wantErr        string
 	}{
-		"no time":                             {holder: held, want: decision{reason: reasonFirst}},
-		"no time, and nothing was read":       {want: decision{reason: reasonFirst}},
-		"forced":                              {renewAt: ahead, force: "true", holder: held, want: decision{reason: reasonForced}},
-		"forced by a word":                    {renewAt: ahead, force: "now", holder: held, want: decision{reason: reasonForced}},
-		"not forced":                          {renewAt: ahead, force: "false", holder: held, want: decision{wait: time.Hour}},
-		"no target Secret":                    {renewAt: ahead, want: decision{reason: reasonNoSecret}},
-		"a broken kubeconfig":                 {renewAt: ahead, holder: holder{found: true, digest: digest.Digest{Kubeconfig: true, Fault: "x"}}, wantErr: "could not check whether token exists in secret data: x"},
+		"no time":                       {holder: held, want: decision{reason: reasonFirst}},
+		"no time, and nothing was read": {want: decision{reason: reasonFirst}},
+		"forced":                        {renewAt: ahead, force: "true", holder: held, want: decision{reason: reasonForced}},
+		"forced by a word":              {renewAt: ahead, force: "now", holder: held, want: decision{reason: reasonForced}},
+		"not forced":                    {renewAt: ahead, force: "false", holder: held, want: decision{wait: time.Hour}},
+		"no target Secret":              {renewAt: ahead, want: decision{reason: reasonNoSecret}},
+		"a broken kubeconfig": {
+			renewAt: ahead, holder: holder{found: true, digest: digest.Digest{Kubeconfig: true, Fault: "x"}},
+			wantErr: "could not check whether token exists in secret data: x",
+		},
 		"no token, before the time is parsed": {renewAt: "bad", holder: holder{found: true}, want: decision{reason: reasonNoToken}},
 		"another certificate authority":       {renewAt: ahead, holder: held, ca: "other", want: decision{reason: reasonCA}},
 		"the certificate authority":           {renewAt: ahead, holder: held, ca: "ca", want: decision{wait: time.Hour}},
-		"no time that can be understood":      {renewAt: "bad", holder: held, wantErr: `could not parse renew timestamp: parsing time "bad" as "2006-01-02T15:04:05Z07:00": cannot parse "bad" as "2006"; write a time such as 2006-01-02T15:04:05Z, or remove the annotation to renew the token now`},
-		"before its time":                     {renewAt: ahead, holder: held, want: decision{wait: time.Hour}},
-		"at its time":                         {renewAt: "2030-01-01T12:00:00Z", holder: held, want: decision{reason: reasonDue}},
-		"after its time, in another offset":   {renewAt: "2030-01-01T12:59:59+01:00", holder: held, want: decision{reason: reasonDue}},
+		"no time that can be understood": {
+			renewAt: "bad", holder: held,
+			wantErr: `could not parse renew timestamp: parsing time "bad" as "2006-01-02T15:04:05Z07:00": cannot parse "bad" as "2006"; write ` +
+				`a time such as 2006-01-02T15:04:05Z, or remove the annotation to renew the token now`,
+		},
+		"before its time":                   {renewAt: ahead, holder: held, want: decision{wait: time.Hour}},
+		"at its time":                       {renewAt: "2030-01-01T12:00:00Z", holder: held, want: decision{reason: reasonDue}},
+		"after its time, in another offset": {renewAt: "2030-01-01T12:59:59+01:00", holder: held, want: decision{reason: reasonDue}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -86,15 +93,19 @@ func TestUrgency(t *testing.T) {
 		"a token that has expired":                        {renewAt: past, digest: expires(now), want: 30},
 		"one whose time was removed":                      {digest: expires(now.Add(time.Hour)), want: 20},
 		"one that is expired, and whose time was removed": {digest: expires(now), want: 30},
-		"one that is asked for":                           {renewAt: ahead, more: map[string]string{forceKey: "true"}, digest: expires(now.Add(time.Hour)), want: 20},
-		"no token":                                        {renewAt: ahead, want: 20},
-		"a token elsewhere that is fresh":                 {renewAt: ahead, more: target, want: -100},
-		"a token elsewhere that is due":                   {renewAt: past, more: target, want: 10},
-		"a token elsewhere that must have expired":        {renewAt: "2030-01-01T09:36:00Z", more: target, want: 30},
-		"a token that does not tell":                      {renewAt: "2030-01-01T09:37:00Z", digest: token, want: 10},
-		"and must have expired":                           {renewAt: "2030-01-01T09:36:00Z", digest: token, want: 30},
-		"and lives longer":                                {renewAt: "2030-01-01T09:36:00Z", digest: token, more: map[string]string{durationKey: "24h"}, want: 10},
-		"a time that cannot be understood":                {renewAt: "bad", digest: token, want: -100},
+		"one that is asked for": {
+			renewAt: ahead, more: map[string]string{forceKey: "true"}, digest: expires(now.Add(time.Hour)), want: 20,
+		},
+		"no token":                                 {renewAt: ahead, want: 20},
+		"a token elsewhere that is fresh":          {renewAt: ahead, more: target, want: -100},
+		"a token elsewhere that is due":            {renewAt: past, more: target, want: 10},
+		"a token elsewhere that must have expired": {renewAt: "2030-01-01T09:36:00Z", more: target, want: 30},
+		"a token that does not tell":               {renewAt: "2030-01-01T09:37:00Z", digest: token, want: 10},
+		"and must have expired":                    {renewAt: "2030-01-01T09:36:00Z", digest: token, want: 30},
+		"and lives longer": {
+			renewAt: "2030-01-01T09:36:00Z", digest: token, more: map[string]string{durationKey: "24h"}, want: 10,
+		},
+		"a time that cannot be understood": {renewAt: "bad", digest: token, want: -100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			annotations := map[string]string{renewKey: tc.renewAt}
@@ -143,7 +154,8 @@ func TestRenewalsOf5000SecretsIssuedInOneMinuteFillTheWindow(t *testing.T) {
 	}
 	window := renewAfter(lifetime, 1) - renewAfter(lifetime, 0)
 	mean := secrets / window.Minutes()
-	t.Logf("%d renewals in a window of %s: mean %.1f a minute, peak %d, peak ÷ mean %.2f (target 1.50); %v", secrets, window, mean, peak, float64(peak)/mean, perMinute)
+	t.Logf("%d renewals in a window of %s: mean %.1f a minute, peak %d, peak ÷ mean %.2f (target 1.50); %v", secrets, window, mean, peak,
+		float64(peak)/mean, perMinute)
 	g.Expect(float64(peak) / mean).To(BeNumerically("<=", 1.5))
 	g.Expect(used).To(BeNumerically(">=", int(window.Minutes())), "the whole window is used")
 }
@@ -165,17 +177,43 @@ func TestAccountOf(t *testing.T) {
 		want        account
 		wantErr     string
 	}{
-		"name and namespace":   {annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "ns"}, want: account{NamespacedName: here}},
-		"empty labels":         {annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "ns", prefix + "labels": ""}, want: account{NamespacedName: here}},
-		"labels":               {annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "ns", prefix + "labels": `{"a":"b"}`}, want: account{here, map[string]string{"a": "b"}}},
-		"a fixed namespace":    {instance: instance{targetNamespace: "ns"}, annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "other"}, want: account{NamespacedName: here}},
-		"no name":              {annotations: map[string]string{prefix + "namespace": "ns"}, wantErr: `annotation "serviceaccount.resources.gardener.cloud/name" is missing: set it to the name of a ServiceAccount`},
-		"no namespace":         {annotations: map[string]string{prefix + "name": "n"}, wantErr: `annotation "serviceaccount.resources.gardener.cloud/namespace" is missing: set it to the namespace of the ServiceAccount in the target cluster`},
-		"an allowed namespace": {instance: instance{namespaces: []string{"x", "ns"}}, annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "ns"}, want: account{NamespacedName: here}},
-		"another namespace":    {instance: instance{namespaces: []string{"x"}}, annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "ns"}, wantErr: `ServiceAccount ns/n is not in a namespace that this process works in (x): choose one of these, or add it to targetClientConnection.namespaces`},
+		"name and namespace": {
+			annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "ns"}, want: account{NamespacedName: here},
+		},
+		"empty labels": {
+			annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "ns", prefix + "labels": ""},
+			want:        account{NamespacedName: here},
+		},
+		"labels": {
+			annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "ns", prefix + "labels": `{"a":"b"}`},
+			want:        account{here, map[string]string{"a": "b"}},
+		},
+		"a fixed namespace": {
+			instance: instance{targetNamespace: "ns"}, annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "other"},
+			want: account{NamespacedName: here},
+		},
+		"no name": {
+			annotations: map[string]string{prefix + "namespace": "ns"},
+			wantErr:     `annotation "serviceaccount.resources.gardener.cloud/name" is missing: set it to the name of a ServiceAccount`,
+		},
+		"no namespace": {
+			annotations: map[string]string{prefix + "name": "n"},
+			wantErr: `annotation "serviceaccount.resources.gardener.cloud/namespace" is missing: set it to the namespace of the ` +
+				`ServiceAccount in the target cluster`,
+		},
+		"an allowed namespace": {
+			instance:    instance{namespaces: []string{"x", "ns"}},
+			annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "ns"}, want: account{NamespacedName: here},
+		},
+		"another namespace": {
+			instance: instance{namespaces: []string{"x"}}, annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "ns"},
+			wantErr: `ServiceAccount ns/n is not in a namespace that this process works in (x): choose one of these, or add it to ` +
+				`targetClientConnection.namespaces`,
+		},
 		"half a JSON": {
 			annotations: map[string]string{prefix + "name": "n", prefix + "namespace": "ns", prefix + "labels": `{"a"`},
-			wantErr:     `failed unmarshaling service account labels from secret annotation "serviceaccount.resources.gardener.cloud/labels" ({"a"): unexpected end of JSON input; it must be a JSON object of strings, such as {"app":"x"}`,
+			wantErr: `failed unmarshaling service account labels from secret annotation "serviceaccount.resources.gardener.cloud/labels" ` +
+				`({"a"): unexpected end of JSON input; it must be a JSON object of strings, such as {"app":"x"}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,7 +269,9 @@ func TestPatchFor(t *testing.T) {
 
 func TestTargetOf(t *testing.T) {
 	secret := func(namespace, name string) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n", Annotations: map[string]string{spaceKey: namespace, targetKey: name}}}
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n", Annotations: map[string]string{spaceKey: namespace, targetKey: name}},
+		}
 	}
 	for name, tc := range map[string]struct {
 		secret   *corev1.Secret
@@ -243,8 +283,14 @@ func TestTargetOf(t *testing.T) {
 		"a name only":                     {secret: secret("", "b")},
 		"a namespace only":                {secret: secret("a", "")},
 		"its own name in another cluster": {secret: secret("ns", "n"), want: &types.NamespacedName{Namespace: "ns", Name: "n"}},
-		"itself":                          {secret: secret("ns", "n"), instance: instance{one: oneCluster{OneCluster: OneCluster{OwnNamespace: "own"}, same: true}}, wantErr: "name this very Secret"},
-		"a namespace that we are not for": {secret: secret("a", "b"), instance: instance{namespaces: []string{"x"}}, want: &types.NamespacedName{Namespace: "a", Name: "b"}, wantErr: "target Secret a/b is not in a namespace"},
+		"itself": {
+			secret: secret("ns", "n"), instance: instance{one: oneCluster{OneCluster: OneCluster{OwnNamespace: "own"}, same: true}},
+			wantErr: "name this very Secret",
+		},
+		"a namespace that we are not for": {
+			secret: secret("a", "b"), instance: instance{namespaces: []string{"x"}}, want: &types.NamespacedName{Namespace: "a", Name: "b"},
+			wantErr: "target Secret a/b is not in a namespace",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -328,7 +374,9 @@ func FuzzAnnotations(f *testing.F) {
 		}
 		_, _ = lifetimeOf(annotations)
 		_, _ = injectsCA(annotations)
-		if got, err := decide(facts{now: now, annotations: annotations, holder: holder{found: true, digest: digest.Digest{Token: true}}}); err == nil && got.reason == "" && got.wait <= 0 {
+		if got, err := decide(facts{
+			now: now, annotations: annotations, holder: holder{found: true, digest: digest.Digest{Token: true}},
+		}); err == nil && got.reason == "" && got.wait <= 0 {
 			t.Fatal("neither a reason nor a time to wait")
 		}
 		_ = urgency(now, annotations, digest.Digest{Token: true})

@@ -55,7 +55,8 @@ func sweep(ctx context.Context, t *testing.T, admin client.Client) {
 			continue // the definition went
 		}
 		for i := range list.Items {
-			NewWithT(t).Eventually(func() error { return client.IgnoreNotFound(admin.Delete(ctx, &list.Items[i])) }, patience, 10*time.Millisecond).Should(Succeed())
+			NewWithT(t).Eventually(func() error { return client.IgnoreNotFound(admin.Delete(ctx, &list.Items[i])) }, patience, 10*time.Millisecond).
+				Should(Succeed())
 		}
 	}
 }
@@ -108,7 +109,8 @@ func kindOf(kind string) extensionvalidation.Kind {
 // requests are those of all protected resources, as YAML, but for what follows.
 func requests(operation string) []string {
 	of := func(group, version, kind, resource string) string {
-		return fmt.Sprintf("operation: %s\nkind: {group: %s, version: %s, kind: %s}\nresource: {group: %s, version: %s, resource: %s}\n", operation, group, version, kind, group, version, resource)
+		return fmt.Sprintf("operation: %s\nkind: {group: %s, version: %s, kind: %s}\nresource: {group: %s, version: %s, resource: %s}\n",
+			operation, group, version, kind, group, version, resource)
 	}
 	all := []string{
 		of("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions"),
@@ -170,7 +172,9 @@ func TestDeletionOfAnObjectNeedsTheAnnotation(t *testing.T) {
 	}
 	for _, kind := range protectedKinds() {
 		object := c.object(kind, "o")
-		c.Expect(c.delete(object)).To(MatchError(And(HavePrefix(`admission webhook "cr-deletion-protection.resources.gardener.cloud" denied the request: `), ContainSubstring(missing))), kind.Kind)
+		c.Expect(c.delete(object)).
+			To(MatchError(And(HavePrefix(`admission webhook "cr-deletion-protection.resources.gardener.cloud" denied the request: `),
+				ContainSubstring(missing))), kind.Kind)
 		c.Expect(c.confirm(object, "true")).To(Succeed())
 		c.Expect(c.delete(object)).To(Succeed(), kind.Kind)
 		c.gone(object)
@@ -253,8 +257,10 @@ func TestCollectionsOfOtherNamespacesDoNotCount(t *testing.T) {
 
 func TestDeletionOfACollectionIsDecidedByTheList(t *testing.T) {
 	c := cluster(t)
-	request := "operation: DELETE\nnamespace: $NS\nkind: {group: extensions.gardener.cloud, version: v1alpha1, kind: Worker}\nresource: {group: extensions.gardener.cloud, version: v1alpha1, resource: workers}\n"
-	const confirmed, not = `oldObject: {metadata: {annotations: {confirmation.gardener.cloud/deletion: "true"}}}`, "oldObject: {metadata: {name: w}}"
+	request := "operation: DELETE\nnamespace: $NS\nkind: {group: extensions.gardener.cloud, version: v1alpha1, kind: Worker}\nresource: " +
+		"{group: extensions.gardener.cloud, version: v1alpha1, resource: workers}\n"
+	const confirmed, not = `oldObject: {metadata: {annotations: ` +
+		`{confirmation.gardener.cloud/deletion: "true"}}}`, "oldObject: {metadata: {name: w}}"
 	c.Expect(verdict(c.Review(path, request+not))).To(Equal("true 200 "), "the list is empty")
 	object := c.object(kindOf("Worker"), "w")
 	c.Expect(verdict(c.Review(path, request+confirmed))).To(Equal("false 403 " + missing))
@@ -269,7 +275,8 @@ func TestObjectsOfEveryProtectedKindNeedTheAnnotation(t *testing.T) {
 	}
 	for _, kind := range extensionvalidation.Kinds() {
 		c.Expect(c.delete(extensiontest.Definition(kind))).
-			To(MatchError(And(HavePrefix(`admission webhook "crd-deletion-protection.resources.gardener.cloud" denied the request: `), ContainSubstring("annotation to delete"))), kind.Kind)
+			To(MatchError(And(HavePrefix(`admission webhook "crd-deletion-protection.resources.gardener.cloud" denied the request: `),
+				ContainSubstring("annotation to delete"))), kind.Kind)
 	}
 }
 
@@ -308,7 +315,8 @@ func TestDefinitionsWithoutTheLabel(t *testing.T) {
 	c.Expect(c.Target.Create(c.Ctx, definition)).To(Succeed())
 	answer := c.Review(path, requests("DELETE")[0]+"name: things.example.com\noldObject: {metadata: {name: things.example.com}}")
 	c.Expect(verdict(answer)).To(Equal("false 403 "+missing), "whoever asks gets the verdict")
-	c.Expect(verdict(c.Review(path, requests("DELETE")[0]+"oldObject: {}"))).To(Equal("false 403 "+missing), "the others, which are labelled, are not confirmed")
+	c.Expect(verdict(c.Review(path, requests("DELETE")[0]+"oldObject: {}"))).
+		To(Equal("false 403 "+missing), "the others, which are labelled, are not confirmed")
 	c.Expect(c.delete(definition)).To(Succeed(), "the API server does not ask")
 	c.gone(definition)
 }
@@ -328,7 +336,8 @@ func TestBastionsAreDeletedWithoutTheAnnotation(t *testing.T) {
 	two := c.object(kindOf("Bastion"), "two")
 	c.Expect(c.Target.DeleteAllOf(c.Ctx, extensiontest.Object(kindOf("Bastion"), "", ""), client.InNamespace(c.Namespace))).To(Succeed())
 	c.gone(two)
-	answer := c.Review(path, "{operation: DELETE, name: one, resource: {group: extensions.gardener.cloud, version: v1alpha1, resource: bastions}}")
+	answer := c.Review(path, "{operation: DELETE, name: one, resource: {group: extensions.gardener.cloud, version: v1alpha1, "+
+		"resource: bastions}}")
 	c.Expect(verdict(answer)).To(Equal("true 200 resource is not deletion-protected"))
 }
 

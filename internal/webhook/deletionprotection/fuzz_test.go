@@ -42,7 +42,9 @@ func FuzzDelete(f *testing.F) {
 		want := len(objects) > 0
 		for i, choice := range objects[:min(len(objects), 2)] {
 			annotations, confirmed := annotated(choice)
-			encoded, err := json.Marshal(map[string]any{"kind": "Any", "metadata": map[string]any{"annotations": annotations, "name": name}, "spec": annotations})
+			encoded, err := json.Marshal(map[string]any{
+				"kind": "Any", "metadata": map[string]any{"annotations": annotations, "name": name}, "spec": annotations,
+			})
 			g.Expect(err).NotTo(HaveOccurred())
 			if i == 0 {
 				request.OldObject, want = encoded, confirmed // which goes before the other

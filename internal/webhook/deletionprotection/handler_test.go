@@ -74,21 +74,31 @@ func TestNamedObjectsAreNotLookedUp(t *testing.T) {
 }
 
 func TestCollections(t *testing.T) {
-	confirmed, not := map[string]string{"confirmation.gardener.cloud/deletion": "true"}, map[string]string{"confirmation.gardener.cloud/deletion": "false"}
+	confirmed, not := map[string]string{"confirmation.gardener.cloud/deletion": "true"},
+		map[string]string{"confirmation.gardener.cloud/deletion": "false"}
 	allowed, denied := review.Response{Allowed: true, Code: 200}, review.Response{Code: 403, Reason: "Forbidden", Message: missing}
 	resource := schema.GroupResource{Group: "g", Resource: "r"}
 	for name, tc := range map[string]struct {
 		source source
 		want   review.Response
 	}{
-		"no object is left":        {want: allowed},
-		"all confirmed":            {source: source{annotations: []map[string]string{confirmed, confirmed}}, want: allowed},
-		"the first is not":         {source: source{annotations: []map[string]string{not, confirmed}}, want: denied},
-		"the last is not":          {source: source{annotations: []map[string]string{confirmed, confirmed, nil}}, want: denied},
-		"the kind is gone":         {source: source{err: apierrors.NewNotFound(resource, "")}, want: review.Response{Allowed: true, Code: 200, Message: "object was not found"}},
-		"the list cannot be read":  {source: source{err: errors.New("fake")}, want: review.Response{Code: 500, Message: "fake"}},
-		"the list is not for us":   {source: source{err: apierrors.NewForbidden(resource, "", nil)}, want: review.Response{Code: 500, Message: `r.g is forbidden: <nil>`}},
-		"an error with some items": {source: source{annotations: []map[string]string{confirmed}, err: errors.New("fake")}, want: review.Response{Code: 500, Message: "fake"}},
+		"no object is left": {want: allowed},
+		"all confirmed":     {source: source{annotations: []map[string]string{confirmed, confirmed}}, want: allowed},
+		"the first is not":  {source: source{annotations: []map[string]string{not, confirmed}}, want: denied},
+		"the last is not":   {source: source{annotations: []map[string]string{confirmed, confirmed, nil}}, want: denied},
+		"the kind is gone": {
+			source: source{err: apierrors.NewNotFound(resource, "")},
+			want:   review.Response{Allowed: true, Code: 200, Message: "object was not found"},
+		},
+		"the list cannot be read": {source: source{err: errors.New("fake")}, want: review.Response{Code: 500, Message: "fake"}},
+		"the list is not for us": {
+			source: source{err: apierrors.NewForbidden(resource, "", nil)},
+			want:   review.Response{Code: 500, Message: `r.g is forbidden: <nil>`},
+		},
+		"an error with some items": {
+			source: source{annotations: []map[string]string{confirmed}, err: errors.New("fake")},
+			want:   review.Response{Code: 500, Message: "fake"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -111,20 +121,25 @@ func TestWhatIsListed(t *testing.T) {
 		labels    string
 	}{
 		"definitions with the label": {
-			request: collection(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, "CustomResourceDefinition", ""),
-			kind:    "apiextensions.k8s.io/v1, Kind=CustomResourceDefinitionList", labels: "gardener.cloud/deletion-protected=true",
+			request: collection(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+				"CustomResourceDefinition", ""),
+			kind: "apiextensions.k8s.io/v1, Kind=CustomResourceDefinitionList", labels: "gardener.cloud/deletion-protected=true",
 		},
 		"definitions in the version of the request": {
-			request: collection(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1beta1", Resource: "customresourcedefinitions"}, "CustomResourceDefinition", ""),
-			kind:    "apiextensions.k8s.io/v1beta1, Kind=CustomResourceDefinitionList", labels: "gardener.cloud/deletion-protected=true",
+			request: collection(schema.GroupVersionResource{
+				Group: "apiextensions.k8s.io", Version: "v1beta1", Resource: "customresourcedefinitions",
+			}, "CustomResourceDefinition", ""),
+			kind: "apiextensions.k8s.io/v1beta1, Kind=CustomResourceDefinitionList", labels: "gardener.cloud/deletion-protected=true",
 		},
 		"objects of a namespace": {
-			request: collection(schema.GroupVersionResource{Group: "extensions.gardener.cloud", Version: "v1alpha1", Resource: "workers"}, "Worker", "shoot"),
-			kind:    "extensions.gardener.cloud/v1alpha1, Kind=WorkerList", namespace: "shoot",
+			request: collection(schema.GroupVersionResource{Group: "extensions.gardener.cloud", Version: "v1alpha1", Resource: "workers"}, "Worker",
+				"shoot"),
+			kind: "extensions.gardener.cloud/v1alpha1, Kind=WorkerList", namespace: "shoot",
 		},
 		"objects of the cluster": {
-			request: collection(schema.GroupVersionResource{Group: "extensions.gardener.cloud", Version: "v1alpha1", Resource: "backupbuckets"}, "BackupBucket", ""),
-			kind:    "extensions.gardener.cloud/v1alpha1, Kind=BackupBucketList",
+			request: collection(schema.GroupVersionResource{Group: "extensions.gardener.cloud", Version: "v1alpha1", Resource: "backupbuckets"},
+				"BackupBucket", ""),
+			kind: "extensions.gardener.cloud/v1alpha1, Kind=BackupBucketList",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,9 +158,11 @@ func TestWhatIsListed(t *testing.T) {
 func BenchmarkHandle(b *testing.B) {
 	request := collection(protectedResources()[1], "CustomResourceDefinition", "")
 	request.Name = "workers.extensions.gardener.cloud"
-	request.OldObject = []byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"n","annotations":{"confirmation.gardener.cloud/deletion":"true"}},"spec":{"versions":[`)
+	request.OldObject = []byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"n",` +
+		`"annotations":{"confirmation.gardener.cloud/deletion":"true"}},"spec":{"versions":[`)
 	for range 1000 {
-		request.OldObject = append(request.OldObject, `{"name":"v1","schema":{"openAPIV3Schema":{"type":"object","description":"what it is for"}}},`...)
+		request.OldObject = append(request.OldObject,
+			`{"name":"v1","schema":{"openAPIV3Schema":{"type":"object","description":"what it is for"}}},`...)
 	}
 	request.OldObject = append(request.OldObject, `{}]}}`...)
 	handler := &Handler{}

@@ -19,7 +19,8 @@ func protectedResources() []schema.GroupVersionResource {
 		{Group: "druid.gardener.cloud", Version: "v1alpha1", Resource: "etcds"},
 	}
 	for _, resource := range []string{
-		"backupbuckets", "backupentries", "containerruntimes", "controlplanes", "dnsrecords", "extensions", "infrastructures", "networks", "operatingsystemconfigs", "workers",
+		"backupbuckets", "backupentries", "containerruntimes", "controlplanes", "dnsrecords", "extensions", "infrastructures", "networks",
+		"operatingsystemconfigs", "workers",
 	} {
 		all = append(all, schema.GroupVersionResource{Group: "extensions.gardener.cloud", Version: "v1alpha1", Resource: resource})
 	}
@@ -49,29 +50,44 @@ func TestProtected(t *testing.T) {
 }
 
 func TestJudgeObject(t *testing.T) {
-	const confirmed, not = `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`, `{"metadata":{"annotations":{"a":"b"}}}`
+	const confirmed, not = `{"metadata":{"annotations":{"confirmation.gardener.cloud/` +
+		`deletion":"true"}}}`, `{"metadata":{"annotations":{"a":"b"}}}`
 	allowed, denied := review.Response{Allowed: true, Code: 200}, review.Response{Code: 403, Reason: "Forbidden", Message: missing}
 	for name, tc := range map[string]struct {
 		old, object string
 		want        review.Response
 	}{
-		"the old object is confirmed":             {old: confirmed, want: allowed},
-		"the old object is not":                   {old: not, want: denied},
-		"the new object is confirmed":             {object: confirmed, want: allowed},
-		"the new object is not":                   {object: not, want: denied},
-		"the old object goes before":              {old: not, object: confirmed, want: denied},
-		"the old object goes before, confirmed":   {old: confirmed, object: not, want: allowed},
-		"no metadata":                             {old: `{"kind":"Worker"}`, want: denied},
-		"null where the API allows it":            {old: `{"metadata":{"annotations":null}}`, want: denied},
-		"an annotation that is null":              {old: `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":null}}}`, want: denied},
-		"an annotation that is no text":           {old: `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":true}}}`, want: denied},
-		"another annotation that is no text":      {old: `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true","a":1}}}`, want: denied},
-		"metadata that is none":                   {old: `{"metadata":[]}`, want: denied},
-		"1":                                       {old: `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"1"}}}`, want: allowed},
-		"yes":                                     {old: `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"yes"}}}`, want: denied},
-		"the annotation in a place of no meaning": {old: `{"spec":{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}}`, want: denied},
-		"unknown fields":                          {old: `{"x":{"y":[]},"metadata":{"x":1,"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`, want: allowed},
-		"nothing":                                 {want: review.Response{Code: 500, Message: "no object found in admission request"}},
+		"the old object is confirmed":           {old: confirmed, want: allowed},
+		"the old object is not":                 {old: not, want: denied},
+		"the new object is confirmed":           {object: confirmed, want: allowed},
+		"the new object is not":                 {object: not, want: denied},
+		"the old object goes before":            {old: not, object: confirmed, want: denied},
+		"the old object goes before, confirmed": {old: confirmed, object: not, want: allowed},
+		"no metadata":                           {old: `{"kind":"Worker"}`, want: denied},
+		"null where the API allows it":          {old: `{"metadata":{"annotations":null}}`, want: denied},
+		"an annotation that is null": {
+			old: `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":null}}}`, want: denied,
+		},
+		"an annotation that is no text": {
+			old: `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":true}}}`, want: denied,
+		},
+		"another annotation that is no text": {
+			old: `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true","a":1}}}`, want: denied,
+		},
+		"metadata that is none": {old: `{"metadata":[]}`, want: denied},
+		"1": {
+			old: `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"1"}}}`, want: allowed,
+		},
+		"yes": {
+			old: `{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"yes"}}}`, want: denied,
+		},
+		"the annotation in a place of no meaning": {
+			old: `{"spec":{"metadata":{"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}}`, want: denied,
+		},
+		"unknown fields": {
+			old: `{"x":{"y":[]},"metadata":{"x":1,"annotations":{"confirmation.gardener.cloud/deletion":"true"}}}`, want: allowed,
+		},
+		"nothing": {want: review.Response{Code: 500, Message: "no object found in admission request"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := &review.Request{Name: "n"}

@@ -28,7 +28,9 @@ func Definition(kind extensionvalidation.Kind) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1",
 		"kind":       "CustomResourceDefinition",
-		"metadata":   map[string]any{"name": kind.Plural + "." + kind.Group, "labels": map[string]any{"gardener.cloud/deletion-protected": "true"}},
+		"metadata": map[string]any{
+			"name": kind.Plural + "." + kind.Group, "labels": map[string]any{"gardener.cloud/deletion-protected": "true"},
+		},
 		"spec": map[string]any{
 			"group": kind.Group,
 			"scope": scope,
@@ -56,7 +58,8 @@ func Install(t *testing.T) client.Client {
 		g.Expect(client.IgnoreAlreadyExists(c.Create(t.Context(), Definition(kind)))).To(Succeed())
 	}
 	for _, kind := range kinds {
-		g.Eventually(func() error { return c.Create(t.Context(), Object(kind, "default", "probe"), client.DryRunAll) }, patience, 10*time.Millisecond).Should(Succeed())
+		g.Eventually(func() error { return c.Create(t.Context(), Object(kind, "default", "probe"), client.DryRunAll) }, patience,
+			10*time.Millisecond).Should(Succeed())
 	}
 	return c
 }

@@ -61,7 +61,8 @@ func (v *validated) post(e example) []string {
 	v.Expect(err).NotTo(HaveOccurred())
 	answer := v.Review(kindOf(v.T, e.kind).Path, string(encoded))
 	return found(v.T, review.Response{
-		Allowed: answer.Allowed, Code: answer.Status.Code, Reason: answer.Status.Reason, Message: answer.Status.Message, Details: answer.Status.Details,
+		Allowed: answer.Allowed, Code: answer.Status.Code, Reason: answer.Status.Reason, Message: answer.Status.Message,
+		Details: answer.Status.Details,
 	})
 }
 
@@ -116,7 +117,8 @@ func (v *validated) refusal(kind extensionvalidation.Kind, err error) []string {
 	}
 	var status apierrors.APIStatus
 	v.Expect(errors.As(err, &status)).To(BeTrue(), err.Error())
-	v.Expect(err.Error()).To(HavePrefix(`admission webhook "validation.extensions.` + kind.Plural + `.resources.gardener.cloud" denied the request: ` +
+	v.Expect(err.Error()).To(HavePrefix(`admission webhook "validation.extensions.` + kind.Plural +
+		`.resources.gardener.cloud" denied the request: ` +
 		kind.Kind + `.` + kind.Group + ` "sample" is invalid: `))
 	v.Expect(status.Status().Code).To(BeEquivalentTo(422))
 	v.Expect(status.Status().Reason).To(BeEquivalentTo("Invalid"))
@@ -161,7 +163,8 @@ func TestErrorContainsWebhookKindAndObject(t *testing.T) {
 			wrong = "spec: {backup: {store: {prefix: x}}}"
 		}
 		err := v.write(example{kind: kind.Kind, object: wrong})
-		v.Expect(err).To(MatchError(HavePrefix(`admission webhook "validation.extensions.`+kind.Plural+`.resources.gardener.cloud" denied the request: `+
+		v.Expect(err).To(MatchError(HavePrefix(`admission webhook "validation.extensions.`+kind.Plural+
+			`.resources.gardener.cloud" denied the request: `+
 			kind.Kind+`.`+kind.Group+` "sample" is invalid: spec.`)), kind.Kind)
 	}
 }
@@ -183,7 +186,8 @@ func TestStatusIsNotValidated(t *testing.T) {
 	files, _, _ := unstructured.NestedSlice(config.Object, "status", "extensionFiles")
 	v.Expect(files).To(Equal([]any{map[string]any{}}))
 	_, err = v.Update(config, `{"metadata":{"labels":{"a":"b"}}}`)
-	v.Expect(err).To(MatchError(ContainSubstring("status.extensionFiles[0].path: Required value")), "writes of the object are, with the status that it has")
+	v.Expect(err).To(MatchError(ContainSubstring("status.extensionFiles[0].path: Required value")),
+		"writes of the object are, with the status that it has")
 }
 
 func TestObjectsFromBeforeAnyRuleCanBeDeleted(t *testing.T) {

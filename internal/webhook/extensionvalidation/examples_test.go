@@ -91,7 +91,9 @@ func (e example) request(tb testing.TB, namespace string) *review.Request {
 	tb.Helper()
 	kind := kindOf(tb, e.kind)
 	gv := schema.GroupVersion{Group: kind.Group, Version: "v1alpha1"}
-	r := &review.Request{UID: "uid", Kind: gv.WithKind(kind.Kind), Resource: gv.WithResource(kind.Plural), Name: name, Operation: review.Create}
+	r := &review.Request{
+		UID: "uid", Kind: gv.WithKind(kind.Kind), Resource: gv.WithResource(kind.Plural), Name: name, Operation: review.Create,
+	}
 	if kind.Namespaced {
 		r.Namespace = namespace
 	}
@@ -103,7 +105,8 @@ func (e example) request(tb testing.TB, namespace string) *review.Request {
 		r.Operation = review.Update
 		server = "metadata: {uid: uid, resourceVersion: '7', generation: 1, creationTimestamp: 2026-01-02T03:04:05Z}"
 		if e.deleting {
-			server = "metadata: {uid: uid, resourceVersion: '7', generation: 2, creationTimestamp: 2026-01-02T03:04:05Z, deletionTimestamp: 2026-01-03T03:04:05Z, deletionGracePeriodSeconds: 0, finalizers: [espalier.dev/test]}"
+			server = "metadata: {uid: uid, resourceVersion: '7', generation: 2, creationTimestamp: 2026-01-02T03:04:05Z, deletionTimestamp: " +
+				"2026-01-03T03:04:05Z, deletionGracePeriodSeconds: 0, finalizers: [espalier.dev/test]}"
 		}
 		r.OldObject = in(namespace, patched(tb, from, server, e.before))
 	}

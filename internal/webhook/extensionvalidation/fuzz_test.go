@@ -22,7 +22,8 @@ const (
 // odd are values that may be wrong in one place or another.
 func odd() []any {
 	return []any{
-		nil, "", "x", "*.example.com", "1.2.3.4", "::ffff:1.2.3.4", "10.0.0.0/8", "2001:db8::/32", "IPv4", "IPv6", "CNAME", "AAAA", "b64", "-1", "500m", "1e400", "1e-99", "1e-99999999", "10E", "1Gi",
+		nil, "", "x", "*.example.com", "1.2.3.4", "::ffff:1.2.3.4", "10.0.0.0/8", "2001:db8::/32", "IPv4", "IPv6", "CNAME", "AAAA", "b64", "-1",
+		"500m", "1e400", "1e-99", "1e-99999999", "10E", "1Gi",
 		"2026-01-02T03:04:05Z", "10m", "e30=", "\xff\x00", true, 0, -1, 1.5, 1 << 40,
 		[]any{},
 		[]any{nil},
@@ -80,7 +81,10 @@ func (d *dice) damage(value any) any {
 // damaged returns an object of a kind that may be wrong anywhere, also in its metadata.
 func (d *dice) damaged(t *testing.T, kind extensionvalidation.Kind, deleting bool) map[string]any {
 	t.Helper()
-	patches := []string{"metadata: {uid: u, resourceVersion: '7', generation: 1, labels: {a: b}, annotations: {a: b}, finalizers: [a/b], ownerReferences: [{apiVersion: v1, kind: A, name: a, uid: u}]}"}
+	patches := []string{
+		"metadata: {uid: u, resourceVersion: '7', generation: 1, labels: {a: b}, annotations: {a: b}, finalizers: [a/b], ownerReferences: " +
+			"[{apiVersion: v1, kind: A, name: a, uid: u}]}",
+	}
 	if deleting {
 		patches = append(patches, "metadata: {deletionTimestamp: 2026-01-02T03:04:05Z}")
 	}
@@ -88,9 +92,14 @@ func (d *dice) damaged(t *testing.T, kind extensionvalidation.Kind, deleting boo
 	case "Bastion":
 		patches = append(patches, "spec: {userData: "+encodedSecret+"}")
 	case "OperatingSystemConfig":
-		patches = append(patches, "{spec: {providerConfig: {a: "+secret+"}, units: [{name: u, content: "+secret+", dropIns: [{name: d, content: "+secret+"}]}], files: [{path: p, content: {inline: {data: "+secret+"}}}]}, status: {extensionFiles: [{path: p, content: {inline: {data: "+secret+"}}}]}}")
+		patches = append(patches,
+			"{spec: {providerConfig: {a: "+secret+"}, units: [{name: u, content: "+secret+", dropIns: [{name: d, content: "+secret+
+				"}]}], files: [{path: p, content: {inline: {data: "+secret+"}}}]}, status: {extensionFiles: [{path: p, content: {inline: {data: "+
+				secret+"}}}]}}")
 	case "Worker":
-		patches = append(patches, "spec: {pools: [{name: p, providerConfig: {a: "+secret+"}, userData: "+encodedSecret+", nodeTemplate: {capacity: {cpu: 1}}, labels: {a: b}, zones: [a], architecture: amd64, machineImage: {name: a, version: b}}]}")
+		patches = append(patches,
+			"spec: {pools: [{name: p, providerConfig: {a: "+secret+"}, userData: "+encodedSecret+
+				", nodeTemplate: {capacity: {cpu: 1}}, labels: {a: b}, zones: [a], architecture: amd64, machineImage: {name: a, version: b}}]}")
 	}
 	object := map[string]any{}
 	NewWithT(t).Expect(json.Unmarshal(patched(t, validObject(t, kind, here), patches...), &object)).To(Succeed())

@@ -56,17 +56,35 @@ func TestKinds(t *testing.T) {
 	}
 	const group = "extensions.gardener.cloud"
 	NewWithT(t).Expect(got).To(Equal([]identity{
-		{"validation.extensions.backupbuckets", "/validate-extensions-gardener-cloud-v1alpha1-backupbucket", group, "backupbuckets", "BackupBucket", false},
-		{"validation.extensions.backupentries", "/validate-extensions-gardener-cloud-v1alpha1-backupentry", group, "backupentries", "BackupEntry", false},
+		{
+			"validation.extensions.backupbuckets", "/validate-extensions-gardener-cloud-v1alpha1-backupbucket", group, "backupbuckets",
+			"BackupBucket", false,
+		},
+		{
+			"validation.extensions.backupentries", "/validate-extensions-gardener-cloud-v1alpha1-backupentry", group, "backupentries",
+			"BackupEntry", false,
+		},
 		{"validation.extensions.bastions", "/validate-extensions-gardener-cloud-v1alpha1-bastion", group, "bastions", "Bastion", true},
-		{"validation.extensions.containerruntimes", "/validate-extensions-gardener-cloud-v1alpha1-containerruntime", group, "containerruntimes", "ContainerRuntime", true},
-		{"validation.extensions.controlplanes", "/validate-extensions-gardener-cloud-v1alpha1-controlplane", group, "controlplanes", "ControlPlane", true},
+		{
+			"validation.extensions.containerruntimes", "/validate-extensions-gardener-cloud-v1alpha1-containerruntime", group,
+			"containerruntimes", "ContainerRuntime", true,
+		},
+		{
+			"validation.extensions.controlplanes", "/validate-extensions-gardener-cloud-v1alpha1-controlplane", group, "controlplanes",
+			"ControlPlane", true,
+		},
 		{"validation.extensions.dnsrecords", "/validate-extensions-gardener-cloud-v1alpha1-dnsrecord", group, "dnsrecords", "DNSRecord", true},
 		{"validation.extensions.etcds", "/validate-druid-gardener-cloud-v1alpha1-etcd", "druid.gardener.cloud", "etcds", "Etcd", true},
 		{"validation.extensions.extensions", "/validate-extensions-gardener-cloud-v1alpha1-extension", group, "extensions", "Extension", true},
-		{"validation.extensions.infrastructures", "/validate-extensions-gardener-cloud-v1alpha1-infrastructure", group, "infrastructures", "Infrastructure", true},
+		{
+			"validation.extensions.infrastructures", "/validate-extensions-gardener-cloud-v1alpha1-infrastructure", group, "infrastructures",
+			"Infrastructure", true,
+		},
 		{"validation.extensions.networks", "/validate-extensions-gardener-cloud-v1alpha1-network", group, "networks", "Network", true},
-		{"validation.extensions.operatingsystemconfigs", "/validate-extensions-gardener-cloud-v1alpha1-operatingsystemconfig", group, "operatingsystemconfigs", "OperatingSystemConfig", true},
+		{
+			"validation.extensions.operatingsystemconfigs", "/validate-extensions-gardener-cloud-v1alpha1-operatingsystemconfig", group,
+			"operatingsystemconfigs", "OperatingSystemConfig", true,
+		},
 		{"validation.extensions.workers", "/validate-extensions-gardener-cloud-v1alpha1-worker", group, "workers", "Worker", true},
 	}))
 }
@@ -79,17 +97,35 @@ func TestWhatIsNotJudged(t *testing.T) {
 		request review.Request
 		want    review.Response
 	}{
-		"DELETE":                           {request: review.Request{Operation: "DELETE", OldObject: object}, want: allowed},
-		"DELETE of nothing":                {request: review.Request{Operation: "DELETE", Object: object}, want: refused("there is no content to decode")},
-		"CONNECT":                          {request: review.Request{Operation: "CONNECT"}, want: allowed},
-		"another operation":                {request: review.Request{Operation: "PATCH", Object: object}, want: refused(`unknown operation "PATCH"`)},
-		"no operation":                     {request: review.Request{Object: object}, want: refused(`unknown operation ""`)},
-		"CREATE of nothing":                {request: review.Request{Operation: "CREATE", OldObject: object}, want: refused("there is no content to decode")},
-		"UPDATE to nothing":                {request: review.Request{Operation: "UPDATE", OldObject: object}, want: refused("there is no content to decode")},
-		"UPDATE of nothing":                {request: review.Request{Operation: "UPDATE", Object: object}, want: refused("there is no content to decode")},
-		"DELETE of what cannot be decoded": {request: review.Request{Operation: "DELETE", OldObject: []byte("[]")}, want: refused("object: must not be a list")},
-		"CREATE of what cannot be decoded": {request: review.Request{Operation: "CREATE", Object: []byte(`{"spec":{"type":1}}`)}, want: refused("spec.type: must not be a number")},
-		"UPDATE of what cannot be decoded": {request: review.Request{Operation: "UPDATE", Object: object, OldObject: []byte(`{"metadata":1}`)}, want: refused("metadata: must not be a number")},
+		"DELETE": {request: review.Request{Operation: "DELETE", OldObject: object}, want: allowed},
+		"DELETE of nothing": {
+			request: review.Request{Operation: "DELETE", Object: object}, want: refused("there is no content to decode"),
+		},
+		"CONNECT": {request: review.Request{Operation: "CONNECT"}, want: allowed},
+		"another operation": {
+			request: review.Request{Operation: "PATCH", Object: object}, want: refused(`unknown operation "PATCH"`),
+		},
+		"no operation": {request: review.Request{Object: object}, want: refused(`unknown operation ""`)},
+		"CREATE of nothing": {
+			request: review.Request{Operation: "CREATE", OldObject: object}, want: refused("there is no content to decode"),
+		},
+		"UPDATE to nothing": {
+			request: review.Request{Operation: "UPDATE", OldObject: object}, want: refused("there is no content to decode"),
+		},
+		"UPDATE of nothing": {
+			request: review.Request{Operation: "UPDATE", Object: object}, want: refused("there is no content to decode"),
+		},
+		"DELETE of what cannot be decoded": {
+			request: review.Request{Operation: "DELETE", OldObject: []byte("[]")}, want: refused("object: must not be a list"),
+		},
+		"CREATE of what cannot be decoded": {
+			request: review.Request{Operation: "CREATE", Object: []byte(`{"spec":{"type":1}}`)},
+			want:    refused("spec.type: must not be a number"),
+		},
+		"UPDATE of what cannot be decoded": {
+			request: review.Request{Operation: "UPDATE", Object: object, OldObject: []byte(`{"metadata":1}`)},
+			want:    refused("metadata: must not be a number"),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -122,7 +158,8 @@ func TestRefusal(t *testing.T) {
 		},
 		"several": {
 			example: example{kind: "BackupBucket", object: "spec: {type: '', region: ''}"},
-			want:    `BackupBucket.extensions.gardener.cloud "sample" is invalid: [spec.type: Required value: field is required, spec.region: Required value: field is required]`,
+			want: `BackupBucket.extensions.gardener.cloud "sample" is invalid: [spec.type: Required value: field is required, spec.region: ` +
+				`Required value: field is required]`,
 			details: metav1.StatusDetails{Group: "extensions.gardener.cloud", Kind: "BackupBucket", Name: "sample", Causes: []metav1.StatusCause{
 				{Type: "FieldValueRequired", Field: "spec.type", Message: "Required value: " + text},
 				{Type: "FieldValueRequired", Field: "spec.region", Message: "Required value: " + text},
@@ -130,15 +167,19 @@ func TestRefusal(t *testing.T) {
 		},
 		"the same of an update and of the new object is said once": {
 			example: example{kind: "Extension", updated: true, object: "metadata: {labels: {'a b': c}}"},
-			want: `Extension.extensions.gardener.cloud "sample" is invalid: metadata.labels: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', ` +
-				`and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
+			want: `Extension.extensions.gardener.cloud "sample" is invalid: metadata.labels: Invalid value: "a b": name part must consist of ` +
+				`alphanumeric characters, '-', '_' or '.', ` +
+				`and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is ` +
+				`'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
 			details: metav1.StatusDetails{Group: "extensions.gardener.cloud", Kind: "Extension", Name: "sample", Causes: []metav1.StatusCause{
-				{Type: "FieldValueInvalid", Field: "metadata.labels", Message: labelMessage}, {Type: "FieldValueInvalid", Field: "metadata.labels", Message: labelMessage},
+				{Type: "FieldValueInvalid", Field: "metadata.labels", Message: labelMessage},
+				{Type: "FieldValueInvalid", Field: "metadata.labels", Message: labelMessage},
 			}},
 		},
 		"kind and group of an Etcd are its own": {
 			example: example{kind: "Etcd", object: "{apiVersion: other.example.com/v1, kind: Other, spec: {backup: {store: {prefix: x}}}}"},
-			want:    `Other.other.example.com "sample" is invalid: spec.backup.store.prefix: Invalid value: "x": must contain object name and namespace`,
+			want: `Other.other.example.com "sample" is invalid: spec.backup.store.prefix: Invalid value: "x": must contain object name ` +
+				`and namespace`,
 			details: metav1.StatusDetails{Group: "other.example.com", Kind: "Other", Name: "sample", Causes: []metav1.StatusCause{
 				{Type: "FieldValueInvalid", Field: "spec.backup.store.prefix", Message: `Invalid value: "x": must contain object name and namespace`},
 			}},
@@ -165,7 +206,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-const labelMessage = `Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character ` +
+const labelMessage = `Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and ` +
+	`end with an alphanumeric character ` +
 	`(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`
 
 func BenchmarkHandle(b *testing.B) {
@@ -187,7 +229,8 @@ func TestNothingIsValidatedOnceTheRequestHasEnded(t *testing.T) {
 	cancel()
 	for _, e := range []example{{kind: "Worker"}, {kind: "Worker", updated: true}} {
 		response := kindOf(t, e.kind).Handler().Handle(ctx, e.request(t, here))
-		NewWithT(t).Expect(response).To(Equal(review.Response{Code: 500, Message: "validate object: the request has ended before: context canceled"}))
+		NewWithT(t).Expect(response).
+			To(Equal(review.Response{Code: 500, Message: "validate object: the request has ended before: context canceled"}))
 	}
 }
 
@@ -195,7 +238,10 @@ func TestAnswersStaySmall(t *testing.T) {
 	for name, tc := range map[string]example{
 		"pools":    {kind: "Worker", object: "spec: {pools: [" + strings.Repeat("{},", 5000) + "]}"},
 		"families": {kind: "Network", object: "spec: {ipFamilies: [" + strings.Repeat("IPv4,", 300_000) + "]}"},
-		"files":    {kind: "OperatingSystemConfig", updated: true, before: "spec: {units: null, files: null}", object: "spec: {units: null, files: [" + strings.Repeat("{},", 5000) + "]}"},
+		"files": {
+			kind: "OperatingSystemConfig", updated: true, before: "spec: {units: null, files: null}",
+			object: "spec: {units: null, files: [" + strings.Repeat("{},", 5000) + "]}",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

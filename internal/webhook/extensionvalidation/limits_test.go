@@ -15,7 +15,8 @@ import (
 // judged posts an object, which is written as JSON because large ones take too long as YAML.
 func judged(t *testing.T, kind, object string) review.Response {
 	t.Helper()
-	return kindOf(t, kind).Handler().Handle(t.Context(), &review.Request{UID: "u", Operation: "CREATE", Name: name, Namespace: here, Object: []byte(object)})
+	return kindOf(t, kind).Handler().
+		Handle(t.Context(), &review.Request{UID: "u", Operation: "CREATE", Name: name, Namespace: here, Object: []byte(object)})
 }
 
 const long = 1 << 20
@@ -28,11 +29,13 @@ func TestOneLongValueIsShownOnlyAtItsBeginning(t *testing.T) {
 	meta := `"metadata":{"name":"a","namespace":"b"}`
 	for title, tc := range map[string]struct{ kind, object, want string }{
 		"a record among many": {
-			"DNSRecord", `{` + meta + `,"spec":{"type":"a","secretRef":{"name":"a"},"name":"a.b","recordType":"CNAME","values":["` + text + `",` + others + `]}}`,
+			"DNSRecord",
+			`{` + meta + `,"spec":{"type":"a","secretRef":{"name":"a"},"name":"a.b","recordType":"CNAME","values":["` + text + `",` + others + `]}}`,
 			`Invalid spec.values: Invalid value: "[\"` + strings.Repeat("a", 1022) + "… (cut, 1056584 bytes in all)",
 		},
 		"a record's own finding": {
-			"DNSRecord", `{` + meta + `,"spec":{"type":"a","secretRef":{"name":"a"},"name":"a.b","recordType":"A","values":["` + text + `",` + others + `]}}`,
+			"DNSRecord",
+			`{` + meta + `,"spec":{"type":"a","secretRef":{"name":"a"},"name":"a.b","recordType":"A","values":["` + text + `",` + others + `]}}`,
 			`Invalid spec.values[0]: Invalid value: "` + beginning + `": must be a valid IPv4 address`,
 		},
 		"a family": {
@@ -41,19 +44,28 @@ func TestOneLongValueIsShownOnlyAtItsBeginning(t *testing.T) {
 		},
 		"a range": {
 			"Network", `{` + meta + `,"spec":{"type":"a","podCIDR":"` + text + `","serviceCIDR":"10.0.0.0/8"}}`,
-			`Invalid spec.podCIDR: Invalid value: "` + beginning + `": invalid CIDR address: ` + strings.Repeat("a", 1002) + "… (cut, 1048598 bytes in all)",
+			`Invalid spec.podCIDR: Invalid value: "` + beginning + `": invalid CIDR address: ` + strings.Repeat("a", 1002) +
+				"… (cut, 1048598 bytes in all)",
 		},
 		"an image": {
-			"OperatingSystemConfig", `{` + meta + `,"spec":{"type":"a","purpose":"provision","files":[{"path":"a","content":{"secretRef":{"name":"a","dataKey":"a"},"imageRef":{"image":"` + text + `","filePathInImage":"a"}}}` + strings.Repeat(",{}", 2000) + `]}}`,
-			`Invalid spec.files[0].content: Invalid value: "{\"secretRef\":{\"name\":\"a\",\"dataKey\":\"a\"},\"imageRef\":{\"image\":\"` + strings.Repeat("a", 1024-61) + "… (cut, 1048662 bytes in all)",
+			"OperatingSystemConfig",
+			`{` + meta + `,"spec":{"type":"a","purpose":"provision","files":[{"path":"a","content":{"secretRef":{"name":"a","dataKey":"a"},` +
+				`"imageRef":{"image":"` + text + `","filePathInImage":"a"}}}` + strings.Repeat(",{}", 2000) + `]}}`,
+			`Invalid spec.files[0].content: Invalid value: "{\"secretRef\":{\"name\":\"a\",\"dataKey\":\"a\"},\"imageRef\":{\"image\":\"` +
+				strings.Repeat("a", 1024-61) + "… (cut, 1048662 bytes in all)",
 		},
 		"a store": {
-			"Etcd", `{"apiVersion":"druid.gardener.cloud/v1alpha1","kind":"Etcd",` + meta + `,"spec":{"backup":{"store":{"prefix":"a--b","provider":"` + text + `"}}}}`,
+			"Etcd",
+			`{"apiVersion":"druid.gardener.cloud/v1alpha1","kind":"Etcd",` + meta + `,"spec":{"backup":{"store":{"prefix":"a--b","provider":"` +
+				text + `"}}}}`,
 			`Invalid spec.backup.store.provider: Invalid value: "` + beginning + `": unsupported storage provider: ` + beginning,
 		},
 		"the name of a resource": {
-			"Worker", `{` + meta + `,"spec":{"type":"a","region":"a","secretRef":{"name":"a"},"pools":[{"name":"a","userData":"","machineType":"a","machineImage":{"name":"a","version":"a"},"nodeTemplate":{"capacity":{"` + text + `":"-1"}}}]}}`,
-			"Invalid spec.pools[0].nodeTemplate.capacity." + strings.Repeat("a", 1024-len("spec.pools[0].nodeTemplate.capacity.")) + "… (cut, 1048612 bytes in all)",
+			"Worker",
+			`{` + meta + `,"spec":{"type":"a","region":"a","secretRef":{"name":"a"},"pools":[{"name":"a","userData":"","machineType":"a",` +
+				`"machineImage":{"name":"a","version":"a"},"nodeTemplate":{"capacity":{"` + text + `":"-1"}}}]}}`,
+			"Invalid spec.pools[0].nodeTemplate.capacity." + strings.Repeat("a", 1024-len("spec.pools[0].nodeTemplate.capacity.")) +
+				"… (cut, 1048612 bytes in all)",
 		},
 	} {
 		t.Run(title, func(t *testing.T) {
@@ -68,12 +80,16 @@ func TestOneLongValueIsShownOnlyAtItsBeginning(t *testing.T) {
 func TestTheFrozenSpecificationOfAnEtcdIsCut(t *testing.T) {
 	g := NewWithT(t)
 	object := func(prefix string) []byte {
-		return []byte(`{"apiVersion":"druid.gardener.cloud/v1alpha1","kind":"Etcd","metadata":{"name":"a","namespace":"b","resourceVersion":"1","deletionTimestamp":"2026-01-02T03:04:05Z","finalizers":["a/b"]},` +
+		return []byte(`{"apiVersion":"druid.gardener.cloud/v1alpha1","kind":"Etcd","metadata":{"name":"a","namespace":"b",` +
+			`"resourceVersion":"1","deletionTimestamp":"2026-01-02T03:04:05Z","finalizers":["a/b"]},` +
 			`"spec":{"annotations":{"a":"` + prefix + `"}}}`)
 	}
-	request := &review.Request{UID: "u", Operation: "UPDATE", Name: "a", Namespace: "b", Object: object(strings.Repeat("a", long)), OldObject: object("")}
+	request := &review.Request{
+		UID: "u", Operation: "UPDATE", Name: "a", Namespace: "b", Object: object(strings.Repeat("a", long)), OldObject: object(""),
+	}
 	texts := found(t, kindOf(t, "Etcd").Handler().Handle(t.Context(), request))
-	g.Expect(texts).To(ConsistOf(And(HavePrefix(`Invalid spec: Invalid value: "{\"selector\":null,`), MatchRegexp(`… \(cut, 10\d{5} bytes in all\)": field is immutable$`))))
+	g.Expect(texts).To(ConsistOf(And(HavePrefix(`Invalid spec: Invalid value: "{\"selector\":null,`),
+		MatchRegexp(`… \(cut, 10\d{5} bytes in all\)": field is immutable$`))))
 	g.Expect(len(texts[0])).To(BeNumerically("<", 2000))
 }
 

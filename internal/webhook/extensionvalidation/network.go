@@ -48,7 +48,8 @@ func checkNetwork(network *object[networkSpec, unread], found *findings) {
 	pods := found.cidr(specPath("podCIDR"), spec.PodCIDR, family)
 	services := found.cidr(specPath("serviceCIDR"), spec.ServiceCIDR, family)
 	if pods != nil && services != nil && (pods.Contains(services.IP) || services.Contains(pods.IP)) {
-		found.add(field.Invalid(specPath("serviceCIDR"), spec.ServiceCIDR, fmt.Sprintf("must not overlap with %q (%q)", specPath("podCIDR"), cut(spec.PodCIDR, maxValue))))
+		found.add(field.Invalid(specPath("serviceCIDR"), spec.ServiceCIDR,
+			fmt.Sprintf("must not overlap with %q (%q)", specPath("podCIDR"), cut(spec.PodCIDR, maxValue))))
 	}
 }
 

@@ -41,9 +41,12 @@ topologySpreadConstraints:
 	g.Expect(equality.Semantic.DeepEqual(plain(got.Requests), needs.Requests)).To(BeTrue())
 	g.Expect(got.Claims).To(Equal(needs.Claims))
 
-	const meta = `{name: one, generateName: g, namespace: s, selfLink: l, uid: u, resourceVersion: "1", generation: 2, creationTimestamp: 2026-01-02T03:04:05Z, deletionTimestamp: 2026-01-02T03:04:06Z,
-		deletionGracePeriodSeconds: 0, labels: {a: b}, annotations: {c: d}, ownerReferences: [{apiVersion: v1, kind: K, name: one, uid: u, controller: true, blockOwnerDeletion: false}], finalizers: [f],
-		managedFields: [{manager: m, operation: Apply, apiVersion: v1, time: 2026-01-02T03:04:05Z, fieldsType: FieldsV1, fieldsV1: {"f:a": {}}, subresource: status}]}`
+	const meta = `{name: one, generateName: g, namespace: s, selfLink: l, uid: u, resourceVersion: "1", generation: 2,
+		creationTimestamp: 2026-01-02T03:04:05Z, deletionTimestamp: 2026-01-02T03:04:06Z,
+		deletionGracePeriodSeconds: 0, labels: {a: b}, annotations: {c: d},
+		ownerReferences: [{apiVersion: v1, kind: K, name: one, uid: u, controller: true, blockOwnerDeletion: false}], finalizers: [f],
+		managedFields: [{manager: m, operation: Apply, apiVersion: v1, time: 2026-01-02T03:04:05Z, fieldsType: FieldsV1,
+		  fieldsV1: {"f:a": {}}, subresource: status}]}`
 	known := metav1.ObjectMeta{}
 	g.Expect(k8syaml.Unmarshal([]byte(meta), &known)).To(Succeed())
 	g.Expect(read[metav1.ObjectMeta](t, meta)).To(Equal(&known))
@@ -60,7 +63,8 @@ func plain(list resourceList) corev1.ResourceList {
 func TestQuantitiesAreOfSensibleSize(t *testing.T) {
 	for text, fine := range map[string]bool{
 		`1`: true, `"10E"`: true, `"1e3"`: true, `"1E-99"`: true, `"1.5Ei"`: true, `null`: true, `1e99`: true, `"1e+18"`: true,
-		`1e100`: false, `1e-100`: false, `"9e-9999"`: false, `"1e007"`: false, `"1e-2000000000"`: false, `1E2000000000`: false, `"` + strings.Repeat("1", 254) + `"`: true, `"` + strings.Repeat("1", 255) + `"`: false,
+		`1e100`: false, `1e-100`: false, `"9e-9999"`: false, `"1e007"`: false, `"1e-2000000000"`: false, `1E2000000000`: false,
+		`"` + strings.Repeat("1", 254) + `"`: true, `"` + strings.Repeat("1", 255) + `"`: false,
 	} {
 		t.Run(text, func(t *testing.T) {
 			err := review.Decode([]byte(`{"capacity":{"cpu":`+text+`}}`), &nodeTemplate{})
@@ -75,13 +79,19 @@ func TestQuantitiesAreOfSensibleSize(t *testing.T) {
 
 func TestNullIsAbsent(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(read[workerSpec](t, "{type: null, providerConfig: null, region: null, secretRef: null, sshPublicKey: null, pools: null}")).To(Equal(&workerSpec{}))
-	g.Expect(read[workerPool](t, "{machineType: null, maximum: null, maxSurge: null, maxUnavailable: null, annotations: null, labels: null, taints: null, machineImage: null, minimum: null, "+
-		"name: null, userData: null, volume: null, dataVolumes: null, kubeletDataVolumeName: null, zones: null, machineControllerManager: null, providerConfig: null, kubernetesVersion: null, "+
+	g.Expect(read[workerSpec](t, "{type: null, providerConfig: null, region: null, secretRef: null, sshPublicKey: null, pools: null}")).
+		To(Equal(&workerSpec{}))
+	g.Expect(read[workerPool](t, "{machineType: null, maximum: null, maxSurge: null, maxUnavailable: null, annotations: null, labels: "+
+		"null, taints: null, machineImage: null, minimum: null, "+
+		"name: null, userData: null, volume: null, dataVolumes: null, kubeletDataVolumeName: null, zones: null, machineControllerManager: "+
+		"null, providerConfig: null, kubernetesVersion: null, "+
 		"nodeTemplate: null, architecture: null}")).To(Equal(&workerPool{}))
-	g.Expect(read[etcdServer](t, "{quota: null, etcdDefragTimeout: null, resources: null, clientUrlTls: null, clientService: null}")).To(Equal(&etcdServer{}))
+	g.Expect(read[etcdServer](t, "{quota: null, etcdDefragTimeout: null, resources: null, clientUrlTls: null, clientService: null}")).
+		To(Equal(&etcdServer{}))
 	g.Expect(read[fileContent](t, "{secretRef: null, inline: null, imageRef: null, transmitUnencoded: null}")).To(Equal(&fileContent{}))
-	g.Expect(read[metav1.ObjectMeta](t, "{creationTimestamp: null, deletionTimestamp: null, managedFields: null, labels: null, finalizers: null}")).To(Equal(&metav1.ObjectMeta{}))
+	g.Expect(read[metav1.ObjectMeta](t,
+		"{creationTimestamp: null, deletionTimestamp: null, managedFields: null, labels: null, finalizers: null}")).
+		To(Equal(&metav1.ObjectMeta{}))
 }
 
 func TestBytes(t *testing.T) {

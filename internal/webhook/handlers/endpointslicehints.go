@@ -25,7 +25,8 @@ func endpointSliceHints() Handler {
 		Section: "endpointSliceHints", Switch: func(w *config.Webhooks) *bool { return &w.EndpointSliceHints.Enabled }, OnByDefault: true,
 		Webhooks: always(func(flavor.Cluster) registration.Webhook {
 			return registration.Webhook{
-				Rules:       registration.Rules(registration.Rule(registration.OnWrite(), "discovery.k8s.io", registration.Versions("v1"), "endpointslices")),
+				Rules: registration.Rules(registration.Rule(registration.OnWrite(), "discovery.k8s.io", registration.Versions("v1"),
+					"endpointslices")),
 				Namespaces:  registration.Selection{Standard: true},
 				Objects:     registration.Selection{Labels: registration.Labelled(considerHints, "true")},
 				MatchPolicy: admissionregistrationv1.Equivalent,

@@ -21,7 +21,8 @@ const hintsConsidered = `{endpoint-slice-hints.resources.gardener.cloud/consider
 
 func hintsCreate(e *webhooktest.Env, labels string, endpoints ...string) *unstructured.Unstructured {
 	e.T.Helper()
-	object, err := e.Create(`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {generateName: web-, labels: ` + labels + `}, addressType: IPv4, endpoints: [` + strings.Join(endpoints, ", ") + `]}`)
+	object, err := e.Create(`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {generateName: web-, labels: ` + labels +
+		`}, addressType: IPv4, endpoints: [` + strings.Join(endpoints, ", ") + `]}`)
 	e.Expect(err).NotTo(HaveOccurred())
 	return object
 }
@@ -54,22 +55,26 @@ func TestEndpointSliceWithoutTheLabelGetsNoHints(t *testing.T) {
 func TestEndpointsWithoutZoneGetNoHints(t *testing.T) {
 	t.Parallel()
 	e := hintsServed(t)
-	object := hintsCreate(e, hintsConsidered, `{addresses: [192.0.2.1]}`, `{addresses: [192.0.2.2], zone: ""}`, `{addresses: [192.0.2.3], zone: europe-1c}`)
+	object := hintsCreate(e, hintsConsidered, `{addresses: [192.0.2.1]}`, `{addresses: [192.0.2.2], zone: ""}`,
+		`{addresses: [192.0.2.3], zone: europe-1c}`)
 	e.Expect(hintsHints(e, object)).To(BeComparableTo([]*discoveryv1.EndpointHints{nil, nil, hintsZone("europe-1c")}))
 }
 
 func TestEndpointsGetHintsForTheirOwnZone(t *testing.T) {
 	t.Parallel()
 	e := hintsServed(t)
-	object := hintsCreate(e, hintsConsidered, `{addresses: [192.0.2.1], zone: europe-1a}`, `{addresses: [192.0.2.2], zone: europe-1b}`, `{addresses: [192.0.2.3], zone: europe-1c}`)
-	e.Expect(hintsHints(e, object)).To(BeComparableTo([]*discoveryv1.EndpointHints{hintsZone("europe-1a"), hintsZone("europe-1b"), hintsZone("europe-1c")}))
+	object := hintsCreate(e, hintsConsidered, `{addresses: [192.0.2.1], zone: europe-1a}`, `{addresses: [192.0.2.2], zone: europe-1b}`,
+		`{addresses: [192.0.2.3], zone: europe-1c}`)
+	e.Expect(hintsHints(e, object)).
+		To(BeComparableTo([]*discoveryv1.EndpointHints{hintsZone("europe-1a"), hintsZone("europe-1b"), hintsZone("europe-1c")}))
 }
 
 func TestOtherHintsAreOverwritten(t *testing.T) {
 	t.Parallel()
 	e := hintsServed(t)
 	object := hintsCreate(e, hintsConsidered, `{addresses: [192.0.2.1], zone: europe-1a}`)
-	object, err := e.Update(object, `{"endpoints": [{"addresses": ["192.0.2.1"], "zone": "europe-1a", "hints": {"forZones": [{"name": "europe-1b"}]}}]}`)
+	object, err := e.Update(object, `{"endpoints": [{"addresses": ["192.0.2.1"], "zone": "europe-1a", "hints": {"forZones": [{"name": `+
+		`"europe-1b"}]}}]}`)
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Expect(hintsHints(e, object)).To(BeComparableTo([]*discoveryv1.EndpointHints{hintsZone("europe-1a")}))
 }
@@ -77,6 +82,7 @@ func TestOtherHintsAreOverwritten(t *testing.T) {
 func TestHintsOfEndpointsWithoutZoneAreKept(t *testing.T) {
 	t.Parallel()
 	e := hintsServed(t)
-	object := hintsCreate(e, hintsConsidered, `{addresses: [192.0.2.1], hints: {forZones: [{name: wrong}]}}`, `{addresses: [192.0.2.2], zone: "", hints: {forZones: [{name: wrong}]}}`)
+	object := hintsCreate(e, hintsConsidered, `{addresses: [192.0.2.1], hints: {forZones: [{name: wrong}]}}`,
+		`{addresses: [192.0.2.2], zone: "", hints: {forZones: [{name: wrong}]}}`)
 	e.Expect(hintsHints(e, object)).To(BeComparableTo([]*discoveryv1.EndpointHints{hintsZone("wrong"), hintsZone("wrong")}))
 }

@@ -49,7 +49,8 @@ func kubernetesServiceHost() Handler {
 func serviceHostPolicy() *Policy {
 	variables := func(containers string) string {
 		const variable = "{'name': 'KUBERNETES_SERVICE_HOST', 'value': variables.host}"
-		return eachOf("spec."+containers, "c", "!has(c.env) || !c.env.exists(e, e.name == 'KUBERNETES_SERVICE_HOST')", appended("c", "env", variable))
+		return eachOf("spec."+containers, "c", "!has(c.env) || !c.env.exists(e, e.name == 'KUBERNETES_SERVICE_HOST')",
+			appended("c", "env", variable))
 	}
 	return &Policy{
 		Variables: []admissionregistrationv1.Variable{{Name: "host", Expression: "''"}},

@@ -34,7 +34,8 @@ func serviceHostHost(value string) corev1.EnvVar {
 func TestAllContainersGetTheServiceHost(t *testing.T) {
 	t.Parallel()
 	e := serviceHostServed(t)
-	e.Expect(serviceHostEnvironments(podtest.Create(e, serviceHostBoth))).To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("api.example.com")}, {serviceHostHost("api.example.com")}}))
+	e.Expect(serviceHostEnvironments(podtest.Create(e, serviceHostBoth))).
+		To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("api.example.com")}, {serviceHostHost("api.example.com")}}))
 }
 
 func TestContainersThatSetTheServiceHostStay(t *testing.T) {
@@ -43,7 +44,8 @@ func TestContainersThatSetTheServiceHostStay(t *testing.T) {
 	pod := podtest.Create(e, `{spec: {
   initContainers: [{name: init, image: i, env: [{name: KUBERNETES_SERVICE_HOST, value: already-set}]}],
   containers: [{name: main, image: i, env: [{name: KUBERNETES_SERVICE_HOST, value: already-set}]}]}}`)
-	e.Expect(serviceHostEnvironments(pod)).To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("already-set")}, {serviceHostHost("already-set")}}))
+	e.Expect(serviceHostEnvironments(pod)).
+		To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("already-set")}, {serviceHostHost("already-set")}}))
 }
 
 func TestOnlyContainersWithoutTheServiceHostGetIt(t *testing.T) {
@@ -52,7 +54,8 @@ func TestOnlyContainersWithoutTheServiceHostGetIt(t *testing.T) {
 	pod := podtest.Create(e, `{spec: {
   initContainers: [{name: init, image: i, env: [{name: KUBERNETES_SERVICE_HOST, value: already-set}]}],
   containers: [{name: main, image: i}]}}`)
-	e.Expect(serviceHostEnvironments(pod)).To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("already-set")}, {serviceHostHost("api.example.com")}}))
+	e.Expect(serviceHostEnvironments(pod)).
+		To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("already-set")}, {serviceHostHost("api.example.com")}}))
 	pod = podtest.Create(e, `{spec: {
   initContainers: [{name: init, image: i}],
   containers: [{name: main, image: i, env: [{name: KUBERNETES_SERVICE_HOST}]}]}}`)
@@ -65,20 +68,25 @@ func TestServiceHostIsDisabledByTheLabelOfAPod(t *testing.T) {
 	pod := podtest.Create(e, `{metadata: {labels: {apiserver-proxy.networking.gardener.cloud/inject: disable}}, `+serviceHostBoth[1:])
 	e.Expect(serviceHostEnvironments(pod)).To(BeComparableTo([][]corev1.EnvVar{nil, nil}))
 	pod = podtest.Create(e, `{metadata: {labels: {apiserver-proxy.networking.gardener.cloud/inject: other}}, `+serviceHostBoth[1:])
-	e.Expect(serviceHostEnvironments(pod)).To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("api.example.com")}, {serviceHostHost("api.example.com")}}), "another value does not opt out")
+	e.Expect(serviceHostEnvironments(pod)).
+		To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("api.example.com")}, {serviceHostHost("api.example.com")}}),
+			"another value does not opt out")
 }
 
 func TestServiceHostIsDisabledByTheLabelOfANamespace(t *testing.T) {
 	t.Parallel()
 	e := serviceHostServed(t)
-	e.Expect(serviceHostEnvironments(podtest.Create(e, serviceHostBoth))).To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("api.example.com")}, {serviceHostHost("api.example.com")}}))
+	e.Expect(serviceHostEnvironments(podtest.Create(e, serviceHostBoth))).
+		To(BeComparableTo([][]corev1.EnvVar{{serviceHostHost("api.example.com")}, {serviceHostHost("api.example.com")}}))
 	e.LabelNamespace("apiserver-proxy.networking.gardener.cloud/inject", "disable")
-	e.Eventually(func() [][]corev1.EnvVar { return serviceHostEnvironments(podtest.Create(e, serviceHostBoth)) }, binary.Patience).Should(BeComparableTo([][]corev1.EnvVar{nil, nil}))
+	e.Eventually(func() [][]corev1.EnvVar { return serviceHostEnvironments(podtest.Create(e, serviceHostBoth)) }, binary.Patience).
+		Should(BeComparableTo([][]corev1.EnvVar{nil, nil}))
 }
 
 func TestServiceHostIsAppendedToOtherVariables(t *testing.T) {
 	t.Parallel()
 	e := serviceHostServed(t)
 	pod := podtest.Create(e, `{spec: {containers: [{name: main, image: i, env: [{name: A, value: "1"}, {name: B, value: "2"}]}]}}`)
-	e.Expect(serviceHostEnvironments(pod)).To(BeComparableTo([][]corev1.EnvVar{{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}, serviceHostHost("api.example.com")}}))
+	e.Expect(serviceHostEnvironments(pod)).
+		To(BeComparableTo([][]corev1.EnvVar{{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}, serviceHostHost("api.example.com")}}))
 }

@@ -16,21 +16,50 @@ import (
 
 func TestServiceHostPlan(t *testing.T) {
 	for name, tc := range map[string]struct{ spec, host, want string }{
-		"no containers":                              {spec: `{}`},
-		"containers are null":                        {spec: `{"initContainers":null,"containers":null}`},
-		"a container that is null":                   {spec: `{"containers":[null]}`},
-		"an absent list of variables is set":         {spec: `{"containers":[{"name":"a"}]}`, want: `[{"op":"add","path":"/spec/containers/0/env","value":[{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}]}]`},
-		"so is one that is null":                     {spec: `{"containers":[{"env":null}]}`, want: `[{"op":"add","path":"/spec/containers/0/env","value":[{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}]}]`},
-		"and an empty one":                           {spec: `{"containers":[{"env":[]}]}`, want: `[{"op":"add","path":"/spec/containers/0/env","value":[{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}]}]`},
-		"other variables precede":                    {spec: `{"containers":[{"env":[{"name":"A","value":"1"}]}]}`, want: `[{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}}]`},
-		"init containers come first":                 {spec: `{"containers":[{}],"initContainers":[{}]}`, want: `[{"op":"add","path":"/spec/initContainers/0/env","value":[{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}]},{"op":"add","path":"/spec/containers/0/env","value":[{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}]}]`},
-		"a value is kept":                            {spec: `{"containers":[{"env":[{"name":"KUBERNETES_SERVICE_HOST","value":"already-set"}]}]}`},
-		"an empty value is kept":                     {spec: `{"containers":[{"env":[{"name":"KUBERNETES_SERVICE_HOST"}]}]}`},
-		"a value from elsewhere is kept":             {spec: `{"containers":[{"env":[{"name":"KUBERNETES_SERVICE_HOST","valueFrom":{"fieldRef":{"fieldPath":"status.hostIP"}}}]}]}`},
-		"each container is decided on by itself":     {spec: `{"containers":[{"env":[{"name":"KUBERNETES_SERVICE_HOST"}]},{}]}`, want: `[{"op":"add","path":"/spec/containers/1/env","value":[{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}]}]`},
-		"ephemeral containers stay":                  {spec: `{"ephemeralContainers":[{"name":"debug"}]}`},
-		"an empty host is set":                       {spec: `{"containers":[{}]}`, host: "-", want: `[{"op":"add","path":"/spec/containers/0/env","value":[{"name":"KUBERNETES_SERVICE_HOST"}]}]`},
-		"the name of the port's variable is another": {spec: `{"containers":[{"env":[{"name":"KUBERNETES_SERVICE_PORT","value":"443"}]}]}`, want: `[{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}}]`},
+		"no containers":            {spec: `{}`},
+		"containers are null":      {spec: `{"initContainers":null,"containers":null}`},
+		"a container that is null": {spec: `{"containers":[null]}`},
+		"an absent list of variables is set": {
+			spec: `{"containers":[{"name":"a"}]}`,
+			want: `[{"op":"add","path":"/spec/containers/0/env","value":[{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}]}]`,
+		},
+		"so is one that is null": {
+			spec: `{"containers":[{"env":null}]}`,
+			want: `[{"op":"add","path":"/spec/containers/0/env","value":[{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}]}]`,
+		},
+		"and an empty one": {
+			spec: `{"containers":[{"env":[]}]}`,
+			want: `[{"op":"add","path":"/spec/containers/0/env","value":[{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}]}]`,
+		},
+		"other variables precede": {
+			spec: `{"containers":[{"env":[{"name":"A","value":"1"}]}]}`,
+			want: `[{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}}]`,
+		},
+		"init containers come first": {
+			spec: `{"containers":[{}],"initContainers":[{}]}`,
+			want: `[{"op":"add","path":"/spec/initContainers/0/env","value":[{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}]},` +
+				`{"op":"add","path":"/spec/containers/0/env","value":[{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}]}]`,
+		},
+		"a value is kept": {
+			spec: `{"containers":[{"env":[{"name":"KUBERNETES_SERVICE_HOST","value":"already-set"}]}]}`,
+		},
+		"an empty value is kept": {spec: `{"containers":[{"env":[{"name":"KUBERNETES_SERVICE_HOST"}]}]}`},
+		"a value from elsewhere is kept": {
+			spec: `{"containers":[{"env":[{"name":"KUBERNETES_SERVICE_HOST","valueFrom":{"fieldRef":{"fieldPath":"status.hostIP"}}}]}]}`,
+		},
+		"each container is decided on by itself": {
+			spec: `{"containers":[{"env":[{"name":"KUBERNETES_SERVICE_HOST"}]},{}]}`,
+			want: `[{"op":"add","path":"/spec/containers/1/env","value":[{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}]}]`,
+		},
+		"ephemeral containers stay": {spec: `{"ephemeralContainers":[{"name":"debug"}]}`},
+		"an empty host is set": {
+			spec: `{"containers":[{}]}`, host: "-",
+			want: `[{"op":"add","path":"/spec/containers/0/env","value":[{"name":"KUBERNETES_SERVICE_HOST"}]}]`,
+		},
+		"the name of the port's variable is another": {
+			spec: `{"containers":[{"env":[{"name":"KUBERNETES_SERVICE_PORT","value":"443"}]}]}`,
+			want: `[{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"KUBERNETES_SERVICE_HOST","value":"api.example.com"}}]`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -48,7 +77,8 @@ func TestServiceHostPlan(t *testing.T) {
 func TestServiceHostTooManyChangesEndEarly(t *testing.T) {
 	found := hostPod{}
 	g := NewWithT(t)
-	g.Expect(review.Decode([]byte(`{"spec":{"initContainers":[`+strings.Repeat(`{},`, 30_000)+`{}],"containers":[`+strings.Repeat(`{},`, 30_000)+`{}]}}`), &found)).To(Succeed())
+	g.Expect(review.Decode([]byte(`{"spec":{"initContainers":[`+strings.Repeat(`{},`, 30_000)+`{}],"containers":[`+
+		strings.Repeat(`{},`, 30_000)+`{}]}}`), &found)).To(Succeed())
 	changes := planServiceHost(found, "api.example.com")
 	g.Expect(changes).To(HaveLen(10_001))
 	_, err := changes.Encode()
@@ -61,7 +91,8 @@ var serviceHostHandler = kubernetesServiceHost().Review(Settings{
 
 func TestServiceHostGivesTheVariableToAllContainers(t *testing.T) {
 	g := NewWithT(t)
-	response, after := reviewtest.Handle(t, serviceHostHandler, reviewtest.Request(t, review.Create, corev1.SchemeGroupVersion.WithResource("pods"), `
+	response, after := reviewtest.Handle(t, serviceHostHandler, reviewtest.Request(t, review.Create,
+		corev1.SchemeGroupVersion.WithResource("pods"), `
 apiVersion: v1
 kind: Pod
 metadata: {name: web, unknown: {kept: true}}
@@ -84,13 +115,17 @@ spec:
 
 func TestServiceHostNamesTheFieldOfAWrongType(t *testing.T) {
 	g := NewWithT(t)
-	response, _ := reviewtest.Handle(t, serviceHostHandler, reviewtest.Request(t, review.Create, corev1.SchemeGroupVersion.WithResource("pods"), `{apiVersion: v1, kind: Pod, spec: {containers: {}}}`))
+	response, _ := reviewtest.Handle(t, serviceHostHandler,
+		reviewtest.Request(t, review.Create, corev1.SchemeGroupVersion.WithResource("pods"),
+			`{apiVersion: v1, kind: Pod, spec: {containers: {}}}`))
 	g.Expect(response.Code).To(BeEquivalentTo(400))
 	g.Expect(response.Message).To(Equal(`spec.containers: must not be an object`))
 }
 
 func TestServiceHostAllowsDeletion(t *testing.T) {
-	response, _ := reviewtest.Handle(t, serviceHostHandler, reviewtest.Request(t, review.Delete, corev1.SchemeGroupVersion.WithResource("pods"), `{apiVersion: v1, kind: Pod, spec: {containers: [{}]}}`))
+	response, _ := reviewtest.Handle(t, serviceHostHandler,
+		reviewtest.Request(t, review.Delete, corev1.SchemeGroupVersion.WithResource("pods"),
+			`{apiVersion: v1, kind: Pod, spec: {containers: [{}]}}`))
 	NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 }
 
@@ -118,5 +153,7 @@ func FuzzServiceHost(f *testing.F) {
 }
 
 func BenchmarkServiceHost(b *testing.B) {
-	objecttest.Benchmark(b, serviceHostHandler, &review.Request{Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b)})
+	objecttest.Benchmark(b, serviceHostHandler, &review.Request{
+		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b),
+	})
 }

@@ -31,7 +31,8 @@ func TestPodWithoutSchedulerGetsTheConfiguredOne(t *testing.T) {
 	t.Parallel()
 	e := schedulerServed(t)
 	e.Expect(schedulerScheduler(e, `""`)).To(Equal("bin-packing-scheduler"))
-	answer := e.Review("/webhooks/default-pod-scheduler-name", `{kind: {version: v1, kind: Pod}, operation: CREATE, namespace: $NS, object: {spec: {schedulerName: ""}}}`)
+	answer := e.Review("/webhooks/default-pod-scheduler-name",
+		`{kind: {version: v1, kind: Pod}, operation: CREATE, namespace: $NS, object: {spec: {schedulerName: ""}}}`)
 	e.Expect(answer.Allowed).To(BeTrue())
 	e.Expect(answer.Patch).To(MatchJSON(`[{"op": "add", "path": "/spec/schedulerName", "value": "bin-packing-scheduler"}]`))
 }

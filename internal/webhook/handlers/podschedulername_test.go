@@ -15,16 +15,37 @@ import (
 
 func TestSchedulerNamePlan(t *testing.T) {
 	for name, tc := range map[string]struct{ object, configured, want string }{
-		"no spec":                        {object: `{}`, configured: "bin-packing-scheduler", want: `[{"op":"add","path":"/spec","value":{"schedulerName":"bin-packing-scheduler"}}]`},
-		"a spec that is null":            {object: `{"spec":null}`, configured: "bin-packing-scheduler", want: `[{"op":"add","path":"/spec","value":{"schedulerName":"bin-packing-scheduler"}}]`},
-		"no name":                        {object: `{"spec":{}}`, configured: "bin-packing-scheduler", want: `[{"op":"add","path":"/spec/schedulerName","value":"bin-packing-scheduler"}]`},
-		"a name that is null":            {object: `{"spec":{"schedulerName":null}}`, configured: "bin-packing-scheduler", want: `[{"op":"add","path":"/spec/schedulerName","value":"bin-packing-scheduler"}]`},
-		"an empty name":                  {object: `{"spec":{"schedulerName":""}}`, configured: "bin-packing-scheduler", want: `[{"op":"add","path":"/spec/schedulerName","value":"bin-packing-scheduler"}]`},
-		"the default":                    {object: `{"spec":{"schedulerName":"default-scheduler"}}`, configured: "bin-packing-scheduler", want: `[{"op":"add","path":"/spec/schedulerName","value":"bin-packing-scheduler"}]`},
-		"another one":                    {object: `{"spec":{"schedulerName":"bar-scheduler"}}`, configured: "bin-packing-scheduler"},
-		"the configured one":             {object: `{"spec":{"schedulerName":"bin-packing-scheduler"}}`, configured: "bin-packing-scheduler"},
-		"the default is configured":      {object: `{"spec":{"schedulerName":"default-scheduler"}}`, configured: "default-scheduler"},
-		"the default for an empty name":  {object: `{"spec":{}}`, configured: "default-scheduler", want: `[{"op":"add","path":"/spec/schedulerName","value":"default-scheduler"}]`},
+		"no spec": {
+			object: `{}`, configured: "bin-packing-scheduler",
+			want: `[{"op":"add","path":"/spec","value":{"schedulerName":"bin-packing-scheduler"}}]`,
+		},
+		"a spec that is null": {
+			object: `{"spec":null}`, configured: "bin-packing-scheduler",
+			want: `[{"op":"add","path":"/spec","value":{"schedulerName":"bin-packing-scheduler"}}]`,
+		},
+		"no name": {
+			object: `{"spec":{}}`, configured: "bin-packing-scheduler",
+			want: `[{"op":"add","path":"/spec/schedulerName","value":"bin-packing-scheduler"}]`,
+		},
+		"a name that is null": {
+			object: `{"spec":{"schedulerName":null}}`, configured: "bin-packing-scheduler",
+			want: `[{"op":"add","path":"/spec/schedulerName","value":"bin-packing-scheduler"}]`,
+		},
+		"an empty name": {
+			object: `{"spec":{"schedulerName":""}}`, configured: "bin-packing-scheduler",
+			want: `[{"op":"add","path":"/spec/schedulerName","value":"bin-packing-scheduler"}]`,
+		},
+		"the default": {
+			object: `{"spec":{"schedulerName":"default-scheduler"}}`, configured: "bin-packing-scheduler",
+			want: `[{"op":"add","path":"/spec/schedulerName","value":"bin-packing-scheduler"}]`,
+		},
+		"another one":               {object: `{"spec":{"schedulerName":"bar-scheduler"}}`, configured: "bin-packing-scheduler"},
+		"the configured one":        {object: `{"spec":{"schedulerName":"bin-packing-scheduler"}}`, configured: "bin-packing-scheduler"},
+		"the default is configured": {object: `{"spec":{"schedulerName":"default-scheduler"}}`, configured: "default-scheduler"},
+		"the default for an empty name": {
+			object: `{"spec":{}}`, configured: "default-scheduler",
+			want: `[{"op":"add","path":"/spec/schedulerName","value":"default-scheduler"}]`,
+		},
 		"nothing is configured":          {object: `{"spec":{"schedulerName":"default-scheduler"}}`},
 		"nothing, nor is there any spec": {object: `{}`},
 	} {
@@ -44,20 +65,26 @@ var schedulerHandler = podSchedulerName().Review(Settings{
 })
 
 func TestSchedulerNameKeepsTheRest(t *testing.T) {
-	response, after := reviewtest.Handle(t, schedulerHandler, reviewtest.Request(t, review.Create, corev1.SchemeGroupVersion.WithResource("pods"), `{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {schedulerName: default-scheduler, unknown: kept}}`))
+	response, after := reviewtest.Handle(t, schedulerHandler,
+		reviewtest.Request(t, review.Create, corev1.SchemeGroupVersion.WithResource("pods"),
+			`{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {schedulerName: default-scheduler, unknown: kept}}`))
 	NewWithT(t).Expect(response.Allowed).To(BeTrue())
-	reviewtest.Same(t, after, `{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {schedulerName: bin-packing-scheduler, unknown: kept}}`)
+	reviewtest.Same(t, after, `{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {schedulerName: bin-packing-scheduler, `+
+		`unknown: kept}}`)
 }
 
 func TestSchedulerNameErrorsNameTheFieldOfAWrongType(t *testing.T) {
 	g := NewWithT(t)
-	response, _ := reviewtest.Handle(t, schedulerHandler, reviewtest.Request(t, review.Create, corev1.SchemeGroupVersion.WithResource("pods"), `{apiVersion: v1, kind: Pod, spec: {schedulerName: 1}}`))
+	response, _ := reviewtest.Handle(t, schedulerHandler,
+		reviewtest.Request(t, review.Create, corev1.SchemeGroupVersion.WithResource("pods"),
+			`{apiVersion: v1, kind: Pod, spec: {schedulerName: 1}}`))
 	g.Expect(response.Code).To(BeEquivalentTo(400))
 	g.Expect(response.Message).To(Equal(`spec.schedulerName: must not be a number`))
 }
 
 func TestSchedulerNameAllowsDeletion(t *testing.T) {
-	response, _ := reviewtest.Handle(t, schedulerHandler, reviewtest.Request(t, review.Delete, corev1.SchemeGroupVersion.WithResource("pods"), `{apiVersion: v1, kind: Pod, spec: {}}`))
+	response, _ := reviewtest.Handle(t, schedulerHandler,
+		reviewtest.Request(t, review.Delete, corev1.SchemeGroupVersion.WithResource("pods"), `{apiVersion: v1, kind: Pod, spec: {}}`))
 	NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 }
 
@@ -80,5 +107,7 @@ func FuzzSchedulerName(f *testing.F) {
 }
 
 func BenchmarkSchedulerName(b *testing.B) {
-	objecttest.Benchmark(b, schedulerHandler, &review.Request{Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b)})
+	objecttest.Benchmark(b, schedulerHandler, &review.Request{
+		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b),
+	})
 }

@@ -23,7 +23,8 @@ const skipSpread = "topology-spread-constraints.resources.gardener.cloud/skip"
 func podTopologySpread() Handler {
 	return Handler{
 		Name: "pod-topology-spread-constraints", Path: "/webhooks/pod-topology-spread-constraints", Mutating: true,
-		Section: "podTopologySpreadConstraints", Switch: func(w *config.Webhooks) *bool { return &w.PodTopologySpread.Enabled }, OnByDefault: true,
+		Section: "podTopologySpreadConstraints", Switch: func(w *config.Webhooks) *bool { return &w.PodTopologySpread.Enabled },
+		OnByDefault: true,
 		Webhooks: always(func(in flavor.Cluster) registration.Webhook {
 			required := []metav1.LabelSelectorRequirement{in.NotOwn(), registration.Absent(skipSpread)}
 			if in.Plain() { // the handler changes only Pods that have the label
@@ -62,7 +63,8 @@ func topologySpreadPolicy() *Policy {
     ? JSONPatch{op: 'add', path: %[1]s/labelSelector', value: %[2]s}
     : !has(c.labelSelector.matchLabels)
       ? JSONPatch{op: 'add', path: %[1]s/labelSelector/matchLabels', value: %[3]s}
-      : JSONPatch{op: 'add', path: %[1]s/labelSelector/matchLabels/%[4]s', value: object.metadata.labels['%[4]s']}`, at, selector, label, key)
+      : JSONPatch{op: 'add', path: %[1]s/labelSelector/matchLabels/%[4]s', value: object.metadata.labels['%[4]s']}`, at, selector, label,
+				key)
 		}),
 	}
 }

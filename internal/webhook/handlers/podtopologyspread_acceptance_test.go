@@ -21,11 +21,14 @@ func spreadStored(e *webhooktest.Env, labels string, selectors ...*metav1.LabelS
 	e.T.Helper()
 	constraints := []map[string]any{}
 	for i, selector := range selectors {
-		constraints = append(constraints, map[string]any{"maxSkew": 1, "topologyKey": string(rune('a' + i)), "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector})
+		constraints = append(constraints, map[string]any{
+			"maxSkew": 1, "topologyKey": string(rune('a' + i)), "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
+		})
 	}
 	encoded, err := json.Marshal(constraints)
 	e.Expect(err).NotTo(HaveOccurred())
-	pod := podtest.Create(e, `{metadata: {labels: `+labels+`}, spec: {topologySpreadConstraints: `+string(encoded)+`, containers: [{name: main, image: i}]}}`)
+	pod := podtest.Create(e,
+		`{metadata: {labels: `+labels+`}, spec: {topologySpreadConstraints: `+string(encoded)+`, containers: [{name: main, image: i}]}}`)
 	var after []*metav1.LabelSelector
 	for _, each := range pod.Spec.TopologySpreadConstraints {
 		after = append(after, each.LabelSelector)
@@ -83,12 +86,15 @@ func TestTopologySpreadIsSkippedByTheLabelWithAnyValue(t *testing.T) {
 func TestTopologySpreadOfTheServersOwnPodsStays(t *testing.T) {
 	t.Parallel()
 	e := spreadServed(t)
-	e.Expect(spreadStored(e, `{pod-template-hash: 123abc, app: gardener-resource-manager}`, nil)).To(BeComparableTo([]*metav1.LabelSelector{nil}))
+	e.Expect(spreadStored(e, `{pod-template-hash: 123abc, app: gardener-resource-manager}`, nil)).
+		To(BeComparableTo([]*metav1.LabelSelector{nil}))
 }
 
 func TestExpressionAboutTheRevisionIsKept(t *testing.T) {
 	t.Parallel()
 	e := spreadServed(t)
-	chosen := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "pod-template-hash", Operator: "In", Values: []string{"789xyz"}}}}
+	chosen := &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "pod-template-hash", Operator: "In", Values: []string{"789xyz"}}},
+	}
 	e.Expect(spreadStored(e, `{pod-template-hash: 123abc}`, chosen)).To(BeComparableTo([]*metav1.LabelSelector{chosen}))
 }

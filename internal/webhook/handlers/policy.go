@@ -40,7 +40,8 @@ func condition(name, expression string) admissionregistrationv1.MatchCondition {
 // string that is still open.
 func eachOf(list, item, condition string, operation func(pointer string) string) string {
 	pointer := "'/" + strings.ReplaceAll(list, ".", "/") + "/' + string(i) + '"
-	return fmt.Sprintf("(has(object.%[1]s) ? object.%[1]s.transformList(i, %[2]s, %[3]s,\n  %[4]s) : [])", list, item, condition, operation(pointer))
+	return fmt.Sprintf("(has(object.%[1]s) ? object.%[1]s.transformList(i, %[2]s, %[3]s,\n  %[4]s) : [])", list, item, condition,
+		operation(pointer))
 }
 
 // appended returns an operation for eachOf that appends a value, a map, to a list of the item, which may be missing. It is

@@ -42,7 +42,8 @@ func projectedTokenMount() Handler {
 		Policy: tokenMountPolicy(),
 		Review: func(s Settings) review.Handler {
 			expirationSeconds := ptr.Deref(s.Webhooks.ProjectedTokenMount.ExpirationSeconds, 0)
-			return object.ChangeAfter(corev1.SchemeGroupVersion.WithKind("Pod"), askForAccount, s.Automount, func(found tokenPod, automount *bool) review.Response {
+			pod := corev1.SchemeGroupVersion.WithKind("Pod")
+			return object.ChangeAfter(pod, askForAccount, s.Automount, func(found tokenPod, automount *bool) review.Response {
 				changes, err := planTokenMount(found, automount, expirationSeconds)
 				if err != nil {
 					return review.Denied(err.Error())
@@ -86,7 +87,8 @@ func tokenMountPolicy() *Policy {
 			"object.spec.serviceAccountName == params.metadata.name"
 	)
 	mounts := func(containers string) string {
-		const mount = "{'name': dyn('kube-api-access-gardener'), 'mountPath': dyn('/var/run/secrets/kubernetes.io/serviceaccount'), 'readOnly': dyn(true)}"
+		const mount = "{'name': dyn('kube-api-access-gardener'), 'mountPath': dyn('/var/run/secrets/kubernetes.io/serviceaccount'), " +
+			"'readOnly': dyn(true)}"
 		return eachOf("spec."+containers, "c", "true", appended("c", "volumeMounts", mount))
 	}
 	return &Policy{
@@ -106,7 +108,8 @@ func tokenMountPolicy() *Policy {
 			{Name: "podExpirationSeconds", Expression: annotated + "\n  ? int(" + annotation + ")\n  : variables.expirationSeconds"},
 		},
 		Patch: `(has(object.spec.volumes) ? [] : [JSONPatch{op: 'add', path: '/spec/volumes', value: []}])
-+ [JSONPatch{op: 'add', path: '/spec/volumes/-', value: ` + policyTokenVolume + "}]\n+ " + mounts("initContainers") + "\n+ " + mounts("containers"),
++ [JSONPatch{op: 'add', path: '/spec/volumes/-', value: ` + policyTokenVolume + "}]\n+ " + mounts("initContainers") + "\n+ " +
+			mounts("containers"),
 	}
 }
 

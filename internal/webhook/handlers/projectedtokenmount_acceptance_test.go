@@ -64,8 +64,11 @@ func TestDefaultServiceAccountIsNotRead(t *testing.T) {
 	for _, name := range []string{`""`, "default"} {
 		e.Eventually(func() tokenMountMounts {
 			return tokenMountOf(podtest.Create(e, `{spec: {serviceAccountName: `+name+`, containers: [{name: main, image: i}]}}`))
-		}, binary.Patience).Should(BeComparableTo(tokenMountMounts{Containers: [][]string{nil}}), "the API server mounts tokens until it has seen the update")
-		answer := e.Review(tokenMountPath, `{kind: {version: v1, kind: Pod}, operation: CREATE, namespace: not-there, object: {spec: {serviceAccountName: `+name+`, containers: [{name: main}]}}}`)
+		}, binary.Patience).Should(BeComparableTo(tokenMountMounts{Containers: [][]string{nil}}),
+			"the API server mounts tokens until it has seen the update")
+		answer := e.Review(tokenMountPath,
+			`{kind: {version: v1, kind: Pod}, operation: CREATE, namespace: not-there, object: {spec: {serviceAccountName: `+name+
+				`, containers: [{name: main}]}}}`)
 		e.Expect(answer).To(BeComparableTo(webhooktest.Answer{Allowed: true, Status: answer.Status}))
 	}
 }
@@ -74,7 +77,8 @@ func TestDefaultServiceAccountIsNotRead(t *testing.T) {
 func TestMissingServiceAccountIsNamed(t *testing.T) {
 	t.Parallel()
 	e := tokenMountServed(t)
-	answer := e.Review(tokenMountPath, `{kind: {version: v1, kind: Pod}, operation: CREATE, namespace: $NS, object: {spec: {serviceAccountName: some-service-account, containers: [{name: main}]}}}`)
+	answer := e.Review(tokenMountPath, `{kind: {version: v1, kind: Pod}, operation: CREATE, namespace: $NS, object: {spec: `+
+		`{serviceAccountName: some-service-account, containers: [{name: main}]}}}`)
 	e.Expect(answer.Allowed).To(BeFalse())
 	e.Expect(answer.Status.Message).To(Equal(`serviceaccounts "some-service-account" not found`))
 	e.Expect(answer.Status.Reason).To(BeEquivalentTo("NotFound"))
@@ -87,7 +91,9 @@ func TestServiceAccountThatAllowsMountingGetsTheTokenOfTheAPIServer(t *testing.T
 	for _, name := range []string{"silent", "willing"} {
 		found := tokenMountOf(podtest.Create(e, `{spec: {serviceAccountName: `+name+`, containers: [{name: main, image: i}]}}`))
 		e.Expect(found.Volumes).To(ConsistOf(And(HavePrefix("kube-api-access-"), Not(Equal("kube-api-access-gardener")))))
-		answer := e.Review(tokenMountPath, `{kind: {version: v1, kind: Pod}, operation: CREATE, namespace: $NS, object: {spec: {serviceAccountName: `+name+`, containers: [{name: main}]}}}`)
+		answer := e.Review(tokenMountPath,
+			`{kind: {version: v1, kind: Pod}, operation: CREATE, namespace: $NS, object: {spec: {serviceAccountName: `+name+
+				`, containers: [{name: main}]}}}`)
 		e.Expect(answer).To(BeComparableTo(webhooktest.Answer{Allowed: true, Status: answer.Status}), "without the native volume too")
 	}
 }
@@ -102,24 +108,42 @@ func TestPodThatForbidsMountingGetsNoToken(t *testing.T) {
 func TestPodWithATokenVolumeGetsNoOther(t *testing.T) {
 	t.Parallel()
 	e := tokenMountServed(t, tokenMountRobot)
-	pod := podtest.Create(e, `{spec: {serviceAccountName: robot, volumes: [{name: kube-api-access-2138h, emptyDir: {}}], containers: [{name: main, image: i}]}}`)
+	pod := podtest.Create(e, `{spec: {serviceAccountName: robot, volumes: [{name: kube-api-access-2138h, emptyDir: {}}], containers: `+
+		`[{name: main, image: i}]}}`)
 	e.Expect(tokenMountOf(pod)).To(BeComparableTo(tokenMountMounts{Volumes: []string{"kube-api-access-2138h"}, Containers: [][]string{nil}}))
 }
 
 func TestAllContainersGetTheToken(t *testing.T) {
 	t.Parallel()
 	e := tokenMountServed(t, tokenMountRobot)
-	pod := podtest.Create(e, `{spec: {serviceAccountName: robot, initContainers: [{name: init, image: i}], containers: [{name: one, image: i}, {name: two, image: i}]}}`)
-	e.Expect(pod.Spec.Volumes).To(BeComparableTo([]corev1.Volume{{Name: "kube-api-access-gardener", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		DefaultMode: ptr.To[int32](420),
-		Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To[int64](7200)}},
-			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}},
-			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}}}}},
-		},
-	}}}}))
+	pod := podtest.Create(e, `{spec: {serviceAccountName: robot, initContainers: [{name: init, image: i}], containers: [{name: one, `+
+		`image: i}, {name: two, image: i}]}}`)
+	e.Expect(pod.Spec.Volumes).To(BeComparableTo([]corev1.Volume{{
+		Name: "kube-api-access-gardener",
+		VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			DefaultMode: ptr.To[int32](420),
+			Sources: []corev1.VolumeProjection{
+				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To[int64](7200)}},
+				{
+					ConfigMap: &corev1.ConfigMapProjection{
+						LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+						Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+					},
+				},
+				{
+					DownwardAPI: &corev1.DownwardAPIProjection{
+						Items: []corev1.DownwardAPIVolumeFile{
+							{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}},
+						},
+					},
+				},
+			},
+		}},
+	}}))
 	for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
-		e.Expect(c.VolumeMounts).To(BeComparableTo([]corev1.VolumeMount{{Name: "kube-api-access-gardener", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true}}), c.Name)
+		e.Expect(c.VolumeMounts).To(BeComparableTo([]corev1.VolumeMount{
+			{Name: "kube-api-access-gardener", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true},
+		}), c.Name)
 	}
 	e.Expect(pod.Spec.SecurityContext).To(BeComparableTo(&corev1.PodSecurityContext{}), "the API server's default")
 }
@@ -127,13 +151,18 @@ func TestAllContainersGetTheToken(t *testing.T) {
 func TestAnnotationSetsTheLifetimeOfTheToken(t *testing.T) {
 	t.Parallel()
 	e := tokenMountServed(t, tokenMountRobot)
-	pod := podtest.Create(e, `{metadata: {annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: "8998"}}, spec: {serviceAccountName: robot, containers: [{name: main, image: i}]}}`)
+	pod := podtest.Create(e, `{metadata: {annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: "8998"}}, `+
+		`spec: {serviceAccountName: robot, containers: [{name: main, image: i}]}}`)
 	e.Expect(pod.Spec.Volumes).To(HaveLen(1))
-	e.Expect(pod.Spec.Volumes[0].Projected.Sources[0].ServiceAccountToken).To(BeComparableTo(&corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To[int64](8998)}))
+	e.Expect(pod.Spec.Volumes[0].Projected.Sources[0].ServiceAccountToken).
+		To(BeComparableTo(&corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To[int64](8998)}))
 
-	_, err := podtest.Try(e, `{metadata: {annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: x}}, spec: {serviceAccountName: robot, containers: [{name: main, image: i}]}}`)
-	e.Expect(err).To(MatchError(`admission webhook "projected-token-mount.resources.gardener.cloud" denied the request: strconv.ParseInt: parsing "x": invalid syntax`))
-	_, err = podtest.Try(e, `{metadata: {annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: "599"}}, spec: {serviceAccountName: robot, containers: [{name: main, image: i}]}}`)
+	_, err := podtest.Try(e, `{metadata: {annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: x}}, spec: `+
+		`{serviceAccountName: robot, containers: [{name: main, image: i}]}}`)
+	e.Expect(err).To(MatchError(`admission webhook "projected-token-mount.resources.gardener.cloud" denied the request: ` +
+		`strconv.ParseInt: parsing "x": invalid syntax`))
+	_, err = podtest.Try(e, `{metadata: {annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: "599"}}, spec: `+
+		`{serviceAccountName: robot, containers: [{name: main, image: i}]}}`)
 	e.Expect(err).To(MatchError(ContainSubstring("may not specify a duration less than 10 minutes")), "which the API server says")
 }
 
@@ -141,7 +170,9 @@ func TestTokenMountIsSkippedByTheLabelWithAnyValue(t *testing.T) {
 	t.Parallel()
 	e := tokenMountServed(t, tokenMountRobot)
 	for _, value := range []string{`"true"`, `"false"`, `""`} {
-		pod := podtest.Create(e, `{metadata: {labels: {projected-token-mount.resources.gardener.cloud/skip: `+value+`}}, spec: {serviceAccountName: robot, containers: [{name: main, image: i}]}}`)
+		pod := podtest.Create(e,
+			`{metadata: {labels: {projected-token-mount.resources.gardener.cloud/skip: `+value+
+				`}}, spec: {serviceAccountName: robot, containers: [{name: main, image: i}]}}`)
 		e.Expect(tokenMountOf(pod)).To(BeComparableTo(tokenMountMounts{Containers: [][]string{nil}}), value)
 	}
 }

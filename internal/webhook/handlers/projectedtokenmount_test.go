@@ -57,30 +57,71 @@ func TestTokenMountPlan(t *testing.T) {
 		annotations, spec string
 		want, wantErr     string
 	}{
-		"the ServiceAccount says nothing":                {spec: `{}`},
-		"the ServiceAccount allows it":                   {automount: yes, spec: `{}`},
-		"the Pod forbids it":                             {automount: no, spec: `{"automountServiceAccountToken":false}`},
-		"the Pod allows it, which the API server obeyed": {automount: no, spec: `{"automountServiceAccountToken":true,"volumes":[{"name":"kube-api-access-2138h"}]}`},
-		"a bad annotation of a Pod that stays":           {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"x"}`, spec: `{"automountServiceAccountToken":false}`},
-		"no volumes":                                     {automount: no, spec: `{}`, want: appended("43200")},
-		"volumes are null":                               {automount: no, spec: `{"volumes":null}`, want: appended("43200")},
-		"volumes are empty":                              {automount: no, spec: `{"volumes":[]}`, want: appended("43200")},
-		"the Pod says yes itself":                        {automount: no, spec: `{"automountServiceAccountToken":true}`, want: appended("43200")},
-		"other volumes precede":                          {automount: no, spec: `{"volumes":[{"name":"kube-api-access"}]}`, want: `[{"op":"add","path":"/spec/volumes/-","value":` + tokenMountVolumeFor("43200") + `}]`},
-		"the annotation says how long":                   {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"8998"}`, spec: `{}`, want: appended("8998")},
-		"the annotation may be too short":                {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"-1"}`, spec: `{}`, want: appended("-1")},
-		"an annotation that is null":                     {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":null}`, spec: `{}`, want: appended("43200")},
-		"the annotation is no number":                    {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"x"}`, spec: `{}`, wantErr: `strconv.ParseInt: parsing "x": invalid syntax`},
-		"the annotation is empty":                        {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":""}`, spec: `{}`, wantErr: `strconv.ParseInt: parsing "": invalid syntax`},
-		"the annotation is not decimal":                  {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"0x10"}`, spec: `{}`, wantErr: `strconv.ParseInt: parsing "0x10": invalid syntax`},
-		"the annotation is too large":                    {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"9223372036854775808"}`, spec: `{}`, wantErr: `strconv.ParseInt: parsing "9223372036854775808": value out of range`},
-		"the annotation is long":                         {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"` + strings.Repeat("é", 200) + `"}`, spec: `{}`, wantErr: `strconv.ParseInt: parsing "` + strings.Repeat("é", 126) + `…": invalid syntax`},
-		"zeros precede":                                  {automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"0000000000000000600"}`, spec: `{}`, want: appended("600")},
-		"containers of both kinds, but no ephemeral ones": {automount: no, spec: `{"volumes":[{"name":"a"}],"initContainers":[{}],"containers":[null,{"volumeMounts":null},{"volumeMounts":[{"name":"a"},null]}],"ephemeralContainers":[{}]}`, want: `[` +
-			`{"op":"add","path":"/spec/volumes/-","value":` + tokenMountVolumeFor("43200") + `},` +
-			`{"op":"add","path":"/spec/initContainers/0/volumeMounts","value":[` + tokenMountMount + `]},` +
-			`{"op":"add","path":"/spec/containers/1/volumeMounts","value":[` + tokenMountMount + `]},` +
-			`{"op":"add","path":"/spec/containers/2/volumeMounts/-","value":` + tokenMountMount + `}]`},
+		"the ServiceAccount says nothing": {spec: `{}`},
+		"the ServiceAccount allows it":    {automount: yes, spec: `{}`},
+		"the Pod forbids it":              {automount: no, spec: `{"automountServiceAccountToken":false}`},
+		"the Pod allows it, which the API server obeyed": {
+			automount: no, spec: `{"automountServiceAccountToken":true,"volumes":[{"name":"kube-api-access-2138h"}]}`,
+		},
+		"a bad annotation of a Pod that stays": {
+			automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"x"}`,
+			spec: `{"automountServiceAccountToken":false}`,
+		},
+		"no volumes":              {automount: no, spec: `{}`, want: appended("43200")},
+		"volumes are null":        {automount: no, spec: `{"volumes":null}`, want: appended("43200")},
+		"volumes are empty":       {automount: no, spec: `{"volumes":[]}`, want: appended("43200")},
+		"the Pod says yes itself": {automount: no, spec: `{"automountServiceAccountToken":true}`, want: appended("43200")},
+		"other volumes precede": {
+			automount: no, spec: `{"volumes":[{"name":"kube-api-access"}]}`,
+			want: `[{"op":"add","path":"/spec/volumes/-","value":` + tokenMountVolumeFor("43200") + `}]`,
+		},
+		"the annotation says how long": {
+			automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"8998"}`, spec: `{}`,
+			want: appended("8998"),
+		},
+		"the annotation may be too short": {
+			automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"-1"}`, spec: `{}`,
+			want: appended("-1"),
+		},
+		"an annotation that is null": {
+			automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":null}`, spec: `{}`,
+			want: appended("43200"),
+		},
+		"the annotation is no number": {
+			automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"x"}`, spec: `{}`,
+			wantErr: `strconv.ParseInt: parsing "x": invalid syntax`,
+		},
+		"the annotation is empty": {
+			automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":""}`, spec: `{}`,
+			wantErr: `strconv.ParseInt: parsing "": invalid syntax`,
+		},
+		"the annotation is not decimal": {
+			automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"0x10"}`, spec: `{}`,
+			wantErr: `strconv.ParseInt: parsing "0x10": invalid syntax`,
+		},
+		"the annotation is too large": {
+			automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"9223372036854775808"}`,
+			spec: `{}`, wantErr: `strconv.ParseInt: parsing "9223372036854775808": value out of range`,
+		},
+		"the annotation is long": {
+			automount:   no,
+			annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"` + strings.Repeat("é", 200) + `"}`,
+			spec:        `{}`, wantErr: `strconv.ParseInt: parsing "` + strings.Repeat("é", 126) + `…": invalid syntax`,
+		},
+		"zeros precede": {
+			automount: no, annotations: `{"projected-token-mount.resources.gardener.cloud/expiration-seconds":"0000000000000000600"}`,
+			spec: `{}`, want: appended("600"),
+		},
+		"containers of both kinds, but no ephemeral ones": {
+			automount: no,
+			spec: `{"volumes":[{"name":"a"}],"initContainers":[{}],"containers":[null,{"volumeMounts":null},{"volumeMounts":[{"name":"a"},` +
+				`null]}],"ephemeralContainers":[{}]}`,
+			want: `[` +
+				`{"op":"add","path":"/spec/volumes/-","value":` + tokenMountVolumeFor("43200") + `},` +
+				`{"op":"add","path":"/spec/initContainers/0/volumeMounts","value":[` + tokenMountMount + `]},` +
+				`{"op":"add","path":"/spec/containers/1/volumeMounts","value":[` + tokenMountMount + `]},` +
+				`{"op":"add","path":"/spec/containers/2/volumeMounts/-","value":` + tokenMountMount + `}]`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -88,7 +129,8 @@ func TestTokenMountPlan(t *testing.T) {
 			if annotations == "" {
 				annotations = "null"
 			}
-			changes, err := planTokenMount(tokenMountDecoded(t, `{"metadata":{"annotations":`+annotations+`},"spec":`+tc.spec+`}`), tc.automount, 43200)
+			changes, err := planTokenMount(tokenMountDecoded(t, `{"metadata":{"annotations":`+annotations+`},"spec":`+tc.spec+`}`), tc.automount,
+				43200)
 			if tc.wantErr != "" {
 				g.Expect(err).To(MatchError(tc.wantErr))
 				g.Expect(changes).To(BeNil())
@@ -206,7 +248,10 @@ func TestTokenMountDoesNotReadTheServiceAccount(t *testing.T) {
 }
 
 func TestTokenMountRefuses(t *testing.T) {
-	accounts := tokenMountFound{"shop/slow": apierrors.NewTimeoutError("too slow", 1), "shop/broken": errors.New("read ServiceAccount: broken"), "shop/robot": ptr.To(false)}
+	accounts := tokenMountFound{
+		"shop/slow": apierrors.NewTimeoutError("too slow", 1), "shop/broken": errors.New("read ServiceAccount: broken"),
+		"shop/robot": ptr.To(false),
+	}
 	for name, tc := range map[string]struct {
 		object string
 		want   review.Response
@@ -220,7 +265,9 @@ func TestTokenMountRefuses(t *testing.T) {
 		},
 		"a look-up that the API server refuses, as it does": {
 			object: `{spec: {serviceAccountName: slow}}`,
-			want:   review.Response{Code: 504, Reason: "Timeout", Message: "Timeout: too slow", Details: &metav1.StatusDetails{RetryAfterSeconds: 1}, Failed: true},
+			want: review.Response{
+				Code: 504, Reason: "Timeout", Message: "Timeout: too slow", Details: &metav1.StatusDetails{RetryAfterSeconds: 1}, Failed: true,
+			},
 		},
 		"a look-up that fails": {
 			object: `{spec: {serviceAccountName: broken}}`,
@@ -234,8 +281,9 @@ func TestTokenMountRefuses(t *testing.T) {
 			},
 		},
 		"an annotation that is no number": {
-			object: `{metadata: {annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: x}}, spec: {serviceAccountName: robot}}`,
-			want:   review.Response{Code: 403, Reason: "Forbidden", Message: `strconv.ParseInt: parsing "x": invalid syntax`},
+			object: `{metadata: {annotations: {projected-token-mount.resources.gardener.cloud/expiration-seconds: x}}, spec: ` +
+				`{serviceAccountName: robot}}`,
+			want: review.Response{Code: 403, Reason: "Forbidden", Message: `strconv.ParseInt: parsing "x": invalid syntax`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -247,13 +295,16 @@ func TestTokenMountRefuses(t *testing.T) {
 
 func TestTokenMountNamesTheFieldOfAWrongType(t *testing.T) {
 	g := NewWithT(t)
-	response, _ := reviewtest.Handle(t, tokenMountHandler(noAccount(t)), tokenMountCreate(t, `{apiVersion: v1, kind: Pod, spec: {automountServiceAccountToken: "no"}}`))
+	response, _ := reviewtest.Handle(t, tokenMountHandler(noAccount(t)),
+		tokenMountCreate(t, `{apiVersion: v1, kind: Pod, spec: {automountServiceAccountToken: "no"}}`))
 	g.Expect(response.Code).To(BeEquivalentTo(400))
 	g.Expect(response.Message).To(Equal(`spec.automountServiceAccountToken: must not be a string`))
 }
 
 func TestTokenMountAllowsDeletion(t *testing.T) {
-	response, _ := reviewtest.Handle(t, tokenMountHandler(noAccount(t)), reviewtest.Request(t, review.Delete, corev1.SchemeGroupVersion.WithResource("pods"), `{apiVersion: v1, kind: Pod, spec: {serviceAccountName: robot}}`))
+	response, _ := reviewtest.Handle(t, tokenMountHandler(noAccount(t)),
+		reviewtest.Request(t, review.Delete, corev1.SchemeGroupVersion.WithResource("pods"),
+			`{apiVersion: v1, kind: Pod, spec: {serviceAccountName: robot}}`))
 	NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 }
 
@@ -263,7 +314,8 @@ func FuzzTokenMount(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		objecttest.Case[corev1.Pod]{
-			Handler: tokenMountHandler(tokenMountFound{"shop/robot": ptr.To(false)}.automount), Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: objecttest.Pod(),
+			Handler: tokenMountHandler(tokenMountFound{"shop/robot": ptr.To(false)}.automount), Kind: corev1.SchemeGroupVersion.WithKind("Pod"),
+			Object:  objecttest.Pod(),
 			Touched: []string{"/spec/volumes", "/spec/initContainers/*/volumeMounts", "/spec/containers/*/volumeMounts"},
 			Want:    tokenMountMounted,
 		}.Hold(t, bytes)
@@ -287,22 +339,42 @@ func tokenMountMounted(pod *corev1.Pod) bool {
 			return false
 		}
 	}
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "kube-api-access-gardener", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		DefaultMode: ptr.To[int32](420),
-		Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
-			{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}},
-			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}}}}},
-		},
-	}}})
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
+		Name: "kube-api-access-gardener",
+		VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			DefaultMode: ptr.To[int32](420),
+			Sources: []corev1.VolumeProjection{
+				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
+				{
+					ConfigMap: &corev1.ConfigMapProjection{
+						LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+						Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+					},
+				},
+				{
+					DownwardAPI: &corev1.DownwardAPIProjection{
+						Items: []corev1.DownwardAPIVolumeFile{
+							{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}},
+						},
+					},
+				},
+			},
+		}},
+	})
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
-			containers[i].VolumeMounts = append(containers[i].VolumeMounts, corev1.VolumeMount{Name: "kube-api-access-gardener", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true})
+			containers[i].VolumeMounts = append(containers[i].VolumeMounts, corev1.VolumeMount{
+				Name: "kube-api-access-gardener", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true,
+			})
 		}
 	}
 	return true
 }
 
 func BenchmarkTokenMount(b *testing.B) {
-	objecttest.Benchmark(b, tokenMountHandler(tokenMountFound{"shop/web": ptr.To(false)}.automount), &review.Request{Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b)})
+	objecttest.Benchmark(b, tokenMountHandler(tokenMountFound{
+		"shop/web": ptr.To(false),
+	}.automount), &review.Request{
+		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b),
+	})
 }

@@ -24,7 +24,8 @@ func TestUnconfinedProfileIsKept(t *testing.T) {
 	t.Parallel()
 	e := seccompServed(t)
 	pod := podtest.Create(e, `{spec: {securityContext: {seccompProfile: {type: Unconfined}}, containers: [{name: main, image: i}]}}`)
-	e.Expect(pod.Spec.SecurityContext).To(BeComparableTo(&corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: "Unconfined"}}))
+	e.Expect(pod.Spec.SecurityContext).
+		To(BeComparableTo(&corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: "Unconfined"}}))
 }
 
 // TestPodWithoutSecurityContextGetsTheProfile asks the server itself too: API servers send an empty one.
@@ -33,9 +34,11 @@ func TestPodWithoutSecurityContextGetsTheProfile(t *testing.T) {
 	e := seccompServed(t)
 	pod := podtest.Create(e, `{spec: {containers: [{name: main, image: i}]}}`)
 	e.Expect(pod.Spec.SecurityContext).To(BeComparableTo(&corev1.PodSecurityContext{SeccompProfile: seccompRuntimeDefault()}))
-	answer := e.Review("/webhooks/seccomp-profile", `{kind: {version: v1, kind: Pod}, operation: CREATE, namespace: $NS, object: {spec: {containers: [{name: main}]}}}`)
+	answer := e.Review("/webhooks/seccomp-profile", `{kind: {version: v1, kind: Pod}, operation: CREATE, namespace: $NS, object: {spec: `+
+		`{containers: [{name: main}]}}}`)
 	e.Expect(answer.Allowed).To(BeTrue())
-	e.Expect(answer.Patch).To(MatchJSON(`[{"op": "add", "path": "/spec/securityContext", "value": {"seccompProfile": {"type": "RuntimeDefault"}}}]`))
+	e.Expect(answer.Patch).To(MatchJSON(`[{"op": "add", "path": "/spec/securityContext", "value": {"seccompProfile": {"type": ` +
+		`"RuntimeDefault"}}}]`))
 }
 
 func TestPodWithAnEmptySecurityContextGetsTheProfile(t *testing.T) {
@@ -48,7 +51,8 @@ func TestPodWithAnEmptySecurityContextGetsTheProfile(t *testing.T) {
 func TestOtherFieldsOfTheSecurityContextAreKept(t *testing.T) {
 	t.Parallel()
 	e := seccompServed(t)
-	pod := podtest.Create(e, `{spec: {securityContext: {runAsUser: 3, runAsNonRoot: false, supplementalGroups: [4, 5, 6]}, containers: [{name: main, image: i}]}}`)
+	pod := podtest.Create(e, `{spec: {securityContext: {runAsUser: 3, runAsNonRoot: false, supplementalGroups: [4, 5, 6]}, containers: `+
+		`[{name: main, image: i}]}}`)
 	e.Expect(pod.Spec.SecurityContext).To(BeComparableTo(&corev1.PodSecurityContext{
 		RunAsUser: ptr.To[int64](3), RunAsNonRoot: ptr.To(false), SupplementalGroups: []int64{4, 5, 6}, SeccompProfile: seccompRuntimeDefault(),
 	}))
@@ -58,7 +62,8 @@ func TestSeccompProfileIsSkippedByTheLabelWithAnyValue(t *testing.T) {
 	t.Parallel()
 	e := seccompServed(t)
 	for _, value := range []string{`"true"`, `"false"`, `""`} {
-		pod := podtest.Create(e, `{metadata: {labels: {seccompprofile.resources.gardener.cloud/skip: `+value+`}}, spec: {containers: [{name: main, image: i}]}}`)
+		pod := podtest.Create(e,
+			`{metadata: {labels: {seccompprofile.resources.gardener.cloud/skip: `+value+`}}, spec: {containers: [{name: main, image: i}]}}`)
 		e.Expect(pod.Spec.SecurityContext).To(BeComparableTo(&corev1.PodSecurityContext{}), value)
 	}
 }

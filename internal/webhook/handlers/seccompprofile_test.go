@@ -13,18 +13,45 @@ import (
 
 func TestSeccompProfilePlan(t *testing.T) {
 	for name, tc := range map[string]struct{ object, want string }{
-		"no spec":                       {object: `{}`, want: `[{"op":"add","path":"/spec","value":{"securityContext":{"seccompProfile":{"type":"RuntimeDefault"}}}}]`},
-		"no security context":           {object: `{"spec":{}}`, want: `[{"op":"add","path":"/spec/securityContext","value":{"seccompProfile":{"type":"RuntimeDefault"}}}]`},
-		"one that is null":              {object: `{"spec":{"securityContext":null}}`, want: `[{"op":"add","path":"/spec/securityContext","value":{"seccompProfile":{"type":"RuntimeDefault"}}}]`},
-		"an empty one":                  {object: `{"spec":{"securityContext":{}}}`, want: `[{"op":"add","path":"/spec/securityContext/seccompProfile","value":{"type":"RuntimeDefault"}}]`},
-		"a profile that is null":        {object: `{"spec":{"securityContext":{"seccompProfile":null}}}`, want: `[{"op":"add","path":"/spec/securityContext/seccompProfile","value":{"type":"RuntimeDefault"}}]`},
-		"a profile without a type":      {object: `{"spec":{"securityContext":{"seccompProfile":{"localhostProfile":"a.json"}}}}`, want: `[{"op":"add","path":"/spec/securityContext/seccompProfile","value":{"type":"RuntimeDefault"}}]`},
-		"a profile with an empty type":  {object: `{"spec":{"securityContext":{"seccompProfile":{"type":""}}}}`, want: `[{"op":"add","path":"/spec/securityContext/seccompProfile","value":{"type":"RuntimeDefault"}}]`},
-		"no profile, on purpose":        {object: `{"spec":{"securityContext":{"seccompProfile":{"type":"Unconfined"}}}}`},
-		"a profile of the node":         {object: `{"spec":{"securityContext":{"seccompProfile":{"type":"Localhost","localhostProfile":"a.json"}}}}`},
-		"the wanted profile":            {object: `{"spec":{"securityContext":{"seccompProfile":{"type":"RuntimeDefault"}}}}`},
-		"a container's profile is none": {object: `{"spec":{"containers":[{"securityContext":{"seccompProfile":{"type":"Unconfined"}}}]}}`, want: `[{"op":"add","path":"/spec/securityContext","value":{"seccompProfile":{"type":"RuntimeDefault"}}}]`},
-		"Pods for Windows as well":      {object: `{"spec":{"os":{"name":"windows"}}}`, want: `[{"op":"add","path":"/spec/securityContext","value":{"seccompProfile":{"type":"RuntimeDefault"}}}]`},
+		"no spec": {
+			object: `{}`, want: `[{"op":"add","path":"/spec","value":{"securityContext":{"seccompProfile":{"type":"RuntimeDefault"}}}}]`,
+		},
+		"no security context": {
+			object: `{"spec":{}}`, want: `[{"op":"add","path":"/spec/securityContext","value":{"seccompProfile":{"type":"RuntimeDefault"}}}]`,
+		},
+		"one that is null": {
+			object: `{"spec":{"securityContext":null}}`,
+			want:   `[{"op":"add","path":"/spec/securityContext","value":{"seccompProfile":{"type":"RuntimeDefault"}}}]`,
+		},
+		"an empty one": {
+			object: `{"spec":{"securityContext":{}}}`,
+			want:   `[{"op":"add","path":"/spec/securityContext/seccompProfile","value":{"type":"RuntimeDefault"}}]`,
+		},
+		"a profile that is null": {
+			object: `{"spec":{"securityContext":{"seccompProfile":null}}}`,
+			want:   `[{"op":"add","path":"/spec/securityContext/seccompProfile","value":{"type":"RuntimeDefault"}}]`,
+		},
+		"a profile without a type": {
+			object: `{"spec":{"securityContext":{"seccompProfile":{"localhostProfile":"a.json"}}}}`,
+			want:   `[{"op":"add","path":"/spec/securityContext/seccompProfile","value":{"type":"RuntimeDefault"}}]`,
+		},
+		"a profile with an empty type": {
+			object: `{"spec":{"securityContext":{"seccompProfile":{"type":""}}}}`,
+			want:   `[{"op":"add","path":"/spec/securityContext/seccompProfile","value":{"type":"RuntimeDefault"}}]`,
+		},
+		"no profile, on purpose": {object: `{"spec":{"securityContext":{"seccompProfile":{"type":"Unconfined"}}}}`},
+		"a profile of the node": {
+			object: `{"spec":{"securityContext":{"seccompProfile":{"type":"Localhost","localhostProfile":"a.json"}}}}`,
+		},
+		"the wanted profile": {object: `{"spec":{"securityContext":{"seccompProfile":{"type":"RuntimeDefault"}}}}`},
+		"a container's profile is none": {
+			object: `{"spec":{"containers":[{"securityContext":{"seccompProfile":{"type":"Unconfined"}}}]}}`,
+			want:   `[{"op":"add","path":"/spec/securityContext","value":{"seccompProfile":{"type":"RuntimeDefault"}}}]`,
+		},
+		"Pods for Windows as well": {
+			object: `{"spec":{"os":{"name":"windows"}}}`,
+			want:   `[{"op":"add","path":"/spec/securityContext","value":{"seccompProfile":{"type":"RuntimeDefault"}}}]`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -38,7 +65,8 @@ func TestSeccompProfilePlan(t *testing.T) {
 }
 
 func TestSeccompProfileKeepsTheRest(t *testing.T) {
-	response, after := reviewtest.Handle(t, seccompProfile().Review(Settings{}), reviewtest.Request(t, review.Create, corev1.SchemeGroupVersion.WithResource("pods"), `
+	response, after := reviewtest.Handle(t, seccompProfile().
+		Review(Settings{}), reviewtest.Request(t, review.Create, corev1.SchemeGroupVersion.WithResource("pods"), `
 apiVersion: v1
 kind: Pod
 metadata: {name: web}
@@ -59,13 +87,16 @@ spec:
 
 func TestSeccompProfileNamesTheFieldOfAWrongType(t *testing.T) {
 	g := NewWithT(t)
-	response, _ := reviewtest.Handle(t, seccompProfile().Review(Settings{}), reviewtest.Request(t, review.Create, corev1.SchemeGroupVersion.WithResource("pods"), `{apiVersion: v1, kind: Pod, spec: {securityContext: {seccompProfile: {type: [Unconfined]}}}}`))
+	response, _ := reviewtest.Handle(t, seccompProfile().Review(Settings{}),
+		reviewtest.Request(t, review.Create, corev1.SchemeGroupVersion.WithResource("pods"),
+			`{apiVersion: v1, kind: Pod, spec: {securityContext: {seccompProfile: {type: [Unconfined]}}}}`))
 	g.Expect(response.Code).To(BeEquivalentTo(400))
 	g.Expect(response.Message).To(Equal(`spec.securityContext.seccompProfile.type: must not be a list`))
 }
 
 func TestSeccompProfileAllowsDeletion(t *testing.T) {
-	response, _ := reviewtest.Handle(t, seccompProfile().Review(Settings{}), reviewtest.Request(t, review.Delete, corev1.SchemeGroupVersion.WithResource("pods"), `{apiVersion: v1, kind: Pod, spec: {}}`))
+	response, _ := reviewtest.Handle(t, seccompProfile().Review(Settings{}),
+		reviewtest.Request(t, review.Delete, corev1.SchemeGroupVersion.WithResource("pods"), `{apiVersion: v1, kind: Pod, spec: {}}`))
 	NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 }
 
@@ -91,5 +122,8 @@ func FuzzSeccompProfile(f *testing.F) {
 }
 
 func BenchmarkSeccompProfile(b *testing.B) {
-	objecttest.Benchmark(b, seccompProfile().Review(Settings{}), &review.Request{Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b)})
+	objecttest.Benchmark(b, seccompProfile().
+		Review(Settings{}), &review.Request{
+		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b),
+	})
 }

@@ -41,7 +41,8 @@ func systemComponents() Handler {
 			ask := func(_ *review.Request, found systemPod) (nodes map[string]string, needed bool) {
 				return section.NodeSelector, !ofDaemonSet(found)
 			}
-			return object.ChangeAfter(corev1.SchemeGroupVersion.WithKind("Pod"), ask, s.Taints, func(found systemPod, taints []corev1.Taint) review.Response {
+			pod := corev1.SchemeGroupVersion.WithKind("Pod")
+			return object.ChangeAfter(pod, ask, s.Taints, func(found systemPod, taints []corev1.Taint) review.Response {
 				response := review.Patched(planSystemComponents(found, section, taints))
 				response.Warnings = overruled(found, section.PodNodeSelector)
 				return response

@@ -71,18 +71,23 @@ func systemOf(pod *corev1.Pod) systemPlacement {
 	return found
 }
 
-const systemComponent = `{metadata: {labels: {resources.gardener.cloud/managed-by: gardener}}, spec: {containers: [{name: main, image: i}]}}`
+const systemComponent = `{metadata: {labels: {resources.gardener.cloud/managed-by: gardener}}, spec: {containers: [{name: main, ` +
+	`image: i}]}}`
 
 func TestPodsGetTheConfiguredTolerationsWithoutNodes(t *testing.T) {
 	t.Parallel()
 	e := systemServed(t)
-	e.Expect(systemOf(podtest.Create(e, systemComponent))).To(BeComparableTo(systemPlacement{NodeSelector: map[string]string{"additional": "selector"}, Tolerations: []corev1.Toleration{systemConfigured}}))
+	e.Expect(systemOf(podtest.Create(e, systemComponent))).To(BeComparableTo(systemPlacement{
+		NodeSelector: map[string]string{"additional": "selector"}, Tolerations: []corev1.Toleration{systemConfigured},
+	}))
 }
 
 func TestNodesWithoutTaintsAddNoTolerations(t *testing.T) {
 	t.Parallel()
 	e := systemServed(t, nil, nil)
-	e.Expect(systemOf(podtest.Create(e, systemComponent))).To(BeComparableTo(systemPlacement{NodeSelector: map[string]string{"additional": "selector"}, Tolerations: []corev1.Toleration{systemConfigured}}))
+	e.Expect(systemOf(podtest.Create(e, systemComponent))).To(BeComparableTo(systemPlacement{
+		NodeSelector: map[string]string{"additional": "selector"}, Tolerations: []corev1.Toleration{systemConfigured},
+	}))
 }
 
 func TestTaintsOfNodesAreTolerated(t *testing.T) {
@@ -94,7 +99,10 @@ func TestTaintsOfNodesAreTolerated(t *testing.T) {
 	}
 	e := systemServed(t,
 		append([]corev1.Taint{{Key: "k2", Value: "v2", Effect: "NoSchedule"}, {Key: "k1", Value: "v1", Effect: "NoExecute"}}, passing...),
-		[]corev1.Taint{{Key: "k3", Effect: "NoSchedule"}, {Key: "k1", Value: "v1", Effect: "NoExecute"}, {Key: "someKey", Value: "someValue", Effect: "NoExecute"}},
+		[]corev1.Taint{
+			{Key: "k3", Effect: "NoSchedule"}, {Key: "k1", Value: "v1", Effect: "NoExecute"},
+			{Key: "someKey", Value: "someValue", Effect: "NoExecute"},
+		},
 	)
 	e.Expect(systemOf(podtest.Create(e, systemComponent))).To(BeComparableTo(systemPlacement{
 		NodeSelector: map[string]string{"additional": "selector"},
@@ -110,7 +118,8 @@ func TestTaintsOfNodesAreTolerated(t *testing.T) {
 func TestTolerationThatAPodHasTwiceIsKeptOnce(t *testing.T) {
 	t.Parallel()
 	e := systemServed(t)
-	pod := podtest.Create(e, `{metadata: {labels: {resources.gardener.cloud/managed-by: gardener}}, spec: {containers: [{name: main, image: i}], tolerations: [
+	pod := podtest.Create(e, `{metadata: {labels: {resources.gardener.cloud/managed-by: gardener}},
+  spec: {containers: [{name: main, image: i}], tolerations: [
   {key: own, operator: Exists, effect: NoExecute, tolerationSeconds: 10},
   {key: own, operator: Exists, effect: NoExecute, tolerationSeconds: 10}]}}`)
 	e.Expect(systemOf(pod).Tolerations).To(BeComparableTo([]corev1.Toleration{
@@ -122,7 +131,9 @@ func TestSystemComponentsAreSkippedByTheLabelWithAnyValue(t *testing.T) {
 	t.Parallel()
 	e := systemServed(t, []corev1.Taint{{Key: "k1", Effect: "NoExecute"}})
 	for _, value := range []string{`"true"`, `"false"`, `""`} {
-		pod := podtest.Create(e, `{metadata: {labels: {resources.gardener.cloud/managed-by: gardener, system-components-config.resources.gardener.cloud/skip: `+value+`}}, spec: {containers: [{name: main, image: i}]}}`)
+		pod := podtest.Create(e,
+			`{metadata: {labels: {resources.gardener.cloud/managed-by: gardener, system-components-config.resources.gardener.cloud/skip: `+value+
+				`}}, spec: {containers: [{name: main, image: i}]}}`)
 		e.Expect(systemOf(pod)).To(BeComparableTo(systemPlacement{}), value)
 	}
 }
@@ -130,7 +141,8 @@ func TestSystemComponentsAreSkippedByTheLabelWithAnyValue(t *testing.T) {
 func TestPodsWithoutTheLabelManagedByStay(t *testing.T) {
 	t.Parallel()
 	e := systemServed(t, []corev1.Taint{{Key: "k1", Effect: "NoExecute"}})
-	pod := podtest.Create(e, `{metadata: {labels: {resources.gardener.cloud/managed-by: some-manager}}, spec: {containers: [{name: main, image: i}]}}`)
+	pod := podtest.Create(e, `{metadata: {labels: {resources.gardener.cloud/managed-by: some-manager}}, spec: {containers: [{name: main, `+
+		`image: i}]}}`)
 	e.Expect(systemOf(pod)).To(BeComparableTo(systemPlacement{}))
 }
 
@@ -141,7 +153,9 @@ func TestTaintsOfOtherNodesAreNotTolerated(t *testing.T) {
 	found := systemOf(podtest.Create(e, systemComponent))
 	e.Expect(found.Tolerations).To(BeComparableTo([]corev1.Toleration{systemConfigured}))
 	nodes := &corev1.NodeList{}
-	e.Expect(e.Target.List(e.Ctx, nodes, client.MatchingLabels{"pool": e.Config.Webhooks.SystemComponentsConfig.NodeSelector["pool"] + "-other"})).To(Succeed())
+	e.Expect(e.Target.List(e.Ctx, nodes, client.MatchingLabels{
+		"pool": e.Config.Webhooks.SystemComponentsConfig.NodeSelector["pool"] + "-other",
+	})).To(Succeed())
 	e.Expect(nodes.Items).To(HaveLen(1))
 	e.Expect(nodes.Items[0].Spec.Taints).To(ContainElement(corev1.Taint{Key: "other", Value: "pool", Effect: "NoSchedule"}))
 }

@@ -27,14 +27,18 @@ func TestPodsOfDaemonSetsAreRecognized(t *testing.T) {
 		owners string
 		want   bool
 	}{
-		"no owner":                             {owners: `null`},
-		"a ReplicaSet":                         {owners: `[{"apiVersion":"apps/v1","kind":"ReplicaSet","controller":true}]`},
-		"a DaemonSet":                          {owners: `[{"apiVersion":"apps/v1","kind":"DaemonSet","name":"proxy","controller":true}]`, want: true},
+		"no owner":     {owners: `null`},
+		"a ReplicaSet": {owners: `[{"apiVersion":"apps/v1","kind":"ReplicaSet","controller":true}]`},
+		"a DaemonSet": {
+			owners: `[{"apiVersion":"apps/v1","kind":"DaemonSet","name":"proxy","controller":true}]`, want: true,
+		},
 		"a DaemonSet that does not control it": {owners: `[{"apiVersion":"apps/v1","kind":"DaemonSet","controller":false}]`},
 		"a DaemonSet that says nothing":        {owners: `[{"apiVersion":"apps/v1","kind":"DaemonSet"}]`},
 		"a DaemonSet that says null":           {owners: `[{"apiVersion":"apps/v1","kind":"DaemonSet","controller":null}]`},
 		"a DaemonSet of another group":         {owners: `[{"apiVersion":"apps.kruise.io/v1alpha1","kind":"DaemonSet","controller":true}]`},
-		"a DaemonSet among others":             {owners: `[null,{"apiVersion":"v1","kind":"Node"},{"apiVersion":"apps/v1","kind":"DaemonSet","controller":true}]`, want: true},
+		"a DaemonSet among others": {
+			owners: `[null,{"apiVersion":"v1","kind":"Node"},{"apiVersion":"apps/v1","kind":"DaemonSet","controller":true}]`, want: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(ofDaemonSet(systemDecoded(t, `{"metadata":{"ownerReferences":`+tc.owners+`}}`))).To(Equal(tc.want))
@@ -51,19 +55,44 @@ func TestSystemComponentsPlanSelectsNodes(t *testing.T) {
 		"nothing is configured":                   {object: `{"spec":{"nodeSelector":{"a":"b"}}}`},
 		"nothing is configured, nothing is there": {object: `{"spec":{}}`},
 		"nothing but an empty map is configured":  {object: `{"spec":{}}`, configure: map[string]string{}},
-		"no spec":                                 {object: `{}`, configure: map[string]string{"a": "1"}, want: `[{"op":"add","path":"/spec","value":{}},{"op":"add","path":"/spec/nodeSelector","value":{"a":"1"}}]`},
-		"no spec, nothing is configured":          {object: `{}`},
-		"no selector":                             {object: `{"spec":{}}`, configure: map[string]string{"b": "2", "a": "1"}, want: `[{"op":"add","path":"/spec/nodeSelector","value":{"a":"1","b":"2"}}]`},
-		"a selector that is null":                 {object: `{"spec":{"nodeSelector":null}}`, configure: map[string]string{"a": "1"}, want: `[{"op":"add","path":"/spec/nodeSelector","value":{"a":"1"}}]`},
-		"an empty selector":                       {object: `{"spec":{"nodeSelector":{}}}`, configure: map[string]string{"b": "2", "a": "1"}, want: `[{"op":"add","path":"/spec/nodeSelector/a","value":"1"},{"op":"add","path":"/spec/nodeSelector/b","value":"2"}]`},
-		"other labels are kept":                   {object: `{"spec":{"nodeSelector":{"other":"label"}}}`, configure: map[string]string{"worker.gardener.cloud/system-components": "true"}, want: `[{"op":"add","path":"/spec/nodeSelector/worker.gardener.cloud~1system-components","value":"true"}]`},
-		"the configured value wins":               {object: `{"spec":{"nodeSelector":{"a":"0"}}}`, configure: map[string]string{"a": "1"}, want: `[{"op":"add","path":"/spec/nodeSelector/a","value":"1"}]`},
-		"an empty value is added":                 {object: `{"spec":{"nodeSelector":{}}}`, configure: map[string]string{"a": ""}, want: `[{"op":"add","path":"/spec/nodeSelector/a","value":""}]`},
-		"the same value":                          {object: `{"spec":{"nodeSelector":{"a":"1","other":"label"}}}`, configure: map[string]string{"a": "1"}},
+		"no spec": {
+			object: `{}`, configure: map[string]string{"a": "1"},
+			want: `[{"op":"add","path":"/spec","value":{}},{"op":"add","path":"/spec/nodeSelector","value":{"a":"1"}}]`,
+		},
+		"no spec, nothing is configured": {object: `{}`},
+		"no selector": {
+			object: `{"spec":{}}`, configure: map[string]string{"b": "2", "a": "1"},
+			want: `[{"op":"add","path":"/spec/nodeSelector","value":{"a":"1","b":"2"}}]`,
+		},
+		"a selector that is null": {
+			object: `{"spec":{"nodeSelector":null}}`, configure: map[string]string{"a": "1"},
+			want: `[{"op":"add","path":"/spec/nodeSelector","value":{"a":"1"}}]`,
+		},
+		"an empty selector": {
+			object: `{"spec":{"nodeSelector":{}}}`, configure: map[string]string{"b": "2", "a": "1"},
+			want: `[{"op":"add","path":"/spec/nodeSelector/a","value":"1"},{"op":"add","path":"/spec/nodeSelector/b","value":"2"}]`,
+		},
+		"other labels are kept": {
+			object:    `{"spec":{"nodeSelector":{"other":"label"}}}`,
+			configure: map[string]string{"worker.gardener.cloud/system-components": "true"},
+			want:      `[{"op":"add","path":"/spec/nodeSelector/worker.gardener.cloud~1system-components","value":"true"}]`,
+		},
+		"the configured value wins": {
+			object: `{"spec":{"nodeSelector":{"a":"0"}}}`, configure: map[string]string{"a": "1"},
+			want: `[{"op":"add","path":"/spec/nodeSelector/a","value":"1"}]`,
+		},
+		"an empty value is added": {
+			object: `{"spec":{"nodeSelector":{}}}`, configure: map[string]string{"a": ""},
+			want: `[{"op":"add","path":"/spec/nodeSelector/a","value":""}]`,
+		},
+		"the same value": {
+			object: `{"spec":{"nodeSelector":{"a":"1","other":"label"}}}`, configure: map[string]string{"a": "1"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			document, err := planSystemComponents(systemDecoded(t, tc.object), config.SystemComponentsConfigWebhook{PodNodeSelector: tc.configure}, nil).Encode()
+			document, err := planSystemComponents(systemDecoded(t, tc.object), config.SystemComponentsConfigWebhook{PodNodeSelector: tc.configure},
+				nil).Encode()
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(string(document)).To(Equal(tc.want))
 		})
@@ -76,11 +105,14 @@ func TestReplacedNodeSelectorIsWarnedOf(t *testing.T) {
 		object string
 		want   []string
 	}{
-		"no spec":          {object: `{}`},
-		"no selector":      {object: `{"spec":{}}`},
-		"other labels":     {object: `{"spec":{"nodeSelector":{"other":"label"}}}`},
-		"the same values":  {object: `{"spec":{"nodeSelector":{"a":"1","b":"2"}}}`},
-		"different values": {object: `{"spec":{"nodeSelector":{"b":"","a":"0","c":"3"}}}`, want: []string{`spec.nodeSelector: "a" is set to "1" instead of "0"`, `spec.nodeSelector: "b" is set to "2" instead of ""`}},
+		"no spec":         {object: `{}`},
+		"no selector":     {object: `{"spec":{}}`},
+		"other labels":    {object: `{"spec":{"nodeSelector":{"other":"label"}}}`},
+		"the same values": {object: `{"spec":{"nodeSelector":{"a":"1","b":"2"}}}`},
+		"different values": {
+			object: `{"spec":{"nodeSelector":{"b":"","a":"0","c":"3"}}}`,
+			want:   []string{`spec.nodeSelector: "a" is set to "1" instead of "0"`, `spec.nodeSelector: "b" is set to "2" instead of ""`},
+		},
 		"a long value": {
 			object: `{"spec":{"nodeSelector":{"a":"` + strings.Repeat("é", 200) + `"}}}`,
 			want:   []string{`spec.nodeSelector: "a" is set to "1" instead of "` + strings.Repeat("é", 126) + `…"`},
@@ -103,28 +135,63 @@ func TestSystemComponentsPlanTolerates(t *testing.T) {
 		taints      []corev1.Taint
 		want        string
 	}{
-		"nothing":                     {tolerations: `null`},
-		"nothing is added":            {tolerations: `[{"key":"a"}]`},
-		"none is there":               {tolerations: `null`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations","value":[` + wanted + `]}]`},
-		"an empty list":               {tolerations: `[]`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations","value":[` + wanted + `]}]`},
-		"others precede":              {tolerations: `[{"key":"a"}]`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`},
-		"it is there":                 {tolerations: `[` + wanted + `]`, configured: []corev1.Toleration{configured}},
-		"it is configured twice":      {tolerations: `null`, configured: []corev1.Toleration{configured, configured}, want: `[{"op":"add","path":"/spec/tolerations","value":[` + wanted + `]}]`},
-		"it is there for a time only": {tolerations: `[{"key":"c","operator":"Equal","value":"v","effect":"NoExecute","tolerationSeconds":10}]`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`},
+		"nothing":          {tolerations: `null`},
+		"nothing is added": {tolerations: `[{"key":"a"}]`},
+		"none is there": {
+			tolerations: `null`, configured: []corev1.Toleration{configured},
+			want: `[{"op":"add","path":"/spec/tolerations","value":[` + wanted + `]}]`,
+		},
+		"an empty list": {
+			tolerations: `[]`, configured: []corev1.Toleration{configured},
+			want: `[{"op":"add","path":"/spec/tolerations","value":[` + wanted + `]}]`,
+		},
+		"others precede": {
+			tolerations: `[{"key":"a"}]`, configured: []corev1.Toleration{configured},
+			want: `[{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`,
+		},
+		"it is there": {tolerations: `[` + wanted + `]`, configured: []corev1.Toleration{configured}},
+		"it is configured twice": {
+			tolerations: `null`, configured: []corev1.Toleration{configured, configured},
+			want: `[{"op":"add","path":"/spec/tolerations","value":[` + wanted + `]}]`,
+		},
+		"it is there for a time only": {
+			tolerations: `[{"key":"c","operator":"Equal","value":"v","effect":"NoExecute","tolerationSeconds":10}]`,
+			configured:  []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`,
+		},
 		"it is there for another time": {
 			tolerations: `[{"key":"c","tolerationSeconds":10}]`, configured: []corev1.Toleration{{Key: "c", TolerationSeconds: ptr.To[int64](0)}},
 			want: `[{"op":"add","path":"/spec/tolerations/-","value":{"key":"c","tolerationSeconds":0}}]`,
 		},
-		"no operator is another than Equal":         {tolerations: `[{"key":"c","value":"v","effect":"NoExecute"}]`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`},
-		"another effect":                            {tolerations: `[{"key":"c","operator":"Equal","value":"v","effect":"NoSchedule"}]`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`},
-		"an absent field is empty":                  {tolerations: `[{"key":"a","value":""},{"key":"a","tolerationSeconds":null}]`, want: `[{"op":"add","path":"/spec/tolerations","value":[{"key":"a","value":""}]}]`},
-		"the Pod has it twice":                      {tolerations: `[{"key":"a","tolerationSeconds":10},{"key":"b"},{"tolerationSeconds":10,"key":"a"}]`, want: `[{"op":"add","path":"/spec/tolerations","value":[{"key":"a","tolerationSeconds":10},{"key":"b"}]}]`},
-		"the Pod has it three times, and others":    {tolerations: `[{"key":"a"},{"key":"a"},{"key":"b"},{"key":"a"},{"key":"b"}]`, configured: []corev1.Toleration{configured}, want: `[{"op":"add","path":"/spec/tolerations","value":[{"key":"a"},{"key":"b"},` + wanted + `]}]`},
-		"tolerations that differ in a newer field":  {tolerations: `[{"key":"a","newer":1},{"key":"a","newer":2},{"key":"a"}]`},
-		"tolerations that are equal in a newer one": {tolerations: `[{"key":"a","newer":1},{"newer":1,"key":"a"}]`, want: `[{"op":"add","path":"/spec/tolerations","value":[{"key":"a","newer":1}]}]`},
+		"no operator is another than Equal": {
+			tolerations: `[{"key":"c","value":"v","effect":"NoExecute"}]`, configured: []corev1.Toleration{configured},
+			want: `[{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`,
+		},
+		"another effect": {
+			tolerations: `[{"key":"c","operator":"Equal","value":"v","effect":"NoSchedule"}]`, configured: []corev1.Toleration{configured},
+			want: `[{"op":"add","path":"/spec/tolerations/-","value":` + wanted + `}]`,
+		},
+		"an absent field is empty": {
+			tolerations: `[{"key":"a","value":""},{"key":"a","tolerationSeconds":null}]`,
+			want:        `[{"op":"add","path":"/spec/tolerations","value":[{"key":"a","value":""}]}]`,
+		},
+		"the Pod has it twice": {
+			tolerations: `[{"key":"a","tolerationSeconds":10},{"key":"b"},{"tolerationSeconds":10,"key":"a"}]`,
+			want:        `[{"op":"add","path":"/spec/tolerations","value":[{"key":"a","tolerationSeconds":10},{"key":"b"}]}]`,
+		},
+		"the Pod has it three times, and others": {
+			tolerations: `[{"key":"a"},{"key":"a"},{"key":"b"},{"key":"a"},{"key":"b"}]`, configured: []corev1.Toleration{configured},
+			want: `[{"op":"add","path":"/spec/tolerations","value":[{"key":"a"},{"key":"b"},` + wanted + `]}]`,
+		},
+		"tolerations that differ in a newer field": {tolerations: `[{"key":"a","newer":1},{"key":"a","newer":2},{"key":"a"}]`},
+		"tolerations that are equal in a newer one": {
+			tolerations: `[{"key":"a","newer":1},{"newer":1,"key":"a"}]`,
+			want:        `[{"op":"add","path":"/spec/tolerations","value":[{"key":"a","newer":1}]}]`,
+		},
 		"others stay as they were sent": {
-			tolerations: `[null,{"newer":{"deep":[1,null]},"key":"a","effect":""},{"key":"b"},{"key":"b"}]`, configured: []corev1.Toleration{configured},
-			want: `[{"op":"add","path":"/spec/tolerations","value":[null,{"newer":{"deep":[1,null]},"key":"a","effect":""},{"key":"b"},` + wanted + `]}]`,
+			tolerations: `[null,{"newer":{"deep":[1,null]},"key":"a","effect":""},{"key":"b"},{"key":"b"}]`,
+			configured:  []corev1.Toleration{configured},
+			want: `[{"op":"add","path":"/spec/tolerations","value":[null,{"newer":{"deep":[1,null]},"key":"a","effect":""},{"key":"b"},` + wanted +
+				`]}]`,
 		},
 		"taints, sorted": {
 			tolerations: `[]`,
@@ -137,7 +204,8 @@ func TestSystemComponentsPlanTolerates(t *testing.T) {
 			},
 			want: `[{"op":"add","path":"/spec/tolerations","value":[` +
 				`{"key":"a","operator":"Exists","effect":"NoExecute"},{"key":"b","operator":"Equal","value":"1","effect":"NoExecute"},` +
-				`{"key":"b","operator":"Equal","value":"1","effect":"PreferNoSchedule"},{"key":"b","operator":"Equal","value":"2","effect":"NoSchedule"}]}]`,
+				`{"key":"b","operator":"Equal","value":"1","effect":"PreferNoSchedule"},{"key":"b","operator":"Equal","value":"2",` +
+				`"effect":"NoSchedule"}]}]`,
 		},
 		"taints that come and go": {
 			tolerations: `[]`,
@@ -150,33 +218,43 @@ func TestSystemComponentsPlanTolerates(t *testing.T) {
 		},
 		"taints with similar keys": {
 			tolerations: `[]`,
-			taints:      []corev1.Taint{{Key: "kubernetes.io", Effect: "NoSchedule"}, {Key: "ToBeDeletedByClusterAutoscaler2", Effect: "NoSchedule"}},
-			want:        `[{"op":"add","path":"/spec/tolerations","value":[{"key":"ToBeDeletedByClusterAutoscaler2","operator":"Exists","effect":"NoSchedule"},{"key":"kubernetes.io","operator":"Exists","effect":"NoSchedule"}]}]`,
+			taints: []corev1.Taint{
+				{Key: "kubernetes.io", Effect: "NoSchedule"}, {Key: "ToBeDeletedByClusterAutoscaler2", Effect: "NoSchedule"},
+			},
+			want: `[{"op":"add","path":"/spec/tolerations","value":[{"key":"ToBeDeletedByClusterAutoscaler2","operator":"Exists",` +
+				`"effect":"NoSchedule"},{"key":"kubernetes.io","operator":"Exists","effect":"NoSchedule"}]}]`,
 		},
-		"a taint that is tolerated": {tolerations: `[{"key":"a","operator":"Exists","effect":"NoExecute"}]`, taints: []corev1.Taint{{Key: "a", Effect: "NoExecute"}}},
+		"a taint that is tolerated": {
+			tolerations: `[{"key":"a","operator":"Exists","effect":"NoExecute"}]`, taints: []corev1.Taint{{Key: "a", Effect: "NoExecute"}},
+		},
 		"a taint that is configured": {
-			tolerations: `[]`, configured: []corev1.Toleration{configured}, taints: []corev1.Taint{{Key: "c", Value: "v", Effect: "NoExecute"}, {Key: "a", Effect: "NoExecute"}},
-			want: `[{"op":"add","path":"/spec/tolerations","value":[` + wanted + `,{"key":"a","operator":"Exists","effect":"NoExecute"}]}]`,
+			tolerations: `[]`, configured: []corev1.Toleration{configured},
+			taints: []corev1.Taint{{Key: "c", Value: "v", Effect: "NoExecute"}, {Key: "a", Effect: "NoExecute"}},
+			want:   `[{"op":"add","path":"/spec/tolerations","value":[` + wanted + `,{"key":"a","operator":"Exists","effect":"NoExecute"}]}]`,
 		},
 		"configured and existing ones are not filtered": {
-			tolerations: `[{"key":"node.kubernetes.io/not-ready","operator":"Exists"}]`, configured: []corev1.Toleration{{Key: "node.kubernetes.io/unreachable", Operator: "Exists"}},
-			want: `[{"op":"add","path":"/spec/tolerations/-","value":{"key":"node.kubernetes.io/unreachable","operator":"Exists"}}]`,
+			tolerations: `[{"key":"node.kubernetes.io/not-ready","operator":"Exists"}]`,
+			configured:  []corev1.Toleration{{Key: "node.kubernetes.io/unreachable", Operator: "Exists"}},
+			want:        `[{"op":"add","path":"/spec/tolerations/-","value":{"key":"node.kubernetes.io/unreachable","operator":"Exists"}}]`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			document, err := planSystemComponents(systemDecoded(t, `{"spec":{"tolerations":`+tc.tolerations+`}}`), config.SystemComponentsConfigWebhook{PodTolerations: tc.configured}, tc.taints).Encode()
+			document, err := planSystemComponents(systemDecoded(t, `{"spec":{"tolerations":`+tc.tolerations+`}}`),
+				config.SystemComponentsConfigWebhook{PodTolerations: tc.configured}, tc.taints).Encode()
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(string(document)).To(Equal(tc.want))
 		})
 	}
 }
 
-// TestSystemComponentsManyDuplicatesAreOneChange has as many as fit into a request: API servers would be busy for seconds with as many removals.
+// TestSystemComponentsManyDuplicatesAreOneChange has as many as fit into a request: API servers would be busy for seconds with as many
+// removals.
 func TestSystemComponentsManyDuplicatesAreOneChange(t *testing.T) {
 	duplicates := strings.TrimSuffix(strings.Repeat(`{"key":"a"},`, 20_000), ",")
 	g := NewWithT(t)
-	document, err := planSystemComponents(systemDecoded(t, `{"spec":{"tolerations":[`+duplicates+`]}}`), config.SystemComponentsConfigWebhook{}, nil).Encode()
+	document, err := planSystemComponents(systemDecoded(t, `{"spec":{"tolerations":[`+duplicates+`]}}`),
+		config.SystemComponentsConfigWebhook{}, nil).Encode()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(document)).To(Equal(`[{"op":"add","path":"/spec/tolerations","value":[{"key":"a"}]}]`))
 }
@@ -229,7 +307,8 @@ func systemCreate(t *testing.T, object string) *review.Request {
 }
 
 func TestSystemComponentsSelectsAndTolerates(t *testing.T) {
-	response, after := reviewtest.Handle(t, systemHandler(systemNodes{{Key: "k3", Effect: "NoSchedule"}, {Key: "k1", Value: "v1", Effect: "NoExecute"}}.taints), systemCreate(t, `
+	response, after := reviewtest.Handle(t,
+		systemHandler(systemNodes{{Key: "k3", Effect: "NoSchedule"}, {Key: "k1", Value: "v1", Effect: "NoExecute"}}.taints), systemCreate(t, `
 apiVersion: v1
 kind: Pod
 metadata: {generateName: web-}
@@ -256,13 +335,17 @@ spec:
 }
 
 func TestSystemComponentsWarnsOfWhatItReplaces(t *testing.T) {
-	response, after := reviewtest.Handle(t, systemHandler(systemNodes{}.taints), systemCreate(t, `{apiVersion: v1, kind: Pod, spec: {nodeSelector: {additional: other}}}`))
+	response, after := reviewtest.Handle(t, systemHandler(systemNodes{}.taints),
+		systemCreate(t, `{apiVersion: v1, kind: Pod, spec: {nodeSelector: {additional: other}}}`))
 	NewWithT(t).Expect(response.Warnings).To(Equal([]string{`spec.nodeSelector: "additional" is set to "selector" instead of "other"`}))
-	reviewtest.Same(t, after, `{apiVersion: v1, kind: Pod, spec: {nodeSelector: {additional: selector}, tolerations: [{key: configured, operator: Equal, value: v1, effect: NoExecute}]}}`)
+	reviewtest.Same(t, after, `{apiVersion: v1, kind: Pod, spec: {nodeSelector: {additional: selector}, tolerations: [{key: configured, `+
+		`operator: Equal, value: v1, effect: NoExecute}]}}`)
 }
 
 func TestPodsOfDaemonSetsStayWithoutReadingNodes(t *testing.T) {
-	response, _ := reviewtest.Handle(t, systemHandler(failingNodes(errors.New("nodes were read"))), systemCreate(t, `{apiVersion: v1, kind: Pod, metadata: {ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, controller: true}]}, spec: {}}`))
+	response, _ := reviewtest.Handle(t, systemHandler(failingNodes(errors.New("nodes were read"))),
+		systemCreate(t, `{apiVersion: v1, kind: Pod, metadata: {ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, controller: `+
+			`true}]}, spec: {}}`))
 	NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 }
 
@@ -271,8 +354,16 @@ func TestSystemComponentsRefusesIfNodesCannotBeRead(t *testing.T) {
 		err  error
 		want review.Response
 	}{
-		"as the API server does": {err: apierrors.NewTimeoutError("too slow", 1), want: review.Response{Code: 504, Reason: "Timeout", Message: "Timeout: too slow", Details: &metav1.StatusDetails{RetryAfterSeconds: 1}, Failed: true}},
-		"for any other reason":   {err: errors.New("list nodes: broken"), want: review.Response{Code: 403, Reason: "Forbidden", Message: "list nodes: broken", Failed: true}},
+		"as the API server does": {
+			err: apierrors.NewTimeoutError("too slow", 1),
+			want: review.Response{
+				Code: 504, Reason: "Timeout", Message: "Timeout: too slow", Details: &metav1.StatusDetails{RetryAfterSeconds: 1}, Failed: true,
+			},
+		},
+		"for any other reason": {
+			err:  errors.New("list nodes: broken"),
+			want: review.Response{Code: 403, Reason: "Forbidden", Message: "list nodes: broken", Failed: true},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			response, _ := reviewtest.Handle(t, systemHandler(failingNodes(tc.err)), systemCreate(t, `{apiVersion: v1, kind: Pod, spec: {}}`))
@@ -283,13 +374,15 @@ func TestSystemComponentsRefusesIfNodesCannotBeRead(t *testing.T) {
 
 func TestSystemComponentsNamesTheFieldOfAWrongType(t *testing.T) {
 	g := NewWithT(t)
-	response, _ := reviewtest.Handle(t, systemHandler(systemNodes{}.taints), systemCreate(t, `{apiVersion: v1, kind: Pod, spec: {tolerations: [{tolerationSeconds: "10"}]}}`))
+	response, _ := reviewtest.Handle(t, systemHandler(systemNodes{}.taints),
+		systemCreate(t, `{apiVersion: v1, kind: Pod, spec: {tolerations: [{tolerationSeconds: "10"}]}}`))
 	g.Expect(response.Code).To(BeEquivalentTo(400))
 	g.Expect(response.Message).To(Equal(`spec.tolerations[0].tolerationSeconds: must not be a string`))
 }
 
 func TestSystemComponentsAllowsDeletion(t *testing.T) {
-	response, _ := reviewtest.Handle(t, systemHandler(systemNodes{}.taints), reviewtest.Request(t, review.Delete, corev1.SchemeGroupVersion.WithResource("pods"), `{apiVersion: v1, kind: Pod, spec: {}}`))
+	response, _ := reviewtest.Handle(t, systemHandler(systemNodes{}.taints),
+		reviewtest.Request(t, review.Delete, corev1.SchemeGroupVersion.WithResource("pods"), `{apiVersion: v1, kind: Pod, spec: {}}`))
 	NewWithT(t).Expect(response).To(BeComparableTo(review.Response{Allowed: true, Code: 200}))
 }
 
@@ -299,8 +392,11 @@ func FuzzSystemComponents(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		objecttest.Case[corev1.Pod]{
-			Handler: systemHandler(systemNodes{{Key: "k3", Effect: "NoSchedule"}, {Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"}, {Key: "k1", Value: "v1", Effect: "NoExecute"}}.taints),
-			Kind:    corev1.SchemeGroupVersion.WithKind("Pod"), Object: objecttest.Pod(),
+			Handler: systemHandler(systemNodes{
+				{Key: "k3", Effect: "NoSchedule"}, {Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"},
+				{Key: "k1", Value: "v1", Effect: "NoExecute"},
+			}.taints),
+			Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: objecttest.Pod(),
 			Touched: []string{"/spec/nodeSelector/additional", "/spec/tolerations"},
 			Want:    systemPlaced,
 		}.Hold(t, bytes)
@@ -334,6 +430,11 @@ func systemPlaced(pod *corev1.Pod) bool {
 
 // BenchmarkSystemComponents finds nodes of three pools.
 func BenchmarkSystemComponents(b *testing.B) {
-	taints := systemNodes{{Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"}, {Key: "pool", Value: "system", Effect: "NoSchedule"}, {Key: "pool", Value: "web", Effect: "NoSchedule"}}
-	objecttest.Benchmark(b, systemHandler(taints.taints), &review.Request{Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b)})
+	taints := systemNodes{
+		{Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"}, {Key: "pool", Value: "system", Effect: "NoSchedule"},
+		{Key: "pool", Value: "web", Effect: "NoSchedule"},
+	}
+	objecttest.Benchmark(b, systemHandler(taints.taints), &review.Request{
+		Operation: review.Create, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "shop", Object: objecttest.LargePod(b),
+	})
 }

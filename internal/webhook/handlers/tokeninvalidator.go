@@ -30,7 +30,9 @@ func tokenInvalidator() Handler {
 			return registration.Webhook{
 				Rules:      registration.Rules(registration.Rule(registration.OnWrite(), "", registration.Versions("v1"), "secrets")),
 				Namespaces: registration.Selection{Standard: true},
-				Objects:    registration.Selection{Labels: registration.Labelled(resourcesv1alpha1.ResourcePurpose, resourcesv1alpha1.PurposeTokenInvalidator)},
+				Objects: registration.Selection{
+					Labels: registration.Labelled(resourcesv1alpha1.ResourcePurpose, resourcesv1alpha1.PurposeTokenInvalidator),
+				},
 			}
 		}),
 		Policy: tokenInvalidatorPolicy(),

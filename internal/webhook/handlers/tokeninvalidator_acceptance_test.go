@@ -20,7 +20,8 @@ func invalidatorServed(t *testing.T) *webhooktest.Env {
 // invalidatorCreate creates a Secret as the token invalidator has labelled it, with more labels and other members.
 func invalidatorCreate(e *webhooktest.Env, labels, members string) *unstructured.Unstructured {
 	e.T.Helper()
-	object, err := e.Create(`{apiVersion: v1, kind: Secret, metadata: {generateName: robot-token-, labels: {resources.gardener.cloud/purpose: token-invalidator` + labels + `}}` + members + `}`)
+	object, err := e.Create(`{apiVersion: v1, kind: Secret, metadata: {generateName: robot-token-, labels: ` +
+		`{resources.gardener.cloud/purpose: token-invalidator` + labels + `}}` + members + `}`)
 	e.Expect(err).NotTo(HaveOccurred())
 	return object
 }
@@ -38,10 +39,14 @@ func TestSecretWithoutDataStays(t *testing.T) {
 func TestTokenWithTheLabelIsInvalidated(t *testing.T) {
 	t.Parallel()
 	e := invalidatorServed(t)
-	e.Expect(invalidatorCreate(e, invalidatorConsider, `, data: {token: c2VjcmV0, ca.crt: Y2VydA==}`).Object).To(HaveKeyWithValue("data", map[string]any{"token": "AAAA", "ca.crt": "Y2VydA=="}))
-	e.Expect(invalidatorCreate(e, invalidatorConsider, `, data: {ca.crt: Y2VydA==}`).Object).To(HaveKeyWithValue("data", map[string]any{"token": "AAAA", "ca.crt": "Y2VydA=="}))
-	e.Expect(invalidatorCreate(e, invalidatorConsider, `, stringData: {token: secret}`).Object).To(HaveKeyWithValue("data", map[string]any{"token": "AAAA"}))
-	e.Expect(invalidatorCreate(e, `, token-invalidator.resources.gardener.cloud/consider: ""`, `, data: {token: c2VjcmV0}`).Object).To(HaveKeyWithValue("data", map[string]any{"token": "AAAA"}))
+	e.Expect(invalidatorCreate(e, invalidatorConsider, `, data: {token: c2VjcmV0, ca.crt: Y2VydA==}`).Object).
+		To(HaveKeyWithValue("data", map[string]any{"token": "AAAA", "ca.crt": "Y2VydA=="}))
+	e.Expect(invalidatorCreate(e, invalidatorConsider, `, data: {ca.crt: Y2VydA==}`).Object).
+		To(HaveKeyWithValue("data", map[string]any{"token": "AAAA", "ca.crt": "Y2VydA=="}))
+	e.Expect(invalidatorCreate(e, invalidatorConsider, `, stringData: {token: secret}`).Object).
+		To(HaveKeyWithValue("data", map[string]any{"token": "AAAA"}))
+	e.Expect(invalidatorCreate(e, `, token-invalidator.resources.gardener.cloud/consider: ""`, `, data: {token: c2VjcmV0}`).Object).
+		To(HaveKeyWithValue("data", map[string]any{"token": "AAAA"}))
 
 	object := invalidatorCreate(e, "", `, data: {token: c2VjcmV0}`)
 	object, err := e.Update(object, `{"metadata": {"labels": {"token-invalidator.resources.gardener.cloud/consider": "true"}}}`)

@@ -51,7 +51,9 @@ func tolerate(changes *patch.Patch, have []object.Kept[toleration], want []corev
 	}
 	var missing []any
 	for _, each := range want {
-		if learn(known, toleration{Key: each.Key, Operator: each.Operator, Value: each.Value, Effect: each.Effect, Seconds: each.TolerationSeconds}) {
+		if learn(known, toleration{
+			Key: each.Key, Operator: each.Operator, Value: each.Value, Effect: each.Effect, Seconds: each.TolerationSeconds,
+		}) {
 			missing = append(missing, each)
 		}
 	}

@@ -40,7 +40,8 @@ func extensionValidation() []Handler {
 			Section: "extensionValidation", Switch: func(w *config.Webhooks) *bool { return &w.ExtensionValidation.Enabled },
 			Webhooks: elsewhereThanShoots(always(func(in flavor.Cluster) registration.Webhook {
 				return registration.Webhook{
-					Rules:      registration.Rules(registration.Rule(registration.OnWrite(), kind.Group, registration.Versions(versionV1alpha1), kind.Plural)),
+					Rules: registration.Rules(registration.Rule(registration.OnWrite(), kind.Group, registration.Versions(versionV1alpha1),
+						kind.Plural)),
 					Namespaces: registration.Selection{Standard: in.Plain()},
 				}
 			})),

@@ -37,8 +37,14 @@ type env struct{ *webhooktest.Env }
 func serve(t *testing.T, settings, more string) *env {
 	t.Helper()
 	t.Parallel()
-	e := &env{webhooktest.New(t, webhooktest.Options{Webhooks: "highAvailabilityConfig: {enabled: true" + more + "}", Settings: settings, Unregistered: true})}
-	declared := registrations.Enabled(config.FlavorGardenerRuntime, e.Config.Webhooks, registrations.Own{Name: "gardener-resource-manager", URL: e.URL})
+	e := &env{
+		webhooktest.New(t, webhooktest.Options{
+			Webhooks: "highAvailabilityConfig: {enabled: true" + more + "}", Settings: settings, Unregistered: true,
+		}),
+	}
+	declared := registrations.Enabled(config.FlavorGardenerRuntime, e.Config.Webhooks, registrations.Own{
+		Name: "gardener-resource-manager", URL: e.URL,
+	})
 	e.Expect(declared).To(HaveLen(1))
 	declared[0].Namespaces.Standard = true
 	built := registration.Configuration{
@@ -115,8 +121,11 @@ func (w workload) yaml() string {
 	if w.pods != "" {
 		pods = ", " + w.pods
 	}
-	return "{apiVersion: apps/v1, kind: " + w.kind + ", metadata: {namespace: " + w.namespace + ", name: " + name + ", labels: {" + labels + "}, annotations: {" + annotations + "}}, " +
-		"spec: {replicas: " + replicas + more + ", selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web, tier: one}}, spec: {containers: [{name: web, image: 'web:1'}]" + pods + "}}}}"
+	return "{apiVersion: apps/v1, kind: " + w.kind + ", metadata: {namespace: " + w.namespace + ", name: " + name + ", labels: {" + labels +
+		"}, annotations: {" + annotations + "}}, " +
+		"spec: {replicas: " + replicas + more +
+		", selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web, tier: one}}, spec: {containers: [{name: web, " +
+		"image: 'web:1'}]" + pods + "}}}}"
 }
 
 // kinds of workloads are treated alike.
@@ -220,11 +229,13 @@ func (e *env) cluster(text string) *unstructured.Unstructured {
 }
 
 func hpa(namespace, kind, name, component, override, limits string) string {
-	return autoscaler("{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, METADATA, spec: {scaleTargetRef: {apiVersion: apps/v1, kind: "+kind+", name: "+name+"}, "+limits+"}}", namespace, component, override)
+	return autoscaler("{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, METADATA, spec: {scaleTargetRef: {apiVersion: "+
+		"apps/v1, kind: "+kind+", name: "+name+"}, "+limits+"}}", namespace, component, override)
 }
 
 func hvpa(namespace, kind, name, deploy, component, override, limits string) string {
-	return autoscaler("{apiVersion: autoscaling.k8s.io/v1alpha1, kind: Hvpa, METADATA, spec: {targetRef: {apiVersion: apps/v1, kind: "+kind+", name: "+name+"}, hpa: {deploy: "+deploy+", template: {spec: {"+limits+"}}}}}", namespace, component, override)
+	return autoscaler("{apiVersion: autoscaling.k8s.io/v1alpha1, kind: Hvpa, METADATA, spec: {targetRef: {apiVersion: apps/v1, kind: "+kind+
+		", name: "+name+"}, hpa: {deploy: "+deploy+", template: {spec: {"+limits+"}}}}}", namespace, component, override)
 }
 
 func autoscaler(text, namespace, component, override string) string {
@@ -235,7 +246,8 @@ func autoscaler(text, namespace, component, override string) string {
 	if override != "" {
 		annotations = "high-availability-config.resources.gardener.cloud/replicas: '" + override + "'"
 	}
-	return strings.Replace(text, "METADATA", "metadata: {namespace: "+namespace+", generateName: scaler-, labels: {"+labels+"}, annotations: {"+annotations+"}}", 1)
+	return strings.Replace(text, "METADATA",
+		"metadata: {namespace: "+namespace+", generateName: scaler-, labels: {"+labels+"}, annotations: {"+annotations+"}}", 1)
 }
 
 // scale creates an autoscaler, and returns when the server knows that it is there: 5 replicas are no longer too many.

@@ -8,8 +8,10 @@ import (
 
 const (
 	pinned = "{key: topology.kubernetes.io/zone, operator: In, values: [a, b, c]}"
-	soft   = "{topologyKey: kubernetes.io/hostname, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: web, tier: one}}}"
-	hard   = "{topologyKey: kubernetes.io/hostname, maxSkew: 1, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web, tier: one}}}"
+	soft   = "{topologyKey: kubernetes.io/hostname, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: " +
+		"web, tier: one}}}"
+	hard = "{topologyKey: kubernetes.io/hostname, maxSkew: 1, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web," +
+		" tier: one}}}"
 )
 
 // required is an affinity with these terms.
@@ -19,7 +21,8 @@ func required(terms string) string {
 
 // zoned is a constraint on zones.
 func zoned(skew, domains string) string {
-	return "{topologyKey: topology.kubernetes.io/zone, maxSkew: " + skew + ", minDomains: " + domains + ", whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web, tier: one}}}"
+	return "{topologyKey: topology.kubernetes.io/zone, maxSkew: " + skew + ", minDomains: " + domains +
+		", whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web, tier: one}}}"
 }
 
 // tolerances are the annotations for a failure tolerance type that is absent, empty, and some word.
@@ -68,7 +71,8 @@ func TestServersGetReplicasForTheFailureTolerance(t *testing.T) {
 	e := serve(t, "", "")
 	for name, annotations := range tolerances() {
 		for _, kind := range kinds() {
-			e.becomes(workload{namespace: e.namespace(annotations), kind: kind, component: "server"}.yaml(), "{replicas: 2, spread: ["+ofTwo(name)+"]}")
+			e.becomes(workload{namespace: e.namespace(annotations), kind: kind, component: "server"}.yaml(),
+				"{replicas: 2, spread: ["+ofTwo(name)+"]}")
 		}
 	}
 }
@@ -77,7 +81,8 @@ func TestHibernatedWorkloadsKeepZeroReplicas(t *testing.T) {
 	e := serve(t, "", "")
 	for _, component := range []string{"controller", "server"} {
 		for _, kind := range kinds() {
-			e.becomes(workload{namespace: e.namespace(nil), kind: kind, component: component, replicas: "0", override: "abc"}.yaml(), "{replicas: 0}")
+			e.becomes(workload{namespace: e.namespace(nil), kind: kind, component: component, replicas: "0", override: "abc"}.yaml(),
+				"{replicas: 0}")
 		}
 	}
 }
@@ -85,9 +90,11 @@ func TestHibernatedWorkloadsKeepZeroReplicas(t *testing.T) {
 func TestAnnotationSetsReplicas(t *testing.T) {
 	e := serve(t, "", "")
 	for _, kind := range kinds() {
-		e.becomes(workload{namespace: e.namespace(nil), kind: kind, component: "controller", override: "4"}.yaml(), "{replicas: 4, spread: ["+soft+"]}")
+		e.becomes(workload{namespace: e.namespace(nil), kind: kind, component: "controller", override: "4"}.yaml(),
+			"{replicas: 4, spread: ["+soft+"]}")
 		_, err := e.Create(workload{namespace: e.namespace(nil), kind: kind, component: "controller", override: "abc"}.yaml())
-		e.Expect(err).To(MatchError(`admission webhook "high-availability-config.resources.gardener.cloud" denied the request: strconv.Atoi: parsing "abc": invalid syntax`))
+		e.Expect(err).To(MatchError(`admission webhook "high-availability-config.resources.gardener.cloud" denied the request: ` +
+			`strconv.Atoi: parsing "abc": invalid syntax`))
 	}
 }
 
@@ -117,7 +124,8 @@ func TestHorizontallyScaledWorkloadKeepsMoreReplicas(t *testing.T) {
 func TestReplicasOfAnUnscaledWorkloadAreReduced(t *testing.T) {
 	e := serve(t, "", "")
 	for _, kind := range kinds() {
-		e.becomes(workload{namespace: e.namespace(nil), kind: kind, component: "server", replicas: "5"}.yaml(), "{replicas: 2, spread: ["+soft+"]}")
+		e.becomes(workload{namespace: e.namespace(nil), kind: kind, component: "server", replicas: "5"}.yaml(),
+			"{replicas: 2, spread: ["+soft+"]}")
 	}
 }
 
@@ -140,7 +148,8 @@ func TestNamespaceWithoutZonesGetsNoAffinity(t *testing.T) {
 	e := serve(t, "", "")
 	for _, kind := range kinds() {
 		e.becomes(workload{namespace: e.namespace(map[string]string{"failure-tolerance-type": "foo"}), kind: kind}.yaml(), "{replicas: 1}")
-		e.becomes(workload{namespace: e.namespace(map[string]string{"failure-tolerance-type": "foo", "zones": ""}), kind: kind}.yaml(), "{replicas: 1}")
+		e.becomes(workload{namespace: e.namespace(map[string]string{"failure-tolerance-type": "foo", "zones": ""}), kind: kind}.yaml(),
+			"{replicas: 1}")
 	}
 }
 
@@ -191,7 +200,9 @@ func TestOneReplicaKeepsItsSpreadConstraints(t *testing.T) {
 	e := serve(t, "", "")
 	spread := "[" + hard + ", " + zoned("3", "7") + ", {topologyKey: some-key, maxSkew: 12, whenUnsatisfiable: ScheduleAnyway}]"
 	for _, kind := range kinds() {
-		e.becomes(workload{namespace: e.namespace(map[string]string{"zones": "a,b,c"}), kind: kind, pods: "topologySpreadConstraints: " + spread}.yaml(), "{replicas: 1, spread: "+spread+"}")
+		e.becomes(workload{
+			namespace: e.namespace(map[string]string{"zones": "a,b,c"}), kind: kind, pods: "topologySpreadConstraints: " + spread,
+		}.yaml(), "{replicas: 1, spread: "+spread+"}")
 	}
 }
 
@@ -205,7 +216,8 @@ func TestPodsWithoutZonesAreSpreadAcrossHosts(t *testing.T) {
 func TestPodsAreSpreadAcrossZones(t *testing.T) {
 	e := serve(t, "", "")
 	for _, kind := range kinds() {
-		e.becomes(workload{namespace: e.namespace(map[string]string{"zones": "a,b,c"}), kind: kind, replicas: "2"}.yaml(), "{replicas: 2, spread: ["+soft+", "+zoned("1", "2")+"]}")
+		e.becomes(workload{namespace: e.namespace(map[string]string{"zones": "a,b,c"}), kind: kind, replicas: "2"}.yaml(),
+			"{replicas: 2, spread: ["+soft+", "+zoned("1", "2")+"]}")
 	}
 }
 
@@ -215,7 +227,9 @@ func TestOtherSpreadConstraintsAreKept(t *testing.T) {
 	for _, kind := range kinds() {
 		e.becomes(workload{
 			namespace: e.namespace(map[string]string{"zones": "a,b,c"}), kind: kind, replicas: "2",
-			pods: "topologySpreadConstraints: [" + some + ", {topologyKey: kubernetes.io/hostname, maxSkew: 34, whenUnsatisfiable: DoNotSchedule}, {topologyKey: topology.kubernetes.io/zone, maxSkew: 56, whenUnsatisfiable: ScheduleAnyway}]",
+			pods: "topologySpreadConstraints: [" + some +
+				", {topologyKey: kubernetes.io/hostname, maxSkew: 34, whenUnsatisfiable: DoNotSchedule}, {topologyKey: " +
+				"topology.kubernetes.io/zone, maxSkew: 56, whenUnsatisfiable: ScheduleAnyway}]",
 		}.yaml(), "{replicas: 2, spread: ["+some+", "+soft+", "+zoned("1", "2")+"]}")
 	}
 }
@@ -223,7 +237,8 @@ func TestOtherSpreadConstraintsAreKept(t *testing.T) {
 func TestNodeToleranceSpreadsAcrossHostsOnly(t *testing.T) {
 	e := serve(t, "", "")
 	for _, kind := range kinds() {
-		e.becomes(workload{namespace: e.foo(), kind: kind, replicas: "2"}.yaml(), "{replicas: 2, affinity: "+required("{matchExpressions: ["+pinned+"]}")+", spread: ["+hard+"]}")
+		e.becomes(workload{namespace: e.foo(), kind: kind, replicas: "2"}.yaml(),
+			"{replicas: 2, affinity: "+required("{matchExpressions: ["+pinned+"]}")+", spread: ["+hard+"]}")
 	}
 }
 
@@ -231,7 +246,9 @@ func TestZoneToleranceSpreadsAcrossHostsAndZones(t *testing.T) {
 	e := serve(t, "", "")
 	affinity := required("{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [a, b]}]}")
 	for _, kind := range kinds() {
-		e.becomes(workload{namespace: e.namespace(map[string]string{"failure-tolerance-type": "zone", "zones": "a,b"}), kind: kind, replicas: "2"}.yaml(),
+		e.becomes(workload{
+			namespace: e.namespace(map[string]string{"failure-tolerance-type": "zone", "zones": "a,b"}), kind: kind, replicas: "2",
+		}.yaml(),
 			"{replicas: 2, affinity: "+affinity+", spread: ["+hard+", "+zoned("1", "2")+"]}")
 	}
 }
@@ -271,9 +288,11 @@ func TestDefaultTolerationsAreAppended(t *testing.T) {
 
 func TestTolerationOfAnotherEffectDoesNotReplaceTheDefault(t *testing.T) {
 	e := serve(t, "", both)
-	const have = "{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoSchedule}, {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoSchedule}"
+	const have = "{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoSchedule}, {key: node.kubernetes.io/unreachable, " +
+		"operator: Exists, effect: NoSchedule}"
 	for _, kind := range kinds() {
-		e.becomes(workload{namespace: e.namespace(nil), kind: kind, pods: "tolerations: [" + have + "]"}.yaml(), "{replicas: 1, tolerations: ["+have+", "+notReady+", "+unreachable+"]}")
+		e.becomes(workload{namespace: e.namespace(nil), kind: kind, pods: "tolerations: [" + have + "]"}.yaml(),
+			"{replicas: 1, tolerations: ["+have+", "+notReady+", "+unreachable+"]}")
 	}
 }
 
@@ -284,8 +303,10 @@ func TestTolerationsOfAWorkloadAreKept(t *testing.T) {
 		ownUnreachable = "{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 300}"
 	)
 	for _, kind := range kinds() {
-		e.becomes(workload{namespace: e.namespace(nil), kind: kind, pods: "tolerations: [" + ownNotReady + "]"}.yaml(), "{replicas: 1, tolerations: ["+ownNotReady+", "+unreachable+"]}")
-		e.becomes(workload{namespace: e.namespace(nil), kind: kind, pods: "tolerations: [" + ownUnreachable + "]"}.yaml(), "{replicas: 1, tolerations: ["+ownUnreachable+", "+notReady+"]}")
+		e.becomes(workload{namespace: e.namespace(nil), kind: kind, pods: "tolerations: [" + ownNotReady + "]"}.yaml(),
+			"{replicas: 1, tolerations: ["+ownNotReady+", "+unreachable+"]}")
+		e.becomes(workload{namespace: e.namespace(nil), kind: kind, pods: "tolerations: [" + ownUnreachable + "]"}.yaml(),
+			"{replicas: 1, tolerations: ["+ownUnreachable+", "+notReady+"]}")
 	}
 }
 
@@ -344,11 +365,14 @@ func TestOutputIsNotChangedAgain(t *testing.T) {
 	for _, kind := range kinds() {
 		stored, err := e.Create(workload{
 			namespace: namespace, kind: kind, component: "server", replicas: "7",
-			pods: "affinity: " + required("{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [x]}, {key: kubernetes.io/hostname, operator: Exists}]}") +
-				", tolerations: [{key: x, operator: Exists}], topologySpreadConstraints: [{topologyKey: topology.kubernetes.io/zone, maxSkew: 3, whenUnsatisfiable: DoNotSchedule}]",
+			pods: "affinity: " + required("{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [x]}, {key: "+
+				"kubernetes.io/hostname, operator: Exists}]}") +
+				", tolerations: [{key: x, operator: Exists}], topologySpreadConstraints: [{topologyKey: topology.kubernetes.io/zone, maxSkew: 3, " +
+				"whenUnsatisfiable: DoNotSchedule}]",
 		}.yaml())
 		e.Expect(err).NotTo(HaveOccurred())
-		e.outcomeIs(stored, "{replicas: 2, affinity: "+required("{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}, "+pinned+"]}")+
+		e.outcomeIs(stored, "{replicas: 2, affinity: "+
+			required("{matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}, "+pinned+"]}")+
 			", tolerations: [{key: x, operator: Exists}, "+notReady+", "+unreachable+"], spread: ["+hard+", "+zoned("1", "2")+"]}")
 		answer := e.review(stored)
 		e.Expect(answer.Allowed).To(BeTrue())

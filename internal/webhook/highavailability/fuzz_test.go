@@ -49,8 +49,16 @@ func around(s *objecttest.Source) *Handler {
 
 func randomMetadata() objecttest.Member {
 	return objecttest.Member{Name: "metadata", Value: objecttest.Object(
-		objecttest.Member{Name: "labels", Value: objecttest.Map(objecttest.Text("controller", "server", "proxy", ""), "high-availability-config.resources.gardener.cloud/type", "app")},
-		objecttest.Member{Name: "annotations", Value: objecttest.Map(objecttest.Text("4", "", "abc", "-1", "0", "99999999999"), "high-availability-config.resources.gardener.cloud/replicas", "note")},
+		objecttest.Member{
+			Name: "labels",
+			Value: objecttest.Map(objecttest.Text("controller", "server", "proxy", ""), "high-availability-config.resources.gardener.cloud/type",
+				"app"),
+		},
+		objecttest.Member{
+			Name: "annotations",
+			Value: objecttest.Map(objecttest.Text("4", "", "abc", "-1", "0", "99999999999"),
+				"high-availability-config.resources.gardener.cloud/replicas", "note"),
+		},
 	)}
 }
 
@@ -98,7 +106,10 @@ func randomWorkload() objecttest.Value {
 		member{Name: "replicas", Value: objecttest.Integer(1, 2, 3, 5, 0, -1)},
 		member{Name: "paused", Value: objecttest.Bool},
 		member{Name: "template", Value: objecttest.Object(
-			member{Name: "metadata", Value: objecttest.Object(member{Name: "labels", Value: objecttest.Map(objecttest.Text("web", "", "<&>"), "app", "a/b~c")})},
+			member{
+				Name:  "metadata",
+				Value: objecttest.Object(member{Name: "labels", Value: objecttest.Map(objecttest.Text("web", "", "<&>"), "app", "a/b~c")}),
+			},
 			member{Name: "spec", Value: spec},
 		)},
 	)})
@@ -257,7 +268,9 @@ func (h *Handler) wantSpread(pods *corev1.PodSpec, replicas int32, labels map[st
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	zones := int32(len(h.zones()))
 	_, legacyMode := h.legacyCriteria()
-	host := corev1.TopologySpreadConstraint{TopologyKey: "kubernetes.io/hostname", MaxSkew: 1, WhenUnsatisfiable: "ScheduleAnyway", LabelSelector: selector}
+	host := corev1.TopologySpreadConstraint{
+		TopologyKey: "kubernetes.io/hostname", MaxSkew: 1, WhenUnsatisfiable: "ScheduleAnyway", LabelSelector: selector,
+	}
 	if !legacyMode && tolerance != "" || legacyMode && zones >= 2 {
 		host.WhenUnsatisfiable = "DoNotSchedule"
 	}
@@ -267,7 +280,9 @@ func (h *Handler) wantSpread(pods *corev1.PodSpec, replicas int32, labels map[st
 		if scaling := h.found(); scaling.scaled && replicas <= scaling.limit {
 			most = scaling.limit
 		}
-		zone := corev1.TopologySpreadConstraint{TopologyKey: "topology.kubernetes.io/zone", MaxSkew: 1, WhenUnsatisfiable: "DoNotSchedule", LabelSelector: selector}
+		zone := corev1.TopologySpreadConstraint{
+			TopologyKey: "topology.kubernetes.io/zone", MaxSkew: 1, WhenUnsatisfiable: "DoNotSchedule", LabelSelector: selector,
+		}
 		if most >= zones*2 {
 			zone.MaxSkew = 2
 		}
@@ -286,7 +301,9 @@ func wantToleration(pods *corev1.PodSpec, key string, seconds *int64) {
 		}
 	}
 	if seconds != nil {
-		pods.Tolerations = append(pods.Tolerations, corev1.Toleration{Key: key, Operator: "Exists", Effect: "NoExecute", TolerationSeconds: seconds})
+		pods.Tolerations = append(pods.Tolerations, corev1.Toleration{
+			Key: key, Operator: "Exists", Effect: "NoExecute", TolerationSeconds: seconds,
+		})
 	}
 }
 

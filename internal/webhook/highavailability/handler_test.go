@@ -119,7 +119,8 @@ func TestLookupsComeFirst(t *testing.T) {
 func TestLookupsAreAboutTheRequest(t *testing.T) {
 	g := NewWithT(t)
 	c := &cluster{}
-	request := reviewtest.Request(t, review.Create, schema.GroupVersionResource{}, "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}}")
+	request := reviewtest.Request(t, review.Create, schema.GroupVersionResource{},
+		"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}}")
 	request.Namespace = "shop"
 	(&Handler{Namespaces: c, Scaling: c}).Handle(t.Context(), request)
 	g.Expect(c.namespaces).To(Equal([]string{"shop"}))
@@ -145,7 +146,9 @@ func TestVerdictsWithoutAPatch(t *testing.T) {
 		},
 		"a version of autoscalers that is not handled": {
 			object: "{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, metadata: {name: web}, spec: {minReplicas: 1}}",
-			want:   review.Response{Code: 403, Reason: metav1.StatusReasonForbidden, Message: `autoscaling version "v1" in request is not supported`},
+			want: review.Response{
+				Code: 403, Reason: metav1.StatusReasonForbidden, Message: `autoscaling version "v1" in request is not supported`,
+			},
 		},
 		"replicas that are no number": {
 			object: "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: many}}",
@@ -172,18 +175,22 @@ func TestVerdictsWithoutAPatch(t *testing.T) {
 }
 
 func TestNothingToDecodeIsDenied(t *testing.T) {
-	request := reviewtest.Request(t, review.Delete, schema.GroupVersionResource{}, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}")
+	request := reviewtest.Request(t, review.Delete, schema.GroupVersionResource{},
+		"{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}")
 	response, _ := reviewtest.Handle(t, in(nil), request)
-	NewWithT(t).Expect(response).To(Equal(review.Response{Code: 403, Reason: metav1.StatusReasonForbidden, Message: "there is no content to decode"}))
+	NewWithT(t).Expect(response).
+		To(Equal(review.Response{Code: 403, Reason: metav1.StatusReasonForbidden, Message: "there is no content to decode"}))
 }
 
 func TestAVersionOfAppsDoesNotMatter(t *testing.T) {
-	_, after := judge(t, in(nil), `{apiVersion: apps/v2, kind: Deployment, metadata: {labels: {high-availability-config.resources.gardener.cloud/type: server}}, spec: {replicas: 1}}`)
+	_, after := judge(t, in(nil), `{apiVersion: apps/v2, kind: Deployment, metadata: {labels: `+
+		`{high-availability-config.resources.gardener.cloud/type: server}}, spec: {replicas: 1}}`)
 	NewWithT(t).Expect(string(after)).To(ContainSubstring(`"replicas":2`))
 }
 
 func TestAnUpdateIsJudgedLikeACreation(t *testing.T) {
-	object := `{apiVersion: apps/v1, kind: Deployment, metadata: {labels: {high-availability-config.resources.gardener.cloud/type: server}}, spec: {replicas: 1}}`
+	object := `{apiVersion: apps/v1, kind: Deployment, metadata: {labels: {high-availability-config.resources.gardener.cloud/type: ` +
+		`server}}, spec: {replicas: 1}}`
 	h := in(map[string]string{"zones": "a,b", "failure-tolerance-type": "zone"})
 	_, created := judge(t, h, object)
 	_, updated := reviewtest.Handle(t, h, reviewtest.Request(t, review.Update, schema.GroupVersionResource{}, object))
@@ -262,16 +269,29 @@ status: {replicas: 1}
 
 func TestMissingParentsAreMade(t *testing.T) {
 	for name, tc := range map[string]struct{ object, want string }{
-		"spec":          {"{apiVersion: apps/v1, kind: Deployment}", "{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {tolerations: [TOLERATION]}}}}"},
-		"template":      {"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true}}", "{apiVersion: apps/v1, kind: Deployment, spec: {paused: true, template: {spec: {tolerations: [TOLERATION]}}}}"},
-		"spec of Pods":  {"{apiVersion: apps/v1, kind: Deployment, spec: {template: {metadata: {}}}}", "{apiVersion: apps/v1, kind: Deployment, spec: {template: {metadata: {}, spec: {tolerations: [TOLERATION]}}}}"},
-		"null for that": {"{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: null}}}", "{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {tolerations: [TOLERATION]}}}}"},
+		"spec": {
+			"{apiVersion: apps/v1, kind: Deployment}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {tolerations: [TOLERATION]}}}}",
+		},
+		"template": {
+			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true, template: {spec: {tolerations: [TOLERATION]}}}}",
+		},
+		"spec of Pods": {
+			"{apiVersion: apps/v1, kind: Deployment, spec: {template: {metadata: {}}}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {template: {metadata: {}, spec: {tolerations: [TOLERATION]}}}}",
+		},
+		"null for that": {
+			"{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: null}}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {tolerations: [TOLERATION]}}}}",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := in(nil)
 			h.DefaultUnreachableTolerationSeconds = ptr.To[int64](0)
 			_, after := judge(t, h, tc.object)
-			reviewtest.Same(t, after, replaceAll(tc.want, "TOLERATION", "{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 0}"))
+			reviewtest.Same(t, after,
+				replaceAll(tc.want, "TOLERATION", "{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 0}"))
 		})
 	}
 }
@@ -281,13 +301,18 @@ func TestRemovedReplicasAreReported(t *testing.T) {
 		replicas string
 		want     []string
 	}{
-		"fewer": {"2147483647", []string{"spec.replicas: 2, not 2147483647; annotation high-availability-config.resources.gardener.cloud/replicas sets another"}},
-		"more":  {"1", nil},
-		"same":  {"2", nil},
+		"fewer": {
+			"2147483647",
+			[]string{"spec.replicas: 2, not 2147483647; annotation high-availability-config.resources.gardener.cloud/replicas sets another"},
+		},
+		"more": {"1", nil},
+		"same": {"2", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			response, _ := judge(t, in(nil), "{apiVersion: apps/v1, kind: Deployment, metadata: {labels: {high-availability-config.resources.gardener.cloud/type: server}}, spec: {replicas: "+tc.replicas+"}}")
+			response, _ := judge(t, in(nil),
+				"{apiVersion: apps/v1, kind: Deployment, metadata: {labels: {high-availability-config.resources.gardener.cloud/type: server}}, "+
+					"spec: {replicas: "+tc.replicas+"}}")
 			g.Expect(response.Warnings).To(Equal(tc.want))
 			for _, warning := range response.Warnings {
 				g.Expect(len(warning)).To(BeNumerically("<=", 120), "API servers shorten longer ones")
@@ -297,7 +322,8 @@ func TestRemovedReplicasAreReported(t *testing.T) {
 }
 
 func TestNoReplicasAreTakenAwayBeforeALookAtWhatIsThereNow(t *testing.T) {
-	const object = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop, labels: {high-availability-config.resources.gardener.cloud/type: TYPE}}, spec: {replicas: REPLICAS, template: {spec: {}}}}"
+	const object = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop, labels: " +
+		"{high-availability-config.resources.gardener.cloud/type: TYPE}}, spec: {replicas: REPLICAS, template: {spec: {}}}}"
 	web := Target{Namespace: "shop", APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 	for name, tc := range map[string]struct {
 		known, live    cluster
@@ -305,8 +331,10 @@ func TestNoReplicasAreTakenAwayBeforeALookAtWhatIsThereNow(t *testing.T) {
 		asked          []Target
 		want           string
 	}{
-		"it is not scaled":                  {kind: "server", replicas: "5", asked: []Target{web}, want: `"replicas":2`},
-		"it is scaled now":                  {live: cluster{scaled: true, limit: 9}, kind: "server", replicas: "5", asked: []Target{web}, want: `"replicas":5`},
+		"it is not scaled": {kind: "server", replicas: "5", asked: []Target{web}, want: `"replicas":2`},
+		"it is scaled now": {
+			live: cluster{scaled: true, limit: 9}, kind: "server", replicas: "5", asked: []Target{web}, want: `"replicas":5`,
+		},
 		"it is known to be scaled":          {known: cluster{scaled: true, limit: 9}, kind: "server", replicas: "5", want: `"replicas":5`},
 		"there are as many as there should": {live: cluster{scaled: true, limit: 9}, kind: "server", replicas: "2", want: `"replicas":2`},
 		"there are fewer":                   {live: cluster{scaled: true, limit: 9}, kind: "server", replicas: "1", want: `"replicas":2`},
@@ -316,7 +344,8 @@ func TestNoReplicasAreTakenAwayBeforeALookAtWhatIsThereNow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			tc.known.live = &tc.live
-			request := reviewtest.Request(t, review.Create, schema.GroupVersionResource{}, replaceAll(replaceAll(object, "TYPE", tc.kind), "REPLICAS", tc.replicas))
+			request := reviewtest.Request(t, review.Create, schema.GroupVersionResource{},
+				replaceAll(replaceAll(object, "TYPE", tc.kind), "REPLICAS", tc.replicas))
 			response := (&Handler{Namespaces: &tc.known, Scaling: &tc.known}).Handle(t.Context(), request)
 			g.Expect(response.Allowed).To(BeTrue())
 			after := request.Object
@@ -349,7 +378,8 @@ func TestNoReplicasAreTakenAwayBeforeALookAtWhatIsThereNow(t *testing.T) {
 
 // The API server is asked for autoscalers only where the answer depends on it.
 func TestAutoscalersAreReadLiveOnlyIfTheSpreadDependsOnThem(t *testing.T) {
-	const object = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop, labels: {high-availability-config.resources.gardener.cloud/type: server}}, spec: {replicas: REPLICAS, template: {spec: {}}}}"
+	const object = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop, labels: " +
+		"{high-availability-config.resources.gardener.cloud/type: server}}, spec: {replicas: REPLICAS, template: {spec: {}}}}"
 	three, none := map[string]string{"zones": "a,b,c"}, map[string]string(nil)
 	for name, tc := range map[string]struct {
 		annotations   map[string]string
@@ -375,7 +405,8 @@ func TestAutoscalersAreReadLiveOnlyIfTheSpreadDependsOnThem(t *testing.T) {
 			request := reviewtest.Request(t, review.Create, schema.GroupVersionResource{}, replaceAll(object, "REPLICAS", tc.after))
 			if tc.before != "" {
 				request.Operation = review.Update
-				request.OldObject = reviewtest.Request(t, review.Create, schema.GroupVersionResource{}, replaceAll(object, "REPLICAS", tc.before)).Object
+				before := replaceAll(object, "REPLICAS", tc.before)
+				request.OldObject = reviewtest.Request(t, review.Create, schema.GroupVersionResource{}, before).Object
 			}
 			h.Handle(t.Context(), request)
 			want := 0

@@ -39,7 +39,8 @@ func constraints(replicas int32, labels map[string]string, in surroundings) []co
 		most = max(most, in.limit)
 	}
 	hostname := corev1.TopologySpreadConstraint{
-		TopologyKey: corev1.LabelHostname, MaxSkew: 1, WhenUnsatisfiable: in.acrossHosts(), LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
+		TopologyKey: corev1.LabelHostname, MaxSkew: 1, WhenUnsatisfiable: in.acrossHosts(),
+		LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
 	}
 	if !in.acrossZones() {
 		return []corev1.TopologySpreadConstraint{hostname}
@@ -113,7 +114,9 @@ func spreadPods(changes *patch.Patch, have []object.Kept[spread], want []corev1.
 // same tells that a constraint says what is wanted, and nothing else.
 func same(have object.Kept[spread], want corev1.TopologySpreadConstraint) bool {
 	found := have.Read
-	return found.TopologyKey == want.TopologyKey && found.MaxSkew == want.MaxSkew && found.WhenUnsatisfiable == string(want.WhenUnsatisfiable) &&
+	return found.TopologyKey == want.TopologyKey && found.MaxSkew == want.MaxSkew &&
+		found.WhenUnsatisfiable == string(want.WhenUnsatisfiable) &&
 		ptr.Equal(found.MinDomains, want.MinDomains) && len(found.Others) == 0 &&
-		found.LabelSelector != nil && len(found.LabelSelector.Others) == 0 && maps.Equal(found.LabelSelector.MatchLabels, want.LabelSelector.MatchLabels)
+		found.LabelSelector != nil && len(found.LabelSelector.Others) == 0 &&
+		maps.Equal(found.LabelSelector.MatchLabels, want.LabelSelector.MatchLabels)
 }

@@ -50,7 +50,9 @@ func Requirements(enabled Enabled) []process.Requirement {
 		required = append(required, process.Requirement{Kind: corev1.SchemeGroupVersion.WithKind("Node"), Verbs: []string{"list", "watch"}})
 	}
 	if enabled.TokenMount {
-		required = append(required, process.Requirement{Kind: corev1.SchemeGroupVersion.WithKind("ServiceAccount"), Verbs: []string{"get", "list", "watch"}})
+		required = append(required, process.Requirement{
+			Kind: corev1.SchemeGroupVersion.WithKind("ServiceAccount"), Verbs: []string{"get", "list", "watch"},
+		})
 	}
 	return required
 }

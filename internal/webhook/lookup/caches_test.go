@@ -23,11 +23,15 @@ func TestCacheHoldsKindsOfEnabledHandlersOnly(t *testing.T) {
 		enabled Enabled
 		want    []string
 	}{
-		"none":              {},
-		"high availability": {enabled: Enabled{HighAvailability: true}, want: []string{"*v1.PartialObjectMetadata", "*v2.HorizontalPodAutoscaler"}},
+		"none": {},
+		"high availability": {
+			enabled: Enabled{HighAvailability: true}, want: []string{"*v1.PartialObjectMetadata", "*v2.HorizontalPodAutoscaler"},
+		},
 		"system components": {enabled: Enabled{SystemComponents: true}, want: []string{"*v1.Node"}},
 		"token mount":       {enabled: Enabled{TokenMount: true}, want: []string{"*v1.ServiceAccount"}},
-		"all":               {enabled: all, want: []string{"*v1.PartialObjectMetadata", "*v2.HorizontalPodAutoscaler", "*v1.Node", "*v1.ServiceAccount"}},
+		"all": {
+			enabled: all, want: []string{"*v1.PartialObjectMetadata", "*v2.HorizontalPodAutoscaler", "*v1.Node", "*v1.ServiceAccount"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -44,9 +48,14 @@ func TestCacheHoldsKindsOfEnabledHandlersOnly(t *testing.T) {
 
 func TestRequirements(t *testing.T) {
 	namespaces := process.Requirement{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Verbs: []string{"get", "list", "watch"}}
-	autoscalers := process.Requirement{Kind: schema.GroupVersionKind{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}, Verbs: []string{"list", "watch"}}
+	autoscalers := process.Requirement{
+		Kind:  schema.GroupVersionKind{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"},
+		Verbs: []string{"list", "watch"},
+	}
 	nodes := process.Requirement{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Node"}, Verbs: []string{"list", "watch"}}
-	accounts := process.Requirement{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, Verbs: []string{"get", "list", "watch"}}
+	accounts := process.Requirement{
+		Kind: schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, Verbs: []string{"get", "list", "watch"},
+	}
 	for name, tc := range map[string]struct {
 		enabled Enabled
 		want    []process.Requirement
@@ -65,7 +74,8 @@ func full() metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: "shop", Name: "web", UID: "uid", ResourceVersion: "7", Generation: 3, Labels: map[string]string{"pool": "a"},
 		Annotations: map[string]string{
-			"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 1000), "high-availability-config.resources.gardener.cloud/zones": "a",
+			"kubectl.kubernetes.io/last-applied-configuration":        strings.Repeat("x", 1000),
+			"high-availability-config.resources.gardener.cloud/zones": "a",
 		},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 1000))}},
 	}
@@ -82,30 +92,49 @@ func TestCachesKeepWhatIsAskedFor(t *testing.T) {
 		keep       toolscache.TransformFunc
 		have, want any
 	}{
-		"namespaces": {keep: keepOfNamespace, have: &metav1.PartialObjectMetadata{ObjectMeta: full()}, want: &metav1.PartialObjectMetadata{ObjectMeta: annotated}},
+		"namespaces": {
+			keep: keepOfNamespace, have: &metav1.PartialObjectMetadata{ObjectMeta: full()},
+			want: &metav1.PartialObjectMetadata{ObjectMeta: annotated},
+		},
 		"autoscalers": {
 			keep: keepOfAutoscaler,
 			have: &autoscalingv2.HorizontalPodAutoscaler{
 				ObjectMeta: full(),
-				Spec:       autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: ref, MaxReplicas: 4, MinReplicas: ptr.To[int32](1), Metrics: []autoscalingv2.MetricSpec{{Type: "Resource"}}},
-				Status:     autoscalingv2.HorizontalPodAutoscalerStatus{CurrentReplicas: 3},
+				Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+					ScaleTargetRef: ref, MaxReplicas: 4, MinReplicas: ptr.To[int32](1), Metrics: []autoscalingv2.MetricSpec{{Type: "Resource"}},
+				},
+				Status: autoscalingv2.HorizontalPodAutoscalerStatus{CurrentReplicas: 3},
 			},
-			want: &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: kept, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: ref, MaxReplicas: 4}},
+			want: &autoscalingv2.HorizontalPodAutoscaler{
+				ObjectMeta: kept, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: ref, MaxReplicas: 4},
+			},
 		},
 		"nodes": {
 			keep: keepOfNode,
-			have: &corev1.Node{ObjectMeta: full(), Spec: corev1.NodeSpec{ProviderID: "x", Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoExecute", TimeAdded: &now}}}, Status: corev1.NodeStatus{Phase: "Running"}},
+			have: &corev1.Node{
+				ObjectMeta: full(),
+				Spec:       corev1.NodeSpec{ProviderID: "x", Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoExecute", TimeAdded: &now}}},
+				Status:     corev1.NodeStatus{Phase: "Running"},
+			},
 			want: &corev1.Node{ObjectMeta: labelled, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: "NoExecute"}}}},
 		},
 		"ServiceAccounts": {
 			keep: keepOfServiceAccount,
-			have: &corev1.ServiceAccount{ObjectMeta: full(), AutomountServiceAccountToken: ptr.To(false), Secrets: []corev1.ObjectReference{{Name: "x"}}},
+			have: &corev1.ServiceAccount{
+				ObjectMeta: full(), AutomountServiceAccountToken: ptr.To(false), Secrets: []corev1.ObjectReference{{Name: "x"}},
+			},
 			want: &corev1.ServiceAccount{ObjectMeta: kept, AutomountServiceAccountToken: ptr.To(false)},
 		},
-		"the definition of Hvpas": {keep: keepOfDefinition, have: &metav1.PartialObjectMetadata{ObjectMeta: full()}, want: &metav1.PartialObjectMetadata{ObjectMeta: func() metav1.ObjectMeta { k := kept; k.UID = "uid"; return k }()}},
+		"the definition of Hvpas": {
+			keep: keepOfDefinition, have: &metav1.PartialObjectMetadata{ObjectMeta: full()},
+			want: &metav1.PartialObjectMetadata{ObjectMeta: func() metav1.ObjectMeta { k := kept; k.UID = "uid"; return k }()},
+		},
 		"Hvpas": {
 			keep: keepOfHvpa, have: hvpaOf("shop", "web", "db", true, 4),
-			want: &scaler{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, scales: true, limit: 4, target: (&env{namespace: "shop"}).target("db")},
+			want: &scaler{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, scales: true, limit: 4,
+				target: (&env{namespace: "shop"}).target("db"),
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,10 +167,13 @@ func TestCachesAreSmall(t *testing.T) {
 			return []string{found.GetNamespace() + "/" + key, "__all_namespaces/" + key}, nil
 		},
 	})
-	others := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	others := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
+		toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
+	})
 	before := heap()
 	for i := range 5000 {
-		object := autoscaler(fmt.Sprint("shoot--project--", i%1000), fmt.Sprint("kube-apiserver-", i), "apps/v1", "Deployment", fmt.Sprint("kube-apiserver-", i), 4)
+		object := autoscaler(fmt.Sprint("shoot--project--", i%1000), fmt.Sprint("kube-apiserver-", i), "apps/v1", "Deployment",
+			fmt.Sprint("kube-apiserver-", i), 4)
 		add(t, autoscalers, keepOfAutoscaler, filled(object, object.ObjectMeta))
 	}
 	for i := range 1000 {

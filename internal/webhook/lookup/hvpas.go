@@ -118,7 +118,8 @@ func (h *hvpas) follow(ctx context.Context, object any) {
 		return
 	}
 	h.forget()
-	informer := dynamicinformer.NewFilteredDynamicInformer(h.client, hvpaResource(), metav1.NamespaceAll, 0, toolscache.Indexers{byTarget: hvpaIndex}, nil).Informer()
+	informer := dynamicinformer.NewFilteredDynamicInformer(h.client, hvpaResource(), metav1.NamespaceAll, 0,
+		toolscache.Indexers{byTarget: hvpaIndex}, nil).Informer()
 	watching, stop := context.WithCancel(ctx)
 	next := &following{SharedIndexInformer: informer, of: found.GetUID(), stop: stop}
 	if informer.SetTransform(keepOfHvpa) != nil || informer.SetWatchErrorHandlerWithContext(h.failed(next)) != nil {

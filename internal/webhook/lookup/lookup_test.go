@@ -62,7 +62,10 @@ func (e *env) everythingIsFound() {
 		var pool []corev1.Taint
 		pool, err = e.Taints(ctx, map[string]string{"pool": e.namespace})
 		e.Expect(err).NotTo(HaveOccurred())
-		e.Expect(pool).To(Equal([]corev1.Taint{{Key: "k1", Value: "v1", Effect: "NoExecute"}, {Key: "k2", Effect: "NoSchedule"}, {Key: "node.kubernetes.io/not-ready", Effect: "NoSchedule"}}))
+		e.Expect(pool).To(Equal([]corev1.Taint{
+			{Key: "k1", Value: "v1", Effect: "NoExecute"}, {Key: "k2", Effect: "NoSchedule"},
+			{Key: "node.kubernetes.io/not-ready", Effect: "NoSchedule"},
+		}))
 	}
 	taints, err := e.Taints(ctx, nil)
 	e.Expect(err).NotTo(HaveOccurred())
@@ -103,7 +106,8 @@ func TestARestrictedConnectionReadsOtherNamespacesLive(t *testing.T) {
 	e.warm()
 	e.requests.Reset()
 	e.everythingIsFound()
-	e.Expect(e.requests.Seen()).To(ContainElements(e.path("/apis/autoscaling/v2", "horizontalpodautoscalers"), e.path("/api/v1", "serviceaccounts/robot")))
+	e.Expect(e.requests.Seen()).
+		To(ContainElements(e.path("/apis/autoscaling/v2", "horizontalpodautoscalers"), e.path("/api/v1", "serviceaccounts/robot")))
 }
 
 // synced is a cache that says whether it is synced.
@@ -177,7 +181,8 @@ func TestChangesOfNodesAreSeen(t *testing.T) {
 	joins := []byte(`{"metadata":{"labels":{"pool":"` + e.namespace + `"}}}`)
 	e.Expect(e.admin.Patch(ctx, other, client.RawPatch("application/merge-patch+json", joins))).To(Succeed())
 	e.eventually(keys).Should(Equal([]string{"k1", "k2", "k3", "node.kubernetes.io/not-ready"}))
-	e.Expect(e.admin.Patch(ctx, other, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"taints":[{"key":"k4","effect":"NoSchedule"}]}}`)))).To(Succeed())
+	e.Expect(e.admin.Patch(ctx, other,
+		client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"taints":[{"key":"k4","effect":"NoSchedule"}]}}`)))).To(Succeed())
 	e.eventually(keys).Should(Equal([]string{"k1", "k2", "k4", "node.kubernetes.io/not-ready"}))
 	e.Expect(e.admin.Delete(ctx, other)).To(Succeed())
 	e.eventually(keys).Should(Equal([]string{"k1", "k2", "node.kubernetes.io/not-ready"}))
@@ -291,7 +296,8 @@ func TestTheLiveAnswerKnowsHvpas(t *testing.T) {
 	db := hvpaOf(e.namespace, "db", "db", true, 6)
 	e.create(db)
 	e.eventually(func() scaling { return e.scalingOf(e.target("db")) }).Should(Equal(scaling{limit: 6, scaled: true}))
-	e.Expect(e.hvpas.current.Load().GetStore().Delete(&scaler{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "db"}})).To(Succeed())
+	e.Expect(e.hvpas.current.Load().GetStore().Delete(&scaler{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "db"}})).
+		To(Succeed())
 	e.requests.Reset()
 	e.Expect(e.scalingOf(e.target("db"))).To(Equal(scaling{}))
 	e.Expect(e.requests.Seen()).To(BeEmpty())
@@ -379,9 +385,14 @@ func rights() map[string]rbacv1.PolicyRule {
 		"namespaces":      {APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
 		"serviceaccounts": {APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get", "list", "watch"}},
 		"nodes":           {APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}},
-		"hpas":            {APIGroups: []string{"autoscaling"}, Resources: []string{"horizontalpodautoscalers"}, Verbs: []string{"list", "watch"}},
-		"hvpas":           {APIGroups: []string{"autoscaling.k8s.io"}, Resources: []string{"hvpas"}, Verbs: []string{"list", "watch"}},
-		"definition":      {APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, ResourceNames: []string{"hvpas.autoscaling.k8s.io"}, Verbs: []string{"list", "watch"}},
+		"hpas": {
+			APIGroups: []string{"autoscaling"}, Resources: []string{"horizontalpodautoscalers"}, Verbs: []string{"list", "watch"},
+		},
+		"hvpas": {APIGroups: []string{"autoscaling.k8s.io"}, Resources: []string{"hvpas"}, Verbs: []string{"list", "watch"}},
+		"definition": {
+			APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"},
+			ResourceNames: []string{"hvpas.autoscaling.k8s.io"}, Verbs: []string{"list", "watch"},
+		},
 	}
 }
 
@@ -442,7 +453,8 @@ func TestMissingRightsAreErrorsOfTheRequest(t *testing.T) {
 		"HPAs": {missing: "hpas", ask: func(e *env) error {
 			_, _, err := e.MaxReplicas(t.Context(), e.target("web"))
 			return err
-		}, want: "failed to list all HPAs: " + forbidden("horizontalpodautoscalers.autoscaling", "autoscaling", "list", "horizontalpodautoscalers")},
+		}, want: "failed to list all HPAs: " +
+			forbidden("horizontalpodautoscalers.autoscaling", "autoscaling", "list", "horizontalpodautoscalers")},
 		"HVPAs": {missing: "hvpas", ask: func(e *env) error {
 			_, _, err := e.MaxReplicas(t.Context(), e.target("db"))
 			return err

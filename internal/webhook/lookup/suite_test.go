@@ -182,7 +182,8 @@ func autoscaler(namespace, name, version, kind, of string, limit int32) *autosca
 	return &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: version, Kind: kind, Name: of}, MinReplicas: ptr.To[int32](1), MaxReplicas: limit,
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: version, Kind: kind, Name: of}, MinReplicas: ptr.To[int32](1),
+			MaxReplicas: limit,
 		},
 	}
 }
@@ -194,16 +195,22 @@ func hvpaOf(namespace, name, of string, deploy bool, limit int64) *unstructured.
 		"metadata": map[string]any{"namespace": namespace, "name": name},
 		"spec": map[string]any{
 			"targetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": of},
-			"hpa":       map[string]any{"deploy": deploy, "template": map[string]any{"spec": map[string]any{"minReplicas": int64(1), "maxReplicas": limit}}},
+			"hpa": map[string]any{
+				"deploy": deploy, "template": map[string]any{"spec": map[string]any{"minReplicas": int64(1), "maxReplicas": limit}},
+			},
 		},
 	}}
 }
 
 // hvpaDefinition lets Hvpas be served that may have any fields.
 func hvpaDefinition() *apiextensionsv1.CustomResourceDefinition {
-	anything := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}}
+	anything := &apiextensionsv1.CustomResourceValidation{
+		OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
+	}
 	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "hvpas.autoscaling.k8s.io", Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, for tests"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "hvpas.autoscaling.k8s.io", Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, for tests"},
+		},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "autoscaling.k8s.io", Scope: apiextensionsv1.NamespaceScoped,
 			Names:    apiextensionsv1.CustomResourceDefinitionNames{Kind: "Hvpa", ListKind: "HvpaList", Plural: "hvpas", Singular: "hvpa"},
@@ -226,7 +233,8 @@ func (e *env) serveNoHvpas() {
 	e.t.Helper()
 	ctx := context.WithoutCancel(e.t.Context())
 	e.Expect(client.IgnoreNotFound(e.admin.Delete(ctx, hvpaDefinition()))).To(Succeed())
-	e.eventually(func() error { return e.admin.Get(ctx, client.ObjectKeyFromObject(hvpaDefinition()), hvpaDefinition()) }).Should(MatchError(ContainSubstring("not found")))
+	e.eventually(func() error { return e.admin.Get(ctx, client.ObjectKeyFromObject(hvpaDefinition()), hvpaDefinition()) }).
+		Should(MatchError(ContainSubstring("not found")))
 }
 
 // user returns a user who may do what the rules say, and the user's name, once the API server knows of that: it learns of roles by

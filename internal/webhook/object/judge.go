@@ -36,7 +36,8 @@ func Change[T any](kind schema.GroupVersionKind, plan func(T) patch.Patch) revie
 // ChangeAfter returns a handler that needs one look-up. Ask returns what to look up for an object; if it returns false, the
 // object is allowed as it is. Plan gets the answer of the look-up. A look-up that fails denies the request.
 func ChangeAfter[T, Question, Answer any](
-	kind schema.GroupVersionKind, ask func(*review.Request, T) (Question, bool), lookup Lookup[Question, Answer], plan func(T, Answer) review.Response,
+	kind schema.GroupVersionKind, ask func(*review.Request, T) (Question, bool), lookup Lookup[Question, Answer],
+	plan func(T, Answer) review.Response,
 ) review.Handler {
 	return review.HandlerFunc(func(ctx context.Context, request *review.Request) review.Response {
 		var found T

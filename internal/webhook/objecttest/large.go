@@ -19,8 +19,10 @@ func LargePod(tb testing.TB) []byte {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			GenerateName: "web-7d4b9c6f5-", Labels: map[string]string{"app": "web", "pod-template-hash": "7d4b9c6f5"},
-			Annotations:     map[string]string{"checksum/configuration": "0f343b0931126a20f133d67c2b018a3b"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-7d4b9c6f5", UID: "uid", Controller: ptr.To(true)}},
+			Annotations: map[string]string{"checksum/configuration": "0f343b0931126a20f133d67c2b018a3b"},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-7d4b9c6f5", UID: "uid", Controller: ptr.To(true)},
+			},
 		},
 		Spec: corev1.PodSpec{
 			ServiceAccountName: "web", SchedulerName: "default-scheduler", NodeSelector: map[string]string{"kubernetes.io/os": "linux"},
@@ -29,10 +31,23 @@ func LargePod(tb testing.TB) []byte {
 				{Key: "node.kubernetes.io/unreachable", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: ptr.To[int64](300)},
 			},
 			TopologySpreadConstraints: []corev1.TopologySpreadConstraint{
-				{MaxSkew: 1, TopologyKey: "topology.kubernetes.io/zone", WhenUnsatisfiable: "DoNotSchedule", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
-				{MaxSkew: 1, TopologyKey: "kubernetes.io/hostname", WhenUnsatisfiable: "ScheduleAnyway", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+				{
+					MaxSkew: 1, TopologyKey: "topology.kubernetes.io/zone", WhenUnsatisfiable: "DoNotSchedule",
+					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+				},
+				{
+					MaxSkew: 1, TopologyKey: "kubernetes.io/hostname", WhenUnsatisfiable: "ScheduleAnyway",
+					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+				},
 			},
-			Volumes:         []corev1.Volume{{Name: "configuration", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}}}}},
+			Volumes: []corev1.Volume{
+				{
+					Name: "configuration",
+					VolumeSource: corev1.VolumeSource{
+						ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}},
+					},
+				},
+			},
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)},
 		},
 	}
@@ -47,11 +62,16 @@ func LargePod(tb testing.TB) []byte {
 func largeContainer(i int) corev1.Container {
 	c := corev1.Container{
 		Name: fmt.Sprintf("container-%d", i), Image: "registry.example.com/web:1.2.3", Args: []string{"--config=/etc/web/config.yaml", "--v=2"},
-		Resources:                corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("128Mi")}},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("128Mi")},
+		},
 		VolumeMounts:             []corev1.VolumeMount{{Name: "configuration", MountPath: "/etc/web"}},
 		TerminationMessagePath:   "/dev/termination-log",
 		TerminationMessagePolicy: "File", ImagePullPolicy: "IfNotPresent",
-		LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Scheme: "HTTP"}}, TimeoutSeconds: 1, PeriodSeconds: 10, SuccessThreshold: 1, FailureThreshold: 3},
+		LivenessProbe: &corev1.Probe{
+			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Scheme: "HTTP"}}, TimeoutSeconds: 1,
+			PeriodSeconds: 10, SuccessThreshold: 1, FailureThreshold: 3,
+		},
 	}
 	for v := range 10 {
 		c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("VARIABLE_%d", v), Value: "value"})

@@ -7,7 +7,10 @@ func Secret() Value {
 		Member{"kind", Text("Secret")},
 		Member{"metadata", Object(
 			Member{"name", Text("robot-token")},
-			Member{"labels", Map(Text("", "true", "false"), "token-invalidator.resources.gardener.cloud/consider", "resources.gardener.cloud/purpose")},
+			Member{
+				"labels",
+				Map(Text("", "true", "false"), "token-invalidator.resources.gardener.cloud/consider", "resources.gardener.cloud/purpose"),
+			},
 		)},
 		Member{"data", Map(Text("", "AAAA", "AAA=", "c2VjcmV0"), "token", "ca.crt")},
 		Member{"type", Text("Opaque", "kubernetes.io/service-account-token")},

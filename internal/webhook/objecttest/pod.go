@@ -8,7 +8,10 @@ func Pod() Value {
 		Member{"metadata", Object(
 			Member{"generateName", Text("web-")},
 			Member{"labels", Map(Text("", "123abc"), "pod-template-hash", "app")},
-			Member{"annotations", Map(Text("8998", "", "x", "-1", "99999999999999999999"), "projected-token-mount.resources.gardener.cloud/expiration-seconds", "note")},
+			Member{
+				"annotations",
+				Map(Text("8998", "", "x", "-1", "99999999999999999999"), "projected-token-mount.resources.gardener.cloud/expiration-seconds", "note"),
+			},
 			Member{"ownerReferences", List(Object(
 				Member{"apiVersion", Text("apps/v1", "apps/v1beta2")},
 				Member{"kind", Text("DaemonSet", "ReplicaSet")},
@@ -40,7 +43,10 @@ func podSpec() []Member {
 		))},
 		{"securityContext", Object(
 			Member{"runAsUser", Integer(0, 3)},
-			Member{"seccompProfile", Object(Member{"type", Text("", "Unconfined", "RuntimeDefault")}, Member{"localhostProfile", Text("profile.json")})},
+			Member{
+				"seccompProfile",
+				Object(Member{"type", Text("", "Unconfined", "RuntimeDefault")}, Member{"localhostProfile", Text("profile.json")}),
+			},
 		)},
 		{"topologySpreadConstraints", List(Object(
 			Member{"maxSkew", Integer(1, 2)},

@@ -71,11 +71,20 @@ func seccompExamples() []example {
 	return named("seccomp-profile", []example{
 		{name: "a Pod without security context", object: pod("", ""), change: whole},
 		{name: "a Pod with an empty security context", object: pod("", "securityContext: {}"), change: profile},
-		{name: "a Pod with other security settings", object: pod("", "securityContext: {runAsUser: 3, runAsNonRoot: false, supplementalGroups: [4, 5, 6]}"), change: profile},
+		{
+			name:   "a Pod with other security settings",
+			object: pod("", "securityContext: {runAsUser: 3, runAsNonRoot: false, supplementalGroups: [4, 5, 6]}"), change: profile,
+		},
 		{name: "a Pod with an empty profile", object: pod("", "securityContext: {seccompProfile: {}}"), change: profile},
-		{name: "a Pod with a file but no type", object: pod("", "securityContext: {seccompProfile: {localhostProfile: x.json}}"), change: profile},
+		{
+			name: "a Pod with a file but no type", object: pod("", "securityContext: {seccompProfile: {localhostProfile: x.json}}"),
+			change: profile,
+		},
 		{name: "a Pod that wants to be unconfined", object: pod("", "securityContext: {seccompProfile: {type: Unconfined}}")},
-		{name: "a container with its own profile", object: podOf("", "containers: [{name: c, image: i, securityContext: {seccompProfile: {type: Unconfined}}}]"), change: whole},
+		{
+			name:   "a container with its own profile",
+			object: podOf("", "containers: [{name: c, image: i, securityContext: {seccompProfile: {type: Unconfined}}}]"), change: whole,
+		},
 		{name: "a Pod that opts out with any value", object: pod(`labels: {seccompprofile.resources.gardener.cloud/skip: "false"}`, "")},
 		{name: "a Pod of the resource manager", object: pod("labels: {app: gardener-resource-manager}", "")},
 		{name: "a mirror of a static Pod", object: pod(`labels: {static-pod: "true"}`, "")},
@@ -101,19 +110,34 @@ func hostExamples() []example {
 	return named("kubernetes-service-host", []example{
 		{
 			name: "a container of each sort", object: podOf("", "initContainers: [{name: a, image: i}], containers: [{name: c, image: i}]"),
-			change: `[{"op":"add","path":"/spec/initContainers/0/env","value":[` + variable + `]},{"op":"add","path":"/spec/containers/0/env","value":[` + variable + `]}]`,
+			change: `[{"op":"add","path":"/spec/initContainers/0/env","value":[` + variable +
+				`]},{"op":"add","path":"/spec/containers/0/env","value":[` + variable + `]}]`,
 		},
-		{name: "both have set it", object: podOf("", "initContainers: [{name: a, image: i, env: [{name: KUBERNETES_SERVICE_HOST, value: already-set}]}], "+
-			"containers: [{name: c, image: i, env: [{name: KUBERNETES_SERVICE_HOST, value: already-set}]}]")},
-		{name: "one of two has set it", object: podOf("", "containers: [{name: c, image: i}, {name: d, image: i, env: [{name: KUBERNETES_SERVICE_HOST, value: already-set}]}]"), change: first},
+		{
+			name: "both have set it",
+			object: podOf("", "initContainers: [{name: a, image: i, env: [{name: KUBERNETES_SERVICE_HOST, value: already-set}]}], "+
+				"containers: [{name: c, image: i, env: [{name: KUBERNETES_SERVICE_HOST, value: already-set}]}]"),
+		},
+		{
+			name:   "one of two has set it",
+			object: podOf("", "containers: [{name: c, image: i}, {name: d, image: i, env: [{name: KUBERNETES_SERVICE_HOST, value: already-set}]}]"),
+			change: first,
+		},
 		{name: "it is set to nothing", object: podOf("", "containers: [{name: c, image: i, env: [{name: KUBERNETES_SERVICE_HOST}]}]")},
-		{name: "it is set from elsewhere", object: podOf("", "containers: [{name: c, image: i, env: [{name: KUBERNETES_SERVICE_HOST, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}]")},
+		{
+			name: "it is set from elsewhere",
+			object: podOf("", "containers: [{name: c, image: i, env: [{name: KUBERNETES_SERVICE_HOST, valueFrom: {fieldRef: {fieldPath: "+
+				"spec.nodeName}}}]}]"),
+		},
 		{
 			name: "others stay before it", object: podOf("", "containers: [{name: c, image: i, env: [{name: Z, value: z}, {name: A, value: a}]}]"),
 			change: `[{"op":"add","path":"/spec/containers/0/env/-","value":` + variable + `}]`,
 		},
 		{name: "the Pod opts out", object: pod("labels: {apiserver-proxy.networking.gardener.cloud/inject: disable}", "")},
-		{name: "another value does not opt out", object: pod("labels: {apiserver-proxy.networking.gardener.cloud/inject: enable}", ""), change: first},
+		{
+			name: "another value does not opt out", object: pod("labels: {apiserver-proxy.networking.gardener.cloud/inject: enable}", ""),
+			change: first,
+		},
 		{name: "the namespace opts out", object: pod("namespace: $DISABLED", "")},
 		{name: "a Pod in kube-system", object: pod("namespace: kube-system", "")},
 	})
@@ -123,33 +147,48 @@ func spreadExamples() []example {
 	of := func(metadata string, selectors ...string) string {
 		constraints := make([]string, len(selectors))
 		for i, selector := range selectors {
-			constraints[i] = strings.TrimSuffix(fmt.Sprintf("{maxSkew: 1, whenUnsatisfiable: DoNotSchedule, topologyKey: zone-%d, %s", i, selector), ", ") + "}"
+			constraints[i] = strings.TrimSuffix(fmt.Sprintf("{maxSkew: 1, whenUnsatisfiable: DoNotSchedule, topologyKey: zone-%d, %s", i, selector),
+				", ") + "}"
 		}
 		return pod(metadata, "topologySpreadConstraints: ["+strings.Join(constraints, ", ")+"]")
 	}
 	const hash = "labels: {pod-template-hash: 123abc}"
-	const labelled = `[{"op":"add","path":"/spec/topologySpreadConstraints/0/labelSelector","value":{"matchLabels":{"pod-template-hash":"123abc"}}}]`
+	const labelled = `[{"op":"add","path":"/spec/topologySpreadConstraints/0/labelSelector",` +
+		`"value":{"matchLabels":{"pod-template-hash":"123abc"}}}]`
 	return named("pod-topology-spread-constraints", []example{
 		{
-			name: "three constraints", object: of(hash, "", "labelSelector: {matchLabels: {app: test}}", "labelSelector: {matchLabels: {pod-template-hash: 123abc}}"),
-			change: `[{"op":"add","path":"/spec/topologySpreadConstraints/0/labelSelector","value":{"matchLabels":{"pod-template-hash":"123abc"}}},` +
+			name:   "three constraints",
+			object: of(hash, "", "labelSelector: {matchLabels: {app: test}}", "labelSelector: {matchLabels: {pod-template-hash: 123abc}}"),
+			change: `[{"op":"add","path":"/spec/topologySpreadConstraints/0/labelSelector",` +
+				`"value":{"matchLabels":{"pod-template-hash":"123abc"}}},` +
 				`{"op":"add","path":"/spec/topologySpreadConstraints/1/labelSelector/matchLabels/pod-template-hash","value":"123abc"}]`,
 		},
 		{name: "a Pod without the hash", object: of("", "")},
 		{name: "a Pod without constraints", object: pod(hash, "")},
 		{name: "an empty selector", object: of(hash, "labelSelector: {}"), change: labelled},
-		{name: "a constraint that matches the hash by itself", object: of(hash, "labelSelector: {matchLabels: {app: test}}, matchLabelKeys: [pod-template-hash]")},
 		{
-			name: "a constraint that matches another label by itself", object: of("labels: {app: test, pod-template-hash: 123abc}", "labelSelector: {matchLabels: {tier: one}}, matchLabelKeys: [app]"),
+			name:   "a constraint that matches the hash by itself",
+			object: of(hash, "labelSelector: {matchLabels: {app: test}}, matchLabelKeys: [pod-template-hash]"),
+		},
+		{
+			name:   "a constraint that matches another label by itself",
+			object: of("labels: {app: test, pod-template-hash: 123abc}", "labelSelector: {matchLabels: {tier: one}}, matchLabelKeys: [app]"),
 			change: `[{"op":"add","path":"/spec/topologySpreadConstraints/0/labelSelector/matchLabels/pod-template-hash","value":"123abc"}]`,
 		},
 		{name: "a selector of another hash", object: of(hash, "labelSelector: {matchLabels: {pod-template-hash: 789xyz}}")},
-		{name: "an expression that names hashes", object: of(hash, "labelSelector: {matchExpressions: [{key: pod-template-hash, operator: In, values: [x]}]}")},
 		{
-			name: "an expression that excludes hashes", object: of(hash, "labelSelector: {matchExpressions: [{key: pod-template-hash, operator: NotIn, values: [x]}]}"),
+			name:   "an expression that names hashes",
+			object: of(hash, "labelSelector: {matchExpressions: [{key: pod-template-hash, operator: In, values: [x]}]}"),
+		},
+		{
+			name:   "an expression that excludes hashes",
+			object: of(hash, "labelSelector: {matchExpressions: [{key: pod-template-hash, operator: NotIn, values: [x]}]}"),
 			change: `[{"op":"add","path":"/spec/topologySpreadConstraints/0/labelSelector/matchLabels","value":{"pod-template-hash":"123abc"}}]`,
 		},
-		{name: "a Pod that opts out with an empty value", object: of(`labels: {pod-template-hash: 123abc, topology-spread-constraints.resources.gardener.cloud/skip: ""}`, "")},
+		{
+			name:   "a Pod that opts out with an empty value",
+			object: of(`labels: {pod-template-hash: 123abc, topology-spread-constraints.resources.gardener.cloud/skip: ""}`, ""),
+		},
 		{name: "a Pod of the resource manager", object: of("labels: {pod-template-hash: 123abc, app: gardener-resource-manager}", "")},
 		{name: "a Pod in kube-system", object: of("namespace: kube-system, "+hash, "")},
 	})
@@ -157,13 +196,15 @@ func spreadExamples() []example {
 
 func tokenMountExamples() []example {
 	volume := func(seconds int) string {
-		return fmt.Sprintf(`{"name":"kube-api-access-gardener","projected":{"defaultMode":420,"sources":[{"serviceAccountToken":{"path":"token","expirationSeconds":%d}},`+
+		return fmt.Sprintf(`{"name":"kube-api-access-gardener","projected":{"defaultMode":420,`+
+			`"sources":[{"serviceAccountToken":{"path":"token","expirationSeconds":%d}},`+
 			`{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}},`+
 			`{"downwardAPI":{"items":[{"path":"namespace","fieldRef":{"apiVersion":"v1","fieldPath":"metadata.namespace"}}]}}]}}`, seconds)
 	}
 	const mount = `{"name":"kube-api-access-gardener","mountPath":"/var/run/secrets/kubernetes.io/serviceaccount","readOnly":true}`
 	simple := func(seconds int) string {
-		return `[{"op":"add","path":"/spec/volumes","value":[` + volume(seconds) + `]},{"op":"add","path":"/spec/containers/0/volumeMounts","value":[` + mount + `]}]`
+		return `[{"op":"add","path":"/spec/volumes","value":[` + volume(seconds) +
+			`]},{"op":"add","path":"/spec/containers/0/volumeMounts","value":[` + mount + `]}]`
 	}
 	const optedOut = "serviceAccountName: opted-out"
 	seconds := func(value string) string {
@@ -171,7 +212,8 @@ func tokenMountExamples() []example {
 	}
 	return named("projected-token-mount", []example{
 		{
-			name: "two containers and one before them", object: podOf("", optedOut+", volumes: [{name: v, emptyDir: {}}], initContainers: [{name: a, image: i}], "+
+			name: "two containers and one before them",
+			object: podOf("", optedOut+", volumes: [{name: v, emptyDir: {}}], initContainers: [{name: a, image: i}], "+
 				"containers: [{name: c, image: i, volumeMounts: [{name: v, mountPath: /v}]}, {name: d, image: i}]"),
 			change: `[{"op":"add","path":"/spec/volumes/-","value":` + volume(expiration) + `},` +
 				`{"op":"add","path":"/spec/initContainers/0/volumeMounts","value":[` + mount + `]},` +
@@ -195,7 +237,10 @@ func tokenMountExamples() []example {
 		{name: "a lifetime with zeros before it", object: pod(seconds("0000000000000000600"), optedOut), change: simple(600)},
 		{name: "a lifetime with a sign and zeros before it", object: pod(seconds("+0000000000000000000008998"), optedOut), change: simple(8998)},
 		{name: "a lifetime that nobody asks for", object: pod(seconds("x"), "")},
-		{name: "a Pod that opts out with any value", object: pod(`labels: {projected-token-mount.resources.gardener.cloud/skip: "false"}`, optedOut)},
+		{
+			name:   "a Pod that opts out with any value",
+			object: pod(`labels: {projected-token-mount.resources.gardener.cloud/skip: "false"}`, optedOut),
+		},
 		{name: "a Pod of the resource manager", object: pod("labels: {app: gardener-resource-manager}", optedOut)},
 		{name: "a Pod in kube-system", object: pod("namespace: kube-system", "")},
 	})
@@ -203,7 +248,8 @@ func tokenMountExamples() []example {
 
 func hintExamples() []example {
 	slice := func(label string, endpoints ...string) string {
-		return "{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: $NAME, namespace: $NS, labels: {" + label + "}}, addressType: IPv4, endpoints: [" + strings.Join(endpoints, ", ") + "]}"
+		return "{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: $NAME, namespace: $NS, labels: {" + label +
+			"}}, addressType: IPv4, endpoints: [" + strings.Join(endpoints, ", ") + "]}"
 	}
 	const consider = `endpoint-slice-hints.resources.gardener.cloud/consider: "true"`
 	hint := func(i int, zone string) string {
@@ -216,10 +262,15 @@ func hintExamples() []example {
 	}
 	return named("endpoint-slice-hints", []example{
 		{
-			name: "three zones", object: slice(consider, "{addresses: [10.0.0.1], zone: a}", "{addresses: [10.0.0.2], zone: b}", "{addresses: [10.0.0.3], zone: c}"),
+			name:   "three zones",
+			object: slice(consider, "{addresses: [10.0.0.1], zone: a}", "{addresses: [10.0.0.2], zone: b}", "{addresses: [10.0.0.3], zone: c}"),
 			change: "[" + hint(0, "a") + "," + hint(1, "b") + "," + hint(2, "c") + "]",
 		},
-		{name: "one zone of three", object: slice(consider, "{addresses: [10.0.0.1]}", `{addresses: [10.0.0.2], zone: ""}`, "{addresses: [10.0.0.3], zone: europe-1c}"), change: "[" + hint(2, "europe-1c") + "]"},
+		{
+			name:   "one zone of three",
+			object: slice(consider, "{addresses: [10.0.0.1]}", `{addresses: [10.0.0.2], zone: ""}`, "{addresses: [10.0.0.3], zone: europe-1c}"),
+			change: "[" + hint(2, "europe-1c") + "]",
+		},
 		{name: "hints without a zone stay", object: slice(consider, "{addresses: [10.0.0.1], hints: {forZones: [{name: x}]}}")},
 		{name: "nobody asks for hints", object: slice("a: b", "{addresses: [10.0.0.1], zone: a}")},
 		{name: "no endpoints", object: slice(consider)},
@@ -244,10 +295,16 @@ func invalidatorExamples() []example {
 	return named("token-invalidator", []example{
 		{name: "a considered token", object: secret(considered, ", data: {token: Zm9v, other: YmFy}"), change: invalid},
 		{name: "a considered Secret without token", object: secret(considered, ", data: {other: YmFy}"), change: invalid},
-		{name: "a considered Secret with text", object: secret(considered, ", stringData: {token: foo}"), change: `[{"op":"add","path":"/data","value":{"token":"AAAA"}},{"op":"remove","path":"/stringData"}]`},
+		{
+			name: "a considered Secret with text", object: secret(considered, ", stringData: {token: foo}"),
+			change: `[{"op":"add","path":"/data","value":{"token":"AAAA"}},{"op":"remove","path":"/stringData"}]`,
+		},
 		{name: "a considered Secret without data", object: secret(considered, "")},
 		{name: "an invalidated token that is considered no more", object: secret(purpose, ", data: {token: AAAA, other: YmFy}"), change: gone},
-		{name: "an update that stops considering", operation: update, before: secret(considered, ", data: {token: Zm9v}"), object: secret(purpose, ", data: {token: AAAA}"), change: gone},
+		{
+			name: "an update that stops considering", operation: update, before: secret(considered, ", data: {token: Zm9v}"),
+			object: secret(purpose, ", data: {token: AAAA}"), change: gone,
+		},
 		{name: "a valid token", object: secret(purpose, ", data: {token: Zm9v}")},
 		{name: "more than three zeros", object: secret(purpose, ", data: {token: AAAAAA==}")},
 		{name: "an empty token", object: secret(purpose, `, data: {token: ""}`)},
@@ -268,7 +325,10 @@ func resourceDeletionExamples() []example {
 	}
 	all := []example{
 		{name: "no annotation", before: object("Infrastructure", ""), denied: unconfirmed},
-		{name: "an unconfirmed object of the cluster", before: strings.Replace(object("BackupBucket", ""), ", namespace: $NS", "", 1), denied: unconfirmed},
+		{
+			name: "an unconfirmed object of the cluster", before: strings.Replace(object("BackupBucket", ""), ", namespace: $NS", "", 1),
+			denied: unconfirmed,
+		},
 		{name: "an unconfirmed Etcd", before: strings.Replace(object("Etcd", ""), "extensions.", "druid.", 1), denied: unconfirmed},
 		{name: "an unconfirmed Bastion", before: object("Bastion", "")},
 		{name: "a Pod", before: pod("", "")},
@@ -278,7 +338,9 @@ func resourceDeletionExamples() []example {
 		all = append(all, example{name: "confirmed by " + value, before: object("Infrastructure", fmt.Sprintf("%q", value))})
 	}
 	for _, value := range []string{"0", "yes", "false", "tRUE", " true", ""} {
-		all = append(all, example{name: fmt.Sprintf("not confirmed by %q", value), before: object("Infrastructure", fmt.Sprintf("%q", value)), denied: unconfirmed})
+		all = append(all, example{
+			name: fmt.Sprintf("not confirmed by %q", value), before: object("Infrastructure", fmt.Sprintf("%q", value)), denied: unconfirmed,
+		})
 	}
 	for i := range all {
 		all[i].operation = remove
@@ -288,14 +350,19 @@ func resourceDeletionExamples() []example {
 
 func definitionDeletionExamples() []example {
 	definition := func(metadata string) string {
-		return "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.$NAME.example.com" + metadata + "}, " +
-			"spec: {group: $NAME.example.com, names: {kind: Thing, plural: things}, scope: Namespaced, versions: [{name: v1, served: true, storage: true, " +
+		return "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.$NAME.example.com" + metadata +
+			"}, " +
+			"spec: {group: $NAME.example.com, names: {kind: Thing, plural: things}, scope: Namespaced, versions: [{name: v1, served: true, " +
+			"storage: true, " +
 			"schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}"
 	}
 	const protected = `, labels: {gardener.cloud/deletion-protected: "true"}`
 	return named("crd-deletion-protection", []example{
 		{name: "a protected definition", operation: remove, before: definition(protected), denied: unconfirmed},
-		{name: "a protected definition that is confirmed", operation: remove, before: definition(protected + `, annotations: {confirmation.gardener.cloud/deletion: "true"}`)},
+		{
+			name: "a protected definition that is confirmed", operation: remove,
+			before: definition(protected + `, annotations: {confirmation.gardener.cloud/deletion: "true"}`),
+		},
 		{name: "a definition without protection", operation: remove, before: definition("")},
 		{name: "another value of the label", operation: remove, before: definition(`, labels: {gardener.cloud/deletion-protected: "yes"}`)},
 	})

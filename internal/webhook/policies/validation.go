@@ -28,7 +28,9 @@ func confirmation(handler string, w registration.Webhook) Policy {
 }
 
 // validation returns a policy that refuses, and its binding.
-func validation(name string, spec admissionregistrationv1.ValidatingAdmissionPolicySpec, params *admissionregistrationv1.ParamRef) []client.Object {
+func validation(
+	name string, spec admissionregistrationv1.ValidatingAdmissionPolicySpec, params *admissionregistrationv1.ParamRef,
+) []client.Object {
 	meta := metav1.ObjectMeta{Name: name}
 	return []client.Object{
 		&admissionregistrationv1.ValidatingAdmissionPolicy{TypeMeta: typeMeta("ValidatingAdmissionPolicy"), ObjectMeta: meta, Spec: spec},

@@ -89,7 +89,9 @@ func (w *world) shipped(handler string) []client.Object {
 // configured returns them with the values that the examples expect, by the patches that docs/admission-policies.md names.
 func (w *world) configured(handler string) []client.Object {
 	objects := w.shipped(handler)
-	value, needed := map[string]string{"pod-scheduler-name": "'bin-packing-scheduler'", "kubernetes-service-host": "'api.example.com'"}[handler]
+	value, needed := map[string]string{
+		"pod-scheduler-name": "'bin-packing-scheduler'", "kubernetes-service-host": "'api.example.com'",
+	}[handler]
 	if !needed {
 		return objects
 	}

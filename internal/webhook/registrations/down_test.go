@@ -47,25 +47,30 @@ const (
 )
 
 func podIn(namespace, labels string) string {
-	return "{apiVersion: v1, kind: Pod, metadata: {generateName: p-, namespace: " + namespace + ", labels: {" + labels + "}}, spec: {containers: [{name: c, image: i}]}}"
+	return "{apiVersion: v1, kind: Pod, metadata: {generateName: p-, namespace: " + namespace + ", labels: {" + labels +
+		"}}, spec: {containers: [{name: c, image: i}]}}"
 }
 
 func workloadIn(namespace, kind, labels string) string {
 	return "{apiVersion: apps/v1, kind: " + kind + ", metadata: {generateName: w-, namespace: " + namespace + ", labels: {" + labels + "}}, " +
-		"spec: {serviceName: s, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}"
+		"spec: {serviceName: s, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, " +
+		"image: i}]}}}}"
 }
 
 func scalerIn(namespace, labels string) string {
-	return "{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {generateName: h-, namespace: " + namespace + ", labels: {" + labels + "}}, " +
+	return "{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {generateName: h-, namespace: " + namespace + ", labels: {" +
+		labels + "}}, " +
 		"spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: w}}}"
 }
 
 func secretIn(namespace, labels string) string {
-	return "{apiVersion: v1, kind: Secret, metadata: {generateName: s-, namespace: " + namespace + ", labels: {" + labels + "}}, data: {token: Zm9v}}"
+	return "{apiVersion: v1, kind: Secret, metadata: {generateName: s-, namespace: " + namespace + ", labels: {" + labels +
+		"}}, data: {token: Zm9v}}"
 }
 
 func sliceIn(namespace, labels string) string {
-	return "{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {generateName: e-, namespace: " + namespace + ", labels: {" + labels + "}}, addressType: IPv4, endpoints: [{addresses: [10.0.0.1], zone: a}]}"
+	return "{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {generateName: e-, namespace: " + namespace + ", labels: {" +
+		labels + "}}, addressType: IPv4, endpoints: [{addresses: [10.0.0.1], zone: a}]}"
 }
 
 func extension(kind, name, namespace string) string {
@@ -73,8 +78,10 @@ func extension(kind, name, namespace string) string {
 }
 
 func definition(name, labels string) string {
-	return "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: " + name + ".example.com, labels: {" + labels + "}, " +
-		`annotations: {confirmation.gardener.cloud/deletion: "true"}}, spec: {group: example.com, scope: Namespaced, names: {kind: ` + strings.ToUpper(name) + ", plural: " + name + "}, " +
+	return "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: " + name + ".example.com, labels: {" +
+		labels + "}, " +
+		`annotations: {confirmation.gardener.cloud/deletion: "true"}}, spec: {group: example.com, scope: Namespaced, names: {kind: ` +
+		strings.ToUpper(name) + ", plural: " + name + "}, " +
 		"versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}"
 }
 
@@ -88,16 +95,18 @@ func attempts() map[string]attempt {
 		"any Pod in the server's namespace":        {object: podIn("$OWN", "")},
 		"a Deployment in the server's namespace":   {object: workloadIn("$OWN", "Deployment", "")},
 		"a token Secret in the server's namespace": {object: secretIn("$OWN", purpose)},
-		"a Pod of the server elsewhere":            {object: podIn("$NS", "app: espalier-webhook-server, resources.gardener.cloud/managed-by: gardener")},
-		"a Pod of Gardener's resource manager":     {object: podIn("$NS", "app: gardener-resource-manager, pod-template-hash: a")},
-		"a mirror of a static Pod":                 {object: podIn("$NS", `static-pod: "true"`)},
-		"a change of a Pod":                        {object: podIn("$NS", ""), existing: "change"},
-		"the deletion of a Pod":                    {object: podIn("$NS", ""), existing: "delete"},
-		"the scale of a Deployment":                {object: workloadIn("$CONSIDERED", "Deployment", ""), existing: "scale"},
-		"the status of a Deployment":               {object: workloadIn("$CONSIDERED", "Deployment", ""), existing: "status"},
-		"the deletion of a Deployment":             {object: workloadIn("$CONSIDERED", "Deployment", ""), existing: "delete"},
-		"a Namespace":                              {object: "{apiVersion: v1, kind: Namespace, metadata: {generateName: n-}}"},
-		"an object of a kind without a webhook":    {object: "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: c-, namespace: $NS}}"},
+		"a Pod of the server elsewhere": {
+			object: podIn("$NS", "app: espalier-webhook-server, resources.gardener.cloud/managed-by: gardener"),
+		},
+		"a Pod of Gardener's resource manager":  {object: podIn("$NS", "app: gardener-resource-manager, pod-template-hash: a")},
+		"a mirror of a static Pod":              {object: podIn("$NS", `static-pod: "true"`)},
+		"a change of a Pod":                     {object: podIn("$NS", ""), existing: "change"},
+		"the deletion of a Pod":                 {object: podIn("$NS", ""), existing: "delete"},
+		"the scale of a Deployment":             {object: workloadIn("$CONSIDERED", "Deployment", ""), existing: "scale"},
+		"the status of a Deployment":            {object: workloadIn("$CONSIDERED", "Deployment", ""), existing: "status"},
+		"the deletion of a Deployment":          {object: workloadIn("$CONSIDERED", "Deployment", ""), existing: "delete"},
+		"a Namespace":                           {object: "{apiVersion: v1, kind: Namespace, metadata: {generateName: n-}}"},
+		"an object of a kind without a webhook": {object: "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: c-, namespace: $NS}}"},
 
 		// Pods: each handler that fails closed has its way around; those of scheduler name and service host fail open.
 		"a Pod":                            {object: podIn("$NS", ""), refusedBy: "projected-token-mount"},
@@ -107,27 +116,35 @@ func attempts() map[string]attempt {
 		"a Pod of a Deployment that skips that":     {object: podIn("$NS", hashed+skipSpread)},
 		"a Pod of a ManagedResource":                {object: podIn("$NS", managedPod)},
 
-		"a Deployment":                            {object: workloadIn("$NS", "Deployment", "")},
-		"a considered Deployment":                 {object: workloadIn("$CONSIDERED", "Deployment", ""), refusedBy: "high-availability-config"},
-		"a change of a considered Deployment":     {object: workloadIn("$CONSIDERED", "Deployment", ""), existing: "change", refusedBy: "high-availability-config"},
+		"a Deployment":            {object: workloadIn("$NS", "Deployment", "")},
+		"a considered Deployment": {object: workloadIn("$CONSIDERED", "Deployment", ""), refusedBy: "high-availability-config"},
+		"a change of a considered Deployment": {
+			object: workloadIn("$CONSIDERED", "Deployment", ""), existing: "change", refusedBy: "high-availability-config",
+		},
 		"a considered StatefulSet":                {object: workloadIn("$CONSIDERED", "StatefulSet", ""), refusedBy: "high-availability-config"},
 		"a considered autoscaler":                 {object: scalerIn("$CONSIDERED", ""), refusedBy: "high-availability-config"},
 		"a considered Deployment that skips that": {object: workloadIn("$CONSIDERED", "Deployment", skipReplicas)},
 		"a considered autoscaler that skips that": {object: scalerIn("$CONSIDERED", skipReplicas)},
-		"a Secret":                               {object: secretIn("$NS", "")},
-		"a static token that is looked after":    {object: secretIn("$NS", purpose), refusedBy: "token-invalidator"},
-		"a change of such a token":               {object: secretIn("$NS", purpose), existing: "change", refusedBy: "token-invalidator"},
-		"the deletion of such a token":           {object: secretIn("$NS", purpose), existing: "delete"},
-		"an EndpointSlice":                       {object: sliceIn("$NS", "")},
-		"an EndpointSlice that wants hints":      {object: sliceIn("$NS", hinted), refusedBy: "endpoint-slice-hints"},
-		"an extension resource":                  {object: extension("Worker", "created", "$NS"), refusedBy: "validation.extensions.workers"},
-		"a change of an extension resource":      {object: extension("Worker", "changed", "$NS"), existing: "change", refusedBy: "validation.extensions.workers"},
-		"the status of an extension resource":    {object: extension("Worker", "reported", "$NS"), existing: "status"},
-		"an extension resource in kube-system":   {object: extension("Worker", "created", "kube-system")},
-		"the deletion of an extension resource":  {object: extension("Worker", "deleted", "$NS"), existing: "delete", refusedBy: "cr-deletion-protection"},
-		"the deletion of a Bastion":              {object: extension("Bastion", "deleted", "$NS"), existing: "delete"},
-		"the deletion of a definition":           {object: definition("as", ""), existing: "delete"},
-		"the deletion of a protected definition": {object: definition("bs", `gardener.cloud/deletion-protected: "true"`), existing: "delete", refusedBy: "crd-deletion-protection"},
+		"a Secret":                            {object: secretIn("$NS", "")},
+		"a static token that is looked after": {object: secretIn("$NS", purpose), refusedBy: "token-invalidator"},
+		"a change of such a token":            {object: secretIn("$NS", purpose), existing: "change", refusedBy: "token-invalidator"},
+		"the deletion of such a token":        {object: secretIn("$NS", purpose), existing: "delete"},
+		"an EndpointSlice":                    {object: sliceIn("$NS", "")},
+		"an EndpointSlice that wants hints":   {object: sliceIn("$NS", hinted), refusedBy: "endpoint-slice-hints"},
+		"an extension resource":               {object: extension("Worker", "created", "$NS"), refusedBy: "validation.extensions.workers"},
+		"a change of an extension resource": {
+			object: extension("Worker", "changed", "$NS"), existing: "change", refusedBy: "validation.extensions.workers",
+		},
+		"the status of an extension resource":  {object: extension("Worker", "reported", "$NS"), existing: "status"},
+		"an extension resource in kube-system": {object: extension("Worker", "created", "kube-system")},
+		"the deletion of an extension resource": {
+			object: extension("Worker", "deleted", "$NS"), existing: "delete", refusedBy: "cr-deletion-protection",
+		},
+		"the deletion of a Bastion":    {object: extension("Bastion", "deleted", "$NS"), existing: "delete"},
+		"the deletion of a definition": {object: definition("as", ""), existing: "delete"},
+		"the deletion of a protected definition": {
+			object: definition("bs", `gardener.cloud/deletion-protected: "true"`), existing: "delete", refusedBy: "crd-deletion-protection",
+		},
 	}
 }
 
@@ -224,7 +241,8 @@ func (s *scene) namespace(labels map[string]string) string {
 
 func (s *scene) object(text string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
-	s.Expect(yaml.Unmarshal([]byte(strings.NewReplacer("$NS", s.plain, "$OWN", s.own, "$CONSIDERED", s.considered).Replace(text)), &object.Object)).To(Succeed())
+	s.Expect(yaml.Unmarshal([]byte(strings.NewReplacer("$NS", s.plain, "$OWN", s.own, "$CONSIDERED", s.considered).Replace(text)),
+		&object.Object)).To(Succeed())
 	return object
 }
 
@@ -236,7 +254,9 @@ func (s *scene) do(a attempt, existing *unstructured.Unstructured) error {
 		return s.Patch(s.ctx, existing.DeepCopy(), touched, client.DryRunAll)
 	case "status":
 		report := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":1}}`))
-		return s.Status().Patch(s.ctx, existing.DeepCopy(), report, &client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}})
+		return s.Status().Patch(s.ctx, existing.DeepCopy(), report, &client.SubResourcePatchOptions{
+			PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}},
+		})
 	case "scale":
 		scale := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":3}}`))
 		body := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale"}}

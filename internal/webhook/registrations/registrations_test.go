@@ -24,7 +24,8 @@ const (
 	standaloneNamespaces = "kubernetes.io/metadata.name notin (kube-system,espalier-system)"
 
 	highAvailability = "high-availability-config.resources.gardener.cloud /webhooks/high-availability-config" +
-		" CREATE,UPDATE apps/v1 deployments,statefulsets; CREATE,UPDATE autoscaling/v2beta1,v2 horizontalpodautoscalers; CREATE,UPDATE autoscaling.k8s.io/v1alpha1 hvpas"
+		" CREATE,UPDATE apps/v1 deployments,statefulsets; CREATE,UPDATE autoscaling/v2beta1,v2 horizontalpodautoscalers; CREATE,UPDATE " +
+		"autoscaling.k8s.io/v1alpha1 hvpas"
 	secrets = "token-invalidator.resources.gardener.cloud /webhooks/invalidate-service-account-token-secret CREATE,UPDATE core/v1 secrets"
 	mount   = "projected-token-mount.resources.gardener.cloud /webhooks/mount-projected-service-account-token" + pods
 	naming  = "pod-scheduler-name.resources.gardener.cloud /webhooks/default-pod-scheduler-name" + pods
@@ -41,18 +42,22 @@ func TestMutating(t *testing.T) {
 	gardener := func(namespaces, managed, objects string) []string {
 		lines := []string{
 			secrets + " | " + namespaces + " | resources.gardener.cloud/purpose=token-invalidator | Fail Exact 10",
-			mount + " | " + namespaces + " | !projected-token-mount.resources.gardener.cloud/skip,app notin (gardener-resource-manager) | Fail Exact 10",
-			highAvailability + " | high-availability-config.resources.gardener.cloud/consider=true," + namespaces + " | " + managed + "!high-availability-config.resources.gardener.cloud/skip | Fail Equivalent 10",
+			mount + " | " + namespaces + " | !projected-token-mount.resources.gardener.cloud/skip,app notin (gardener-resource-manager) | " +
+				"Fail Exact 10",
+			highAvailability + " | high-availability-config.resources.gardener.cloud/consider=true," + namespaces + " | " + managed +
+				"!high-availability-config.resources.gardener.cloud/skip | Fail Equivalent 10",
 			naming + " |  |  | Ignore Exact 10",
 			seccomp + " | " + namespaces + " | !seccompprofile.resources.gardener.cloud/skip,app notin (gardener-resource-manager) | Fail Exact 10",
-			host + " | apiserver-proxy.networking.gardener.cloud/inject notin (disable) | apiserver-proxy.networking.gardener.cloud/inject notin (disable) | Ignore Exact 2 Never",
+			host + " | apiserver-proxy.networking.gardener.cloud/inject notin (disable) | apiserver-proxy.networking.gardener.cloud/inject " +
+				"notin (disable) | Ignore Exact 2 Never",
 		}
 		if objects != "" {
 			lines = append(lines, system+" | "+namespaces+" | "+objects+" | Fail Exact 10")
 		}
 		return append(lines,
 			hints+" | "+namespaces+" | endpoint-slice-hints.resources.gardener.cloud/consider=true | Fail Equivalent 10",
-			spread+" | "+namespaces+" | "+managed+"app notin (gardener-resource-manager),!topology-spread-constraints.resources.gardener.cloud/skip | Fail Exact 10",
+			spread+" | "+namespaces+" | "+managed+
+				"app notin (gardener-resource-manager),!topology-spread-constraints.resources.gardener.cloud/skip | Fail Exact 10",
 		)
 	}
 	const managed = "resources.gardener.cloud/managed-by=gardener,"
@@ -62,13 +67,19 @@ func TestMutating(t *testing.T) {
 		"gardener-shoot":   gardener(shootNamespaces, managed, managed+"!system-components-config.resources.gardener.cloud/skip"),
 		"standalone": {
 			secrets + " | " + standaloneNamespaces + " | resources.gardener.cloud/purpose=token-invalidator | Fail Exact 10",
-			mount + " | " + standaloneNamespaces + " | !projected-token-mount.resources.gardener.cloud/skip," + others + ",static-pod notin (true) | Fail Exact 10",
-			highAvailability + " | high-availability-config.resources.gardener.cloud/consider=true," + standaloneNamespaces + " | !high-availability-config.resources.gardener.cloud/skip | Fail Equivalent 10",
+			mount + " | " + standaloneNamespaces + " | !projected-token-mount.resources.gardener.cloud/skip," + others +
+				",static-pod notin (true) | Fail Exact 10",
+			highAvailability + " | high-availability-config.resources.gardener.cloud/consider=true," + standaloneNamespaces +
+				" | !high-availability-config.resources.gardener.cloud/skip | Fail Equivalent 10",
 			naming + " | " + standaloneNamespaces + " | " + others + ",static-pod notin (true) | Ignore Exact 10",
-			seccomp + " | " + standaloneNamespaces + " | !seccompprofile.resources.gardener.cloud/skip," + others + ",static-pod notin (true) | Fail Exact 10",
-			host + " | " + standaloneNamespaces + ",apiserver-proxy.networking.gardener.cloud/inject notin (disable) | apiserver-proxy.networking.gardener.cloud/inject notin (disable)," + others + ",static-pod notin (true) | Ignore Exact 2 Never",
+			seccomp + " | " + standaloneNamespaces + " | !seccompprofile.resources.gardener.cloud/skip," + others +
+				",static-pod notin (true) | Fail Exact 10",
+			host + " | " + standaloneNamespaces +
+				",apiserver-proxy.networking.gardener.cloud/inject notin (disable) | apiserver-proxy.networking.gardener.cloud/inject " +
+				"notin (disable)," + others + ",static-pod notin (true) | Ignore Exact 2 Never",
 			hints + " | " + standaloneNamespaces + " | endpoint-slice-hints.resources.gardener.cloud/consider=true | Fail Equivalent 10",
-			spread + " | " + standaloneNamespaces + " | " + others + ",!topology-spread-constraints.resources.gardener.cloud/skip,pod-template-hash,static-pod notin (true) | Fail Exact 10",
+			spread + " | " + standaloneNamespaces + " | " + others +
+				",!topology-spread-constraints.resources.gardener.cloud/skip,pod-template-hash,static-pod notin (true) | Fail Exact 10",
 		},
 	} {
 		t.Run(flavor, func(t *testing.T) {
@@ -81,21 +92,30 @@ func TestMutating(t *testing.T) {
 
 func TestValidating(t *testing.T) {
 	t.Parallel()
-	plurals := []string{"backupbuckets", "backupentries", "bastions", "containerruntimes", "controlplanes", "dnsrecords", "extensions", "infrastructures", "networks", "operatingsystemconfigs", "workers"}
+	plurals := []string{
+		"backupbuckets", "backupentries", "bastions", "containerruntimes", "controlplanes", "dnsrecords", "extensions", "infrastructures",
+		"networks", "operatingsystemconfigs", "workers",
+	}
 	lines := func(namespaces, deletion string) []string {
 		end := " | " + namespaces + " |  | Fail Exact 10"
 		want := []string{
-			"crd-deletion-protection.resources.gardener.cloud /webhooks/validate-crd-deletion DELETE apiextensions.k8s.io/v1beta1,v1 customresourcedefinitions" +
+			"crd-deletion-protection.resources.gardener.cloud /webhooks/validate-crd-deletion DELETE apiextensions.k8s.io/v1beta1,v1 " +
+				"customresourcedefinitions" +
 				" | " + namespaces + " | gardener.cloud/deletion-protected=true | Fail Exact 10",
-			"cr-deletion-protection.resources.gardener.cloud /webhooks/validate-crd-deletion DELETE druid.gardener.cloud/v1alpha1 etcds; DELETE extensions.gardener.cloud/v1alpha1 " + deletion + end,
+			"cr-deletion-protection.resources.gardener.cloud /webhooks/validate-crd-deletion DELETE druid.gardener.cloud/v1alpha1 etcds; " +
+				"DELETE extensions.gardener.cloud/v1alpha1 " + deletion + end,
 		}
 		for _, kind := range []string{
-			"extensions backupbucket backupbuckets", "extensions backupentry backupentries", "extensions bastion bastions", "extensions containerruntime containerruntimes",
-			"extensions controlplane controlplanes", "extensions dnsrecord dnsrecords", "druid etcd etcds", "extensions extension extensions", "extensions infrastructure infrastructures",
+			"extensions backupbucket backupbuckets", "extensions backupentry backupentries", "extensions bastion bastions",
+			"extensions containerruntime containerruntimes",
+			"extensions controlplane controlplanes", "extensions dnsrecord dnsrecords", "druid etcd etcds", "extensions extension extensions",
+			"extensions infrastructure infrastructures",
 			"extensions network networks", "extensions operatingsystemconfig operatingsystemconfigs", "extensions worker workers",
 		} {
 			part := strings.Fields(kind)
-			want = append(want, fmt.Sprintf("validation.extensions.%[3]s.resources.gardener.cloud /validate-%[1]s-gardener-cloud-v1alpha1-%[2]s CREATE,UPDATE %[1]s.gardener.cloud/v1alpha1 %[3]s", part[0], part[1], part[2])+end)
+			want = append(want,
+				fmt.Sprintf("validation.extensions.%[3]s.resources.gardener.cloud /validate-%[1]s-gardener-cloud-v1alpha1-%[2]s CREATE,UPDATE "+
+					"%[1]s.gardener.cloud/v1alpha1 %[3]s", part[0], part[1], part[2])+end)
 		}
 		return want
 	}
@@ -122,12 +142,20 @@ func TestOnlyEnabledHandlersAreRegistered(t *testing.T) {
 	on := config.Switch{Enabled: true}
 	for want, cfg := range map[string]config.Webhooks{
 		"": {},
-		"token-invalidator.resources.gardener.cloud":                                                       {TokenInvalidator: on},
-		"projected-token-mount.resources.gardener.cloud":                                                   {ProjectedTokenMount: config.ProjectedTokenMountWebhook{Enabled: true}},
-		"high-availability-config.resources.gardener.cloud":                                                {HighAvailabilityConfig: config.HighAvailabilityConfigWebhook{Enabled: true}},
-		"pod-scheduler-name.resources.gardener.cloud":                                                      {PodSchedulerName: config.PodSchedulerNameWebhook{Enabled: true}},
-		"seccomp-profile.resources.gardener.cloud":                                                         {SeccompProfile: on},
-		"kubernetes-service-host.resources.gardener.cloud":                                                 {KubernetesServiceHost: config.KubernetesServiceHostWebhook{Enabled: true}},
+		"token-invalidator.resources.gardener.cloud": {TokenInvalidator: on},
+		"projected-token-mount.resources.gardener.cloud": {
+			ProjectedTokenMount: config.ProjectedTokenMountWebhook{Enabled: true},
+		},
+		"high-availability-config.resources.gardener.cloud": {
+			HighAvailabilityConfig: config.HighAvailabilityConfigWebhook{Enabled: true},
+		},
+		"pod-scheduler-name.resources.gardener.cloud": {
+			PodSchedulerName: config.PodSchedulerNameWebhook{Enabled: true},
+		},
+		"seccomp-profile.resources.gardener.cloud": {SeccompProfile: on},
+		"kubernetes-service-host.resources.gardener.cloud": {
+			KubernetesServiceHost: config.KubernetesServiceHostWebhook{Enabled: true},
+		},
 		"endpoint-slice-hints.resources.gardener.cloud":                                                    {EndpointSliceHints: on},
 		"pod-topology-spread-constraints.resources.gardener.cloud":                                         {PodTopologySpread: on},
 		"crd-deletion-protection.resources.gardener.cloud cr-deletion-protection.resources.gardener.cloud": {CRDDeletionProtection: on},
@@ -171,14 +199,18 @@ func TestHowTheServerIsReachedAndNamed(t *testing.T) {
 			Service:  &admissionregistrationv1.ServiceReference{Namespace: "system", Name: "server", Path: ptr.To("/webhooks/seccomp-profile")},
 		}))
 	}
-	own = registrations.Own{Name: "virtual-garden-gardener-resource-manager-shoot", App: "virtual-garden-gardener-resource-manager", URL: "https://host:443"}
+	own = registrations.Own{
+		Name: "virtual-garden-gardener-resource-manager-shoot", App: "virtual-garden-gardener-resource-manager", URL: "https://host:443",
+	}
 	mutating, ok := registrations.Configurations("gardener-shoot", cfg, own)(nil)[0].(*admissionregistrationv1.MutatingWebhookConfiguration)
 	g.Expect(ok).To(BeTrue())
 	g.Expect(mutating.ObjectMeta).To(BeComparableTo(metav1.ObjectMeta{
 		Name: "virtual-garden-gardener-resource-manager-shoot", Labels: map[string]string{"app": "virtual-garden-gardener-resource-manager"},
 	}))
-	g.Expect(mutating.Webhooks[0].ClientConfig).To(BeComparableTo(admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://host:443/webhooks/seccomp-profile")}))
-	g.Expect(metav1.FormatLabelSelector(mutating.Webhooks[0].ObjectSelector)).To(ContainSubstring("app notin (virtual-garden-gardener-resource-manager)"))
+	g.Expect(mutating.Webhooks[0].ClientConfig).
+		To(BeComparableTo(admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://host:443/webhooks/seccomp-profile")}))
+	g.Expect(metav1.FormatLabelSelector(mutating.Webhooks[0].ObjectSelector)).
+		To(ContainSubstring("app notin (virtual-garden-gardener-resource-manager)"))
 }
 
 func TestOwnNamespaceIsLeftAlone(t *testing.T) {
@@ -199,7 +231,8 @@ func TestOwnNamespaceIsLeftAlone(t *testing.T) {
 func TestKindsAreThoseThatAreValidated(t *testing.T) {
 	t.Parallel()
 	var declared, served []string
-	for _, webhook := range registrations.Enabled("standalone", config.Webhooks{ExtensionValidation: config.Switch{Enabled: true}}, registrations.Own{}) {
+	for _, webhook := range registrations.Enabled("standalone", config.Webhooks{ExtensionValidation: config.Switch{Enabled: true}},
+		registrations.Own{}) {
 		rule := webhook.Rules[0]
 		declared = append(declared, fmt.Sprint(rule.APIGroups[0], rule.APIVersions[0], rule.Resources[0], webhook.Path))
 	}
@@ -211,7 +244,9 @@ func TestKindsAreThoseThatAreValidated(t *testing.T) {
 }
 
 // both returns the configurations of a flavour; nil where it has none.
-func both(t *testing.T, flavor string, cfg config.Webhooks) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
+func both(
+	t *testing.T, flavor string, cfg config.Webhooks,
+) (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	t.Helper()
 	own := registrations.Own{Name: "espalier-webhook-server", Namespace: "espalier-system", ServiceName: "espalier-webhook-server"}
 	if flavor != "standalone" {
@@ -246,12 +281,14 @@ func describe[W admissionregistrationv1.MutatingWebhook | admissionregistrationv
 				reinvocation = " " + string(*typed.ReinvocationPolicy)
 			}
 			like = admissionregistrationv1.ValidatingWebhook{
-				Name: typed.Name, ClientConfig: typed.ClientConfig, Rules: typed.Rules, NamespaceSelector: typed.NamespaceSelector, ObjectSelector: typed.ObjectSelector,
-				FailurePolicy: typed.FailurePolicy, MatchPolicy: typed.MatchPolicy, TimeoutSeconds: typed.TimeoutSeconds,
+				Name: typed.Name, ClientConfig: typed.ClientConfig, Rules: typed.Rules, NamespaceSelector: typed.NamespaceSelector,
+				ObjectSelector: typed.ObjectSelector,
+				FailurePolicy:  typed.FailurePolicy, MatchPolicy: typed.MatchPolicy, TimeoutSeconds: typed.TimeoutSeconds,
 			}
 		}
 		lines = append(lines, fmt.Sprintf("%s %s %s | %s | %s | %s %s %d%s", like.Name, *like.ClientConfig.Service.Path, rules(like.Rules),
-			selector(like.NamespaceSelector), selector(like.ObjectSelector), *like.FailurePolicy, *like.MatchPolicy, *like.TimeoutSeconds, reinvocation))
+			selector(like.NamespaceSelector), selector(like.ObjectSelector), *like.FailurePolicy, *like.MatchPolicy, *like.TimeoutSeconds,
+			reinvocation))
 	}
 	return lines
 }
@@ -267,7 +304,8 @@ func rules(all []admissionregistrationv1.RuleWithOperations) string {
 		if group == "" {
 			group = "core"
 		}
-		lines = append(lines, strings.Join(operations, ",")+" "+group+"/"+strings.Join(rule.APIVersions, ",")+" "+strings.Join(rule.Resources, ","))
+		lines = append(lines,
+			strings.Join(operations, ",")+" "+group+"/"+strings.Join(rule.APIVersions, ",")+" "+strings.Join(rule.Resources, ","))
 	}
 	return strings.Join(lines, "; ")
 }

@@ -35,5 +35,6 @@ func TestWebhooksHaveTheNamesAndPathsOfGardener(t *testing.T) {
 
 	onlyShoots := config.Webhooks{SystemComponentsConfig: config.SystemComponentsConfigWebhook{Enabled: true}}
 	shoot := registrations.Enabled(config.FlavorGardenerShoot, onlyShoots, registrations.Own{})[0]
-	NewWithT(t).Expect([]string{shoot.Name, shoot.Path}).To(Equal([]string{"system-components-config.resources.gardener.cloud", "/webhooks/system-components-config"}))
+	NewWithT(t).Expect([]string{shoot.Name, shoot.Path}).
+		To(Equal([]string{"system-components-config.resources.gardener.cloud", "/webhooks/system-components-config"}))
 }

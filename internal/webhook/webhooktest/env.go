@@ -120,7 +120,9 @@ func (e *Env) Register(o Options) {
 	for i := range declared {
 		declared[i].Namespaces.Standard = true // nothing of other tests
 	}
-	built := registration.Configuration{Name: e.Namespace, Namespaces: here, Objects: flavor.StandardObjects(in), Client: registration.URL(e.URL, e.CA)}
+	built := registration.Configuration{
+		Name: e.Namespace, Namespaces: here, Objects: flavor.StandardObjects(in), Client: registration.URL(e.URL, e.CA),
+	}
 	e.T.Cleanup(e.unregister)
 	for _, each := range []registration.Type{registration.Mutating, registration.Validating} {
 		all := slices.Concat(declared, []registration.Webhook{admissiontest.Probe(each)})
@@ -135,7 +137,9 @@ func (e *Env) Register(o Options) {
 
 // unregister lets nothing of this test hold up the API server.
 func (e *Env) unregister() {
-	for _, object := range []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
+	for _, object := range []client.Object{
+		&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{},
+	} {
 		object.SetName(e.Namespace)
 		if err := client.IgnoreNotFound(e.Target.Delete(context.Background(), object)); err != nil {
 			e.T.Errorf("delete webhook configuration: %v", err)

@@ -141,7 +141,8 @@ func await(e *managedresourcetest.Env, values map[string]string) {
 	}
 	e.Eventually(func(g Gomega) {
 		list := &corev1.ConfigMapList{}
-		g.Expect(e.Target.List(e.Ctx, list, client.InNamespace(e.Namespace), client.HasLabels{"resources.gardener.cloud/managed-by"})).To(Succeed())
+		g.Expect(e.Target.List(e.Ctx, list, client.InNamespace(e.Namespace), client.HasLabels{"resources.gardener.cloud/managed-by"})).
+			To(Succeed())
 		found := map[string]map[string]string{}
 		for _, each := range list.Items {
 			found[each.Name] = each.Data

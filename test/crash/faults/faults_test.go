@@ -21,7 +21,10 @@ func few() []string {
 	if everything() {
 		return []string{""}
 	}
-	return []string{"first apply, two", "first apply of a definition", "update that prunes, two", "immutable", "taker", "PersistentVolumeClaims", "repair of drift from"}
+	return []string{
+		"first apply, two", "first apply of a definition", "update that prunes, two", "immutable", "taker", "PersistentVolumeClaims",
+		"repair of drift from",
+	}
 }
 
 // fault is a kind of disturbance. Either part may be nil.

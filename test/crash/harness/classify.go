@@ -79,5 +79,6 @@ func isVerdict(request *http.Request) bool {
 		return false
 	}
 	conditions := string(patch.Status["conditions"])
-	return strings.Contains(conditions, `"ApplySucceeded"`) && !strings.Contains(conditions, `"DeletionPending"`) && !strings.Contains(conditions, `"ChecksPending"`)
+	return strings.Contains(conditions, `"ApplySucceeded"`) && !strings.Contains(conditions, `"DeletionPending"`) &&
+		!strings.Contains(conditions, `"ChecksPending"`)
 }

@@ -52,10 +52,18 @@ func TestVerdicts(t *testing.T) {
 		body string
 		want bool
 	}{
-		"conditions of an applied set": {`{"status":{"conditions":[{"type":"ResourcesHealthy","reason":"ResourcesHealthy"},{"type":"ResourcesApplied","reason":"ApplySucceeded"}]}}`, true},
-		"the end of an apply":          {`{"status":{"conditions":[{"type":"ResourcesApplied","reason":"ApplySucceeded"}],"observedGeneration":2}}`, false},
-		"a deletion that keeps":        {`{"status":{"conditions":[{"reason":"DeletionPending"},{"type":"ResourcesApplied","reason":"ApplySucceeded"}]}}`, false},
-		"a failure":                    {`{"status":{"conditions":[{"type":"ResourcesApplied","reason":"ApplyFailed"}]}}`, false},
+		"conditions of an applied set": {
+			`{"status":{"conditions":[{"type":"ResourcesHealthy","reason":"ResourcesHealthy"},{"type":"ResourcesApplied",` +
+				`"reason":"ApplySucceeded"}]}}`,
+			true,
+		},
+		"the end of an apply": {
+			`{"status":{"conditions":[{"type":"ResourcesApplied","reason":"ApplySucceeded"}],"observedGeneration":2}}`, false,
+		},
+		"a deletion that keeps": {
+			`{"status":{"conditions":[{"reason":"DeletionPending"},{"type":"ResourcesApplied","reason":"ApplySucceeded"}]}}`, false,
+		},
+		"a failure": {`{"status":{"conditions":[{"type":"ResourcesApplied","reason":"ApplyFailed"}]}}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -28,7 +28,9 @@ func TestACut(t *testing.T) {
 		"none":                  {Cut{}, []bool{true, true, true}, []string{"PUT " + path + "0", "PUT " + path + "1", "PUT " + path + "2"}},
 		"before the second one": {Cut{2, Before}, []bool{true, false, false}, []string{"PUT " + path + "0"}},
 		"after the second one":  {Cut{2, After}, []bool{true, false, false}, []string{"PUT " + path + "0", "PUT " + path + "1"}},
-		"where nothing is":      {Cut{4, After}, []bool{true, true, true}, []string{"PUT " + path + "0", "PUT " + path + "1", "PUT " + path + "2"}},
+		"where nothing is": {
+			Cut{4, After}, []bool{true, true, true}, []string{"PUT " + path + "0", "PUT " + path + "1", "PUT " + path + "2"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, behind, gate := NewWithT(t), &server{}, NewGate(Counts, nil)

@@ -62,7 +62,9 @@ func (p *Process) run(ctx context.Context, cfg *config.ResourceManagerConfigurat
 }
 
 // prepare does everything that a process does before it starts to work.
-func prepare(ctx context.Context, setup *process.Setup, needs process.Needs, cfg *config.ResourceManagerConfiguration) (*process.Clusters, error) {
+func prepare(
+	ctx context.Context, setup *process.Setup, needs process.Needs, cfg *config.ResourceManagerConfiguration,
+) (*process.Clusters, error) {
 	clusters, err := setup.Connect(ctx, needs)
 	if err != nil {
 		return nil, fmt.Errorf("connect controller: %w", err)
@@ -88,7 +90,8 @@ func sleep(ctx context.Context) bool {
 // starting reports whether an API server was stopping or starting: one that has not read its roles yet refuses everything. The error of a
 // cut never counts.
 func starting(err error) bool {
-	return apierrors.IsForbidden(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || apierrors.IsServiceUnavailable(err)
+	return apierrors.IsForbidden(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
+		apierrors.IsServiceUnavailable(err)
 }
 
 // Stop cuts the process off and returns without waiting. The process may run for a moment, but cannot send requests.

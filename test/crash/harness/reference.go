@@ -101,7 +101,8 @@ func promised(scenario Scenario, outcome Outcome) error {
 func orphans(scenario Scenario, outcome Outcome) error {
 	kept := slices.Sorted(slices.Values(scenario.Kept))
 	if !slices.Equal(outcome.end.orphans, kept) {
-		return fmt.Errorf("of the objects that bear the origin of a set these are not in its status: %v, and these should be: %v", outcome.end.orphans, kept)
+		return fmt.Errorf("of the objects that bear the origin of a set these are not in its status: %v, and these should be: %v",
+			outcome.end.orphans, kept)
 	}
 	return nil
 }

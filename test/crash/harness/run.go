@@ -60,7 +60,9 @@ type run struct {
 
 // Run executes a scenario as planned. With a reference it requires the same result, otherwise it waits until nothing happens any more. It
 // uses the rights and the configuration of the env.
-func Run(ctx context.Context, env *managedresourcetest.Env, scenario Scenario, plan Plan, reference *Reference) (outcome Outcome, err error) {
+func Run(
+	ctx context.Context, env *managedresourcetest.Env, scenario Scenario, plan Plan, reference *Reference,
+) (outcome Outcome, err error) {
 	world, err := NewWorld(ctx, env.Source, env.Target)
 	if err != nil {
 		return Outcome{}, err
@@ -205,7 +207,8 @@ func (r *run) end() (state, error) {
 	return end, nil
 }
 
-// outdated reports whether the condition of a set says that the controller manager has not seen a workload yet. On a busy machine, that takes
+// outdated reports whether the condition of a set says that the controller manager has not seen a workload yet. On a busy machine, that
+// takes
 // longer than any pause. The target of a scenario with two clusters has no controller manager: there, workloads stay outdated.
 func outdated(sets Snapshot) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(sets)), func(text string) bool {

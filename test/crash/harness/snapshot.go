@@ -102,7 +102,8 @@ func (w *World) list(kind schema.GroupVersionKind, namespace string) []unstructu
 	})
 	return slices.DeleteFunc(list.Items, func(each unstructured.Unstructured) bool {
 		_, read := w.documents[each.GetName()]
-		return each.GetName() == "kube-root-ca.crt" || kind.Kind == "ServiceAccount" && each.GetName() == "default" || kind.Kind == "Secret" && read
+		return each.GetName() == "kube-root-ca.crt" || kind.Kind == "ServiceAccount" && each.GetName() == "default" ||
+			kind.Kind == "Secret" && read
 	})
 }
 
@@ -118,7 +119,9 @@ func (w *World) key(kind, namespace, name string) string {
 func (w *World) normalized(live *unstructured.Unstructured) string {
 	content := live.DeepCopy()
 	deleting := content.GetDeletionTimestamp() != nil
-	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
+	for _, field := range []string{
+		"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
+	} {
 		unstructured.RemoveNestedField(content.Object, "metadata", field)
 	}
 	if deleting {

@@ -148,7 +148,8 @@ func (p Point) try(ctx context.Context) (int, error) {
 			return made, err
 		}
 	}
-	return 0, fmt.Errorf("the process ended without sending so many requests; undisturbed it sends:\n%s", strings.Join(p.entry.reference.Requests, "\n"))
+	return 0, fmt.Errorf("the process ended without sending so many requests; undisturbed it sends:\n%s",
+		strings.Join(p.entry.reference.Requests, "\n"))
 }
 
 // name describes the cuts.
@@ -157,7 +158,8 @@ func (p Point) name() string {
 	for _, cut := range p.Cuts {
 		texts = append(texts, cut.String())
 	}
-	return fmt.Sprintf("%s, cut %s (undisturbed that is %s)", p.entry.scenario.Name, strings.Join(texts, ", then "), p.entry.reference.Requests[p.Cuts[0].At-1])
+	return fmt.Sprintf("%s, cut %s (undisturbed that is %s)", p.entry.scenario.Name, strings.Join(texts, ", then "),
+		p.entry.reference.Requests[p.Cuts[0].At-1])
 }
 
 func (e *entry) count(made int, err error, took time.Duration) {
@@ -181,10 +183,12 @@ func (s *Suite) Table() string {
 		if e.reference != nil {
 			requests = len(e.reference.Requests)
 		}
-		_, _ = fmt.Fprintf(&text, "%-56s %8d %8d %8d %8d %10.2f\n", e.scenario.Name, requests, e.tried, e.passed, e.twice, e.took.Seconds()/float64(max(1, e.tried)))
+		_, _ = fmt.Fprintf(&text, "%-56s %8d %8d %8d %8d %10.2f\n", e.scenario.Name, requests, e.tried, e.passed, e.twice,
+			e.took.Seconds()/float64(max(1, e.tried)))
 		total.tried, total.passed, total.twice = total.tried+e.tried, total.passed+e.passed, total.twice+e.twice
 	}
-	_, _ = fmt.Fprintf(&text, "crash points: %d tried, %d passed; in %d of them the process that took over was cut off too", total.tried, total.passed, total.twice)
+	_, _ = fmt.Fprintf(&text, "crash points: %d tried, %d passed; in %d of them the process that took over was cut off too", total.tried,
+		total.passed, total.twice)
 	return text.String()
 }
 

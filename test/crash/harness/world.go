@@ -83,7 +83,8 @@ func (w *World) do(what string, change func() error) {
 		return
 	}
 	err := change()
-	for deadline := time.Now().Add(outage); away(err) && w.ctx.Err() == nil && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().
+		Add(outage); away(err) && w.ctx.Err() == nil && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		err = change()
 	}
 	if err != nil {
@@ -94,7 +95,8 @@ func (w *World) do(what string, change func() error) {
 // away reports whether an API server does not answer, or is starting.
 func away(err error) bool {
 	var broken *url.Error
-	return errors.As(err, &broken) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsTooManyRequests(err) ||
+	return errors.As(err, &broken) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) ||
+		apierrors.IsTooManyRequests(err) ||
 		apierrors.IsServerTimeout(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "not yet ready")
 }
 
@@ -246,7 +248,8 @@ func (w *World) Create(manifest string) {
 // Patch changes an object of the target, of a kind like "apps/v1/Deployment", as another client.
 func (w *World) Patch(kind, name, patch string) {
 	w.do("patch "+kind+" "+name, func() error {
-		return w.Target.Patch(w.ctx, w.addressed(kind, name), client.RawPatch("application/merge-patch+json", []byte(w.fill(patch))), client.FieldOwner("kubectl-edit"))
+		return w.Target.Patch(w.ctx, w.addressed(kind, name), client.RawPatch("application/merge-patch+json", []byte(w.fill(patch))),
+			client.FieldOwner("kubectl-edit"))
 	})
 }
 
@@ -299,7 +302,9 @@ func (w *World) Applied() bool {
 
 // SetApplied reports whether one set is applied in its current state.
 func (w *World) SetApplied(name string) bool {
-	return slices.ContainsFunc(w.managedResources(), func(mr resourcesv1alpha1.ManagedResource) bool { return mr.Name == name && w.applied(&mr) })
+	return slices.ContainsFunc(w.managedResources(), func(mr resourcesv1alpha1.ManagedResource) bool {
+		return mr.Name == name && w.applied(&mr)
+	})
 }
 
 // Says reports whether a condition of a set has this value, "status/reason", and its message contains a text.

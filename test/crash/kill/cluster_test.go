@@ -140,8 +140,10 @@ func (s *scenario) wrongStatus() []string {
 			annotations := object.GetAnnotations()
 			delete(annotations, "resources.gardener.cloud/origin")
 			want[each.key(place)] = resourcesv1alpha1.ObjectReference{
-				ObjectReference: corev1.ObjectReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: s.Namespace, Name: object.GetName()},
-				Labels:          object.GetLabels(), Annotations: annotations,
+				ObjectReference: corev1.ObjectReference{
+					APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: s.Namespace, Name: object.GetName(),
+				},
+				Labels: object.GetLabels(), Annotations: annotations,
 			}
 		}
 		if matches, err := BeComparableTo(want).Match(have); err != nil || !matches || len(mr.Status.Resources) != len(want) {

@@ -81,7 +81,8 @@ type report struct {
 }
 
 func TestAKilledControllerLeavesNothingBehindAndTakesNothingAway(t *testing.T) {
-	kills, seed, sets := number(t, "CRASH_KILLS", 6), number(t, "CRASH_SEED", int(time.Now().UnixNano()%1_000_000)), number(t, "CRASH_SETS", 20)
+	kills, seed, sets := number(t, "CRASH_KILLS", 6), number(t, "CRASH_SEED", int(time.Now().UnixNano()%1_000_000)),
+		number(t, "CRASH_SETS", 20)
 	t.Logf("CRASH_SEED=%d repeats the choices of this run", seed)
 	s := newScenario(t, uint64(seed), sets)
 	s.measure()
@@ -213,7 +214,8 @@ func (s *scenario) round(number int, p phase) {
 	}
 	start := time.Now()
 	s.converge(what, start)
-	s.T.Logf("%s: %d of %d sets had work left, all had converged %v after the last start", what, open, len(changes), time.Since(start).Round(time.Millisecond))
+	s.T.Logf("%s: %d of %d sets had work left, all had converged %v after the last start", what, open, len(changes),
+		time.Since(start).Round(time.Millisecond))
 	s.check(what)
 }
 
@@ -330,7 +332,8 @@ func (s *scenario) converge(what string, start time.Time) {
 		}
 		s.Expect(s.controller.process.Failure()).NotTo(HaveOccurred(), what)
 		if time.Now().After(deadline) {
-			s.T.Fatalf("%s: %v later there still is:\n%s\nThe end of the controller's log:\n%s", what, patience, shortened(open), child.Tail(s.controller.file("controller.log")))
+			s.T.Fatalf("%s: %v later there still is:\n%s\nThe end of the controller's log:\n%s", what, patience, shortened(open),
+				child.Tail(s.controller.file("controller.log")))
 		}
 	}
 	s.report.longest = max(s.report.longest, time.Since(start))
@@ -348,11 +351,13 @@ func (s *scenario) check(what string) {
 	now := versions(s.listBystanders())
 	for identity, before := range s.bystanders {
 		if now[identity] != before {
-			findings = append(findings, fmt.Sprintf("bystander %s %s: UID and resourceVersion were %s, are %s", identity.kind, identity.name, before, now[identity]))
+			findings = append(findings,
+				fmt.Sprintf("bystander %s %s: UID and resourceVersion were %s, are %s", identity.kind, identity.name, before, now[identity]))
 		}
 	}
 	if len(findings) > 0 {
-		s.T.Fatalf("%s: %d findings:\n%s\nThe end of the controller's log:\n%s", what, len(findings), shortened(findings), child.Tail(s.controller.file("controller.log")))
+		s.T.Fatalf("%s: %d findings:\n%s\nThe end of the controller's log:\n%s", what, len(findings), shortened(findings),
+			child.Tail(s.controller.file("controller.log")))
 	}
 	s.stays = make(map[key]types.UID, len(live))
 	for identity, object := range live {

@@ -55,7 +55,8 @@ func TestFindings(t *testing.T) {
 		},
 		"data of an earlier revision": {
 			change: func(have map[key]*unstructured.Unstructured) {
-				data := map[string]any{"revision": "6", "at-6": "", "at-7": "", "settings.yaml": have[identity].Object["data"].(map[string]any)["settings.yaml"]} //nolint:errcheck // a panic fails the test
+				settings := have[identity].Object["data"].(map[string]any)["settings.yaml"] //nolint:errcheck // a panic fails the test
+				data := map[string]any{"revision": "6", "at-6": "", "at-7": "", "settings.yaml": settings}
 				have[identity].Object["data"] = data
 			},
 			want: []string{"ConfigMap set-00: .data.revision is 6, not 7", `ConfigMap set-00: data has "at-6":  too much`},

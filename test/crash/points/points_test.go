@@ -32,6 +32,7 @@ func TestAProcessThatIsCutOffAnywhereLeavesNothingBehindAndTakesNothingAway(t *t
 
 	runs := suite.RandomRuns(random, crashtest.Number(t, "CRASH_RANDOM", 6))
 	made := suite.TryPlans(t.Context(), runs)
-	t.Logf("crash runs with full concurrency: %d tried, %d passed, the process was cut off %d times", len(runs), len(runs)-suite.Failures(), made)
+	t.Logf("crash runs with full concurrency: %d tried, %d passed, the process was cut off %d times", len(runs), len(runs)-suite.Failures(),
+		made)
 	g.Expect(suite.Failures()).To(BeZero())
 }

@@ -19,7 +19,8 @@ func firstApply(name string, two bool) harness.Scenario {
 		},
 		Act: []harness.Step{{Do: func(w *harness.World) {
 			w.Set("set", nil, deployment("web", "web", "1"), service("web", 80), configMap("one", "1"), configMap("adopted", "ours"),
-				secret("token", "1"), serviceAccount("web"), role("web", "configmaps"), configMap("once", "1", `annotations: {resources.gardener.cloud/ignore: "true"}`))
+				secret("token", "1"), serviceAccount("web"), role("web", "configmaps"),
+				configMap("once", "1", `annotations: {resources.gardener.cloud/ignore: "true"}`))
 		}}},
 		Stays: []string{"ConfigMap/bystander", "ConfigMap/adopted"},
 	}
@@ -31,7 +32,8 @@ func definition() harness.Scenario {
 		Name:    "first apply of a definition and an object of its kind",
 		Prepare: func(e *managedresourcetest.Env) { e.Grant("*", "things") },
 		Act: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, manifest("$NS.crash.test/v1", "Thing", "thing", "spec: {a: 1}"), configMap("one", "1"), `apiVersion: apiextensions.k8s.io/v1
+			w.Set("set", nil, manifest("$NS.crash.test/v1", "Thing", "thing", "spec: {a: 1}"), configMap("one", "1"),
+				`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: things.$NS.crash.test, annotations: {api-approved.kubernetes.io: "unapproved, for tests only"}}
 spec:
@@ -63,14 +65,17 @@ func update(name string, two bool) harness.Scenario {
 	return harness.Scenario{
 		Name: name, TwoClusters: two,
 		Begin: func(w *harness.World) {
-			w.Create(configMap("bystander", "1", "annotations: {resources.gardener.cloud/origin: $NS/set}", "labels: {resources.gardener.cloud/managed-by: gardener}"))
+			w.Create(configMap("bystander", "1", "annotations: {resources.gardener.cloud/origin: $NS/set}",
+				"labels: {resources.gardener.cloud/managed-by: gardener}"))
 		},
 		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, configMap("changed", "1", "labels: {a: b, c: d}"), configMap("same", "1"), configMap("pruned", "1"), secret("pruned", "1"),
+			w.Set("set", nil, configMap("changed", "1", "labels: {a: b, c: d}"), configMap("same", "1"), configMap("pruned", "1"),
+				secret("pruned", "1"),
 				configMap("kept", "1", `annotations: {resources.gardener.cloud/keep-object: "true"}`), role("changed", "configmaps"))
 		}}},
 		Act: []harness.Step{{Do: func(w *harness.World) {
-			w.Secret("set", configMap("changed", "2", "labels: {a: e}"), configMap("same", "1"), configMap("new", "1"), serviceAccount("new"), role("changed", "secrets"))
+			w.Secret("set", configMap("changed", "2", "labels: {a: e}"), configMap("same", "1"), configMap("new", "1"), serviceAccount("new"),
+				role("changed", "secrets"))
 		}}},
 		Stays: []string{"ConfigMap/bystander", "ConfigMap/changed", "ConfigMap/same", "ConfigMap/kept", "Role/changed"},
 		Goes:  []string{"ConfigMap/pruned", "Secret/pruned"},

@@ -23,7 +23,8 @@ func garbage() harness.Scenario {
 		},
 		First: []harness.Step{{Do: func(w *harness.World) {
 			w.Set("set", nil, configMap("in-set", "1", collectable), deployment("web", "web", "1",
-				"annotations:", "  reference.resources.gardener.cloud/configmap-e5d3a3ac: used", "  reference.resources.gardener.cloud/secret-8b2d5b8f: used"))
+				"annotations:", "  reference.resources.gardener.cloud/configmap-e5d3a3ac: used",
+				"  reference.resources.gardener.cloud/secret-8b2d5b8f: used"))
 		}}, {Do: func(w *harness.World) { // only after an object references them, because the first collector runs too
 			w.Create(configMap("used", "1", collectable))
 			w.Create(manifest("v1", "Secret", "used", "stringData: {key: \"1\"}", collectable))
@@ -36,7 +37,8 @@ func garbage() harness.Scenario {
 			w.Patch(configMapKind, "in-set", `{"data":{"key":"foreign"}}`)
 		},
 		Act: []harness.Step{{Until: func(w *harness.World) bool {
-			return w.Applied() && datum(w, "in-set") == "1" && w.Live(configMapKind, "unused-1") == nil && w.Live(configMapKind, "unused-2") == nil && w.Live("v1/Secret", "unused") == nil
+			return w.Applied() && datum(w, "in-set") == "1" && w.Live(configMapKind, "unused-1") == nil &&
+				w.Live(configMapKind, "unused-2") == nil && w.Live("v1/Secret", "unused") == nil
 		}}},
 		Stays: []string{"ConfigMap/in-set", "ConfigMap/used", "Secret/used", "ConfigMap/unlabelled", "Deployment/web"},
 	}

@@ -18,7 +18,8 @@ func handOver(name string, two bool, victim int) harness.Scenario {
 		Name: name, TwoClusters: two, Classes: classes(), Victim: victim,
 		Begin: func(w *harness.World) { w.Create(configMap("bystander", "1")) },
 		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, configMap("one", "1"), secret("token", "1"), configMap("kept", "1", `annotations: {resources.gardener.cloud/keep-object: "true"}`))
+			w.Set("set", nil, configMap("one", "1"), secret("token", "1"),
+				configMap("kept", "1", `annotations: {resources.gardener.cloud/keep-object: "true"}`))
 		}}},
 		Act:   []harness.Step{{Do: func(w *harness.World) { w.Change("set", toOther) }}},
 		Stays: []string{"ConfigMap/bystander", "ConfigMap/kept"},
@@ -31,7 +32,8 @@ func handOverKept() harness.Scenario {
 	return harness.Scenario{
 		Name: "class hand-over that keeps the objects", Classes: classes(),
 		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = ptr.To(true) }, configMap("one", "1"), secret("token", "1"))
+			w.Set("set", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = ptr.To(true) }, configMap("one", "1"),
+				secret("token", "1"))
 		}}},
 		Act:   []harness.Step{{Do: func(w *harness.World) { w.Change("set", toOther) }}},
 		Stays: []string{"ConfigMap/one", "Secret/token"},

@@ -12,7 +12,8 @@ func configMap(name, value string, metadata ...string) string {
 
 // manifest returns the manifest of an object in the scenario's namespace.
 func manifest(apiVersion, kind, name, rest string, metadata ...string) string {
-	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n  namespace: $NS\n%s%s\n", apiVersion, kind, name, indented(metadata), rest)
+	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n  namespace: $NS\n%s%s\n", apiVersion, kind, name, indented(metadata),
+		rest)
 }
 
 func indented(lines []string) string {
@@ -53,11 +54,13 @@ func statefulSet(name string) string {
 // claim returns a PersistentVolumeClaim as a StatefulSet creates it, which is never bound.
 func claim(name, app string) string {
 	return manifest("v1", "PersistentVolumeClaim", name,
-		"spec: {storageClassName: none, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}", fmt.Sprintf("labels: {app: %s}", app))
+		"spec: {storageClassName: none, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}",
+		fmt.Sprintf("labels: {app: %s}", app))
 }
 
 func service(name string, port int) string {
-	return manifest("v1", "Service", name, fmt.Sprintf("spec: {selector: {app: %s}, ports: [{name: http, port: %d, protocol: TCP}]}", name, port))
+	return manifest("v1", "Service", name,
+		fmt.Sprintf("spec: {selector: {app: %s}, ports: [{name: http, port: %d, protocol: TCP}]}", name, port))
 }
 
 func secret(name, value string) string {
@@ -67,5 +70,6 @@ func secret(name, value string) string {
 func serviceAccount(name string) string { return manifest("v1", "ServiceAccount", name, "") }
 
 func role(name, resource string) string {
-	return manifest("rbac.authorization.k8s.io/v1", "Role", name, fmt.Sprintf("rules: [{apiGroups: [\"\"], resources: [%s], verbs: [get]}]", resource))
+	return manifest("rbac.authorization.k8s.io/v1", "Role", name,
+		fmt.Sprintf("rules: [{apiGroups: [\"\"], resources: [%s], verbs: [get]}]", resource))
 }

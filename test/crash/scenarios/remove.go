@@ -102,7 +102,8 @@ func finalizedDeletion() harness.Scenario {
 	return harness.Scenario{
 		Name: "deletion with finalize-deletion-after",
 		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", nil, configMap("stuck", "1", hold, "annotations: {resources.gardener.cloud/finalize-deletion-after: 3s}"), configMap("one", "1"))
+			w.Set("set", nil, configMap("stuck", "1", hold, "annotations: {resources.gardener.cloud/finalize-deletion-after: 3s}"),
+				configMap("one", "1"))
 		}}},
 		Act:  []harness.Step{{Do: func(w *harness.World) { w.DeleteSet("set") }}},
 		Goes: []string{"ConfigMap/stuck", "ConfigMap/one"},
@@ -114,7 +115,8 @@ func keptObjects() harness.Scenario {
 	return harness.Scenario{
 		Name: "deletion that keeps the objects", Workloads: true,
 		First: []harness.Step{{Do: func(w *harness.World) {
-			w.Set("set", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = ptr.To(true) }, configMap("one", "1"), deployment("web", "web", "1"))
+			w.Set("set", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = ptr.To(true) }, configMap("one", "1"),
+				deployment("web", "web", "1"))
 		}}},
 		Act:   []harness.Step{{Do: func(w *harness.World) { w.DeleteSet("set") }}},
 		Stays: []string{"ConfigMap/one", "Deployment/web"},

@@ -42,7 +42,8 @@ var _ = Describe("policies for a Service", func() {
 	It("come and go with the namespaces that it selects", Label("smoke"), func(ctx SpecContext) {
 		team := "t" + rand.String(6)
 		own, other := namespaceOfSpec(ctx, nil), namespaceOfSpec(ctx, map[string]string{"team": team})
-		Expect(c.Client.Create(ctx, stall(own, map[string]string{prefix + "namespace-selectors": `[{"matchLabels":{"team":"` + team + `"}}]`}))).To(Succeed())
+		Expect(c.Client.Create(ctx, stall(own, map[string]string{prefix + "namespace-selectors": `[{"matchLabels":{"team":"` + team + `"}}]`}))).
+			To(Succeed())
 		alone := specs{
 			own + "/ingress-to-stall-tcp-8080": letsIn(prefix+"to-stall-tcp-8080", nil, 8080),
 			own + "/egress-to-stall-tcp-8080":  letsOut(prefix+"to-stall-tcp-8080", nil, 8080),
@@ -144,7 +145,9 @@ var _ = Describe("policies for a Service", func() {
 		policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "ingress-to-stall-tcp-8080"}}
 		Expect(c.Client.Patch(ctx, policy, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"ingress":[{}]}}`)))).To(Succeed())
 		Expect(policy.Spec.Ingress[0].From).To(BeEmpty())
-		Expect(c.Client.Delete(ctx, &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "egress-to-stall-tcp-8080"}})).To(Succeed())
+		Expect(c.Client.Delete(ctx, &networkingv1.NetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "egress-to-stall-tcp-8080"},
+		})).To(Succeed())
 		Eventually(ctx, policiesOf).WithArguments(own).Should(Equal(want))
 	})
 

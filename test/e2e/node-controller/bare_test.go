@@ -19,7 +19,8 @@ import (
 // status that a kubelet would write.
 var _ = Describe("a Node that joins", func() {
 	It("is free at once where nothing is critical, and keeps other taints in their order", Label("smoke"), func(ctx SpecContext) {
-		before, after := corev1.Taint{Key: "e2e.espalier.dev/before", Value: "a", Effect: "NoSchedule"}, corev1.Taint{Key: "e2e.espalier.dev/after", Value: "b", Effect: "PreferNoSchedule"}
+		before, after := corev1.Taint{Key: "e2e.espalier.dev/before", Value: "a", Effect: "NoSchedule"},
+			corev1.Taint{Key: "e2e.espalier.dev/after", Value: "b", Effect: "PreferNoSchedule"}
 		node := bare(before, waiting(), after)
 		others := []corev1.Taint{node.Spec.Taints[0], before, after}
 		join(ctx, node)

@@ -32,7 +32,8 @@ var _ = Describe("a project", Label("smoke"), func() {
 		Expect(as(stranger).Create(ctx, project.DeepCopy())).To(MatchError(apierrors.IsForbidden, "is forbidden"))
 		Expect(c.Client.Create(ctx, binding)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(c.Client.Delete(ctx, binding)).To(Succeed()) })
-		Eventually(ctx, func(ctx context.Context) error { return as(stranger).Create(ctx, project.DeepCopy(), client.DryRunAll) }).Should(Succeed())
+		Eventually(ctx, func(ctx context.Context) error { return as(stranger).Create(ctx, project.DeepCopy(), client.DryRunAll) }).
+			Should(Succeed())
 
 		create(ctx, as(stranger), project)
 

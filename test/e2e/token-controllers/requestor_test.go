@@ -98,7 +98,8 @@ var _ = Describe("a token", func() {
 			secret.Annotations["serviceaccount.resources.gardener.cloud/namespace"] = missing
 		})
 		Eventually(c.Notes).WithContext(ctx).WithArguments(s.namespace, "TokenRequestFailed").Should(ContainElement(ContainSubstring(missing)))
-		_, err := c.Kubectl(ctx, "-n", s.namespace, "annotate", "--overwrite", "secret", "access", "serviceaccount.resources.gardener.cloud/namespace="+s.namespace)
+		_, err := c.Kubectl(ctx, "-n", s.namespace, "annotate", "--overwrite", "secret", "access",
+			"serviceaccount.resources.gardener.cloud/namespace="+s.namespace)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(s.token).WithContext(ctx).WithArguments("access").ShouldNot(BeEmpty())
 	})

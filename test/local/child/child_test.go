@@ -76,12 +76,15 @@ func TestFailureTellsHowItEndedAndWhatItSaidLast(t *testing.T) {
 	p, spec := start(t, "echo port is taken >&2; exit 3")
 	g.Eventually(p.Done(), patience).Should(BeClosed())
 	g.Expect(p.Failure()).To(MatchError(And(
-		ContainSubstring("script (pid "), ContainSubstring("exit status 3"), ContainSubstring(spec.LogFile), ContainSubstring("    port is taken"))))
+		ContainSubstring("script (pid "), ContainSubstring("exit status 3"), ContainSubstring(spec.LogFile),
+		ContainSubstring("    port is taken"))))
 }
 
 func TestStartNamesWhatItCannotStart(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Start(Spec{Name: "etcd", Path: filepath.Join(dir, "etcd"), LogFile: filepath.Join(dir, "log"), RecordFile: filepath.Join(dir, "pid")})
+	_, err := Start(Spec{
+		Name: "etcd", Path: filepath.Join(dir, "etcd"), LogFile: filepath.Join(dir, "log"), RecordFile: filepath.Join(dir, "pid"),
+	})
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("start etcd: fork/exec " + filepath.Join(dir, "etcd"))))
 }
 

@@ -31,7 +31,9 @@ func TestStartTime(t *testing.T) {
 func TestChildrenDieWithAParentThatIsKilled(t *testing.T) {
 	g := NewWithT(t)
 	if dir := os.Getenv("CHILD_TEST_PARENT"); dir != "" {
-		_, err := Start(Spec{Name: "orphan", Path: "/bin/sleep", Args: []string{"60"}, LogFile: filepath.Join(dir, "log"), RecordFile: filepath.Join(dir, "pid")})
+		_, err := Start(Spec{
+			Name: "orphan", Path: "/bin/sleep", Args: []string{"60"}, LogFile: filepath.Join(dir, "log"), RecordFile: filepath.Join(dir, "pid"),
+		})
 		g.Expect(err).NotTo(HaveOccurred())
 		select {}
 	}

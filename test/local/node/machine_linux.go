@@ -21,7 +21,8 @@ type UnfitError struct{ Reason string }
 
 // Error returns the reason and the alternatives.
 func (e *UnfitError) Error() string {
-	return "this machine cannot run a node: " + e.Reason + ". `make up` needs none of this; the suites also run on kind, or on a cluster of your own (docs/e2e.md)."
+	return "this machine cannot run a node: " + e.Reason +
+		". `make up` needs none of this; the suites also run on kind, or on a cluster of your own (docs/e2e.md)."
 }
 
 // Check returns an *UnfitError if this machine cannot run a node. It builds and changes nothing, so it may not detect all reasons.
@@ -137,7 +138,9 @@ func removeTraces(l layout) error {
 		"/var/lib/kubelet/device-plugins", "/var/lib/kubelet",
 	} {
 		err := unix.Rmdir(folder)
-		if err != nil && !slices.ContainsFunc([]error{unix.ENOENT, unix.ENOTEMPTY, unix.EEXIST, unix.EBUSY}, func(kept error) bool { return errors.Is(err, kept) }) {
+		if err != nil && !slices.ContainsFunc([]error{
+			unix.ENOENT, unix.ENOTEMPTY, unix.EEXIST, unix.EBUSY,
+		}, func(kept error) bool { return errors.Is(err, kept) }) {
 			failures = append(failures, fmt.Errorf("remove %s: %w", folder, err))
 		}
 	}

@@ -104,7 +104,9 @@ func Start(ctx context.Context, dir, controlPlane, node string, log io.Writer) e
 		since = time.Now()
 	}
 	for _, part := range nodeParts() {
-		spec := child.Spec{Name: part, Path: filepath.Join(node, part), Args: arguments(part, l), Env: []string{"PATH=" + node + ":" + os.Getenv("PATH")}}
+		spec := child.Spec{
+			Name: part, Path: filepath.Join(node, part), Args: arguments(part, l), Env: []string{"PATH=" + node + ":" + os.Getenv("PATH")},
+		}
 		if err := launch(l, spec, log); err != nil {
 			return err
 		}
@@ -213,7 +215,8 @@ func awaitReady(ctx context.Context, l layout, clients kubernetes.Interface, sin
 		if last = err; err != nil {
 			return false, nil //nolint:nilerr // as above
 		}
-		if last = errors.New("the kubelet has not renewed its lease yet"); lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(since) {
+		if last = errors.New("the kubelet has not renewed " +
+			"its lease yet"); lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(since) {
 			return false, nil
 		}
 		for _, condition := range found.Status.Conditions {
@@ -252,7 +255,8 @@ func importImages(ctx context.Context, node string, archives ...string) error {
 		if err != nil {
 			return fmt.Errorf("wait for containerd to serve at %s: %w", socket(), err)
 		}
-		out, err := exec.CommandContext(ctx, filepath.Join(node, "ctr"), "--address", socket(), "--namespace", "k8s.io", "images", "import", archive).CombinedOutput()
+		out, err := exec.CommandContext(ctx, filepath.Join(node, "ctr"), "--address", socket(), "--namespace", "k8s.io", "images", "import",
+			archive).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("import %s: %w: %s", archive, err, out)
 		}

@@ -39,7 +39,8 @@ func TestDownRemovesOnlyWhatIsOurs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			dir := t.TempDir()
-			us, another, trace, file := filepath.Join(dir, "us"), filepath.Join(dir, "another"), filepath.Join(dir, "trace"), filepath.Join(dir, "owner")
+			us, another, trace, file := filepath.Join(dir, "us"), filepath.Join(dir, "another"), filepath.Join(dir, "trace"),
+				filepath.Join(dir, "owner")
 			g.Expect(os.Mkdir(another, 0o700)).To(Succeed())
 			for path, wanted := range map[string]bool{us: tc.state, trace: tc.trace} {
 				if wanted {

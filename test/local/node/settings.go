@@ -28,7 +28,8 @@ bin_dirs = [%q]
 conf_dir = %q
 [plugins.'io.containerd.internal.v1.opt']
 path = %q
-`, l.file("containerd"), runDir+"/containerd", socket(), sandboxImage, binaries+"/runc", runDir+"/runc", binaries, l.file("cni"), l.file("opt"))
+`, l.file("containerd"), runDir+"/containerd", socket(), sandboxImage, binaries+"/runc", runDir+"/runc", binaries, l.file("cni"),
+		l.file("opt"))
 }
 
 // cniConfig gives each Pod its own link to the node, which routes all traffic between Pods. On a bridge, responses from behind a Service's

@@ -17,7 +17,8 @@ func TestEverythingThatIsKeptIsInTheStateFolderOrTheRunFolder(t *testing.T) {
 			if !strings.HasPrefix(path, "/") {
 				continue
 			}
-			known := path == "/tools" || strings.HasPrefix(path, "/tools/") || strings.HasPrefix(path, "/state/") || strings.HasPrefix(path, "/run/espalier-node/") || path == "/espalier"
+			known := path == "/tools" || strings.HasPrefix(path, "/tools/") || strings.HasPrefix(path, "/state/") ||
+				strings.HasPrefix(path, "/run/espalier-node/") || path == "/espalier"
 			g.Expect(known).To(BeTrue(), "%s names %s", name, path)
 		}
 	}

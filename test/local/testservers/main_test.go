@@ -58,7 +58,8 @@ func TestACommandFindsTheServersAndNothingOutlivesIt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
-	script := `echo "[$KUBECONFIG]" "$ESPALIER_TEST_SERVERS"/*/kubeconfigs/admin >` + seen + `.new; mv ` + seen + `.new ` + seen + `; sleep 300`
+	script := `echo "[$KUBECONFIG]" "$ESPALIER_TEST_SERVERS"/*/kubeconfigs/admin >` + seen + `.new; mv ` + seen + `.new ` + seen +
+		`; sleep 300`
 	go func() { done <- run(ctx, []string{"run", "--", "/bin/sh", "-c", script}, os.Stderr) }()
 
 	g.Eventually(seen, "5m").Should(BeAnExistingFile())

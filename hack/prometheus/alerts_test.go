@@ -83,28 +83,15 @@ func TestAlerts(t *testing.T) {
 func TestCheckAlertsFindsWhatIsWrong(t *testing.T) {
 	known := func(metric string) bool { return metric != "espalier_unheard_of" }
 	for name, tc := range map[string]struct {
-		corrupt func(*rulefmt.Rule)
-		want    string
+		spoil func(*rulefmt.Rule)
+		want  string
 	}{
-		"a name of another kind": {
-			func(r *rulefmt.Rule) { r.Alert = "A"; r.Annotations["runbook_url"] = alertsURL + "a" }, "A does not say in its name whose it is",
-		},
-		"no severity": {func(r *rulefmt.Rule) { r.Labels = nil }, "EspalierManagedResourceX has no severity"},
-		"no description": {
-			func(r *rulefmt.Rule) { delete(r.Annotations, "description") }, "EspalierManagedResourceX has no sentence as description",
-		},
-		"a link to nowhere": {
-			func(r *rulefmt.Rule) { r.Annotations["runbook_url"] = alertsURL },
-			"EspalierManagedResourceX does not link to its section of the page",
-		},
-		"an unknown metric": {
-			func(r *rulefmt.Rule) { r.Expr = "espalier_unheard_of > 0" },
-			"EspalierManagedResourceX uses espalier_unheard_of, which is not documented",
-		},
-		"a metric of every process": {
-			func(r *rulefmt.Rule) { r.Expr = "go_goroutines > 0" },
-			"EspalierManagedResourceX is about every process that serves such metrics, not only about ours",
-		},
+		"a name of another kind": {func(r *rulefmt.Rule) { r.Alert = "A"; r.Annotations["runbook_url"] = alertsURL + "a" }, "A does not say in its name whose it is"},
+		"no severity":            {func(r *rulefmt.Rule) { r.Labels = nil }, "EspalierManagedResourceX has no severity"},
+		"no description":         {func(r *rulefmt.Rule) { delete(r.Annotations, "description") }, "EspalierManagedResourceX has no sentence as description"},
+		"a link to nowhere":      {func(r *rulefmt.Rule) { r.Annotations["runbook_url"] = alertsURL }, "EspalierManagedResourceX does not link to its section of the page"},
+		"an unknown metric":      {func(r *rulefmt.Rule) { r.Expr = "espalier_unheard_of > 0" }, "EspalierManagedResourceX uses espalier_unheard_of, which is not documented"},
+		"everybody's metric":     {func(r *rulefmt.Rule) { r.Expr = "go_goroutines > 0" }, "EspalierManagedResourceX is about every process that serves such metrics, not only about ours"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -113,7 +100,7 @@ func TestCheckAlertsFindsWhatIsWrong(t *testing.T) {
 				Annotations: map[string]string{"summary": "A.", "description": "B.", "runbook_url": alertsURL + "espaliermanagedresourcex"},
 			}
 			g.Expect(checkAlerts([]rulefmt.Rule{rule}, known)).To(BeEmpty())
-			tc.corrupt(&rule)
+			tc.spoil(&rule)
 			g.Expect(checkAlerts([]rulefmt.Rule{rule}, known)).To(ConsistOf(tc.want))
 		})
 	}

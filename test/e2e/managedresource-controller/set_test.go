@@ -50,8 +50,7 @@ var _ = Describe("a set", func() {
 		s.apply(ctx, "set", s.configMap("settings", "as it should be"), s.configMap("other", "as well"))
 		s.reports(ctx, "set", settled())
 
-		_, err := c.Kubectl(ctx, "-n", s.namespace, "patch", "configmap", "settings", "--field-manager=somebody", "--type=merge", "-p",
-			`{"data": {"value": "changed", "more": "added"}}`)
+		_, err := c.Kubectl(ctx, "-n", s.namespace, "patch", "configmap", "settings", "--field-manager=somebody", "--type=merge", "-p", `{"data": {"value": "changed", "more": "added"}}`)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(s.data).WithContext(ctx).WithArguments("settings").Should(Equal(map[string]string{"value": "as it should be"}))
 

@@ -19,14 +19,13 @@ import (
 // status that a kubelet would write.
 var _ = Describe("a Node that joins", func() {
 	It("is free at once where nothing is critical, and keeps other taints in their order", Label("smoke"), func(ctx SpecContext) {
-		before, after := corev1.Taint{Key: "e2e.espalier.dev/before", Value: "a", Effect: "NoSchedule"},
-			corev1.Taint{Key: "e2e.espalier.dev/after", Value: "b", Effect: "PreferNoSchedule"}
+		before, after := corev1.Taint{Key: "e2e.espalier.dev/before", Value: "a", Effect: "NoSchedule"}, corev1.Taint{Key: "e2e.espalier.dev/after", Value: "b", Effect: "PreferNoSchedule"}
 		node := bare(before, waiting(), after)
 		others := []corev1.Taint{node.Spec.Taints[0], before, after}
 		join(ctx, node)
 
 		Eventually(ctx, taintsOf).WithArguments(node.Name).Should(Equal(others))
-		Eventually(ctx, reported).WithArguments(node.Name).Should(ContainElement(
+		Eventually(ctx, told).WithArguments(node.Name).Should(ContainElement(
 			"NodeCriticalComponentsReady: All node-critical components got ready, removing taint"))
 	})
 
@@ -38,7 +37,7 @@ var _ = Describe("a Node that joins", func() {
 		freed := firstFreed(ctx, node.Name, func(ctx context.Context) error { return allReady(ctx, namespace, node.Name) })
 
 		pod := podOn(ctx, namespace, node.Name)
-		Eventually(ctx, reported).WithArguments(node.Name).Should(ContainElement(
+		Eventually(ctx, told).WithArguments(node.Name).Should(ContainElement(
 			"UnreadyNodeCriticalPods: Unready node-critical Pods found on Node: " + namespace + "/" + pod.Name))
 		sayReady(ctx, pod, corev1.ConditionFalse)
 		Consistently(ctx, waits).WithArguments(node.Name).WithTimeout(quiet).Should(BeTrue())
@@ -48,7 +47,7 @@ var _ = Describe("a Node that joins", func() {
 		Eventually(ctx, freed).Should(Receive(BeNil()))
 	}, SpecTimeout(2*time.Minute))
 
-	It("waits for a Pod that cannot be scheduled there yet", func(ctx SpecContext) {
+	It("waits for a Pod that nobody can schedule there yet", func(ctx SpecContext) {
 		node, namespace := bare(waiting()), namespaceOfSpec(ctx)
 		agents := critical(namespace, node.Name)
 		// The scheduler finds no room, but the DaemonSet belongs to the Node.
@@ -57,7 +56,7 @@ var _ = Describe("a Node that joins", func() {
 		Expect(c.Client.Create(ctx, agents)).To(Succeed())
 		join(ctx, node)
 
-		Eventually(ctx, reported).WithArguments(node.Name).Should(ContainElement(
+		Eventually(ctx, told).WithArguments(node.Name).Should(ContainElement(
 			"UnscheduledNodeCriticalDaemonSets: Node-critical DaemonSets found that were not scheduled to Node yet: " + namespace + "/agent"))
 		Consistently(ctx, waits).WithArguments(node.Name).WithTimeout(quiet).Should(BeTrue())
 
@@ -65,7 +64,7 @@ var _ = Describe("a Node that joins", func() {
 		Eventually(ctx, waits).WithArguments(node.Name).Should(BeFalse())
 	}, SpecTimeout(2*time.Minute))
 
-	It("waits for every critical Pod on it, of any owner, and for the CSI drivers that they name", func(ctx SpecContext) {
+	It("waits for every critical Pod on it, whoever made it, and for the CSI drivers that they name", func(ctx SpecContext) {
 		node, namespace := bare(waiting()), namespaceOfSpec(ctx)
 		pod := c.Pod(namespace, "driver", "serve")
 		pod.Labels[criticalLabel] = "true"
@@ -76,10 +75,10 @@ var _ = Describe("a Node that joins", func() {
 		Expect(c.Client.Create(ctx, pod)).To(Succeed())
 		join(ctx, node)
 
-		Eventually(ctx, reported).WithArguments(node.Name).Should(ContainElement(
+		Eventually(ctx, told).WithArguments(node.Name).Should(ContainElement(
 			"UnreadyNodeCriticalPods: Unready node-critical Pods found on Node: " + namespace + "/driver"))
 		sayReady(ctx, pod, corev1.ConditionTrue)
-		Eventually(ctx, reported).WithArguments(node.Name).Should(ContainElement(
+		Eventually(ctx, told).WithArguments(node.Name).Should(ContainElement(
 			"UnreadyRequiredCSIDrivers: Unready required CSI drivers for Node: [disks.e2e.espalier.dev]"))
 		Consistently(ctx, waits).WithArguments(node.Name).WithTimeout(quiet).Should(BeTrue())
 

@@ -29,7 +29,7 @@ var _ = Describe("a server that manages itself", Serial, func() {
 		Expect(secret.Type).To(BeEquivalentTo("espalier.dev/webhook-certificates"))
 	})
 
-	It("restores its webhooks when a user changes them", func(ctx SpecContext) {
+	It("restores its webhooks when somebody changes them", func(ctx SpecContext) {
 		namespace := namespaceOfSpec(ctx, nil, nil)
 		want := registered(ctx)
 		spoilt := want.DeepCopy()
@@ -56,9 +56,9 @@ var _ = Describe("a server that manages itself", Serial, func() {
 		}).Should(Succeed())
 		pause(ctx, 5*time.Second) // more requests, with the new authority
 
-		reported := end()
-		Expect(reported.Failures).To(BeEmpty())
-		Expect(reported.Asked).To(BeNumerically(">", 5))
+		told := end()
+		Expect(told.Failures).To(BeEmpty())
+		Expect(told.Asked).To(BeNumerically(">", 5))
 	}, SpecTimeout(3*time.Minute))
 })
 
@@ -73,14 +73,13 @@ var _ = Describe("replicas", Serial, func() {
 
 		for i := range before {
 			Expect(c.Client.Delete(ctx, &before[i])).To(Succeed())
-			Eventually(ctx, c.Client.Get).WithArguments(client.ObjectKeyFromObject(&before[i]), &corev1.Pod{}).
-				Should(MatchError(apierrors.IsNotFound, "is not found"))
+			Eventually(ctx, c.Client.Get).WithArguments(client.ObjectKeyFromObject(&before[i]), &corev1.Pod{}).Should(MatchError(apierrors.IsNotFound, "is not found"))
 			Expect(c.RolledOut(ctx, binary)).To(Succeed())
 		}
 
-		reported := end()
-		Expect(reported.Failures).To(BeEmpty())
-		Expect(reported.Asked).To(BeNumerically(">", 20))
+		told := end()
+		Expect(told.Failures).To(BeEmpty())
+		Expect(told.Asked).To(BeNumerically(">", 20))
 	}, SpecTimeout(4*time.Minute))
 
 	It("come back by themselves after all of them have gone, while others' Pods wait for them", func(ctx SpecContext) {
@@ -140,8 +139,7 @@ var _ = Describe("deletion protection and validation of extensions, once they ar
 		// The API server may need a moment to apply new webhooks; until then it would allow the deletion.
 		Eventually(ctx, func(ctx context.Context) error { return c.Client.Delete(ctx, crd, client.DryRunAll) }).
 			Should(MatchError(ContainSubstring(`must have a "confirmation.gardener.cloud/deletion" annotation to delete`)))
-		Expect(c.Client.Delete(ctx, crd)).
-			To(MatchError(ContainSubstring(`must have a "confirmation.gardener.cloud/deletion" annotation to delete`)))
+		Expect(c.Client.Delete(ctx, crd)).To(MatchError(ContainSubstring(`must have a "confirmation.gardener.cloud/deletion" annotation to delete`)))
 		confirmed(ctx, crd)
 	}, SpecTimeout(2*time.Minute))
 
@@ -153,16 +151,14 @@ var _ = Describe("deletion protection and validation of extensions, once they ar
 		namespace := namespaceOfSpec(ctx, nil, nil)
 		record := resource("extensions.gardener.cloud/v1alpha1", "DNSRecord", namespace, "www")
 		record.Object["spec"] = map[string]any{
-			"type": "test", "secretRef": map[string]any{"name": "dns"}, "name": "www.example.com", "recordType": "NOTHING",
-			"values": []any{"1.2.3.4"},
+			"type": "test", "secretRef": map[string]any{"name": "dns"}, "name": "www.example.com", "recordType": "NOTHING", "values": []any{"1.2.3.4"},
 		}
 		Eventually(ctx, func(ctx context.Context) error { return c.Client.Create(ctx, record.DeepCopy(), client.DryRunAll) }).
 			Should(MatchError(ContainSubstring("spec.recordType")))
 		Expect(unstructured.SetNestedField(record.Object, "A", "spec", "recordType")).To(Succeed())
 		Expect(c.Client.Create(ctx, record)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { confirmed(ctx, record) })
-		Expect(c.Client.Delete(ctx, record)).
-			To(MatchError(ContainSubstring(`must have a "confirmation.gardener.cloud/deletion" annotation to delete`)))
+		Expect(c.Client.Delete(ctx, record)).To(MatchError(ContainSubstring(`must have a "confirmation.gardener.cloud/deletion" annotation to delete`)))
 		confirmed(ctx, record)
 	}, SpecTimeout(3*time.Minute))
 })
@@ -182,8 +178,7 @@ func registered(ctx context.Context) *admissionregistrationv1.MutatingWebhookCon
 			g.Expect(webhook.FailurePolicy).To(HaveValue(BeEquivalentTo("Fail")))
 		}
 		g.Expect(names).To(ConsistOf(
-			"projected-token-mount.resources.gardener.cloud", "high-availability-config.resources.gardener.cloud",
-			"seccomp-profile.resources.gardener.cloud",
+			"projected-token-mount.resources.gardener.cloud", "high-availability-config.resources.gardener.cloud", "seccomp-profile.resources.gardener.cloud",
 			"endpoint-slice-hints.resources.gardener.cloud", "pod-topology-spread-constraints.resources.gardener.cloud",
 		))
 	}).WithTimeout(2 * time.Minute).Should(Succeed())
@@ -207,7 +202,7 @@ type tally struct {
 // keepAsking sends dry-run requests for Pods continuously, until its result is called.
 func keepAsking(ctx context.Context, namespace string) (end func() tally) {
 	ctx, cancel := context.WithCancel(ctx)
-	var reported tally
+	var told tally
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		for ctx.Err() == nil {
@@ -217,11 +212,11 @@ func keepAsking(ctx context.Context, namespace string) (end func() tally) {
 			case ctx.Err() != nil:
 				return
 			case err != nil:
-				reported.Failures = append(reported.Failures, err.Error())
+				told.Failures = append(told.Failures, err.Error())
 			case pod.Spec.SecurityContext.SeccompProfile == nil:
-				reported.Failures = append(reported.Failures, "the Pod was left as it was")
+				told.Failures = append(told.Failures, "the Pod was left as it was")
 			}
-			reported.Asked++
+			told.Asked++
 			pause(ctx, 100*time.Millisecond)
 		}
 	})
@@ -229,8 +224,8 @@ func keepAsking(ctx context.Context, namespace string) (end func() tally) {
 	return func() tally {
 		cancel()
 		asking.Wait()
-		GinkgoWriter.Printf("asked %d times, %d failures\n", reported.Asked, len(reported.Failures))
-		return reported
+		GinkgoWriter.Printf("asked %d times, %d failures\n", told.Asked, len(told.Failures))
+		return told
 	}
 }
 
@@ -249,14 +244,10 @@ func definition(plural, group string) *apiextensionsv1.CustomResourceDefinition 
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{
-				Plural: plural, Singular: plural, Kind: "E" + plural[1:], ListKind: "E" + plural[1:] + "List",
-			},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: plural, Kind: "E" + plural[1:], ListKind: "E" + plural[1:] + "List"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: "v1alpha1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{
-					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep},
-				},
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep}},
 			}},
 		},
 	}

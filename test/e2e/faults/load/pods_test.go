@@ -21,7 +21,7 @@ func TestAPIServerAway(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"no server listens":                   {sent(syscall.ECONNREFUSED), true},
+		"nobody listens":                      {sent(syscall.ECONNREFUSED), true},
 		"the connection is closed":            {sent(io.EOF), true},
 		"the connection is reset":             {sent(syscall.ECONNRESET), true},
 		"it ends":                             {apierrors.NewTooManyRequests("the apiserver is shutting down", 1), true},

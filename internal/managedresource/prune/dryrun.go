@@ -41,7 +41,8 @@ func (p *Pruner) PlanRelease(ctx context.Context, objects []desired.Released, be
 	}
 	return p.plan(ctx, len(objects), leaving, func(number int, l *plan.Leaving) {
 		own, err := p.release(ctx, objects[number], true)
-		if setUnknown(l, err); err == nil && !own {
+		setUnknown(l, err)
+		if err == nil && !own {
 			l.Stays = `mode "Ignore": it does not bear the origin of the set, and is left as it is`
 		}
 	})

@@ -157,7 +157,7 @@ func (p *Pruner) deleteObject(ctx context.Context, ref resourcesv1alpha1.ObjectR
 		return step{err: err}
 	}
 	// The known kinds may be outdated, and an object that the set forgets is never deleted.
-	if err := served.refresh(); err != nil {
+	if err = served.refresh(); err != nil {
 		return step{err: err}
 	}
 	resource, err = p.Target.Served(ref.GroupVersionKind())

@@ -50,19 +50,19 @@ func (p *Pruner) release(ctx context.Context, released desired.Released, dryRun 
 		return false, &meta.NoKindMatchError{GroupKind: released.Kind.GroupKind()}
 	}
 	err = p.Target.InServedVersion(released.Kind, func(resource apply.Resource) error {
-		live, err := p.Target.GetMetadata(ctx, resource, key.Namespace, key.Name)
-		if err != nil {
-			return err
+		live, failure := p.Target.GetMetadata(ctx, resource, key.Namespace, key.Name)
+		if failure != nil {
+			return failure
 		}
 		own = p.Owner.IsOwnOrigin(live.Annotations[resourcesv1alpha1.OriginAnnotation])
 		if !own || dryRun {
 			return nil
 		}
-		_, err = p.Target.MergePatch(ctx, resource, live.Namespace, live.Name, map[string]any{"metadata": map[string]any{
+		_, failure = p.Target.MergePatch(ctx, resource, live.Namespace, live.Name, map[string]any{"metadata": map[string]any{
 			"resourceVersion": live.ResourceVersion,
 			"annotations":     map[string]any{resourcesv1alpha1.OriginAnnotation: nil, resourcesv1alpha1.DescriptionAnnotation: nil},
 		}})
-		return err
+		return failure
 	})
 	return own, err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/common/model"
 	"k8s.io/client-go/rest"
 
+	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/test/local/child"
 )
 
@@ -106,7 +107,7 @@ func (p *Program) Start() (err error) {
 	p.Started = time.Now()
 	p.process, err = child.Start(child.Spec{
 		Name: p.name, Path: p.path, Args: []string{"--config=" + p.File("config.yaml")},
-		Dir: p.dir, LogFile: p.File("log"), RecordFile: p.File("record.json"),
+		Env: deployable.Environment(p.name), Dir: p.dir, LogFile: p.File("log"), RecordFile: p.File("record.json"),
 	})
 	return err
 }

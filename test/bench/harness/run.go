@@ -109,7 +109,8 @@ func parse(args []string, out io.Writer, benchmarks []Benchmark) (selected []Ben
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.BoolVar(&o.Smoke, "smoke", false, "a tiny workload of seconds, to check that everything works; its figures say nothing")
-	flags.BoolVar(&o.Enforce, "enforce", false, "fail if a target is missed that does not depend on the speed of the machine")
+	flags.BoolVar(&o.Enforce, "enforce", false,
+		"fail if a target is missed; of managedresource-controller, only one that does not depend on the speed of the machine")
 	flags.StringVar(&o.Profiles, "pprof", "", "`folder` for profiles (taking them costs a little time)")
 	flags.StringVar(&o.Binary, "binary", "", "measure this `program` instead of building one, for comparisons")
 	for _, b := range selected {

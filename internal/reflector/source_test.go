@@ -163,6 +163,7 @@ type calls []string
 func (c *calls) Set(key types.NamespacedName, value string) {
 	*c = append(*c, "set "+key.Name+" "+value)
 }
+
 func (c *calls) Delete(key types.NamespacedName, version string) {
 	*c = append(*c, "delete "+key.Name+" "+version)
 }

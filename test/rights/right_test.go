@@ -99,7 +99,8 @@ func TestAllows(t *testing.T) {
 		},
 		"everything": {
 			right{verb: "*", group: "*", resource: "*"},
-			request{verb: "patch", group: "apps", resource: "x", subresource: "y", name: "z", namespace: "n"}, true,
+			request{verb: "patch", group: "apps", resource: "x", subresource: "y", name: "z", namespace: "n"},
+			true,
 		},
 		"all resources, no URL": {right{verb: "*", group: "*", resource: "*"}, request{verb: "get", url: "/metrics"}, false},
 		"a URL":                 {right{verb: "get", url: "/metrics"}, request{verb: "get", url: "/metrics"}, true},

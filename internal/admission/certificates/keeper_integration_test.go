@@ -206,27 +206,33 @@ func TestForeignChangesToConfigurations(t *testing.T) {
 	for name, change := range map[string]func(*admissionregistrationv1.MutatingWebhookConfiguration,
 		*admissionregistrationv1.ValidatingWebhookConfiguration){
 		"a bundle is removed": func(m *admissionregistrationv1.MutatingWebhookConfiguration,
-			_ *admissionregistrationv1.ValidatingWebhookConfiguration) {
+			_ *admissionregistrationv1.ValidatingWebhookConfiguration,
+		) {
 			m.Webhooks[1].ClientConfig.CABundle = nil
 		},
 		"a webhook is removed": func(_ *admissionregistrationv1.MutatingWebhookConfiguration,
-			v *admissionregistrationv1.ValidatingWebhookConfiguration) {
+			v *admissionregistrationv1.ValidatingWebhookConfiguration,
+		) {
 			v.Webhooks = v.Webhooks[1:]
 		},
 		"a webhook is made to pass everything": func(m *admissionregistrationv1.MutatingWebhookConfiguration,
-			_ *admissionregistrationv1.ValidatingWebhookConfiguration) {
+			_ *admissionregistrationv1.ValidatingWebhookConfiguration,
+		) {
 			m.Webhooks[0].MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "never", Expression: "false"}}
 		},
 		"a webhook is narrowed": func(m *admissionregistrationv1.MutatingWebhookConfiguration,
-			_ *admissionregistrationv1.ValidatingWebhookConfiguration) {
+			_ *admissionregistrationv1.ValidatingWebhookConfiguration,
+		) {
 			m.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		},
 		"a webhook is added": func(m *admissionregistrationv1.MutatingWebhookConfiguration,
-			_ *admissionregistrationv1.ValidatingWebhookConfiguration) {
+			_ *admissionregistrationv1.ValidatingWebhookConfiguration,
+		) {
 			m.Webhooks = append(m.Webhooks, mutating("", nil, "x").Webhooks...)
 		},
 		"our label is changed": func(_ *admissionregistrationv1.MutatingWebhookConfiguration,
-			v *admissionregistrationv1.ValidatingWebhookConfiguration) {
+			v *admissionregistrationv1.ValidatingWebhookConfiguration,
+		) {
 			v.Labels["app"] = "x"
 		},
 	} {

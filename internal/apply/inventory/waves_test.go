@@ -55,13 +55,17 @@ func TestWaves(t *testing.T) {
 		},
 		"inside a group by name, then namespace, then input order": {
 			items: []item{
-				{kind: "Secret", namespace: "a", name: "z"}, {kind: "Secret", namespace: "b", name: "y"},
-				{kind: "Secret", namespace: "a", name: "y", content: "2"}, {kind: "Secret", namespace: "a", name: "y", content: "1"},
+				{kind: "Secret", namespace: "a", name: "z"},
+				{kind: "Secret", namespace: "b", name: "y"},
+				{kind: "Secret", namespace: "a", name: "y", content: "2"},
+				{kind: "Secret", namespace: "a", name: "y", content: "1"},
 			},
 			want: [][]item{
 				{
-					{kind: "Secret", namespace: "a", name: "y", content: "2"}, {kind: "Secret", namespace: "a", name: "y", content: "1"},
-					{kind: "Secret", namespace: "b", name: "y"}, {kind: "Secret", namespace: "a", name: "z"},
+					{kind: "Secret", namespace: "a", name: "y", content: "2"},
+					{kind: "Secret", namespace: "a", name: "y", content: "1"},
+					{kind: "Secret", namespace: "b", name: "y"},
+					{kind: "Secret", namespace: "a", name: "z"},
 				},
 			},
 		},

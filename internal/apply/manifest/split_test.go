@@ -68,14 +68,16 @@ func TestSplitJSON(t *testing.T) {
 		"a stream of objects": {
 			value: "\n {\"a\":1}{\"b\":2}\n\n{\"c\":3}\n",
 			want: []Document{
-				{Index: 0, Raw: []byte(`{"a":1}`), JSON: true}, {Index: 1, Raw: []byte(`{"b":2}`), JSON: true},
+				{Index: 0, Raw: []byte(`{"a":1}`), JSON: true},
+				{Index: 1, Raw: []byte(`{"b":2}`), JSON: true},
 				{Index: 2, Raw: []byte(`{"c":3}`), JSON: true},
 			},
 		},
 		"values after the first object need not be objects, and fail only when they are decoded": {
 			value: `{"a":1} [2] "three"`,
 			want: []Document{
-				{Index: 0, Raw: []byte(`{"a":1}`), JSON: true}, {Index: 1, Raw: []byte(`[2]`), JSON: true},
+				{Index: 0, Raw: []byte(`{"a":1}`), JSON: true},
+				{Index: 1, Raw: []byte(`[2]`), JSON: true},
 				{Index: 2, Raw: []byte(`"three"`), JSON: true},
 			},
 		},

@@ -60,9 +60,11 @@ func (c *podsFixture) takeReports() []string {
 func (c *podsFixture) list(store *podStore, pods ...any) {
 	c.Expect(reflector.NewStore(labelsOf, store).Replace(pods, "1")).To(Succeed())
 }
+
 func (c *podsFixture) update(pod any) {
 	c.Expect(reflector.NewStore(labelsOf, c.store).Update(pod)).To(Succeed())
 }
+
 func (c *podsFixture) delete(pod any) {
 	c.Expect(reflector.NewStore(labelsOf, c.store).Delete(pod)).To(Succeed())
 }

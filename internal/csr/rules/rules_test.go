@@ -225,11 +225,13 @@ func TestJudgeObjects(t *testing.T) {
 		},
 		"an address with a zone": {
 			strict, request(named(), at("fe80::1")),
-			Objects{NodeExists: true, Addresses: []corev1.NodeAddress{{Type: "InternalIP", Address: "fe80::1%eth0"}}, Machines: 1}, 0, ips,
+			Objects{NodeExists: true, Addresses: []corev1.NodeAddress{{Type: "InternalIP", Address: "fe80::1%eth0"}}, Machines: 1},
+			0, ips,
 		},
 		"an unknown type": {
 			strict, request(),
-			Objects{NodeExists: true, Addresses: append([]corev1.NodeAddress{{Type: "Other", Address: "x"}}, home...), Machines: 1}, 0, passed,
+			Objects{NodeExists: true, Addresses: append([]corev1.NodeAddress{{Type: "Other", Address: "x"}}, home...), Machines: 1},
+			0, passed,
 		},
 		"fewer, where that is fine": {
 			Rules{Subset: true}, request(named()), Objects{NodeExists: true, Addresses: home, Machines: 1}, 0, passed,

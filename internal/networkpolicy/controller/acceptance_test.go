@@ -268,7 +268,8 @@ func (s *scene) ingress(backend networkingv1.ServiceBackendPort) *networkingv1.I
 						Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "s", Port: backend}},
 					},
 				},
-			}}}}},
+			}},
+		}}},
 	}
 	s.create(ingress)
 	return ingress

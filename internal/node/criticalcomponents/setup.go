@@ -105,7 +105,8 @@ func (r *Reconciler) nodes() handler.TypedEventHandler[*corev1.Node, reconcile.R
 	return handler.TypedFuncs[*corev1.Node, reconcile.Request]{
 		CreateFunc: enqueue.Create, DeleteFunc: enqueue.Delete, GenericFunc: enqueue.Generic,
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.Node],
-			queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			queue workqueue.TypedRateLimitingInterface[reconcile.Request],
+		) {
 			if !tainted(e.ObjectOld) && tainted(e.ObjectNew) && e.ObjectOld.UID == e.ObjectNew.UID {
 				r.waiting.taintedAgain(e.ObjectNew, r.Clock.Now())
 			}

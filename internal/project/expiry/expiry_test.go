@@ -113,7 +113,10 @@ func TestMembers(t *testing.T) {
 			`{"User:a":"2027-01-01T00:00:00Z","User:a":"2020-01-01T00:00:00Z"}`, []string{"User:a"}, nil, "", nil,
 		},
 		"the earlier of two times ahead": {
-			`{"User:a":"2027-01-01T00:00:00Z","User:a":"2026-07-01T00:00:00Z"}`, []string{"User:a"}, []string{"User:a"}, "2026-07-01T00:00:00Z",
+			`{"User:a":"2027-01-01T00:00:00Z","User:a":"2026-07-01T00:00:00Z"}`,
+			[]string{"User:a"},
+			[]string{"User:a"},
+			"2026-07-01T00:00:00Z",
 			nil,
 		},
 		"one entry of two cannot be read": {
@@ -151,7 +154,10 @@ func TestMembers(t *testing.T) {
 			[]string{annotation + `: "User:owner" is the owner, whose membership does not end: remove the entry, or make another member the owner`},
 		},
 		"no JSON": {
-			`User:a=2020-01-01T00:00:00Z`, []string{"User:a"}, []string{"User:a"}, "",
+			`User:a=2020-01-01T00:00:00Z`,
+			[]string{"User:a"},
+			[]string{"User:a"},
+			"",
 			[]string{annotation + " is no JSON object and has no effect: correct it"},
 		},
 		"another JSON value": {

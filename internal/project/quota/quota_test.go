@@ -93,7 +93,8 @@ func TestSelect(t *testing.T) {
 		"without selector": {[]config.ProjectQuota{{Config: quota("1")}}, quota("1"), ""},
 		"none matches":     {[]config.ProjectQuota{{Config: quota("1"), ProjectSelector: selects("a", "c")}}, nil, ""},
 		"selector invalid": {
-			[]config.ProjectQuota{{Config: quota("1"), ProjectSelector: invalid}}, nil,
+			[]config.ProjectQuota{{Config: quota("1"), ProjectSelector: invalid}},
+			nil,
 			`controllers.project.quotas[0].projectSelector: "Like" is not a valid label selector operator`,
 		},
 	} {

@@ -104,7 +104,8 @@ func TestJudge(t *testing.T) {
 			plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), due: true, next: sync},
 		},
 		"no periods at all": {
-			Rules{SyncPeriod: sync, Deletion: Delete}, aged(0),
+			Rules{SyncPeriod: sync, Deletion: Delete},
+			aged(0),
 			plan{row: "unused", staleSince: stamp(0), autoDelete: stamp(0), due: true, next: sync},
 		},
 		"expired before the grace is over": {
@@ -221,7 +222,8 @@ func TestJudge(t *testing.T) {
 			plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(120 * day), due: true, next: sync},
 		},
 		"no periods at all, long unseen": {
-			Rules{SyncPeriod: sync, Deletion: Delete, Forecast: 7 * day}, aged(1000*day, marked(30*day)),
+			Rules{SyncPeriod: sync, Deletion: Delete, Forecast: 7 * day},
+			aged(1000*day, marked(30*day)),
 			plan{row: "unused", staleSince: stamp(30 * day), autoDelete: stamp(30 * day), due: true, next: sync},
 		},
 		"shorter than the forecast, unseen": {

@@ -57,7 +57,9 @@ func TestCreatorLimit(t *testing.T) {
 	allowed := review.Response{Allowed: true, Code: 200}
 	create := review.Request{Operation: review.Create, User: review.User{Name: "alice"}, Object: []byte(`{}`)}
 	three := []corev1beta1.Project{
-		creatorLimitCreated("c", "User", "alice"), creatorLimitCreated("b", "User", "bob"), {}, creatorLimitCreated("g", "Group", "alice"),
+		creatorLimitCreated("c", "User", "alice"), creatorLimitCreated("b", "User", "bob"),
+		{},
+		creatorLimitCreated("g", "Group", "alice"),
 		creatorLimitCreated("a", "User", "alice"), creatorLimitCreated("d", "User", "alice"),
 	}
 	var seven []corev1beta1.Project
@@ -73,7 +75,8 @@ func TestCreatorLimit(t *testing.T) {
 	}{
 		"fewer than the limit": {create, 4, creatorLimitProjects{all: three}, allowed, 3},
 		"as many as the limit": {
-			create, 3, creatorLimitProjects{all: three},
+			create, 3,
+			creatorLimitProjects{all: three},
 			review.Response{
 				Code: 403, Reason: "Forbidden",
 				Message: `user "alice" has created 3 projects (a, c, d), and may have created at most 3: delete one that is not needed, or ask an ` +
@@ -82,7 +85,8 @@ func TestCreatorLimit(t *testing.T) {
 			3,
 		},
 		"more than are named": {
-			create, 1, creatorLimitProjects{all: seven},
+			create, 1,
+			creatorLimitProjects{all: seven},
 			review.Response{
 				Code: 403, Reason: "Forbidden",
 				Message: `user "alice" has created 7 projects (p0, p1, p2, p3, p4, …), and may have created at most 1: delete one that is not ` +
@@ -95,8 +99,10 @@ func TestCreatorLimit(t *testing.T) {
 			review.Request{Operation: review.Update, User: review.User{Name: "alice"}}, 1, creatorLimitProjects{all: seven}, allowed, 0,
 		},
 		"an error of the API server": {
-			create, 1, creatorLimitProjects{err: errors.New("down")},
-			review.Response{Code: 500, Message: "count Projects of their creator: down"}, 1,
+			create, 1,
+			creatorLimitProjects{err: errors.New("down")},
+			review.Response{Code: 500, Message: "count Projects of their creator: down"},
+			1,
 		},
 		"a user without Project": {
 			review.Request{Operation: review.Create, User: review.User{Name: "carol"}}, 1, creatorLimitProjects{all: seven}, allowed, 4,

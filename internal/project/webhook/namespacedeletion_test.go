@@ -78,11 +78,15 @@ func TestNamespaceDeletion(t *testing.T) {
 		"the namespace is gone": {unsent, namespaceDeletionCluster{}, namespaceDeletionShoots{}, allowed},
 		"it has no project": {
 			review.Request{Operation: review.Delete, OldObject: []byte(`{"metadata":{"name":"garden-p"}}`)},
-			namespaceDeletionCluster{objects: alive}, namespaceDeletionShoots{any: true}, allowed,
+			namespaceDeletionCluster{objects: alive},
+			namespaceDeletionShoots{any: true},
+			allowed,
 		},
 		"the Project is gone": {sent(""), namespaceDeletionCluster{}, namespaceDeletionShoots{any: true}, allowed},
 		"it is being deleted already": {
-			sent(`,"deletionTimestamp":"2026-01-01T00:00:00Z"`), namespaceDeletionCluster{objects: alive}, namespaceDeletionShoots{any: true},
+			sent(`,"deletionTimestamp":"2026-01-01T00:00:00Z"`),
+			namespaceDeletionCluster{objects: alive},
+			namespaceDeletionShoots{any: true},
 			allowed,
 		},
 		"the Project is being deleted": {sent(""), namespaceDeletionCluster{objects: deleting}, namespaceDeletionShoots{}, allowed},
@@ -104,7 +108,8 @@ func TestNamespaceDeletion(t *testing.T) {
 					"Project/p": {Name: "p"}, "Namespace/garden-p": {Name: "garden-p", Labels: ofProject, DeletionTimestamp: &now},
 				},
 			},
-			namespaceDeletionShoots{any: true}, allowed,
+			namespaceDeletionShoots{any: true},
+			allowed,
 		},
 		"the namespace cannot be read": {
 			unsent, namespaceDeletionCluster{err: errors.New("down")}, namespaceDeletionShoots{}, failed("get Namespace \"garden-p\": down"),
@@ -113,20 +118,28 @@ func TestNamespaceDeletion(t *testing.T) {
 			sent(""), namespaceDeletionCluster{err: errors.New("down")}, namespaceDeletionShoots{}, failed("get Project \"p\": down"),
 		},
 		"Shoots cannot be listed": {
-			sent(""), namespaceDeletionCluster{objects: deleting}, namespaceDeletionShoots{err: errors.New("down")},
+			sent(""),
+			namespaceDeletionCluster{objects: deleting},
+			namespaceDeletionShoots{err: errors.New("down")},
 			failed(`look for Shoots in namespace "garden-p": down`),
 		},
 		"a namespace that cannot be read": {
-			review.Request{Operation: review.Delete, OldObject: []byte(`[]`)}, namespaceDeletionCluster{objects: alive},
-			namespaceDeletionShoots{}, failed("decode namespace: object: must not be a list"),
+			review.Request{Operation: review.Delete, OldObject: []byte(`[]`)},
+			namespaceDeletionCluster{objects: alive},
+			namespaceDeletionShoots{},
+			failed("decode namespace: object: must not be a list"),
 		},
 		"an update": {
-			review.Request{Operation: review.Update, OldObject: sent("").OldObject}, namespaceDeletionCluster{objects: alive},
-			namespaceDeletionShoots{}, allowed,
+			review.Request{Operation: review.Update, OldObject: sent("").OldObject},
+			namespaceDeletionCluster{objects: alive},
+			namespaceDeletionShoots{},
+			allowed,
 		},
 		"the finalizers": {
 			review.Request{Operation: review.Delete, SubResource: "finalize", OldObject: sent("").OldObject},
-			namespaceDeletionCluster{objects: alive}, namespaceDeletionShoots{}, allowed,
+			namespaceDeletionCluster{objects: alive},
+			namespaceDeletionShoots{},
+			allowed,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -64,13 +64,15 @@ func TestNamespaceUse(t *testing.T) {
 		},
 		"set later": {
 			review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(without)},
-			namespaceUseProjects{names: []string{"o"}}, refused, asked,
+			namespaceUseProjects{names: []string{"o"}},
+			refused, asked,
 		},
 		"set later on what had no spec": {
 			review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(`{}`)}, namespaceUseProjects{}, allowed, asked,
 		},
 		"unchanged": {
-			review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(with)}, namespaceUseProjects{names: []string{"o"}},
+			review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(with)},
+			namespaceUseProjects{names: []string{"o"}},
 			allowed, nil,
 		},
 		"none": {
@@ -84,19 +86,26 @@ func TestNamespaceUse(t *testing.T) {
 		},
 		"the status": {
 			review.Request{Operation: review.Update, SubResource: "status", Object: []byte(with), OldObject: []byte(without)},
-			namespaceUseProjects{names: []string{"o"}}, allowed, nil,
+			namespaceUseProjects{names: []string{"o"}},
+			allowed, nil,
 		},
 		"an error of the API server": {
-			review.Request{Operation: review.Create, Object: []byte(with)}, namespaceUseProjects{err: errors.New("down")},
-			review.Response{Code: 500, Message: `list Projects of namespace "garden-x": down`}, asked,
+			review.Request{Operation: review.Create, Object: []byte(with)},
+			namespaceUseProjects{err: errors.New("down")},
+			review.Response{Code: 500, Message: `list Projects of namespace "garden-x": down`},
+			asked,
 		},
 		"an object that cannot be read": {
-			review.Request{Operation: review.Create, Object: []byte(`[]`)}, namespaceUseProjects{},
-			review.Response{Code: 400, Message: "object: must not be a list"}, nil,
+			review.Request{Operation: review.Create, Object: []byte(`[]`)},
+			namespaceUseProjects{},
+			review.Response{Code: 400, Message: "object: must not be a list"},
+			nil,
 		},
 		"an old object that cannot be read": {
-			review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(`[]`)}, namespaceUseProjects{},
-			review.Response{Code: 400, Message: "object: must not be a list"}, nil,
+			review.Request{Operation: review.Update, Object: []byte(with), OldObject: []byte(`[]`)},
+			namespaceUseProjects{},
+			review.Response{Code: 400, Message: "object: must not be a list"},
+			nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

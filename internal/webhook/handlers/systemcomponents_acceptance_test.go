@@ -100,7 +100,8 @@ func TestTaintsOfNodesAreTolerated(t *testing.T) {
 	e := systemServed(t,
 		append([]corev1.Taint{{Key: "k2", Value: "v2", Effect: "NoSchedule"}, {Key: "k1", Value: "v1", Effect: "NoExecute"}}, passing...),
 		[]corev1.Taint{
-			{Key: "k3", Effect: "NoSchedule"}, {Key: "k1", Value: "v1", Effect: "NoExecute"},
+			{Key: "k3", Effect: "NoSchedule"},
+			{Key: "k1", Value: "v1", Effect: "NoExecute"},
 			{Key: "someKey", Value: "someValue", Effect: "NoExecute"},
 		},
 	)

@@ -393,7 +393,8 @@ func FuzzSystemComponents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, bytes []byte) {
 		objecttest.Case[corev1.Pod]{
 			Handler: systemHandler(systemNodes{
-				{Key: "k3", Effect: "NoSchedule"}, {Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"},
+				{Key: "k3", Effect: "NoSchedule"},
+				{Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"},
 				{Key: "k1", Value: "v1", Effect: "NoExecute"},
 			}.taints),
 			Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: objecttest.Pod(),
@@ -431,7 +432,8 @@ func systemPlaced(pod *corev1.Pod) bool {
 // BenchmarkSystemComponents finds nodes of three pools.
 func BenchmarkSystemComponents(b *testing.B) {
 	taints := systemNodes{
-		{Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"}, {Key: "pool", Value: "system", Effect: "NoSchedule"},
+		{Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"},
+		{Key: "pool", Value: "system", Effect: "NoSchedule"},
 		{Key: "pool", Value: "web", Effect: "NoSchedule"},
 	}
 	objecttest.Benchmark(b, systemHandler(taints.taints), &review.Request{

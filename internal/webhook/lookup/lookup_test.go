@@ -63,7 +63,8 @@ func (e *env) everythingIsFound() {
 		pool, err = e.Taints(ctx, map[string]string{"pool": e.namespace})
 		e.Expect(err).NotTo(HaveOccurred())
 		e.Expect(pool).To(Equal([]corev1.Taint{
-			{Key: "k1", Value: "v1", Effect: "NoExecute"}, {Key: "k2", Effect: "NoSchedule"},
+			{Key: "k1", Value: "v1", Effect: "NoExecute"},
+			{Key: "k2", Effect: "NoSchedule"},
 			{Key: "node.kubernetes.io/not-ready", Effect: "NoSchedule"},
 		}))
 	}

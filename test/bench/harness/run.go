@@ -147,7 +147,7 @@ func usage(out io.Writer, benchmarks []Benchmark) {
 	for _, b := range benchmarks {
 		fmt.Fprintf(out, "  %-14s %s\n", b.Name, b.Summary)
 	}
-	fmt.Fprintln(out, "  all            all of them, with their default sizes or with -smoke")
+	fmt.Fprintln(out, "  all            every benchmark, with their default sizes or with -smoke")
 }
 
 // do runs a job and then stops everything. An error contains the state of the processes.

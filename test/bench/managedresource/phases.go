@@ -55,9 +55,12 @@ func (w workload) measure(ctx context.Context, r *harness.Run) ([]harness.Row, e
 	phase := func(measure func(context.Context, *figures) error) func(context.Context) error {
 		return func(ctx context.Context) error { return measure(ctx, &f) }
 	}
-	err = harness.InOrder(ctx, b.createNamespaces, b.startController,
+	phases := []func(context.Context) error{
+		b.createNamespaces, b.startController,
 		phase(b.floor), phase(b.converge), phase(b.floor), phase(b.atRest), phase(b.drift),
-		phase(b.changeFloor), phase(b.update), phase(b.changeFloor), phase(b.restart), phase(b.remove), phase(b.floor))
+		phase(b.changeFloor), phase(b.update), phase(b.changeFloor), phase(b.restart), phase(b.remove), phase(b.floor),
+	}
+	err = harness.InOrder(ctx, phases...)
 	if err != nil {
 		err = fmt.Errorf("measure %s: %w", w, err)
 	}
@@ -69,7 +72,7 @@ type floor struct{ create, remove time.Duration }
 
 // floor uses its own namespaces and leaves none of its objects.
 func (b *bench) floor(ctx context.Context, f *figures) error {
-	var items []item
+	items := make([]item, 0, b.sets*b.objects)
 	for set := range b.sets {
 		items = append(items, itemsOf(floorRun, set, b.objects, dataBefore)...)
 	}

@@ -92,10 +92,11 @@ func (b *bench) besideForeignSecrets(ctx context.Context, f *foreignFigures) err
 		_, _, err := b.startUp(ctx)
 		return err
 	}
-	err := harness.InOrder(ctx,
+	steps := []func(context.Context) error{
 		b.startController, weigh(&f.empty, "an empty source"), b.createFew, stop, begin, weigh(&f.few, "the sets alone"), stop,
-		func(ctx context.Context) error { return b.createForeignSecrets(ctx, f.secrets) }, b.settle)
-	if err != nil {
+		func(ctx context.Context) error { return b.createForeignSecrets(ctx, f.secrets) }, b.settle,
+	}
+	if err := harness.InOrder(ctx, steps...); err != nil {
 		return err
 	}
 	for range f.starts {
@@ -136,7 +137,8 @@ func (b *bench) startUp(ctx context.Context) (ready, inSync time.Duration, err e
 	if err != nil {
 		return 0, 0, err
 	}
-	defer b.profile(ctx, "start", 10*time.Second)()
+	wait := b.profile(ctx, "start", 10*time.Second)
+	defer wait()
 	err = b.controller.Ready(ctx)
 	if err != nil {
 		return 0, 0, err

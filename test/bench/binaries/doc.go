@@ -1,6 +1,6 @@
 // Package binaries contains the benchmarks of the binaries other than managedresource-controller. Each file says at its top what the
 // benchmark creates, what the bare client does, and what is measured. Unless it says otherwise, controller and bare client have the roles
-// of the binary, the encoding that their library chooses, and no client-side limit.
+// of the binary and no client-side limit. Bare clients that use typed objects send protobuf, as controller-runtime does.
 package binaries
 
 import (

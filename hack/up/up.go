@@ -183,7 +183,7 @@ func (s settings) startBinary(ctx context.Context, r *report, w world, b binary,
 	}
 	p, err := child.Start(child.Spec{
 		Name: b.name, Path: s.bin(cmp.Or(b.program, b.name)), Args: []string{"--config=" + s.state(b.name, "config.yaml")},
-		Env: append(deployable.Environment(b.name), "POD_NAMESPACE="+b.accountNamespace()),
+		Env: append(deployable.Environment(cmp.Or(b.program, b.name)), "POD_NAMESPACE="+b.accountNamespace()),
 		Dir: s.state(b.name), LogFile: s.logOf(b), RecordFile: s.recordOf(b), Detached: true,
 	})
 	if err != nil {

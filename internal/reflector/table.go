@@ -29,7 +29,8 @@ func (t *Table[T]) Get(key types.NamespacedName) (T, bool) {
 	return found, ok
 }
 
-// All returns all values. They do not change during the iteration, which must not call methods of the Table that store values.
+// All returns all values. They do not change during the iteration, which must not call methods of the Table: with a
+// writer that waits, both would block.
 func (t *Table[T]) All() iter.Seq2[types.NamespacedName, T] {
 	return func(yield func(types.NamespacedName, T) bool) {
 		t.mu.RLock()

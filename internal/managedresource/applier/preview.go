@@ -51,7 +51,10 @@ func (r *Reconciler) newPreview(ctx context.Context, mr *resourcesv1alpha1.Manag
 		return nil, nil, err
 	}
 	p := r.newPass(ctx, mr.DeepCopy())
-	p.set = &state.Set{Content: &desired.Content{}, Objects: p.set.Objects, InitialStatusTime: p.set.InitialStatusTime, Kstatus: health.Kstatus(mr, r.Kstatus)}
+	p.set = &state.Set{
+		Content: &desired.Content{}, Objects: p.set.Objects, NeverWritten: p.set.NeverWritten,
+		InitialStatusTime: p.set.InitialStatusTime, Kstatus: health.Kstatus(mr, r.Kstatus),
+	}
 	return p, &plan.Plan{Namespace: mr.Namespace, Name: mr.Name, Generation: mr.Generation, Problem: refusal}, nil
 }
 
@@ -95,7 +98,7 @@ func (r *Reconciler) preview(ctx context.Context, p *pass, computed *plan.Plan, 
 		if len(computed.Faults) > 0 {
 			stays = "nothing is deleted while documents of the set cannot be read"
 		}
-		computed.Objects = pruner.PlanDeletion(ctx, p.obsolete(), prune.NewProgress(false, nil), stays)
+		computed.Objects = pruner.PlanDeletion(ctx, p.obsolete(), prune.NewProgress(false, p.set.NeverWritten), stays)
 		computed.Objects = append(computed.Objects, pruner.PlanRelease(ctx, p.set.Content.Released, p.before)...)
 		e := r.engine(p)
 		e.DryRun = true

@@ -49,7 +49,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass, verdicts ...verdict) e
 // written. If the process dies, the next one finds there which objects to delete.
 //
 // The conditions of health and progress may describe former content, or an ignored set. They are replaced when the result is written: see
-// set.Outdated.
+// state.Set.Outdated.
 //
 // If a set was applied before and its references have not changed, nothing is written, since its status lists every object already. If the
 // process dies, the next one sees that the apply was not completed: the checksum or the generation in the status differ from those of the

@@ -33,8 +33,9 @@ func (e *Engine) outcome(ctx context.Context, o order, c change, out Outcome) Ou
 	case c.err == nil:
 		e.written(o, c, &out)
 	case c.replaceable:
-		out.Err = e.replace(ctx, o, c, name)
-		out.Known.Confirmed = false
+		var deleted bool
+		deleted, out.Err = e.replace(ctx, o, c, name)
+		out.Known.Confirmed = out.Known.Confirmed && !deleted
 	default:
 		out.Err = fmt.Errorf("error during apply of object %q: %w", name, c.err)
 		out.Known.Confirmed = out.Known.Confirmed && c.live != nil && apierrors.IsConflict(c.err) // otherwise it may be written nevertheless
@@ -95,10 +96,10 @@ func (e *Engine) IsMissing(ctx context.Context, i *desired.Item) bool {
 }
 
 // replace deletes an object that cannot be updated. The error that it returns causes a retry, which creates the object again.
-func (e *Engine) replace(ctx context.Context, o order, c change, name string) error {
+func (e *Engine) replace(ctx context.Context, o order, c change, name string) (deleted bool, err error) {
 	options, err := replacementOptions(c.sent)
 	if err != nil {
-		return fmt.Errorf("error deleting object %q after 'invalid' update error: %w", name, err)
+		return false, fmt.Errorf("error deleting object %q after 'invalid' update error: %w", name, err)
 	}
 	uid := c.live.GetUID()
 	options.Preconditions = &metav1.Preconditions{UID: &uid}
@@ -106,9 +107,9 @@ func (e *Engine) replace(ctx context.Context, o order, c change, name string) er
 		_, err = e.Target.Delete(ctx, o.resource, c.live.GetNamespace(), c.live.GetName(), options)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("error deleting object %q after 'invalid' update error: %w", name, err)
+		return false, fmt.Errorf("error deleting object %q after 'invalid' update error: %w", name, err)
 	}
-	return fmt.Errorf("deleted object %q because of 'invalid' update error, and 'delete-on-invalid-update' annotation on object or "+
+	return true, fmt.Errorf("deleted object %q because of 'invalid' update error, and 'delete-on-invalid-update' annotation on object or "+
 		"the resource is an immutable ConfigMap/Secret: %w", name, c.err)
 }
 

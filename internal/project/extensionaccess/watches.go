@@ -181,7 +181,7 @@ func (w *watches) options(kind string, example client.ObjectList, selector strin
 		return list
 	}
 	return reflector.Options{
-		Name: ControllerName, Connection: w.client, Log: w.log.WithValues("kind", kind),
+		Name: ControllerName, Connection: w.client, Log: w.log.WithValues("kind", kind), Paged: true,
 		Client: reflector.Funcs{
 			ListFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 				list := fresh()

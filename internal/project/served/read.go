@@ -32,7 +32,9 @@ func (r reader) keep(object client.Object) (runtime.Object, bool) {
 // all lists the current objects page by page. It keeps only those that matter, trimmed.
 func (r reader) all(ctx context.Context) ([]runtime.Object, error) {
 	var kept []runtime.Object
-	err := pager.New(r.List).EachListItem(ctx, metav1.ListOptions{}, func(listed runtime.Object) error {
+	pages := pager.New(r.List)
+	pages.PageBufferSize = 0 // otherwise up to 10 pages of whole objects wait in memory
+	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(listed runtime.Object) error {
 		object, ok := listed.(client.Object)
 		if !ok {
 			return fmt.Errorf("read list: unexpected type %T", listed)

@@ -36,9 +36,8 @@ func accountIndex(object any) ([]string, error) {
 }
 
 // sift reduces an event about a Secret that names a ServiceAccount to the fields that decisions need. Of other Secrets it passes the
-// version,
-// so that an interrupted watch continues at the right place, and it passes a change as a deletion, because the Secret may have named a
-// ServiceAccount before.
+// version, so that an interrupted watch continues at the right place, and it passes a change as a deletion, because the Secret may have
+// named a ServiceAccount before.
 func sift(event watch.Event) watch.Event {
 	secret, ok := event.Object.(*metav1.PartialObjectMetadata)
 	switch {

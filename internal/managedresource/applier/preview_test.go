@@ -603,6 +603,20 @@ func TestThePlanReportsMissingRights(t *testing.T) {
 	})
 }
 
+func TestThePlanDoesNotReadAnObjectThatWasNeverWritten(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{})
+	forbidden := fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x, namespace: %s}", e.Namespace)
+	e.Set("mr", e.ConfigMap("one", "1"), forbidden)
+	e.AwaitApplied("mr", "False/ApplyFailed")
+	e.Change("mr", planned)
+	awaitPlan(e, "mr", func(g Gomega, p *published) { g.Expect(p.of("x").Action).NotTo(BeEmpty()) })
+	e.Requests.Reset()
+	e.Secret("mr", e.ConfigMap("one", "1"))
+	awaitPlan(e, "mr", func(g Gomega, p *published) { g.Expect(p.of("x").Note).To(Equal("it was never written")) })
+	e.Expect(e.Requests.Seen()).NotTo(ContainElement(SatisfyAll(HavePrefix("GET "), HaveSuffix("/leases/x"))))
+}
+
 // ofApply returns the part of the status about the last apply. The health may change at any time.
 func ofApply(mr *resourcesv1alpha1.ManagedResource) resourcesv1alpha1.ManagedResourceStatus {
 	status := mr.Status.DeepCopy()

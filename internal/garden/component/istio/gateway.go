@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -26,6 +27,8 @@ const (
 	gatewayPort    = 9443
 	metricsPort    = 15090
 	statusPort     = 15021
+	// version is the version of Istio that the objects are for.
+	version = "1.29.6"
 
 	bootstrapName = "istio-custom-bootstrap-config"
 	bootstrapKey  = "custom_bootstrap.yaml"
@@ -50,14 +53,14 @@ func GatewayObjects(v values.Values) ([]client.Object, error) {
 	configuration := &corev1.ConfigMap{
 		TypeMeta: shared.Type("v1", "ConfigMap"), ObjectMeta: owner.Meta(bootstrapName), Data: map[string]string{bootstrapKey: bootstrap},
 	}
-	return []client.Object{
+	return append(networkpolicies.In(GatewayNamespace, v),
 		owner.ServiceAccount(gatewayAccount),
 		owner.RoleIn(gatewayRole, shared.Rule(shared.Groups(""), shared.Resources("secrets"), "get", "watch", "list")),
 		owner.RoleBinding(gatewayRole, gatewayRole, gatewayAccount),
 		configuration, gatewayService(v, owner), gatewayDeployment(v, owner, image), horizontalAutoscaler(v, owner),
 		owner.DisruptionBudget(Gateway, owner.Labels, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))}),
 		connectionFilter(owner), accessLogFilter(owner),
-	}, nil
+	), nil
 }
 
 func gatewayService(v values.Values, owner shared.Owner) *corev1.Service {
@@ -108,7 +111,8 @@ func horizontalAutoscaler(v values.Values, owner shared.Owner) *autoscalingv2.Ho
 func gatewayDeployment(v values.Values, owner shared.Owner, image string) *appsv1.Deployment {
 	m := gatewayMounts()
 	return &appsv1.Deployment{
-		TypeMeta: shared.Type(appsv1.SchemeGroupVersion.String(), "Deployment"), ObjectMeta: owner.Meta(Gateway),
+		TypeMeta:   shared.Type(appsv1.SchemeGroupVersion.String(), "Deployment"),
+		ObjectMeta: owner.WithLabels(map[string]string{"app.kubernetes.io/version": version}).Meta(Gateway),
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To(perZone(v, 2)), RevisionHistoryLimit: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: owner.Labels},
 			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
@@ -182,9 +186,9 @@ func gatewayMounts() mounts {
 	m.add("workload-certs", "/var/run/secrets/workload-spiffe-credentials", false, emptyDir(""))
 	m.add("istio-envoy", "/etc/istio/proxy", false, emptyDir(""))
 	m.add("istio-data", "/var/lib/istio/data", false, emptyDir(""))
-	m.add("istiod-ca-cert", "/var/run/secrets/istio", false, configMapSource("istio-ca-root-cert", false))
-	m.add("custom-bootstrap-volume", bootstrapPath, false, configMapSource(bootstrapName, false))
-	m.add("istio-token", "/var/run/secrets/tokens", true, token())
+	m.add("root-certificate", "/var/run/secrets/istio", false, configMapSource("istio-ca-root-cert", false))
+	m.add("bootstrap", bootstrapPath, false, configMapSource(bootstrapName, false))
+	m.add("token", "/var/run/secrets/tokens", true, token())
 	m.add("podinfo", "/etc/istio/pod", false, corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 		Items: []corev1.DownwardAPIVolumeFile{item("labels"), item("annotations")},
 	}})

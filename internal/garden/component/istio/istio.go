@@ -2,6 +2,14 @@
 // virtual cluster by their server names. Each has a ManagedResource in the namespace istio-system. The flow of Gardens
 // does not deploy them yet.
 //
+// Each namespace has the NetworkPolicies for the DNS and the API server of the runtime cluster. Those of the Garden are only in its own
+// namespace.
+//
+// The objects are those of a gateway that passes TLS connections through. Left out are the second Service of the gateway,
+// istio-ingressgateway-internal, and its VerticalPodAutoscaler: no component connects to that Service, and a HorizontalPodAutoscaler scales
+// the gateway already. Left out are also the EnvoyFilters for statistics (stats-filter and tcp-stats-filter), without which the gateway has
+// the metrics of Envoy, but none by source and destination.
+//
 // Objects of Istio have no Go types in the modules that the product links.
 package istio
 

@@ -18,7 +18,9 @@ func plain(t *testing.T, zones ...string) values.Values {
 	t.Helper()
 	list, err := images.Embedded()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return values.Values{Operator: values.Operator{Namespace: "garden", Images: list}, VerticalPodAutoscaler: true, Zones: zones}
+	return values.Values{
+		Operator: values.Operator{Namespace: "garden", Images: list}, APIServerPorts: []int32{443}, VerticalPodAutoscaler: true, Zones: zones,
+	}
 }
 
 func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
@@ -47,4 +49,20 @@ func TestImagesAreRequired(t *testing.T) {
 	g.Expect(err).To(MatchError(`there is no image "istio-istiod" for this cluster`))
 	_, err = istio.GatewayObjects(values.Values{})
 	g.Expect(err).To(MatchError(`there is no image "istio-proxy" for this cluster`))
+}
+
+func TestVersionIsThatOfTheEmbeddedImage(t *testing.T) {
+	g := NewWithT(t)
+	v := plain(t)
+	image, err := v.ExternalImage("istio-proxy")
+	g.Expect(err).NotTo(HaveOccurred())
+	objects, err := istio.GatewayObjects(v)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, each := range objects {
+		if version, found := each.GetLabels()["app.kubernetes.io/version"]; found {
+			g.Expect(image).To(HaveSuffix(":" + version + "-distroless"))
+			return
+		}
+	}
+	t.Error("no object has a version")
 }

@@ -1,16 +1,21 @@
 package istio
 
 import (
+	"slices"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -52,13 +57,12 @@ func Objects(v values.Values) ([]client.Object, error) {
 		TypeMeta: shared.Type("v1", "ConfigMap"), ObjectMeta: owner.Meta("istio"),
 		Data: map[string]string{"mesh": mesh, "meshNetworks": meshNetworks},
 	}
-	objects := append([]client.Object{owner.ServiceAccount(istiod)}, istiodRoles(owner)...)
-	return append(objects,
-		configuration, istiodService(v, owner), istiodDeployment(owner, image),
+	return append(slices.Concat(networkpolicies.In(Namespace, v), istiodRoles(owner)),
+		owner.ServiceAccount(istiod), configuration, istiodService(v, owner), istiodDeployment(owner, image),
 		owner.DisruptionBudget(istiod, owner.Labels, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))}),
 		shared.Autoscaler{
 			Name: istiod, Labels: owner.Labels, Container: "discovery",
-			MinAllowed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+			MinAllowed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")}, WithLimits: true,
 		}.Object(v, Namespace),
 		validation(owner),
 	), nil
@@ -136,20 +140,23 @@ func istiodEnvironment() []corev1.EnvVar {
 
 func istiodMounts() mounts {
 	var m mounts
-	m.add("config-volume", "/etc/istio/config", false, configMapSource("istio", false))
-	m.add("istio-token", "/var/run/secrets/tokens", true, token())
-	m.add("local-certs", "/var/run/secrets/istio-dns", false, emptyDir(corev1.StorageMediumMemory))
-	m.add("cacerts", "/etc/cacerts", true, optionalSecret("cacerts"))
-	m.add("istio-kubeconfig", "/var/run/secrets/remote", true, optionalSecret("istio-kubeconfig"))
-	m.add("istio-csr-dns-cert", "/var/run/secrets/istiod/tls", true, optionalSecret("istiod-tls"))
-	m.add("istio-csr-ca-configmap", "/var/run/secrets/istiod/ca", true, configMapSource("istio-ca-root-cert", true))
+	m.add("mesh", "/etc/istio/config", false, configMapSource("istio", false))
+	m.add("token", "/var/run/secrets/tokens", true, token())
+	m.add("certificates", "/var/run/secrets/istio-dns", false, emptyDir(corev1.StorageMediumMemory))
+	m.add("authority", "/etc/cacerts", true, optionalSecret("cacerts"))
+	m.add("kubeconfig", "/var/run/secrets/remote", true, optionalSecret("istio-kubeconfig"))
+	m.add("server-certificate", "/var/run/secrets/istiod/tls", true, optionalSecret("istiod-tls"))
+	m.add("root-certificate", "/var/run/secrets/istiod/ca", true, configMapSource("istio-ca-root-cert", true))
 	return m
 }
 
-// validation returns the configuration of the webhook for objects of Istio. istiod sets its CA bundle and its failure policy.
+// validation returns the configuration of the webhook for objects of Istio. istiod sets its CA bundle and its failure policy, which
+// managedresource-controller would reset each time. The annotation makes that controller create the object and not update it. The price:
+// changes of this function do not reach a cluster that has the object, and changes by users stay, until the object is deleted.
 func validation(owner shared.Owner) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	meta := owner.WithLabels(map[string]string{"istio.io/rev": "default"}).Meta(istiod)
 	meta.Namespace = ""
+	meta.Annotations = map[string]string{resourcesv1alpha1.Ignore: "true"}
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		TypeMeta: shared.Type(admissionregistrationv1.SchemeGroupVersion.String(), "ValidatingWebhookConfiguration"), ObjectMeta: meta,
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
@@ -169,52 +176,43 @@ func validation(owner shared.Owner) *admissionregistrationv1.ValidatingWebhookCo
 	}
 }
 
+// istiodRoles returns what istiod may do. It may not deploy gateways for objects of the Gateway API, nor read those or change the status of
+// Ingresses: the definitions of the Gateway API are not deployed, and the mesh has no ingress controller.
 func istiodRoles(owner shared.Owner) []client.Object {
-	read := []string{"get", "list", "watch"}
-	full := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
-	core, admission := shared.Groups(""), shared.Groups("admissionregistration.k8s.io")
-	gatewayAPI := shared.Groups("gateway.networking.k8s.io", "networking.x-k8s.io")
-	certificates := shared.Groups("certificates.k8s.io")
-	const controller = istiod + "-gateway-controller"
 	return []client.Object{
-		owner.ClusterRole(istiod,
-			shared.Rule(admission, shared.Resources("mutatingwebhookconfigurations"), "get", "list", "watch", "update", "patch"),
-			shared.Rule(admission, shared.Resources("validatingwebhookconfigurations"), "get", "list", "watch", "update"),
-			shared.Rule(shared.Groups(
-				"config.istio.io", "security.istio.io", "networking.istio.io", "authentication.istio.io", "rbac.istio.io",
-				"telemetry.istio.io", "extensions.istio.io",
-			), shared.Resources("*"), read...),
-			shared.Rule(shared.Groups("networking.istio.io"), shared.Resources("workloadentries", "workloadentries/status"), full...),
-			shared.Rule(shared.Groups("apiextensions.k8s.io"), shared.Resources("customresourcedefinitions"), read...),
-			shared.Rule(core, shared.Resources("pods", "nodes", "services", "namespaces", "endpoints"), read...),
-			shared.Rule(shared.Groups("discovery.k8s.io"), shared.Resources("endpointslices"), read...),
-			shared.Rule(shared.Groups("networking.k8s.io"), shared.Resources("ingresses", "ingressclasses"), read...),
-			shared.Rule(shared.Groups("networking.k8s.io"), shared.Resources("ingresses/status"), "*"),
-			shared.Rule(core, shared.Resources("configmaps"), "create", "get", "list", "watch", "update"),
-			shared.Rule(certificates, shared.Resources(
-				"certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status",
-			), "update", "create", "get", "delete", "watch"),
-			shared.Named(shared.Rule(certificates, shared.Resources("signers"), "approve"), "kubernetes.io/legacy-unknown"),
-			shared.Rule(shared.Groups("authentication.k8s.io"), shared.Resources("tokenreviews"), "create"),
-			shared.Rule(shared.Groups("authorization.k8s.io"), shared.Resources("subjectaccessreviews"), "create"),
-			shared.Rule(gatewayAPI, shared.Resources("*"), "get", "list", "watch", "update", "patch"),
-			shared.Rule(core, shared.Resources("secrets"), read...),
-			shared.Rule(shared.Groups("multicluster.x-k8s.io"), shared.Resources("serviceexports"), "get", "list", "watch", "create", "delete"),
-			shared.Rule(shared.Groups("multicluster.x-k8s.io"), shared.Resources("serviceimports"), read...),
-		),
-		owner.ClusterRoleBinding(istiod, istiod, istiod),
-		owner.ClusterRole(controller,
-			shared.Rule(shared.Groups("apps"), shared.Resources("deployments"), full...),
-			shared.Rule(core, shared.Resources("services", "serviceaccounts"), full...),
-		),
-		owner.ClusterRoleBinding(controller, controller, istiod),
+		owner.ClusterRole(istiod, clusterRules()...), owner.ClusterRoleBinding(istiod, istiod, istiod),
 		owner.RoleIn(istiod,
+			shared.Rule(shared.Groups(""), shared.Resources("configmaps"), "delete"),
+			shared.Rule(shared.Groups(""), shared.Resources("secrets"), shared.Read("create", "update", "delete")...),
+			shared.Rule(shared.Groups(""), shared.Resources("serviceaccounts"), shared.Read()...),
+			shared.Rule(shared.Groups("coordination.k8s.io"), shared.Resources("leases"), "get", "create", "update", "patch"),
 			shared.Rule(shared.Groups("networking.istio.io"), shared.Resources("gateways"), "create"),
-			shared.Rule(core, shared.Resources("secrets"), "create", "get", "watch", "list", "update", "delete"),
-			shared.Rule(core, shared.Resources("serviceaccounts"), read...),
-			shared.Rule(core, shared.Resources("configmaps"), "delete"),
-			shared.Rule(shared.Groups("coordination.k8s.io"), shared.Resources("leases"), "get", "update", "patch", "create"),
 		),
 		owner.RoleBinding(istiod, istiod, istiod),
+	}
+}
+
+// clusterRules are sorted by API group and resource. Rules for importing and exporting services of other clusters are left out too.
+func clusterRules() []rbacv1.PolicyRule {
+	core, admission := shared.Groups(""), shared.Groups("admissionregistration.k8s.io")
+	certificates, networking := shared.Groups("certificates.k8s.io"), shared.Groups("networking.istio.io")
+	return []rbacv1.PolicyRule{
+		shared.Rule(core, shared.Resources("configmaps"), shared.Read("create", "update")...),
+		shared.Rule(core, shared.Resources("endpoints", "namespaces", "nodes", "pods", "secrets", "services"), shared.Read()...),
+		shared.Rule(admission, shared.Resources("mutatingwebhookconfigurations"), shared.Read("update", "patch")...),
+		shared.Rule(admission, shared.Resources("validatingwebhookconfigurations"), shared.Read("update")...),
+		shared.Rule(shared.Groups("apiextensions.k8s.io"), shared.Resources("customresourcedefinitions"), shared.Read()...),
+		shared.Rule(shared.Groups("authentication.k8s.io"), shared.Resources("tokenreviews"), "create"),
+		shared.Rule(shared.Groups("authorization.k8s.io"), shared.Resources("subjectaccessreviews"), "create"),
+		shared.Rule(certificates, shared.Resources(
+			"certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status",
+		), "get", "watch", "create", "update", "delete"),
+		shared.Named(shared.Rule(certificates, shared.Resources("signers"), "approve"), "kubernetes.io/legacy-unknown"),
+		shared.Rule(shared.Groups("discovery.k8s.io"), shared.Resources("endpointslices"), shared.Read()...),
+		shared.Rule(shared.Groups(
+			"extensions.istio.io", "networking.istio.io", "security.istio.io", "telemetry.istio.io",
+		), shared.Resources("*"), shared.Read()...),
+		shared.Rule(networking, shared.Resources("workloadentries", "workloadentries/status"), "create", "update", "patch", "delete"),
+		shared.Rule(shared.Groups("networking.k8s.io"), shared.Resources("ingresses"), shared.Read()...),
 	}
 }

@@ -1,5 +1,6 @@
-// Package networkpolicies has the NetworkPolicies for connections of Pods in the garden namespace that do not go to Services. Each policy
-// selects the Pods with the label networking.gardener.cloud/to-<target>: allowed. netpol-controller makes those for connections to Services.
+// Package networkpolicies has the NetworkPolicies for connections of Pods that do not go to Services. Each policy selects the Pods of its
+// namespace with the label networking.gardener.cloud/to-<target>: allowed. Components in another namespace than that of the Garden have
+// the policies of In among their objects. netpol-controller makes those for connections to Services.
 //
 // Kubernetes denies all other connections of a Pod once a policy selects it, so each label that components set needs its policy. The names
 // differ from those of gardenlet's policies, which may run in the same cluster.
@@ -40,18 +41,10 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// Objects returns the policies.
+// Objects returns the policies of the namespace of the Garden.
 func Objects(v values.Values) []client.Object {
 	everywhere, cluster := prefixes("0.0.0.0/0", "::/0"), v.Networks.Cluster
-	return []client.Object{
-		policy(v.Namespace, "to-dns",
-			"Allows egress traffic to ports 53 and 8053 for pods with the label networking.gardener.cloud/to-dns.",
-			toPorts([]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP}, 53, 8053)),
-		// The addresses of the API server can change at any time, and a wrong one would disconnect the controller that corrects it.
-		policy(v.Namespace, "to-runtime-apiserver",
-			"Allows egress traffic to the ports of the API server, at any address, for pods with the label "+
-				"networking.gardener.cloud/to-runtime-apiserver.",
-			toPorts([]corev1.Protocol{corev1.ProtocolTCP}, v.APIServerPorts...)),
+	return append(In(v.Namespace, v),
 		policy(v.Namespace, "to-public-networks",
 			"Allows egress traffic to public networks without blocked ones for pods with the label networking.gardener.cloud/to-public-networks.",
 			toNetworks(everywhere, slices.Concat(notPublic, v.Networks.Blocked))),
@@ -59,6 +52,20 @@ func Objects(v values.Values) []client.Object {
 			"Allows egress traffic to private networks, without those of the cluster and blocked ones, for pods with the label "+
 				"networking.gardener.cloud/to-private-networks.",
 			toNetworks(notPublic, slices.Concat(cluster, v.Networks.Blocked))),
+	)
+}
+
+// In returns the policies for DNS and the API server of the runtime cluster in another namespace than that of the Garden.
+func In(namespace string, v values.Values) []client.Object {
+	return []client.Object{
+		policy(namespace, "to-dns",
+			"Allows egress traffic to ports 53 and 8053 for pods with the label networking.gardener.cloud/to-dns.",
+			toPorts([]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP}, 53, 8053)),
+		// The addresses of the API server can change at any time, and a wrong one would disconnect the controller that corrects it.
+		policy(namespace, "to-runtime-apiserver",
+			"Allows egress traffic to the ports of the API server, at any address, for pods with the label "+
+				"networking.gardener.cloud/to-runtime-apiserver.",
+			toPorts([]corev1.Protocol{corev1.ProtocolTCP}, v.APIServerPorts...)),
 	}
 }
 

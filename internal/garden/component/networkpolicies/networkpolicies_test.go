@@ -2,11 +2,17 @@ package networkpolicies_test
 
 import (
 	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/goldentest"
@@ -47,5 +53,34 @@ func TestNothingLeftIsNothingAllowed(t *testing.T) {
 		if policy.Name != "garden-to-dns" {
 			g.Expect(policy.Spec.Egress).To(BeEmpty(), policy.Name)
 		}
+	}
+}
+
+// Once a policy selects a Pod, the Pod has no other connections. So each label needs its policy in the namespace of the Pod.
+func TestNamespacesOfLabelledPodsHaveThePolicy(t *testing.T) {
+	g := NewWithT(t)
+	files, err := filepath.Glob("../*/testdata/*.yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+	label := regexp.MustCompile(`\snetworking\.gardener\.cloud/(to-[a-z-]+): allowed`)
+	needed, present := map[string]string{}, map[string]bool{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		g.Expect(err).NotTo(HaveOccurred())
+		for document := range strings.SplitSeq("\n"+string(content), "\n---\n") {
+			object := metav1.PartialObjectMetadata{}
+			g.Expect(yaml.Unmarshal([]byte(document), &object)).To(Succeed(), file)
+			for _, match := range label.FindAllStringSubmatch(document, -1) {
+				key := object.Namespace + "/garden-" + match[1]
+				if object.Kind == "NetworkPolicy" {
+					present[key] = true
+				} else {
+					needed[key] = file + ": " + object.Name
+				}
+			}
+		}
+	}
+	g.Expect(needed).To(And(HaveKey("istio-system/garden-to-runtime-apiserver"), HaveKey("virtual-garden-istio-ingress/garden-to-dns")))
+	for policy, pod := range needed {
+		g.Expect(present).To(HaveKey(policy), pod)
 	}
 }

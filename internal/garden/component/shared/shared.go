@@ -28,7 +28,8 @@ const (
 	Server     = "server"
 )
 
-// Labels of Pods. Package networkpolicies has the policies for them.
+// Labels of Pods. Package networkpolicies has the policies for them. Those for networks exist only in the namespace of the Garden, the other
+// ones also in the namespaces of Istio.
 const (
 	toDNS              = "networking.gardener.cloud/to-dns"
 	toRuntimeAPIServer = "networking.gardener.cloud/to-runtime-apiserver"
@@ -152,6 +153,9 @@ func Groups(names ...string) []string { return names }
 
 // Resources returns resources for Rule.
 func Resources(names ...string) []string { return names }
+
+// Read returns the verbs that read, and further ones.
+func Read(further ...string) []string { return append([]string{"get", "list", "watch"}, further...) }
 
 // Named returns a rule for single objects.
 func Named(rule rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {

@@ -93,12 +93,10 @@ func Object(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1
 		},
 		Spec: druidcorev1alpha1.EtcdSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: role.selector()}, Labels: podLabels(v, role), Replicas: 1,
-			PriorityClassName: ptr.To(system.Class500), VolumeClaimTemplate: &f.volumeClaim, StorageCapacity: capacity(f, live),
+			PriorityClassName: ptr.To(system.Class500), VolumeClaimTemplate: &f.volumeClaim,
+			StorageCapacity: capacity(f, live), StorageClass: storageClass(f, live),
 			Etcd: etcdSpec(v, role, secrets, live), Backup: backup(v, role, secrets, live),
 		},
-	}
-	if f.storage != nil {
-		o.Spec.StorageClass = f.storage.ClassName
 	}
 	switch {
 	case v.HighAvailability:
@@ -133,6 +131,17 @@ func capacity(f figures, live *druidcorev1alpha1.Etcd) *resource.Quantity {
 		return ptr.To(f.storage.Capacity.DeepCopy())
 	}
 	return ptr.To(resource.MustParse(f.capacity))
+}
+
+// storageClass returns that of the live Etcd, even if it has none: the field is immutable.
+func storageClass(f figures, live *druidcorev1alpha1.Etcd) *string {
+	switch {
+	case live != nil:
+		return live.Spec.StorageClass
+	case f.storage != nil:
+		return f.storage.ClassName
+	}
+	return nil
 }
 
 func etcdSpec(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1.Etcd) druidcorev1alpha1.EtcdConfig {
@@ -232,22 +241,14 @@ func store(v values.Values) *druidcorev1alpha1.StoreSpec {
 	}
 }
 
-// Autoscaler returns the VerticalPodAutoscaler of an etcd. Another controller decides when it may take resources away, because that can
-// need a restart: never for main, and in the maintenance window for events.
+// Autoscaler returns the VerticalPodAutoscaler of an etcd. It evicts no Pod only to take resources away, not in the maintenance window
+// either, because the operator has no controller that would allow that there.
 func Autoscaler(v values.Values, role Role) client.Object {
 	f := role.figures(v)
 	least := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(f.leastMemory)}
 	maps.Copy(least, f.minAllowed)
-	annotations := map[string]string{"eviction-requirements.autoscaling.gardener.cloud/downscale-restriction": "never"}
-	if role == Events {
-		annotations["eviction-requirements.autoscaling.gardener.cloud/downscale-restriction"] = "in-maintenance-window-only"
-		annotations["shoot.gardener.cloud/maintenance-window"] = v.Maintenance.Window.Begin + "," + v.Maintenance.Window.End
-	}
 	return shared.Autoscaler{
 		Name: role.Name(), APIVersion: druidcorev1alpha1.SchemeGroupVersion.String(), Kind: "Etcd", Container: "etcd", MinAllowed: least,
-		Labels: map[string]string{
-			"role": "etcd-vpa-" + string(role), "autoscaling.gardener.cloud/eviction-requirements": "managed-by-controller",
-		},
-		Annotations: annotations,
+		Labels: map[string]string{"role": "etcd-vpa-" + string(role)}, OnlyUpscale: true,
 	}.Object(v, v.Namespace)
 }

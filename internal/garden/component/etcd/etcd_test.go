@@ -109,8 +109,18 @@ func TestSchedulesNeverChange(t *testing.T) {
 	midnight := plain(backup(nil), func(v *values.Values) { v.Maintenance.Begin, v.GardenUID = 0, "" })
 	g.Expect(main(midnight, nil)).To(Equal([]string{"0 0 * * *", "45 22 * * *"}))
 
-	live.Spec.StorageCapacity = ptr.To(resource.MustParse("3Gi"))
-	g.Expect(etcd.Object(v, etcd.Main, secretsOf(etcd.Main), live).Spec.StorageCapacity.String()).To(Equal("3Gi"))
+}
+
+func TestStorageNeverChanges(t *testing.T) {
+	for name, live := range map[string]druidcorev1alpha1.EtcdSpec{
+		"another class": {StorageCapacity: ptr.To(resource.MustParse("3Gi")), StorageClass: ptr.To("slow")},
+		"no class":      {StorageCapacity: ptr.To(resource.MustParse("3Gi"))},
+	} {
+		g := NewWithT(t)
+		got := etcd.Object(plain(configured), etcd.Main, secretsOf(etcd.Main), &druidcorev1alpha1.Etcd{Spec: live}).Spec
+		g.Expect(got.StorageCapacity.String()).To(Equal("3Gi"), name)
+		g.Expect(got.StorageClass).To(Equal(live.StorageClass), name)
+	}
 }
 
 // reconciled returns an Etcd in the state that etcd-druid leaves, changed.

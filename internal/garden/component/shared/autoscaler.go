@@ -12,9 +12,8 @@ import (
 
 // Autoscaler describes a VerticalPodAutoscaler.
 type Autoscaler struct {
-	Name        string
-	Labels      map[string]string
-	Annotations map[string]string
+	Name   string
+	Labels map[string]string
 	// APIVersion, Kind and Target are the workload. Without them it is the Deployment of that name.
 	APIVersion, Kind, Target string
 	// Container is the only container whose requests change. Empty: all containers.
@@ -23,6 +22,8 @@ type Autoscaler struct {
 	MinAllowed corev1.ResourceList
 	// WithLimits changes limits in proportion to requests.
 	WithLimits bool
+	// OnlyUpscale evicts Pods only if the CPU or the memory that they need is more than they request.
+	OnlyUpscale bool
 }
 
 // Object returns the VerticalPodAutoscaler. It has no Go type in the modules that the product links.
@@ -31,15 +32,24 @@ func (a Autoscaler) Object(v values.Values, namespace string) client.Object {
 	o.SetNamespace(namespace)
 	o.SetName(a.Name)
 	o.SetLabels(a.Labels)
-	o.SetAnnotations(a.Annotations)
 	o.Object["spec"] = map[string]any{
 		"targetRef": map[string]any{
 			"apiVersion": cmp.Or(a.APIVersion, "apps/v1"), "kind": cmp.Or(a.Kind, "Deployment"), "name": cmp.Or(a.Target, a.Name),
 		},
-		"updatePolicy":   map[string]any{"updateMode": updateMode(v)},
+		"updatePolicy":   a.updatePolicy(v),
 		"resourcePolicy": map[string]any{"containerPolicies": a.policies()},
 	}
 	return o
+}
+
+func (a Autoscaler) updatePolicy(v values.Values) map[string]any {
+	policy := map[string]any{"updateMode": updateMode(v)}
+	if a.OnlyUpscale {
+		policy["evictionRequirements"] = []any{map[string]any{
+			"resources": []any{"cpu", "memory"}, "changeRequirement": "TargetHigherThanRequests",
+		}}
+	}
+	return policy
 }
 
 // updateMode returns the mode that changes requests without a restart where that is possible. A vertical pod autoscaler that the operator

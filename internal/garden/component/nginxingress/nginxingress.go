@@ -63,7 +63,7 @@ func Objects(v values.Values) ([]client.Object, error) {
 		owner.DisruptionBudget(controller, owner.Labels, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))}),
 		shared.Autoscaler{
 			Name: controller, Labels: owner.Labels, Container: controller,
-			MinAllowed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("100Mi")},
+			MinAllowed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("100Mi")}, WithLimits: true,
 		}.Object(v, v.Namespace),
 		backendService(v), other,
 	)
@@ -106,8 +106,7 @@ func ingressClass(owner shared.Owner) *networkingv1.IngressClass {
 func controllerService(v values.Values) *corev1.Service {
 	meta := controllerOwner(v).Meta(controller)
 	meta.Annotations = shared.Union(
-		shared.FromWorld(80, 443), shared.FromNamespaces(istio.GatewayNamespaceSelector),
-		map[string]string{istio.ExportTo: istio.GatewayNamespace},
+		shared.FromNamespaces(istio.GatewayNamespaceSelector), map[string]string{istio.ExportTo: istio.GatewayNamespace},
 	)
 	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeClusterIP, Selector: controllerSelector(v), Ports: []corev1.ServicePort{

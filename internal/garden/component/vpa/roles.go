@@ -11,7 +11,7 @@ import (
 const rolePrefix = "gardener.cloud:vpa:source:"
 
 var (
-	read  = []string{"get", "list", "watch"}
+	read  = shared.Read()
 	core  = shared.Groups("")
 	group = shared.Groups("autoscaling.k8s.io")
 )
@@ -73,11 +73,12 @@ func lease(owner shared.Owner, name string) []client.Object {
 	return []client.Object{role, binding}
 }
 
+// admissionRules do not allow to write configurations of webhooks: the operator deploys that of the admission controller, which does not
+// register itself.
 func admissionRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		shared.Rule(core, shared.Resources("pods", "configmaps", "nodes", "limitranges"), read...),
-		shared.Rule(shared.Groups("admissionregistration.k8s.io"), shared.Resources("mutatingwebhookconfigurations"),
-			"create", "delete", "get", "list"),
+		shared.Rule(shared.Groups("admissionregistration.k8s.io"), shared.Resources("mutatingwebhookconfigurations"), "get", "list"),
 		shared.Rule(group, shared.Resources("verticalpodautoscalers"), read...),
 		shared.Rule(shared.Groups("coordination.k8s.io"), shared.Resources("leases"), "create", "update", "get", "list", "watch"),
 	}

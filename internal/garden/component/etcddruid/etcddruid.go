@@ -121,7 +121,7 @@ func configMapVolume(volume, configMap string) corev1.Volume {
 
 func service(owner shared.Owner) *corev1.Service {
 	meta := owner.WithLabels(map[string]string{shared.AvailabilityType: shared.Controller}).Meta(name)
-	meta.Annotations = shared.From(shared.GardenScrapeTargets, metricsPort)
+	meta.Annotations = shared.From(shared.SeedScrapeTargets, metricsPort)
 	return &corev1.Service{TypeMeta: shared.Type("v1", "Service"), ObjectMeta: meta, Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeClusterIP, Selector: maps.Clone(owner.Labels),
 		Ports: []corev1.ServicePort{{

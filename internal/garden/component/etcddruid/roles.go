@@ -11,7 +11,7 @@ import (
 const roleName = "gardener.cloud:system:etcd-druid"
 
 func rules() []rbacv1.PolicyRule {
-	full := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+	full := shared.Read("create", "update", "patch", "delete")
 	core, druid := shared.Groups(""), shared.Groups("druid.gardener.cloud")
 	return []rbacv1.PolicyRule{
 		shared.Rule(core, shared.Resources("pods"), "get", "list", "watch", "delete", "deletecollection"),

@@ -61,12 +61,12 @@ type List []Image
 // Embedded returns the list that is part of the binary.
 func Embedded() (List, error) { return Parse(embedded) }
 
-// Parse reads a list of images.
+// Parse reads a list of images. It ignores fields that it does not know, because the files of Gardener have more than those of Image.
 func Parse(content []byte) (List, error) {
 	file := struct {
 		Images List `json:"images"`
 	}{}
-	if err := yaml.UnmarshalStrict(content, &file); err != nil {
+	if err := yaml.Unmarshal(content, &file); err != nil {
 		return nil, fmt.Errorf("decode images: %w", err)
 	}
 	for i, each := range file.Images {
@@ -195,7 +195,7 @@ func (i Image) reference(cluster Cluster) (string, error) {
 	return "", fmt.Errorf("image %q has no tag", i.Name)
 }
 
-// ParseComponents reads the lists of components, by the names of these. The components decode their lists.
+// ParseComponents reads the lists of components, by the names of these. The components decode their lists. Unknown fields are ignored.
 func ParseComponents(content []byte) (map[string]string, error) {
 	file := struct {
 		Components []struct {
@@ -203,7 +203,7 @@ func ParseComponents(content []byte) (map[string]string, error) {
 			Images string `json:"imageVectorOverwrite"`
 		} `json:"components"`
 	}{}
-	if err := yaml.UnmarshalStrict(content, &file); err != nil {
+	if err := yaml.Unmarshal(content, &file); err != nil {
 		return nil, fmt.Errorf("decode images of components: %w", err)
 	}
 	lists := map[string]string{}

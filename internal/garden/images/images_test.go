@@ -39,6 +39,10 @@ func TestImageThatIsFound(t *testing.T) {
 		"a constraint is preferred":  {list: `[{name: a, repository: r, tag: "1"}, {name: a, repository: r, tag: "2", targetVersion: ">= 1.33"}]`, want: "r:2"},
 		"a constraint does not hold": {list: `[{name: a, repository: r, tag: "1"}, {name: a, repository: r, tag: "2", runtimeVersion: "< 1.34"}]`, want: "r:1"},
 		"an architecture":            {list: `[{name: a, repository: r, tag: "1", architectures: [amd64]}, {name: a, repository: r, tag: "2"}]`, want: "r:2"},
+		"fields that only Gardener has": {
+			list:      `[{name: a, repository: r, tag: "1", sourceRepository: example.com/a, labels: [{name: b, value: {c: [d]}}]}]`,
+			overwrite: `[{name: a, tag: "2", resourceId: {name: a}}]`, want: "r:2",
+		},
 		"other constraints are added": {
 			list: `[{name: a, repository: r, tag: "1"}]`, overwrite: `[{name: a, repository: s, tag: "2", targetVersion: "1.33.x"}]`, want: "s:2",
 		},
@@ -60,7 +64,8 @@ func TestMistakesInLists(t *testing.T) {
 		`images: [{name: a}]`:                                   `images[0]: image "a" has neither ref nor repository nor tag`,
 		`images: [{name: a, ref: x, tag: "1"}]`:                 `images[0]: image "a" has ref and one of repository and tag`,
 		`images: [{name: a, tag: "1", runtimeVersion: newest}]`: `images[0]: image "a": parse constraint "newest"`,
-		`images: [{name: a, tagg: "1"}]`:                        `unknown field "tagg"`,
+		`images: [{name: a, tagg: "1"}]`:                        `images[0]: image "a" has neither ref nor repository nor tag`,
+		`images: {name: a}`:                                     "decode images: ",
 	} {
 		_, err := images.Parse([]byte(text))
 		NewWithT(t).Expect(err).To(MatchError(ContainSubstring(want)), text)

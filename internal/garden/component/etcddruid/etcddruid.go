@@ -8,6 +8,7 @@ package etcddruid
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -50,10 +51,15 @@ func Objects(v values.Values) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	overwrite, err := imagesConfigMap(owner, v)
+	if err != nil {
+		return nil, err
+	}
 	deployment, err := deployment(owner, v, configuration.Name)
 	if err != nil {
 		return nil, err
 	}
+	addImages(deployment, overwrite.Name)
 	objects := []client.Object{
 		owner.ServiceAccount(name),
 		owner.ClusterRole(roleName, rules()...),
@@ -68,10 +74,7 @@ func Objects(v values.Values) ([]client.Object, error) {
 			Name: name + "-vpa", Target: name, Labels: owner.Labels, Container: name,
 			MinAllowed: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("100M")},
 		}.Object(v, v.Namespace),
-	}
-	if overwrite := imagesConfigMap(owner, v); overwrite != nil {
-		addImages(deployment, overwrite.Name)
-		objects = append(objects, overwrite)
+		overwrite,
 	}
 	if err := references.InjectAnnotations(deployment); err != nil {
 		return nil, fmt.Errorf("annotate Deployment %s: %w", name, err)
@@ -91,17 +94,45 @@ func configMap(owner shared.Owner, v values.Values) (*corev1.ConfigMap, error) {
 	return o, nil
 }
 
-// imagesConfigMap returns the images that etcd-druid uses instead of its own, or nil.
-func imagesConfigMap(owner shared.Owner, v values.Values) *corev1.ConfigMap {
-	content := v.ComponentImages[name]
-	if content == "" {
-		return nil
+// imagesConfigMap returns the images that etcd-druid uses instead of its own.
+func imagesConfigMap(owner shared.Owner, v values.Values) (*corev1.ConfigMap, error) {
+	content, err := imageList(v)
+	if err != nil {
+		return nil, err
 	}
 	o := &corev1.ConfigMap{
 		TypeMeta: shared.Type("v1", "ConfigMap"), ObjectMeta: owner.Meta(imagesName), Data: map[string]string{imagesKey: content},
 	}
 	references.MakeConfigMapUnique(o)
-	return o
+	return o, nil
+}
+
+// imageList returns the list of the user, completed by the images of etcds that it does not name. etcd-druid takes those with the suffix
+// -next if its feature gate UpgradeEtcdVersion is on, so that each image is in the list with and without it: the gate does not change the
+// version. Entries of the user keep fields that only etcd-druid knows.
+func imageList(v values.Values) (string, error) {
+	var list struct {
+		Images []map[string]any `json:"images"`
+	}
+	if err := yaml.Unmarshal([]byte(v.ComponentImages[name]), &list); err != nil {
+		return "", fmt.Errorf("decode images of %s: %w", name, err)
+	}
+	for _, each := range []string{"etcd-wrapper", "etcd-backup-restore"} {
+		image, err := v.ExternalImage(each)
+		if err != nil {
+			return "", err //nolint:wrapcheck // it names the image
+		}
+		for _, key := range []string{each, each + "-next"} {
+			if !slices.ContainsFunc(list.Images, func(own map[string]any) bool { return own["name"] == key }) {
+				list.Images = append(list.Images, map[string]any{"name": key, "ref": image})
+			}
+		}
+	}
+	content, err := yaml.Marshal(list)
+	if err != nil {
+		return "", fmt.Errorf("encode images of %s: %w", name, err)
+	}
+	return string(content), nil
 }
 
 func addImages(d *appsv1.Deployment, configMap string) {

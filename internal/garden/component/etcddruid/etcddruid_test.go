@@ -1,6 +1,7 @@
 package etcddruid_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	ownAutoscaler := shipped(t)
 	ownAutoscaler.VerticalPodAutoscaler = false
 	configured := shipped(t)
-	configured.ComponentImages = map[string]string{"etcd-druid": "images:\n- name: etcd-wrapper\n  ref: example.com/etcd-wrapper:v1\n"}
+	configured.ComponentImages = map[string]string{"etcd-druid": "images:\n- name: etcd-wrapper\n  ref: example.com/etcd-wrapper:v1\n  sourceRepository: a\n"}
 	configured.ETCDConfig = config.ETCDConfig{
 		ETCDController: &config.ETCDWorkers{Workers: ptr.To[int64](7)},
 		BackupCompactionController: &config.BackupCompactionController{
@@ -71,6 +72,17 @@ func TestReadyMeansHealthyAndNotProgressing(t *testing.T) {
 }
 
 func TestImageIsRequired(t *testing.T) {
-	_, err := etcddruid.Objects(values.Values{})
-	NewWithT(t).Expect(err).To(MatchError(`there is no image "etcd-druid" for this cluster`))
+	for _, missing := range []string{"etcd-druid", "etcd-wrapper", "etcd-backup-restore"} {
+		v := shipped(t)
+		v.Images = slices.DeleteFunc(v.Images, func(each images.Image) bool { return each.Name == missing })
+		_, err := etcddruid.Objects(v)
+		NewWithT(t).Expect(err).To(MatchError(`there is no image "` + missing + `" for this cluster`))
+	}
+}
+
+func TestImageListOfTheUserIsYAML(t *testing.T) {
+	v := shipped(t)
+	v.ComponentImages = map[string]string{"etcd-druid": "images: a"}
+	_, err := etcddruid.Objects(v)
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("decode images of etcd-druid: ")))
 }

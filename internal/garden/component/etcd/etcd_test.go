@@ -108,7 +108,6 @@ func TestSchedulesNeverChange(t *testing.T) {
 	g.Expect(main(plain(backup(nil), withoutWindow), nil)).To(Equal([]string{"6 5 * * *", "6 5 * * *"}))
 	midnight := plain(backup(nil), func(v *values.Values) { v.Maintenance.Begin, v.GardenUID = 0, "" })
 	g.Expect(main(midnight, nil)).To(Equal([]string{"0 0 * * *", "45 22 * * *"}))
-
 }
 
 func TestStorageNeverChanges(t *testing.T) {
